@@ -1,1 +1,29 @@
-//! Placeholder while the workspace is laid out.
+//! Frames and the memory under them: whatever makes *one owner per buffer* true.
+//!
+//! A [`Frame`] is the owned name of one buffer, 8 bytes, and cannot be copied. [`Region`] turns free
+//! buffers ([`FreeFrame`]) into frames and back and gives access to their bytes. Frames travel in
+//! [`Batch`]es, through [`lane`]s from a sender to the owner of a queue, and go home as free buffers through
+//! [`home`] rings. [`OwnerCell`] lets one thread at a time at a queue's inside.
+//!
+//! Unsafe code lives in `region.rs` (bytes of a frame) and `share.rs` (ring slots, the owner's cell); every
+//! other file forbids it. Nothing here knows a protocol, a device or a policy.
+#![deny(unsafe_code)]
+
+pub mod batch;
+pub mod frame;
+pub mod home;
+pub mod lane;
+pub mod meta;
+mod number;
+#[allow(unsafe_code, reason = "bytes of a frame: one of the two files that may")]
+pub mod region;
+#[allow(unsafe_code, reason = "ring slots and the owner's cell: one of the two files that may")]
+mod share;
+mod sync;
+pub mod word;
+
+pub use batch::Batch;
+pub use frame::{Frame, FreeFrame};
+pub use meta::Meta;
+pub use region::{MemError, Region, RegionSpec};
+pub use share::{OwnerCell, Ownership, Published};

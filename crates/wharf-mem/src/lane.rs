@@ -1,0 +1,101 @@
+//! A lane: the ring of frames from one sender to the owner of its queue.
+#![forbid(unsafe_code)]
+
+use crate::batch::Batch;
+use crate::frame::Frame;
+use crate::share::{Consumer, Producer, ring};
+
+/// The sender's end.
+pub struct LaneIn(Producer<u64>);
+
+/// The owner's end.
+pub struct LaneOut(Consumer<u64>);
+
+/// A lane for `capacity` frames (a power of two), its indices starting at `start` (anything; tests start
+/// near 2^32 to see them wrap).
+///
+/// # Panics
+/// When `capacity` is not a power of two.
+pub fn lane(capacity: u32, start: u32) -> (LaneIn, LaneOut) {
+    let (producer, consumer) = ring(capacity, start);
+    (LaneIn(producer), LaneOut(consumer))
+}
+
+impl LaneIn {
+    /// Moves frames from the front of `from` into the lane, as many as there is room for, and publishes
+    /// them; how many.
+    #[inline]
+    pub fn push(&mut self, from: &mut Batch) -> usize {
+        let mut pushed = 0;
+        let mut bits = [0u64; 64];
+        loop {
+            let frames = from.frames();
+            let count = frames.len().min(bits.len());
+            for (to, frame) in bits.iter_mut().zip(frames) {
+                *to = frame.bits();
+            }
+            let took = self.0.push(&bits[..count]);
+            from.advance(took);
+            pushed += took;
+            if took < bits.len() {
+                return pushed;
+            }
+        }
+    }
+
+    /// Frames that the lane can take now.
+    pub fn room(&mut self) -> usize {
+        self.0.room(usize::MAX)
+    }
+
+    /// Whether the owner has taken all.
+    #[inline]
+    pub fn is_drained(&mut self) -> bool {
+        self.0.drained()
+    }
+
+    /// Frames that it can hold.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+impl LaneOut {
+    /// Moves up to `max` frames into `to`; how many.
+    #[inline]
+    pub fn pop(&mut self, to: &mut Batch, max: usize) -> usize {
+        let ready = self.0.ready().min(max);
+        self.take(to, ready)
+    }
+
+    /// Frames published and not yet taken. Always looks at the sender's index.
+    #[inline]
+    pub fn ready_now(&mut self) -> usize {
+        self.0.ready_now()
+    }
+
+    /// Whether the sender is gone; what it published before may still be inside.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.producer_gone()
+    }
+
+    #[inline]
+    fn take(&mut self, to: &mut Batch, max: usize) -> usize {
+        let mut taken = 0;
+        let mut bits = [0u64; 64];
+        while taken < max {
+            let space = to.space((max - taken).min(bits.len()));
+            let count = space.len();
+            if count == 0 {
+                break;
+            }
+            self.0.pop(&mut bits[..count]);
+            for (to, bits) in space.iter_mut().zip(&bits) {
+                *to = Frame::from_bits(*bits);
+            }
+            to.filled(count);
+            taken += count;
+        }
+        taken
+    }
+}

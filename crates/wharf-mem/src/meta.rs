@@ -1,0 +1,106 @@
+//! The side table: what few frames have, so that it has no place in the 8 bytes of each.
+//!
+//! A row is read and written only by whoever holds its frame; atomics make that safe code, and cost nothing
+//! over plain fields. A frame's has-metadata bit says whether its row means anything.
+#![forbid(unsafe_code)]
+
+use crate::frame::FreeFrame;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Requests and stamps that travel with a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meta {
+    /// Payload bytes of each segment of a super-packet (GSO); 0 for none.
+    pub gso_bytes: u16,
+    /// Kind of segmentation, as in the virtio net header (virtio 1.2, section 5.1.6): TCPV4 1, TCPV6 4, UDP_L4 5.
+    pub gso_kind: u8,
+    /// Whether the checksum must still be filled in.
+    pub needs_checksum: bool,
+    /// Where checksumming starts, bytes from the packet's start.
+    pub checksum_start: u16,
+    /// Where the checksum goes, bytes from `checksum_start`.
+    pub checksum_offset: u16,
+    /// When it arrived, or is due, in nanoseconds of the path's clock; 0 for never set.
+    pub time_ns: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// Next buffer of the chain: its `FreeFrame` bits; 0 ends it (pools count from 1).
+    next: AtomicU32,
+    /// Bytes in this buffer when it is part of a chain, else 0.
+    chunk_bytes: AtomicU32,
+    requests: AtomicU64,
+    time_ns: AtomicU64,
+}
+
+impl Row {
+    pub(crate) fn next(&self) -> Option<FreeFrame> {
+        match self.next.load(Relaxed) {
+            0 => None,
+            bits => Some(FreeFrame::from_bits(bits)),
+        }
+    }
+
+    pub(crate) fn set_next(&self, next: Option<&FreeFrame>) {
+        self.next.store(next.map_or(0, FreeFrame::bits), Relaxed);
+    }
+
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        self.chunk_bytes.load(Relaxed)
+    }
+
+    pub(crate) fn set_chunk_bytes(&self, bytes: u32) {
+        self.chunk_bytes.store(bytes, Relaxed);
+    }
+
+    pub(crate) fn meta(&self) -> Meta {
+        let bits = self.requests.load(Relaxed);
+        Meta {
+            gso_bytes: bits as u16,
+            checksum_start: (bits >> 16) as u16,
+            checksum_offset: (bits >> 32) as u16,
+            gso_kind: (bits >> 48) as u8,
+            needs_checksum: bits >> 56 != 0,
+            time_ns: self.time_ns.load(Relaxed),
+        }
+    }
+
+    pub(crate) fn set_meta(&self, meta: &Meta) {
+        let bits = u64::from(meta.gso_bytes)
+            | u64::from(meta.checksum_start) << 16
+            | u64::from(meta.checksum_offset) << 32
+            | u64::from(meta.gso_kind) << 48
+            | u64::from(meta.needs_checksum) << 56;
+        self.requests.store(bits, Relaxed);
+        self.time_ns.store(meta.time_ns, Relaxed);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.set_next(None);
+        self.set_chunk_bytes(0);
+        self.set_meta(&Meta::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_every_field() {
+        let meta = Meta {
+            gso_bytes: 1448,
+            gso_kind: 4,
+            needs_checksum: true,
+            checksum_start: 54,
+            checksum_offset: 16,
+            time_ns: u64::MAX,
+        };
+        let row = Row::default();
+        row.set_meta(&meta);
+        assert_eq!(row.meta(), meta);
+        row.clear();
+        assert_eq!(row.meta(), Meta::default());
+    }
+}

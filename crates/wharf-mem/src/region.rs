@@ -1,0 +1,435 @@
+//! The memory under one pool, and the only place where a buffer becomes a `Frame` or a `Frame` becomes bytes.
+//!
+//! Buffers lie at a fixed stride. Their data starts after the headroom and a *colour*, (index mod 8) x 64
+//! bytes: at strides of 2 KiB, starts without colour all fall into the same few cache sets.
+
+use crate::batch::Batch;
+use crate::frame::{FRAMES_MAX, Frame, FreeFrame, LENGTH_BYTES_MAX};
+use crate::meta::{Meta, Row};
+use crate::number;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wharf_sys::mapping::Mapping;
+
+const COLOURS: u32 = 8;
+const COLOUR_BYTES: u32 = 64;
+/// Buffers below this many bytes are not coloured: 448 bytes would be too much of them.
+const COLOURED_FROM_BYTES: u32 = 2048;
+
+/// What a region should be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionSpec {
+    /// Buffers, 1 to 2^24.
+    pub frames: u32,
+    /// Bytes of one buffer with everything in it: a multiple of 64, from 128 to 64 KiB.
+    pub frame_bytes: u32,
+    /// Bytes kept free before the data, a multiple of 64, for headers that are put in front later.
+    pub headroom_bytes: u32,
+    /// Whether to take 2 MiB pages when enough are free.
+    pub huge_pages: bool,
+}
+
+/// What can be wrong with a use of memory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemError {
+    /// The numbers asked for make no region.
+    #[error("a pool of {frames} frames of {frame_bytes} B with {headroom_bytes} B headroom cannot be: {why}")]
+    Spec {
+        /// Frames asked for.
+        frames: u32,
+        /// Bytes of each.
+        frame_bytes: u32,
+        /// Headroom asked for.
+        headroom_bytes: u32,
+        /// The bound that it breaks.
+        why: &'static str,
+    },
+    /// The kernel gave no memory.
+    #[error("cannot map {bytes} B for a pool: {source}")]
+    Map {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// 63 pools live already, or were dropped with frames still out.
+    #[error("no pool number is free: at most 63 pools per process")]
+    PoolNumbers,
+    /// A frame was used with a pool that it does not belong to.
+    #[error("frame {index} belongs to pool {theirs}, not to pool {ours}")]
+    Foreign {
+        /// The frame's index in its own pool.
+        index: u32,
+        /// The frame's pool.
+        theirs: u8,
+        /// The pool asked.
+        ours: u8,
+    },
+    /// A length that does not fit.
+    #[error("{len_bytes} B do not fit: at most {max_bytes} B here")]
+    TooLong {
+        /// Bytes asked for.
+        len_bytes: u32,
+        /// Bytes that would fit.
+        max_bytes: u32,
+    },
+    /// A chain was given where one buffer is wanted.
+    #[error("frame {index} is a chain: only its chunks can be changed, before it is linked")]
+    Chain {
+        /// The frame's index.
+        index: u32,
+    },
+}
+
+/// One pool's buffers: shared memory, their side table, and the pool's number.
+#[derive(Debug)]
+pub struct Region {
+    mapping: Mapping,
+    spec: RegionSpec,
+    number: u8,
+    colour_mask: u32,
+    rows: Box<[Row]>,
+    retired: AtomicBool,
+}
+
+impl Region {
+    /// Maps a region and hands out all its buffers, once.
+    ///
+    /// # Errors
+    /// [`MemError::Spec`], [`MemError::Map`] and [`MemError::PoolNumbers`].
+    pub fn new(spec: RegionSpec) -> Result<(Self, Vec<FreeFrame>), MemError> {
+        check(&spec)?;
+        let bytes = spec.frames as usize * spec.frame_bytes as usize;
+        let map = if spec.huge_pages { Mapping::shared } else { Mapping::shared_small_pages };
+        let mapping = map(bytes).map_err(|source| MemError::Map { bytes, source })?;
+        let number = number::take().ok_or(MemError::PoolNumbers)?;
+        let colour_mask = if spec.frame_bytes >= COLOURED_FROM_BYTES { COLOURS - 1 } else { 0 };
+        let rows = (0..spec.frames).map(|_| Row::default()).collect();
+        let region = Self { mapping, spec, number, colour_mask, rows, retired: AtomicBool::new(false) };
+        // Last first, so that a stack hands out low addresses first.
+        let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
+        Ok((region, free))
+    }
+
+    /// The pool's number, from 1.
+    #[inline]
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// What it was made to be.
+    pub fn spec(&self) -> &RegionSpec {
+        &self.spec
+    }
+
+    /// The mapping under it, for registration with the kernel or a peer.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Longest packet that fits one buffer, bytes.
+    #[inline]
+    pub fn data_bytes_max(&self) -> u32 {
+        self.spec.frame_bytes - self.spec.headroom_bytes - self.colour_mask * COLOUR_BYTES
+    }
+
+    /// Where a frame's data lies, bytes from the region's start.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    pub fn offset_bytes(&self, frame: &Frame) -> Result<usize, MemError> {
+        self.check(frame)?;
+        Ok(self.offset_of(frame.index()))
+    }
+
+    #[inline(always)]
+    fn offset_of(&self, index: u32) -> usize {
+        let colour = (index & self.colour_mask) * COLOUR_BYTES;
+        index as usize * self.spec.frame_bytes as usize + (self.spec.headroom_bytes + colour) as usize
+    }
+
+    #[inline(always)]
+    fn check(&self, frame: &Frame) -> Result<(), MemError> {
+        if frame.pool() == self.number { Ok(()) } else { Err(self.foreign(frame.index(), frame.pool())) }
+    }
+
+    #[cold]
+    fn foreign(&self, index: u32, theirs: u8) -> MemError {
+        MemError::Foreign { index, theirs, ours: self.number }
+    }
+
+    /// Bytes of a frame; of a chain, those in its first buffer.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    #[inline]
+    pub fn bytes<'a>(&'a self, frame: &'a Frame) -> Result<&'a [u8], MemError> {
+        self.check(frame)?;
+        let (start, len) = self.place(frame);
+        // SAFETY: `place` lies inside the mapping, which lives as long as `self`. The frame is the only name
+        // of these bytes, it is borrowed for as long as the slice, and all bits are valid bytes.
+        Ok(unsafe { std::slice::from_raw_parts(start, len) })
+    }
+
+    /// As [`Region::bytes`], to write.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    #[inline]
+    pub fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> Result<&'a mut [u8], MemError> {
+        self.check(frame)?;
+        let (start, len) = self.place(frame);
+        // SAFETY: as in `bytes`, and the frame is borrowed mutably: nobody else has its bytes meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
+    }
+
+    /// First byte and length of a frame's data. A frame's index is below `frames` since only `new` makes
+    /// indices, and its length fits its buffer since `set_len` and `take` check that.
+    #[inline(always)]
+    fn place(&self, frame: &Frame) -> (*mut u8, usize) {
+        let mut len = frame.len_bytes();
+        if frame.has_meta() {
+            len = self.first_chunk_bytes(frame);
+        }
+        // SAFETY: `offset_of` an index below `frames` lies inside the mapping.
+        (unsafe { self.mapping.start().as_ptr().add(self.offset_of(frame.index())) }, len as usize)
+    }
+
+    #[cold]
+    fn first_chunk_bytes(&self, frame: &Frame) -> u32 {
+        match self.row(frame).chunk_bytes() {
+            0 => frame.len_bytes(),
+            chunk => chunk,
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, frame: &Frame) -> &Row {
+        &self.rows[frame.index() as usize]
+    }
+
+    /// Sets a frame's length.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`], [`MemError::TooLong`], [`MemError::Chain`].
+    #[inline]
+    pub fn set_len(&self, frame: &mut Frame, len_bytes: u32) -> Result<(), MemError> {
+        self.check(frame)?;
+        self.check_len(len_bytes)?;
+        if frame.has_meta() && self.row(frame).chunk_bytes() != 0 {
+            return Err(MemError::Chain { index: frame.index() });
+        }
+        frame.set_len_bytes(len_bytes);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn check_len(&self, len_bytes: u32) -> Result<(), MemError> {
+        let max_bytes = self.data_bytes_max();
+        if len_bytes <= max_bytes { Ok(()) } else { Err(MemError::TooLong { len_bytes, max_bytes }) }
+    }
+
+    /// Turns up to `count` buffers from the top of `from` into frames of `len_bytes`, charged to `sender`,
+    /// at the back of `to`; how many. The bytes are whatever the last user left.
+    ///
+    /// # Errors
+    /// [`MemError::TooLong`], and [`MemError::Foreign`] when one of them is another pool's; then none is taken.
+    #[inline]
+    pub fn take(
+        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let space = to.space(count.min(from.len()));
+        let count = space.len();
+        let left = from.len() - count;
+        let taken = &from[left..];
+        if !taken.iter().fold(true, |all, free| all & (free.pool() == self.number)) {
+            let stranger = taken.iter().find(|free| free.pool() != self.number);
+            return Err(stranger.map_or(MemError::PoolNumbers, |f| self.foreign(f.index(), f.pool())));
+        }
+        let template = Frame::template(self.number, sender, len_bytes);
+        for (to, free) in space.iter_mut().zip(taken) {
+            *to = Frame::from_parts(FreeFrame::from_bits(free.bits()), template);
+        }
+        from.truncate(left);
+        to.filled(count);
+        Ok(count)
+    }
+
+    /// Turns the first `count` frames of `from` into free buffers on `to`, chains with all their buffers.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`]; then `from` begins with the frame that is not this pool's.
+    pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
+        let count = count.min(from.len());
+        if !from.any_meta() && from.all_of_pool(self.number) {
+            from.free_into(to, count);
+            return Ok(());
+        }
+        for _ in 0..count {
+            if let Some(first) = from.frames_mut().first_mut() {
+                self.check(first)?;
+                self.strip(first, to)?;
+            }
+            from.free_into(to, 1);
+        }
+        Ok(())
+    }
+
+    /// Turns one frame into a free buffer on `to`, a chain with all its buffers.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] and the frame.
+    pub fn give_one(&self, mut frame: Frame, to: &mut Vec<FreeFrame>) -> Result<(), (MemError, Frame)> {
+        if let Err(error) = self.strip(&mut frame, to) {
+            return Err((error, frame));
+        }
+        to.push(frame.into_free());
+        Ok(())
+    }
+
+    /// Clears a frame's row; of a chain, the further buffers go to `to`, and the frame keeps the first.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    pub fn strip(&self, frame: &mut Frame, to: &mut Vec<FreeFrame>) -> Result<(), MemError> {
+        self.check(frame)?;
+        if !frame.has_meta() {
+            return Ok(());
+        }
+        let row = self.row(frame);
+        if row.chunk_bytes() != 0 {
+            frame.set_len_bytes(row.chunk_bytes());
+        }
+        let mut next = row.next();
+        row.clear();
+        while let Some(piece) = next {
+            let row = &self.rows[piece.index() as usize];
+            next = row.next();
+            row.clear();
+            to.push(piece);
+        }
+        frame.set_has_meta(false);
+        Ok(())
+    }
+
+    /// Links `piece` behind the last buffer of `head`, which becomes a super-packet.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`], [`MemError::TooLong`] beyond 262 143 B in all, [`MemError::Chain`] when the
+    /// piece is a chain or empty; each with the piece.
+    pub fn link(&self, head: &mut Frame, piece: Frame) -> Result<(), (MemError, Frame)> {
+        let total = head.len_bytes() + piece.len_bytes();
+        let fault = match (self.check(head).and_then(|()| self.check(&piece)), piece.has_meta()) {
+            (Err(foreign), _) => Some(foreign),
+            (Ok(()), true) => Some(MemError::Chain { index: piece.index() }),
+            _ if piece.len_bytes() == 0 || head.len_bytes() == 0 => Some(MemError::Chain { index: piece.index() }),
+            _ if total > LENGTH_BYTES_MAX => {
+                Some(MemError::TooLong { len_bytes: total, max_bytes: LENGTH_BYTES_MAX })
+            }
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return Err((fault, piece));
+        }
+        let row = self.row(head);
+        if row.chunk_bytes() == 0 {
+            row.set_chunk_bytes(head.len_bytes());
+        }
+        let mut last = row;
+        while let Some(next) = last.next() {
+            last = &self.rows[next.index() as usize];
+        }
+        self.row(&piece).set_chunk_bytes(piece.len_bytes());
+        last.set_next(Some(&piece.into_free()));
+        head.set_has_meta(true);
+        head.set_len_bytes(total);
+        Ok(())
+    }
+
+    /// The chunks of a frame, first to last: one for an ordinary frame.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    pub fn chunks<'a>(&'a self, frame: &'a Frame) -> Result<Chunks<'a>, MemError> {
+        let first = self.bytes(frame)?;
+        let next = if frame.has_meta() { self.row(frame).next() } else { None };
+        Ok(Chunks { region: self, first: Some(first), next })
+    }
+
+    /// A frame's row of the side table; the default when it has none.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    pub fn meta(&self, frame: &Frame) -> Result<Meta, MemError> {
+        self.check(frame)?;
+        Ok(if frame.has_meta() { self.row(frame).meta() } else { Meta::default() })
+    }
+
+    /// Writes a frame's row of the side table.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    pub fn set_meta(&self, frame: &mut Frame, meta: &Meta) -> Result<(), MemError> {
+        self.check(frame)?;
+        self.row(frame).set_meta(meta);
+        frame.set_has_meta(true);
+        Ok(())
+    }
+
+    /// Takes back every buffer, so that the pool's number is free once this region is dropped; whether they
+    /// were all there. A region dropped with frames out keeps its number for good.
+    pub fn retire(&self, free: Vec<FreeFrame>) -> bool {
+        let ours = free.iter().filter(|frame| frame.pool() == self.number).count();
+        let complete = ours == self.spec.frames as usize;
+        self.retired.store(complete, Ordering::Release);
+        complete
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.retired.load(Ordering::Acquire) {
+            number::give_back(self.number);
+        }
+    }
+}
+
+/// See [`Region::chunks`].
+#[derive(Debug)]
+pub struct Chunks<'a> {
+    region: &'a Region,
+    first: Option<&'a [u8]>,
+    next: Option<FreeFrame>,
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let piece = self.next.take()?;
+        let row = &self.region.rows[piece.index() as usize];
+        let (len, offset) = (row.chunk_bytes() as usize, self.region.offset_of(piece.index()));
+        self.next = row.next();
+        // SAFETY: a linked piece belongs to the chain's head, which is borrowed for 'a; its index came from a
+        // frame of this region, and `link` stored the length of that frame.
+        Some(unsafe { std::slice::from_raw_parts(self.region.mapping.start().as_ptr().add(offset), len) })
+    }
+}
+
+fn check(spec: &RegionSpec) -> Result<(), MemError> {
+    let why = if spec.frames == 0 || spec.frames > FRAMES_MAX {
+        "1 to 16777216 frames"
+    } else if !(128..=65536).contains(&spec.frame_bytes) || spec.frame_bytes % 64 != 0 {
+        "frames are 128 to 65536 B, a multiple of 64"
+    } else if spec.headroom_bytes % 64 != 0 || spec.headroom_bytes > spec.frame_bytes / 2 {
+        "headroom is a multiple of 64 and at most half of a frame"
+    } else {
+        return Ok(());
+    };
+    let RegionSpec { frames, frame_bytes, headroom_bytes, .. } = *spec;
+    Err(MemError::Spec { frames, frame_bytes, headroom_bytes, why })
+}

@@ -1,0 +1,360 @@
+//! What two threads share: the slots of a single-producer ring, and the inside of a queue behind its owner word.
+//!
+//! **Ring.** One producer, one consumer, u32 indices that run free and wrap. Slots between `head` and `tail`
+//! belong to the consumer, the others to the producer.
+//! - (A) the producer's release store of `tail` pairs with (B) the consumer's acquire load: the slots' contents.
+//! - (C) the consumer's release store of `head` pairs with (D) the producer's acquire load: slots read out.
+//!
+//! **Owner cell.** A value that only the thread that set RUNNING in the word may touch (`word.rs` has the
+//! protocol). The compare-and-swap that leaves (release) pairs with the one that claims (acquire).
+
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell, heavy, light};
+use crate::word::{ARMED, DEAD, DEDICATED, RUNNING};
+use crossbeam_utils::CachePadded;
+
+struct Ring<T> {
+    slots: Box<[UnsafeCell<T>]>,
+    tail: CachePadded<AtomicU32>,
+    head: CachePadded<AtomicU32>,
+    producer_gone: AtomicBool,
+}
+
+// SAFETY: a slot is accessed by one side at a time, as (A)-(D) say; `T` is `Copy` data that may move
+// between threads.
+unsafe impl<T: Copy + Send> Sync for Ring<T> {}
+// SAFETY: as above; nothing in it is tied to a thread.
+unsafe impl<T: Copy + Send> Send for Ring<T> {}
+
+/// The end that puts in.
+pub(crate) struct Producer<T> {
+    ring: Arc<Ring<T>>,
+    tail: u32,
+    head_seen: u32,
+}
+
+/// The end that takes out.
+pub(crate) struct Consumer<T> {
+    ring: Arc<Ring<T>>,
+    head: u32,
+    tail_seen: u32,
+}
+
+/// A ring of `capacity` (a power of two) whose indices begin at `start`.
+pub(crate) fn ring<T: Copy + Default>(capacity: u32, start: u32) -> (Producer<T>, Consumer<T>) {
+    assert!(capacity.is_power_of_two(), "a ring's capacity is a power of two, not {capacity}");
+    let ring = Arc::new(Ring {
+        slots: (0..capacity).map(|_| UnsafeCell::new(T::default())).collect(),
+        tail: CachePadded::new(AtomicU32::new(start)),
+        head: CachePadded::new(AtomicU32::new(start)),
+        producer_gone: AtomicBool::new(false),
+    });
+    let consumer = Consumer { ring: ring.clone(), head: start, tail_seen: start };
+    (Producer { ring, tail: start, head_seen: start }, consumer)
+}
+
+impl<T: Copy> Ring<T> {
+    #[inline(always)]
+    fn capacity(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The two runs of places that `count` slots from index `at` lie in: (first place, its length).
+    #[inline(always)]
+    fn split(&self, at: u32, count: usize) -> (usize, usize) {
+        let place = (at & (self.capacity() - 1)) as usize;
+        (place, count.min(self.slots.len() - place))
+    }
+
+    /// # Safety
+    /// The caller owns the `from.len()` slots from index `at`, and there are that many.
+    #[inline(always)]
+    #[cfg(not(loom))]
+    unsafe fn write(&self, at: u32, from: &[T]) {
+        let (place, first) = self.split(at, from.len());
+        let base = UnsafeCell::raw_get(self.slots.as_ptr());
+        // SAFETY: `place + first` and `from.len() - first` stay inside the slots; the caller owns them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), base.add(place), first);
+            std::ptr::copy_nonoverlapping(from.as_ptr().add(first), base, from.len() - first);
+        }
+    }
+
+    /// # Safety
+    /// The caller owns the `to.len()` slots from index `at`, there are that many, and each has been written.
+    #[inline(always)]
+    #[cfg(not(loom))]
+    unsafe fn read(&self, at: u32, to: &mut [T]) {
+        let (place, first) = self.split(at, to.len());
+        let base = UnsafeCell::raw_get(self.slots.as_ptr());
+        // SAFETY: as in `write`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(base.add(place), to.as_mut_ptr(), first);
+            std::ptr::copy_nonoverlapping(base, to.as_mut_ptr().add(first), to.len() - first);
+        }
+    }
+
+    /// # Safety
+    /// As the other `write`; slot by slot, so that loom sees each access.
+    #[cfg(loom)]
+    unsafe fn write(&self, at: u32, from: &[T]) {
+        for (n, value) in from.iter().enumerate() {
+            let (place, _) = self.split(at.wrapping_add(n as u32), 1);
+            // SAFETY: the caller owns this slot.
+            self.slots[place].with_mut(|slot| unsafe { *slot = *value });
+        }
+    }
+
+    /// # Safety
+    /// As the other `read`.
+    #[cfg(loom)]
+    unsafe fn read(&self, at: u32, to: &mut [T]) {
+        for (n, value) in to.iter_mut().enumerate() {
+            let (place, _) = self.split(at.wrapping_add(n as u32), 1);
+            // SAFETY: the caller owns this slot.
+            self.slots[place].with(|slot| unsafe { *value = *slot });
+        }
+    }
+}
+
+impl<T: Copy> Producer<T> {
+    /// Slots that may be written now, at least `want` if there are that many.
+    #[inline(always)]
+    pub(crate) fn room(&mut self, want: usize) -> usize {
+        let room = self.ring.capacity() - self.tail.wrapping_sub(self.head_seen);
+        if room as usize >= want {
+            return room as usize;
+        }
+        self.head_seen = self.ring.head.load(Ordering::Acquire); // (D)
+        (self.ring.capacity() - self.tail.wrapping_sub(self.head_seen)) as usize
+    }
+
+    /// Writes what there is room for and publishes it; how many.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, from: &[T]) -> usize {
+        let count = self.room(from.len()).min(from.len());
+        // SAFETY: `room` says that these slots are the producer's.
+        unsafe { self.ring.write(self.tail, &from[..count]) };
+        self.tail = self.tail.wrapping_add(count as u32);
+        self.ring.tail.store(self.tail, Ordering::Release); // (A)
+        count
+    }
+
+    /// Whether the consumer has taken all that was published.
+    #[inline(always)]
+    pub(crate) fn drained(&mut self) -> bool {
+        self.room(self.ring.capacity() as usize) == self.ring.capacity() as usize
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.capacity() as usize
+    }
+}
+
+impl<T> Drop for Producer<T> {
+    fn drop(&mut self) {
+        self.ring.producer_gone.store(true, Ordering::Release);
+    }
+}
+
+impl<T: Copy> Consumer<T> {
+    /// Slots that hold something now; looks at the producer's index only when it knows of none.
+    #[inline(always)]
+    pub(crate) fn ready(&mut self) -> usize {
+        if self.tail_seen == self.head {
+            self.tail_seen = self.ring.tail.load(Ordering::Acquire); // (B)
+        }
+        self.tail_seen.wrapping_sub(self.head) as usize
+    }
+
+    /// As [`Consumer::ready`], but always looks.
+    #[inline(always)]
+    pub(crate) fn ready_now(&mut self) -> usize {
+        self.tail_seen = self.ring.tail.load(Ordering::Acquire); // (B)
+        self.tail_seen.wrapping_sub(self.head) as usize
+    }
+
+    /// Reads the next `to.len()` slots, of which `ready` has said that they are there, and frees them.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, to: &mut [T]) {
+        assert!(to.len() <= self.tail_seen.wrapping_sub(self.head) as usize);
+        // SAFETY: (B) made these slots the consumer's, and the producer wrote them before (A).
+        unsafe { self.ring.read(self.head, to) };
+        self.head = self.head.wrapping_add(to.len() as u32);
+        self.ring.head.store(self.head, Ordering::Release); // (C)
+    }
+
+    /// Whether the producer has been dropped; what it published before is still there.
+    pub(crate) fn producer_gone(&self) -> bool {
+        self.ring.producer_gone.load(Ordering::Acquire)
+    }
+}
+
+/// A value that one thread at a time may touch: whoever set RUNNING in the word.
+pub struct OwnerCell<T> {
+    word: CachePadded<AtomicU64>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `value` is reached only through `Ownership`, of which RUNNING admits one at a time; whoever gets
+// it next has acquired what the last one released.
+unsafe impl<T: Send> Sync for OwnerCell<T> {}
+
+/// What became of a publication.
+#[derive(Debug)]
+pub enum Published<'a, T> {
+    /// Nobody owned the cell: the caller does now, and must drain.
+    Owner(Ownership<'a, T>),
+    /// The owner will see it.
+    Seen,
+    /// A dedicated owner sleeps, and the caller is the one to wake it.
+    WakeOwner,
+    /// An owner died holding the cell (it panicked): nobody will drain any more.
+    Dead,
+}
+
+impl<T> OwnerCell<T> {
+    /// A cell that nobody owns.
+    pub fn new(value: T) -> Self {
+        Self { word: CachePadded::new(AtomicU64::new(0)), value: UnsafeCell::new(value) }
+    }
+
+    /// Announces what the caller has just put into its lane, whose ready bit is `bit`.
+    #[inline]
+    pub fn publish(&self, bit: u64) -> Published<'_, T> {
+        light(); // (E) pairs with `Ownership::arm` and `Ownership::undedicate`
+        let seen = self.word.load(Ordering::Relaxed);
+        if seen & (DEDICATED | DEAD) != 0 {
+            return self.publish_to_dedicated(seen);
+        }
+        self.claim(bit)
+    }
+
+    /// Sets `bits` and becomes the owner if there is none.
+    #[inline]
+    pub fn claim(&self, bits: u64) -> Published<'_, T> {
+        if self.word.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Published::Owner(Ownership { cell: self });
+        }
+        let before = self.word.fetch_or(RUNNING | bits, Ordering::AcqRel);
+        match before & (RUNNING | DEAD) {
+            0 => Published::Owner(Ownership { cell: self }),
+            RUNNING => Published::Seen,
+            _ => Published::Dead,
+        }
+    }
+
+    #[cold]
+    fn publish_to_dedicated(&self, seen: u64) -> Published<'_, T> {
+        if seen & DEAD != 0 {
+            return Published::Dead;
+        }
+        if seen & ARMED != 0 && self.word.fetch_and(!ARMED, Ordering::AcqRel) & ARMED != 0 {
+            return Published::WakeOwner;
+        }
+        Published::Seen
+    }
+
+    /// The word as it is now, for tests and displays.
+    pub fn word(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// The value of a cell that nobody else can reach.
+    #[cfg(not(loom))]
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+/// The right to touch a cell's value. Ends by [`Ownership::leave`] or [`Ownership::hand_over`]; dropped
+/// otherwise (a panic unwound through it), the cell is marked dead: its inside may be half-changed.
+#[derive(Debug)]
+pub struct Ownership<'a, T> {
+    cell: &'a OwnerCell<T>,
+}
+
+impl<T> std::fmt::Debug for OwnerCell<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OwnerCell({:#x})", self.word())
+    }
+}
+
+impl<'a, T> Ownership<'a, T> {
+    /// Works on the value.
+    #[inline(always)]
+    pub fn with<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
+        #[cfg(not(loom))]
+        // SAFETY: this `Ownership` is the only one (RUNNING), and `&mut self` the only use of it.
+        return work(unsafe { &mut *self.cell.value.get() });
+        #[cfg(loom)]
+        // SAFETY: as above; loom checks it.
+        self.cell.value.with_mut(|value| work(unsafe { &mut *value }))
+    }
+
+    /// Takes (clears and returns) the bits of `mask` that are set. Do so *before* reading the tails that
+    /// they announce: a tail published later sets its bit again.
+    #[inline]
+    pub fn take_bits(&mut self, mask: u64) -> u64 {
+        if self.cell.word.load(Ordering::Relaxed) & mask == 0 {
+            return 0;
+        }
+        self.cell.word.fetch_and(!mask, Ordering::AcqRel) & mask
+    }
+
+    /// Sets `bits` for the next owner to find.
+    pub fn set_bits(&mut self, bits: u64) {
+        self.cell.word.fetch_or(bits, Ordering::AcqRel);
+    }
+
+    /// Leaves, unless something was announced since the bits were taken: then the ownership comes back, and
+    /// there is more to do.
+    ///
+    /// # Errors
+    /// The ownership itself.
+    #[inline]
+    pub fn leave(self) -> Result<(), Self> {
+        match self.cell.word.compare_exchange(RUNNING, 0, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => {
+                std::mem::forget(self);
+                Ok(())
+            }
+            Err(_) => Err(self),
+        }
+    }
+
+    /// Leaves with bits set: only with a successor named who will come and look.
+    pub fn hand_over(self) {
+        self.cell.word.fetch_and(!RUNNING, Ordering::AcqRel);
+        std::mem::forget(self);
+    }
+
+    /// Becomes a dedicated owner: senders neither claim nor set bits, they only publish their tails, which
+    /// this owner must poll. Look at every tail once more after this.
+    pub fn dedicate(&mut self) {
+        self.cell.word.fetch_or(DEDICATED, Ordering::AcqRel);
+    }
+
+    /// Stops being dedicated. Look at every tail once more after this, and before leaving.
+    pub fn undedicate(&mut self) {
+        self.cell.word.fetch_and(!(DEDICATED | ARMED), Ordering::AcqRel);
+        heavy(); // (E)
+    }
+
+    /// Asks senders for a wake-up, before a dedicated owner sleeps. Look at every tail once more after this.
+    pub fn arm(&mut self) {
+        self.cell.word.fetch_or(ARMED, Ordering::AcqRel);
+        heavy(); // (E)
+    }
+
+    /// Withdraws [`Ownership::arm`].
+    pub fn disarm(&mut self) {
+        self.cell.word.fetch_and(!ARMED, Ordering::AcqRel);
+    }
+}
+
+impl<T> Drop for Ownership<'_, T> {
+    #[cold]
+    fn drop(&mut self) {
+        self.cell.word.fetch_or(DEAD, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,37 @@
+//! The owner word: RUNNING, a few notices, and a ready bit per lane.
+//!
+//! Goal: one owner at a time; no packet is left in an idle path; no lock, and one line shared per burst.
+//!
+//! - A sender publishes its lane's tail, then swaps 0 for RUNNING; if that fails it sets RUNNING and its
+//!   lane's bit at once: if RUNNING was clear before, it is the owner, else the owner will find the bit.
+//! - The owner clears bits *before* it reads the tails that they announce.
+//! - It leaves by swapping RUNNING for 0, which fails when any bit was set since: then it looks again.
+//! - Out of quota with a successor named, it clears RUNNING alone and leaves the bits for the successor.
+//! - Waiters and control messages ride on the same word, as notices WAIT and CONTROL.
+#![forbid(unsafe_code)]
+
+/// Somebody owns the cell.
+pub const RUNNING: u64 = 1 << 63;
+/// A sender waits for space, or asks to be looked at.
+pub const WAIT: u64 = 1 << 62;
+/// A control message (a new lane, another setting) lies ready.
+pub const CONTROL: u64 = 1 << 61;
+/// The owner stays for good and polls the tails: no bits needed.
+pub const DEDICATED: u64 = 1 << 60;
+/// The dedicated owner is about to sleep.
+pub const ARMED: u64 = 1 << 59;
+/// An owner panicked inside.
+pub const DEAD: u64 = 1 << 58;
+
+/// Ready bits: lane n has bit n modulo this.
+pub const READY_BITS: u32 = 32;
+/// All ready bits.
+pub const READY: u64 = (1 << READY_BITS) - 1;
+/// All that announces work to an owner.
+pub const WORK: u64 = READY | WAIT | CONTROL;
+
+/// The ready bit of lane `lane`.
+#[inline(always)]
+pub fn ready_bit(lane: usize) -> u64 {
+    1 << (lane as u32 % READY_BITS)
+}
