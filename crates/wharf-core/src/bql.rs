@@ -185,6 +185,16 @@ impl Bql {
     /// [`BqlError::OverCompletion`] if `bytes` is more than is in flight; nothing is changed then.
     #[inline]
     pub fn completed(&mut self, bytes: u32, now: Duration) -> Result<(), BqlError> {
+        self.completed_at(bytes, || now)
+    }
+
+    /// As [`Bql::completed`], with a clock that is read only when the limit grows or slack is measured:
+    /// a completion in the steady state needs no time.
+    ///
+    /// # Errors
+    /// As [`Bql::completed`].
+    #[inline]
+    pub fn completed_at(&mut self, bytes: u32, now: impl FnOnce() -> Duration) -> Result<(), BqlError> {
         let in_flight_bytes = self.in_flight();
         if bytes > in_flight_bytes {
             return Err(BqlError::OverCompletion { completed_bytes: bytes, in_flight_bytes });
@@ -223,7 +233,8 @@ impl Bql {
     }
 
     /// `completed`, once the number is known to be good.
-    fn account_completion(&mut self, bytes: u32, in_flight_bytes: u32, now: Duration) {
+    #[inline]
+    fn account_completion(&mut self, bytes: u32, in_flight_bytes: u32, now: impl FnOnce() -> Duration) {
         let over_limit_bytes = positive_diff(in_flight_bytes, self.limit_bytes);
         let limit_bytes = self
             .reckon_limit(bytes, in_flight_bytes, over_limit_bytes, now)
@@ -238,12 +249,9 @@ impl Bql {
     }
 
     /// The limit that the completion of `bytes` asks for, before the bounds.
+    #[inline]
     fn reckon_limit(
-        &mut self,
-        bytes: u32,
-        in_flight_bytes: u32,
-        over_limit_bytes: u32,
-        now: Duration,
+        &mut self, bytes: u32, in_flight_bytes: u32, over_limit_bytes: u32, now: impl FnOnce() -> Duration,
     ) -> u32 {
         let completed_bytes = self.completed_bytes.wrapping_add(bytes);
         let queue_is_empty = in_flight_bytes == bytes;
@@ -255,10 +263,10 @@ impl Bql {
         // The device may have run dry between the previous completion and the next queueing.
         let may_have_starved = self.prev_over_limit_bytes != 0 && prev_is_done;
         if starved || may_have_starved {
-            self.grow(completed_bytes, now)
+            self.grow(completed_bytes, now())
         } else if !queue_is_empty && !prev_queue_was_empty && !prev_is_done {
             // Busy from the previous completion to this one: only then does slack mean anything.
-            self.shrink(bytes, now)
+            self.shrink(bytes, now())
         } else {
             self.limit_bytes
         }

@@ -1,6 +1,23 @@
 //! The transmit path: pool policies, queueing disciplines, byte queue limits, the queue and its owner.
 //!
-//! No unsafe code, no system call, no clock: time comes in as nanoseconds, waiting goes out through traits.
+//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (whoever owns it) → [`qdisc`] → [`run`] (bulk
+//! dequeue within [`bql`]) → [`device`] → completion → home to the pool. [`direct`] is the same without the
+//! lane, for one sender; [`poller`] looks after what no sender does.
+//!
+//! No unsafe code, no system call, no clock: time comes in, and waiting goes out, through [`host`].
 #![forbid(unsafe_code)]
 
 pub mod bql;
+pub mod counters;
+pub mod device;
+pub mod direct;
+pub mod host;
+mod lanes;
+pub mod owner;
+pub mod poller;
+pub mod pool;
+pub mod qdisc;
+pub mod queue;
+pub mod run;
+pub mod sender;
+mod wait;

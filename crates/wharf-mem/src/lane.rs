@@ -26,11 +26,17 @@ impl LaneIn {
     /// them; how many.
     #[inline]
     pub fn push(&mut self, from: &mut Batch) -> usize {
+        self.push_first(from, usize::MAX)
+    }
+
+    /// As [`LaneIn::push`], for the first `max` frames only.
+    #[inline]
+    pub fn push_first(&mut self, from: &mut Batch, max: usize) -> usize {
         let mut pushed = 0;
         let mut bits = [0u64; 64];
         loop {
             let frames = from.frames();
-            let count = frames.len().min(bits.len());
+            let count = frames.len().min(bits.len()).min(max - pushed);
             for (to, frame) in bits.iter_mut().zip(frames) {
                 *to = frame.bits();
             }
@@ -61,11 +67,21 @@ impl LaneIn {
 }
 
 impl LaneOut {
-    /// Moves up to `max` frames into `to`; how many.
+    /// Moves up to `max` frames into `to`; how many. Fewer than `max` and than `to` has room for means that no
+    /// more were published when it looked.
     #[inline]
     pub fn pop(&mut self, to: &mut Batch, max: usize) -> usize {
-        let ready = self.0.ready().min(max);
+        let want = max.min(to.room());
+        let ready = self.0.ready(want).min(want);
         self.take(to, ready)
+    }
+
+    /// As [`LaneOut::pop`], looking at the sender's index first; how many, and how many are left of those seen.
+    #[inline]
+    pub fn pop_now(&mut self, to: &mut Batch, max: usize) -> (usize, usize) {
+        let ready = self.0.ready_now();
+        let taken = self.take(to, ready.min(max));
+        (taken, ready - taken)
     }
 
     /// Frames published and not yet taken. Always looks at the sender's index.

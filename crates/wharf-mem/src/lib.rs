@@ -27,3 +27,8 @@ pub use frame::{Frame, FreeFrame};
 pub use meta::Meta;
 pub use region::{MemError, Region, RegionSpec};
 pub use share::{OwnerCell, Ownership, Published};
+
+/// Makes ready what is cheap only after some preparation (the asymmetric fence). Calling it again does nothing.
+pub fn prepare() {
+    wharf_sys::fence::expedited();
+}

@@ -157,13 +157,12 @@ impl<T> Drop for Producer<T> {
 }
 
 impl<T: Copy> Consumer<T> {
-    /// Slots that hold something now; looks at the producer's index only when it knows of none.
+    /// Slots that hold something now, at least `want` if there are that many; looks at the producer's index
+    /// only when it knows of fewer.
     #[inline(always)]
-    pub(crate) fn ready(&mut self) -> usize {
-        if self.tail_seen == self.head {
-            self.tail_seen = self.ring.tail.load(Ordering::Acquire); // (B)
-        }
-        self.tail_seen.wrapping_sub(self.head) as usize
+    pub(crate) fn ready(&mut self, want: usize) -> usize {
+        let ready = self.tail_seen.wrapping_sub(self.head) as usize;
+        if ready >= want { ready } else { self.ready_now() }
     }
 
     /// As [`Consumer::ready`], but always looks.
@@ -238,6 +237,8 @@ impl<T> OwnerCell<T> {
         let before = self.word.fetch_or(RUNNING | bits, Ordering::AcqRel);
         match before & (RUNNING | DEAD) {
             0 => Published::Owner(Ownership { cell: self }),
+            // A dedicated owner that sleeps looks at no bits.
+            RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
             RUNNING => Published::Seen,
             _ => Published::Dead,
         }
@@ -299,6 +300,11 @@ impl<'a, T> Ownership<'a, T> {
             return 0;
         }
         self.cell.word.fetch_and(!mask, Ordering::AcqRel) & mask
+    }
+
+    /// The bits of `mask` that are set, without taking them.
+    pub fn peek_bits(&self, mask: u64) -> u64 {
+        self.cell.word.load(Ordering::Acquire) & mask
     }
 
     /// Sets `bits` for the next owner to find.

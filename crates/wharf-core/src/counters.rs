@@ -1,0 +1,105 @@
+//! Counters: one writer each, read by anybody at any time.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that one thread at a time adds to: a plain load and store, no locked instruction.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; for the one writer.
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Sets; for the one writer.
+    #[inline(always)]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    /// Reads.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// What one transmit queue has done; written by its owner.
+#[derive(Debug, Default)]
+pub struct QueueCounters {
+    /// Frames taken from lanes.
+    pub accepted: Counter,
+    /// Frames that the device took.
+    pub packets: Counter,
+    /// Their bytes.
+    pub bytes: Counter,
+    /// Transmit calls that took any.
+    pub batches: Counter,
+    /// Doorbells rung.
+    pub doorbells: Counter,
+    /// Frames that the device left in a batch, to go first next time.
+    pub requeues: Counter,
+    /// Frames completed as sent.
+    pub sent: Counter,
+    /// Frames completed as failed.
+    pub failed: Counter,
+    /// Frames given back unsent at shutdown.
+    pub returned: Counter,
+    /// The byte queue limit now; 0 without one.
+    pub bql_limit_bytes: Counter,
+    /// Completions that the device had no right to, and the like.
+    pub device_errors: Counter,
+    /// Reasons of failed frames, and the last device error.
+    reasons: Mutex<Vec<(&'static str, u64)>>,
+    last_error: Mutex<Option<String>>,
+}
+
+impl QueueCounters {
+    pub(crate) fn fail(&self, reason: &'static str) {
+        self.failed.add(1);
+        let mut reasons = crate::pool::lock(&self.reasons);
+        match reasons.iter_mut().find(|entry| entry.0 == reason) {
+            Some(entry) => entry.1 += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+
+    pub(crate) fn error(&self, error: &impl ToString) {
+        self.device_errors.add(1);
+        *crate::pool::lock(&self.last_error) = Some(error.to_string());
+    }
+
+    /// Failed frames by reason.
+    pub fn failures(&self) -> Vec<(&'static str, u64)> {
+        crate::pool::lock(&self.reasons).clone()
+    }
+
+    /// What the device last got wrong.
+    pub fn last_error(&self) -> Option<String> {
+        crate::pool::lock(&self.last_error).clone()
+    }
+
+    /// Frames per doorbell; 0 before the first.
+    pub fn packets_per_doorbell(&self) -> f64 {
+        match self.doorbells.get() {
+            0 => 0.0,
+            doorbells => self.packets.get() as f64 / doorbells as f64,
+        }
+    }
+}
+
+/// What one sender has done; written by its thread.
+#[derive(Debug, Default)]
+pub struct SenderCounters {
+    /// Frames sent.
+    pub packets: Counter,
+    /// Times it had to wait.
+    pub waits: Counter,
+    /// Frames that it dropped because a policy said so.
+    pub drops: Counter,
+    /// Frames that it handed to the device as owner, for itself and others.
+    pub drained_packets: Counter,
+}

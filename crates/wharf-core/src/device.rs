@@ -1,0 +1,186 @@
+//! The driver author's contract. `docs/device-howto.md` walks through an implementation.
+
+use crate::pool::Cache;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use wharf_mem::{Batch, Frame, MemError, Region};
+
+/// What a device can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// Frames that it can hold; `None` for no bound.
+    pub ring_frames: Option<u32>,
+    /// Whether its completions say that a frame has really left. Without that there is no byte queue limit
+    /// (`bql.enabled` is false), and quota and ring room bound the batch.
+    pub real_completions: bool,
+    /// Buffers of one frame that it can gather; 1 for devices that take no chains.
+    pub segments_max: u16,
+    /// Whether it cuts super-packets itself.
+    pub segmentation: bool,
+    /// Whether it fills in checksums.
+    pub checksum: bool,
+}
+
+/// What can be wrong with a device. Each says what and where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// It completed something that it does not hold: never given, or completed before.
+    #[error("{device}: completion of slot {slot}, which holds no frame (ring of {ring_frames})")]
+    NotHeld {
+        /// Which device.
+        device: String,
+        /// The slot that it named.
+        slot: u32,
+        /// Slots that there are.
+        ring_frames: u32,
+    },
+    /// More bytes completed than were queued.
+    #[error("{device}: {source}")]
+    OverCompletion {
+        /// Which device.
+        device: String,
+        /// Both figures.
+        source: crate::bql::BqlError,
+    },
+    /// A frame of a pool that the device was not attached to.
+    #[error("{device}: {source}")]
+    Memory {
+        /// Which device.
+        device: String,
+        /// The frame and the pools.
+        source: MemError,
+    },
+    /// The operating system refused something.
+    #[error("{device}: {what}: {source}")]
+    Io {
+        /// Which device.
+        device: String,
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A specification or a use that this device does not know.
+    #[error("{device}: {what}")]
+    Unsupported {
+        /// Which device.
+        device: String,
+        /// What it does not support, and what it does.
+        what: String,
+    },
+}
+
+/// What a transmit call did, besides taking frames out of the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transmitted {
+    /// Whether it rang the doorbell.
+    pub doorbell: bool,
+    /// Whether it takes no more until completions have been reaped.
+    pub stopped: bool,
+}
+
+/// Frames that have left a device.
+#[derive(Debug)]
+pub struct Completions {
+    /// Those that were sent.
+    pub sent: Batch,
+    /// Those that failed, with the reason.
+    pub failed: Vec<(Frame, &'static str)>,
+}
+
+impl Completions {
+    /// Place for `capacity` sent frames.
+    pub fn new(capacity: usize) -> Self {
+        Self { sent: Batch::new(capacity), failed: Vec::new() }
+    }
+
+    /// Frames inside.
+    pub fn len(&self) -> usize {
+        self.sent.len() + self.failed.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One transmit queue of a device, with its receive side.
+///
+/// The device owns the frames it has taken until it gives them back by [`Device::reap`]: it keeps each
+/// `Frame` in a table, and a number read from a ring becomes a frame only by taking it out of that table.
+pub trait Device: Send {
+    /// Its name for messages, as in its specification: `wire`, `pcap:out.pcap`.
+    fn name(&self) -> String;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The memory that its frames lie in. Called once, before anything else.
+    ///
+    /// # Errors
+    /// The device cannot use this memory.
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError>;
+
+    /// Takes frames from the front of `batch`, in order, and leaves what it has no room for: it drops none.
+    /// Rings at most one doorbell, and rings it if it took any unless `more` says that another call follows
+    /// at once; it rings all the same if it stops. Whoever says `more` and then has no more calls
+    /// [`Device::flush`].
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted;
+
+    /// Rings the doorbell that a call with `more` has left out; whether there was one.
+    fn flush(&mut self) -> bool;
+
+    /// Gives back up to `budget` frames that have left, as far as `into` has room.
+    ///
+    /// # Errors
+    /// The device completed what it does not hold. What it did hold is still good.
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError>;
+
+    /// Frames that it holds.
+    fn outstanding(&self) -> usize;
+
+    /// Shows each frame that it holds to `see`, for audits.
+    fn visit(&self, see: &mut dyn FnMut(&Frame));
+
+    /// Receives up to `budget` frames into `to`, with memory from `cache`; how many.
+    ///
+    /// # Errors
+    /// The device failed. An empty pool is none: frames then wait, or are dropped and counted by the device.
+    fn receive(&mut self, _cache: &mut Cache, _to: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
+        Ok(0)
+    }
+
+    /// Whether nothing will ever be received any more (the other end closed, the file is read).
+    fn receive_ended(&self) -> bool {
+        true
+    }
+
+    /// Asks for a notification at the next completion; false when one is due already: reap again.
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    /// Masks notifications while polling.
+    fn disarm(&mut self) {}
+
+    /// What becomes readable with a notification.
+    fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// In how many nanoseconds the next completion is due, when the device knows.
+    fn next_completion_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Ends the device: files are completed, memory is let go of. Frames still inside come back by `reap`,
+    /// as failed.
+    ///
+    /// # Errors
+    /// What could not be completed.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}

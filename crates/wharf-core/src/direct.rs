@@ -1,0 +1,166 @@
+//! `Direct`: a path with one sender that owns its `Run` outright: no lane, no owner word, no other thread.
+
+use crate::counters::QueueCounters;
+use crate::host::Park;
+use crate::pool::{Audit, Burst, Cache, PoolError};
+use crate::qdisc::classify;
+use crate::queue::{QueueBuilder, QueueError};
+use crate::run::{BULK_PACKETS_MAX, Batching, Pause, Run, Sink, Source};
+use std::sync::Arc;
+use wharf_mem::Batch;
+
+/// How long a full path sleeps before it looks again.
+const NAP_NS: u64 = 20_000;
+
+/// A queue and its only sender in one. What the device completes comes home at the next call: an idle path
+/// wants [`Direct::poll`] now and then.
+pub struct Direct {
+    run: Run,
+    cache: Cache,
+    counters: Arc<QueueCounters>,
+    park: Arc<dyn Park>,
+    quota: u32,
+}
+
+impl std::fmt::Debug for Direct {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Direct({:?})", self.run)
+    }
+}
+
+impl QueueBuilder {
+    /// Builds the one-sender type in place of a [`crate::queue::TxQueue`].
+    ///
+    /// # Errors
+    /// As [`QueueBuilder::build`].
+    pub fn build_direct(self) -> Result<Direct, QueueError> {
+        let (mut run, counters, parts) = self.into_run()?;
+        run.reserve(BULK_PACKETS_MAX);
+        let cache = parts.pool.cache("direct")?;
+        Ok(Direct { run, cache, counters, park: parts.park, quota: parts.policy.quota_packets })
+    }
+}
+
+impl Direct {
+    /// Adds up to `count` packets of `len_bytes` to a burst; how many.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] when all frames are under way: [`Direct::poll`] and try again.
+    #[inline]
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.cache.fill(burst, count, len_bytes)
+    }
+
+    /// An empty burst of the path's pool.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        self.cache.pool().burst(capacity)
+    }
+
+    /// Sends what fits now; how many packets. The others are still in the burst.
+    ///
+    /// # Errors
+    /// [`QueueError::ForeignPool`].
+    #[inline]
+    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        let (ours, theirs) = (self.cache.pool().region().number(), burst.pool().region().number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        if self.run.qdisc().uses_bands() {
+            let region = self.cache.pool().region().clone();
+            burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region));
+        }
+        let offered = burst.len();
+        self.drive(&mut InHand(burst.batch_mut()));
+        Ok(offered - burst.len())
+    }
+
+    /// Sends all packets of `burst`, waiting for space where need be.
+    ///
+    /// # Errors
+    /// [`QueueError::ForeignPool`].
+    #[inline]
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        loop {
+            self.try_send(burst)?;
+            if burst.is_empty() {
+                return Ok(());
+            }
+            self.park.park(NAP_NS);
+        }
+    }
+
+    /// Takes completions and sends what was waiting.
+    pub fn poll(&mut self) {
+        self.drive(&mut InHand(&mut Batch::new(0)));
+    }
+
+    /// Transmit, then reap, and again while that helps.
+    #[inline]
+    fn drive(&mut self, source: &mut InHand<'_>) {
+        loop {
+            let (_, pause) = self.run.transmit(source, self.quota);
+            let (reaped, open) = self.run.reap(&mut Own(&mut self.cache));
+            match pause {
+                Pause::Empty => return,
+                Pause::Stopped if reaped == 0 || !open => return,
+                Pause::Stopped | Pause::Quota => {}
+            }
+        }
+    }
+
+    /// Sets the batching switch.
+    pub fn set_batching(&mut self, batching: Batching) {
+        self.run.set_batching(batching);
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &QueueCounters {
+        &self.counters
+    }
+
+    /// Frames that have not come home yet.
+    pub fn pending(&self) -> usize {
+        self.run.backlog() + self.run.in_device()
+    }
+
+    /// Gives back what the device has not taken, closes the device, and says who holds frames of the pool.
+    pub fn close(mut self) -> Audit {
+        let mut none = Batch::new(0);
+        self.run.give_up(&mut InHand(&mut none), &mut Own(&mut self.cache));
+        if let Err(error) = self.run.device_mut().close() {
+            self.counters.error(&error);
+        }
+        self.run.reap(&mut Own(&mut self.cache));
+        let mut audit = self.cache.pool().audit();
+        self.run.visit(&mut |frame, place| audit.found(frame.index(), place));
+        audit
+    }
+}
+
+/// The user's own burst as a source.
+struct InHand<'a>(&'a mut Batch);
+
+impl Source for InHand<'_> {
+    #[inline]
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        to.append(self.0, max)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The path's own cache as a sink.
+struct Own<'a>(&'a mut Cache);
+
+impl Sink for Own<'_> {
+    #[inline]
+    fn take_home(&mut self, done: &mut Batch) {
+        // Cannot fail: `try_send` has checked the pool.
+        let given = self.0.give_own(done);
+        debug_assert!(given.is_ok());
+    }
+}

@@ -1,0 +1,177 @@
+//! The owner's side of all lanes of a queue: pull frames fairly, send them home.
+//!
+//! Lanes that announced something are served from a rotor with a share each: lowest-first starves the others,
+//! and a rotor without shares lets one full lane have a whole quota.
+
+use crate::pool::PagePool;
+use crate::run::{BULK_PACKETS_MAX, Sink, Source};
+use wharf_mem::home::{HomeIn, HomeOut};
+use wharf_mem::lane::LaneOut;
+use wharf_mem::word::{READY, READY_BITS};
+use wharf_mem::{Batch, FreeFrame};
+
+const WORD: usize = u64::BITS as usize;
+
+/// The owner's end of one sender.
+pub(crate) struct Lane {
+    pub(crate) frames: LaneOut,
+    /// Where its frames go home; `None` when the sender is gone.
+    pub(crate) home: Option<HomeIn>,
+}
+
+/// All lanes of a queue; a place whose sender is gone is empty, and given to the next one.
+pub(crate) struct Lanes {
+    lanes: Vec<Option<Lane>>,
+    /// A bit per lane that may hold something.
+    ready: Vec<u64>,
+    rotor: usize,
+    pool: PagePool,
+    going: Batch,
+    pieces: Vec<FreeFrame>,
+}
+
+impl Lanes {
+    pub(crate) fn new(pool: PagePool) -> Self {
+        let going = Batch::new(BULK_PACKETS_MAX);
+        Self { lanes: Vec::new(), ready: vec![0], rotor: 0, pool, going, pieces: Vec::new() }
+    }
+
+    /// Puts `lane` at place `at`.
+    pub(crate) fn add(&mut self, at: usize, lane: Lane) {
+        if self.lanes.len() <= at {
+            self.lanes.resize_with(at + 1, || None);
+            self.ready.resize(at / WORD + 1, 0);
+        }
+        self.lanes[at] = Some(lane);
+    }
+
+    /// The sender at `at` is gone: its frames go to the pool from now on, and so does what was under way.
+    pub(crate) fn orphan(&mut self, at: usize, mut home: HomeOut) {
+        if let Some(Some(lane)) = self.lanes.get_mut(at) {
+            lane.home = None;
+        }
+        home.pop(&mut self.pieces, usize::MAX);
+        self.pool.settle(&mut self.pieces);
+        self.ready[at / WORD] |= 1 << (at % WORD);
+    }
+
+    /// Forgets lanes whose sender is gone and which are empty; calls `freed` with each place.
+    pub(crate) fn sweep(&mut self, mut freed: impl FnMut(usize)) {
+        for (at, place) in self.lanes.iter_mut().enumerate() {
+            let gone = |lane: &mut Lane| lane.frames.is_abandoned() && lane.home.is_none() && lane.frames.ready_now() == 0;
+            if place.as_mut().is_some_and(gone) {
+                *place = None;
+                freed(at);
+            }
+        }
+    }
+
+    /// Notes which lanes have announced something: bits of the owner word.
+    #[inline]
+    pub(crate) fn announce(&mut self, bits: u64) {
+        let class = bits & READY;
+        let both = class | class << READY_BITS;
+        match &mut self.ready[..] {
+            [one] => *one |= both & low_bits(self.lanes.len()),
+            many => many.iter_mut().for_each(|word| *word |= both),
+        }
+    }
+
+    /// Looks at every lane from now on until each is found empty: for a dedicated owner.
+    #[inline]
+    pub(crate) fn announce_all(&mut self) {
+        self.announce(READY);
+    }
+
+    /// Shows how many frames lie in lanes, as far as announced.
+    pub(crate) fn len(&mut self) -> usize {
+        self.lanes.iter_mut().flatten().map(|lane| lane.frames.ready_now()).sum()
+    }
+
+    /// The first ready lane at or after `from`, or before it.
+    #[inline]
+    fn next_ready(&self, from: usize) -> Option<usize> {
+        let words = self.ready.len();
+        let (first, shift) = ((from / WORD) % words, from % WORD);
+        let masked = self.ready[first] & (u64::MAX << shift);
+        if masked != 0 {
+            return Some(first * WORD + masked.trailing_zeros() as usize);
+        }
+        (1..=words).map(|n| (first + n) % words).find(|&word| self.ready[word] != 0).map(|word| {
+            word * WORD + self.ready[word].trailing_zeros() as usize
+        })
+    }
+
+    /// Home by the pool: for senders that are gone, and rings that are full.
+    #[cold]
+    fn to_pool(&mut self, done: &mut Batch, count: usize) {
+        self.going.append(done, count);
+        if let Err(error) = self.pool.give_back(&mut self.going) {
+            // Senders check on entry that frames are this pool's.
+            debug_assert!(false, "{error}");
+        }
+    }
+
+    /// Chains give up all buffers but the first, which then travels like any other.
+    #[cold]
+    fn strip(&mut self, done: &mut Batch) {
+        for frame in done.frames_mut() {
+            let stripped = self.pool.region().strip(frame, &mut self.pieces);
+            debug_assert!(stripped.is_ok());
+        }
+        self.pool.settle(&mut self.pieces);
+    }
+}
+
+#[inline]
+fn low_bits(count: usize) -> u64 {
+    if count >= WORD { u64::MAX } else { (1 << count) - 1 }
+}
+
+impl Source for Lanes {
+    #[inline]
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        let ready: u32 = self.ready.iter().map(|word| word.count_ones()).sum();
+        let share = (max / (ready as usize).max(1)).max(1);
+        let mut pulled = 0;
+        while pulled < max {
+            let Some(at) = self.next_ready(self.rotor) else { break };
+            let left = match self.lanes.get_mut(at) {
+                Some(Some(lane)) => {
+                    let (took, left) = lane.frames.pop_now(to, share.min(max - pulled));
+                    pulled += took;
+                    left
+                }
+                _ => 0,
+            };
+            if left == 0 {
+                self.ready[at / WORD] &= !(1 << (at % WORD));
+            }
+            self.rotor = at + 1;
+        }
+        pulled
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.ready.iter().all(|&word| word == 0)
+    }
+}
+
+impl Sink for Lanes {
+    #[inline]
+    fn take_home(&mut self, done: &mut Batch) {
+        if done.any_meta() {
+            self.strip(done);
+        }
+        while let Some(first) = done.frames().first() {
+            let at = usize::from(first.sender());
+            let run = done.run_of_sender();
+            let home = self.lanes.get_mut(at).and_then(|lane| lane.as_mut()?.home.as_mut());
+            let sent = home.map_or(0, |home| home.push(done, run));
+            if sent < run {
+                self.to_pool(done, run - sent);
+            }
+        }
+    }
+}

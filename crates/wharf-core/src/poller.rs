@@ -1,0 +1,178 @@
+//! `Poller`: the thread that looks after a queue when no sender does: completions that come later, waiters,
+//! and owners out of quota. `Dedicated`: an owner for good, which senders leave all draining to.
+
+use crate::host::Wake;
+use crate::queue::{Control, Inside, PollerState, QueueError, Shared, Turn, TxQueue};
+use crate::run::Pause;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
+use wharf_mem::{Ownership, Published};
+
+/// A nap while something is under way and the device cannot say when it will be done.
+const NAP_NS: u64 = 20_000;
+/// Longest nap while something is under way.
+const NAP_NS_MAX: u64 = 1_000_000;
+/// Polls that find nothing before a dedicated owner arms and sleeps.
+const IDLE_POLLS: u32 = 20_000;
+/// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines.
+const LITTLE_PACKETS: u32 = 16;
+const PAUSES: u32 = 24;
+
+/// Looks after one queue. Run it in a thread of its own.
+#[derive(Debug)]
+pub struct Poller {
+    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Ends a poller.
+#[derive(Debug, Clone)]
+pub struct PollerStop {
+    shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+}
+
+impl PollerStop {
+    /// Makes the poller return from its run.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.shared.wake_poller();
+    }
+}
+
+impl TxQueue {
+    /// A poller for this queue, and what ends it. One per queue.
+    pub fn poller(&self) -> (Poller, PollerStop) {
+        let (shared, stop) = (self.shared.clone(), Arc::new(AtomicBool::new(false)));
+        (Poller { shared: shared.clone(), stop: stop.clone() }, PollerStop { shared, stop })
+    }
+}
+
+impl Poller {
+    /// Registers the calling thread and polls until stopped.
+    pub fn run(self) {
+        self.register(Some(self.shared.park.waker()), PollerState::Awake);
+        while !self.stop.load(Ordering::Acquire) {
+            let nap_ns = self.poll();
+            self.shared.park.park(nap_ns);
+        }
+        self.register(None, PollerState::None);
+        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+            Turn::new(&self.shared, owned, 0).finish();
+        }
+    }
+
+    fn register(&self, wake: Option<Arc<dyn Wake>>, state: PollerState) {
+        self.shared.has_poller.store(wake.is_some(), Ordering::Release);
+        *crate::pool::lock(&self.shared.poller) = wake;
+        self.shared.control(Control::Poller(state));
+    }
+
+    /// Does what there is to do; how long to sleep then (until woken, when nothing is under way).
+    fn poll(&self) -> u64 {
+        let Published::Owner(owned) = self.shared.cell.claim(0) else { return NAP_NS };
+        let mut turn = Turn::of_poller(&self.shared, owned);
+        let mut nap_ns = u64::MAX;
+        while turn.step(0) {
+            nap_ns = turn.look_if_owned(next_look_ns).unwrap_or(nap_ns);
+        }
+        nap_ns
+    }
+}
+
+/// When the poller must look again.
+fn next_look_ns(inside: &mut Inside) -> u64 {
+    if !inside.is_pending() && !inside.waiting {
+        return u64::MAX;
+    }
+    inside.run.device_mut().next_completion_ns().unwrap_or(NAP_NS).min(NAP_NS_MAX)
+}
+
+/// An owner for good: senders publish and return, and this thread drains all lanes by polling them.
+pub struct Dedicated<'a> {
+    shared: &'a Shared,
+    owned: Option<Ownership<'a, Inside>>,
+    idle_polls: u32,
+}
+
+impl std::fmt::Debug for Dedicated<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dedicated({})", self.shared.name)
+    }
+}
+
+impl TxQueue {
+    /// Makes the calling thread the owner until the value is dropped; waits for the present owner to leave.
+    ///
+    /// # Errors
+    /// [`QueueError::Dead`].
+    pub fn dedicate(&self) -> Result<Dedicated<'_>, QueueError> {
+        let shared = &*self.shared;
+        let mut owned = loop {
+            match shared.cell.claim(0) {
+                Published::Owner(owned) => break owned,
+                Published::Dead => return Err(shared.dead()),
+                Published::Seen | Published::WakeOwner => shared.park.park(NAP_NS),
+            }
+        };
+        *crate::pool::lock(&shared.poller) = Some(shared.park.waker());
+        shared.has_poller.store(true, Ordering::Release);
+        owned.dedicate();
+        Ok(Dedicated { shared, owned: Some(owned), idle_polls: 0 })
+    }
+}
+
+impl Dedicated<'_> {
+    /// One round over all lanes; frames sent.
+    #[inline]
+    pub fn poll(&mut self) -> u32 {
+        let Some(owned) = &mut self.owned else { return 0 };
+        let bits = owned.take_bits(WORK);
+        let shared = self.shared;
+        let quota = shared.policy.quota_packets;
+        let (packets, pause) = owned.with(|inside| {
+            crate::queue::attend(shared, inside, bits | READY);
+            let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
+            let (reaped, _) = inside.run.reap(&mut inside.lanes);
+            inside.reaped |= reaped > 0;
+            crate::queue::close_up(shared, inside, true);
+            (packets, pause)
+        });
+        if packets < LITTLE_PACKETS && pause != Pause::Quota {
+            self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        }
+        packets
+    }
+
+    /// Polls, and sleeps when nothing has come for a while; returns at least every `nap_ns`.
+    pub fn poll_or_sleep(&mut self, nap_ns: u64) -> u32 {
+        let packets = self.poll();
+        if self.idle_polls < IDLE_POLLS {
+            return packets;
+        }
+        self.idle_polls = 0;
+        let Some(owned) = &mut self.owned else { return packets };
+        owned.arm();
+        let late = owned.with(|inside| inside.lanes.len() > 0 || inside.is_pending());
+        if !late && owned.peek_bits(CONTROL | WAIT) == 0 {
+            self.shared.park.park(nap_ns);
+        }
+        if let Some(owned) = &mut self.owned {
+            owned.disarm();
+        }
+        packets
+    }
+}
+
+impl Drop for Dedicated<'_> {
+    fn drop(&mut self) {
+        self.shared.has_poller.store(false, Ordering::Release);
+        *crate::pool::lock(&self.shared.poller) = None;
+        if let Some(mut owned) = self.owned.take() {
+            owned.undedicate();
+            Turn::new(self.shared, owned, READY).finish();
+        }
+    }
+}

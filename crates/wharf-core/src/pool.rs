@@ -1,0 +1,248 @@
+//! `PagePool`: owns the frames' memory, and keeps account of every frame.
+//!
+//! Free buffers lie in three places: a [`Cache`] per thread (no sharing), the home rings on their way to one,
+//! and here: the *depot* (whoever runs dry, in bulk) and a *mailbox* per cache (buffers that other threads
+//! freed, in bulk). A cache takes from its mailbox and home ring before it asks the depot.
+//!
+//! The ledger has a row per buffer: 0 while it is free, else the cache that took it out and when.
+
+mod burst;
+mod cache;
+mod ledger;
+mod packet;
+
+pub use burst::Burst;
+pub use cache::Cache;
+pub(crate) use cache::HOME_FRAMES;
+pub use ledger::{Audit, Held, Holder};
+pub use packet::Packet;
+
+use crate::host::{Clock, NoClock};
+use ledger::Ledger;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
+
+/// Buffers that move between a cache and the depot at a time.
+pub(crate) const BULK: usize = 64;
+
+/// What can be wrong with getting a frame.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// All frames are in use: wait for completions, or make the pool larger.
+    #[error("the pool is empty: all {frames} frames are in use")]
+    Exhausted {
+        /// Frames that the pool has.
+        frames: u32,
+    },
+    /// More caches than a ledger row can name.
+    #[error("a pool serves at most {} threads", ledger::CACHES_MAX)]
+    Caches,
+    /// See [`MemError`].
+    #[error(transparent)]
+    Memory(#[from] MemError),
+}
+
+/// A pool of frames. Cloning gives another handle to the same pool.
+#[derive(Debug, Clone)]
+pub struct PagePool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    region: Arc<Region>,
+    clock: Arc<dyn Clock>,
+    depot: Mutex<Vec<FreeFrame>>,
+    mailboxes: Mutex<Vec<Arc<Mailbox>>>,
+    ledger: Ledger,
+}
+
+/// Where buffers of one cache wait that others have freed.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    name: String,
+    /// Frames in `mail`, so that the cache need not lock to find it empty.
+    count: AtomicUsize,
+    mail: Mutex<Mail>,
+}
+
+#[derive(Debug)]
+struct Mail {
+    frames: Vec<FreeFrame>,
+    /// The cache is gone: what would come here goes to the depot.
+    closed: bool,
+}
+
+/// A lock that a panicking thread left is taken as it is: what it guards is a stack, whole at every step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a pool should be. See [`PagePool::builder`].
+#[derive(Debug, Clone)]
+pub struct PoolBuilder {
+    spec: RegionSpec,
+    clock: Arc<dyn Clock>,
+}
+
+impl PoolBuilder {
+    /// Number of frames, 1 to 2^24; 4096 by default.
+    #[must_use]
+    pub fn frames(mut self, frames: u32) -> Self {
+        self.spec.frames = frames;
+        self
+    }
+
+    /// Bytes of one frame, headroom and 448 B of colour (from 2 KiB on) included; 2048 by default.
+    #[must_use]
+    pub fn frame_bytes(mut self, bytes: u32) -> Self {
+        self.spec.frame_bytes = bytes;
+        self
+    }
+
+    /// Bytes left free before the data; 64 by default.
+    #[must_use]
+    pub fn headroom_bytes(mut self, bytes: u32) -> Self {
+        self.spec.headroom_bytes = bytes;
+        self
+    }
+
+    /// Whether to lie on 2 MiB pages when enough are free; yes by default.
+    #[must_use]
+    pub fn huge_pages(mut self, take: bool) -> Self {
+        self.spec.huge_pages = take;
+        self
+    }
+
+    /// The clock that dates the ledger; none by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Maps the memory.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`].
+    pub fn build(self) -> Result<PagePool, PoolError> {
+        let (region, free) = Region::new(self.spec)?;
+        let shared = Shared {
+            region: Arc::new(region),
+            clock: self.clock,
+            depot: Mutex::new(free),
+            mailboxes: Mutex::new(Vec::new()),
+            ledger: Ledger::new(self.spec.frames),
+        };
+        Ok(PagePool { shared: Arc::new(shared) })
+    }
+}
+
+impl PagePool {
+    /// A pool of 4096 frames of 2 KiB, unless told otherwise.
+    pub fn builder() -> PoolBuilder {
+        let spec = RegionSpec { frames: 4096, frame_bytes: 2048, headroom_bytes: 64, huge_pages: true };
+        PoolBuilder { spec, clock: Arc::new(NoClock) }
+    }
+
+    /// The memory, for devices.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.shared.region
+    }
+
+    /// Number of frames.
+    pub fn frames(&self) -> u32 {
+        self.shared.region.spec().frames
+    }
+
+    /// A cache for one thread; `name` is what the ledger calls it.
+    ///
+    /// # Errors
+    /// [`PoolError::Caches`].
+    pub fn cache(&self, name: &str) -> Result<Cache, PoolError> {
+        Cache::new(self, name)
+    }
+
+    /// One packet of `len_bytes` by way of the depot: convenient, and slow beside a [`Cache`].
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`], [`PoolError::Memory`].
+    pub fn packet(&self, len_bytes: u32) -> Result<Packet, PoolError> {
+        let mut batch = Batch::new(1);
+        let mut free: Vec<FreeFrame> = lock(&self.shared.depot).pop().into_iter().collect();
+        let taken = self.shared.region.take(&mut free, &mut batch, 1, 0, len_bytes);
+        lock(&self.shared.depot).append(&mut free);
+        taken?;
+        let frame = batch.pop().ok_or_else(|| self.exhausted())?;
+        self.shared.ledger.taken(frame.index(), ledger::NO_CACHE, self.now_ns());
+        Ok(Packet::new(frame, self.clone()))
+    }
+
+    /// Frames that lie free with the depot and in mailboxes; caches hold further ones.
+    pub fn free(&self) -> usize {
+        let mailed: usize = lock(&self.shared.mailboxes).iter().map(|box_| box_.count.load(Ordering::Relaxed)).sum();
+        lock(&self.shared.depot).len() + mailed
+    }
+
+    /// Who holds what, and since when.
+    pub fn audit(&self) -> Audit {
+        let mailboxes = lock(&self.shared.mailboxes);
+        let name = |cache: usize| mailboxes.get(cache).map(|box_| box_.name.clone());
+        self.shared.ledger.audit(self.now_ns(), name)
+    }
+
+    /// Gives back all frames of a batch, whichever cache they came from: the way for threads without one.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
+    pub fn give_back(&self, batch: &mut Batch) -> Result<(), PoolError> {
+        let mut free = Vec::with_capacity(batch.len());
+        let given = self.shared.region.give(batch, &mut free, batch.len());
+        self.settle(&mut free);
+        Ok(given?)
+    }
+
+    /// Sends free buffers, which the ledger still has as taken, to the mailboxes of their caches.
+    pub(crate) fn settle(&self, free: &mut Vec<FreeFrame>) {
+        while let Some(frame) = free.last() {
+            let cache = self.shared.ledger.cache_of(frame.index());
+            let same = |frame: &&FreeFrame| self.shared.ledger.cache_of(frame.index()) == cache;
+            let run = free.iter().rev().take_while(same).count();
+            let tail = free.split_off(free.len() - run);
+            tail.iter().for_each(|frame| self.shared.ledger.freed(frame.index()));
+            self.post(cache, tail);
+        }
+    }
+
+    fn post(&self, cache: usize, frames: Vec<FreeFrame>) {
+        let mailbox = lock(&self.shared.mailboxes).get(cache).cloned();
+        let Some(mailbox) = mailbox else { return self.deposit(frames) };
+        let mut mail = lock(&mailbox.mail);
+        if mail.closed {
+            return self.deposit(frames);
+        }
+        mail.frames.extend(frames);
+        mailbox.count.store(mail.frames.len(), Ordering::Release);
+    }
+
+    fn deposit(&self, frames: Vec<FreeFrame>) {
+        lock(&self.shared.depot).extend(frames);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+
+    fn exhausted(&self) -> PoolError {
+        PoolError::Exhausted { frames: self.frames() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let depot = self.depot.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.region.retire(std::mem::take(depot));
+    }
+}

@@ -1,0 +1,126 @@
+//! `Burst`: the user's batch of packets of one pool: filled by a cache, sent at once, reused.
+
+use super::{Packet, PagePool, PoolError, lock};
+use wharf_mem::{Batch, Frame, MemError};
+
+/// Packets in order. What is still inside when it is dropped goes back to the pool.
+#[derive(Debug)]
+pub struct Burst {
+    batch: Batch,
+    pool: PagePool,
+}
+
+impl Burst {
+    /// An empty burst for up to `capacity` packets of `pool`.
+    pub fn new(pool: &PagePool, capacity: usize) -> Self {
+        Self { batch: Batch::new(capacity), pool: pool.clone() }
+    }
+
+    /// Packets inside.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// The bytes of each packet, to write; of a super-packet, those of its first chunk.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let region = &**self.pool.region();
+        self.batch.frames_mut().iter_mut().filter_map(move |frame| region.bytes_mut(frame).ok())
+    }
+
+    /// Sets the length of the packet at `at`, bytes.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] when it does not fit, or `at` is past the end.
+    pub fn set_len(&mut self, at: usize, len_bytes: u32) -> Result<(), PoolError> {
+        let region = self.pool.region().clone();
+        match self.batch.frames_mut().get_mut(at) {
+            Some(frame) => Ok(region.set_len(frame, len_bytes)?),
+            None => Err(MemError::TooLong { len_bytes, max_bytes: 0 }.into()),
+        }
+    }
+
+    /// Adds a packet at the back; gives it back when the burst is full or of another pool.
+    ///
+    /// # Errors
+    /// The packet itself.
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        if packet.pool().region().number() != self.pool.region().number() || self.batch.room() == 0 {
+            return Err(packet);
+        }
+        let pool = packet.pool().clone();
+        self.batch.push(packet.into_frame()).map_err(|frame| Packet::new(frame, pool))
+    }
+
+    /// Takes the first packet.
+    pub fn pop(&mut self) -> Option<Packet> {
+        let frame = self.batch.pop()?;
+        Some(Packet::new(frame, self.pool.clone()))
+    }
+
+    /// The pool of its packets.
+    #[inline]
+    pub fn pool(&self) -> &PagePool {
+        &self.pool
+    }
+
+    /// The frames behind it.
+    #[inline]
+    pub(crate) fn batch_mut(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// The frames, in order.
+    #[inline]
+    pub fn frames(&self) -> &[Frame] {
+        self.batch.frames()
+    }
+
+    /// The frames, in order, to set their band.
+    #[inline]
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        self.batch.frames_mut()
+    }
+
+    /// Empties it and makes it hold packets of `pool`.
+    #[cold]
+    pub(crate) fn rebind(&mut self, pool: &PagePool) {
+        self.clear();
+        self.pool = pool.clone();
+    }
+
+    /// Gives all packets inside back to the pool.
+    pub fn clear(&mut self) {
+        // All frames are of this pool: only its caches fill a burst, and `push` checks.
+        if self.pool.give_back(&mut self.batch).is_err() {
+            debug_assert!(false, "a burst holds frames of its own pool only");
+        }
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        if !self.batch.is_empty() {
+            self.clear();
+        }
+    }
+}
+
+impl PagePool {
+    /// A burst for up to `capacity` packets of this pool.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        Burst::new(self, capacity)
+    }
+
+    /// Frames that the depot could give right now, for tests and displays.
+    pub fn depot_len(&self) -> usize {
+        lock(&self.shared.depot).len()
+    }
+}

@@ -1,0 +1,229 @@
+//! `Cache`: one thread's stack of free buffers. No sharing, no lock, except in bulk with the pool.
+
+use super::ledger::{CACHES_MAX, Ledger};
+use super::{BULK, Burst, Mail, Mailbox, Packet, PagePool, PoolError, lock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use wharf_mem::home::HomeOut;
+use wharf_mem::{Batch, Frame, FreeFrame};
+
+/// Buffers that a cache keeps at most before it gives a part back to the depot.
+const KEEP: usize = 8 * BULK;
+/// Buffers that a home ring holds: as many as a cache keeps, so that fetching them never reallocates.
+pub(crate) const HOME_FRAMES: u32 = KEEP as u32;
+
+/// A thread's own stock of frames.
+#[derive(Debug)]
+pub struct Cache {
+    pool: PagePool,
+    stack: Vec<FreeFrame>,
+    /// Frames of other caches that were freed here, until there is a bulk of them.
+    stash: Vec<FreeFrame>,
+    /// The sender that new frames are charged to.
+    sender: u16,
+    number: usize,
+    mailbox: Arc<Mailbox>,
+    home: Home,
+}
+
+/// A cache's home ring, once it has one.
+struct Home(Option<HomeOut>);
+
+impl std::fmt::Debug for Home {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Home({})", self.0.is_some())
+    }
+}
+
+impl Cache {
+    pub(super) fn new(pool: &PagePool, name: &str) -> Result<Self, PoolError> {
+        let mail = Mutex::new(Mail { frames: Vec::new(), closed: false });
+        let mailbox = Arc::new(Mailbox { name: name.to_string(), count: AtomicUsize::new(0), mail });
+        let mut mailboxes = lock(&pool.shared.mailboxes);
+        // The number of a cache that is gone, with nothing out under its name, could be used again; 4094
+        // are enough to do without.
+        let number = mailboxes.len();
+        if number >= CACHES_MAX {
+            return Err(PoolError::Caches);
+        }
+        mailboxes.push(mailbox.clone());
+        drop(mailboxes);
+        Ok(Self {
+            pool: pool.clone(),
+            stack: Vec::with_capacity(2 * KEEP + 4 * BULK),
+            stash: Vec::with_capacity(2 * BULK),
+            sender: 0,
+            number,
+            mailbox,
+            home: Home(None),
+        })
+    }
+
+    /// Frames come home by this ring, and are charged to `sender` from now on.
+    pub(crate) fn set_home(&mut self, home: HomeOut, sender: u16) {
+        (self.home, self.sender) = (Home(Some(home)), sender);
+    }
+
+    /// Ends [`Cache::set_home`]: what still comes by that ring is the caller's to fetch.
+    pub(crate) fn take_home(&mut self) -> Option<HomeOut> {
+        self.home.0.take()
+    }
+
+    /// The pool it belongs to.
+    pub fn pool(&self) -> &PagePool {
+        &self.pool
+    }
+
+    /// Adds up to `count` frames of `len_bytes` to a batch; how many: fewer when the pool is empty or the
+    /// batch full. Their bytes are whatever the last user left.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] when not one is to be had; [`PoolError::Memory`] for a length too long.
+    #[inline]
+    pub fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        let count = count.min(to.room());
+        if self.stack.len() < count {
+            self.refill(count);
+        }
+        let count = count.min(self.stack.len());
+        let region = &self.pool.shared.region;
+        let taken = &self.stack[self.stack.len() - count..];
+        let stamp = Ledger::stamp(self.number, self.pool.now_ns());
+        let ledger = &self.pool.shared.ledger;
+        taken.iter().for_each(|free| ledger.write(free.index(), stamp));
+        match region.take(&mut self.stack, to, count, self.sender, len_bytes) {
+            Ok(0) => Err(self.pool.exhausted()),
+            Ok(count) => Ok(count),
+            Err(error) => Err(self.undo(count, error)),
+        }
+    }
+
+    #[cold]
+    fn undo(&mut self, count: usize, error: wharf_mem::MemError) -> PoolError {
+        let kept = &self.stack[self.stack.len() - count..];
+        kept.iter().for_each(|free| self.pool.shared.ledger.freed(free.index()));
+        error.into()
+    }
+
+    /// As [`Cache::take`], into a burst.
+    ///
+    /// # Errors
+    /// As [`Cache::take`].
+    #[inline]
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        if burst.pool().region().number() != self.pool.region().number() {
+            burst.rebind(&self.pool);
+        }
+        self.take(burst.batch_mut(), count, len_bytes)
+    }
+
+    /// One packet of `len_bytes`.
+    ///
+    /// # Errors
+    /// As [`Cache::take`].
+    pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
+        let mut burst = Burst::new(&self.pool, 1);
+        self.take(burst.batch_mut(), 1, len_bytes)?;
+        burst.pop().ok_or_else(|| self.pool.exhausted())
+    }
+
+    /// Takes back all frames of a batch: its own onto the stack, others to their caches in bulk.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
+    #[inline]
+    pub fn give(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let given = self.pool.shared.region.give(from, &mut self.stash, from.len());
+        self.sort_stash();
+        Ok(given?)
+    }
+
+    /// As [`Cache::give`], for frames known to be this cache's own, as they are where it has no rival.
+    #[inline]
+    pub(crate) fn give_own(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let old = self.stack.len();
+        let given = self.pool.shared.region.give(from, &mut self.stack, from.len());
+        let ledger = &self.pool.shared.ledger;
+        self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
+        self.trim();
+        Ok(given?)
+    }
+
+    /// As [`Cache::give`], for one frame; a frame of another pool is lost to nobody: it comes back.
+    ///
+    /// # Errors
+    /// The frame of another pool.
+    pub fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
+        let given = self.pool.shared.region.give_one(frame, &mut self.stash);
+        self.sort_stash();
+        given.map_err(|(error, frame)| (error.into(), frame))
+    }
+
+    /// Own frames from the stash to the stack; the others home, once there is a bulk of them.
+    fn sort_stash(&mut self) {
+        let ledger = &self.pool.shared.ledger;
+        let own = self.stash.extract_if(.., |free| ledger.cache_of(free.index()) == self.number);
+        for free in own {
+            ledger.freed(free.index());
+            self.stack.push(free);
+        }
+        if self.stash.len() >= BULK {
+            self.pool.settle(&mut self.stash);
+        }
+        self.trim();
+    }
+
+    /// Whether frames wait to be taken without asking the depot.
+    pub(crate) fn has_mail(&mut self) -> bool {
+        self.mailbox.count.load(Ordering::Relaxed) > 0 || self.home.0.as_mut().is_some_and(|home| !home.is_empty())
+    }
+
+    /// Gets at least `need` buffers onto the stack, if there are that many: from home, mail, depot.
+    #[inline(never)]
+    fn refill(&mut self, need: usize) {
+        let old = self.stack.len();
+        if let Some(home) = &mut self.home.0 {
+            home.pop(&mut self.stack, usize::MAX);
+            let ledger = &self.pool.shared.ledger;
+            self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
+        }
+        if self.stack.len() < need && self.mailbox.count.load(Ordering::Acquire) > 0 {
+            let mut mail = lock(&self.mailbox.mail);
+            self.stack.append(&mut mail.frames);
+            self.mailbox.count.store(0, Ordering::Release);
+        }
+        if self.stack.len() < need {
+            let mut depot = lock(&self.pool.shared.depot);
+            let bulk = (need - self.stack.len()).max(BULK).min(depot.len());
+            let left = depot.len() - bulk;
+            self.stack.extend(depot.drain(left..));
+        }
+        self.trim();
+    }
+
+    #[inline]
+    fn trim(&mut self) {
+        if self.stack.len() > KEEP + 2 * BULK {
+            self.give_surplus();
+        }
+    }
+
+    /// The oldest buffers, least likely to be in this core's caches, go to the depot.
+    #[cold]
+    fn give_surplus(&mut self) {
+        let surplus = self.stack.len() - KEEP / 2;
+        lock(&self.pool.shared.depot).extend(self.stack.drain(..surplus));
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.pool.settle(&mut self.stash);
+        let mut mail = lock(&self.mailbox.mail);
+        mail.closed = true;
+        self.mailbox.count.store(0, Ordering::Release);
+        let mut depot = lock(&self.pool.shared.depot);
+        depot.append(&mut mail.frames);
+        depot.append(&mut self.stack);
+    }
+}

@@ -1,0 +1,140 @@
+//! The ledger: a row per buffer, one store when it is taken and one when it comes back.
+//!
+//! A row is 0 while its buffer is free; else the cache that took it (12 bits, from 1) and when (52 bits of
+//! microseconds: 142 years). Which cache a buffer belongs to is read off its row when another thread frees it.
+//! Where a frame is *now* (lane, qdisc, device) is asked of those holders when somebody wants to know: they
+//! have it in a table, and a store per hand-over would cost every packet for the sake of a rare question.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const CACHE_SHIFT: u32 = 52;
+const SINCE_MASK: u64 = (1 << CACHE_SHIFT) - 1;
+/// Caches that a row can name.
+pub(crate) const CACHES_MAX: usize = (1 << 12) - 2;
+/// The row's cache number for frames that no cache took.
+pub(crate) const NO_CACHE: usize = CACHES_MAX;
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    rows: Box<[AtomicU64]>,
+}
+
+impl Ledger {
+    pub(crate) fn new(frames: u32) -> Self {
+        Self { rows: (0..frames).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// The row's value for frames that `cache` takes at `now_ns`.
+    pub(crate) fn stamp(cache: usize, now_ns: u64) -> u64 {
+        (cache as u64 + 1) << CACHE_SHIFT | now_ns / 1000 & SINCE_MASK
+    }
+
+    pub(crate) fn taken(&self, index: u32, cache: usize, now_ns: u64) {
+        self.write(index, Self::stamp(cache, now_ns));
+    }
+
+    #[inline(always)]
+    pub(crate) fn write(&self, index: u32, stamp: u64) {
+        if let Some(row) = self.rows.get(index as usize) {
+            row.store(stamp, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn freed(&self, index: u32) {
+        self.write(index, 0);
+    }
+
+    /// The cache that took the frame; [`NO_CACHE`] for none, and for a free frame.
+    pub(crate) fn cache_of(&self, index: u32) -> usize {
+        match self.rows.get(index as usize).map_or(0, |row| row.load(Relaxed)) {
+            0 => NO_CACHE,
+            row => (row >> CACHE_SHIFT) as usize - 1,
+        }
+    }
+
+    pub(crate) fn audit(&self, now_ns: u64, name: impl Fn(usize) -> Option<String>) -> Audit {
+        let held = self.rows.iter().enumerate().filter_map(|(index, row)| {
+            let row = row.load(Relaxed);
+            let taken_by = match (row >> CACHE_SHIFT) as usize {
+                0 => return None,
+                cache => name(cache - 1).unwrap_or_else(|| "the pool".into()),
+            };
+            let age = Duration::from_micros((now_ns / 1000).saturating_sub(row & SINCE_MASK));
+            Some(Held { index: index as u32, taken_by, age, place: None })
+        });
+        Audit { frames: self.rows.len() as u32, held: held.collect() }
+    }
+}
+
+/// Where a frame was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// Published by a sender, not yet seen by the owner.
+    Lane,
+    /// Queued.
+    Qdisc,
+    /// Taken from the queue and not taken by the device yet.
+    Requeue,
+    /// With the device.
+    Device,
+}
+
+/// One frame that is out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Which buffer.
+    pub index: u32,
+    /// Name of the cache that took it out.
+    pub taken_by: String,
+    /// For how long it has been out.
+    pub age: Duration,
+    /// Where it was found; `None`: in nobody's table, so in the user's hands, or lost.
+    pub place: Option<Holder>,
+}
+
+/// What a pool's ledger says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// Frames of the pool.
+    pub frames: u32,
+    /// Those that are out.
+    pub held: Vec<Held>,
+}
+
+impl Audit {
+    /// Notes that `index` was found at `place`.
+    pub fn found(&mut self, index: u32, place: Holder) {
+        if let Ok(at) = self.held.binary_search_by_key(&index, |held| held.index) {
+            self.held[at].place = Some(place);
+        }
+    }
+
+    /// Frames out.
+    pub fn out(&self) -> usize {
+        self.held.len()
+    }
+}
+
+impl fmt::Display for Audit {
+    /// One line: how many are out, and with whom for how long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} frames out", self.held.len(), self.frames)?;
+        let mut groups: Vec<(String, usize, Duration)> = Vec::new();
+        for held in &self.held {
+            let place = held.place.map_or_else(|| "user".to_string(), |place| format!("{place:?}").to_lowercase());
+            let key = format!("{place} (taken by {})", held.taken_by);
+            match groups.iter_mut().find(|group| group.0 == key) {
+                Some(group) => (group.1, group.2) = (group.1 + 1, group.2.max(held.age)),
+                None => groups.push((key, 1, held.age)),
+            }
+        }
+        for (key, count, age) in groups {
+            write!(f, "; {count} with {key}, the oldest for {age:.1?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! `Packet`: one packet in the user's hands. Dropped, its memory goes back to where it came from.
+
+use super::{PagePool, PoolError};
+use wharf_mem::{Batch, Frame, Meta};
+
+/// An owned packet. Becomes a `Frame` as it enters the path.
+#[derive(Debug)]
+pub struct Packet {
+    /// `None` only after `into_frame`.
+    frame: Option<Frame>,
+    pool: PagePool,
+}
+
+impl Packet {
+    pub(crate) fn new(frame: Frame, pool: PagePool) -> Self {
+        Self { frame: Some(frame), pool }
+    }
+
+    /// The pool that it came from.
+    pub fn pool(&self) -> &PagePool {
+        &self.pool
+    }
+
+    /// Bytes of the packet; of a super-packet, all its chunks together.
+    pub fn len(&self) -> usize {
+        self.frame.as_ref().map_or(0, |frame| frame.len_bytes() as usize)
+    }
+
+    /// Whether it has no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its bytes; of a super-packet, those of the first chunk.
+    pub fn bytes(&self) -> &[u8] {
+        self.frame.as_ref().and_then(|frame| self.pool.region().bytes(frame).ok()).unwrap_or_default()
+    }
+
+    /// As [`Packet::bytes`], to write.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        let region = self.pool.region();
+        self.frame.as_mut().and_then(|frame| region.bytes_mut(frame).ok()).unwrap_or_default()
+    }
+
+    /// All its bytes, chunk by chunk: one chunk for an ordinary packet.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.frame.as_ref().and_then(|frame| self.pool.region().chunks(frame).ok()).into_iter().flatten()
+    }
+
+    /// Sets the length, bytes.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] when it does not fit the frame, or the packet is a chain.
+    pub fn set_len(&mut self, len_bytes: u32) -> Result<(), PoolError> {
+        match &mut self.frame {
+            Some(frame) => Ok(self.pool.region().set_len(frame, len_bytes)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends `piece`: the two become one super-packet, a chain of chunks.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] and the piece: it is another pool's, a chain, empty, or the sum is beyond 262 143 B.
+    pub fn append(&mut self, piece: Packet) -> Result<(), (PoolError, Packet)> {
+        let pool = piece.pool.clone();
+        let (Some(head), tail) = (&mut self.frame, piece.into_frame()) else { unreachable!("a packet has a frame") };
+        let linked = self.pool.region().link(head, tail);
+        linked.map_err(|(error, tail)| (error.into(), Packet::new(tail, pool)))
+    }
+
+    /// Requests and stamps that travel with it.
+    pub fn meta(&self) -> Meta {
+        self.frame.as_ref().and_then(|frame| self.pool.region().meta(frame).ok()).unwrap_or_default()
+    }
+
+    /// Sets them.
+    pub fn set_meta(&mut self, meta: &Meta) {
+        if let Some(frame) = &mut self.frame {
+            // Cannot fail: the frame is of this pool.
+            let _ = self.pool.region().set_meta(frame, meta);
+        }
+    }
+
+    /// Sets its priority, 0 to 15 as in Linux (6 interactive, 2 bulk, 0 best effort): a `prio` queue takes the
+    /// band from it, in place of the packet's DSCP.
+    pub fn set_priority(&mut self, priority: u8) {
+        if let Some(frame) = &mut self.frame {
+            crate::qdisc::set_priority(frame, priority);
+        }
+    }
+
+    pub(crate) fn into_frame(mut self) -> Frame {
+        match self.frame.take() {
+            Some(frame) => frame,
+            None => unreachable!("only into_frame takes the frame, and it consumes the packet"),
+        }
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        if let Some(frame) = self.frame.take() {
+            let mut batch = Batch::new(1);
+            if batch.push(frame).is_ok() {
+                // Cannot fail: the frame is of this pool.
+                let _ = self.pool.give_back(&mut batch);
+            }
+        }
+    }
+}

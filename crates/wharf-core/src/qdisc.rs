@@ -1,0 +1,107 @@
+//! Queueing disciplines: what waits between the lanes and the device, and in which order it leaves.
+//!
+//! One policy per file. A discipline is owned by whoever owns the queue, so none locks. Back-pressure is by
+//! band: a full band is published, and senders stop before they send more of it; what lies in their lanes
+//! already is still taken, or a priority packet would be stuck behind bulk ones in its own lane. So storage
+//! is for the limit plus one lane per sender.
+
+pub(crate) mod classify;
+mod fifo;
+mod prio;
+
+pub use classify::{band_of_bytes, band_of_priority, priority_of_tos, set_priority};
+pub use fifo::{Fifo, FifoLimit};
+pub use prio::Prio;
+
+use std::collections::VecDeque;
+use wharf_mem::{Batch, Frame};
+
+/// The contract of a queueing discipline.
+pub trait Qdisc: Send {
+    /// Its name, as the command line knows it.
+    fn name(&self) -> &'static str;
+
+    /// Takes frames from the front of `from` while there is storage for them.
+    fn enqueue(&mut self, from: &mut Batch);
+
+    /// Frames that it has storage for, whatever their band: beyond its limit, by what was reserved.
+    fn storage(&self) -> usize;
+
+    /// Moves frames to the back of `to`, in the order in which they shall leave: at most `packets`, and no
+    /// further one once `bytes` have been taken (so that it overshoots by one packet at most). How many.
+    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize;
+
+    /// Frames inside.
+    fn len(&self) -> usize;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Frames that `band` takes until it is full, about.
+    fn room(&self, band: u8) -> usize;
+
+    /// Bit n is set while band n is full.
+    fn full_bands(&self) -> u32;
+
+    /// Whether frames may pass it by while it is empty: true only where it would not reorder them.
+    fn can_bypass(&self) -> bool;
+
+    /// Whether it looks at bands: then senders classify their frames.
+    fn uses_bands(&self) -> bool;
+
+    /// Makes storage for `frames` further ones that may lie in lanes. Not on the hot path.
+    fn reserve(&mut self, frames: usize);
+
+    /// When it must be asked again although nothing happened, in nanoseconds; `None` for never.
+    fn next_event_ns(&self) -> Option<u64>;
+
+    /// Shows each frame inside to `see`, for audits.
+    fn visit(&self, see: &mut dyn FnMut(&Frame));
+}
+
+/// A first-in first-out store whose capacity is fixed until `reserve`.
+#[derive(Debug, Default)]
+struct Store {
+    frames: VecDeque<Frame>,
+    bytes: u64,
+    capacity: usize,
+}
+
+impl Store {
+    fn with_capacity(capacity: usize) -> Self {
+        Self { frames: VecDeque::with_capacity(capacity), bytes: 0, capacity }
+    }
+
+    fn reserve(&mut self, frames: usize) {
+        self.capacity += frames;
+        self.frames.reserve(self.capacity - self.frames.len());
+    }
+
+    /// Gives the frame back when it is full.
+    #[inline]
+    fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.frames.len() == self.capacity {
+            return Err(frame);
+        }
+        self.bytes += u64::from(frame.len_bytes());
+        self.frames.push_back(frame);
+        Ok(())
+    }
+
+    /// Moves at most `packets` frames, and none after `bytes` have been moved; how many frames and bytes.
+    fn drain(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> (usize, u64) {
+        let (mut moved, mut moved_bytes) = (0, 0);
+        while moved < packets.min(to.capacity()) && (moved_bytes < bytes || moved_bytes == 0) && to.room() > 0 {
+            let Some(frame) = self.frames.pop_front() else { break };
+            moved_bytes += u64::from(frame.len_bytes());
+            moved += 1;
+            // There is room: it was asked for above.
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok());
+        }
+        self.bytes -= moved_bytes;
+        (moved, moved_bytes)
+    }
+}

@@ -1,0 +1,343 @@
+//! `TxQueue`: one transmit queue of a device, and the senders that share it.
+//!
+//! Its inside (the `Run` and the owner's ends of all lanes) lies in an `OwnerCell`: whichever thread becomes
+//! the owner works on it, for itself and for others, and leaves. What changes it from outside (a new sender,
+//! another setting) is a control message that the owner carries out, so that the hot path looks at nothing
+//! but the owner word.
+
+mod build;
+mod turn;
+
+pub use build::QueueBuilder;
+pub use turn::Turn;
+pub(crate) use turn::{attend, close_up};
+
+use crate::counters::{QueueCounters, SenderCounters};
+use crate::device::DeviceError;
+use crate::host::{Clock, Park, Wake};
+use crate::lanes::{Lane, Lanes};
+use crate::owner::Policy;
+use crate::pool::{Audit, Holder, PagePool, PoolError, lock};
+use crate::run::{Batching, Run};
+use crate::sender::Sender;
+use crate::wait::Waiters;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use wharf_mem::home::HomeOut;
+use wharf_mem::word::CONTROL;
+use wharf_mem::{OwnerCell, Published};
+
+/// What can be wrong with a queue.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// See [`PoolError`].
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// See [`DeviceError`].
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A setting out of its bounds.
+    #[error("{setting} of {value} cannot be: {why}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// The bound.
+        why: &'static str,
+    },
+    /// No further sender fits into a frame's sender field.
+    #[error("a queue serves at most {} senders", wharf_mem::frame::SENDERS_MAX)]
+    Senders,
+    /// A frame of another pool than the queue's.
+    #[error("this queue sends frames of pool {ours}, not of pool {theirs}")]
+    ForeignPool {
+        /// The queue's pool.
+        ours: u8,
+        /// The frame's.
+        theirs: u8,
+    },
+    /// The queue has been shut down.
+    #[error("the queue is shut down")]
+    Closed,
+    /// A device panicked while its queue was being run.
+    #[error("the queue is dead: its owner panicked inside the device {device}")]
+    Dead {
+        /// Which device.
+        device: String,
+    },
+}
+
+/// A transmit queue. Cloning gives another handle to the same queue.
+#[derive(Debug, Clone)]
+pub struct TxQueue {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the owner alone touches.
+pub(crate) struct Inside {
+    pub(crate) run: Run,
+    pub(crate) lanes: Lanes,
+    /// Somebody is, or may be, on the waiters' list.
+    pub(crate) waiting: bool,
+    /// Frames came home in this ownership.
+    pub(crate) reaped: bool,
+    pub(crate) poller: PollerState,
+}
+
+/// What the poller was about when it last left the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PollerState {
+    /// There is none.
+    None,
+    /// It will look again by itself.
+    Awake,
+    /// It sleeps until woken.
+    Asleep,
+}
+
+pub(crate) struct Shared {
+    pub(crate) cell: OwnerCell<Inside>,
+    pub(crate) name: String,
+    pub(crate) pool: PagePool,
+    pub(crate) policy: Policy,
+    pub(crate) lane_frames: u32,
+    pub(crate) index_start: u32,
+    pub(crate) uses_bands: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) park: Arc<dyn Park>,
+    pub(crate) counters: Arc<QueueCounters>,
+    /// Bit n: band n is full, or others wait for it.
+    pub(crate) full_bands: AtomicU32,
+    pub(crate) waiters: Waiters,
+    pub(crate) poller: Mutex<Option<Arc<dyn Wake>>>,
+    pub(crate) has_poller: AtomicBool,
+    pub(crate) closed: AtomicBool,
+    control: Mutex<Vec<Control>>,
+    senders: Mutex<Places>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TxQueue({}, {:?})", self.name, self.cell)
+    }
+}
+
+/// Places for lanes, and the counters of every sender there ever was.
+#[derive(Debug, Default)]
+struct Places {
+    free: Vec<usize>,
+    used: usize,
+    counters: Vec<Arc<SenderCounters>>,
+}
+
+/// What the owner is asked to do.
+pub(crate) enum Control {
+    Add(usize, Lane),
+    Orphan(usize, HomeOut),
+    SetBatching(Batching),
+    Apply(Box<dyn FnOnce(&mut Run) + Send>),
+    Poller(PollerState),
+    /// Give back what is inside.
+    GiveUp(bool),
+}
+
+impl TxQueue {
+    /// A sender of this queue; `name` is what the ledger calls its memory.
+    ///
+    /// # Errors
+    /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`].
+    pub fn sender(&self, name: &str) -> Result<Sender, QueueError> {
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(QueueError::Closed);
+        }
+        let counters = Arc::new(SenderCounters::default());
+        let at = self.shared.place(&counters)?;
+        let (sender, lane) = Sender::new(&self.shared, at, name, counters)?;
+        self.shared.control(Control::Add(at, lane));
+        Ok(sender)
+    }
+
+    /// Sets the batching switch, under traffic if need be.
+    pub fn set_batching(&self, batching: Batching) {
+        self.shared.control(Control::SetBatching(batching));
+    }
+
+    /// Runs `change` on the queue's inside as its owner, between two bulks.
+    pub fn apply(&self, change: impl FnOnce(&mut Run) + Send + 'static) {
+        self.shared.control(Control::Apply(Box::new(change)));
+    }
+
+    /// What the queue has done.
+    pub fn counters(&self) -> &QueueCounters {
+        &self.shared.counters
+    }
+
+    /// What each sender has done, in order of their making.
+    pub fn senders(&self) -> Vec<Arc<SenderCounters>> {
+        lock(&self.shared.senders).counters.clone()
+    }
+
+    /// The pool that its frames come from.
+    pub fn pool(&self) -> &PagePool {
+        &self.shared.pool
+    }
+
+    /// Becomes the owner, if there is none, and does what there is to do.
+    pub fn poll(&self) {
+        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+            Turn::new(&self.shared, owned, 0).finish();
+        }
+    }
+
+    /// Becomes the owner for `bits` of the owner word, to be stepped by the caller: what a modelled
+    /// processor does. `None` when somebody owns the queue.
+    pub fn claim(&self, bits: u64) -> Option<Turn<'_>> {
+        match self.shared.cell.claim(bits) {
+            Published::Owner(owned) => Some(Turn::new(&self.shared, owned, bits)),
+            _ => None,
+        }
+    }
+
+    /// Ends the queue: senders get [`QueueError::Closed`]; what is inside is sent until `deadline_ns` of the
+    /// queue's clock; what is left then comes back unsent, is counted as returned, and goes to its pool.
+    /// Frames that the device still holds then stay with it. Says who holds frames of the pool at the end.
+    pub fn shutdown(&self, deadline_ns: u64) -> Audit {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.waiters.wake_all();
+        while self.shared.pending() && self.shared.clock.now_ns() < deadline_ns {
+            self.poll();
+            self.shared.park.park(SHUTDOWN_NAP_NS);
+        }
+        self.shared.control(Control::GiveUp(true));
+        self.audit()
+    }
+
+    /// Who holds frames of the queue's pool. Becomes the owner for it: not while an owner stays for good.
+    pub fn audit(&self) -> Audit {
+        let mut audit = self.shared.pool.audit();
+        self.shared.inspect(|inside| inside.run.visit(&mut |frame, place: Holder| audit.found(frame.index(), place)));
+        audit
+    }
+
+    /// Waits until everything sent so far has left, or `deadline_ns` of the queue's clock; whether it has.
+    pub fn drain(&self, deadline_ns: u64) -> bool {
+        while self.shared.pending() {
+            if self.shared.clock.now_ns() >= deadline_ns {
+                return false;
+            }
+            self.poll();
+            self.shared.park.park(SHUTDOWN_NAP_NS);
+        }
+        true
+    }
+}
+
+const SHUTDOWN_NAP_NS: u64 = 20_000;
+
+impl Shared {
+    fn place(&self, counters: &Arc<SenderCounters>) -> Result<usize, QueueError> {
+        let mut senders = lock(&self.senders);
+        let at = match senders.free.pop() {
+            Some(at) => at,
+            None if senders.used == usize::from(wharf_mem::frame::SENDERS_MAX) => return Err(QueueError::Senders),
+            None => {
+                senders.used += 1;
+                senders.used - 1
+            }
+        };
+        senders.counters.push(counters.clone());
+        Ok(at)
+    }
+
+    /// Leaves `message` for the owner, and becomes it if there is none.
+    pub(crate) fn control(&self, message: Control) {
+        lock(&self.control).push(message);
+        match self.cell.claim(CONTROL) {
+            Published::Owner(owned) => {
+                Turn::new(self, owned, CONTROL).finish();
+            },
+            Published::WakeOwner => self.wake_poller(),
+            Published::Seen | Published::Dead => {}
+        }
+    }
+
+    /// Carries out the messages that lie ready.
+    pub(crate) fn obey(&self, inside: &mut Inside) {
+        let messages = std::mem::take(&mut *lock(&self.control));
+        for message in messages {
+            match message {
+                Control::Add(at, lane) => {
+                    inside.run.reserve(self.lane_frames as usize);
+                    inside.lanes.add(at, lane);
+                }
+                Control::Orphan(at, home) => inside.lanes.orphan(at, home),
+                Control::SetBatching(batching) => inside.run.set_batching(batching),
+                Control::Apply(change) => change(&mut inside.run),
+                Control::Poller(state) => inside.poller = state,
+                Control::GiveUp(close) => self.give_up(inside, close),
+            }
+        }
+        let mut senders = lock(&self.senders);
+        inside.lanes.sweep(|at| senders.free.push(at));
+    }
+
+    fn give_up(&self, inside: &mut Inside, close: bool) {
+        inside.lanes.announce_all();
+        let Inside { run, lanes, .. } = inside;
+        let mut nowhere = Lanes::new(self.pool.clone());
+        run.give_up(lanes, &mut nowhere);
+        if close {
+            if let Err(error) = run.device_mut().close() {
+                self.counters.error(&error);
+            }
+            run.reap(&mut nowhere);
+        }
+    }
+
+    /// Becomes the owner, waiting for it, and looks.
+    fn inspect<R>(&self, look: impl FnOnce(&mut Inside) -> R) -> Option<R> {
+        loop {
+            match self.cell.claim(0) {
+                Published::Owner(owned) => {
+                    let mut turn = Turn::new(self, owned, 0);
+                    let seen = turn.look(look);
+                    turn.finish();
+                    return Some(seen);
+                }
+                Published::Dead => return None,
+                Published::Seen | Published::WakeOwner => self.park.park(SHUTDOWN_NAP_NS),
+            }
+        }
+    }
+
+    fn pending(&self) -> bool {
+        self.inspect(|inside| inside.is_pending() || inside.lanes.len() > 0).unwrap_or(false)
+    }
+
+    pub(crate) fn wake_poller(&self) {
+        if let Some(poller) = &*lock(&self.poller) {
+            poller.wake();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn dead(&self) -> QueueError {
+        QueueError::Dead { device: self.name.clone() }
+    }
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Inside({:?}, {:?})", self.run, self.poller)
+    }
+}
+
+impl Inside {
+    /// Whether there is anything that somebody must come back for.
+    pub(crate) fn is_pending(&self) -> bool {
+        use crate::run::Source;
+        self.run.in_device() > 0 || self.run.backlog() > 0 || !self.lanes.is_empty()
+    }
+}

@@ -1,0 +1,178 @@
+//! Building a `TxQueue`.
+
+use super::{Inside, Places, PollerState, QueueError, Shared, TxQueue};
+use crate::counters::QueueCounters;
+use crate::device::Device;
+use crate::host::{Clock, Park};
+use crate::lanes::Lanes;
+use crate::owner::Policy;
+use crate::pool::PagePool;
+use crate::qdisc::{Fifo, FifoLimit, Qdisc};
+use crate::run::{BULK_PACKETS_MAX, Batching, Run};
+use crate::wait::Waiters;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wharf_mem::OwnerCell;
+
+/// Packets in the default FIFO: the kernel's `txqueuelen`.
+const FIFO_PACKETS: usize = 1000;
+/// Frames in a lane.
+const LANE_FRAMES: u32 = 256;
+/// The byte limit's hold time: the kernel's.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// How a queue should be. See [`TxQueue::builder`].
+pub struct QueueBuilder {
+    pool: PagePool,
+    device: Box<dyn Device>,
+    qdisc: Box<dyn Qdisc>,
+    clock: Arc<dyn Clock>,
+    park: Arc<dyn Park>,
+    policy: Policy,
+    batching: Batching,
+    hold: Duration,
+    lane_frames: u32,
+    index_start: u32,
+}
+
+impl std::fmt::Debug for QueueBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QueueBuilder({}, {})", self.device.name(), self.qdisc.name())
+    }
+}
+
+impl TxQueue {
+    /// A queue in front of `device`, for frames of `pool`, on a machine with this clock and way to wait.
+    pub fn builder(
+        pool: &PagePool, device: Box<dyn Device>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
+    ) -> QueueBuilder {
+        QueueBuilder {
+            pool: pool.clone(),
+            device,
+            qdisc: Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))),
+            clock,
+            park,
+            policy: Policy { quota_packets: BULK_PACKETS_MAX as u32, time_ns: None },
+            batching: Batching::On,
+            hold: HOLD,
+            lane_frames: LANE_FRAMES,
+            index_start: 0,
+        }
+    }
+}
+
+impl QueueBuilder {
+    /// The queueing discipline; a FIFO of 1000 packets by default.
+    #[must_use]
+    pub fn qdisc(mut self, qdisc: Box<dyn Qdisc>) -> Self {
+        self.qdisc = qdisc;
+        self
+    }
+
+    /// Bounds of one ownership; 64 packets by default.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The batching switch at first; on by default.
+    #[must_use]
+    pub fn batching(mut self, batching: Batching) -> Self {
+        self.batching = batching;
+        self
+    }
+
+    /// The byte limit's hold time; one second by default.
+    #[must_use]
+    pub fn hold(mut self, hold: Duration) -> Self {
+        self.hold = hold;
+        self
+    }
+
+    /// Frames in a lane, a power of two; 256 by default.
+    #[must_use]
+    pub fn lane_frames(mut self, frames: u32) -> Self {
+        self.lane_frames = frames;
+        self
+    }
+
+    /// Where ring indices and byte counters start: tests start near 2^32 to see them wrap.
+    #[must_use]
+    pub fn index_start(mut self, start: u32) -> Self {
+        self.index_start = start;
+        self
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let fault = |setting, value, why| Err(QueueError::Setting { setting, value, why });
+        if !self.lane_frames.is_power_of_two() || self.lane_frames > 1 << 16 {
+            return fault("lane_frames", self.lane_frames.into(), "a power of two, at most 65536");
+        }
+        if self.policy.quota_packets == 0 {
+            return fault("quota_packets", 0, "at least 1");
+        }
+        Ok(())
+    }
+
+    /// Attaches the device to the pool's memory and makes the run.
+    pub(crate) fn into_run(self) -> Result<(Run, Arc<QueueCounters>, Parts), QueueError> {
+        self.check()?;
+        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, lane_frames, index_start } = self;
+        let name = device.name();
+        device.attach(pool.region().clone())?;
+        let counters = Arc::new(QueueCounters::default());
+        let mut run = Run::new(device, qdisc, hold, clock.clone(), counters.clone());
+        run.set_batching(batching);
+        if index_start != 0 && run.bql().is_some() {
+            run.set_bql(Some(crate::bql::Bql::start_at(hold, index_start)));
+        }
+        let rest = Parts { pool, clock, park, policy, lane_frames, index_start, name };
+        Ok((run, counters, rest))
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// [`QueueError::Setting`], and [`QueueError::Device`] when the device cannot use the pool's memory.
+    pub fn build(self) -> Result<TxQueue, QueueError> {
+        wharf_mem::prepare();
+        let (run, counters, rest) = self.into_run()?;
+        let Parts { pool, clock, park, policy, lane_frames, index_start, name } = rest;
+        let uses_bands = run.qdisc().uses_bands();
+        let lanes = Lanes::new(pool.clone());
+        let inside = Inside { run, lanes, waiting: false, reaped: false, poller: PollerState::None };
+        let shared = Shared {
+            cell: OwnerCell::new(inside),
+            name,
+            pool,
+            policy,
+            lane_frames,
+            index_start,
+            uses_bands,
+            clock,
+            park,
+            counters,
+            full_bands: AtomicU32::new(0),
+            waiters: Waiters::default(),
+            poller: Mutex::new(None),
+            has_poller: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            control: Mutex::new(Vec::new()),
+            senders: Mutex::new(Places::default()),
+        };
+        Ok(TxQueue { shared: Arc::new(shared) })
+    }
+}
+
+/// What a builder has left once its run is made.
+pub(crate) struct Parts {
+    pub(crate) pool: PagePool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) park: Arc<dyn Park>,
+    pub(crate) policy: Policy,
+    lane_frames: u32,
+    index_start: u32,
+    name: String,
+}

@@ -1,0 +1,198 @@
+//! `Turn`: one ownership of a queue, step by step. The shell between the owner's state machine and the queue.
+
+use super::{Inside, PollerState, Shared};
+use crate::owner::{Action, Event, Owner};
+use crate::run::Pause;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_mem::Ownership;
+use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
+
+/// The right and duty to run a queue. A thread calls [`Turn::finish`]; a modelled processor calls
+/// [`Turn::step`] at the times that it models.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    shared: &'a Shared,
+    /// `None` once left.
+    owned: Option<Ownership<'a, Inside>>,
+    owner: Owner,
+    event: Event,
+    wake_poller: bool,
+    is_poller: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// Of an ownership just claimed, for `bits`.
+    #[inline]
+    pub(crate) fn new(shared: &'a Shared, mut owned: Ownership<'a, Inside>, bits: u64) -> Self {
+        let bits = bits | owned.take_bits(WORK);
+        owned.with(|inside| attend(shared, inside, bits));
+        let owner = Owner::new(shared.policy, shared.has_poller.load(Relaxed), shared.policy_now_ns());
+        Self { shared, owned: Some(owned), owner, event: Event::Claimed, wake_poller: false, is_poller: false }
+    }
+
+    /// As [`Turn::new`], for the poller: it hands over to nobody, and notes when it goes to sleep.
+    pub(crate) fn of_poller(shared: &'a Shared, owned: Ownership<'a, Inside>) -> Self {
+        let mut turn = Self::new(shared, owned, 0);
+        turn.owner = Owner::new(shared.policy, false, shared.policy_now_ns());
+        turn.is_poller = true;
+        turn
+    }
+
+    /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
+    #[inline]
+    pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut Inside, u32) -> (u32, Pause)) {
+        let action = self.owner.step(0, self.event);
+        if let (Action::Transmit { quota }, Some(owned)) = (action, &mut self.owned) {
+            let (packets, pause) = owned.with(|inside| transmit(inside, quota));
+            self.event = Event::Transmitted { packets, pause };
+        }
+    }
+
+    /// Does the next thing; whether there is more to do. After `false` the queue is no longer ours.
+    #[inline]
+    pub fn step(&mut self, now_ns: u64) -> bool {
+        let Some(owned) = &mut self.owned else { return false };
+        match self.owner.step(now_ns, self.event) {
+            Action::Transmit { quota } => {
+                let (packets, pause) = owned.with(|inside| inside.run.transmit(&mut inside.lanes, quota));
+                self.event = Event::Transmitted { packets, pause };
+            }
+            Action::Reap => {
+                let (packets, open) = owned.with(|inside| {
+                    let (packets, open) = inside.run.reap(&mut inside.lanes);
+                    inside.reaped |= packets > 0;
+                    (packets, open)
+                });
+                self.event = Event::Reaped { packets, open };
+            }
+            Action::Attend => {
+                let bits = owned.take_bits(WORK);
+                owned.with(|inside| attend(self.shared, inside, bits));
+                self.event = Event::Attended;
+            }
+            Action::Leave => return !self.leave(),
+            Action::HandOver => {
+                self.hand_over();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Steps to the end; frames sent.
+    #[inline]
+    pub(crate) fn finish(mut self) -> u64 {
+        while self.step(self.shared.policy_now_ns()) {}
+        self.owner.packets()
+    }
+
+    /// Looks at the inside, unless it is no longer ours.
+    pub(crate) fn look_if_owned<R>(&mut self, look: impl FnOnce(&mut Inside) -> R) -> Option<R> {
+        self.owned.as_mut().map(|owned| owned.with(look))
+    }
+
+    /// Looks at the inside.
+    pub(crate) fn look<R>(&mut self, look: impl FnOnce(&mut Inside) -> R) -> R {
+        match &mut self.owned {
+            Some(owned) => owned.with(look),
+            None => unreachable!("a turn is looked into before it is stepped"),
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self) -> bool {
+        let Some(mut owned) = self.owned.take() else { return true };
+        let is_poller = self.is_poller;
+        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
+        match owned.leave() {
+            Ok(()) => {
+                self.done();
+                true
+            }
+            Err(owned) => {
+                self.owned = Some(owned);
+                self.event = Event::Refused;
+                false
+            }
+        }
+    }
+
+    #[cold]
+    fn hand_over(&mut self) {
+        let Some(mut owned) = self.owned.take() else { return };
+        let is_poller = self.is_poller;
+        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
+        owned.hand_over();
+        self.done();
+    }
+
+    #[inline]
+    fn done(&mut self) {
+        if self.wake_poller {
+            self.shared.wake_poller();
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.owned.is_some() {
+            // A device panicked, or a caller dropped a turn half-way: whoever waits would wait for ever.
+            self.shared.closed.store(true, std::sync::atomic::Ordering::Release);
+            self.shared.waiters.wake_all();
+        }
+    }
+}
+
+/// Sees to the notices in `bits`: messages first, since they may bring the lanes that the others are about.
+#[inline]
+pub(crate) fn attend(shared: &Shared, inside: &mut Inside, bits: u64) {
+    if bits & (CONTROL | WAIT) != 0 {
+        attend_rare(shared, inside, bits);
+    }
+    inside.lanes.announce(bits & READY);
+}
+
+#[cold]
+fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
+    if bits & CONTROL != 0 {
+        shared.obey(inside);
+    }
+    inside.waiting |= bits & WAIT != 0;
+}
+
+/// Before leaving: wakes who can go on, publishes which bands are full; whether the poller must be woken.
+#[inline]
+pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) -> bool {
+    let mut full = inside.run.full_bands();
+    if inside.waiting {
+        let served = shared.waiters.serve(inside.run.qdisc(), inside.reaped);
+        inside.waiting = served.waiting;
+        full |= served.bands;
+    }
+    inside.reaped = false;
+    if shared.full_bands.load(Relaxed) != full {
+        shared.full_bands.store(full, Relaxed);
+    }
+    let pending = inside.is_pending();
+    match (inside.poller, is_poller) {
+        (PollerState::None, _) => false,
+        (_, true) => {
+            inside.poller = if pending || inside.waiting { PollerState::Awake } else { PollerState::Asleep };
+            false
+        }
+        (PollerState::Asleep, false) if pending || inside.waiting => {
+            inside.poller = PollerState::Awake;
+            true
+        }
+        _ => false,
+    }
+}
+
+impl Shared {
+    /// The time, if the owner's policy looks at it.
+    #[inline(always)]
+    fn policy_now_ns(&self) -> u64 {
+        if self.policy.time_ns.is_some() { self.clock.now_ns() } else { 0 }
+    }
+}

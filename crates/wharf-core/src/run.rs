@@ -1,0 +1,398 @@
+//! `Run`: what one owner does with one transmit queue: bulk dequeue, transmit, reap.
+//!
+//! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and go home
+//! to a [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, nothing reordered, nothing lost.
+//!
+//! Order of leaving: what the device left in the batch (the requeue slot), then the qdisc, then the source.
+//! An empty qdisc that allows it is passed by; what the byte limit refuses of such a bulk goes into it.
+//! Transmit goes on until the device or the limit stops it, the quota is spent, or there is no more; reaping
+//! comes after, once: reaping after each transmit would never let the limit grow past one packet.
+
+use crate::bql::{Bql, BqlError, StallDetector};
+use crate::counters::QueueCounters;
+use crate::device::{Completions, Device, DeviceError};
+use crate::host::Clock;
+use crate::qdisc::Qdisc;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_mem::{Batch, Frame};
+
+/// Most frames in one transmit call, and the default quota of an owner: the kernel's device weight.
+pub const BULK_PACKETS_MAX: usize = 64;
+/// Completions taken from a device in one call.
+const REAP_BUDGET: usize = 256;
+
+/// How many frames go to the device in one call: a switch per device, live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Batching {
+    /// As many as the byte limit allows.
+    #[default]
+    On,
+    /// One packet, one call, one doorbell.
+    Off,
+    /// So many bytes, and one packet past them, within the byte limit.
+    Bytes(u32),
+}
+
+/// Where frames come from.
+pub trait Source {
+    /// Moves up to `max` frames to the back of `to`, in order; how many.
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize;
+
+    /// Whether there is known to be none left.
+    fn is_empty(&self) -> bool;
+}
+
+/// Where frames go when they have left.
+pub trait Sink {
+    /// Takes all frames of `done`.
+    fn take_home(&mut self, done: &mut Batch);
+}
+
+/// Why [`Run::transmit`] came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing is left to send.
+    Empty,
+    /// The device or the byte limit takes no more now.
+    Stopped,
+    /// The quota is spent, and there is more.
+    Quota,
+}
+
+/// One transmit queue's inside.
+pub struct Run {
+    device: Box<dyn Device>,
+    qdisc: Box<dyn Qdisc>,
+    /// The bulk under way; between runs, the requeue slot.
+    batch: Batch,
+    bql: Option<Bql>,
+    batching: Batching,
+    bypass: bool,
+    /// Frames in the qdisc, so that the hot path need not ask it.
+    queued: usize,
+    in_device: usize,
+    completions: Completions,
+    /// For moving frames between a source and the qdisc.
+    passing: Batch,
+    len_bytes: [u32; BULK_PACKETS_MAX],
+    stall: Option<StallDetector>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<QueueCounters>,
+}
+
+impl Run {
+    /// Over a device that has been attached to its region. `hold` is the byte limit's hold time.
+    pub fn new(
+        device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        let bql = device.capabilities().real_completions.then(|| {
+            let mut bql = Bql::new(hold);
+            bql.reset(Duration::from_nanos(clock.now_ns()));
+            bql
+        });
+        let (bypass, batching) = (qdisc.can_bypass(), Batching::On);
+        let batch = || Batch::new(BULK_PACKETS_MAX);
+        let (completions, len_bytes) = (Completions::new(REAP_BUDGET), [0; BULK_PACKETS_MAX]);
+        let (batch, passing, queued, in_device, stall) = (batch(), batch(), 0, 0, None);
+        Self {
+            device, qdisc, batch, bql, batching, bypass, queued, in_device, completions, passing, len_bytes, stall,
+            clock, counters,
+        }
+    }
+
+    /// Replaces the byte limit: by one whose counters stand near their end, in tests.
+    #[doc(hidden)]
+    pub fn set_bql(&mut self, bql: Option<Bql>) {
+        self.bql = bql;
+    }
+
+    /// Sets the switch.
+    pub fn set_batching(&mut self, batching: Batching) {
+        self.batching = batching;
+    }
+
+    /// Watches for stalls of the device: no completion for `threshold` although something was queued.
+    pub fn watch_stalls(&mut self, threshold: Duration) {
+        self.stall = Some(StallDetector::new(threshold));
+    }
+
+    /// The byte limit, where the device has one.
+    pub fn bql(&self) -> Option<&Bql> {
+        self.bql.as_ref()
+    }
+
+    /// Stalls seen and the longest.
+    pub fn stalls(&self) -> (u64, Duration) {
+        self.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
+    }
+
+    /// The queueing discipline.
+    pub fn qdisc(&self) -> &dyn Qdisc {
+        &*self.qdisc
+    }
+
+    /// Makes room in the qdisc for `frames` further ones that may lie in lanes.
+    pub fn reserve(&mut self, frames: usize) {
+        self.qdisc.reserve(frames);
+    }
+
+    /// Bit n is set while band n is full.
+    #[inline]
+    pub fn full_bands(&self) -> u32 {
+        if self.queued == 0 { 0 } else { self.qdisc.full_bands() }
+    }
+
+    /// Whether frames offered now would pass straight to the device.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.bypass && self.queued == 0 && self.batch.is_empty() && !self.is_closed()
+    }
+
+    /// The device.
+    pub fn device_mut(&mut self) -> &mut dyn Device {
+        &mut *self.device
+    }
+
+    /// Frames taken from the source and not yet by the device.
+    pub fn backlog(&self) -> usize {
+        self.batch.len() + self.queued
+    }
+
+    /// Frames with the device.
+    pub fn in_device(&self) -> usize {
+        self.in_device
+    }
+
+    /// Whether a transmit would be refused right now by the byte limit.
+    fn is_closed(&self) -> bool {
+        self.bql.as_ref().is_some_and(|bql| bql.available() < 0)
+    }
+
+    /// Sends up to `quota` frames; how many the device took, and why it ended.
+    #[inline]
+    pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
+        let mut left = quota;
+        while left > 0 {
+            if self.batch.is_empty() {
+                if self.is_closed() {
+                    return self.stop(source, quota - left);
+                }
+                self.dequeue_bulk(source, left as usize);
+                if self.batch.is_empty() {
+                    return (quota - left, Pause::Empty);
+                }
+            }
+            let (taken, stopped) = self.hand_to_device();
+            left = left.saturating_sub(taken);
+            if stopped {
+                return self.stop(source, quota - left);
+            }
+        }
+        let empty = source.is_empty() && self.queued == 0;
+        (quota - left, if empty { Pause::Empty } else { Pause::Quota })
+    }
+
+    /// Stopped: what the source holds goes into the qdisc, so that the order of the qdisc holds for all.
+    #[cold]
+    fn stop(&mut self, source: &mut impl Source, packets: u32) -> (u32, Pause) {
+        self.absorb(source);
+        (packets, Pause::Stopped)
+    }
+
+    /// The bounds of the next bulk, packets and bytes.
+    #[inline(always)]
+    fn bulk_bounds(&self) -> (usize, u64) {
+        let available = self.bql.as_ref().map_or(u64::MAX, |bql| bql.available().max(0) as u64);
+        match self.batching() {
+            Batching::On => (BULK_PACKETS_MAX, available),
+            Batching::Off => (1, available),
+            Batching::Bytes(bytes) => (BULK_PACKETS_MAX, available.min(u64::from(bytes))),
+        }
+    }
+
+    /// The switch; fixed at `off` in the build that shows what the switch itself costs.
+    #[inline(always)]
+    fn batching(&self) -> Batching {
+        if cfg!(feature = "unswitched-off") { Batching::Off } else { self.batching }
+    }
+
+    /// Fills the empty batch with what may go in one call.
+    #[inline]
+    fn dequeue_bulk(&mut self, source: &mut impl Source, packets: usize) {
+        let (packets_max, bytes) = self.bulk_bounds();
+        let packets = packets.min(packets_max);
+        if self.bypass && self.queued == 0 {
+            let pulled = source.pull(&mut self.batch, packets);
+            self.counters.accepted.add(pulled as u64);
+            if pulled > 1 && self.batch.bytes() > bytes {
+                self.refuse_beyond(bytes);
+            }
+        } else {
+            self.absorb(source);
+            self.queued -= self.qdisc.dequeue(&mut self.batch, packets, bytes);
+        }
+    }
+
+    /// Puts what lies beyond `bytes` (and one packet past them) of a bulk that passed by the qdisc into it.
+    #[cold]
+    fn refuse_beyond(&mut self, bytes: u64) {
+        let (mut keep, mut kept_bytes) = (0, 0);
+        for frame in self.batch.frames() {
+            if keep > 0 && kept_bytes >= bytes {
+                break;
+            }
+            keep += 1;
+            kept_bytes += u64::from(frame.len_bytes());
+        }
+        self.passing.append(&mut self.batch, keep);
+        self.queued += self.batch.len();
+        self.qdisc.enqueue(&mut self.batch);
+        debug_assert!(self.batch.is_empty(), "an empty qdisc has storage for one bulk");
+        std::mem::swap(&mut self.passing, &mut self.batch);
+    }
+
+    /// Moves what the source holds into the qdisc, as far as that has storage.
+    fn absorb(&mut self, source: &mut impl Source) {
+        while !source.is_empty() {
+            let pulled = source.pull(&mut self.passing, self.qdisc.storage().min(BULK_PACKETS_MAX));
+            if pulled == 0 {
+                return;
+            }
+            self.counters.accepted.add(pulled as u64);
+            self.queued += pulled;
+            self.qdisc.enqueue(&mut self.passing);
+            debug_assert!(self.passing.is_empty(), "the qdisc said that it had storage");
+        }
+    }
+
+    /// One call to the device, one doorbell; frames taken, and whether it stopped.
+    #[inline]
+    fn hand_to_device(&mut self) -> (u32, bool) {
+        let offered = self.batch.len();
+        for (len, frame) in self.len_bytes.iter_mut().zip(self.batch.frames()) {
+            *len = frame.len_bytes();
+        }
+        let done = self.device.transmit(&mut self.batch, false);
+        let taken = offered - self.batch.len();
+        if taken > 0 {
+            let bytes: u64 = self.len_bytes[..taken].iter().map(|&len| u64::from(len)).sum();
+            self.account(taken, bytes);
+            self.counters.doorbells.add(u64::from(done.doorbell));
+        }
+        self.counters.requeues.add(self.batch.len() as u64);
+        (taken as u32, done.stopped || !self.batch.is_empty())
+    }
+
+    #[inline(always)]
+    fn account(&mut self, taken: usize, bytes: u64) {
+        if let Some(bql) = &mut self.bql {
+            bql.queued_batch(bytes as u32, self.len_bytes[taken - 1]);
+        }
+        if let Some(stall) = &mut self.stall {
+            stall.queued(Duration::from_nanos(self.clock.now_ns()));
+        }
+        self.in_device += taken;
+        self.counters.packets.add(taken as u64);
+        self.counters.bytes.add(bytes);
+        self.counters.batches.add(1);
+    }
+
+    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
+    #[inline]
+    pub fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
+        let mut reaped = 0;
+        while self.in_device > 0 {
+            if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {
+                self.counters.error(&error);
+            }
+            let count = self.completions.len();
+            reaped += count as u32;
+            if count > 0 {
+                self.complete(count, sink);
+            }
+            if count < REAP_BUDGET {
+                break;
+            }
+        }
+        (reaped, !self.is_closed())
+    }
+
+    #[inline]
+    fn complete(&mut self, count: usize, sink: &mut impl Sink) {
+        self.in_device -= count.min(self.in_device);
+        let mut bytes = self.completions.sent.bytes();
+        self.counters.sent.add(self.completions.sent.len() as u64);
+        sink.take_home(&mut self.completions.sent);
+        if !self.completions.failed.is_empty() {
+            bytes += self.fail(sink);
+        }
+        if let Some(bql) = &mut self.bql {
+            let now = || Duration::from_nanos(self.clock.now_ns());
+            let completed = bql.completed_at(bytes as u32, now);
+            self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+            if let Err(error) = completed {
+                self.over_completed(error);
+            }
+        }
+        if let Some(stall) = &mut self.stall {
+            let now = Duration::from_nanos(self.clock.now_ns());
+            stall.completed(now);
+            if self.in_device > 0 {
+                stall.queued(now);
+            }
+        }
+    }
+
+    #[cold]
+    fn over_completed(&self, source: BqlError) {
+        self.counters.error(&DeviceError::OverCompletion { device: self.device.name(), source });
+    }
+
+    /// Sends failed frames home, and counts why; their bytes.
+    #[cold]
+    fn fail(&mut self, sink: &mut impl Sink) -> u64 {
+        let mut bytes = 0;
+        for (frame, reason) in self.completions.failed.drain(..) {
+            bytes += u64::from(frame.len_bytes());
+            self.counters.fail(reason);
+            let pushed = self.passing.push(frame);
+            debug_assert!(pushed.is_ok());
+            sink.take_home(&mut self.passing);
+        }
+        bytes
+    }
+
+    /// Gives everything back that the device has not taken, unsent; how many.
+    pub fn give_up(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
+        let mut returned = self.batch.len() as u64;
+        sink.take_home(&mut self.batch);
+        loop {
+            self.absorb(source);
+            let count = self.qdisc.dequeue(&mut self.batch, BULK_PACKETS_MAX, u64::MAX);
+            if count == 0 {
+                break;
+            }
+            self.queued -= count;
+            returned += count as u64;
+            sink.take_home(&mut self.batch);
+        }
+        self.counters.returned.add(returned);
+        returned
+    }
+
+    /// Shows each frame inside to `see`, with where it is.
+    pub fn visit(&self, see: &mut dyn FnMut(&Frame, crate::pool::Holder)) {
+        use crate::pool::Holder;
+        self.batch.frames().iter().for_each(|frame| see(frame, Holder::Requeue));
+        self.qdisc.visit(&mut |frame| see(frame, Holder::Qdisc));
+        self.device.visit(&mut |frame| see(frame, Holder::Device));
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Run({}, {}, backlog {})", self.device.name(), self.qdisc.name(), self.backlog())
+    }
+}

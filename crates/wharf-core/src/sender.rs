@@ -1,0 +1,310 @@
+//! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another
+//! thread, but not be shared.
+//!
+//! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits.
+
+use crate::counters::SenderCounters;
+use crate::lanes::{Lane, Lanes};
+use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
+use crate::qdisc::classify;
+use crate::queue::{Control, QueueError, Shared, Turn};
+use crate::run::Source;
+use crate::wait::Need;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wharf_mem::home::home;
+use wharf_mem::lane::{LaneIn, lane};
+use wharf_mem::word::{RUNNING, WAIT, ready_bit};
+use wharf_mem::{Batch, Published};
+
+/// Bursts of at most so many frames skip the lane when nobody owns the queue: longer ones gain nothing by it.
+const BYPASS_FRAMES: usize = 4;
+/// Looks at a full lane before waiting in earnest, while somebody else is emptying it.
+const SPINS: u32 = 200;
+/// How long a waiting sender sleeps when no poller will wake it: it must come and look itself.
+const SELF_DRIVEN_NAP_NS: u64 = 20_000;
+
+/// One producer's end.
+pub struct Sender {
+    shared: Arc<Shared>,
+    lane: LaneIn,
+    cache: Cache,
+    place: u16,
+    bit: u64,
+    counters: Arc<SenderCounters>,
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sender({} of {})", self.place, self.shared.name)
+    }
+}
+
+impl Sender {
+    pub(crate) fn new(
+        shared: &Arc<Shared>, at: usize, name: &str, counters: Arc<SenderCounters>,
+    ) -> Result<(Self, Lane), QueueError> {
+        let (lane_in, lane_out) = lane(shared.lane_frames, shared.index_start);
+        let (home_in, home_out) = home(HOME_FRAMES, shared.index_start);
+        let place = at as u16;
+        let mut cache = shared.pool.cache(name)?;
+        cache.set_home(home_out, place);
+        let theirs = Lane { frames: lane_out, home: Some(home_in) };
+        let sender = Self { shared: shared.clone(), lane: lane_in, cache, place, bit: ready_bit(at), counters };
+        Ok((sender, theirs))
+    }
+
+    /// An empty burst of the queue's pool, for up to `capacity` packets.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        self.shared.pool.burst(capacity)
+    }
+
+    /// Adds up to `count` packets of `len_bytes` to a burst; how many. Their bytes are whatever the last
+    /// user left.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] when all frames are under way: send, or [`Sender::wait_for_memory`].
+    #[inline]
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.cache.fill(burst, count, len_bytes)
+    }
+
+    /// One packet of `len_bytes`.
+    ///
+    /// # Errors
+    /// As [`Sender::fill`].
+    pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
+        self.cache.packet(len_bytes)
+    }
+
+    /// Waits until a frame has come home.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        if self.cache.has_mail() {
+            return Ok(());
+        }
+        self.wait(Need::Memory)
+    }
+
+    /// Sends all packets of `burst`, waiting for space where need be.
+    ///
+    /// # Errors
+    /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`]; what was not sent is still
+    /// in the burst.
+    #[inline]
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.admit(burst)?;
+        let batch = burst.batch_mut();
+        self.offer(batch)?;
+        if batch.is_empty() { Ok(()) } else { self.send_rest(batch) }
+    }
+
+    /// Sends what fits now; how many packets. The others are still in the burst.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    #[inline]
+    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        self.admit(burst)?;
+        self.offer(burst.batch_mut())
+    }
+
+    /// Sends one packet, waiting for space where need be.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; the packet then goes back to its pool.
+    pub fn send_packet(&mut self, packet: Packet) -> Result<(), QueueError> {
+        let mut burst = Burst::new(packet.pool(), 1);
+        let pushed = burst.push(packet);
+        debug_assert!(pushed.is_ok(), "an empty burst of the packet's own pool takes it");
+        self.send(&mut burst)
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &Arc<SenderCounters> {
+        &self.counters
+    }
+
+    /// Checks what only an outsider could get wrong, charges the frames to this sender, and gives each a band
+    /// where the queue looks at bands.
+    #[inline]
+    fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return Err(self.closed());
+        }
+        let (ours, theirs) = (self.shared.pool.region().number(), burst.pool().region().number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        let batch = burst.batch_mut();
+        if batch.run_of_sender() != batch.len() || batch.frames().first().is_some_and(|f| f.sender() != self.place) {
+            batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));
+        }
+        if self.shared.uses_bands {
+            let region = self.shared.pool.region();
+            batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn closed(&self) -> QueueError {
+        if self.shared.cell.word() & wharf_mem::word::DEAD != 0 { self.shared.dead() } else { QueueError::Closed }
+    }
+
+    /// Puts what fits into the lane and publishes it; how many.
+    #[inline]
+    fn offer(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+        let full = self.shared.full_bands.load(Ordering::Relaxed);
+        if full != 0 {
+            let count = before_full(batch, full);
+            return self.put(batch, count);
+        }
+        if batch.len() <= BYPASS_FRAMES && self.shared.cell.word() == 0 {
+            return self.offer_idle(batch);
+        }
+        self.put(batch, usize::MAX)
+    }
+
+    /// Puts up to `max` frames into the lane, whatever is full, and publishes them.
+    #[inline]
+    fn put(&mut self, batch: &mut Batch, max: usize) -> Result<usize, QueueError> {
+        let count = self.lane.push_first(batch, max);
+        if count > 0 {
+            self.counters.packets.add(count as u64);
+            self.publish()?;
+        }
+        Ok(count)
+    }
+
+    /// Nobody owns the queue: as its owner, a few frames can go to the device without the lane.
+    #[inline]
+    fn offer_idle(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+        let offered = batch.len();
+        let drained = self.lane.is_drained();
+        let Published::Owner(owned) = self.shared.cell.claim(0) else {
+            return self.put(batch, usize::MAX);
+        };
+        let mut turn = Turn::new(&self.shared, owned, if drained { 0 } else { self.bit });
+        if drained {
+            turn.transmit_first(|inside, quota| {
+                if !inside.run.is_idle() {
+                    return inside.run.transmit(&mut inside.lanes, quota);
+                }
+                inside.run.transmit(&mut Front { first: batch, then: &mut inside.lanes }, quota)
+            });
+        }
+        self.counters.drained_packets.add(turn.finish());
+        let sent = offered - batch.len();
+        self.counters.packets.add(sent as u64);
+        if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
+    }
+
+    #[inline]
+    fn publish(&mut self) -> Result<(), QueueError> {
+        match self.shared.cell.publish(self.bit) {
+            Published::Owner(owned) => {
+                self.counters.drained_packets.add(Turn::new(&self.shared, owned, self.bit).finish());
+            }
+            Published::Seen => {}
+            Published::WakeOwner => self.shared.wake_poller(),
+            Published::Dead => return Err(self.shared.dead()),
+        }
+        Ok(())
+    }
+
+    /// The slow part of `send`: wait in turn, then put in what there is room for.
+    #[cold]
+    fn send_rest(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
+        while let Some(first) = batch.frames().first() {
+            let band = classify::band_of(first);
+            if self.spin() {
+                if self.offer(batch)? > 0 {
+                    continue;
+                }
+            }
+            self.wait(Need::Space { band, frames: batch.len() })?;
+            self.put(batch, usize::MAX)?;
+            if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
+                return Err(self.closed());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an owner at work the time to empty the lane; whether there is room now.
+    fn spin(&mut self) -> bool {
+        for _ in 0..SPINS {
+            if self.shared.full_bands.load(Ordering::Relaxed) != 0 || self.shared.cell.word() & RUNNING == 0 {
+                return false;
+            }
+            if self.lane.room() > 0 {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Registers, looks once more (as the owner, if there is none), and sleeps until served.
+    #[cold]
+    fn wait(&mut self, need: Need) -> Result<(), QueueError> {
+        self.counters.waits.add(1);
+        let shared = self.shared.clone();
+        let ticket = shared.waiters.register(need, shared.park.waker());
+        loop {
+            match shared.cell.claim(WAIT) {
+                Published::Owner(owned) => {
+                    self.counters.drained_packets.add(Turn::new(&shared, owned, WAIT | self.bit).finish());
+                }
+                Published::Seen => {}
+                Published::WakeOwner => shared.wake_poller(),
+                Published::Dead => return Err(shared.dead()),
+            }
+            let arrived = need == Need::Memory && self.cache.has_mail();
+            if arrived || shared.closed.load(Ordering::Acquire) {
+                shared.waiters.cancel(ticket);
+                return if arrived { Ok(()) } else { Err(self.closed()) };
+            }
+            if !shared.waiters.waits(ticket) {
+                return Ok(());
+            }
+            let driven = shared.has_poller.load(Ordering::Relaxed);
+            shared.park.park(if driven { u64::MAX } else { SELF_DRIVEN_NAP_NS });
+        }
+    }
+}
+
+/// How many frames from the front are in bands that are not full.
+fn before_full(batch: &Batch, full: u32) -> usize {
+    batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
+}
+
+/// A few frames in hand, then what lies in lanes.
+struct Front<'a> {
+    first: &'a mut Batch,
+    then: &'a mut Lanes,
+}
+
+impl Source for Front<'_> {
+    #[inline]
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        let pulled = to.append(self.first, max);
+        if pulled < max && !self.then.is_empty() { pulled + self.then.pull(to, max - pulled) } else { pulled }
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.then.is_empty()
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if let Some(home) = self.cache.take_home() {
+            self.shared.control(Control::Orphan(self.place.into(), home));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The host's clock and threads, as the path wants them.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+use wharf_core::host::{Clock, Park, Wake};
+use wharf_core::poller::PollerStop;
+use wharf_core::queue::TxQueue;
+
+/// CLOCK_MONOTONIC_COARSE: good to some milliseconds, which is what byte limits and ledgers need, for 3 ns.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct HostClock;
+
+impl Clock for HostClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        wharf_sys::clock::coarse_ns()
+    }
+}
+
+/// Real threads.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct HostPark;
+
+#[derive(Debug)]
+struct HostThread(Thread);
+
+impl Wake for HostThread {
+    fn wake(&self) {
+        self.0.unpark();
+    }
+}
+
+impl Park for HostPark {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(HostThread(thread::current()))
+    }
+
+    fn park(&self, timeout_ns: u64) {
+        match timeout_ns {
+            u64::MAX => thread::park(),
+            timeout_ns => thread::park_timeout(Duration::from_nanos(timeout_ns)),
+        }
+    }
+}
+
+/// A poller's thread, stopped and joined when dropped.
+#[derive(Debug)]
+pub struct PollerThread {
+    stop: PollerStop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PollerThread {
+    /// Starts a poller for `queue`.
+    ///
+    /// # Errors
+    /// The system gave no thread.
+    pub fn start(queue: &TxQueue) -> std::io::Result<Self> {
+        let (poller, stop) = queue.poller();
+        let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || poller.run())?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for PollerThread {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            // A poller that panicked has marked its queue dead; there is nothing to add here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Pins the calling thread to processor `cpu`.
+///
+/// # Errors
+/// There is no such processor for this process.
+pub fn pin(cpu: usize) -> std::io::Result<()> {
+    wharf_sys::affinity::pin(cpu)
+}

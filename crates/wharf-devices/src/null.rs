@@ -1,0 +1,68 @@
+//! `null`: takes everything, infinitely fast; the dummy device. What it took is complete at the next reap.
+
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_mem::{Batch, Frame, Region};
+
+/// Frames held between two reaps: far more than an owner's quota.
+const RING_FRAMES: usize = 1024;
+
+/// The dummy device.
+#[derive(Debug)]
+pub struct Null {
+    held: Batch,
+    owes_doorbell: bool,
+}
+
+impl Default for Null {
+    fn default() -> Self {
+        Self { held: Batch::new(RING_FRAMES), owes_doorbell: false }
+    }
+}
+
+impl Device for Null {
+    fn name(&self) -> String {
+        "null".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ring_frames: Some(RING_FRAMES as u32),
+            real_completions: true,
+            segments_max: u16::MAX,
+            segmentation: true,
+            checksum: true,
+        }
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let taken = self.held.append(batch, usize::MAX);
+        let stopped = self.held.room() == 0;
+        self.owes_doorbell |= taken > 0;
+        Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> bool {
+        std::mem::take(&mut self.owes_doorbell)
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        into.sent.append(&mut self.held, budget);
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.frames().iter().for_each(see);
+    }
+}

@@ -1,0 +1,3 @@
+//! `pcap`: captures, read as a source of frames and written as a device.
+
+pub mod format;

@@ -1,0 +1,296 @@
+//! Classic pcap files, read and written packet by packet.
+//!
+//! A file is a 24-byte header and then records, each a 16-byte header and the
+//! captured bytes. The first four bytes, the magic number, say in which byte
+//! order the header's numbers are written and whether a time stamp's fraction
+//! counts microseconds or nanoseconds; all four combinations are read and
+//! written. Layout: draft-ietf-opsawg-pcap, sections 4 and 5.
+//!
+//! # What is refused
+//!
+//! A malformed file gives a [`PcapError`] of one line that names the file and the
+//! byte where the faulty header or record starts, for instance
+//! `x.pcap: byte 24: record header cut short (3 of 16 bytes)`. Refused are:
+//!
+//! - an empty file, a wrong magic number, a version other than 2.4, a link type
+//!   other than Ethernet, frames that carry their check sequence;
+//! - a header or a record cut short;
+//! - a record of length 0, longer than the file's snap length, longer than
+//!   [`SNAP_LEN_MAX`], or with more bytes captured than were on the wire;
+//! - a time stamp whose fraction is a second or more. It is not carried over into
+//!   the seconds: such a fraction most often means that the magic number gives the
+//!   wrong unit, and a replay would be a thousand times off;
+//! - anything but a regular file. What a path names is looked up before it is
+//!   opened, since opening a fifo waits for its other end.
+//!
+//! A snap length of 0, or beyond [`SNAP_LEN_MAX`], is read as [`SNAP_LEN_MAX`],
+//! as libpcap does. A record shorter than its packet (snapped) is not an error:
+//! [`Record::wire_len`] tells, and the caller decides.
+//!
+//! Memory: one read buffer of 64 KiB and the caller's buffer for one packet.
+//!
+//! # Why not `pcap-parser`
+//!
+//! Version 0.17 was tried on the files that the tests here make. It neither
+//! panics nor hangs, and its memory is bounded; but it hands out records of length
+//! 0, longer than the snap length, longer than their packet or with a fraction
+//! beyond the second; it refuses a valid record that outgrows its buffer; and its
+//! errors ("Unexpected end of file") name no place in the file. What it would save
+//! is the two functions below that take the headers apart.
+
+mod error;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use error::{Fault, PcapError};
+pub use reader::{PcapReader, Record, parse_bytes};
+pub use writer::{PcapOptions, PcapWriter};
+
+/// The longest record read or written, in bytes; libpcap's limit.
+pub const SNAP_LEN_MAX: u32 = 262_144;
+/// The link type of Ethernet, the only one read and written.
+pub const LINK_TYPE_ETHERNET: u32 = 1;
+/// Length of the header of a file, in bytes.
+pub const FILE_HEADER_LEN: usize = 24;
+/// Length of the header of a record, in bytes.
+pub const RECORD_HEADER_LEN: usize = 16;
+
+const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+const VERSION: (u16, u16) = (2, 4);
+
+/// Where each field of the file header starts.
+mod file_field {
+    pub(super) const MAGIC: usize = 0;
+    pub(super) const VERSION_MAJOR: usize = 4;
+    pub(super) const VERSION_MINOR: usize = 6;
+    // 8..16: time zone and accuracy, always 0 and ignored.
+    pub(super) const SNAP_LEN: usize = 16;
+    pub(super) const LINK_TYPE: usize = 20;
+}
+
+/// Where each field of a record header starts.
+mod record_field {
+    pub(super) const SECONDS: usize = 0;
+    pub(super) const FRACTION: usize = 4;
+    pub(super) const CAPTURED_LEN: usize = 8;
+    pub(super) const WIRE_LEN: usize = 12;
+}
+
+/// The parts of the link type field beside the link type itself (section 4).
+mod link_bits {
+    pub(super) const TYPE: u32 = 0x03ff_ffff;
+    pub(super) const CHECK_SEQUENCE_PRESENT: u32 = 0x0400_0000;
+    /// Above this: the check sequence's length, in units of two bytes.
+    pub(super) const CHECK_SEQUENCE_SHIFT: u32 = 28;
+}
+
+/// The unit of a time stamp's fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Millionths of a second.
+    Microseconds,
+    /// Billionths of a second.
+    Nanoseconds,
+}
+
+impl Resolution {
+    /// How many of the unit make a second.
+    #[must_use]
+    pub const fn units_per_second(self) -> u32 {
+        match self {
+            Self::Microseconds => 1_000_000,
+            Self::Nanoseconds => 1_000_000_000,
+        }
+    }
+
+    /// How many nanoseconds one unit lasts.
+    #[must_use]
+    pub const fn unit_ns(self) -> u32 {
+        1_000_000_000 / self.units_per_second()
+    }
+
+    const fn magic(self) -> u32 {
+        match self {
+            Self::Microseconds => MAGIC_MICROSECONDS,
+            Self::Nanoseconds => MAGIC_NANOSECONDS,
+        }
+    }
+}
+
+/// The order in which a header's numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl ByteOrder {
+    const fn u16_at(self, bytes: &[u8], at: usize) -> u16 {
+        let field = [bytes[at], bytes[at + 1]];
+        match self {
+            Self::Little => u16::from_le_bytes(field),
+            Self::Big => u16::from_be_bytes(field),
+        }
+    }
+
+    const fn u32_at(self, bytes: &[u8], at: usize) -> u32 {
+        let field = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        match self {
+            Self::Little => u32::from_le_bytes(field),
+            Self::Big => u32::from_be_bytes(field),
+        }
+    }
+
+    const fn of_u16(self, value: u16) -> [u8; 2] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
+
+    const fn of_u32(self, value: u32) -> [u8; 4] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
+}
+
+/// What the header of a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileHeader {
+    resolution: Resolution,
+    byte_order: ByteOrder,
+    /// In bytes, from 1 to [`SNAP_LEN_MAX`].
+    snap_len: u32,
+}
+
+impl FileHeader {
+    /// Takes the first bytes of a file, fewer than a header's if the file ends
+    /// there. An error comes with the offset of the field it is about.
+    fn parse(bytes: &[u8]) -> Result<Self, (u64, Fault)> {
+        let cut_short = (0, Fault::HeaderCutShort { present: bytes.len() });
+        let magic = match *bytes {
+            [] => return Err((0, Fault::Empty)),
+            [a, b, c, d, ..] => [a, b, c, d],
+            _ => return Err(cut_short),
+        };
+        let (resolution, byte_order) = recognise(magic).ok_or((0, Fault::Magic { found: magic }))?;
+        if bytes.len() < FILE_HEADER_LEN {
+            return Err(cut_short);
+        }
+        let version = (
+            byte_order.u16_at(bytes, file_field::VERSION_MAJOR),
+            byte_order.u16_at(bytes, file_field::VERSION_MINOR),
+        );
+        if version != VERSION {
+            let (major, minor) = version;
+            return Err((file_field::VERSION_MAJOR as u64, Fault::Version { major, minor }));
+        }
+        check_link(byte_order.u32_at(bytes, file_field::LINK_TYPE))
+            .map_err(|fault| (file_field::LINK_TYPE as u64, fault))?;
+        let snap_len = effective_snap_len(byte_order.u32_at(bytes, file_field::SNAP_LEN));
+        Ok(Self { resolution, byte_order, snap_len })
+    }
+
+    fn encode(&self) -> [u8; FILE_HEADER_LEN] {
+        let order = self.byte_order;
+        let mut bytes = [0; FILE_HEADER_LEN];
+        put(&mut bytes, file_field::MAGIC, &order.of_u32(self.resolution.magic()));
+        put(&mut bytes, file_field::VERSION_MAJOR, &order.of_u16(VERSION.0));
+        put(&mut bytes, file_field::VERSION_MINOR, &order.of_u16(VERSION.1));
+        put(&mut bytes, file_field::SNAP_LEN, &order.of_u32(self.snap_len));
+        put(&mut bytes, file_field::LINK_TYPE, &order.of_u32(LINK_TYPE_ETHERNET));
+        bytes
+    }
+}
+
+/// What the header of a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RecordHeader {
+    /// Since 1970, a multiple of the file's resolution.
+    ts_ns: u64,
+    /// Bytes that follow in the file.
+    captured_len: u32,
+    /// Bytes the packet had on the wire.
+    wire_len: u32,
+}
+
+impl RecordHeader {
+    fn parse(bytes: &[u8; RECORD_HEADER_LEN], file: &FileHeader) -> Result<Self, Fault> {
+        let order = file.byte_order;
+        let seconds = order.u32_at(bytes, record_field::SECONDS);
+        let fraction = order.u32_at(bytes, record_field::FRACTION);
+        let captured_len = order.u32_at(bytes, record_field::CAPTURED_LEN);
+        let wire_len = order.u32_at(bytes, record_field::WIRE_LEN);
+        check_lengths(captured_len, wire_len, file.snap_len)?;
+        let limit = file.resolution.units_per_second();
+        if fraction >= limit {
+            return Err(Fault::Fraction { fraction, limit });
+        }
+        let fraction_ns = u64::from(fraction) * u64::from(file.resolution.unit_ns());
+        let ts_ns = u64::from(seconds) * 1_000_000_000 + fraction_ns;
+        Ok(Self { ts_ns, captured_len, wire_len })
+    }
+
+    /// What is finer than the file's resolution is cut off, not rounded, so that
+    /// time stamps keep their order.
+    fn encode(&self, file: &FileHeader) -> Result<[u8; RECORD_HEADER_LEN], Fault> {
+        let order = file.byte_order;
+        check_lengths(self.captured_len, self.wire_len, file.snap_len)?;
+        let unit_count = self.ts_ns / u64::from(file.resolution.unit_ns());
+        let per_second = u64::from(file.resolution.units_per_second());
+        let seconds =
+            u32::try_from(unit_count / per_second).map_err(|_| Fault::TimeTooLate { ts_ns: self.ts_ns })?;
+        let fraction = (unit_count % per_second) as u32; // below 10^9
+        let mut bytes = [0; RECORD_HEADER_LEN];
+        put(&mut bytes, record_field::SECONDS, &order.of_u32(seconds));
+        put(&mut bytes, record_field::FRACTION, &order.of_u32(fraction));
+        put(&mut bytes, record_field::CAPTURED_LEN, &order.of_u32(self.captured_len));
+        put(&mut bytes, record_field::WIRE_LEN, &order.of_u32(self.wire_len));
+        Ok(bytes)
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
+    bytes[at..at + field.len()].copy_from_slice(field);
+}
+
+fn recognise(magic: [u8; 4]) -> Option<(Resolution, ByteOrder)> {
+    [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| match order.u32_at(&magic, 0) {
+        MAGIC_MICROSECONDS => Some((Resolution::Microseconds, order)),
+        MAGIC_NANOSECONDS => Some((Resolution::Nanoseconds, order)),
+        _ => None,
+    })
+}
+
+const fn effective_snap_len(stated: u32) -> u32 {
+    if stated == 0 || stated > SNAP_LEN_MAX { SNAP_LEN_MAX } else { stated }
+}
+
+fn check_link(field: u32) -> Result<(), Fault> {
+    let link_type = field & link_bits::TYPE;
+    if link_type != LINK_TYPE_ETHERNET {
+        return Err(Fault::LinkType { link_type });
+    }
+    let check_sequence_bytes = 2 * (field >> link_bits::CHECK_SEQUENCE_SHIFT);
+    if field & link_bits::CHECK_SEQUENCE_PRESENT != 0 && check_sequence_bytes != 0 {
+        return Err(Fault::CheckSequence { len: check_sequence_bytes });
+    }
+    Ok(())
+}
+
+fn check_lengths(captured: u32, wire: u32, snap: u32) -> Result<(), Fault> {
+    match captured {
+        0 => Err(Fault::RecordEmpty),
+        _ if captured > SNAP_LEN_MAX => Err(Fault::RecordTooLong { captured }),
+        _ if captured > snap => Err(Fault::RecordOverSnap { captured, snap }),
+        _ if captured > wire => Err(Fault::RecordOverWire { captured, wire }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,222 @@
+//! What can go wrong with a capture file, each in one line that names the file.
+
+use std::fs::FileType;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+
+use super::{FILE_HEADER_LEN, LINK_TYPE_ETHERNET, RECORD_HEADER_LEN, SNAP_LEN_MAX};
+
+/// An error about one capture file.
+///
+/// The operating system's reason is part of the message, so it is not offered a
+/// second time through [`std::error::Error::source`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PcapError {
+    /// The file could not be opened or created.
+    #[error("{file}: cannot open: {cause}")]
+    Open {
+        /// The file's name.
+        file: String,
+        /// The operating system's reason.
+        cause: io::Error,
+    },
+    /// The path names something that is not read or not written.
+    #[error("{file}: is a {kind}; wharf {verb} regular files")]
+    NotRegular {
+        /// The file's name.
+        file: String,
+        /// What it is: a directory, a fifo and so on.
+        kind: &'static str,
+        /// What was wanted: "reads" or "writes".
+        verb: &'static str,
+    },
+    /// The operating system failed to read.
+    #[error("{file}: byte {offset_bytes}: cannot read: {cause}")]
+    Read {
+        /// The file's name.
+        file: String,
+        /// Where in the file.
+        offset_bytes: u64,
+        /// The operating system's reason.
+        cause: io::Error,
+    },
+    /// The operating system failed to write, for instance on a full disk.
+    #[error("{file}: byte {offset_bytes}: cannot write: {cause}")]
+    Write {
+        /// The file's name.
+        file: String,
+        /// How many bytes were written before.
+        offset_bytes: u64,
+        /// The operating system's reason.
+        cause: io::Error,
+    },
+    /// What the file holds, or what should be written to it, is no valid capture.
+    #[error("{file}: byte {offset_bytes}: {fault}")]
+    Malformed {
+        /// The file's name.
+        file: String,
+        /// Start of the record, or of the file header's field, that is at fault.
+        offset_bytes: u64,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+}
+
+/// What is wrong with a header or a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The file holds nothing.
+    #[error("the file is empty; a pcap file starts with a {FILE_HEADER_LEN}-byte header")]
+    Empty,
+    /// The file ends within its header.
+    #[error("file header cut short ({present} of {FILE_HEADER_LEN} bytes)")]
+    HeaderCutShort {
+        /// Bytes that are there.
+        present: usize,
+    },
+    /// The first four bytes are none of pcap's.
+    #[error("not a pcap file: it starts with {}{}", hex(*found), hint(*found))]
+    Magic {
+        /// The first four bytes, in the file's order.
+        found: [u8; 4],
+    },
+    /// A version of the format other than 2.4.
+    #[error("pcap version {major}.{minor} is not supported, only 2.4")]
+    Version {
+        /// The number before the point.
+        major: u16,
+        /// The number after the point.
+        minor: u16,
+    },
+    /// The packets are not Ethernet frames.
+    #[error(
+        "link type {link_type}{} is not supported, only Ethernet ({LINK_TYPE_ETHERNET})",
+        link_name(*link_type)
+    )]
+    LinkType {
+        /// The link type's number.
+        link_type: u32,
+    },
+    /// Every frame ends with its check sequence, which a device would add again.
+    #[error("frames that end with a {len}-byte check sequence are not supported")]
+    CheckSequence {
+        /// The check sequence's length in bytes.
+        len: u32,
+    },
+    /// The file ends within a record's header.
+    #[error("record header cut short ({present} of {RECORD_HEADER_LEN} bytes)")]
+    RecordHeaderCutShort {
+        /// Bytes that are there.
+        present: usize,
+    },
+    /// The file ends within a record's packet.
+    #[error("record cut short ({present} of {captured} captured bytes)")]
+    RecordCutShort {
+        /// Bytes that are there.
+        present: usize,
+        /// Bytes that the record's header states.
+        captured: u32,
+    },
+    /// A record without a packet.
+    #[error("record of length 0")]
+    RecordEmpty,
+    /// A record longer than any that is read or written.
+    #[error("record of {captured} bytes is longer than the limit of {SNAP_LEN_MAX}")]
+    RecordTooLong {
+        /// The record's length in bytes.
+        captured: u32,
+    },
+    /// A record longer than the file says records are.
+    #[error("record of {captured} bytes is longer than the file's snap length of {snap}")]
+    RecordOverSnap {
+        /// The record's length in bytes.
+        captured: u32,
+        /// The file's snap length in bytes.
+        snap: u32,
+    },
+    /// A record longer than the packet it was taken from.
+    #[error("record of {captured} bytes is longer than its packet of {wire}")]
+    RecordOverWire {
+        /// The record's length in bytes.
+        captured: u32,
+        /// The packet's length in bytes.
+        wire: u32,
+    },
+    /// A time stamp's fraction is a second or more.
+    #[error("time stamp's fraction {fraction} is not below {limit}")]
+    Fraction {
+        /// The fraction, in the file's unit.
+        fraction: u32,
+        /// How many units make a second.
+        limit: u32,
+    },
+    /// A time stamp after the year 2106.
+    #[error("time stamp of {ts_ns} ns does not fit the format's 32 bits of seconds")]
+    TimeTooLate {
+        /// The time stamp, since 1970.
+        ts_ns: u64,
+    },
+}
+
+/// A file's name as it stands in messages: control characters and separators of
+/// lines are escaped, so that a message stays one line.
+pub(super) fn displayed(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// What a path names, if it is not a regular file.
+pub(super) fn kind_name(kind: FileType) -> &'static str {
+    if kind.is_dir() {
+        "directory"
+    } else if kind.is_fifo() {
+        "fifo"
+    } else if kind.is_socket() {
+        "socket"
+    } else if kind.is_block_device() {
+        "block device"
+    } else if kind.is_char_device() {
+        "character device"
+    } else {
+        "special file"
+    }
+}
+
+fn hex([a, b, c, d]: [u8; 4]) -> String {
+    format!("{a:02x} {b:02x} {c:02x} {d:02x}")
+}
+
+/// What a file with this start probably is.
+const fn hint(magic: [u8; 4]) -> &'static str {
+    match magic {
+        [0x0a, 0x0d, 0x0d, 0x0a] => " (pcapng is not supported yet; `editcap -F pcap IN OUT` converts it)",
+        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => {
+            " (the modified pcap of old Linux systems is not supported)"
+        }
+        [0x1f, 0x8b, ..] => " (compressed with gzip; decompress it first)",
+        [0x28, 0xb5, 0x2f, 0xfd] => " (compressed with zstd; decompress it first)",
+        _ => "",
+    }
+}
+
+/// The link types that captures of today have, by the registry's numbers.
+const fn link_name(link_type: u32) -> &'static str {
+    match link_type {
+        0 => " (loopback)",
+        9 => " (PPP)",
+        101 | 228 | 229 => " (raw IP)",
+        105 => " (IEEE 802.11)",
+        113 | 276 => " (Linux cooked, from capturing on \"any\")",
+        127 => " (IEEE 802.11 with radiotap)",
+        _ => "",
+    }
+}

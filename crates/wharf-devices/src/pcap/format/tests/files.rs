@@ -1,0 +1,171 @@
+//! Paths that name all sorts of things.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+fn open_error(path: &Path) -> String {
+    PcapReader::open(path).unwrap_err().to_string()
+}
+
+fn create_error(path: &Path) -> String {
+    PcapWriter::create(path, PcapOptions::default()).unwrap_err().to_string()
+}
+
+#[test]
+fn written_to_a_file_and_read_back_twice() {
+    let scratch = Scratch::new();
+    let path = scratch.file("x.pcap");
+    let mut writer = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+    let data = [7; 1000];
+    for i in 0..300 {
+        writer.write(i, [&data[..]], 1000).unwrap(); // several buffers full
+    }
+    writer.finish().unwrap();
+    let mut reader = PcapReader::open(&path).unwrap();
+    assert_eq!(reader.name(), path.to_str().unwrap());
+    let mut buf = Vec::new();
+    for _ in 0..2 {
+        for ts_ns in 0..300 {
+            let record = Record { ts_ns, wire_len: 1000 };
+            assert_eq!(reader.next(&mut buf).unwrap(), Some(record));
+            assert_eq!(buf, data);
+        }
+        assert_eq!(reader.next(&mut buf).unwrap(), None);
+        reader.rewind().unwrap();
+    }
+}
+
+#[test]
+fn the_sample_is_read_to_its_end() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/sample.pcap");
+    let mut reader = PcapReader::open(&path).unwrap();
+    assert_eq!(reader.resolution(), Resolution::Microseconds);
+    assert_eq!(reader.byte_order(), ByteOrder::Little);
+    let (mut buf, mut count, mut sum_bytes, mut last_ns) = (Vec::new(), 0, 0, 0);
+    while let Some(record) = reader.next(&mut buf).unwrap() {
+        assert!((60..=1514).contains(&buf.len()));
+        assert_eq!(record.wire_len as usize, buf.len());
+        assert!(record.ts_ns >= last_ns);
+        (count, sum_bytes, last_ns) = (count + 1, sum_bytes + buf.len(), record.ts_ns);
+    }
+    assert_eq!((count, sum_bytes), (2200, 1_321_639)); // as data/README.md says
+}
+
+#[test]
+fn a_missing_file() {
+    let path = Scratch::new().file("x.pcap");
+    let expected = format!("{}: cannot open: No such file or directory", path.display());
+    assert!(open_error(&path).starts_with(&expected));
+    assert!(create_error(&path).starts_with(&expected)); // the directory is gone
+}
+
+#[test]
+fn a_directory() {
+    let scratch = Scratch::new();
+    let shown = scratch.0.display();
+    let expected = |verb| format!("{shown}: is a directory; wharf {verb} regular files");
+    assert_eq!(open_error(&scratch.0), expected("reads"));
+    assert_eq!(create_error(&scratch.0), expected("writes"));
+}
+
+#[test]
+fn a_fifo_does_not_hang() {
+    let scratch = Scratch::new();
+    let path = scratch.file("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let expected = format!("{}: is a fifo; wharf reads regular files", path.display());
+    assert_eq!(open_error(&path), expected);
+    let expected = format!("{}: is a fifo; wharf writes regular files", path.display());
+    assert_eq!(create_error(&path), expected);
+}
+
+#[test]
+fn a_socket_and_devices() {
+    let scratch = Scratch::new();
+    let path = scratch.file("socket");
+    let _listener = UnixListener::bind(&path).unwrap();
+    assert!(open_error(&path).ends_with("is a socket; wharf reads regular files"));
+    assert!(create_error(&path).ends_with("is a socket; wharf writes regular files"));
+    let expected = "/dev/zero: is a character device; wharf reads regular files";
+    assert_eq!(open_error(Path::new("/dev/zero")), expected);
+    let writer = PcapWriter::create(Path::new("/dev/null"), PcapOptions::default());
+    writer.unwrap().finish().unwrap();
+}
+
+#[test]
+fn no_permission() {
+    let scratch = Scratch::new();
+    let path = scratch.file("x.pcap");
+    fs::write(&path, Capture::new().0).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    // Root may read everything, so there it opens.
+    if let Err(error) = PcapReader::open(&path) {
+        let expected = format!("{}: cannot open: Permission denied", path.display());
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
+fn a_name_with_line_breaks_keeps_the_message_on_one_line() {
+    let message = open_error(Path::new("/no\nsuch\u{2028}\x1b[1mfile"));
+    assert!(message.starts_with("/no\\nsuch\\u{2028}\\u{1b}[1mfile: cannot open: "));
+    assert_eq!(message.lines().count(), 1);
+}
+
+#[test]
+fn a_full_disk_shows_at_once() {
+    let expected = "/dev/full: byte 0: cannot write: No space left on device";
+    assert!(create_error(Path::new("/dev/full")).starts_with(expected));
+}
+
+/// A disk with so much room, more of which can be made.
+struct Disk {
+    room_bytes: usize,
+    bytes: Vec<u8>,
+}
+
+impl Write for &mut Disk {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let count = buf.len().min(self.room_bytes);
+        if count == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.room_bytes -= count;
+        self.bytes.extend(&buf[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_later_names_the_place_and_keeps_memory_bounded() {
+    let mut disk = Disk { room_bytes: 100_000, bytes: Vec::new() };
+    let mut writer = PcapWriter::new(&mut disk, "x.pcap", PcapOptions::default()).unwrap();
+    let (mut accepted, mut refused) = (0, 0);
+    for i in 0..1000 {
+        match writer.write(i, [&[7; 1000][..]], 1000) {
+            Ok(()) => accepted += 1,
+            Err(error) => {
+                let message = error.to_string();
+                assert!(message.starts_with("x.pcap: byte 100000: cannot write: "), "{message}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(accepted + refused, 1000);
+    assert!(accepted * 1016 < 100_000 + 64 * 1024 + 1016);
+    assert!(writer.finish().is_err());
+    let (packets, error) = read_all(&disk.bytes);
+    assert_eq!(packets.len(), (100_000 - 24) / 1016);
+    let place = 24 + packets.len() * 1016;
+    assert!(error.unwrap().to_string().starts_with(&format!("x.pcap: byte {place}: record")));
+}

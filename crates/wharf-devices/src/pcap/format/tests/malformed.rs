@@ -1,0 +1,201 @@
+//! Every way a capture can be wrong, and what is said about it.
+
+use std::io::{self, Read};
+
+use super::*;
+
+#[test]
+fn empty_file() {
+    let expected = "memory: byte 0: the file is empty; a pcap file starts with a 24-byte header";
+    assert_eq!(Capture(Vec::new()).fault(), expected);
+}
+
+#[test]
+fn wrong_magic_says_what_was_found() {
+    let expected = "memory: byte 0: not a pcap file: it starts with 25 50 44 46";
+    assert_eq!(Capture(b"%PDF-1.7".to_vec()).fault(), expected);
+}
+
+#[test]
+fn magic_of_a_known_other_format_gives_a_hint() {
+    let cases: [(&[u8], &str); 4] = [
+        (&[0x0a, 0x0d, 0x0d, 0x0a], "pcapng is not supported yet"),
+        (&[0x34, 0xcd, 0xb2, 0xa1], "modified pcap"),
+        (&[0x1f, 0x8b, 8, 0], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+    ];
+    for (magic, hint) in cases {
+        let message = Capture([magic, &[0; 40]].concat()).fault();
+        assert!(message.starts_with("memory: byte 0: not a pcap file"), "{message}");
+        assert!(message.contains(hint), "{message}");
+    }
+}
+
+#[test]
+fn other_version() {
+    let mut capture = Capture::new();
+    capture.0[6] = 3;
+    let expected = "memory: byte 4: pcap version 2.3 is not supported, only 2.4";
+    assert_eq!(capture.fault(), expected);
+}
+
+#[test]
+fn other_link_types_are_named() {
+    let message = |link_type| Capture::with_header(0xa1b2_c3d4, 65_535, link_type).fault();
+    assert_eq!(
+        message(113),
+        "memory: byte 20: link type 113 (Linux cooked, from capturing on \"any\") \
+         is not supported, only Ethernet (1)"
+    );
+    assert_eq!(message(147), "memory: byte 20: link type 147 is not supported, only Ethernet (1)");
+}
+
+#[test]
+fn check_sequences_are_refused_and_their_absence_is_not() {
+    let expected = "memory: byte 20: frames that end with a 4-byte check sequence are not supported";
+    assert_eq!(Capture::with_header(0xa1b2_c3d4, 65_535, 0x2400_0001).fault(), expected);
+    let stated_absent = Capture::with_header(0xa1b2_c3d4, 65_535, 0x0400_0001).packet(60);
+    assert_eq!(parse_bytes(&stated_absent.0).unwrap(), 1);
+}
+
+#[test]
+fn every_prefix_gives_its_whole_records_and_then_an_error_with_the_place() {
+    let bytes = Capture::new().packet(60).packet(1).packet(99).0;
+    let starts = [24, 100, 117, bytes.len()];
+    for len in 0..=bytes.len() {
+        let (packets, error) = read_all(&bytes[..len]);
+        let whole = starts.iter().filter(|start| **start <= len).count();
+        assert_eq!(packets.len(), whole.saturating_sub(1), "prefix of {len} bytes");
+        if starts.contains(&len) {
+            assert!(error.is_none(), "prefix of {len} bytes: {error:?}");
+            continue;
+        }
+        let place = whole.checked_sub(1).map_or(0, |last| starts[last]);
+        let message = error.unwrap().to_string();
+        let expected = match len - place {
+            0 => "the file is empty; a pcap file starts with a 24-byte header".to_string(),
+            present if place == 0 => {
+                format!("file header cut short ({present} of 24 bytes)")
+            }
+            present if present < 16 => {
+                format!("record header cut short ({present} of 16 bytes)")
+            }
+            present => {
+                let captured = [60, 1, 99][whole - 1];
+                format!("record cut short ({} of {captured} captured bytes)", present - 16)
+            }
+        };
+        assert_eq!(message, format!("x.pcap: byte {place}: {expected}"));
+    }
+}
+
+#[test]
+fn record_of_length_0() {
+    let capture = Capture::new().packet(60).record((1, 2), 0, 60, &[]).packet(60);
+    assert_eq!(capture.fault(), "memory: byte 100: record of length 0");
+}
+
+#[test]
+fn record_longer_than_the_snap_length() {
+    let capture = Capture::with_header(0xa1b2_c3d4, 64, 1).packet(64).packet(65);
+    let expected = "memory: byte 104: record of 65 bytes is longer than the file's snap length of 64";
+    assert_eq!(capture.fault(), expected);
+}
+
+#[test]
+fn huge_lengths() {
+    for (snap_len, captured) in
+        [(65_535, u32::MAX), (0, 262_145), (u32::MAX, 262_145), (u32::MAX, i32::MAX as u32)]
+    {
+        let capture = Capture::with_header(0xa1b2_c3d4, snap_len, 1);
+        let capture = capture.record((1, 2), captured, captured, &[7; 100]);
+        let expected =
+            format!("memory: byte 24: record of {captured} bytes is longer than the limit of 262144");
+        assert_eq!(capture.fault(), expected);
+    }
+}
+
+#[test]
+fn a_long_record_that_is_not_there_takes_no_more_memory_than_the_limit() {
+    let bytes = Capture::with_header(0xa1b2_c3d4, 0, 1).record((1, 2), 262_144, 262_144, &[]).0;
+    let mut reader = PcapReader::new(Cursor::new(&bytes), "x.pcap").unwrap();
+    let mut buf = Vec::new();
+    let message = reader.next(&mut buf).unwrap_err().to_string();
+    let expected = "x.pcap: byte 24: record cut short (0 of 262144 captured bytes)";
+    assert_eq!(message, expected);
+    assert!(buf.capacity() <= 2 * SNAP_LEN_MAX as usize);
+}
+
+#[test]
+fn snap_length_0_or_huge_is_none() {
+    for snap_len in [0, 262_145, u32::MAX] {
+        let capture = Capture::with_header(0xa1b2_c3d4, snap_len, 1).packet(262_144);
+        assert_eq!(parse_bytes(&capture.0).unwrap(), 1);
+        let reader = PcapReader::new(Cursor::new(&capture.0), "x.pcap").unwrap();
+        assert_eq!(reader.snap_len(), SNAP_LEN_MAX);
+    }
+}
+
+#[test]
+fn more_captured_than_was_on_the_wire() {
+    let capture = Capture::new().record((1, 2), 60, 20, &[7; 60]);
+    let expected = "memory: byte 24: record of 60 bytes is longer than its packet of 20";
+    assert_eq!(capture.fault(), expected);
+}
+
+#[test]
+fn fractions_of_a_second_or_more() {
+    for (magic, limit) in [(0xa1b2_c3d4, 1_000_000), (0xa1b2_3c4d, 1_000_000_000)] {
+        let with_fraction =
+            |fraction| Capture::with_header(magic, 65_535, 1).record((1, fraction), 1, 1, &[7]);
+        assert_eq!(parse_bytes(&with_fraction(limit - 1).0).unwrap(), 1);
+        for fraction in [limit, u32::MAX] {
+            let expected = format!("memory: byte 24: time stamp's fraction {fraction} is not below {limit}");
+            assert_eq!(with_fraction(fraction).fault(), expected);
+        }
+    }
+}
+
+#[test]
+fn a_snapped_record_is_read_and_told() {
+    let capture = Capture::new().record((1, 2), 3, 1514, b"abc");
+    let (packets, error) = read_all(&capture.0);
+    assert!(error.is_none());
+    let record = Record { ts_ns: 1_000_002_000, wire_len: 1514 };
+    assert_eq!(packets, [(record, b"abc".to_vec())]);
+}
+
+/// Gives its bytes one by one, with interruptions, and then an error.
+#[derive(Debug)]
+struct Trickle {
+    bytes: Vec<u8>,
+    at: usize,
+    interrupt: bool,
+}
+
+impl Read for Trickle {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.interrupt = !self.interrupt;
+        if self.interrupt {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let byte = self.bytes.get(self.at).ok_or_else(|| io::Error::other("disk fell off"))?;
+        buf[0] = *byte;
+        self.at += 1;
+        Ok(1)
+    }
+}
+
+#[test]
+fn short_reads_go_on_and_a_failing_one_names_its_place() {
+    let trickle = |bytes: &[u8]| Trickle { bytes: bytes.to_vec(), at: 0, interrupt: false };
+    let bytes = Capture::new().packet(60).packet(60).0;
+    let mut reader = PcapReader::new(trickle(&bytes[..130]), "x.pcap").unwrap();
+    let mut buf = Vec::new();
+    assert!(reader.next(&mut buf).unwrap().is_some());
+    assert_eq!(buf, [7; 60]);
+    let message = reader.next(&mut buf).unwrap_err().to_string();
+    assert_eq!(message, "x.pcap: byte 130: cannot read: disk fell off");
+    let message = PcapReader::new(trickle(&bytes[..10]), "x.pcap").unwrap_err().to_string();
+    assert_eq!(message, "x.pcap: byte 10: cannot read: disk fell off");
+}

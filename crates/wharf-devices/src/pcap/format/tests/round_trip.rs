@@ -1,0 +1,173 @@
+//! What is written is read back.
+
+use std::iter;
+
+use super::*;
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+fn write_all(options: PcapOptions, packets: &[Packet]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = PcapWriter::new(&mut bytes, "x.pcap", options).unwrap();
+    for (record, data) in packets {
+        // In two chunks, one of them sometimes empty.
+        let (start, rest) = data.split_at(data.len() / 2);
+        writer.write(record.ts_ns, [start, rest], record.wire_len).unwrap();
+    }
+    writer.finish().unwrap();
+    bytes
+}
+
+fn all_options() -> impl Iterator<Item = PcapOptions> {
+    [Resolution::Microseconds, Resolution::Nanoseconds].into_iter().flat_map(|resolution| {
+        [ByteOrder::Little, ByteOrder::Big].map(|byte_order| PcapOptions {
+            resolution,
+            byte_order,
+            snap_len: 65_535,
+        })
+    })
+}
+
+fn sample_packets() -> Vec<Packet> {
+    let times = [0, 1_000, NS_PER_SECOND - 1_000, u64::from(u32::MAX) * NS_PER_SECOND];
+    iter::zip(times, [1, 60, 1514, 65_535])
+        .map(|(ts_ns, len)| {
+            let data = (0..len).map(|i: u32| (i % 251) as u8).collect();
+            (Record { ts_ns, wire_len: len }, data)
+        })
+        .collect()
+}
+
+#[test]
+fn both_resolutions_and_byte_orders_come_back() {
+    for options in all_options() {
+        let packets = sample_packets();
+        let bytes = write_all(options, &packets);
+        let (read, error) = read_all(&bytes);
+        assert!(error.is_none(), "{options:?}: {error:?}");
+        assert_eq!(read, packets, "{options:?}");
+        let reader = PcapReader::new(Cursor::new(&bytes), "x.pcap").unwrap();
+        assert_eq!(reader.resolution(), options.resolution);
+        assert_eq!(reader.byte_order(), options.byte_order);
+        assert_eq!(reader.snap_len(), 65_535);
+        assert_eq!(reader.link_type(), LINK_TYPE_ETHERNET);
+    }
+}
+
+/// The four magic numbers as the specification prints them, byte by byte.
+#[test]
+fn headers_have_the_bytes_of_the_specification() {
+    let magics = [
+        [0xd4, 0xc3, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0xc3, 0xd4],
+        [0x4d, 0x3c, 0xb2, 0xa1],
+        [0xa1, 0xb2, 0x3c, 0x4d],
+    ];
+    for (options, magic) in iter::zip(all_options(), magics) {
+        assert_eq!(write_all(options, &[])[..4], magic, "{options:?}");
+    }
+    let micros = PcapOptions { resolution: Resolution::Microseconds, ..PcapOptions::default() };
+    let record = Record { ts_ns: 1_000_002_999, wire_len: 60 };
+    let mut expected = Capture::with_header(0xa1b2_c3d4, 262_144, 1);
+    expected = expected.record((1, 2), 60, 60, &[7; 60]);
+    assert_eq!(write_all(micros, &[(record, vec![7; 60])]), expected.0);
+}
+
+#[test]
+fn nanoseconds_are_kept_or_cut_off_to_the_resolution() {
+    for options in all_options() {
+        let packet = (Record { ts_ns: 1_999_999_999, wire_len: 1 }, vec![7]);
+        let (read, _) = read_all(&write_all(options, &[packet]));
+        let expected = match options.resolution {
+            Resolution::Microseconds => 1_999_999_000,
+            Resolution::Nanoseconds => 1_999_999_999,
+        };
+        assert_eq!(read[0].0.ts_ns, expected);
+    }
+}
+
+#[test]
+fn packets_are_cut_at_the_snap_length_across_chunks() {
+    let options = PcapOptions { snap_len: 5, ..PcapOptions::default() };
+    let mut bytes = Vec::new();
+    let mut writer = PcapWriter::new(&mut bytes, "x.pcap", options).unwrap();
+    let chunks: [&[u8]; 4] = [b"abc", b"", b"def", b"ghi"];
+    writer.write(1, chunks, 9).unwrap();
+    writer.finish().unwrap();
+    let (read, error) = read_all(&bytes);
+    assert!(error.is_none());
+    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 9 }, b"abcde".to_vec())]);
+}
+
+#[test]
+fn a_snapped_packet_stays_snapped() {
+    let packets = [(Record { ts_ns: 1, wire_len: 1514 }, b"abc".to_vec())];
+    let (read, error) = read_all(&write_all(PcapOptions::default(), &packets));
+    assert!(error.is_none());
+    assert_eq!(read, packets);
+}
+
+#[test]
+fn a_refused_packet_leaves_no_trace() {
+    let mut bytes = Vec::new();
+    let mut writer = PcapWriter::new(&mut bytes, "x.pcap", PcapOptions::default()).unwrap();
+    let refused = [
+        (writer.write(1, [], 0), "record of length 0"),
+        (writer.write(1, [], 60), "record of length 0"),
+        (writer.write(1, [&[7; 60][..]], 59), "record of 60 bytes is longer than its packet of 59"),
+        (
+            writer.write(u64::MAX, [&[7; 60][..]], 60),
+            "time stamp of 18446744073709551615 ns does not fit the format's 32 bits of seconds",
+        ),
+    ];
+    writer.write(1, [&b"abc"[..]], 3).unwrap();
+    writer.finish().unwrap();
+    for (outcome, reason) in refused {
+        assert_eq!(outcome.unwrap_err().to_string(), format!("x.pcap: byte 24: {reason}"));
+    }
+    let (read, error) = read_all(&bytes);
+    assert!(error.is_none());
+    assert_eq!(read, [(Record { ts_ns: 1, wire_len: 3 }, b"abc".to_vec())]);
+}
+
+#[test]
+fn the_last_records_are_written_on_drop_too() {
+    let mut bytes = Vec::new();
+    let mut writer = PcapWriter::new(&mut bytes, "x.pcap", PcapOptions::default()).unwrap();
+    writer.write(1, [&b"abc"[..]], 3).unwrap();
+    drop(writer);
+    assert_eq!(parse_bytes(&bytes).unwrap(), 1);
+}
+
+#[test]
+fn rewinding_gives_the_same_again() {
+    let bytes = write_all(PcapOptions::default(), &sample_packets());
+    let mut reader = PcapReader::new(Cursor::new(&bytes), "x.pcap").unwrap();
+    let mut buf = Vec::new();
+    for _ in 0..3 {
+        let mut count = 0;
+        while reader.next(&mut buf).unwrap().is_some() {
+            count += 1;
+        }
+        assert_eq!((count, buf.len()), (4, 0));
+        assert!(reader.next(&mut buf).unwrap().is_none());
+        reader.rewind().unwrap();
+    }
+    reader.next(&mut buf).unwrap();
+    reader.next(&mut buf).unwrap();
+    assert_eq!(reader.record_offset_bytes(), 24 + 16 + 1);
+}
+
+#[test]
+fn rewinding_after_an_error_meets_it_again() {
+    let bytes = Capture::new().packet(60).record((1, 2), 0, 0, &[]).0;
+    let mut reader = PcapReader::new(Cursor::new(&bytes), "x.pcap").unwrap();
+    let mut buf = Vec::new();
+    for _ in 0..2 {
+        assert!(reader.next(&mut buf).unwrap().is_some());
+        let message = reader.next(&mut buf).unwrap_err().to_string();
+        assert_eq!(message, "x.pcap: byte 100: record of length 0");
+        assert!(reader.next(&mut buf).unwrap().is_none());
+        reader.rewind().unwrap();
+    }
+}

@@ -1,0 +1,202 @@
+//! Writing a capture, one packet at a time.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use super::error::{displayed, kind_name};
+use super::{
+    ByteOrder, Fault, FileHeader, PcapError, RECORD_HEADER_LEN, RecordHeader, Resolution, SNAP_LEN_MAX,
+    effective_snap_len,
+};
+
+/// Records are gathered up to this length before they are written.
+const WRITE_BUFFER_BYTES: usize = 64 * 1024;
+
+/// How a capture is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcapOptions {
+    /// The unit in which a second's fractions are counted.
+    pub resolution: Resolution,
+    /// The byte order of the headers.
+    pub byte_order: ByteOrder,
+    /// How much of a packet is kept, in bytes; 0, and more than [`SNAP_LEN_MAX`],
+    /// mean [`SNAP_LEN_MAX`].
+    pub snap_len: u32,
+}
+
+impl Default for PcapOptions {
+    /// Nanoseconds, because a fast link carries several packets in a microsecond;
+    /// little-endian on every machine, so that the same packets make the same
+    /// file; whole packets.
+    fn default() -> Self {
+        Self { resolution: Resolution::Nanoseconds, byte_order: ByteOrder::Little, snap_len: SNAP_LEN_MAX }
+    }
+}
+
+/// Writes a capture as a stream.
+///
+/// Records are gathered and written many at a time. [`Self::finish`] writes the
+/// last of them and says whether that went well; dropping the writer writes them
+/// too, but cannot say so.
+#[derive(Debug)]
+pub struct PcapWriter<W: Write = File> {
+    sink: W,
+    name: String,
+    header: FileHeader,
+    /// Whole records, not yet written; less than [`WRITE_BUFFER_BYTES`] and one
+    /// record.
+    pending: Vec<u8>,
+    written_bytes: u64,
+}
+
+impl PcapWriter {
+    /// Creates a file, or empties the one that is there, and writes the header.
+    ///
+    /// Besides regular files, character devices such as `/dev/null` are taken.
+    /// Directories, fifos (which wait for a reader), sockets and block devices are
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// If the path names one of those, or creating or writing the file fails.
+    pub fn create(path: &Path, options: PcapOptions) -> Result<Self, PcapError> {
+        let name = path.to_string_lossy();
+        if let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type())
+            && !kind.is_file()
+            && !kind.is_char_device()
+        {
+            return Err(PcapError::NotRegular {
+                file: displayed(&name),
+                kind: kind_name(kind),
+                verb: "writes",
+            });
+        }
+        let sink = File::create(path).map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
+        Self::new(sink, &name, options)
+    }
+}
+
+impl<W: Write> PcapWriter<W> {
+    /// Writes the header to an empty sink, which need not be buffered. `name` is
+    /// the file's name in errors.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails.
+    pub fn new(sink: W, name: &str, options: PcapOptions) -> Result<Self, PcapError> {
+        let PcapOptions { resolution, byte_order, snap_len } = options;
+        let header = FileHeader { resolution, byte_order, snap_len: effective_snap_len(snap_len) };
+        let mut writer =
+            Self { sink, name: displayed(name), header, pending: header.encode().to_vec(), written_bytes: 0 };
+        writer.write_pending()?; // now, so that a full disk shows at once
+        Ok(writer)
+    }
+
+    /// Writes one packet, whose bytes are `chunks` one after the other.
+    ///
+    /// `ts_ns` counts from 1970; what is finer than the file's resolution is cut
+    /// off. `total_len` is the packet's length on the wire in bytes: that of the
+    /// chunks together, or more if they are the start of a packet that was snapped
+    /// before. What goes beyond the snap length is left out of the file.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails, the packet is empty, the chunks are longer than
+    /// `total_len`, or the time is after 2106. The packet is then not in the file
+    /// and the writer can be used on.
+    pub fn write<'a>(
+        &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, total_len: u32,
+    ) -> Result<(), PcapError> {
+        if self.pending.len() >= WRITE_BUFFER_BYTES {
+            self.write_pending()?;
+        }
+        let start = self.pending.len();
+        self.append(ts_ns, chunks, total_len).map_err(|fault| {
+            self.pending.truncate(start);
+            let offset_bytes = self.written_bytes + start as u64;
+            PcapError::Malformed { file: self.name.clone(), offset_bytes, fault }
+        })
+    }
+
+    /// Appends a record to what is pending; after an error, part of one.
+    fn append<'a>(
+        &mut self, ts_ns: u64, chunks: impl IntoIterator<Item = &'a [u8]>, wire_len: u32,
+    ) -> Result<(), Fault> {
+        let start = self.pending.len();
+        let mut room_bytes = self.header.snap_len as usize;
+        let mut given_bytes: usize = 0;
+        self.pending.extend_from_slice(&[0; RECORD_HEADER_LEN]);
+        for chunk in chunks {
+            let kept = &chunk[..chunk.len().min(room_bytes)];
+            self.pending.extend_from_slice(kept);
+            room_bytes -= kept.len();
+            given_bytes = given_bytes.saturating_add(chunk.len());
+        }
+        let given_len = u32::try_from(given_bytes).unwrap_or(u32::MAX);
+        if given_len > wire_len {
+            return Err(Fault::RecordOverWire { captured: given_len, wire: wire_len });
+        }
+        let captured_len = given_len.min(self.header.snap_len);
+        let record = RecordHeader { ts_ns, captured_len, wire_len };
+        let header = record.encode(&self.header)?;
+        self.pending[start..start + RECORD_HEADER_LEN].copy_from_slice(&header);
+        Ok(())
+    }
+
+    /// Writes what has been gathered.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails. What could not be written is kept and tried again by the
+    /// next call.
+    pub fn flush(&mut self) -> Result<(), PcapError> {
+        self.write_pending()?;
+        self.sink.flush().map_err(|cause| self.cannot_write(cause))
+    }
+
+    /// Writes what has been gathered and closes the file.
+    ///
+    /// # Errors
+    ///
+    /// If writing fails.
+    pub fn finish(mut self) -> Result<(), PcapError> {
+        let outcome = self.flush();
+        self.pending.clear(); // dropping does not try once more
+        outcome
+    }
+
+    fn write_pending(&mut self) -> Result<(), PcapError> {
+        let (done, failure) = drain_into(&mut self.sink, &self.pending);
+        self.pending.drain(..done);
+        self.written_bytes += done as u64;
+        failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))
+    }
+
+    fn cannot_write(&self, cause: io::Error) -> PcapError {
+        let (file, offset_bytes) = (self.name.clone(), self.written_bytes);
+        PcapError::Write { file, offset_bytes, cause }
+    }
+}
+
+impl<W: Write> Drop for PcapWriter<W> {
+    fn drop(&mut self) {
+        let _ = self.flush(); // documented: only `finish` can report it
+    }
+}
+
+/// Writes until all is written or the sink fails; gives what was written, and the
+/// failure.
+fn drain_into(sink: &mut impl Write, bytes: &[u8]) -> (usize, Option<io::Error>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        match sink.write(&bytes[done..]) {
+            Ok(0) => return (done, Some(io::ErrorKind::WriteZero.into())),
+            Ok(count) => done += count,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return (done, Some(cause)),
+        }
+    }
+    (done, None)
+}

@@ -1,0 +1,197 @@
+//! Who owns the path when: senders that become owners, a named successor, and senders that wait for space.
+
+use crate::path::{LANES, Owner, Path, Serve};
+use crate::{Stock, Witness, check};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use wharf_mem::lane::LaneIn;
+use wharf_mem::word::{READY, WAIT, WORK, ready_bit};
+use wharf_mem::{Batch, Published};
+
+/// The protocol: clear bits, then read tails, then leave, and look again if that fails.
+fn serve(_: &Path, mut owner: Owner<'_>) {
+    loop {
+        owner.take_bits(WORK);
+        owner.with(|inside| inside.drain(usize::MAX));
+        match owner.leave() {
+            Ok(()) => return,
+            Err(back) => owner = back,
+        }
+    }
+}
+
+/// The mistake that the protocol rules out: a frame published after its tail was read loses its bit.
+fn serve_clearing_late(_: &Path, mut owner: Owner<'_>) {
+    loop {
+        owner.with(|inside| inside.drain(usize::MAX));
+        owner.take_bits(WORK);
+        match owner.leave() {
+            Ok(()) => return,
+            Err(back) => owner = back,
+        }
+    }
+}
+
+/// Two senders, each with its lane; whether any interleaving strands a frame.
+fn two_senders(serve: Serve, sent: [u32; LANES]) -> bool {
+    let (stock, stranded) = (Stock::new(), Witness::default());
+    let witness = stranded.clone();
+    check(move || {
+        let (path, [mut lane_0, mut lane_1]) = Path::new();
+        let path = Arc::new(path);
+        let theirs = (path.clone(), stock.frames(1, sent[1]));
+        let sender = thread::spawn(move || theirs.0.send(1, &mut lane_1, theirs.1, serve));
+        path.send(0, &mut lane_0, stock.frames(0, sent[0]), serve);
+        sender.join().unwrap();
+        let outcome = path.finish(&stock);
+        witness.note(outcome.stranded != 0);
+        if outcome.stranded == 0 {
+            outcome.assert_idle_and_empty(sent);
+        }
+    });
+    stranded.happened()
+}
+
+#[test]
+fn an_idle_path_with_packets_inside_does_not_exist() {
+    assert!(!two_senders(serve, [2, 2]));
+}
+
+#[test]
+fn clearing_bits_after_reading_tails_would_be_found() {
+    assert!(two_senders(serve_clearing_late, [2, 2]));
+}
+
+/// Takes one frame per lane, then names the poller as its successor if there is more.
+fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
+    loop {
+        owner.take_bits(WORK);
+        let more = owner.with(|inside| {
+            inside.drain(1);
+            inside.left() != 0
+        });
+        if more {
+            owner.set_bits(READY);
+            owner.hand_over();
+            return path.bell.notify();
+        }
+        match owner.leave() {
+            Ok(()) => return,
+            Err(back) => owner = back,
+        }
+    }
+}
+
+/// A sender with a quota and one without, and a poller that comes when it is named, if it listens; whether any
+/// interleaving strands a frame.
+fn with_successor(listens: bool, sent: [u32; LANES]) -> bool {
+    let (stock, stranded) = (Stock::new(), Witness::default());
+    let witness = stranded.clone();
+    check(move || {
+        let (path, [mut lane_0, mut lane_1]) = Path::new();
+        let (path, closing) = (Arc::new(path), Arc::new(AtomicBool::new(false)));
+        let theirs = (path.clone(), stock.frames(1, sent[1]));
+        let sender = thread::spawn(move || theirs.0.send(1, &mut lane_1, theirs.1, serve_within_quota));
+        let polled = (path.clone(), closing.clone());
+        let poller = listens.then(|| thread::spawn(move || poll(&polled.0, &polled.1)));
+        path.send(0, &mut lane_0, stock.frames(0, sent[0]), serve_within_quota);
+        sender.join().unwrap();
+        closing.store(true, Ordering::Release);
+        if let Some(poller) = poller {
+            path.bell.notify();
+            poller.join().unwrap();
+        }
+        let outcome = path.finish(&stock);
+        witness.note(outcome.stranded != 0);
+        if outcome.stranded == 0 && listens {
+            outcome.assert_idle_and_empty(sent);
+        }
+    });
+    stranded.happened()
+}
+
+/// Claims whenever it is named, until the path closes.
+fn poll(path: &Path, closing: &AtomicBool) {
+    loop {
+        let last = closing.load(Ordering::Acquire);
+        if let Published::Owner(owner) = path.cell.claim(0) {
+            serve(path, owner);
+        }
+        if last {
+            return;
+        }
+        path.bell.wait();
+    }
+}
+
+#[test]
+fn a_named_successor_finds_what_was_left() {
+    assert!(!with_successor(true, [2, 1]));
+}
+
+/// Lesson: leaving with ready bits set, and nobody named, strands frames.
+#[test]
+fn leaving_with_bits_set_and_no_successor_would_be_found() {
+    assert!(with_successor(false, [2, 1]));
+}
+
+/// As `serve`, and wakes the waiter once its space is published; whether a waiter made it look again.
+fn serve_and_wake(path: &Path, mut owner: Owner<'_>) -> bool {
+    let mut looked_again = false;
+    loop {
+        let bits = owner.take_bits(WORK);
+        owner.with(|inside| inside.drain(usize::MAX));
+        if bits & WAIT != 0 {
+            path.bell.notify();
+        }
+        match owner.leave() {
+            Ok(()) => return looked_again,
+            Err(back) => owner = back,
+        }
+        looked_again |= path.cell.word() & WAIT != 0;
+    }
+}
+
+/// Sends more frames than the lane holds: full, it sets WAIT, looks again, and sleeps; whether it slept.
+fn send_waiting(path: &Path, lane: usize, lane_in: &mut LaneIn, mut frames: Batch) -> bool {
+    let mut slept = false;
+    loop {
+        lane_in.push(&mut frames);
+        if let Published::Owner(owner) = path.cell.publish(ready_bit(lane)) {
+            serve_and_wake(path, owner);
+        }
+        if frames.is_empty() {
+            return slept;
+        }
+        match path.cell.claim(WAIT) {
+            Published::Owner(owner) => _ = serve_and_wake(path, owner),
+            _ if lane_in.room() != 0 => {}
+            _ => {
+                path.bell.wait();
+                slept = true;
+            }
+        }
+    }
+}
+
+/// A sleeper that nobody wakes would be a deadlock, which loom finds.
+#[test]
+fn whoever_waits_for_space_is_woken() {
+    let (stock, looked_again, slept) = (Stock::new(), Witness::default(), Witness::default());
+    let witnesses = (looked_again.clone(), slept.clone());
+    check(move || {
+        let (path, [mut lane_0, mut lane_1]) = Path::new();
+        let path = Arc::new(path);
+        let (theirs, frames) = (path.clone(), stock.frames(1, 3));
+        let waiter = thread::spawn(move || send_waiting(&theirs, 1, &mut lane_1, frames));
+        let mut frames = stock.frames(0, 1);
+        lane_0.push(&mut frames);
+        if let Published::Owner(owner) = path.cell.publish(ready_bit(0)) {
+            witnesses.0.note(serve_and_wake(&path, owner));
+        }
+        witnesses.1.note(waiter.join().unwrap());
+        path.finish(&stock).assert_idle_and_empty([1, 3]);
+    });
+    assert!(looked_again.happened() && slept.happened());
+}

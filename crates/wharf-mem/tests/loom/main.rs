@@ -1,0 +1,91 @@
+//! Models under loom: the interleavings of lanes, home rings and the owner word, up to three preemptions each
+//! (`LOOM_MAX_PREEMPTIONS` changes that).
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p wharf-mem --test loom`
+//!
+//! A protocol model ends with "nothing is left in any lane, and every frame was taken once, in order". That the
+//! models can fail is shown by running them with one step of the protocol left out or in the wrong place: some
+//! interleaving must then strand a frame, or sleep for ever.
+#![cfg(loom)]
+
+mod dedicated;
+mod hand_off;
+mod path;
+mod rings;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use wharf_mem::{Batch, FreeFrame, Region, RegionSpec};
+
+/// Ring indices wrap within every model.
+const START: u32 = u32::MAX - 1;
+const CAPACITY: u32 = 2;
+const BUFFERS: u32 = 8;
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(model);
+}
+
+/// Whether something happened in any interleaving: outlives them all.
+#[derive(Clone, Default)]
+struct Witness(Arc<AtomicBool>);
+
+impl Witness {
+    fn note(&self, happened: bool) {
+        self.0.fetch_or(happened, Ordering::Relaxed);
+    }
+
+    fn happened(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The buffers of a model: made once, and all back at the end of every interleaving.
+struct Stock {
+    region: Region,
+    free: Mutex<Vec<FreeFrame>>,
+}
+
+impl Stock {
+    fn new() -> Arc<Self> {
+        let spec = RegionSpec { frames: BUFFERS, frame_bytes: 128, headroom_bytes: 0, huge_pages: false };
+        let (region, free) = Region::new(spec).unwrap();
+        Arc::new(Self { region, free: Mutex::new(free) })
+    }
+
+    /// Frames of `sender` with numbers 1 to `count`: their lengths are the numbers.
+    fn frames(&self, sender: u16, count: u32) -> Batch {
+        let mut frames = Batch::new(count as usize);
+        let mut free = self.free.lock().unwrap();
+        for number in 1..=count {
+            assert_eq!(self.region.take(&mut free, &mut frames, 1, sender, number).unwrap(), 1);
+        }
+        frames
+    }
+
+    fn give(&self, mut frames: Batch) {
+        self.region.give(&mut frames, &mut self.free.lock().unwrap(), usize::MAX).unwrap();
+    }
+
+    /// Every buffer is here, once.
+    fn assert_whole(&self) {
+        let mut indices: Vec<_> = self.free.lock().unwrap().iter().map(FreeFrame::index).collect();
+        indices.sort_unstable();
+        assert!(indices.into_iter().eq(0..BUFFERS));
+    }
+}
+
+/// Sender and number of each frame, in order.
+type Names = Vec<(u16, u32)>;
+
+fn names(frames: &Batch) -> Names {
+    frames.frames().iter().map(|frame| (frame.sender(), frame.len_bytes())).collect()
+}
+
+/// `names` holds the numbers 1 to `count` of `sender` in order, whatever lies between them.
+fn assert_in_order(names: &[(u16, u32)], sender: u16, count: u32) {
+    let ours = names.iter().filter(|name| name.0 == sender);
+    assert!(ours.map(|name| name.1).eq(1..=count), "sender {sender}: {names:?}");
+}

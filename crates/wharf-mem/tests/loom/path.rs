@@ -1,0 +1,100 @@
+//! A path for the models: two lanes behind an owner's cell, and what was taken out of them.
+
+use crate::{CAPACITY, Names, START, Stock, assert_in_order, names};
+use loom::sync::Notify;
+use wharf_mem::lane::{LaneIn, LaneOut, lane};
+use wharf_mem::word::ready_bit;
+use wharf_mem::{Batch, OwnerCell, Ownership, Published};
+
+pub const LANES: usize = 2;
+
+pub struct Inside {
+    lanes: Vec<LaneOut>,
+    taken: Batch,
+}
+
+impl Inside {
+    /// Takes up to `quota` frames out of each lane; how many.
+    pub fn drain(&mut self, quota: usize) -> usize {
+        let Self { lanes, taken } = self;
+        lanes.iter_mut().map(|lane| lane.pop(taken, quota)).sum()
+    }
+
+    /// Frames still in lanes.
+    pub fn left(&mut self) -> usize {
+        self.lanes.iter_mut().map(LaneOut::ready_now).sum()
+    }
+
+    pub fn taken(&self) -> usize {
+        self.taken.len()
+    }
+}
+
+pub struct Path {
+    pub cell: OwnerCell<Inside>,
+    /// What an owner that sleeps, a poller, or a waiter listens for.
+    pub bell: Notify,
+}
+
+pub type Owner<'a> = Ownership<'a, Inside>;
+
+/// What the owner does after becoming one.
+pub type Serve = fn(&Path, Owner<'_>);
+
+impl Path {
+    pub fn new() -> (Self, [LaneIn; LANES]) {
+        let (ins, lanes): (Vec<_>, Vec<_>) = (0..LANES).map(|_| lane(CAPACITY, START)).unzip();
+        let inside = Inside { lanes, taken: Batch::new(crate::BUFFERS as usize) };
+        let ins = ins.try_into().unwrap_or_else(|_| unreachable!());
+        (Self { cell: OwnerCell::new(inside), bell: Notify::new() }, ins)
+    }
+
+    /// Publishes frame by frame into lane `lane`, as a sender does; `serve` if that makes it the owner.
+    pub fn send(&self, lane: usize, lane_in: &mut LaneIn, mut frames: Batch, serve: Serve) {
+        let mut one = Batch::new(1);
+        while one.append(&mut frames, 1) == 1 {
+            assert_eq!(lane_in.push(&mut one), 1, "models that fill a lane wait for room by themselves");
+            match self.cell.publish(ready_bit(lane)) {
+                Published::Owner(owner) => serve(self, owner),
+                Published::Seen => {}
+                Published::WakeOwner => self.bell.notify(),
+                Published::Dead => unreachable!(),
+            }
+        }
+    }
+
+    /// The end of an interleaving, with every frame back in stock.
+    pub fn finish(&self, stock: &Stock) -> Outcome {
+        let word = self.cell.word();
+        let Published::Owner(mut owner) = self.cell.claim(0) else { panic!("still owned: {word:#x}") };
+        let (stranded, taken) = owner.with(|inside| {
+            let found = (inside.left(), names(&inside.taken));
+            inside.drain(usize::MAX);
+            stock.give(std::mem::replace(&mut inside.taken, Batch::new(0)));
+            found
+        });
+        owner.hand_over();
+        stock.assert_whole();
+        Outcome { word, stranded, taken }
+    }
+}
+
+/// How an interleaving ended.
+pub struct Outcome {
+    pub word: u64,
+    /// Frames left in lanes.
+    pub stranded: usize,
+    pub taken: Names,
+}
+
+impl Outcome {
+    /// Nobody owns the path, nothing is announced, and nothing is inside: all that the senders sent, so many
+    /// frames each, went out in order.
+    pub fn assert_idle_and_empty(&self, sent: [u32; LANES]) {
+        assert_eq!((self.word, self.stranded), (0, 0));
+        assert_eq!(self.taken.len() as u32, sent.iter().sum::<u32>());
+        for (sender, count) in (0..).zip(sent) {
+            assert_in_order(&self.taken, sender, count);
+        }
+    }
+}

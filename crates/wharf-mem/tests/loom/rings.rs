@@ -1,0 +1,113 @@
+//! The rings alone. That a slot is never read and written at once, loom checks by itself.
+
+use crate::{CAPACITY, START, Stock, assert_in_order, check, names};
+use loom::thread;
+use wharf_mem::home::home;
+use wharf_mem::lane::lane;
+use wharf_mem::{Batch, FreeFrame};
+
+#[test]
+fn a_lane_keeps_order_and_loses_nothing() {
+    let stock = Stock::new();
+    check(move || {
+        let (mut lane_in, mut lane_out) = lane(CAPACITY, START);
+        let mut frames = stock.frames(1, 4);
+        let sender = thread::spawn(move || {
+            while !frames.is_empty() {
+                if lane_in.push(&mut frames) == 0 {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut got = Batch::new(4);
+        // One at a time leaves one behind that it knows of, and takes a fresh look next time.
+        for max in [1, 4].into_iter().cycle() {
+            if got.room() == 0 {
+                break;
+            }
+            if lane_out.pop(&mut got, max) == 0 {
+                thread::yield_now();
+            }
+        }
+        sender.join().unwrap();
+        assert_eq!(lane_out.ready_now(), 0);
+        assert_in_order(&names(&got), 1, 4);
+        stock.give(got);
+        stock.assert_whole();
+    });
+}
+
+/// A frame known of and left behind does not hide those published after it.
+#[test]
+fn a_pop_that_brings_less_than_asked_for_has_emptied_the_lane() {
+    let stock = Stock::new();
+    check(move || {
+        let (mut lane_in, mut lane_out) = lane(4, START);
+        let mut frames = stock.frames(1, 3);
+        let mut first = Batch::new(2);
+        first.append(&mut frames, 2);
+        assert_eq!(lane_in.push(&mut first), 2);
+        let mut got = Batch::new(3);
+        assert_eq!(lane_out.pop(&mut got, 1), 1);
+        let sender = thread::spawn(move || assert_eq!(lane_in.push(&mut frames), 1));
+        sender.join().unwrap();
+        assert_eq!(lane_out.pop(&mut got, 3), 2);
+        assert_in_order(&names(&got), 1, 3);
+        stock.give(got);
+    });
+}
+
+/// Whoever sees a lane abandoned sees all that it holds.
+#[test]
+fn an_abandoned_lane_shows_its_last_frame() {
+    let stock = Stock::new();
+    check(move || {
+        let (mut lane_in, mut lane_out) = lane(CAPACITY, START);
+        let mut frames = stock.frames(1, 2);
+        let sender = thread::spawn(move || assert_eq!(lane_in.push(&mut frames), 2));
+        let mut got = Batch::new(2);
+        loop {
+            let abandoned = lane_out.is_abandoned();
+            lane_out.pop(&mut got, 2);
+            if abandoned {
+                break;
+            }
+            thread::yield_now();
+        }
+        sender.join().unwrap();
+        assert_in_order(&names(&got), 1, 2);
+        stock.give(got);
+    });
+}
+
+#[test]
+fn a_home_ring_keeps_order_and_loses_nothing() {
+    let stock = Stock::new();
+    check(move || {
+        let (mut home_in, mut home_out) = home(CAPACITY, START);
+        let mut frames = stock.frames(1, 4);
+        let indices: Vec<_> = frames.frames().iter().map(|frame| frame.index()).collect();
+        let owner = thread::spawn(move || {
+            while !frames.is_empty() {
+                let count = frames.len();
+                if home_in.push(&mut frames, count) == 0 {
+                    thread::yield_now();
+                }
+            }
+        });
+        let mut got = Vec::new();
+        for max in [1, 4].into_iter().cycle() {
+            if got.len() == 4 {
+                break;
+            }
+            if home_out.pop(&mut got, max) == 0 {
+                thread::yield_now();
+            }
+        }
+        owner.join().unwrap();
+        assert!(home_out.is_empty());
+        assert!(got.iter().map(FreeFrame::index).eq(indices));
+        stock.free.lock().unwrap().append(&mut got);
+        stock.assert_whole();
+    });
+}
