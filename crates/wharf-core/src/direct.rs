@@ -20,6 +20,7 @@ pub struct Direct {
     counters: Arc<QueueCounters>,
     park: Arc<dyn Park>,
     quota: u32,
+    uses_bands: bool,
 }
 
 impl std::fmt::Debug for Direct {
@@ -37,7 +38,9 @@ impl QueueBuilder {
         let (mut run, counters, parts) = self.into_run()?;
         run.reserve(BULK_PACKETS_MAX);
         let cache = parts.pool.cache("direct")?;
-        Ok(Direct { run, cache, counters, park: parts.park, quota: parts.policy.quota_packets })
+        let uses_bands = run.qdisc().uses_bands();
+        let quota = parts.policy.quota_packets;
+        Ok(Direct { run, cache, counters, park: parts.park, quota, uses_bands })
     }
 }
 
@@ -62,13 +65,14 @@ impl Direct {
     /// [`QueueError::ForeignPool`].
     #[inline]
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        let (ours, theirs) = (self.cache.pool().region().number(), burst.pool().region().number());
+        let (ours, theirs) = (self.cache.pool_number(), burst.number());
         if ours != theirs {
             return Err(QueueError::ForeignPool { ours, theirs });
         }
-        if self.run.qdisc().uses_bands() {
+        if self.uses_bands {
             let region = self.cache.pool().region().clone();
             burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region));
+            burst.batch_mut().refresh();
         }
         let offered = burst.len();
         self.drive(&mut InHand(burst.batch_mut()));

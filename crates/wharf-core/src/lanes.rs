@@ -102,6 +102,18 @@ impl Lanes {
         })
     }
 
+    /// Sends the first `count` frames of `done` home to `sender`.
+    #[inline]
+    fn home(&mut self, done: &mut Batch, sender: u16, count: usize) {
+        let home = match self.lanes.get_mut(usize::from(sender)) {
+            Some(Some(Lane { home: Some(home), .. })) => home.push(done, count),
+            _ => 0,
+        };
+        if home < count {
+            self.to_pool(done, count - home);
+        }
+    }
+
     /// Home by the pool: for senders that are gone, and rings that are full.
     #[cold]
     fn to_pool(&mut self, done: &mut Batch, count: usize) {
@@ -161,17 +173,15 @@ impl Source for Lanes {
 impl Sink for Lanes {
     #[inline]
     fn take_home(&mut self, done: &mut Batch) {
-        if done.any_meta() {
+        let summary = done.summary();
+        if summary.any_meta() {
             self.strip(done);
         }
+        if let Some(sender) = summary.sender() {
+            return self.home(done, sender, done.len());
+        }
         while let Some(first) = done.frames().first() {
-            let at = usize::from(first.sender());
-            let run = done.run_of_sender();
-            let home = self.lanes.get_mut(at).and_then(|lane| lane.as_mut()?.home.as_mut());
-            let sent = home.map_or(0, |home| home.push(done, run));
-            if sent < run {
-                self.to_pool(done, run - sent);
-            }
+            self.home(done, first.sender(), done.run_of_sender());
         }
     }
 }

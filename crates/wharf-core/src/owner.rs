@@ -90,7 +90,7 @@ impl Owner {
     }
 
     /// The next thing to do after `event`.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self, now_ns: u64, event: Event) -> Action {
         match event {
             Event::Claimed | Event::Attended => self.transmit_or_hand_over(now_ns),
@@ -115,7 +115,7 @@ impl Owner {
         self.spent_packets >= self.policy.quota_packets || self.policy.time_ns.is_some_and(too_long)
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit_or_hand_over(&mut self, now_ns: u64) -> Action {
         if self.is_spent(now_ns) {
             if self.successor {

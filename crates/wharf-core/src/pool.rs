@@ -172,7 +172,7 @@ impl PagePool {
     pub fn packet(&self, len_bytes: u32) -> Result<Packet, PoolError> {
         let mut batch = Batch::new(1);
         let mut free: Vec<FreeFrame> = lock(&self.shared.depot).pop().into_iter().collect();
-        let taken = self.shared.region.take(&mut free, &mut batch, 1, 0, len_bytes);
+        let taken = self.shared.region.take(&mut free, &mut batch, 1, 0, len_bytes, |_| {});
         lock(&self.shared.depot).append(&mut free);
         taken?;
         let frame = batch.pop().ok_or_else(|| self.exhausted())?;

@@ -75,7 +75,6 @@ pub struct Run {
     completions: Completions,
     /// For moving frames between a source and the qdisc.
     passing: Batch,
-    len_bytes: [u32; BULK_PACKETS_MAX],
     stall: Option<StallDetector>,
     clock: Arc<dyn Clock>,
     counters: Arc<QueueCounters>,
@@ -94,11 +93,10 @@ impl Run {
         });
         let (bypass, batching) = (qdisc.can_bypass(), Batching::On);
         let batch = || Batch::new(BULK_PACKETS_MAX);
-        let (completions, len_bytes) = (Completions::new(REAP_BUDGET), [0; BULK_PACKETS_MAX]);
+        let completions = Completions::new(REAP_BUDGET);
         let (batch, passing, queued, in_device, stall) = (batch(), batch(), 0, 0, None);
         Self {
-            device, qdisc, batch, bql, batching, bypass, queued, in_device, completions, passing, len_bytes, stall,
-            clock, counters,
+            device, qdisc, batch, bql, batching, bypass, queued, in_device, completions, passing, stall, clock, counters,
         }
     }
 
@@ -174,7 +172,7 @@ impl Run {
     #[inline]
     pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
         let mut left = quota;
-        while left > 0 {
+        loop {
             if self.batch.is_empty() {
                 if self.is_closed() {
                     return self.stop(source, quota - left);
@@ -189,9 +187,13 @@ impl Run {
             if stopped {
                 return self.stop(source, quota - left);
             }
+            if source.is_empty() && self.queued == 0 {
+                return (quota - left, Pause::Empty);
+            }
+            if left == 0 {
+                return (quota, Pause::Quota);
+            }
         }
-        let empty = source.is_empty() && self.queued == 0;
-        (quota - left, if empty { Pause::Empty } else { Pause::Quota })
     }
 
     /// Stopped: what the source holds goes into the qdisc, so that the order of the qdisc holds for all.
@@ -270,25 +272,26 @@ impl Run {
     /// One call to the device, one doorbell; frames taken, and whether it stopped.
     #[inline]
     fn hand_to_device(&mut self) -> (u32, bool) {
-        let offered = self.batch.len();
-        for (len, frame) in self.len_bytes.iter_mut().zip(self.batch.frames()) {
-            *len = frame.len_bytes();
-        }
+        let (offered, offered_bytes) = (self.batch.len(), self.batch.bytes());
+        let last_bytes = self.batch.frames().last().map_or(0, Frame::len_bytes);
         let done = self.device.transmit(&mut self.batch, false);
         let taken = offered - self.batch.len();
         if taken > 0 {
-            let bytes: u64 = self.len_bytes[..taken].iter().map(|&len| u64::from(len)).sum();
-            self.account(taken, bytes);
+            let last_bytes = self.batch.last_taken_bytes().unwrap_or(last_bytes);
+            self.account(taken, offered_bytes - self.batch.bytes(), last_bytes);
             self.counters.doorbells.add(u64::from(done.doorbell));
         }
+        if self.batch.is_empty() {
+            return (taken as u32, done.stopped);
+        }
         self.counters.requeues.add(self.batch.len() as u64);
-        (taken as u32, done.stopped || !self.batch.is_empty())
+        (taken as u32, true)
     }
 
     #[inline(always)]
-    fn account(&mut self, taken: usize, bytes: u64) {
+    fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32) {
         if let Some(bql) = &mut self.bql {
-            bql.queued_batch(bytes as u32, self.len_bytes[taken - 1]);
+            bql.queued_batch(bytes as u32, last_bytes);
         }
         if let Some(stall) = &mut self.stall {
             stall.queued(Duration::from_nanos(self.clock.now_ns()));

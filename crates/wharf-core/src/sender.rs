@@ -134,17 +134,19 @@ impl Sender {
         if self.shared.closed.load(Ordering::Relaxed) {
             return Err(self.closed());
         }
-        let (ours, theirs) = (self.shared.pool.region().number(), burst.pool().region().number());
+        let (ours, theirs) = (self.cache.pool_number(), burst.number());
         if ours != theirs {
             return Err(QueueError::ForeignPool { ours, theirs });
         }
         let batch = burst.batch_mut();
-        if batch.run_of_sender() != batch.len() || batch.frames().first().is_some_and(|f| f.sender() != self.place) {
+        if batch.summary().sender() != Some(self.place) {
             batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));
+            batch.refresh();
         }
         if self.shared.uses_bands {
             let region = self.shared.pool.region();
             batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region));
+            batch.refresh();
         }
         Ok(())
     }

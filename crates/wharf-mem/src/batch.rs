@@ -1,24 +1,35 @@
 //! `Batch`: a queue of frames of fixed capacity, the currency between all stages.
 //!
 //! Frames enter at the back and are taken from the front, in order; what a device does not take stays, and
-//! goes first next time. Nothing is allocated after `new`. Moving frames between batches copies 8 bytes each.
+//! goes first next time. Nothing is allocated after `new`. All batches have their frames in boxes of one size,
+//! so that moving all of one into an empty other swaps the boxes, whatever the number of frames; else 8 bytes
+//! a frame are copied.
 #![forbid(unsafe_code)]
 
-use crate::frame::{Frame, FreeFrame};
+use crate::frame::{Frame, FreeFrame, META, POOL_MASK, SENDER_MASK};
+
+/// Most frames that any batch can hold: what a device may complete in one call.
+pub const BATCH_FRAMES_MAX: usize = 256;
 
 /// Frames in order, taken from the front.
 #[derive(Debug)]
 pub struct Batch {
-    slots: Box<[Frame]>,
+    slots: Box<[Frame; BATCH_FRAMES_MAX]>,
     head: usize,
     tail: usize,
+    capacity: usize,
+    /// Kept up to date as frames come and go, so that no stage must look at each of them.
+    summary: Summary,
+    /// Frames were lent out to be changed: `summary` is out of date.
+    stale: bool,
 }
 
 impl Batch {
-    /// An empty batch for up to `capacity` frames.
+    /// An empty batch for up to `capacity` frames, at most [`BATCH_FRAMES_MAX`].
     pub fn new(capacity: usize) -> Self {
-        let slots = (0..capacity).map(|_| Frame::NONE).collect();
-        Self { slots, head: 0, tail: 0 }
+        let slots = Box::new([const { Frame::NONE }; BATCH_FRAMES_MAX]);
+        let capacity = capacity.min(BATCH_FRAMES_MAX);
+        Self { slots, head: 0, tail: 0, capacity, summary: Summary::NONE, stale: false }
     }
 
     /// Frames inside.
@@ -36,7 +47,7 @@ impl Batch {
     /// Most frames that it can hold.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.slots.len()
+        self.capacity
     }
 
     /// Frames that can still be pushed.
@@ -51,10 +62,24 @@ impl Batch {
         &self.slots[self.head..self.tail]
     }
 
-    /// As [`Batch::frames`], to write to their buffers or set their band.
+    /// As [`Batch::frames`], to change their sender, band or length. [`Batch::refresh`] afterwards, or every
+    /// later stage looks at each of them.
     #[inline]
     pub fn frames_mut(&mut self) -> &mut [Frame] {
+        self.stale = true;
+        self.frames_to_write()
+    }
+
+    /// As [`Batch::frames`], to borrow their buffers mutably; the frames themselves stay as they are.
+    #[inline]
+    pub(crate) fn frames_to_write(&mut self) -> &mut [Frame] {
         &mut self.slots[self.head..self.tail]
+    }
+
+    /// Brings the summary up to date.
+    pub fn refresh(&mut self) {
+        self.summary = Summary::of(self.frames());
+        self.stale = false;
     }
 
     /// Adds a frame at the back; gives it back when the batch is full.
@@ -63,12 +88,11 @@ impl Batch {
     /// The frame itself.
     #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
-        if self.tail == self.slots.len() {
-            if self.head == 0 {
-                return Err(frame);
-            }
-            self.shift();
+        if self.room() == 0 {
+            return Err(frame);
         }
+        self.make_space(1);
+        self.summary.add(&frame);
         self.slots[self.tail] = frame;
         self.tail += 1;
         Ok(())
@@ -92,13 +116,34 @@ impl Batch {
             return None;
         }
         self.tail -= 1;
-        Some(self.slots[self.tail].moved())
+        let frame = self.slots[self.tail].moved();
+        self.leave(u64::from(frame.len_bytes()));
+        Some(frame)
     }
 
     /// Moves up to `max` frames from the front of `from` to the back of this one; how many.
     #[inline]
     pub fn append(&mut self, from: &mut Batch, max: usize) -> usize {
-        let count = self.take_slice(from.frames(), max);
+        let count = from.len();
+        if self.is_empty() && count <= max.min(self.capacity) {
+            std::mem::swap(&mut self.slots, &mut from.slots);
+            (self.head, self.tail, self.summary, self.stale) = (from.head, from.tail, from.summary, from.stale);
+            (from.head, from.tail, from.summary, from.stale) = (0, 0, Summary::NONE, false);
+            return count;
+        }
+        self.append_slowly(from, max)
+    }
+
+    #[inline(never)]
+    fn append_slowly(&mut self, from: &mut Batch, max: usize) -> usize {
+        let count = from.len().min(max).min(self.room());
+        self.make_space(count);
+        let to = &mut self.slots[self.tail..self.tail + count];
+        for (to, from) in to.iter_mut().zip(from.frames()) {
+            *to = from.moved();
+            self.summary.add(from);
+        }
+        self.tail += count;
         from.advance(count);
         count
     }
@@ -106,50 +151,32 @@ impl Batch {
     /// Bytes of all frames inside.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        sum_bytes(self.frames())
+        self.summary().bytes
     }
 
     /// Bytes of the first `count` frames.
     #[inline]
     pub fn bytes_of_first(&self, count: usize) -> u64 {
-        sum_bytes(&self.frames()[..count])
+        Summary::of(&self.frames()[..count]).bytes
+    }
+
+    /// What the frames inside have in common.
+    #[inline]
+    pub fn summary(&self) -> Summary {
+        if self.stale { Summary::of(self.frames()) } else { self.summary }
     }
 
     /// How many frames from the front have the sender of the first one: 0 only when empty.
-    #[inline]
     pub fn run_of_sender(&self) -> usize {
         let frames = self.frames();
         let Some(first) = frames.first() else { return 0 };
-        let sender = first.sender();
-        if frames.iter().fold(true, |same, frame| same & (frame.sender() == sender)) {
-            return frames.len();
-        }
-        frames.iter().take_while(|frame| frame.sender() == sender).count()
+        frames.iter().take_while(|frame| frame.sender() == first.sender()).count()
     }
 
-    /// Whether any frame inside has a row in its pool's side table.
-    #[inline]
-    pub fn any_meta(&self) -> bool {
-        self.frames().iter().fold(0, |bits, frame| bits | frame.bits()) & 1 != 0
-    }
-
-    /// Whether every frame inside belongs to pool `pool`.
-    #[inline]
-    pub fn all_of_pool(&self, pool: u8) -> bool {
-        self.frames().iter().fold(true, |all, frame| all & (frame.pool() == pool))
-    }
-
-    /// Copies frame names in; the caller forgets them where they came from.
-    #[inline]
-    pub(crate) fn take_slice(&mut self, from: &[Frame], max: usize) -> usize {
-        let count = from.len().min(max).min(self.room());
-        self.make_space(count);
-        let to = &mut self.slots[self.tail..self.tail + count];
-        for (to, from) in to.iter_mut().zip(&from[..count]) {
-            *to = from.moved();
-        }
-        self.tail += count;
-        count
+    /// Bytes of the frame that was taken last, while there are others behind it.
+    pub fn last_taken_bytes(&self) -> Option<u32> {
+        // What was taken from the front still stands there until something is pushed or all are gone.
+        (self.head > 0 && !self.is_empty()).then(|| self.slots[self.head - 1].len_bytes())
     }
 
     /// Up to `max` places at the back, to be filled and then counted by [`Batch::filled`].
@@ -160,19 +187,36 @@ impl Batch {
         &mut self.slots[self.tail..self.tail + count]
     }
 
+    /// Counts `count` frames that were written to the places of [`Batch::space`], with their summary.
     #[inline]
-    pub(crate) fn filled(&mut self, count: usize) {
+    pub(crate) fn filled(&mut self, count: usize, summary: Summary) {
         debug_assert!(self.tail + count <= self.slots.len());
         self.tail += count;
+        self.summary.join(summary);
     }
 
     /// Forgets `count` frames from the front: they have been moved elsewhere.
     #[inline]
     pub(crate) fn advance(&mut self, count: usize) {
+        if count == self.len() {
+            return self.reset();
+        }
+        let bytes = Summary::of(&self.frames()[..count]).bytes;
         self.head += count;
-        debug_assert!(self.head <= self.tail);
-        if self.head == self.tail {
-            (self.head, self.tail) = (0, 0);
+        self.leave(bytes);
+    }
+
+    #[inline]
+    fn reset(&mut self) {
+        (self.head, self.tail, self.summary, self.stale) = (0, 0, Summary::NONE, false);
+    }
+
+    /// Notes that `bytes` have gone. What the others have in common is not narrowed: it is a bound.
+    #[inline]
+    fn leave(&mut self, bytes: u64) {
+        self.summary.bytes = self.summary.bytes.wrapping_sub(bytes);
+        if self.is_empty() {
+            self.reset();
         }
     }
 
@@ -199,9 +243,66 @@ impl Batch {
     }
 }
 
-#[inline]
-fn sum_bytes(frames: &[Frame]) -> u64 {
-    frames.iter().map(|frame| u64::from(frame.len_bytes())).sum()
+/// What the frames of a batch have in common. After some have left, a bound: it may name less in common than
+/// there is, never more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Bits set in any of them.
+    any: u64,
+    /// Bits set in all of them.
+    all: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+impl Summary {
+    pub(crate) const NONE: Summary = Summary { any: 0, all: u64::MAX, bytes: 0 };
+
+    /// Of `count` frames that differ in their index only, which `template` leaves out.
+    #[inline]
+    pub(crate) fn of_template(template: u64, count: usize) -> Self {
+        let bytes = u64::from(Frame::from_bits(template).len_bytes()) * count as u64;
+        Summary { any: template, all: template, bytes }
+    }
+
+    #[inline]
+    fn of(frames: &[Frame]) -> Self {
+        let mut summary = Summary::NONE;
+        frames.iter().for_each(|frame| summary.add(frame));
+        summary
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&mut self, frame: &Frame) {
+        self.any |= frame.bits();
+        self.all &= frame.bits();
+        self.bytes = self.bytes.wrapping_add(u64::from(frame.len_bytes()));
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: Summary) {
+        self.any |= other.any;
+        self.all &= other.all;
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+
+    /// Whether any frame has a row in its pool's side table.
+    #[inline]
+    pub fn any_meta(&self) -> bool {
+        self.any & META != 0
+    }
+
+    /// The one sender that all frames are charged to.
+    #[inline]
+    pub fn sender(&self) -> Option<u16> {
+        ((self.any ^ self.all) & SENDER_MASK == 0).then_some(Frame::from_bits(self.any).sender())
+    }
+
+    /// Whether all frames belong to pool `pool`.
+    #[inline]
+    pub fn is_of_pool(&self, pool: u8) -> bool {
+        (self.any ^ self.all) & POOL_MASK == 0 && Frame::from_bits(self.any).pool() == pool
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +340,11 @@ mod tests {
         assert_eq!(other.append(&mut batch, 8), 3);
         assert_eq!((other.len(), batch.len(), batch.run_of_sender()), (3, 1, 1));
         assert_eq!(other.pop_back().unwrap().index(), 2);
-        assert!(batch.all_of_pool(1) && !batch.all_of_pool(2) && !batch.any_meta());
+        batch.refresh();
+        let summary = batch.summary();
+        assert!(summary.is_of_pool(1) && !summary.is_of_pool(2) && !summary.any_meta());
+        assert_eq!((summary.sender(), summary.bytes), (Some(1), batch.bytes_of_first(1)));
+        batch.frames_mut()[0].set_sender(8);
+        assert_eq!(batch.summary().sender(), Some(8));
     }
 }

@@ -11,7 +11,9 @@ const INDEX_SHIFT: u32 = 22;
 const POOL_SHIFT: u32 = 16;
 const SENDER_SHIFT: u32 = 4;
 const BAND_SHIFT: u32 = 1;
-const META: u64 = 1;
+pub(crate) const META: u64 = 1;
+pub(crate) const SENDER_MASK: u64 = (SENDERS_MAX as u64 - 1) << SENDER_SHIFT;
+pub(crate) const POOL_MASK: u64 = 63 << POOL_SHIFT;
 
 /// Longest frame or super-packet, bytes: 18 bits.
 pub const LENGTH_BYTES_MAX: u32 = (1 << 18) - 1;
@@ -99,8 +101,7 @@ impl Frame {
     /// Charges it to `sender`.
     #[inline(always)]
     pub fn set_sender(&mut self, sender: u16) {
-        let mask = u64::from(SENDERS_MAX - 1) << SENDER_SHIFT;
-        self.0 = self.0 & !mask | u64::from(sender) << SENDER_SHIFT & mask;
+        self.0 = self.0 & !SENDER_MASK | u64::from(sender) << SENDER_SHIFT & SENDER_MASK;
     }
 
     /// Priority band, 0 first.
@@ -120,6 +121,12 @@ impl Frame {
     #[inline(always)]
     pub fn has_meta(&self) -> bool {
         self.0 & META != 0
+    }
+
+    /// Whether it belongs to pool `pool` and has no row in the side table.
+    #[inline(always)]
+    pub(crate) fn is_plain_of(&self, pool: u8) -> bool {
+        self.0 & (POOL_MASK | META) == u64::from(pool) << POOL_SHIFT
     }
 
     #[inline(always)]

@@ -21,42 +21,31 @@ pub fn home(capacity: u32, start: u32) -> (HomeIn, HomeOut) {
 }
 
 impl HomeIn {
-    /// Sends the first `count` frames of `from` home, as many as there is room for, published once per 64;
+    /// Sends the first `count` frames of `from` home, as many as there is room for, published at once;
     /// how many. The frames must have no row in the side table: `Region::strip` first.
     #[inline]
     pub fn push(&mut self, from: &mut Batch, count: usize) -> usize {
-        let mut pushed = 0;
-        let mut bits = [0u32; 64];
-        while pushed < count {
-            let part = (count - pushed).min(bits.len());
-            for (to, frame) in bits.iter_mut().zip(&from.frames()[..part]) {
-                *to = frame.moved().into_free().bits();
-            }
-            let took = self.0.push(&bits[..part]);
-            from.advance(took);
-            pushed += took;
-            if took < part {
-                break;
-            }
-        }
+        let frames = &from.frames()[..count.min(from.len())];
+        let pushed = self.0.push(frames, |frame| frame.moved().into_free().bits());
+        from.advance(pushed);
         pushed
     }
 }
 
 impl HomeOut {
     /// Moves all that has come home, up to `max`, onto `to`; how many.
-    #[inline]
     pub fn pop(&mut self, to: &mut Vec<FreeFrame>, max: usize) -> usize {
-        let ready = self.0.ready_now().min(max);
-        let mut bits = [0u32; 64];
-        let mut popped = 0;
-        while popped < ready {
-            let part = (ready - popped).min(bits.len());
-            self.0.pop(&mut bits[..part]);
-            to.extend(bits[..part].iter().map(|&bits| FreeFrame::from_bits(bits)));
-            popped += part;
-        }
-        popped
+        self.pop_noting(to, max, |_| {})
+    }
+
+    /// As [`HomeOut::pop`], and calls `each` with every index.
+    #[inline]
+    pub fn pop_noting(&mut self, to: &mut Vec<FreeFrame>, max: usize, each: impl Fn(u32)) -> usize {
+        let (ready, before) = (self.0.ready_now().min(max), to.len());
+        self.0.pop_onto(to, ready, FreeFrame::from_bits);
+        // Only now: a panic in `each` before the slots are freed would leave the buffers in two places.
+        to[before..].iter().for_each(|free| each(free.index()));
+        ready
     }
 
     /// Buffers waiting in it.

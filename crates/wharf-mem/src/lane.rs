@@ -1,7 +1,7 @@
 //! A lane: the ring of frames from one sender to the owner of its queue.
 #![forbid(unsafe_code)]
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Summary};
 use crate::frame::Frame;
 use crate::share::{Consumer, Producer, ring};
 
@@ -32,21 +32,10 @@ impl LaneIn {
     /// As [`LaneIn::push`], for the first `max` frames only.
     #[inline]
     pub fn push_first(&mut self, from: &mut Batch, max: usize) -> usize {
-        let mut pushed = 0;
-        let mut bits = [0u64; 64];
-        loop {
-            let frames = from.frames();
-            let count = frames.len().min(bits.len()).min(max - pushed);
-            for (to, frame) in bits.iter_mut().zip(frames) {
-                *to = frame.bits();
-            }
-            let took = self.0.push(&bits[..count]);
-            from.advance(took);
-            pushed += took;
-            if took < bits.len() {
-                return pushed;
-            }
-        }
+        let count = from.len().min(max);
+        let pushed = self.0.push(&from.frames()[..count], Frame::bits);
+        from.advance(pushed);
+        pushed
     }
 
     /// Frames that the lane can take now.
@@ -97,21 +86,15 @@ impl LaneOut {
 
     #[inline]
     fn take(&mut self, to: &mut Batch, max: usize) -> usize {
-        let mut taken = 0;
-        let mut bits = [0u64; 64];
-        while taken < max {
-            let space = to.space((max - taken).min(bits.len()));
-            let count = space.len();
-            if count == 0 {
-                break;
-            }
-            self.0.pop(&mut bits[..count]);
-            for (to, bits) in space.iter_mut().zip(&bits) {
-                *to = Frame::from_bits(*bits);
-            }
-            to.filled(count);
-            taken += count;
-        }
-        taken
+        let space = to.space(max);
+        let count = space.len();
+        let mut summary = Summary::NONE;
+        self.0.pop_to(space, |bits| {
+            let frame = Frame::from_bits(bits);
+            summary.add(&frame);
+            frame
+        });
+        to.filled(count, summary);
+        count
     }
 }

@@ -3,7 +3,7 @@
 //! Buffers lie at a fixed stride. Their data starts after the headroom and a *colour*, (index mod 8) x 64
 //! bytes: at strides of 2 KiB, starts without colour all fall into the same few cache sets.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Summary};
 use crate::frame::{FRAMES_MAX, Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::meta::{Meta, Row};
 use crate::number;
@@ -164,8 +164,7 @@ impl Region {
     /// [`MemError::Foreign`].
     #[inline]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> Result<&'a [u8], MemError> {
-        self.check(frame)?;
-        let (start, len) = self.place(frame);
+        let (start, len) = self.place(frame)?;
         // SAFETY: `place` lies inside the mapping, which lives as long as `self`. The frame is the only name
         // of these bytes, it is borrowed for as long as the slice, and all bits are valid bytes.
         Ok(unsafe { std::slice::from_raw_parts(start, len) })
@@ -177,30 +176,35 @@ impl Region {
     /// [`MemError::Foreign`].
     #[inline]
     pub fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> Result<&'a mut [u8], MemError> {
-        self.check(frame)?;
-        let (start, len) = self.place(frame);
+        let (start, len) = self.place(frame)?;
         // SAFETY: as in `bytes`, and the frame is borrowed mutably: nobody else has its bytes meanwhile.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
+    }
+
+    /// The bytes of each frame of `batch` in turn, to write; those of another pool are passed over.
+    #[inline]
+    pub fn each_bytes_mut<'a>(&'a self, batch: &'a mut Batch) -> impl Iterator<Item = &'a mut [u8]> {
+        batch.frames_to_write().iter_mut().filter_map(|frame| self.bytes_mut(frame).ok())
     }
 
     /// First byte and length of a frame's data. A frame's index is below `frames` since only `new` makes
     /// indices, and its length fits its buffer since `set_len` and `take` check that.
     #[inline(always)]
-    fn place(&self, frame: &Frame) -> (*mut u8, usize) {
-        let mut len = frame.len_bytes();
-        if frame.has_meta() {
-            len = self.first_chunk_bytes(frame);
-        }
+    fn place(&self, frame: &Frame) -> Result<(*mut u8, usize), MemError> {
+        let len_bytes = if frame.is_plain_of(self.number) { frame.len_bytes() } else { self.first_chunk(frame)? };
         // SAFETY: `offset_of` an index below `frames` lies inside the mapping.
-        (unsafe { self.mapping.start().as_ptr().add(self.offset_of(frame.index())) }, len as usize)
+        let start = unsafe { self.mapping.start().as_ptr().add(self.offset_of(frame.index())) };
+        Ok((start, len_bytes as usize))
     }
 
+    /// Bytes in the first buffer of a frame with a row in the side table.
     #[cold]
-    fn first_chunk_bytes(&self, frame: &Frame) -> u32 {
-        match self.row(frame).chunk_bytes() {
+    fn first_chunk(&self, frame: &Frame) -> Result<u32, MemError> {
+        self.check(frame)?;
+        Ok(match self.row(frame).chunk_bytes() {
             0 => frame.len_bytes(),
-            chunk => chunk,
-        }
+            chunk_bytes => chunk_bytes,
+        })
     }
 
     #[inline(always)]
@@ -230,13 +234,15 @@ impl Region {
     }
 
     /// Turns up to `count` buffers from the top of `from` into frames of `len_bytes`, charged to `sender`,
-    /// at the back of `to`; how many. The bytes are whatever the last user left.
+    /// at the back of `to`, and calls `each` with every index; how many. The bytes are whatever the last user
+    /// left.
     ///
     /// # Errors
     /// [`MemError::TooLong`], and [`MemError::Foreign`] when one of them is another pool's; then none is taken.
     #[inline]
     pub fn take(
         &self, from: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+        each: impl Fn(u32),
     ) -> Result<usize, MemError> {
         self.check_len(len_bytes)?;
         let space = to.space(count.min(from.len()));
@@ -249,10 +255,11 @@ impl Region {
         }
         let template = Frame::template(self.number, sender, len_bytes);
         for (to, free) in space.iter_mut().zip(taken) {
+            each(free.index());
             *to = Frame::from_parts(FreeFrame::from_bits(free.bits()), template);
         }
         from.truncate(left);
-        to.filled(count);
+        to.filled(count, Summary::of_template(template, count));
         Ok(count)
     }
 
@@ -262,7 +269,8 @@ impl Region {
     /// [`MemError::Foreign`]; then `from` begins with the frame that is not this pool's.
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
-        if !from.any_meta() && from.all_of_pool(self.number) {
+        let summary = from.summary();
+        if !summary.any_meta() && summary.is_of_pool(self.number) {
             from.free_into(to, count);
             return Ok(());
         }

@@ -58,62 +58,39 @@ impl<T: Copy> Ring<T> {
         self.slots.len() as u32
     }
 
-    /// The two runs of places that `count` slots from index `at` lie in: (first place, its length).
+    /// The cells of the `count` slots from index `at`, in order: two runs, since the ring may end between.
     #[inline(always)]
-    fn split(&self, at: u32, count: usize) -> (usize, usize) {
+    fn cells(&self, at: u32, count: usize) -> (&[UnsafeCell<T>], &[UnsafeCell<T>]) {
         let place = (at & (self.capacity() - 1)) as usize;
-        (place, count.min(self.slots.len() - place))
+        let first = count.min(self.slots.len() - place);
+        (&self.slots[place..place + first], &self.slots[..count - first])
     }
+}
 
-    /// # Safety
-    /// The caller owns the `from.len()` slots from index `at`, and there are that many.
-    #[inline(always)]
+/// # Safety
+/// The caller owns the slot.
+#[inline(always)]
+unsafe fn write<T: Copy>(slot: &UnsafeCell<T>, value: T) {
     #[cfg(not(loom))]
-    unsafe fn write(&self, at: u32, from: &[T]) {
-        let (place, first) = self.split(at, from.len());
-        let base = UnsafeCell::raw_get(self.slots.as_ptr());
-        // SAFETY: `place + first` and `from.len() - first` stay inside the slots; the caller owns them.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), base.add(place), first);
-            std::ptr::copy_nonoverlapping(from.as_ptr().add(first), base, from.len() - first);
-        }
+    // SAFETY: the caller owns the slot, so that nobody reads or writes it meanwhile.
+    unsafe {
+        *slot.get() = value;
     }
+    #[cfg(loom)]
+    // SAFETY: as above; loom checks it.
+    slot.with_mut(|slot| unsafe { *slot = value });
+}
 
-    /// # Safety
-    /// The caller owns the `to.len()` slots from index `at`, there are that many, and each has been written.
-    #[inline(always)]
+/// # Safety
+/// The caller owns the slot.
+#[inline(always)]
+unsafe fn read<T: Copy>(slot: &UnsafeCell<T>) -> T {
     #[cfg(not(loom))]
-    unsafe fn read(&self, at: u32, to: &mut [T]) {
-        let (place, first) = self.split(at, to.len());
-        let base = UnsafeCell::raw_get(self.slots.as_ptr());
-        // SAFETY: as in `write`.
-        unsafe {
-            std::ptr::copy_nonoverlapping(base.add(place), to.as_mut_ptr(), first);
-            std::ptr::copy_nonoverlapping(base, to.as_mut_ptr().add(first), to.len() - first);
-        }
-    }
-
-    /// # Safety
-    /// As the other `write`; slot by slot, so that loom sees each access.
+    // SAFETY: the caller owns the slot, so that nobody writes it meanwhile.
+    return unsafe { *slot.get() };
     #[cfg(loom)]
-    unsafe fn write(&self, at: u32, from: &[T]) {
-        for (n, value) in from.iter().enumerate() {
-            let (place, _) = self.split(at.wrapping_add(n as u32), 1);
-            // SAFETY: the caller owns this slot.
-            self.slots[place].with_mut(|slot| unsafe { *slot = *value });
-        }
-    }
-
-    /// # Safety
-    /// As the other `read`.
-    #[cfg(loom)]
-    unsafe fn read(&self, at: u32, to: &mut [T]) {
-        for (n, value) in to.iter_mut().enumerate() {
-            let (place, _) = self.split(at.wrapping_add(n as u32), 1);
-            // SAFETY: the caller owns this slot.
-            self.slots[place].with(|slot| unsafe { *value = *slot });
-        }
-    }
+    // SAFETY: as above; loom checks it.
+    slot.with(|slot| unsafe { *slot })
 }
 
 impl<T: Copy> Producer<T> {
@@ -128,12 +105,18 @@ impl<T: Copy> Producer<T> {
         (self.ring.capacity() - self.tail.wrapping_sub(self.head_seen)) as usize
     }
 
-    /// Writes what there is room for and publishes it; how many.
+    /// Writes what there is room for of `from`, turned into slots by `slot`, and publishes it; how many.
     #[inline(always)]
-    pub(crate) fn push(&mut self, from: &[T]) -> usize {
+    pub(crate) fn push<F>(&mut self, from: &[F], slot: impl Fn(&F) -> T) -> usize {
         let count = self.room(from.len()).min(from.len());
-        // SAFETY: `room` says that these slots are the producer's.
-        unsafe { self.ring.write(self.tail, &from[..count]) };
+        let (first, second) = self.ring.cells(self.tail, count);
+        let (from_first, from_second) = from[..count].split_at(first.len());
+        for (cells, from) in [(first, from_first), (second, from_second)] {
+            for (cell, from) in cells.iter().zip(from) {
+                // SAFETY: `room` says that these slots are the producer's.
+                unsafe { write(cell, slot(from)) };
+            }
+        }
         self.tail = self.tail.wrapping_add(count as u32);
         self.ring.tail.store(self.tail, Ordering::Release); // (A)
         count
@@ -172,13 +155,41 @@ impl<T: Copy> Consumer<T> {
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// Reads the next `to.len()` slots, of which `ready` has said that they are there, and frees them.
+    /// Reads the next `to.len()` slots, of which `ready` has said that they are there, turned by `value`, and
+    /// frees them.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, to: &mut [T]) {
-        assert!(to.len() <= self.tail_seen.wrapping_sub(self.head) as usize);
-        // SAFETY: (B) made these slots the consumer's, and the producer wrote them before (A).
-        unsafe { self.ring.read(self.head, to) };
-        self.head = self.head.wrapping_add(to.len() as u32);
+    pub(crate) fn pop_to<V>(&mut self, to: &mut [V], mut value: impl FnMut(T) -> V) {
+        let (first, second) = self.next_cells(to.len());
+        let (to_first, to_second) = to.split_at_mut(first.len());
+        for (cells, to) in [(first, to_first), (second, to_second)] {
+            for (cell, to) in cells.iter().zip(to) {
+                // SAFETY: (B) made these slots the consumer's, and the producer wrote them before (A).
+                *to = value(unsafe { read(cell) });
+            }
+        }
+        self.release(to.len());
+    }
+
+    /// As [`Consumer::pop_to`], pushing `count` values onto a stack.
+    #[inline(always)]
+    pub(crate) fn pop_onto<V>(&mut self, to: &mut Vec<V>, count: usize, mut value: impl FnMut(T) -> V) {
+        let (first, second) = self.next_cells(count);
+        for cells in [first, second] {
+            // SAFETY: as in `pop_to`.
+            to.extend(cells.iter().map(|cell| value(unsafe { read(cell) })));
+        }
+        self.release(count);
+    }
+
+    #[inline(always)]
+    fn next_cells(&self, count: usize) -> (&[UnsafeCell<T>], &[UnsafeCell<T>]) {
+        assert!(count <= self.tail_seen.wrapping_sub(self.head) as usize);
+        self.ring.cells(self.head, count)
+    }
+
+    #[inline(always)]
+    fn release(&mut self, count: usize) {
+        self.head = self.head.wrapping_add(count as u32);
         self.ring.head.store(self.head, Ordering::Release); // (C)
     }
 

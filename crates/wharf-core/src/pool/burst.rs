@@ -8,12 +8,14 @@ use wharf_mem::{Batch, Frame, MemError};
 pub struct Burst {
     batch: Batch,
     pool: PagePool,
+    /// The pool's number, at hand.
+    number: u8,
 }
 
 impl Burst {
-    /// An empty burst for up to `capacity` packets of `pool`.
+    /// An empty burst for up to `capacity` packets of `pool`, at most 256.
     pub fn new(pool: &PagePool, capacity: usize) -> Self {
-        Self { batch: Batch::new(capacity), pool: pool.clone() }
+        Self { batch: Batch::new(capacity), pool: pool.clone(), number: pool.region().number() }
     }
 
     /// Packets inside.
@@ -31,8 +33,7 @@ impl Burst {
     /// The bytes of each packet, to write; of a super-packet, those of its first chunk.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let region = &**self.pool.region();
-        self.batch.frames_mut().iter_mut().filter_map(move |frame| region.bytes_mut(frame).ok())
+        self.pool.region().each_bytes_mut(&mut self.batch)
     }
 
     /// Sets the length of the packet at `at`, bytes.
@@ -42,9 +43,11 @@ impl Burst {
     pub fn set_len(&mut self, at: usize, len_bytes: u32) -> Result<(), PoolError> {
         let region = self.pool.region().clone();
         match self.batch.frames_mut().get_mut(at) {
-            Some(frame) => Ok(region.set_len(frame, len_bytes)?),
-            None => Err(MemError::TooLong { len_bytes, max_bytes: 0 }.into()),
+            Some(frame) => region.set_len(frame, len_bytes)?,
+            None => return Err(MemError::TooLong { len_bytes, max_bytes: 0 }.into()),
         }
+        self.batch.refresh();
+        Ok(())
     }
 
     /// Adds a packet at the back; gives it back when the burst is full or of another pool.
@@ -71,6 +74,12 @@ impl Burst {
         &self.pool
     }
 
+    /// The pool's number.
+    #[inline]
+    pub(crate) fn number(&self) -> u8 {
+        self.number
+    }
+
     /// The frames behind it.
     #[inline]
     pub(crate) fn batch_mut(&mut self) -> &mut Batch {
@@ -93,7 +102,7 @@ impl Burst {
     #[cold]
     pub(crate) fn rebind(&mut self, pool: &PagePool) {
         self.clear();
-        self.pool = pool.clone();
+        (self.pool, self.number) = (pool.clone(), pool.region().number());
     }
 
     /// Gives all packets inside back to the pool.

@@ -1,7 +1,7 @@
 //! `Cache`: one thread's stack of free buffers. No sharing, no lock, except in bulk with the pool.
 
 use super::ledger::{CACHES_MAX, Ledger};
-use super::{BULK, Burst, Mail, Mailbox, Packet, PagePool, PoolError, lock};
+use super::{BULK, Burst, Mail, Mailbox, Packet, PagePool, PoolError, Shared, lock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wharf_mem::home::HomeOut;
@@ -11,6 +11,9 @@ use wharf_mem::{Batch, Frame, FreeFrame};
 const KEEP: usize = 8 * BULK;
 /// Buffers that a home ring holds: as many as a cache keeps, so that fetching them never reallocates.
 pub(crate) const HOME_FRAMES: u32 = KEEP as u32;
+
+/// Takes between two looks at the clock: a frame's age in the ledger counts from one of the last eight takes.
+const CLOCK_EVERY: u32 = 8;
 
 /// A thread's own stock of frames.
 #[derive(Debug)]
@@ -22,6 +25,11 @@ pub struct Cache {
     /// The sender that new frames are charged to.
     sender: u16,
     number: usize,
+    pool_number: u8,
+    /// What the ledger gets for frames taken now.
+    stamp: u64,
+    /// Takes until the clock is read again.
+    clock_due: u32,
     mailbox: Arc<Mailbox>,
     home: Home,
 }
@@ -54,6 +62,9 @@ impl Cache {
             stash: Vec::with_capacity(2 * BULK),
             sender: 0,
             number,
+            pool_number: pool.region().number(),
+            stamp: 0,
+            clock_due: 0,
             mailbox,
             home: Home(None),
         })
@@ -67,6 +78,12 @@ impl Cache {
     /// Ends [`Cache::set_home`]: what still comes by that ring is the caller's to fetch.
     pub(crate) fn take_home(&mut self) -> Option<HomeOut> {
         self.home.0.take()
+    }
+
+    /// The pool's number.
+    #[inline]
+    pub(crate) fn pool_number(&self) -> u8 {
+        self.pool_number
     }
 
     /// The pool it belongs to.
@@ -85,24 +102,17 @@ impl Cache {
         if self.stack.len() < count {
             self.refill(count);
         }
-        let count = count.min(self.stack.len());
-        let region = &self.pool.shared.region;
-        let taken = &self.stack[self.stack.len() - count..];
-        let stamp = Ledger::stamp(self.number, self.pool.now_ns());
-        let ledger = &self.pool.shared.ledger;
-        taken.iter().for_each(|free| ledger.write(free.index(), stamp));
-        match region.take(&mut self.stack, to, count, self.sender, len_bytes) {
-            Ok(0) => Err(self.pool.exhausted()),
-            Ok(count) => Ok(count),
-            Err(error) => Err(self.undo(count, error)),
+        if self.clock_due == 0 {
+            self.clock_due = CLOCK_EVERY;
+            self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
         }
-    }
-
-    #[cold]
-    fn undo(&mut self, count: usize, error: wharf_mem::MemError) -> PoolError {
-        let kept = &self.stack[self.stack.len() - count..];
-        kept.iter().for_each(|free| self.pool.shared.ledger.freed(free.index()));
-        error.into()
+        self.clock_due -= 1;
+        let Shared { region, ledger, .. } = &*self.pool.shared;
+        let note = |index| ledger.write(index, self.stamp);
+        match region.take(&mut self.stack, to, count, self.sender, len_bytes, note)? {
+            0 => Err(self.pool.exhausted()),
+            count => Ok(count),
+        }
     }
 
     /// As [`Cache::take`], into a burst.
@@ -111,7 +121,7 @@ impl Cache {
     /// As [`Cache::take`].
     #[inline]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        if burst.pool().region().number() != self.pool.region().number() {
+        if burst.number() != self.pool_number {
             burst.rebind(&self.pool);
         }
         self.take(burst.batch_mut(), count, len_bytes)
@@ -181,11 +191,9 @@ impl Cache {
     /// Gets at least `need` buffers onto the stack, if there are that many: from home, mail, depot.
     #[inline(never)]
     fn refill(&mut self, need: usize) {
-        let old = self.stack.len();
         if let Some(home) = &mut self.home.0 {
-            home.pop(&mut self.stack, usize::MAX);
             let ledger = &self.pool.shared.ledger;
-            self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
+            home.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
         }
         if self.stack.len() < need && self.mailbox.count.load(Ordering::Acquire) > 0 {
             let mut mail = lock(&self.mailbox.mail);

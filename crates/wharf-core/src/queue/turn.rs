@@ -49,7 +49,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Does the next thing; whether there is more to do. After `false` the queue is no longer ours.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self, now_ns: u64) -> bool {
         let Some(owned) = &mut self.owned else { return false };
         match self.owner.step(now_ns, self.event) {
@@ -99,7 +99,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self) -> bool {
         let Some(mut owned) = self.owned.take() else { return true };
         let is_poller = self.is_poller;
