@@ -1,0 +1,51 @@
+//! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
+//!
+//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`] or a [`Generator`]. [`drive`]
+//! sends them at a [`Pace`]. At the other end a [`Receiver`] gives each frame to a [`Check`], which knows
+//! what must come next from each sender: [`ReplayCheck`] or [`StampCheck`].
+//!
+//! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
+
+mod capture;
+mod check;
+mod drive;
+mod flow;
+mod generate;
+mod headers;
+mod latency;
+mod pace;
+mod receive;
+mod replay;
+mod stamp;
+
+pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
+pub use check::{Check, Findings, ReplayCheck, StampCheck};
+pub use drive::{Drive, DriveError, Driven};
+pub use flow::flow_hash;
+pub use generate::{Generator, GeneratorError, GeneratorSpec, Sizes};
+pub use latency::Latency;
+pub use pace::{Pace, Position};
+pub use receive::{ReceiveError, Receiver};
+pub use replay::{Replay, Split};
+pub use stamp::{Stamp, stamp_of};
+
+/// One sender's frames, one after the other.
+pub trait Source: Send {
+    /// Frames still to come; [`u64::MAX`] for no end.
+    fn remaining(&self) -> u64;
+
+    /// Bytes of the longest frame.
+    fn longest_bytes(&self) -> u32;
+
+    /// Bytes of the next frame.
+    fn len_bytes(&self) -> u32;
+
+    /// Where in the traffic of all senders the frame `ahead` places after the next one lies.
+    fn position(&self, ahead: u64) -> Position;
+
+    /// Whether frames carry the time at which they were made: then somebody must read a clock.
+    fn is_stamped(&self) -> bool;
+
+    /// Writes the next frame to `to`, which has [`Source::len_bytes`] bytes, and goes on to the one after it.
+    fn write(&mut self, to: &mut [u8], now_ns: u64);
+}

@@ -1,0 +1,119 @@
+//! Checking a replayed capture against the capture.
+
+use super::super::Split;
+use super::{Check, Findings, first_difference};
+
+/// How far ahead a frame that was not expected is looked for, to go on behind what was lost.
+const AHEAD: usize = 4096;
+
+/// Knows which frame of the capture each sender sends next, round after round.
+#[derive(Debug)]
+pub struct ReplayCheck {
+    split: Split,
+    /// Per lane, the place of the frame expected next.
+    next: Vec<usize>,
+    findings: Findings,
+}
+
+impl ReplayCheck {
+    pub(in super::super) fn new(split: Split) -> Self {
+        let next = vec![0; split.lanes.len()];
+        Self { split, next, findings: Findings::default() }
+    }
+
+    /// Finds out what is wrong, and sets the place to go on from.
+    #[cold]
+    fn differs(&mut self, lane: usize, frame: &[u8]) {
+        let Self { split, next, findings } = self;
+        let (sender, places, at) = (lane / split.bands, &split.lanes[lane], next[lane]);
+        if places.is_empty() {
+            return findings.fail(1, || format!("a frame of sender {sender}, which sends none"));
+        }
+        let place_of = |ahead: usize| (at + ahead) % places.len();
+        let expected = |ahead: usize| places[place_of(ahead)] as usize;
+        let found =
+            (1..places.len().min(AHEAD)).find(|&ahead| split.capture.frame_bytes(expected(ahead)) == frame);
+        match found {
+            Some(lost) => findings.fail(lost as u64, || {
+                format!("sender {sender}: {lost} lost before frame {} of the capture", expected(lost) + 1)
+            }),
+            None => findings.fail(1, || {
+                let byte = first_difference(split.capture.frame_bytes(expected(0)), frame);
+                format!(
+                    "sender {sender}: frame {} of the capture differs from byte {byte} on",
+                    expected(0) + 1
+                )
+            }),
+        }
+        next[lane] = place_of(found.unwrap_or(0) + 1);
+    }
+}
+
+impl Check for ReplayCheck {
+    #[inline]
+    fn check(&mut self, frame: &[u8], _now_ns: u64) {
+        self.findings.received(frame);
+        let lane = self.split.lane_of(frame);
+        let (places, at) = (&self.split.lanes[lane], self.next[lane]);
+        let expected = places.get(at).map(|&place| self.split.capture.frame_bytes(place as usize));
+        if expected != Some(frame) {
+            return self.differs(lane, frame);
+        }
+        self.next[lane] = if at + 1 == places.len() { 0 } else { at + 1 };
+    }
+
+    fn findings(&self) -> &Findings {
+        &self.findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Capture;
+    use super::*;
+    use std::sync::Arc;
+
+    const FRAMES: [&[u8]; 4] =
+        [b"frame of host one", b"frame of host two", b"frame of host three", b"the last frame"];
+
+    fn check(senders: usize, received: &[&[u8]]) -> Findings {
+        let capture = Capture::of(&FRAMES.map(|frame| (frame, 0)));
+        let mut check = Split::new(Arc::new(capture), senders, false).check();
+        received.iter().for_each(|frame| check.check(frame, 0));
+        check.findings().clone()
+    }
+
+    #[test]
+    fn the_capture_in_its_order_is_right_round_after_round() {
+        let findings = check(1, &[FRAMES, FRAMES].concat());
+        assert_eq!((findings.packets, findings.bytes, findings.errors), (8, 2 * 67, 0));
+    }
+
+    #[test]
+    fn lost_frames_are_counted_and_the_rest_is_right() {
+        let findings = check(1, &[FRAMES[0], FRAMES[3], FRAMES[0]]);
+        assert_eq!(findings.errors, 2);
+        assert_eq!(findings.first_error.as_deref(), Some("sender 0: 2 lost before frame 4 of the capture"));
+    }
+
+    #[test]
+    fn a_changed_byte_is_found() {
+        let findings = check(1, &[FRAMES[0], b"frame of host tvo", FRAMES[2], FRAMES[3]]);
+        assert_eq!(findings.errors, 1);
+        assert_eq!(
+            findings.first_error.as_deref(),
+            Some("sender 0: frame 2 of the capture differs from byte 15 on")
+        );
+    }
+
+    #[test]
+    fn senders_may_interleave_but_not_reorder() {
+        let capture = Arc::new(Capture::of(&FRAMES.map(|frame| (frame, 0))));
+        let split = Split::new(capture, 2, false);
+        let by_sender: Vec<&[u8]> = split.lanes.iter().flatten().map(|&at| FRAMES[at as usize]).collect();
+        assert_eq!(check(2, &by_sender).errors, 0);
+        assert!(split.lanes.iter().any(|lane| lane.len() > 1));
+        let backwards: Vec<&[u8]> = by_sender.iter().rev().copied().collect();
+        assert!(check(2, &backwards).errors > 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! Checking generated packets by making them again.
+
+use super::super::{Generator, Latency, stamp_of};
+use super::{Check, Findings, first_difference};
+
+/// Makes each packet anew from the sequence number and the time that it carries, and compares.
+#[derive(Debug)]
+pub struct StampCheck {
+    generators: Vec<Generator>,
+    /// Per sender, the number expected next.
+    next: Vec<u64>,
+    again: Vec<u8>,
+    findings: Findings,
+}
+
+impl StampCheck {
+    /// For packets of these generators, one per sender, in the order of senders.
+    pub fn new(generators: Vec<Generator>) -> Self {
+        let next = vec![0; generators.len()];
+        let findings = Findings { latency: Some(Latency::default()), ..Findings::default() };
+        Self { generators, next, again: Vec::new(), findings }
+    }
+
+    /// Compares `frame` with packet `number` of `sender`; whether it is the same.
+    #[inline]
+    fn compare(&mut self, frame: &[u8], sender: usize, number: u64, time_ns: u64) -> bool {
+        let generator = &self.generators[sender];
+        self.again.resize(generator.len_of(number) as usize, 0);
+        generator.write_packet(&mut self.again, number, time_ns);
+        if self.again == frame {
+            return true;
+        }
+        let byte = first_difference(&self.again, frame);
+        self.findings.fail(1, || format!("sender {sender}: packet {number} differs from byte {byte} on"));
+        false
+    }
+
+    #[cold]
+    fn out_of_order(&mut self, sender: usize, number: u64) {
+        let expected = self.next[sender];
+        match number.checked_sub(expected) {
+            Some(lost) => {
+                self.findings.fail(lost, || format!("sender {sender}: {lost} lost before packet {number}"))
+            }
+            None => {
+                self.findings.fail(1, || format!("sender {sender}: packet {number} came after {expected}"))
+            }
+        }
+    }
+}
+
+impl Check for StampCheck {
+    #[inline]
+    fn check(&mut self, frame: &[u8], now_ns: u64) {
+        self.findings.received(frame);
+        let payload_at = self.generators.first().map_or(0, Generator::payload_at);
+        let stamp = frame.get(payload_at..).and_then(stamp_of);
+        let Some(stamp) = stamp.filter(|stamp| usize::from(stamp.sender) < self.next.len()) else {
+            return self.findings.fail(1, || "a frame without the stamp of a sender".into());
+        };
+        let sender = usize::from(stamp.sender);
+        if !self.compare(frame, sender, stamp.number, stamp.time_ns) {
+            // What it says cannot be trusted, unless it is what was expected.
+            self.next[sender] += u64::from(stamp.number == self.next[sender]);
+            return;
+        }
+        if stamp.number != self.next[sender] {
+            self.out_of_order(sender, stamp.number);
+        }
+        self.next[sender] = self.next[sender].max(stamp.number + 1);
+        if let Some(latency) = &mut self.findings.latency {
+            latency.record(now_ns.saturating_sub(stamp.time_ns));
+        }
+    }
+
+    fn wants_time(&self) -> bool {
+        true
+    }
+
+    fn findings(&self) -> &Findings {
+        &self.findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{GeneratorSpec, Sizes};
+    use super::*;
+
+    fn check(received: impl FnOnce(&[Generator]) -> Vec<Vec<u8>>) -> Findings {
+        let spec = GeneratorSpec { senders: 2, flows: 4, sizes: Sizes::Imix, ..GeneratorSpec::default() };
+        let generators = spec.generators().unwrap();
+        let mut check = StampCheck::new(generators.clone());
+        received(&generators).iter().for_each(|frame| check.check(frame, 1500));
+        check.findings().clone()
+    }
+
+    fn packet(generators: &[Generator], sender: usize, number: u64) -> Vec<u8> {
+        let mut packet = vec![0; generators[sender].len_of(number) as usize];
+        generators[sender].write_packet(&mut packet, number, 500);
+        packet
+    }
+
+    #[test]
+    fn packets_in_order_are_right_however_senders_interleave() {
+        let order = [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2)];
+        let mut findings = check(|all| order.map(|(sender, number)| packet(all, sender, number)).into());
+        assert_eq!((findings.packets, findings.errors), (6, 0));
+        let latency = findings.latency.as_mut().unwrap();
+        assert_eq!(latency.packets(), 6);
+        assert!(latency.quantile_ns(0.5).abs_diff(1000) < 10);
+    }
+
+    #[test]
+    fn gaps_repeats_and_changes_are_found() {
+        for (order, errors, what) in [
+            ([0, 3, 4], 2, "sender 1: 2 lost before packet 3"),
+            ([0, 1, 1], 1, "sender 1: packet 1 came after 2"),
+        ] {
+            let findings = check(|all| order.map(|number| packet(all, 1, number)).into());
+            assert_eq!((findings.errors, findings.first_error.as_deref()), (errors, Some(what)));
+        }
+        for byte in 0..60 {
+            let findings = check(|all| {
+                let mut changed = packet(all, 0, 0);
+                changed[byte] ^= 4;
+                vec![changed]
+            });
+            assert!(findings.errors > 0, "byte {byte}");
+        }
+        assert_eq!(check(|_| vec![vec![], vec![0; 60]]).errors, 2);
+    }
+}

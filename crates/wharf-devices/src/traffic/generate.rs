@@ -1,0 +1,296 @@
+//! Generated traffic: UDP packets with valid checksums, a sequence number and a time stamp.
+
+use super::headers::{Ends, Template};
+use super::{Position, Source, Stamp};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// Source ports count up from here, one per flow.
+const PORT_FIRST: u16 = 1024;
+/// Most flows: as many as there are ports from there on.
+pub(super) const FLOWS_MAX: u32 = (1 << 16) - PORT_FIRST as u32;
+/// The longest frame whose lengths fit IP and UDP headers.
+const LEN_BYTES_MAX: u32 = 65535;
+
+/// Lengths of the simple IMIX, check sequence left out: 7 of 60 bytes, 4 of 590, 1 of 1514, well mixed.
+const IMIX: [u32; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
+
+/// How long frames are, in bytes without the check sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sizes {
+    /// All alike.
+    Fixed(u32),
+    /// The simple IMIX: of 12 frames, 7 of 60 bytes, 4 of 590 and one of 1514. Where headers and stamp need
+    /// more than 60 bytes (IPv6, VLAN), the short ones are as long as need be.
+    Imix,
+}
+
+/// What is wrong with a [`GeneratorSpec`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeneratorError {
+    /// One address is IPv4, the other IPv6.
+    #[error(
+        "source {from} and destination {to} are not of the same kind: give two IPv4 or two IPv6 addresses"
+    )]
+    MixedAddresses {
+        /// Source.
+        from: IpAddr,
+        /// Destination.
+        to: IpAddr,
+    },
+    /// Too short for headers and stamp, or too long for IP.
+    #[error("frames of {len_bytes} bytes cannot be: {least} to {most} here")]
+    Size {
+        /// Asked for.
+        len_bytes: u32,
+        /// Shortest possible.
+        least: u32,
+        /// Longest possible.
+        most: u32,
+    },
+    /// Fewer flows than senders, or more than there are ports.
+    #[error("{flows} flows cannot be: {least} (one per sender) to {most}")]
+    Flows {
+        /// Asked for.
+        flows: u32,
+        /// Fewest possible.
+        least: u32,
+        /// Most possible.
+        most: u32,
+    },
+    /// No such VLAN.
+    #[error("VLAN {vlan} cannot be: 1 to 4094")]
+    Vlan {
+        /// Asked for.
+        vlan: u16,
+    },
+}
+
+/// What to generate. The addresses of the default are from the ranges kept for documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GeneratorSpec {
+    /// Lengths of frames.
+    pub sizes: Sizes,
+    /// IP source address.
+    pub source: IpAddr,
+    /// IP destination address.
+    pub destination: IpAddr,
+    /// Ethernet source address.
+    pub source_mac: [u8; 6],
+    /// Ethernet destination address.
+    pub destination_mac: [u8; 6],
+    /// 802.1Q tag, if any.
+    pub vlan: Option<u16>,
+    /// Flows in all, told apart by source port and shared out among the senders.
+    pub flows: u32,
+    /// Senders that share the traffic; each counts its own packets.
+    pub senders: u16,
+}
+
+impl Default for GeneratorSpec {
+    fn default() -> Self {
+        Self {
+            sizes: Sizes::Fixed(60),
+            source: Ipv4Addr::new(192, 0, 2, 1).into(),
+            destination: Ipv4Addr::new(198, 51, 100, 1).into(),
+            source_mac: [2, 0, 0, 0, 0, 1],
+            destination_mac: [2, 0, 0, 0, 0, 2],
+            vlan: None,
+            flows: 1,
+            senders: 1,
+        }
+    }
+}
+
+impl GeneratorSpec {
+    fn ends(&self) -> Ends {
+        let Self { source, destination, source_mac, destination_mac, vlan, .. } = *self;
+        Ends { source, destination, source_mac, destination_mac, vlan }
+    }
+
+    fn check(&self) -> Result<(), GeneratorError> {
+        if self.source.is_ipv4() != self.destination.is_ipv4() {
+            return Err(GeneratorError::MixedAddresses { from: self.source, to: self.destination });
+        }
+        if let Some(vlan) = self.vlan
+            && !(1..=4094).contains(&vlan)
+        {
+            return Err(GeneratorError::Vlan { vlan });
+        }
+        let least = u32::from(self.senders.max(1));
+        if self.flows < least || self.flows > FLOWS_MAX {
+            return Err(GeneratorError::Flows { flows: self.flows, least, most: FLOWS_MAX });
+        }
+        match self.sizes {
+            Sizes::Fixed(len_bytes) if len_bytes < self.shortest_bytes() || len_bytes > LEN_BYTES_MAX => {
+                let least = self.shortest_bytes();
+                Err(GeneratorError::Size { len_bytes, least, most: LEN_BYTES_MAX })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of the shortest frame that has room for the headers and the stamp.
+    pub fn shortest_bytes(&self) -> u32 {
+        self.ends().shortest_bytes()
+    }
+
+    /// Bytes of the longest frame.
+    pub fn longest_bytes(&self) -> u32 {
+        match self.sizes {
+            Sizes::Fixed(len_bytes) => len_bytes,
+            Sizes::Imix => 1514,
+        }
+    }
+
+    /// One generator per sender, without end.
+    ///
+    /// # Errors
+    /// [`GeneratorError`].
+    pub fn generators(&self) -> Result<Vec<Generator>, GeneratorError> {
+        self.check()?;
+        let mix = Arc::new(Mix::new(self));
+        Ok((0..self.senders.max(1)).map(|sender| Generator::new(self, mix.clone(), sender)).collect())
+    }
+}
+
+/// The lengths in turn, and a template for each.
+#[derive(Debug)]
+struct Mix {
+    templates: Vec<Template>,
+    /// The template of packet n is at place n modulo the length.
+    turns: Vec<u8>,
+    /// Bytes of the turns before each, and of all at the end.
+    bytes_before: Vec<u64>,
+}
+
+impl Mix {
+    fn new(spec: &GeneratorSpec) -> Self {
+        let (ends, shortest) = (spec.ends(), spec.shortest_bytes());
+        let lens: Vec<u32> = match spec.sizes {
+            Sizes::Fixed(len_bytes) => vec![len_bytes],
+            Sizes::Imix => IMIX.map(|len_bytes| len_bytes.max(shortest)).into(),
+        };
+        let mut different = lens.clone();
+        different.sort_unstable();
+        different.dedup();
+        let place = |len| different.iter().position(|&other| other == len).unwrap_or(0) as u8;
+        let turns = lens.iter().map(|&len| place(len)).collect();
+        let sums = lens.iter().scan(0, |sum, &len| {
+            *sum += u64::from(len);
+            Some(*sum)
+        });
+        let bytes_before = std::iter::once(0).chain(sums).collect();
+        Self {
+            templates: different.iter().map(|&len| Template::new(&ends, len)).collect(),
+            turns,
+            bytes_before,
+        }
+    }
+
+    #[inline]
+    fn turn(&self, number: u64) -> usize {
+        if self.turns.len() == 1 { 0 } else { (number % self.turns.len() as u64) as usize }
+    }
+
+    #[inline]
+    fn template(&self, number: u64) -> &Template {
+        &self.templates[usize::from(self.turns[self.turn(number)])]
+    }
+
+    /// Bytes of the first `number` packets.
+    fn bytes_of_first(&self, number: u64) -> u64 {
+        let round_bytes = self.bytes_before.last().copied().unwrap_or(0);
+        let rounds = number / self.turns.len() as u64;
+        rounds.wrapping_mul(round_bytes).wrapping_add(self.bytes_before[self.turn(number)])
+    }
+}
+
+/// One sender's generated packets.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    mix: Arc<Mix>,
+    sender: u16,
+    senders: u16,
+    /// Flows of this sender.
+    flows: u64,
+    next: u64,
+    end: u64,
+}
+
+impl Generator {
+    fn new(spec: &GeneratorSpec, mix: Arc<Mix>, sender: u16) -> Self {
+        let senders = spec.senders.max(1);
+        // Flow f belongs to sender f modulo their number.
+        let flows = u64::from((spec.flows - u32::from(sender)).div_ceil(u32::from(senders)));
+        Self { mix, sender, senders, flows, next: 0, end: u64::MAX }
+    }
+
+    /// The same, with an end after `packets` packets.
+    #[must_use]
+    pub fn ending_after(mut self, packets: u64) -> Self {
+        self.end = packets;
+        self
+    }
+
+    /// Which sender's it is.
+    pub fn sender(&self) -> u16 {
+        self.sender
+    }
+
+    /// Bytes of packet `number`.
+    pub fn len_of(&self, number: u64) -> u32 {
+        self.mix.template(number).len_bytes()
+    }
+
+    /// Where packets carry their stamp, bytes from the start of the frame.
+    pub fn payload_at(&self) -> usize {
+        self.mix.template(0).payload_at()
+    }
+
+    /// Writes packet `number`, made at `time_ns`, to `to`, which must be of [`Generator::len_of`] bytes.
+    #[inline]
+    pub fn write_packet(&self, to: &mut [u8], number: u64, time_ns: u64) {
+        let flow = if self.flows == 1 { 0 } else { (number % self.flows) as u16 };
+        let port = PORT_FIRST + self.sender + self.senders * flow;
+        self.mix.template(number).write(to, port, &Stamp { sender: self.sender, number, time_ns });
+    }
+}
+
+impl Source for Generator {
+    #[inline]
+    fn remaining(&self) -> u64 {
+        self.end - self.next
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.mix.templates.last().map_or(0, Template::len_bytes)
+    }
+
+    #[inline]
+    fn len_bytes(&self) -> u32 {
+        self.len_of(self.next)
+    }
+
+    fn position(&self, ahead: u64) -> Position {
+        let number = self.next.saturating_add(ahead);
+        let senders = u64::from(self.senders);
+        let packets = number.saturating_mul(senders).saturating_add(self.sender.into());
+        Position { packets, bytes: self.mix.bytes_of_first(number).saturating_mul(senders), time_ns: 0 }
+    }
+
+    fn is_stamped(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn write(&mut self, to: &mut [u8], now_ns: u64) {
+        self.write_packet(to, self.next, now_ns);
+        self.next += 1;
+    }
+}
+
+#[cfg(test)]
+#[path = "generate/tests.rs"]
+mod tests;

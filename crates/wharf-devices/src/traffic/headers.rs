@@ -1,0 +1,157 @@
+//! Ethernet, VLAN, IPv4, IPv6 and UDP headers of a generated packet, and its checksums.
+//!
+//! RFC 768 (UDP), 791 (IPv4), 1071 (the checksum), 8200 (IPv6; the UDP checksum is not optional there).
+
+use super::stamp::{MAGIC, STAMP_BYTES};
+use std::net::IpAddr;
+
+pub(super) const ETHERNET_BYTES: usize = 14;
+pub(super) const VLAN_BYTES: usize = 4;
+pub(super) const UDP_BYTES: usize = 8;
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+const UDP: u8 = 17;
+const HOP_LIMIT: u8 = 64;
+/// The discard protocol (RFC 863).
+const PORT_DISCARD: u16 = 9;
+/// Where in the UDP header its checksum lies.
+const UDP_CHECKSUM_AT: usize = 6;
+
+/// What all packets of a generator share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) source_mac: [u8; 6],
+    pub(super) destination_mac: [u8; 6],
+    pub(super) vlan: Option<u16>,
+}
+
+impl Ends {
+    /// Bytes before the UDP header.
+    pub(super) fn udp_at(&self) -> usize {
+        let ip = if self.source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
+        ETHERNET_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 } + ip
+    }
+
+    /// Bytes of the shortest frame that has room for a stamp; Ethernet's least is 60.
+    pub(super) fn shortest_bytes(&self) -> u32 {
+        (self.udp_at() + UDP_BYTES + STAMP_BYTES).max(60) as u32
+    }
+}
+
+/// A whole packet of one length but for its source port, stamp and UDP checksum, which are zero.
+#[derive(Debug)]
+pub(super) struct Template {
+    bytes: Box<[u8]>,
+    udp_at: usize,
+    /// Sum of all that the UDP checksum covers, folded to 16 bits.
+    sum: u64,
+}
+
+impl Template {
+    /// For frames of `len_bytes`, which is at least [`Ends::shortest_bytes`] and below 64 KiB.
+    pub(super) fn new(ends: &Ends, len_bytes: u32) -> Self {
+        let mut bytes = Vec::with_capacity(len_bytes as usize);
+        let udp_at = ends.udp_at();
+        let udp_len = len_bytes as u16 - udp_at as u16;
+        push_ethernet(&mut bytes, ends);
+        push_ip(&mut bytes, ends, udp_len);
+        bytes.extend([0, 0]);
+        bytes.extend(PORT_DISCARD.to_be_bytes());
+        bytes.extend(udp_len.to_be_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(MAGIC);
+        bytes.extend([0; STAMP_BYTES - MAGIC.len()]);
+        let filler = (0..len_bytes as usize - bytes.len()).map(|at| at as u8);
+        bytes.extend(filler);
+        let addresses = address_bytes(ends.source).into_iter().chain(address_bytes(ends.destination));
+        let pseudo_header: Vec<u8> = addresses.chain([0, UDP]).chain(udp_len.to_be_bytes()).collect();
+        let sum = sum_of(&pseudo_header) + sum_of(&bytes[udp_at..]);
+        Self { bytes: bytes.into(), udp_at, sum: u64::from(fold(sum)) }
+    }
+
+    pub(super) fn len_bytes(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// Where the stamp goes.
+    pub(super) fn payload_at(&self) -> usize {
+        self.udp_at + UDP_BYTES
+    }
+
+    /// Writes the packet with this source port and stamp to `to`, which must be of its length.
+    #[inline]
+    pub(super) fn write(&self, to: &mut [u8], port: u16, stamp: &super::Stamp) {
+        to.copy_from_slice(&self.bytes);
+        let udp = &mut to[self.udp_at..];
+        udp[..2].copy_from_slice(&port.to_be_bytes());
+        if let Some(payload) = udp[UDP_BYTES..].first_chunk_mut() {
+            stamp.write(payload);
+        }
+        // All three lie at even places of the datagram, so that their words add up as they stand.
+        let sum = self.sum + u64::from(port) + halves(stamp.sequence()) + halves(stamp.time_ns);
+        let checksum = match !fold(sum) {
+            0 => 0xffff, // 0 means "none" (RFC 768)
+            checksum => checksum,
+        };
+        udp[UDP_CHECKSUM_AT..UDP_BYTES].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+fn push_ethernet(bytes: &mut Vec<u8>, ends: &Ends) {
+    bytes.extend(ends.destination_mac);
+    bytes.extend(ends.source_mac);
+    if let Some(vlan) = ends.vlan {
+        bytes.extend([0x81, 0x00]);
+        bytes.extend(vlan.to_be_bytes());
+    }
+    bytes.extend(if ends.source.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] });
+}
+
+fn push_ip(bytes: &mut Vec<u8>, ends: &Ends, udp_len: u16) {
+    let start = bytes.len();
+    if ends.source.is_ipv4() {
+        bytes.extend([0x45, 0]);
+        bytes.extend((IPV4_BYTES as u16 + udp_len).to_be_bytes());
+        bytes.extend([0, 0, 0x40, 0]); // identification 0, do not fragment
+        bytes.extend([HOP_LIMIT, UDP, 0, 0]);
+    } else {
+        bytes.extend([0x60, 0, 0, 0]);
+        bytes.extend(udp_len.to_be_bytes());
+        bytes.extend([UDP, HOP_LIMIT]);
+    }
+    bytes.extend(address_bytes(ends.source));
+    bytes.extend(address_bytes(ends.destination));
+    if ends.source.is_ipv4() {
+        let checksum = !fold(sum_of(&bytes[start..]));
+        bytes[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets().into(),
+    }
+}
+
+/// Sum of the 16-bit words of `bytes`, an odd last one filled up with zero.
+pub(super) fn sum_of(bytes: &[u8]) -> u64 {
+    let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u64::from);
+    bytes.chunks(2).map(word).sum()
+}
+
+/// Both halves of a number added up: the same as its four words, once folded.
+fn halves(number: u64) -> u64 {
+    (number >> 32) + (number & 0xffff_ffff)
+}
+
+/// One's complement: what does not fit 16 bits is added again.
+pub(super) fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    sum as u16
+}

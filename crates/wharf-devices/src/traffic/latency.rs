@@ -1,0 +1,82 @@
+//! How long packets took, in a histogram of fixed size.
+
+use hdrhistogram::Histogram;
+
+/// Longer than this counts as this: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Two digits: 35 KB of counters, and a percentile that is off by less than 1 %.
+const DIGITS: u8 = 2;
+
+/// Latencies, nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    /// A burst's packets took the same time: counted here, and entered at the next other value.
+    last_ns: u64,
+    last_count: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        let histogram = match Histogram::new_with_bounds(1, LONGEST_NS, DIGITS) {
+            Ok(histogram) => histogram,
+            Err(error) => unreachable!("the bounds are constants: {error}"),
+        };
+        Self { histogram, last_ns: 0, last_count: 0 }
+    }
+}
+
+impl Latency {
+    /// Notes one packet.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64) {
+        if latency_ns != self.last_ns {
+            self.enter();
+            self.last_ns = latency_ns;
+        }
+        self.last_count += 1;
+    }
+
+    fn enter(&mut self) {
+        self.histogram.saturating_record_n(self.last_ns, self.last_count);
+        self.last_count = 0;
+    }
+
+    /// The time within which `share` (0.0 to 1.0) of the packets arrived; 0 without packets.
+    pub fn quantile_ns(&mut self, share: f64) -> u64 {
+        self.enter();
+        self.histogram.value_at_quantile(share)
+    }
+
+    /// Packets noted.
+    pub fn packets(&self) -> u64 {
+        self.histogram.len() + self.last_count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_within_one_percent() {
+        let mut latency = Latency::default();
+        for microseconds in 1..=1000 {
+            latency.record(microseconds * 1000);
+            latency.record(microseconds * 1000);
+        }
+        assert_eq!(latency.packets(), 2000);
+        for (share, expected) in [(0.5, 500_000), (0.99, 990_000), (0.999, 999_000)] {
+            let found = latency.quantile_ns(share);
+            assert!(found.abs_diff(expected) <= expected / 100, "{share}: {found}");
+        }
+    }
+
+    #[test]
+    fn extremes_are_kept_in_bounds() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.quantile_ns(0.5), 0);
+        latency.record(u64::MAX);
+        assert!(latency.quantile_ns(0.5) >= LONGEST_NS);
+    }
+}

@@ -1,0 +1,63 @@
+//! When a frame is due.
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+/// How fast to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pace {
+    /// As fast as the path takes it.
+    #[default]
+    Top,
+    /// As the capture's time stamps say; generated packets have none, and go at top speed.
+    Original,
+    /// So many packets a second, all senders together.
+    Packets(u64),
+    /// So many bits of frames a second (neither preamble, gap nor check sequence counted), all senders together.
+    Bits(u64),
+}
+
+/// Where a frame lies in the traffic of all senders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// Frames before it.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When it was captured, after the first.
+    pub time_ns: u64,
+}
+
+impl Pace {
+    /// Whether nothing is ever waited for.
+    pub fn is_top(self) -> bool {
+        self == Pace::Top
+    }
+
+    /// When the frame at `position` is due, in nanoseconds after the start.
+    pub fn due_ns(self, position: &Position) -> u64 {
+        let at_rate = |amount: u128, rate: u64| {
+            u64::try_from(amount * NS_PER_SECOND / u128::from(rate.max(1))).unwrap_or(u64::MAX)
+        };
+        match self {
+            Pace::Top => 0,
+            Pace::Original => position.time_ns,
+            Pace::Packets(rate) => at_rate(position.packets.into(), rate),
+            Pace::Bits(rate) => at_rate(u128::from(position.bytes) * 8, rate),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_due_at_their_rate() {
+        let position = Position { packets: 3_000_000, bytes: 125_000_000, time_ns: 77 };
+        assert_eq!(Pace::Top.due_ns(&position), 0);
+        assert_eq!(Pace::Original.due_ns(&position), 77);
+        assert_eq!(Pace::Packets(1_000_000).due_ns(&position), 3_000_000_000);
+        assert_eq!(Pace::Bits(1_000_000_000).due_ns(&position), 1_000_000_000);
+        assert_eq!(Pace::Bits(0).due_ns(&Position { bytes: u64::MAX, ..position }), u64::MAX);
+    }
+}

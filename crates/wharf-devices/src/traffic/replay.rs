@@ -1,0 +1,183 @@
+//! Replaying a capture by one or more senders.
+
+use super::check::ReplayCheck;
+use super::flow::lane_of;
+use super::{Capture, Position, Source};
+use std::sync::Arc;
+
+/// Bands of a queue that looks at them: the kernel's three.
+const BANDS: usize = 3;
+
+/// A capture, split among senders by flow: packets of one flow go by one sender, in their order.
+#[derive(Debug, Clone)]
+pub struct Split {
+    pub(super) capture: Arc<Capture>,
+    senders: usize,
+    pub(super) bands: usize,
+    /// Which frames, in order, by sender, and within each by band: within a list the order stays.
+    pub(super) lanes: Arc<[Box<[u32]>]>,
+}
+
+impl Split {
+    /// Splits `capture` among `senders`. With `by_band` the queue between may let one band overtake another,
+    /// and only the order within each is checked.
+    pub fn new(capture: Arc<Capture>, senders: usize, by_band: bool) -> Self {
+        let (senders, bands) = (senders.max(1), if by_band { BANDS } else { 1 });
+        let mut lanes = vec![Vec::new(); senders * bands];
+        for at in 0..capture.len() {
+            lanes[lane_of(capture.frame_bytes(at), senders, bands)].push(at as u32);
+        }
+        Self { capture, senders, bands, lanes: lanes.into_iter().map(Vec::into_boxed_slice).collect() }
+    }
+
+    /// Number of senders.
+    pub fn senders(&self) -> usize {
+        self.senders
+    }
+
+    /// Which lane a received frame must have come by.
+    pub(super) fn lane_of(&self, frame: &[u8]) -> usize {
+        lane_of(frame, self.senders, self.bands)
+    }
+
+    /// One source per sender, each going `rounds` times through its part; [`u64::MAX`] for no end.
+    pub fn replays(&self, rounds: u64) -> Vec<Replay> {
+        (0..self.senders).map(|sender| Replay::new(self, sender, rounds)).collect()
+    }
+
+    /// What checks all of it at the other end.
+    pub fn check(&self) -> ReplayCheck {
+        ReplayCheck::new(self.clone())
+    }
+}
+
+/// One sender's part of a capture, over and over.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    capture: Arc<Capture>,
+    places: Box<[u32]>,
+    /// The next frame's place in `places`.
+    at: usize,
+    sent: u64,
+    end: u64,
+}
+
+impl Replay {
+    fn new(split: &Split, sender: usize, rounds: u64) -> Self {
+        let lanes = &split.lanes[sender * split.bands..][..split.bands];
+        let mut places = lanes.concat();
+        places.sort_unstable();
+        let end = match rounds {
+            u64::MAX if !places.is_empty() => u64::MAX,
+            rounds => rounds.saturating_mul(places.len() as u64),
+        };
+        Self { capture: split.capture.clone(), places: places.into(), at: 0, sent: 0, end }
+    }
+}
+
+impl Source for Replay {
+    #[inline]
+    fn remaining(&self) -> u64 {
+        self.end - self.sent
+    }
+
+    fn longest_bytes(&self) -> u32 {
+        self.capture.longest_bytes()
+    }
+
+    #[inline]
+    fn len_bytes(&self) -> u32 {
+        self.capture.frame_len(self.places[self.at] as usize)
+    }
+
+    fn position(&self, ahead: u64) -> Position {
+        let (number, count) = (self.sent.saturating_add(ahead), self.places.len() as u64);
+        let (round, place) = (number / count, self.places[(number % count) as usize] as usize);
+        Position {
+            packets: round.saturating_mul(self.capture.len() as u64).saturating_add(place as u64),
+            bytes: round
+                .saturating_mul(self.capture.bytes())
+                .saturating_add(self.capture.bytes_before(place)),
+            time_ns: round
+                .saturating_mul(self.capture.round_ns())
+                .saturating_add(self.capture.frame(place).time_ns),
+        }
+    }
+
+    fn is_stamped(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn write(&mut self, to: &mut [u8], _now_ns: u64) {
+        to.copy_from_slice(self.capture.frame_bytes(self.places[self.at] as usize));
+        self.sent += 1;
+        self.at += 1;
+        if self.at == self.places.len() {
+            self.at = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(host: u8) -> Vec<u8> {
+        let mut frame = vec![host; 12];
+        frame.extend([0x08, 0x06]);
+        frame
+    }
+
+    fn all(mut replay: Replay) -> Vec<(Vec<u8>, u64)> {
+        let mut frames = Vec::new();
+        while replay.remaining() > 0 {
+            let time_ns = replay.position(0).time_ns;
+            let mut bytes = vec![0; replay.len_bytes() as usize];
+            replay.write(&mut bytes, 0);
+            frames.push((bytes, time_ns));
+        }
+        frames
+    }
+
+    #[test]
+    fn one_sender_goes_through_it_again_and_again() {
+        let capture = Arc::new(Capture::of(&[(b"one", 100), (b"three", 110)]));
+        let replay = Split::new(capture, 1, false).replays(2).remove(0);
+        let position = replay.position(3);
+        assert_eq!(position, Position { packets: 3, bytes: 11, time_ns: 30 });
+        let frames = all(replay);
+        let times: Vec<u64> = frames.iter().map(|frame| frame.1).collect();
+        assert_eq!((frames.len(), &frames[2].0[..], times), (4, &b"one"[..], vec![0, 10, 20, 30]));
+    }
+
+    #[test]
+    fn senders_share_by_flow_and_keep_the_order() {
+        let frames: Vec<Vec<u8>> = (0..60).map(|n| [frame(n % 10), vec![n]].concat()).collect();
+        let places: Vec<(&[u8], u64)> = frames.iter().map(|frame| (&frame[..], 0)).collect();
+        let split = Split::new(Arc::new(Capture::of(&places)), 3, true);
+        let mut total = 0;
+        for replay in split.replays(1) {
+            let frames = all(replay);
+            total += frames.len();
+            assert!(frames.is_sorted_by_key(|frame| frame.0[14]));
+            for host in 0..10 {
+                let count = frames.iter().filter(|frame| frame.0[0] == host).count();
+                assert!(count == 0 || count == 6, "flow {host} is split: {count}");
+            }
+        }
+        assert_eq!(total, 60);
+    }
+
+    #[test]
+    fn a_sender_without_a_flow_has_nothing_to_do() {
+        let capture = Arc::new(Capture::of(&[(b"one flow only", 0)]));
+        let ends: Vec<u64> = Split::new(capture, 8, false)
+            .replays(u64::MAX)
+            .iter()
+            .map(Source::remaining)
+            .filter(|&n| n > 0)
+            .collect();
+        assert_eq!(ends, [u64::MAX]);
+    }
+}
