@@ -4,7 +4,6 @@
 //! a privilege. `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
-mod copy;
 pub mod host;
 pub mod null;
 pub mod pcap;
