@@ -111,6 +111,19 @@ impl Sender {
         self.offer(burst.batch_mut())
     }
 
+    /// Puts what fits into the lane without announcing it, and returns the bit of the owner word that would:
+    /// for whoever models processors and lets one of them [`crate::queue::TxQueue::claim`] it. Everybody else
+    /// sends.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
+        self.admit(burst)?;
+        let count = self.lane.push(burst.batch_mut());
+        self.counters.packets.add(count as u64);
+        Ok(self.bit)
+    }
+
     /// Sends one packet, waiting for space where need be.
     ///
     /// # Errors

@@ -1,0 +1,197 @@
+//! A device under a test's thumb, and a machine without threads.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::host::{Clock, Park, Wake};
+use wharf_core::pool::{Burst, PagePool};
+use wharf_core::queue::{QueueBuilder, TxQueue};
+use wharf_core::sender::Sender;
+use wharf_mem::{Batch, Frame, Region};
+
+/// A clock that a test moves.
+#[derive(Debug, Default)]
+pub struct TestClock(pub AtomicU64);
+
+impl Clock for TestClock {
+    fn now_ns(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+/// Real threads, so that blocking tests block.
+#[derive(Debug)]
+pub struct TestPark;
+
+#[derive(Debug)]
+struct TestThread(std::thread::Thread);
+
+impl Wake for TestThread {
+    fn wake(&self) {
+        self.0.unpark();
+    }
+}
+
+impl Park for TestPark {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(TestThread(std::thread::current()))
+    }
+
+    fn park(&self, timeout_ns: u64) {
+        std::thread::park_timeout(std::time::Duration::from_nanos(timeout_ns.min(1_000_000_000)));
+    }
+}
+
+/// What a test knows of and decides for a [`Gate`].
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Frames that may still complete.
+    pub allowed: AtomicUsize,
+    /// Frames that a call may take at most; 0 for no bound.
+    pub take_max: AtomicUsize,
+    /// Completions to invent: slots that hold nothing.
+    pub lies: AtomicUsize,
+    /// Frames to fail instead of sending.
+    pub failures: AtomicUsize,
+    /// First 8 bytes of every frame taken, in order, by call.
+    pub calls: Mutex<Vec<Vec<u64>>>,
+    /// Doorbells rung.
+    pub doorbells: AtomicUsize,
+    /// Calls that took any without ringing.
+    pub silent: AtomicUsize,
+}
+
+impl Control {
+    pub fn sent(&self) -> Vec<u64> {
+        self.calls.lock().unwrap().concat()
+    }
+
+    pub fn calls(&self) -> usize {
+        self.calls.lock().unwrap().len()
+    }
+}
+
+/// A device with a ring, whose completions wait for the test.
+pub struct Gate {
+    pub control: Arc<Control>,
+    ring: usize,
+    held: VecDeque<Frame>,
+    region: Option<Arc<Region>>,
+}
+
+impl Gate {
+    pub fn new(ring: usize) -> (Self, Arc<Control>) {
+        let control = Arc::new(Control::default());
+        (Self { control: control.clone(), ring, held: VecDeque::new(), region: None }, control)
+    }
+
+    /// With every completion allowed.
+    pub fn open(ring: usize) -> (Self, Arc<Control>) {
+        let (gate, control) = Self::new(ring);
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        (gate, control)
+    }
+}
+
+impl Device for Gate {
+    fn name(&self) -> String {
+        "gate".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { ring_frames: Some(self.ring as u32), real_completions: true, ..Default::default() }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let max = match self.control.take_max.load(SeqCst) {
+            0 => usize::MAX,
+            max => max,
+        };
+        let mut call = Vec::new();
+        while self.held.len() < self.ring && call.len() < max {
+            let Some(frame) = batch.pop() else { break };
+            let bytes = self.region.as_ref().unwrap().bytes(&frame).unwrap();
+            call.push(u64::from_be_bytes(bytes[..8].try_into().unwrap()));
+            self.held.push_back(frame);
+        }
+        let doorbell = !call.is_empty() && !more;
+        self.control.doorbells.fetch_add(usize::from(doorbell), SeqCst);
+        if !call.is_empty() {
+            self.control.silent.fetch_add(usize::from(!doorbell), SeqCst);
+            self.control.calls.lock().unwrap().push(call);
+        }
+        Transmitted { doorbell, stopped: self.held.len() == self.ring }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        for _ in 0..budget {
+            if self.held.is_empty() || self.control.allowed.load(SeqCst) == 0 {
+                break;
+            }
+            self.control.allowed.fetch_sub(1, SeqCst);
+            let frame = self.held.pop_front().unwrap();
+            if self.control.failures.load(SeqCst) > 0 {
+                self.control.failures.fetch_sub(1, SeqCst);
+                into.failed.push((frame, "test"));
+            } else {
+                into.sent.push(frame).unwrap();
+            }
+        }
+        if self.control.lies.load(SeqCst) > 0 {
+            self.control.lies.fetch_sub(1, SeqCst);
+            return Err(DeviceError::NotHeld { device: self.name(), slot: 7, ring_frames: self.ring as u32 });
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.control.allowed.store(usize::MAX / 2, SeqCst);
+        Ok(())
+    }
+}
+
+pub fn pool(frames: u32) -> PagePool {
+    PagePool::builder().frames(frames).huge_pages(false).build().unwrap()
+}
+
+pub fn builder(pool: &PagePool, device: impl Device + 'static) -> QueueBuilder {
+    TxQueue::builder(pool, Box::new(device), Arc::new(TestClock::default()), Arc::new(TestPark))
+}
+
+/// A burst of `count` packets of `len` bytes, numbered from `first` in their first 8 bytes.
+pub fn numbered(sender: &mut Sender, first: u64, count: usize, len: u32) -> Burst {
+    let mut burst = sender.burst(count);
+    assert_eq!(sender.fill(&mut burst, count, len).unwrap(), count);
+    for (n, bytes) in burst.iter_mut().enumerate() {
+        bytes[..8].copy_from_slice(&(first + n as u64).to_be_bytes());
+    }
+    burst
+}
+
+/// Rule 1: accepted = sent + failed + returned + inside, and nothing is out of the pool.
+pub fn assert_conserved(queue: &TxQueue) {
+    let counters = queue.counters();
+    let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());
+    assert_eq!(counters.accepted.get(), sent + failed + returned, "conservation");
+    let audit = queue.audit();
+    assert_eq!(audit.out(), 0, "{audit}");
+}
