@@ -53,6 +53,8 @@ pub struct Control {
     pub take_max: AtomicUsize,
     /// Completions to invent: slots that hold nothing.
     pub lies: AtomicUsize,
+    /// Calls of `reap` that panic.
+    pub bomb: AtomicUsize,
     /// Frames to fail instead of sending.
     pub failures: AtomicUsize,
     /// First 8 bytes of every frame taken, in order, by call.
@@ -135,6 +137,7 @@ impl Device for Gate {
     }
 
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        assert_eq!(self.control.bomb.load(SeqCst), 0, "the bomb of the test");
         for _ in 0..budget {
             if self.held.is_empty() || self.control.allowed.load(SeqCst) == 0 {
                 break;

@@ -1,0 +1,242 @@
+//! Real threads: many senders, waiting, pollers, dedicated owners, senders that die. No test here looks at a
+//! clock, except to fail in place of hanging.
+
+mod common;
+
+use common::{Gate, assert_conserved, builder, numbered, pool};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::time::Duration;
+use wharf_core::pool::PoolError;
+use wharf_core::queue::{QueueError, TxQueue};
+
+/// Runs `body`, and fails if it takes a minute.
+fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    let (done, waits) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match waits.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
+        _ => thread.join().unwrap(),
+    }
+}
+
+/// A poller's thread for the time of `body`.
+fn with_poller(queue: &TxQueue, body: impl FnOnce()) {
+    let (poller, stop) = queue.poller();
+    std::thread::scope(|scope| {
+        scope.spawn(move || poller.run());
+        body();
+        stop.stop();
+    });
+}
+
+/// Sends `count` numbered packets in bursts of 1 to 32, waiting where need be.
+fn send_numbered(queue: &TxQueue, who: u64, count: u64) {
+    let mut sender = queue.sender(&format!("sender {who}")).unwrap();
+    let mut burst = sender.burst(32);
+    let mut next = 0;
+    while next < count {
+        let want = ((next * 7 + who) % 32 + 1).min(count - next) as usize;
+        match sender.fill(&mut burst, want, 64) {
+            Ok(_) => {}
+            Err(PoolError::Exhausted { .. }) => {
+                sender.wait_for_memory().unwrap();
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        for bytes in burst.iter_mut() {
+            bytes[..8].copy_from_slice(&(who << 32 | next).to_be_bytes());
+            next += 1;
+        }
+        sender.send(&mut burst).unwrap();
+        assert!(burst.is_empty(), "send sends all");
+    }
+}
+
+fn assert_order(sent: &[u64], senders: u64, count: u64) {
+    assert_eq!(sent.len() as u64, senders * count);
+    for who in 0..senders {
+        let mine = sent.iter().filter(|&&n| n >> 32 == who).map(|n| n & u64::from(u32::MAX));
+        assert!(mine.eq(0..count), "order of sender {who}");
+    }
+}
+
+#[test]
+fn many_senders_with_little_memory_and_a_small_ring_lose_nothing() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::open(16);
+        let pool = pool(256);
+        let queue = builder(&pool, gate).lane_frames(32).index_start(u32::MAX - 100).build().unwrap();
+        with_poller(&queue, || {
+            std::thread::scope(|scope| {
+                for who in 0..8 {
+                    let queue = &queue;
+                    scope.spawn(move || send_numbered(queue, who, 4000));
+                }
+            });
+            assert!(queue.drain(u64::MAX));
+        });
+        assert_order(&control.sent(), 8, 4000);
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn without_a_poller_waiting_senders_drive_the_path_themselves() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::open(4);
+        let pool = pool(64);
+        let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
+        std::thread::scope(|scope| {
+            for who in 0..3 {
+                let queue = &queue;
+                scope.spawn(move || send_numbered(queue, who, 2000));
+            }
+        });
+        assert!(queue.drain(u64::MAX));
+        assert_order(&control.sent(), 3, 2000);
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn a_dedicated_owner_drains_for_all_and_sleeps_without_losing_a_wake_up() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::open(256);
+        let pool = pool(1024);
+        let queue = builder(&pool, gate).build().unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                let mut dedicated = queue.dedicate().unwrap();
+                while !stop.load(SeqCst) {
+                    dedicated.poll_or_sleep(u64::MAX);
+                }
+            });
+            let senders: Vec<_> = (0..3u64)
+                .map(|who| {
+                    let queue = &queue;
+                    scope.spawn(move || {
+                        send_numbered(queue, who, 3000);
+                        // Long enough for the owner to fall asleep, then once more.
+                        std::thread::sleep(Duration::from_millis(30));
+                        let mut sender = queue.sender("late").unwrap();
+                        let mut burst = numbered(&mut sender, who << 32 | 3000, 1, 64);
+                        sender.send(&mut burst).unwrap();
+                    })
+                })
+                .collect();
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            while control.sent().len() < 9003 {
+                std::thread::yield_now();
+            }
+            stop.store(true, SeqCst);
+            // Something to wake it with.
+            queue.set_batching(wharf_core::run::Batching::On);
+            owner.join().unwrap();
+        });
+        assert_order(&control.sent(), 3, 3001);
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn senders_that_die_in_the_middle_leave_nothing_behind() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::open(32);
+        let pool = pool(512);
+        let queue = builder(&pool, gate).build().unwrap();
+        with_poller(&queue, || {
+            for round in 0..40u64 {
+                let queue = queue.clone();
+                let died = std::thread::spawn(move || {
+                    let mut sender = queue.sender("mortal").unwrap();
+                    let mut burst = numbered(&mut sender, round * 100, 20, 64);
+                    sender.send(&mut burst).unwrap();
+                    let _unsent = numbered(&mut sender, 0, 10, 64);
+                    std::panic::resume_unwind(Box::new("dies"));
+                });
+                assert!(died.join().is_err());
+            }
+            assert!(queue.drain(u64::MAX));
+        });
+        assert_eq!(control.sent().len(), 800);
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn a_waiting_sender_is_told_when_the_path_closes() {
+    within_a_minute(|| {
+        let (gate, _control) = Gate::new(2);
+        let pool = pool(512);
+        let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let mut sender = queue.sender("waits").unwrap();
+                loop {
+                    let mut burst = sender.burst(32);
+                    match sender.fill(&mut burst, 32, 64) {
+                        Ok(_) => {}
+                        Err(_) => match sender.wait_for_memory() {
+                            Ok(()) => continue,
+                            Err(error) => return error,
+                        },
+                    }
+                    if let Err(error) = sender.send(&mut burst) {
+                        return error;
+                    }
+                }
+            });
+            while queue.senders().first().is_none_or(|sender| sender.waits.get() == 0) {
+                std::thread::yield_now();
+            }
+            queue.shutdown(0);
+            assert!(matches!(sender.join().unwrap(), QueueError::Closed));
+        });
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn a_device_that_panics_kills_its_queue_and_nobody_waits_for_it() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::new(4);
+        let pool = pool(256);
+        let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
+        let mut waiting = queue.sender("waits").unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(move || {
+                let mut burst = numbered(&mut waiting, 0, 200, 64);
+                loop {
+                    if let Err(error) = waiting.send(&mut burst) {
+                        return error;
+                    }
+                    burst = numbered(&mut waiting, 0, 20, 64);
+                }
+            });
+            let first = queue.senders()[0].clone();
+            while first.waits.get() == 0 {
+                std::thread::yield_now();
+            }
+            control.bomb.store(1, SeqCst);
+            let poll = scope.spawn(|| queue.poll());
+            let polled = poll.join();
+            let error = waits.join();
+            assert!(polled.is_err() || error.is_err(), "whoever owned the queue panicked");
+            if let Ok(error) = error {
+                assert!(matches!(error, QueueError::Dead { .. }), "{error}");
+            }
+        });
+        let mut sender = queue.clone().sender("late");
+        if let Ok(sender) = &mut sender {
+            let mut burst = numbered(sender, 0, 1, 64);
+            assert!(matches!(sender.send(&mut burst), Err(QueueError::Dead { .. })));
+        }
+        queue.shutdown(u64::MAX);
+    });
+}
