@@ -18,6 +18,27 @@ impl Clock for HostClock {
     }
 }
 
+/// CLOCK_MONOTONIC: exact, for 20 ns and more. Counts from the same origin as [`HostClock`].
+#[derive(Debug, Default, Clone, Copy)]
+pub struct ExactClock;
+
+impl Clock for ExactClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        wharf_sys::clock::monotonic_ns()
+    }
+}
+
+/// CLOCK_REALTIME: counts from 1970, for time stamps in captures.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct WallClock;
+
+impl Clock for WallClock {
+    fn now_ns(&self) -> u64 {
+        wharf_sys::clock::realtime_ns()
+    }
+}
+
 /// Real threads.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct HostPark;

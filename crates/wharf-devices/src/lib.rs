@@ -1,11 +1,16 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
-//! [`open`] makes a device from a specification, `KIND:WHERE[,key=value]...`. None of these devices needs
-//! a privilege. `docs/device-howto.md` says how to write another.
+//! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`; [`kinds`](kinds::kinds)
+//! lists what there is. None of these devices needs a privilege. `docs/device-howto.md` says how to write
+//! another.
 #![forbid(unsafe_code)]
 
+mod copy;
 pub mod host;
+pub mod kinds;
 pub mod null;
+pub mod open;
 pub mod pcap;
 pub mod traffic;
+pub mod units;
 pub mod wire;

@@ -44,6 +44,7 @@ mod reader;
 mod tests;
 mod writer;
 
+pub(super) use error::displayed;
 pub use error::{Fault, PcapError};
 pub use reader::{PcapReader, Record, parse_bytes};
 pub use writer::{PcapOptions, PcapWriter};

@@ -1,0 +1,256 @@
+//! Devices by specification: `KIND:WHERE[,key=value]...`.
+//!
+//! `null` and `wire` have no WHERE: their keys follow the colon at once, `wire:rate=10gbit,delay=1ms`. A comma
+//! that belongs to a file's name is written `\,`.
+
+use crate::kinds::BUILT;
+use crate::null::Null;
+use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
+use crate::pcap::{PcapSink, PcapSource, Snapped};
+use crate::units::{self, UnitError};
+use crate::wire::{WireSpec, wire};
+use std::path::Path;
+use wharf_core::device::{Device, DeviceError};
+
+/// What a device is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To send.
+    Send,
+    /// To receive.
+    Receive,
+}
+
+/// A device, opened.
+pub struct Opened {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// The other end, where that is in this process: a wire's.
+    pub far_end: Option<Box<dyn Device>>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let far_end = self.far_end.as_ref().map(|far_end| far_end.name());
+        f.debug_struct("Opened").field("device", &self.device.name()).field("far_end", &far_end).finish()
+    }
+}
+
+impl Opened {
+    fn alone(device: impl Device + 'static) -> Self {
+        Self { device: Box::new(device), far_end: None }
+    }
+}
+
+/// Opens the device that `spec` describes.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] for a specification that is none, saying what is allowed, and what the device
+/// itself meets as it opens.
+pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
+    let (kind, rest) = match spec.find([':', ',']) {
+        Some(at) => (&spec[..at], Some(&spec[at + 1..])),
+        None => (spec, None),
+    };
+    let parts = rest.map_or(Vec::new(), split);
+    match kind {
+        "null" => open_null(&parts),
+        "wire" => open_wire(&parts),
+        "pcap" => open_pcap(&parts, direction),
+        _ => Err(unknown(spec, kind)),
+    }
+}
+
+fn unknown(spec: &str, kind: &str) -> DeviceError {
+    let planned = crate::kinds::PLANNED.contains(&kind);
+    let why = if planned { "not built yet" } else { "unknown kind of device" };
+    let device = format!("\"{}\"", spec.escape_debug());
+    DeviceError::Unsupported { device, what: format!("{why}; there are {}", BUILT.join(", ")) }
+}
+
+fn open_null(parts: &[String]) -> Result<Opened, DeviceError> {
+    Options::new("null", parts, &[])?;
+    Ok(Opened::alone(Null::default()))
+}
+
+fn open_wire(parts: &[String]) -> Result<Opened, DeviceError> {
+    let options = Options::new("wire", parts, &["rate", "delay", "ring", "overhead"])?;
+    let mut spec = WireSpec::default();
+    if let Some(rate) = options.read("rate", units::bits_per_second)? {
+        if rate == 0 {
+            return Err(options.fault("rate: 0 would never send; leave the key out for no bound"));
+        }
+        spec = spec.rate(rate);
+    }
+    if let Some(delay) = options.read("delay", units::duration)? {
+        spec = spec.delay(delay);
+    }
+    if let Some(frames) = options.read("ring", units::size_bytes)? {
+        spec = spec.ring(u32::try_from(frames).unwrap_or(u32::MAX))?;
+    }
+    if let Some(bytes) = options.read("overhead", units::size_bytes)? {
+        match u32::try_from(bytes) {
+            Ok(bytes) if bytes <= 65536 => spec = spec.overhead(bytes),
+            _ => return Err(options.fault(&format!("overhead: {bytes} is beyond 65536 bytes"))),
+        }
+    }
+    let (device, far_end) = wire(&spec);
+    Ok(Opened { device: Box::new(device), far_end: Some(Box::new(far_end)) })
+}
+
+fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
+    let Some((file, parts)) = parts.split_first().filter(|(file, _)| !file.is_empty()) else {
+        let what = "which file? pcap:FILE".into();
+        return Err(DeviceError::Unsupported { device: "pcap".into(), what });
+    };
+    let (kind, path) = (format!("pcap:{file}"), Path::new(file));
+    match direction {
+        Direction::Send => {
+            let options = Options::new(&kind, parts, &["resolution", "order"])?;
+            let nanoseconds = [("ns", Resolution::Nanoseconds), ("us", Resolution::Microseconds)];
+            let resolution = options.choose("resolution", &nanoseconds)?;
+            let byte_order = options.choose("order", &[("le", ByteOrder::Little), ("be", ByteOrder::Big)])?;
+            let options = PcapOptions { resolution, byte_order, ..PcapOptions::default() };
+            Ok(Opened::alone(PcapSink::create(path, options)?))
+        }
+        Direction::Receive => {
+            let options = Options::new(&kind, parts, &["snapped"])?;
+            let ways = [("refuse", Snapped::Refuse), ("pad", Snapped::Pad), ("send", Snapped::Send)];
+            Ok(Opened::alone(PcapSource::open(path, options.choose("snapped", &ways)?)?))
+        }
+    }
+}
+
+/// Splits at commas, except those after a backslash, which goes.
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, parts.last_mut()) {
+            ('\\', Some(part)) if chars.peek() == Some(&',') => part.extend(chars.next()),
+            (',', _) => parts.push(String::new()),
+            (c, Some(part)) => part.push(c),
+            (_, None) => {}
+        }
+    }
+    parts
+}
+
+/// The `key=value`s of a specification.
+struct Options<'a> {
+    device: String,
+    pairs: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Options<'a> {
+    /// Each of `parts` must be one of `keys`, once.
+    fn new(device: &str, parts: &'a [String], keys: &[&str]) -> Result<Self, DeviceError> {
+        let mut options = Self { device: device.into(), pairs: Vec::new() };
+        let allowed = match keys {
+            [] => "it takes none".to_string(),
+            keys => format!("its keys are {}", keys.join(", ")),
+        };
+        for part in parts.iter().filter(|part| !part.is_empty() || parts.len() > 1) {
+            let shown = part.escape_debug();
+            let Some((key, value)) = part.split_once('=') else {
+                return Err(options.fault(&format!("\"{shown}\" is no key=value; {allowed}")));
+            };
+            if !keys.contains(&key) {
+                return Err(options.fault(&format!("unknown key \"{}\"; {allowed}", key.escape_debug())));
+            }
+            if options.get(key).is_some() {
+                return Err(options.fault(&format!("{key} is given twice")));
+            }
+            options.pairs.push((key, value));
+        }
+        Ok(options)
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
+    }
+
+    fn read<T>(&self, key: &str, read: fn(&str) -> Result<T, UnitError>) -> Result<Option<T>, DeviceError> {
+        let value = self.get(key).map(read).transpose();
+        value.map_err(|error| self.fault(&format!("{key}: {error}")))
+    }
+
+    /// The way named by `key`; the first of `ways` where it is not given.
+    fn choose<T: Copy>(&self, key: &str, ways: &[(&str, T)]) -> Result<T, DeviceError> {
+        let value = self.get(key).unwrap_or(ways[0].0);
+        match ways.iter().find(|way| way.0 == value) {
+            Some(way) => Ok(way.1),
+            None => {
+                let names: Vec<&str> = ways.iter().map(|way| way.0).collect();
+                let value = value.escape_debug();
+                Err(self.fault(&format!("{key}: \"{value}\" is none of {}", names.join(", "))))
+            }
+        }
+    }
+
+    fn fault(&self, what: &str) -> DeviceError {
+        DeviceError::Unsupported { device: self.device.clone(), what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(spec: &str, direction: Direction) -> String {
+        let message = open(spec, direction).unwrap_err().to_string();
+        assert!(!message.contains('\n'), "one line: {message:?}");
+        message
+    }
+
+    #[test]
+    fn what_is_right_opens() {
+        for spec in ["null", "null:", "wire", "wire:", "wire:ring=2", "wire,ring=65536"] {
+            let opened = open(spec, Direction::Send).unwrap();
+            assert_eq!(opened.far_end.is_some(), spec.starts_with("wire"), "{opened:?}");
+        }
+        let opened = open("wire:rate=10gbit,delay=1ms,ring=64,overhead=0", Direction::Receive).unwrap();
+        assert_eq!(opened.device.capabilities().ring_frames, Some(64));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
+        let cases = [
+            ("", r#""": unknown kind of device; there are null, wire, pcap"#),
+            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap"#),
+            ("no\nline", r#""no\nline": unknown kind of device; there are null, wire, pcap"#),
+            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap"#),
+            ("null:x=1", r#"null: unknown key "x"; it takes none"#),
+            ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
+            ("wire:speed=1", r#"wire: unknown key "speed"; its keys are rate, delay, ring, overhead"#),
+            ("wire:fast", r#"wire: "fast" is no key=value; its keys are rate, delay, ring, overhead"#),
+            ("wire:ring=2,", r#"wire: "" is no key=value; its keys are rate, delay, ring, overhead"#),
+            ("wire:ring=2,ring=4", "wire: ring is given twice"),
+            ("wire:ring=3", "wire: ring=3 cannot be: a power of two from 2 to 65536"),
+            ("wire:ring=1", "wire: ring=1 cannot be: a power of two from 2 to 65536"),
+            ("wire:ring=8589934592", "wire: ring=4294967295 cannot be: a power of two from 2 to 65536"),
+            ("wire:rate=10", r#"wire: rate: "10" is no bit rate: write it like 10gbit, 100mbit, 1g"#),
+            ("wire:rate=0bit", "wire: rate: 0 would never send; leave the key out for no bound"),
+            ("wire:delay=1kg", r#"wire: delay: "1kg" is no time: write it like 1ms, 20us, 1.5s"#),
+            ("wire:overhead=1m", "wire: overhead: 1048576 is beyond 65536 bytes"),
+            ("pcap", "pcap: which file? pcap:FILE"),
+            ("pcap:", "pcap: which file? pcap:FILE"),
+            ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
+            ("pcap:a,snapped=pad", r#"pcap:a: unknown key "snapped"; its keys are resolution, order"#),
+        ];
+        for (spec, message) in cases {
+            assert_eq!(fault(spec, Direction::Send), message, "{spec:?}");
+        }
+        assert_eq!(
+            fault("pcap:a,order=le", Direction::Receive),
+            r#"pcap:a: unknown key "order"; its keys are snapped"#
+        );
+    }
+
+    #[test]
+    fn a_backslash_keeps_a_comma() {
+        assert_eq!(split(r"a\,b.pcap,order=le"), ["a,b.pcap", "order=le"]);
+        assert_eq!(split(r"a\b\,"), [r"a\b,"]);
+        assert_eq!(split(""), [""]);
+    }
+}

@@ -1,0 +1,180 @@
+//! `PcapSink`: writes every frame into a capture.
+
+use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
+use super::{device_error, device_name};
+use crate::host::WallClock;
+use std::path::Path;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::host::Clock;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Frames held between two reaps.
+const RING_FRAMES: usize = 1024;
+
+/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB; what the system
+/// then refuses fails the frames that come after it, and [`Device::close`].
+///
+/// It cuts no super-packets and fills in no checksums: a capture shows packets as they are on a wire.
+pub struct PcapSink {
+    name: String,
+    /// `None` once closed.
+    writer: Option<PcapWriter>,
+    clock: Arc<dyn Clock>,
+    region: Option<Arc<Region>>,
+    owes_doorbell: bool,
+    written: Batch,
+    failed: Vec<(Frame, &'static str)>,
+    error: ErrorOnce,
+}
+
+/// The first error of a row of them, for the next reap.
+#[derive(Debug, Default)]
+enum ErrorOnce {
+    #[default]
+    None,
+    Due(DeviceError),
+    Reported,
+}
+
+impl std::fmt::Debug for PcapSink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PcapSink({}, {} frames held)", self.name, self.outstanding())
+    }
+}
+
+impl PcapSink {
+    /// Creates the file, or empties the one that is there.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`], and [`DeviceError::Unsupported`] when the path names anything but a file.
+    pub fn create(path: &Path, options: PcapOptions) -> Result<Self, DeviceError> {
+        let name = device_name(path);
+        let writer = PcapWriter::create(path, options).map_err(|error| device_error(&name, error))?;
+        Ok(Self {
+            name,
+            writer: Some(writer),
+            clock: Arc::new(WallClock),
+            region: None,
+            owes_doorbell: false,
+            written: Batch::new(RING_FRAMES),
+            failed: Vec::new(),
+            error: ErrorOnce::None,
+        })
+    }
+
+    /// The clock for frames without a time stamp, counting from 1970; the wall clock by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    fn room(&self) -> usize {
+        if self.writer.is_none() { 0 } else { RING_FRAMES - self.outstanding() }
+    }
+
+    /// Writes a frame that has come at `now_ns`; or why not.
+    fn write(&mut self, frame: &Frame, now_ns: u64) -> Result<(), &'static str> {
+        let (Some(writer), Some(region)) = (&mut self.writer, &self.region) else {
+            return Err("not-attached");
+        };
+        let (Ok(chunks), Ok(meta)) = (region.chunks(frame), region.meta(frame)) else {
+            return Err("foreign-pool");
+        };
+        let time_ns = if meta.time_ns > 0 { meta.time_ns } else { now_ns };
+        match writer.write(time_ns, chunks, frame.len_bytes()) {
+            Ok(()) => {
+                if matches!(self.error, ErrorOnce::Reported) {
+                    self.error = ErrorOnce::None;
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.note(error)),
+        }
+    }
+
+    #[cold]
+    fn note(&mut self, error: PcapError) -> &'static str {
+        let reason = match &error {
+            PcapError::Malformed { fault: Fault::RecordEmpty, .. } => "empty",
+            PcapError::Malformed { fault: Fault::TimeTooLate { .. }, .. } => "bad-time",
+            _ => "write-error",
+        };
+        if matches!(self.error, ErrorOnce::None) {
+            self.error = ErrorOnce::Due(device_error(&self.name, error));
+        }
+        reason
+    }
+}
+
+impl Device for PcapSink {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ring_frames: Some(RING_FRAMES as u32),
+            real_completions: true,
+            segments_max: u16::MAX,
+            segmentation: false,
+            checksum: false,
+        }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let now_ns = if batch.is_empty() { 0 } else { self.clock.now_ns() };
+        for _ in 0..self.room() {
+            let Some(frame) = batch.pop() else { break };
+            self.owes_doorbell = true;
+            match self.write(&frame, now_ns) {
+                Ok(()) => {
+                    let pushed = self.written.push(frame);
+                    debug_assert!(pushed.is_ok(), "at most the ring's frames are held");
+                }
+                Err(reason) => self.failed.push((frame, reason)),
+            }
+        }
+        let stopped = self.room() == 0;
+        Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
+    }
+
+    fn flush(&mut self) -> bool {
+        std::mem::take(&mut self.owes_doorbell)
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let sent = into.sent.append(&mut self.written, budget);
+        let count = self.failed.len().min(budget - sent);
+        into.failed.extend(self.failed.drain(..count));
+        match std::mem::replace(&mut self.error, ErrorOnce::Reported) {
+            ErrorOnce::Due(error) => Err(error),
+            other => {
+                self.error = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.written.len() + self.failed.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.written.frames().iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        match self.writer.take() {
+            Some(writer) => writer.finish().map_err(|error| device_error(&self.name, error)),
+            None => Ok(()),
+        }
+    }
+}

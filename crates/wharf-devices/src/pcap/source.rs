@@ -1,0 +1,187 @@
+//! `PcapSource`: reads frames from a capture.
+
+use super::format::{PcapReader, Record};
+use super::{device_error, device_name};
+use crate::copy::{Placed, Placer};
+use std::path::Path;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::{Cache, PoolError};
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// What to do with a record that holds less than its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Snapped {
+    /// Stop with an error: another packet than the one captured is no replay.
+    #[default]
+    Refuse,
+    /// Fill it up with zeros to the packet's length.
+    Pad,
+    /// Take what was captured for the packet.
+    Send,
+}
+
+/// The reading device: as fast as it is asked. It sends nothing: frames given to it fail as `read-only`.
+pub struct PcapSource {
+    name: String,
+    reader: PcapReader,
+    snapped: Snapped,
+    /// The record at hand, its bytes, and the length that it is to have.
+    record: Option<(Record, u32)>,
+    bytes: Vec<u8>,
+    placer: Placer,
+    /// What ended the reading, until it has been reported.
+    error: Option<DeviceError>,
+    ended: bool,
+    refused: Vec<Frame>,
+}
+
+impl std::fmt::Debug for PcapSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PcapSource({}, at byte {})", self.name, self.reader.record_offset_bytes())
+    }
+}
+
+impl PcapSource {
+    /// Opens a capture of Ethernet frames.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`], and [`DeviceError::Unsupported`] when it is no such capture.
+    pub fn open(path: &Path, snapped: Snapped) -> Result<Self, DeviceError> {
+        let name = device_name(path);
+        let reader = PcapReader::open(path).map_err(|error| device_error(&name, error))?;
+        Ok(Self {
+            name,
+            reader,
+            snapped,
+            record: None,
+            bytes: Vec::new(),
+            placer: Placer::default(),
+            error: None,
+            ended: false,
+            refused: Vec::new(),
+        })
+    }
+
+    /// The record at hand: the next one when there is none; `None` at the end.
+    fn load(&mut self) -> Result<Option<(Record, u32)>, DeviceError> {
+        if self.record.is_none() && !self.ended {
+            let record =
+                self.reader.next(&mut self.bytes).map_err(|error| device_error(&self.name, error))?;
+            self.record = record.map(|record| Ok((record, self.len_bytes(&record)?))).transpose()?;
+            self.ended = self.record.is_none();
+        }
+        Ok(self.record)
+    }
+
+    /// The length that the packet of `record` is to have.
+    fn len_bytes(&self, record: &Record) -> Result<u32, DeviceError> {
+        let captured = self.bytes.len() as u32;
+        match self.snapped {
+            _ if captured == record.wire_len => Ok(captured),
+            Snapped::Pad => Ok(record.wire_len),
+            Snapped::Send => Ok(captured),
+            Snapped::Refuse => Err(self.unsupported(&format!(
+                "record of {captured} bytes was snapped from a packet of {}: replay it with snapped=pad or snapped=send",
+                record.wire_len
+            ))),
+        }
+    }
+
+    fn unsupported(&self, what: &str) -> DeviceError {
+        let what = format!("byte {}: {what}", self.reader.record_offset_bytes());
+        DeviceError::Unsupported { device: self.name.clone(), what }
+    }
+
+    /// One packet onto `to`, which has room; false when there is none, or no memory for it.
+    fn receive_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<bool, DeviceError> {
+        let Some((record, len_bytes)) = self.load()? else { return Ok(false) };
+        let meta = Meta { time_ns: record.ts_ns, ..Meta::default() };
+        let placed = self.placer.place(cache, to, [&self.bytes[..]].into_iter(), len_bytes, &meta);
+        match placed.map_err(|error| self.memory(error))? {
+            Placed::Done => {
+                self.record = None;
+                Ok(true)
+            }
+            Placed::NoMemory => Ok(false),
+            Placed::TooLong => {
+                let pool = cache.pool();
+                let (frames, bytes) = (pool.frames(), pool.region().data_bytes_max());
+                let what =
+                    format!("packet of {len_bytes} bytes does not fit a pool of {frames} frames of {bytes}");
+                Err(self.unsupported(&what))
+            }
+        }
+    }
+
+    fn memory(&self, error: PoolError) -> DeviceError {
+        let device = self.name.clone();
+        match error {
+            PoolError::Memory(source) => DeviceError::Memory { device, source },
+            error => DeviceError::Unsupported { device, what: error.to_string() },
+        }
+    }
+}
+
+impl Device for PcapSource {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
+        self.refused.extend(std::iter::from_fn(|| batch.pop()));
+        Transmitted { doorbell: !self.refused.is_empty(), stopped: false }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let count = self.refused.len().min(budget);
+        into.failed.extend(self.refused.drain(..count).map(|frame| (frame, "read-only")));
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.refused.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.refused.iter().for_each(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let mut received = 0;
+        while received < budget.min(to.room() + received) {
+            match self.receive_one(cache, to) {
+                Ok(true) => received += 1,
+                Ok(false) => break,
+                Err(error) => {
+                    (self.ended, self.record) = (true, None);
+                    if received == 0 {
+                        return Err(error);
+                    }
+                    self.error = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(received)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.ended && self.record.is_none() && self.error.is_none()
+    }
+}

@@ -1,0 +1,243 @@
+//! `Receiving`: the far end of one direction.
+//!
+//! It reads the bytes out of the sender's memory, copies them into frames of its own, and sends the sender's
+//! frames back at once: that is their completion. With a delay its own frames then wait until they are due.
+
+use super::link::{Link, Unread};
+use crate::copy::{Placed, Placer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wharf_core::host::Clock;
+use wharf_core::pool::{Cache, PagePool, PoolError};
+use wharf_mem::lane::{LaneIn, LaneOut};
+use wharf_mem::{Batch, Frame, Region};
+
+/// Frames taken off the lane at a time.
+const ARRIVED: usize = 64;
+
+pub(super) struct Receiving {
+    /// `None` once closed.
+    arrivals: Option<Arrivals>,
+    delay: Option<Delay>,
+    /// Nothing will be received any more.
+    ended: bool,
+}
+
+/// Frames as they come off the lane.
+struct Arrivals {
+    link: Arc<Link>,
+    from_far: LaneOut,
+    back: LaneIn,
+    /// The sender's frames, off the lane and not yet copied: there was no memory.
+    arrived: Batch,
+    theirs: Option<Arc<Region>>,
+    ours: Option<Arc<Region>>,
+    placer: Placer,
+}
+
+/// Frames of ours that are under way.
+struct Delay {
+    delay_ns: u64,
+    clock: Arc<dyn Clock>,
+    /// Each with the time at which it is due.
+    frames: VecDeque<(Frame, u64)>,
+    landed: Batch,
+    /// Where they go if nobody receives them.
+    pool: Option<PagePool>,
+}
+
+impl Receiving {
+    pub(super) fn new(
+        link: Arc<Link>, from_far: LaneOut, back: LaneIn, delay_ns: u64, clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (arrived, placer) = (Batch::new(ARRIVED), Placer::default());
+        let arrivals = Arrivals { link, from_far, back, arrived, theirs: None, ours: None, placer };
+        let delay = (delay_ns > 0).then(|| Delay::new(delay_ns, clock, arrivals.back.capacity()));
+        Self { arrivals: Some(arrivals), delay, ended: false }
+    }
+
+    #[inline]
+    pub(super) fn receive(
+        &mut self, cache: &mut Cache, to: &mut Batch, budget: usize,
+    ) -> Result<usize, PoolError> {
+        let Some(arrivals) = &mut self.arrivals else { return Ok(0) };
+        let budget = budget.min(to.room());
+        let received = match &mut self.delay {
+            None => arrivals.land(cache, to, budget)?,
+            Some(delay) => delay.receive(arrivals, cache, to, budget)?,
+        };
+        if received == 0 && budget > 0 {
+            let under_way = self.delay.as_ref().is_some_and(|delay| !delay.frames.is_empty());
+            self.ended = !under_way && arrivals.have_ended();
+        }
+        Ok(received)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Hangs up: what has not been copied goes back to its sender, what is under way to its pool.
+    pub(super) fn close(&mut self) {
+        self.ended = true;
+        if let Some(Arrivals { link, from_far, arrived, .. }) = self.arrivals.take() {
+            link.hang_up(Unread { arrived, lane: from_far });
+        }
+        if let Some(delay) = &mut self.delay {
+            delay.give_up();
+        }
+    }
+}
+
+impl Arrivals {
+    /// Copies up to `max` frames into memory of `cache` and pushes them onto `to`, which has room; how many.
+    #[inline]
+    fn land(&mut self, cache: &mut Cache, to: &mut Batch, max: usize) -> Result<usize, PoolError> {
+        let mut landed = 0;
+        while landed < max {
+            if self.arrived.is_empty() && self.from_far.pop(&mut self.arrived, max - landed) == 0 {
+                break;
+            }
+            let count = match self.plain(cache, max - landed) {
+                0 => self.land_one(cache, to)?,
+                plain => self.land_plain(cache, to, plain)?,
+            };
+            match count {
+                Some(count) => landed += count,
+                None => break,
+            }
+        }
+        Ok(landed)
+    }
+
+    /// How many frames from the first on, up to `max`, are ordinary and fit one frame each.
+    #[inline]
+    fn plain(&mut self, cache: &Cache, max: usize) -> usize {
+        let region = cache.pool().region();
+        if self.ours.as_ref().is_none_or(|ours| ours.number() != region.number()) {
+            self.ours = Some(region.clone());
+        }
+        if self.theirs.is_none() {
+            self.theirs = self.link.region().cloned();
+        }
+        let Some(theirs) = &self.theirs else { return 0 };
+        let (pool, len_bytes_max) = (theirs.number(), region.data_bytes_max());
+        let plain = |frame: &&Frame| {
+            !frame.has_meta() & (frame.pool() == pool) & (frame.len_bytes() <= len_bytes_max)
+        };
+        self.arrived.frames().iter().take(max).take_while(plain).count()
+    }
+
+    /// Copies `count` ordinary frames; `None` when there is no memory.
+    #[inline]
+    fn land_plain(
+        &mut self, cache: &mut Cache, to: &mut Batch, count: usize,
+    ) -> Result<Option<usize>, PoolError> {
+        let (Some(theirs), Some(ours)) = (&self.theirs, &self.ours) else { return Ok(None) };
+        let taken = match cache.take(to, count, 0) {
+            Ok(taken) => taken,
+            Err(PoolError::Exhausted { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let start = to.len() - taken;
+        for (from, into) in self.arrived.frames().iter().zip(&mut to.frames_mut()[start..]) {
+            let bytes = theirs.bytes(from)?;
+            ours.set_len(into, bytes.len() as u32)?;
+            ours.bytes_mut(into)?.copy_from_slice(bytes);
+        }
+        self.back.push_first(&mut self.arrived, taken);
+        Ok(Some(taken))
+    }
+
+    /// Copies the first frame, whatever it is: 1, or 0 when it failed; `None` when there is no memory.
+    #[cold]
+    fn land_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Option<usize>, PoolError> {
+        let Some(frame) = self.arrived.frames().first() else { return Ok(Some(0)) };
+        let reason = match &self.theirs {
+            None => "not-attached",
+            Some(theirs) => match (theirs.chunks(frame), theirs.meta(frame)) {
+                (Ok(chunks), Ok(meta)) => {
+                    match self.placer.place(cache, to, chunks, frame.len_bytes(), &meta)? {
+                        Placed::Done => {
+                            self.back.push_first(&mut self.arrived, 1);
+                            return Ok(Some(1));
+                        }
+                        Placed::NoMemory => return Ok(None),
+                        Placed::TooLong => "too-long",
+                    }
+                }
+                _ => "foreign-pool",
+            },
+        };
+        if let Some(frame) = self.arrived.pop() {
+            self.link.fail(frame, reason);
+        }
+        Ok(Some(0))
+    }
+
+    /// Whether the sender is gone and all that it sent has been taken.
+    #[cold]
+    fn have_ended(&mut self) -> bool {
+        self.arrived.is_empty() && self.from_far.is_abandoned() && self.from_far.ready_now() == 0
+    }
+}
+
+impl Delay {
+    fn new(delay_ns: u64, clock: Arc<dyn Clock>, capacity: usize) -> Self {
+        let frames = VecDeque::with_capacity(capacity);
+        Self { delay_ns, clock, frames, landed: Batch::new(ARRIVED), pool: None }
+    }
+
+    fn receive(
+        &mut self, arrivals: &mut Arrivals, cache: &mut Cache, to: &mut Batch, budget: usize,
+    ) -> Result<usize, PoolError> {
+        let now_ns = self.clock.now_ns();
+        self.take_in(arrivals, cache, now_ns)?;
+        let mut received = 0;
+        while received < budget && self.frames.front().is_some_and(|&(_, due_ns)| due_ns <= now_ns) {
+            if let Some((frame, _)) = self.frames.pop_front() {
+                let pushed = to.push(frame);
+                debug_assert!(pushed.is_ok(), "the budget is within the room");
+            }
+            received += 1;
+        }
+        Ok(received)
+    }
+
+    /// Copies what has arrived, at most a ring of it.
+    fn take_in(&mut self, arrivals: &mut Arrivals, cache: &mut Cache, now_ns: u64) -> Result<(), PoolError> {
+        if self.pool.as_ref().is_none_or(|pool| pool.region().number() != cache.pool().region().number()) {
+            self.pool = Some(cache.pool().clone());
+        }
+        let due_ns = now_ns.saturating_add(self.delay_ns);
+        let mut left = arrivals.back.capacity();
+        while left > 0 {
+            let landed = arrivals.land(cache, &mut self.landed, left.min(ARRIVED))?;
+            if landed == 0 {
+                break;
+            }
+            left -= landed;
+            self.frames.extend(std::iter::from_fn(|| self.landed.pop()).map(|frame| (frame, due_ns)));
+        }
+        Ok(())
+    }
+
+    /// Gives the frames under way back to their pool.
+    fn give_up(&mut self) {
+        let Some(pool) = &self.pool else { return };
+        while let Some((frame, _)) = self.frames.pop_front() {
+            let pushed = self.landed.push(frame);
+            debug_assert!(pushed.is_ok());
+            // Fails for a frame of a pool that an earlier caller received into: that pool's ledger names it.
+            if pool.give_back(&mut self.landed).is_err() {
+                self.landed.pop();
+            }
+        }
+    }
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}

@@ -1,0 +1,203 @@
+//! `Sending`: the near end of one direction.
+//!
+//! A frame's way: `unrung` (while the doorbell is left out) → `on_line` (while its transmission lasts, where
+//! there is a rate) → the lane to the far end → the lane of completions. The frames in all four are at most
+//! the ring's, so that neither lane is ever full.
+
+use super::link::{Link, Unread};
+use super::rate::Line;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wharf_core::device::{Completions, Transmitted};
+use wharf_core::host::Clock;
+use wharf_mem::lane::{LaneIn, LaneOut};
+use wharf_mem::{Batch, Frame, Region};
+
+/// Frames that go from the line to the lane at a time.
+const LEAVING: usize = 64;
+
+pub(super) struct Sending {
+    link: Arc<Link>,
+    /// `None` once closed.
+    to_far: Option<LaneIn>,
+    from_far: LaneOut,
+    /// Frames that this end holds, wherever they are.
+    outstanding: usize,
+    /// Frames that it may hold; 0 once closed.
+    limit: usize,
+    unrung: Batch,
+    line: Option<TimedLine>,
+    /// What the far end left unread when it went.
+    unread: Option<Unread>,
+    failed: VecDeque<(Frame, &'static str)>,
+}
+
+/// A line with a rate, and the frames on it.
+struct TimedLine {
+    line: Line,
+    clock: Arc<dyn Clock>,
+    /// Each with the time at which it will have left.
+    frames: VecDeque<(Frame, u64)>,
+    leaving: Batch,
+}
+
+impl Sending {
+    pub(super) fn new(
+        link: Arc<Link>, to_far: LaneIn, from_far: LaneOut, line: Option<Line>, clock: Arc<dyn Clock>,
+    ) -> Self {
+        let limit = to_far.capacity();
+        let frames = || VecDeque::with_capacity(limit);
+        let line = line.map(|line| TimedLine { line, clock, frames: frames(), leaving: Batch::new(LEAVING) });
+        let (unrung, failed) = (Batch::new(limit), VecDeque::new());
+        let to_far = Some(to_far);
+        Self { link, to_far, from_far, outstanding: 0, limit, unrung, line, unread: None, failed }
+    }
+
+    /// Says where the frames' bytes are; false when that was said before.
+    pub(super) fn attach(&self, region: Arc<Region>) -> bool {
+        self.link.attach(region)
+    }
+
+    #[inline]
+    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let room = self.limit.saturating_sub(self.outstanding);
+        if more || !self.unrung.is_empty() {
+            return self.transmit_unrung(batch, room, more);
+        }
+        let taken = self.launch(batch, room);
+        self.outstanding += taken;
+        Transmitted { doorbell: taken > 0, stopped: self.outstanding >= self.limit }
+    }
+
+    /// The frames wait for a doorbell, which may follow at once.
+    fn transmit_unrung(&mut self, batch: &mut Batch, room: usize, more: bool) -> Transmitted {
+        self.outstanding += self.unrung.append(batch, room);
+        let stopped = self.outstanding >= self.limit;
+        Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
+    }
+
+    #[inline]
+    pub(super) fn flush(&mut self) -> bool {
+        if self.unrung.is_empty() {
+            return false;
+        }
+        let mut unrung = std::mem::replace(&mut self.unrung, Batch::new(0));
+        self.launch(&mut unrung, usize::MAX);
+        self.unrung = unrung;
+        true
+    }
+
+    /// Puts up to `max` frames onto the line, or to the far end where there is no rate; how many.
+    #[inline]
+    fn launch(&mut self, from: &mut Batch, max: usize) -> usize {
+        let Some(to_far) = &mut self.to_far else { return 0 };
+        match &mut self.line {
+            None => to_far.push_first(from, max),
+            Some(line) => line.launch(from, max, to_far),
+        }
+    }
+
+    /// Lets go what has left by now.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        if let (Some(line), Some(to_far)) = (&mut self.line, &mut self.to_far)
+            && !line.frames.is_empty()
+        {
+            let now_ns = if self.unread.is_some() { u64::MAX } else { line.clock.now_ns() };
+            line.release(now_ns, to_far);
+        }
+    }
+
+    #[inline]
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) {
+        self.release();
+        // Before looking into the lane: what was completed before a notice is then in it.
+        let has_notice = self.link.has_notice();
+        let sent = self.from_far.pop(&mut into.sent, budget);
+        self.outstanding -= sent;
+        if has_notice || !self.failed.is_empty() {
+            self.reap_failed(budget - sent, into);
+        }
+    }
+
+    #[cold]
+    fn reap_failed(&mut self, budget: usize, into: &mut Completions) {
+        let (failed, unread) = self.link.collect();
+        self.failed.extend(failed);
+        if unread.is_some() {
+            self.unread = unread;
+            self.release();
+        }
+        if let Some(Unread { arrived, lane }) = &mut self.unread {
+            loop {
+                self.failed.extend(std::iter::from_fn(|| arrived.pop()).map(|frame| (frame, "link-down")));
+                if lane.pop(arrived, usize::MAX) == 0 {
+                    break;
+                }
+            }
+        }
+        let count = budget.min(self.failed.len());
+        into.failed.extend(self.failed.drain(..count));
+        self.outstanding -= count;
+    }
+
+    /// What has not left comes back as failed; what has, the far end may still take. No frame is taken any more.
+    pub(super) fn close(&mut self) {
+        (self.to_far, self.limit) = (None, 0);
+        if let Some(line) = &mut self.line {
+            self.failed.extend(line.frames.drain(..).map(|(frame, _)| (frame, "closed")));
+        }
+        self.failed.extend(std::iter::from_fn(|| self.unrung.pop()).map(|frame| (frame, "closed")));
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    pub(super) fn is_far_end_gone(&self) -> bool {
+        self.link.is_gone()
+    }
+
+    /// Shows the frames that are here; those in lanes are nowhere to be seen from one side.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.unrung.frames().iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.line.iter().flat_map(|line| &line.frames).for_each(|(frame, _)| see(frame));
+        self.unread.iter().flat_map(|unread| unread.arrived.frames()).for_each(see);
+    }
+
+    /// In how many nanoseconds the first frame will have left.
+    pub(super) fn next_leave_ns(&self) -> Option<u64> {
+        let line = self.line.as_ref()?;
+        let (_, leave_ns) = line.frames.front()?;
+        Some(leave_ns.saturating_sub(line.clock.now_ns()))
+    }
+}
+
+impl TimedLine {
+    fn launch(&mut self, from: &mut Batch, max: usize, to_far: &mut LaneIn) -> usize {
+        let now_ns = self.clock.now_ns();
+        let count = from.len().min(max);
+        for _ in 0..count {
+            if let Some(frame) = from.pop() {
+                let leave_ns = self.line.send(frame.len_bytes(), now_ns);
+                self.frames.push_back((frame, leave_ns));
+            }
+        }
+        self.release(now_ns, to_far);
+        count
+    }
+
+    fn release(&mut self, now_ns: u64, to_far: &mut LaneIn) {
+        while self.frames.front().is_some_and(|&(_, leave_ns)| leave_ns <= now_ns) {
+            let due =
+                self.frames.iter().take(LEAVING).take_while(|&&(_, leave_ns)| leave_ns <= now_ns).count();
+            for (frame, _) in self.frames.drain(..due) {
+                let pushed = self.leaving.push(frame);
+                debug_assert!(pushed.is_ok());
+            }
+            to_far.push(&mut self.leaving);
+            debug_assert!(self.leaving.is_empty(), "a lane holds as many frames as the ring");
+        }
+    }
+}
