@@ -223,7 +223,10 @@ impl Batch {
     /// Takes the first `count` frames as free buffers, to be written into `to`.
     #[inline]
     pub(crate) fn free_into(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
-        to.extend(self.slots[self.head..self.head + count].iter().map(|frame| frame.moved().into_free()));
+        match &self.slots[self.head..self.head + count] {
+            [one] => to.push(one.moved().into_free()),
+            many => to.extend(many.iter().map(|frame| frame.moved().into_free())),
+        }
         self.advance(count);
     }
 

@@ -238,7 +238,8 @@ impl Region {
     /// left.
     ///
     /// # Errors
-    /// [`MemError::TooLong`], and [`MemError::Foreign`] when one of them is another pool's; then none is taken.
+    /// [`MemError::TooLong`], and [`MemError::Foreign`] when one of them is another pool's; then none is taken,
+    /// though `each` may have been called.
     #[inline]
     pub fn take(
         &self, from: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
@@ -249,12 +250,11 @@ impl Region {
         let count = space.len();
         let left = from.len() - count;
         let taken = &from[left..];
-        if !taken.iter().fold(true, |all, free| all & (free.pool() == self.number)) {
-            let stranger = taken.iter().find(|free| free.pool() != self.number);
-            return Err(stranger.map_or(MemError::PoolNumbers, |f| self.foreign(f.index(), f.pool())));
-        }
         let template = Frame::template(self.number, sender, len_bytes);
         for (to, free) in space.iter_mut().zip(taken) {
+            if free.pool() != self.number {
+                return Err(self.foreign(free.index(), free.pool()));
+            }
             each(free.index());
             *to = Frame::from_parts(FreeFrame::from_bits(free.bits()), template);
         }
@@ -431,9 +431,9 @@ impl<'a> Iterator for Chunks<'a> {
 fn check(spec: &RegionSpec) -> Result<(), MemError> {
     let why = if spec.frames == 0 || spec.frames > FRAMES_MAX {
         "1 to 16777216 frames"
-    } else if !(128..=65536).contains(&spec.frame_bytes) || spec.frame_bytes % 64 != 0 {
+    } else if !(128..=65536).contains(&spec.frame_bytes) || !spec.frame_bytes.is_multiple_of(64) {
         "frames are 128 to 65536 B, a multiple of 64"
-    } else if spec.headroom_bytes % 64 != 0 || spec.headroom_bytes > spec.frame_bytes / 2 {
+    } else if !spec.headroom_bytes.is_multiple_of(64) || spec.headroom_bytes > spec.frame_bytes / 2 {
         "headroom is a multiple of 64 and at most half of a frame"
     } else {
         return Ok(());

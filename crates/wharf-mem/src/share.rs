@@ -58,6 +58,11 @@ impl<T: Copy> Ring<T> {
         self.slots.len() as u32
     }
 
+    #[inline(always)]
+    fn cell(&self, at: u32) -> &UnsafeCell<T> {
+        &self.slots[(at & (self.capacity() - 1)) as usize]
+    }
+
     /// The cells of the `count` slots from index `at`, in order: two runs, since the ring may end between.
     #[inline(always)]
     fn cells(&self, at: u32, count: usize) -> (&[UnsafeCell<T>], &[UnsafeCell<T>]) {
@@ -109,6 +114,13 @@ impl<T: Copy> Producer<T> {
     #[inline(always)]
     pub(crate) fn push<F>(&mut self, from: &[F], slot: impl Fn(&F) -> T) -> usize {
         let count = self.room(from.len()).min(from.len());
+        if let [one] = &from[..count] {
+            // A burst of one is what a quiet path sends: spare it the set-up of two loops.
+            // SAFETY: `room` says that this slot is the producer's.
+            unsafe { write(self.ring.cell(self.tail), slot(one)) };
+            self.publish(1);
+            return 1;
+        }
         let (first, second) = self.ring.cells(self.tail, count);
         let (from_first, from_second) = from[..count].split_at(first.len());
         for (cells, from) in [(first, from_first), (second, from_second)] {
@@ -117,9 +129,14 @@ impl<T: Copy> Producer<T> {
                 unsafe { write(cell, slot(from)) };
             }
         }
+        self.publish(count);
+        count
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, count: usize) {
         self.tail = self.tail.wrapping_add(count as u32);
         self.ring.tail.store(self.tail, Ordering::Release); // (A)
-        count
     }
 
     /// Whether the consumer has taken all that was published.
@@ -159,6 +176,11 @@ impl<T: Copy> Consumer<T> {
     /// frees them.
     #[inline(always)]
     pub(crate) fn pop_to<V>(&mut self, to: &mut [V], mut value: impl FnMut(T) -> V) {
+        if let ([one], true) = (&mut *to, self.tail_seen != self.head) {
+            // SAFETY: as below.
+            *one = value(unsafe { read(self.ring.cell(self.head)) });
+            return self.release(1);
+        }
         let (first, second) = self.next_cells(to.len());
         let (to_first, to_second) = to.split_at_mut(first.len());
         for (cells, to) in [(first, to_first), (second, to_second)] {
