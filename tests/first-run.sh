@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The README's first command as a newcomer runs it, and what its summary must say.
+set -eu
+cd "$(dirname "$0")/.."
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cargo run --quiet --release -- send --pcap data/sample.pcap
+cargo run --quiet --release -- send --pcap data/sample.pcap --json >"$out/run.json"
+python3 - "$out/run.json" <<'P'
+import json, sys
+run = json.load(open(sys.argv[1]))
+keys = "device seconds packets bytes mpps gbps batches doorbells packets_per_doorbell requeues drops bql latency_ns senders pool compare"
+missing = [key for key in keys.split() if key not in run]
+assert not missing, f"missing in the JSON: {missing}"
+assert run["drops"]["total"] == 0 and run["pool"]["out"] == 0, run
+assert run["packets"] > 0 and run["bql"]["enabled"] and run["bql"]["limit_bytes"] > 0, run
+assert sum(sender["packets"] for sender in run["senders"]) == run["packets"], run
+assert {"mpps", "packets_per_doorbell"} <= set(run["compare"]["batching_off"]), run
+P
+# 4096 frames of 2 KiB: at most 24 MiB resident, packets and capture included.
+target/release/wharf send --pcap data/sample.pcap --frames 4096 --frame-bytes 2048 --seconds 1 --json >"$out/rss.json" &
+pid=$!
+peak=0
+while kill -0 $pid 2>/dev/null; do
+  kib=$(awk '/^VmHWM/{print $2}' /proc/$pid/status 2>/dev/null || true)
+  [ -n "$kib" ] && [ "$kib" -gt "$peak" ] && peak=$kib
+  sleep 0.05
+done
+wait $pid
+echo "peak resident: $peak KiB"
+[ "$peak" -gt 0 ] && [ "$peak" -le $((24 * 1024)) ]

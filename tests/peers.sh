@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# A capture through the path and into a file again, as tcpdump and tshark (which nobody here wrote) read it.
+set -eu
+cd "$(dirname "$0")/.."
+cargo build --quiet --release -p wharf-cli
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+for mode in on off bytes=4000; do
+  target/release/wharf send --pcap data/sample.pcap --loop 1 --batch "$mode" --to "pcap:$out/$mode.pcap" --json >/dev/null
+  # Everything but the time stamps: link, network and transport headers, and all bytes in hex.
+  tcpdump -tnnexr data/sample.pcap 2>/dev/null >"$out/want"
+  tcpdump -tnnexr "$out/$mode.pcap" 2>/dev/null >"$out/got"
+  cmp "$out/want" "$out/got"
+  echo "batch $mode: $(grep -c '^[^\t]' "$out/got") packets, equal as tcpdump prints them"
+done
+fields="-T fields -e frame.len -e eth.src -e vlan.id -e ip.checksum.status -e tcp.checksum.status -e udp.checksum.status -e _ws.col.Protocol"
+options="-o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_checksum:TRUE"
+tshark -r data/sample.pcap $options $fields 2>/dev/null >"$out/want"
+tshark -r "$out/on.pcap" $options $fields 2>/dev/null >"$out/got"
+cmp "$out/want" "$out/got"
+# Generated packets: every checksum good, as tshark sees it (status 0 is bad).
+for how in "--size 60" "--imix" "--size 300 --vlan 7" "--size 200 --src fd00::1 --dst fd00::2" "--size 1514 --flows 50"; do
+  # shellcheck disable=SC2086
+  target/release/wharf send $how --count 500 --to "pcap:$out/gen.pcap" --json >/dev/null
+  bad=$(tshark -r "$out/gen.pcap" $options -Y 'ip.checksum.status == 0 || udp.checksum.status == 0 || _ws.malformed' 2>/dev/null | wc -l)
+  all=$(tshark -r "$out/gen.pcap" -Y udp 2>/dev/null | wc -l)
+  echo "generated $how: $all packets, $bad bad"
+  [ "$bad" -eq 0 ] && [ "$all" -eq 500 ]
+done
