@@ -14,10 +14,15 @@ pub const BATCH_FRAMES_MAX: usize = 256;
 /// Frames in order, taken from the front.
 #[derive(Debug)]
 pub struct Batch {
-    slots: Box<[Frame; BATCH_FRAMES_MAX]>,
+    inside: Box<Inside>,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Inside {
+    slots: [Frame; BATCH_FRAMES_MAX],
     head: usize,
     tail: usize,
-    capacity: usize,
     /// Kept up to date as frames come and go, so that no stage must look at each of them.
     summary: Summary,
     /// Frames were lent out to be changed: `summary` is out of date.
@@ -27,21 +32,21 @@ pub struct Batch {
 impl Batch {
     /// An empty batch for up to `capacity` frames, at most [`BATCH_FRAMES_MAX`].
     pub fn new(capacity: usize) -> Self {
-        let slots = Box::new([const { Frame::NONE }; BATCH_FRAMES_MAX]);
-        let capacity = capacity.min(BATCH_FRAMES_MAX);
-        Self { slots, head: 0, tail: 0, capacity, summary: Summary::NONE, stale: false }
+        let slots = [const { Frame::NONE }; BATCH_FRAMES_MAX];
+        let inside = Inside { slots, head: 0, tail: 0, summary: Summary::NONE, stale: false };
+        Self { inside: Box::new(inside), capacity: capacity.min(BATCH_FRAMES_MAX) }
     }
 
     /// Frames inside.
     #[inline]
     pub fn len(&self) -> usize {
-        self.tail - self.head
+        self.inside.tail - self.inside.head
     }
 
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.tail == self.head
+        self.inside.tail == self.inside.head
     }
 
     /// Most frames that it can hold.
@@ -59,27 +64,27 @@ impl Batch {
     /// The frames inside, first to leave first.
     #[inline]
     pub fn frames(&self) -> &[Frame] {
-        &self.slots[self.head..self.tail]
+        &self.inside.slots[self.inside.head..self.inside.tail]
     }
 
     /// As [`Batch::frames`], to change their sender, band or length. [`Batch::refresh`] afterwards, or every
     /// later stage looks at each of them.
     #[inline]
     pub fn frames_mut(&mut self) -> &mut [Frame] {
-        self.stale = true;
+        self.inside.stale = true;
         self.frames_to_write()
     }
 
     /// As [`Batch::frames`], to borrow their buffers mutably; the frames themselves stay as they are.
     #[inline]
     pub(crate) fn frames_to_write(&mut self) -> &mut [Frame] {
-        &mut self.slots[self.head..self.tail]
+        &mut self.inside.slots[self.inside.head..self.inside.tail]
     }
 
     /// Brings the summary up to date.
     pub fn refresh(&mut self) {
-        self.summary = Summary::of(self.frames());
-        self.stale = false;
+        self.inside.summary = Summary::of(self.frames());
+        self.inside.stale = false;
     }
 
     /// Adds a frame at the back; gives it back when the batch is full.
@@ -92,19 +97,19 @@ impl Batch {
             return Err(frame);
         }
         self.make_space(1);
-        self.summary.add(&frame);
-        self.slots[self.tail] = frame;
-        self.tail += 1;
+        self.inside.summary.add(&frame);
+        self.inside.slots[self.inside.tail] = frame;
+        self.inside.tail += 1;
         Ok(())
     }
 
     /// Takes the first frame.
     #[inline]
     pub fn pop(&mut self) -> Option<Frame> {
-        if self.head == self.tail {
+        if self.inside.head == self.inside.tail {
             return None;
         }
-        let frame = self.slots[self.head].moved();
+        let frame = self.inside.slots[self.inside.head].moved();
         self.advance(1);
         Some(frame)
     }
@@ -112,11 +117,11 @@ impl Batch {
     /// Takes the last frame: for whoever asked for more than there was room for.
     #[inline]
     pub fn pop_back(&mut self) -> Option<Frame> {
-        if self.head == self.tail {
+        if self.inside.head == self.inside.tail {
             return None;
         }
-        self.tail -= 1;
-        let frame = self.slots[self.tail].moved();
+        self.inside.tail -= 1;
+        let frame = self.inside.slots[self.inside.tail].moved();
         self.leave(u64::from(frame.len_bytes()));
         Some(frame)
     }
@@ -126,9 +131,8 @@ impl Batch {
     pub fn append(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len();
         if self.is_empty() && count <= max.min(self.capacity) {
-            std::mem::swap(&mut self.slots, &mut from.slots);
-            (self.head, self.tail, self.summary, self.stale) = (from.head, from.tail, from.summary, from.stale);
-            (from.head, from.tail, from.summary, from.stale) = (0, 0, Summary::NONE, false);
+            // An empty inside is as new: `reset` has seen to that.
+            std::mem::swap(&mut self.inside, &mut from.inside);
             return count;
         }
         self.append_slowly(from, max)
@@ -138,12 +142,12 @@ impl Batch {
     fn append_slowly(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len().min(max).min(self.room());
         self.make_space(count);
-        let to = &mut self.slots[self.tail..self.tail + count];
+        let to = &mut self.inside.slots[self.inside.tail..self.inside.tail + count];
         for (to, from) in to.iter_mut().zip(from.frames()) {
             *to = from.moved();
-            self.summary.add(from);
+            self.inside.summary.add(from);
         }
-        self.tail += count;
+        self.inside.tail += count;
         from.advance(count);
         count
     }
@@ -163,7 +167,7 @@ impl Batch {
     /// What the frames inside have in common.
     #[inline]
     pub fn summary(&self) -> Summary {
-        if self.stale { Summary::of(self.frames()) } else { self.summary }
+        if self.inside.stale { Summary::of(self.frames()) } else { self.inside.summary }
     }
 
     /// How many frames from the front have the sender of the first one: 0 only when empty.
@@ -176,7 +180,8 @@ impl Batch {
     /// Bytes of the frame that was taken last, while there are others behind it.
     pub fn last_taken_bytes(&self) -> Option<u32> {
         // What was taken from the front still stands there until something is pushed or all are gone.
-        (self.head > 0 && !self.is_empty()).then(|| self.slots[self.head - 1].len_bytes())
+        (self.inside.head > 0 && !self.is_empty())
+            .then(|| self.inside.slots[self.inside.head - 1].len_bytes())
     }
 
     /// Up to `max` places at the back, to be filled and then counted by [`Batch::filled`].
@@ -184,15 +189,15 @@ impl Batch {
     pub(crate) fn space(&mut self, max: usize) -> &mut [Frame] {
         let count = max.min(self.room());
         self.make_space(count);
-        &mut self.slots[self.tail..self.tail + count]
+        &mut self.inside.slots[self.inside.tail..self.inside.tail + count]
     }
 
     /// Counts `count` frames that were written to the places of [`Batch::space`], with their summary.
     #[inline]
     pub(crate) fn filled(&mut self, count: usize, summary: Summary) {
-        debug_assert!(self.tail + count <= self.slots.len());
-        self.tail += count;
-        self.summary.join(summary);
+        debug_assert!(self.inside.tail + count <= self.inside.slots.len());
+        self.inside.tail += count;
+        self.inside.summary.join(summary);
     }
 
     /// Forgets `count` frames from the front: they have been moved elsewhere.
@@ -202,19 +207,20 @@ impl Batch {
             return self.reset();
         }
         let bytes = Summary::of(&self.frames()[..count]).bytes;
-        self.head += count;
+        self.inside.head += count;
         self.leave(bytes);
     }
 
     #[inline]
     fn reset(&mut self) {
-        (self.head, self.tail, self.summary, self.stale) = (0, 0, Summary::NONE, false);
+        (self.inside.head, self.inside.tail, self.inside.summary, self.inside.stale) =
+            (0, 0, Summary::NONE, false);
     }
 
     /// Notes that `bytes` have gone. What the others have in common is not narrowed: it is a bound.
     #[inline]
     fn leave(&mut self, bytes: u64) {
-        self.summary.bytes = self.summary.bytes.wrapping_sub(bytes);
+        self.inside.summary.bytes = self.inside.summary.bytes.wrapping_sub(bytes);
         if self.is_empty() {
             self.reset();
         }
@@ -223,7 +229,7 @@ impl Batch {
     /// Takes the first `count` frames as free buffers, to be written into `to`.
     #[inline]
     pub(crate) fn free_into(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
-        match &self.slots[self.head..self.head + count] {
+        match &self.inside.slots[self.inside.head..self.inside.head + count] {
             [one] => to.push(one.moved().into_free()),
             many => to.extend(many.iter().map(|frame| frame.moved().into_free())),
         }
@@ -232,17 +238,17 @@ impl Batch {
 
     #[inline]
     fn make_space(&mut self, count: usize) {
-        if self.tail + count > self.slots.len() {
+        if self.inside.tail + count > self.inside.slots.len() {
             self.shift();
         }
     }
 
     #[cold]
     fn shift(&mut self) {
-        for (to, from) in (self.head..self.tail).enumerate() {
-            self.slots[to] = self.slots[from].moved();
+        for (to, from) in (self.inside.head..self.inside.tail).enumerate() {
+            self.inside.slots[to] = self.inside.slots[from].moved();
         }
-        (self.head, self.tail) = (0, self.len());
+        (self.inside.head, self.inside.tail) = (0, self.len());
     }
 }
 

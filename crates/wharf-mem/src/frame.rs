@@ -89,7 +89,8 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn set_len_bytes(&mut self, len_bytes: u32) {
-        self.0 = self.0 & !(u64::from(LENGTH_BYTES_MAX) << LENGTH_SHIFT) | u64::from(len_bytes) << LENGTH_SHIFT;
+        self.0 =
+            self.0 & !(u64::from(LENGTH_BYTES_MAX) << LENGTH_SHIFT) | u64::from(len_bytes) << LENGTH_SHIFT;
     }
 
     /// The sender that it is charged to and goes home to.

@@ -191,7 +191,8 @@ impl Region {
     /// indices, and its length fits its buffer since `set_len` and `take` check that.
     #[inline(always)]
     fn place(&self, frame: &Frame) -> Result<(*mut u8, usize), MemError> {
-        let len_bytes = if frame.is_plain_of(self.number) { frame.len_bytes() } else { self.first_chunk(frame)? };
+        let len_bytes =
+            if frame.is_plain_of(self.number) { frame.len_bytes() } else { self.first_chunk(frame)? };
         // SAFETY: `offset_of` an index below `frames` lies inside the mapping.
         let start = unsafe { self.mapping.start().as_ptr().add(self.offset_of(frame.index())) };
         Ok((start, len_bytes as usize))
@@ -331,7 +332,9 @@ impl Region {
         let fault = match (self.check(head).and_then(|()| self.check(&piece)), piece.has_meta()) {
             (Err(foreign), _) => Some(foreign),
             (Ok(()), true) => Some(MemError::Chain { index: piece.index() }),
-            _ if piece.len_bytes() == 0 || head.len_bytes() == 0 => Some(MemError::Chain { index: piece.index() }),
+            _ if piece.len_bytes() == 0 || head.len_bytes() == 0 => {
+                Some(MemError::Chain { index: piece.index() })
+            }
             _ if total > LENGTH_BYTES_MAX => {
                 Some(MemError::TooLong { len_bytes: total, max_bytes: LENGTH_BYTES_MAX })
             }

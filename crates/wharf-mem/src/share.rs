@@ -135,6 +135,9 @@ impl<T: Copy> Producer<T> {
 
     #[inline(always)]
     fn publish(&mut self, count: usize) {
+        if count == 0 {
+            return; // a line that the other side reads is not written for nothing
+        }
         self.tail = self.tail.wrapping_add(count as u32);
         self.ring.tail.store(self.tail, Ordering::Release); // (A)
     }
@@ -211,6 +214,9 @@ impl<T: Copy> Consumer<T> {
 
     #[inline(always)]
     fn release(&mut self, count: usize) {
+        if count == 0 {
+            return; // as in `publish`: an empty poll writes nothing
+        }
         self.head = self.head.wrapping_add(count as u32);
         self.ring.head.store(self.head, Ordering::Release); // (C)
     }
