@@ -101,3 +101,14 @@ impl Drop for PollerThread {
 pub fn pin(cpu: usize) -> std::io::Result<()> {
     wharf_sys::affinity::pin(cpu)
 }
+
+/// The processors that the calling thread may run on, in order.
+pub fn processors() -> Vec<usize> {
+    wharf_sys::affinity::allowed()
+}
+
+/// The processor's time stamp counter, in ticks of its own: for profiles of a few nanoseconds.
+#[inline]
+pub fn ticks() -> u64 {
+    wharf_sys::clock::ticks()
+}
