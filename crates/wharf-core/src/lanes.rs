@@ -58,7 +58,9 @@ impl Lanes {
     /// Forgets lanes whose sender is gone and which are empty; calls `freed` with each place.
     pub(crate) fn sweep(&mut self, mut freed: impl FnMut(usize)) {
         for (at, place) in self.lanes.iter_mut().enumerate() {
-            let gone = |lane: &mut Lane| lane.frames.is_abandoned() && lane.home.is_none() && lane.frames.ready_now() == 0;
+            let gone = |lane: &mut Lane| {
+                lane.frames.is_abandoned() && lane.home.is_none() && lane.frames.ready_now() == 0
+            };
             if place.as_mut().is_some_and(gone) {
                 *place = None;
                 freed(at);
@@ -71,9 +73,10 @@ impl Lanes {
     pub(crate) fn announce(&mut self, bits: u64) {
         let class = bits & READY;
         let both = class | class << READY_BITS;
-        match &mut self.ready[..] {
-            [one] => *one |= both & low_bits(self.lanes.len()),
-            many => many.iter_mut().for_each(|word| *word |= both),
+        let mut lanes = self.lanes.len();
+        for word in &mut self.ready {
+            *word |= both & low_bits(lanes);
+            lanes = lanes.saturating_sub(WORD);
         }
     }
 
@@ -88,18 +91,29 @@ impl Lanes {
         self.lanes.iter_mut().flatten().map(|lane| lane.frames.ready_now()).sum()
     }
 
-    /// The first ready lane at or after `from`, or before it.
+    /// The first ready lane from the rotor on, and round again.
     #[inline]
-    fn next_ready(&self, from: usize) -> Option<usize> {
-        let words = self.ready.len();
-        let (first, shift) = ((from / WORD) % words, from % WORD);
-        let masked = self.ready[first] & (u64::MAX << shift);
-        if masked != 0 {
-            return Some(first * WORD + masked.trailing_zeros() as usize);
+    fn next_ready(&self) -> Option<usize> {
+        let (first, shift) = (self.rotor / WORD, self.rotor % WORD);
+        let lane = |word: usize, bits: u64| word * WORD + bits.trailing_zeros() as usize;
+        match self.ready[first] & (u64::MAX << shift) {
+            0 if self.ready.len() == 1 && self.ready[0] == 0 => None,
+            0 => {
+                let later = (first + 1..self.ready.len()).chain(0..=first);
+                later
+                    .map(|word| (word, self.ready[word]))
+                    .find(|&(_, bits)| bits != 0)
+                    .map(|(word, bits)| lane(word, bits))
+            }
+            bits => Some(lane(first, bits)),
         }
-        (1..=words).map(|n| (first + n) % words).find(|&word| self.ready[word] != 0).map(|word| {
-            word * WORD + self.ready[word].trailing_zeros() as usize
-        })
+    }
+
+    /// Frames that one ready lane may give of `max`.
+    #[inline]
+    fn share(&self, max: usize) -> usize {
+        let ready: u32 = self.ready.iter().map(|word| word.count_ones()).sum();
+        if ready <= 1 { max } else { (max / ready as usize).max(1) }
     }
 
     /// Sends the first `count` frames of `done` home to `sender`.
@@ -143,23 +157,22 @@ fn low_bits(count: usize) -> u64 {
 impl Source for Lanes {
     #[inline]
     fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
-        let ready: u32 = self.ready.iter().map(|word| word.count_ones()).sum();
-        let share = (max / (ready as usize).max(1)).max(1);
+        let share = self.share(max);
         let mut pulled = 0;
         while pulled < max {
-            let Some(at) = self.next_ready(self.rotor) else { break };
-            let left = match self.lanes.get_mut(at) {
-                Some(Some(lane)) => {
+            let Some(at) = self.next_ready() else { break };
+            let left = match &mut self.lanes[at] {
+                Some(lane) => {
                     let (took, left) = lane.frames.pop_now(to, share.min(max - pulled));
                     pulled += took;
                     left
                 }
-                _ => 0,
+                None => 0,
             };
             if left == 0 {
                 self.ready[at / WORD] &= !(1 << (at % WORD));
             }
-            self.rotor = at + 1;
+            self.rotor = if at + 1 < self.lanes.len() { at + 1 } else { 0 };
         }
         pulled
     }

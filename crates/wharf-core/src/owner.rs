@@ -174,7 +174,10 @@ mod tests {
         let mut owner = Owner::new(policy, true, 500);
         owner.step(500, Event::Claimed);
         owner.step(600, sent(1, Pause::Quota));
-        assert_eq!(owner.step(1400, Event::Reaped { packets: 1, open: true }), Action::Transmit { quota: 63 });
+        assert_eq!(
+            owner.step(1400, Event::Reaped { packets: 1, open: true }),
+            Action::Transmit { quota: 63 }
+        );
         owner.step(1450, sent(1, Pause::Quota));
         assert_eq!(owner.step(1500, Event::Reaped { packets: 1, open: true }), Action::HandOver);
     }

@@ -182,7 +182,8 @@ impl PagePool {
 
     /// Frames that lie free with the depot and in mailboxes; caches hold further ones.
     pub fn free(&self) -> usize {
-        let mailed: usize = lock(&self.shared.mailboxes).iter().map(|box_| box_.count.load(Ordering::Relaxed)).sum();
+        let mailed: usize =
+            lock(&self.shared.mailboxes).iter().map(|box_| box_.count.load(Ordering::Relaxed)).sum();
         lock(&self.shared.depot).len() + mailed
     }
 

@@ -93,7 +93,8 @@ impl Store {
     /// Moves at most `packets` frames, and none after `bytes` have been moved; how many frames and bytes.
     fn drain(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> (usize, u64) {
         let (mut moved, mut moved_bytes) = (0, 0);
-        while moved < packets.min(to.capacity()) && (moved_bytes < bytes || moved_bytes == 0) && to.room() > 0 {
+        while moved < packets.min(to.capacity()) && (moved_bytes < bytes || moved_bytes == 0) && to.room() > 0
+        {
             let Some(frame) = self.frames.pop_front() else { break };
             moved_bytes += u64::from(frame.len_bytes());
             moved += 1;

@@ -217,7 +217,9 @@ impl TxQueue {
     /// Who holds frames of the queue's pool. Becomes the owner for it: not while an owner stays for good.
     pub fn audit(&self) -> Audit {
         let mut audit = self.shared.pool.audit();
-        self.shared.inspect(|inside| inside.run.visit(&mut |frame, place: Holder| audit.found(frame.index(), place)));
+        self.shared.inspect(|inside| {
+            inside.run.visit(&mut |frame, place: Holder| audit.found(frame.index(), place))
+        });
         audit
     }
 
@@ -241,7 +243,9 @@ impl Shared {
         let mut senders = lock(&self.senders);
         let at = match senders.free.pop() {
             Some(at) => at,
-            None if senders.used == usize::from(wharf_mem::frame::SENDERS_MAX) => return Err(QueueError::Senders),
+            None if senders.used == usize::from(wharf_mem::frame::SENDERS_MAX) => {
+                return Err(QueueError::Senders);
+            }
             None => {
                 senders.used += 1;
                 senders.used - 1
@@ -257,7 +261,7 @@ impl Shared {
         match self.cell.claim(CONTROL) {
             Published::Owner(owned) => {
                 Turn::new(self, owned, CONTROL).finish();
-            },
+            }
             Published::WakeOwner => self.wake_poller(),
             Published::Seen | Published::Dead => {}
         }

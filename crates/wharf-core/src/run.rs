@@ -96,7 +96,19 @@ impl Run {
         let completions = Completions::new(REAP_BUDGET);
         let (batch, passing, queued, in_device, stall) = (batch(), batch(), 0, 0, None);
         Self {
-            device, qdisc, batch, bql, batching, bypass, queued, in_device, completions, passing, stall, clock, counters,
+            device,
+            qdisc,
+            batch,
+            bql,
+            batching,
+            bypass,
+            queued,
+            in_device,
+            completions,
+            passing,
+            stall,
+            clock,
+            counters,
         }
     }
 

@@ -50,7 +50,8 @@ impl Sender {
         let mut cache = shared.pool.cache(name)?;
         cache.set_home(home_out, place);
         let theirs = Lane { frames: lane_out, home: Some(home_in) };
-        let sender = Self { shared: shared.clone(), lane: lane_in, cache, place, bit: ready_bit(at), counters };
+        let sender =
+            Self { shared: shared.clone(), lane: lane_in, cache, place, bit: ready_bit(at), counters };
         Ok((sender, theirs))
     }
 
@@ -166,7 +167,11 @@ impl Sender {
 
     #[cold]
     fn closed(&self) -> QueueError {
-        if self.shared.cell.word() & wharf_mem::word::DEAD != 0 { self.shared.dead() } else { QueueError::Closed }
+        if self.shared.cell.word() & wharf_mem::word::DEAD != 0 {
+            self.shared.dead()
+        } else {
+            QueueError::Closed
+        }
     }
 
     /// Puts what fits into the lane and publishes it; how many.

@@ -177,7 +177,11 @@ fn shutdown_returns_what_a_stuck_device_never_took_and_names_who_holds_the_rest(
     let held = sender.packet(60).unwrap();
     let before = queue.audit();
     let with = |place| before.held.iter().filter(|held| held.place == Some(place)).count();
-    assert_eq!((with(wharf_core::pool::Holder::Device), before.out()), (1, 51), "BQL lets one packet out at first");
+    assert_eq!(
+        (with(wharf_core::pool::Holder::Device), before.out()),
+        (1, 51),
+        "BQL lets one packet out at first"
+    );
     assert!(before.to_string().contains("with user (taken by a stuck one)"), "{before}");
     let after = queue.shutdown(0);
     assert_eq!(after.out(), 1, "{after}");

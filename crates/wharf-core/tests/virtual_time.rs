@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::pool::{Burst, PagePool};
-use wharf_core::queue::{TxQueue, Turn};
+use wharf_core::queue::{Turn, TxQueue};
 use wharf_core::sender::Sender;
 
 /// Costs of the model, in nanoseconds: publishing a burst, one step of an owner.
@@ -51,7 +51,8 @@ fn run(bursts_apart_ns: u64) -> (Vec<Vec<u64>>, u64, Vec<usize>) {
     let clock = Arc::new(TestClock::default());
     let pool = PagePool::builder().frames(512).huge_pages(false).clock(clock.clone()).build().unwrap();
     let (gate, control) = Gate::open(64);
-    let queue = TxQueue::builder(&pool, Box::new(gate), clock.clone(), Arc::new(common::TestPark)).build().unwrap();
+    let queue =
+        TxQueue::builder(&pool, Box::new(gate), clock.clone(), Arc::new(common::TestPark)).build().unwrap();
     let cpu = |n: u64| {
         let sender = queue.sender(&format!("cpu{n}")).unwrap();
         Cpu { sender, next: n << 32, left: 100, turn: None, owned_steps: 0 }

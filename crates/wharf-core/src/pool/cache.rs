@@ -193,7 +193,8 @@ impl Cache {
 
     /// Whether frames wait to be taken without asking the depot.
     pub(crate) fn has_mail(&mut self) -> bool {
-        self.mailbox.count.load(Ordering::Relaxed) > 0 || self.home.0.as_mut().is_some_and(|home| !home.is_empty())
+        self.mailbox.count.load(Ordering::Relaxed) > 0
+            || self.home.0.as_mut().is_some_and(|home| !home.is_empty())
     }
 
     /// Gets at least `need` buffers onto the stack, if there are that many: from home, mail, depot.

@@ -125,7 +125,8 @@ impl fmt::Display for Audit {
         write!(f, "{} of {} frames out", self.held.len(), self.frames)?;
         let mut groups: Vec<(String, usize, Duration)> = Vec::new();
         for held in &self.held {
-            let place = held.place.map_or_else(|| "user".to_string(), |place| format!("{place:?}").to_lowercase());
+            let place =
+                held.place.map_or_else(|| "user".to_string(), |place| format!("{place:?}").to_lowercase());
             let key = format!("{place} (taken by {})", held.taken_by);
             match groups.iter_mut().find(|group| group.0 == key) {
                 Some(group) => (group.1, group.2) = (group.1 + 1, group.2.max(held.age)),

@@ -64,7 +64,9 @@ impl Packet {
     /// [`PoolError::Memory`] and the piece: it is another pool's, a chain, empty, or the sum is beyond 262 143 B.
     pub fn append(&mut self, piece: Packet) -> Result<(), (PoolError, Packet)> {
         let pool = piece.pool.clone();
-        let (Some(head), tail) = (&mut self.frame, piece.into_frame()) else { unreachable!("a packet has a frame") };
+        let (Some(head), tail) = (&mut self.frame, piece.into_frame()) else {
+            unreachable!("a packet has a frame")
+        };
         let linked = self.pool.region().link(head, tail);
         linked.map_err(|(error, tail)| (error.into(), Packet::new(tail, pool)))
     }

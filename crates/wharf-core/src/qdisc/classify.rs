@@ -91,7 +91,11 @@ mod tests {
         for (tos, band) in [(0x10, 0), (0x08, 2), (0, 1), (0xb8, 1), (0xc0, 1), (0x1c, 1)] {
             assert_eq!(band_of_bytes(&packet(&[ETHERTYPE_IPV4], [0x45, tos])), band, "TOS {tos:#x}");
             let ipv6 = [0x60 | tos >> 4, tos << 4];
-            assert_eq!(band_of_bytes(&packet(&[ETHERTYPE_VLAN, ETHERTYPE_IPV6], ipv6)), band, "class {tos:#x}");
+            assert_eq!(
+                band_of_bytes(&packet(&[ETHERTYPE_VLAN, ETHERTYPE_IPV6], ipv6)),
+                band,
+                "class {tos:#x}"
+            );
         }
     }
 

@@ -119,7 +119,8 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the run.
     pub(crate) fn into_run(self) -> Result<(Run, Arc<QueueCounters>, Parts), QueueError> {
         self.check()?;
-        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, lane_frames, index_start } = self;
+        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, lane_frames, index_start } =
+            self;
         let name = device.name();
         device.attach(pool.region().clone())?;
         let counters = Arc::new(QueueCounters::default());

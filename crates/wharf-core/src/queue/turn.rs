@@ -27,7 +27,14 @@ impl<'a> Turn<'a> {
         let bits = bits | owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
         let owner = Owner::new(shared.policy, shared.has_poller.load(Relaxed), shared.policy_now_ns());
-        Self { shared, owned: Some(owned), owner, event: Event::Claimed, wake_poller: false, is_poller: false }
+        Self {
+            shared,
+            owned: Some(owned),
+            owner,
+            event: Event::Claimed,
+            wake_poller: false,
+            is_poller: false,
+        }
     }
 
     /// As [`Turn::new`], for the poller: it hands over to nobody, and notes when it goes to sleep.
