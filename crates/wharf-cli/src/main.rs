@@ -1,2 +1,52 @@
-//! The wharf binary.
-fn main() {}
+//! The `wharf` binary: parse, build, run, print. What a library user would miss is in the libraries.
+//!
+//! Exit codes: 0 done, 1 failed, 2 used wrongly; each failure is one line on standard error.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod devices;
+mod output;
+mod progress;
+mod report;
+mod send;
+mod signals;
+
+use args::Command;
+use std::process::ExitCode;
+
+/// Used wrongly: exit code 2.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An error that ends with exit code 2.
+fn usage(what: impl std::fmt::Display) -> anyhow::Error {
+    Usage(what.to_string()).into()
+}
+
+fn main() -> ExitCode {
+    let command = match args::parse() {
+        Ok(command) => command,
+        Err(code) => return code,
+    };
+    let done = match command {
+        Command::Send(args) => send::send(&args),
+        Command::Bench(args) => bench::bench(&args),
+        Command::Devices(args) => devices::devices(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("{error:#}"));
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}

@@ -105,10 +105,13 @@ fn whole<'a>(region: &'a Region, frame: &'a Frame, joined: &'a mut Vec<u8>) -> R
     Ok(joined)
 }
 
+/// Lets others have the processor, the more the longer nothing has come.
 fn relax(idle: u32) {
-    match idle {
-        ..=SPINS => std::hint::spin_loop(),
-        ..=YIELDS => std::thread::yield_now(),
-        _ => std::thread::sleep(NAP),
+    if idle < SPINS {
+        std::hint::spin_loop();
+    } else if idle < YIELDS {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(NAP);
     }
 }

@@ -1,0 +1,56 @@
+//! `wharf bench`.
+
+use super::values;
+use clap::{Args, Subcommand};
+use std::time::Duration;
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) what: BenchCommand,
+}
+
+/// The benchmarks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// The path itself: 64-byte packets, written, sent to the null device and back home
+    Path(PathArgs),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  wharf bench path
+  wharf bench path --cores 2 --senders 4 --bursts 32,64 --seconds 2 --json
+
+With one core the senders run the queue themselves; from two cores on, one core belongs to the queue's owner,
+and the senders share the others. Cycles are ticks of the time stamp counter, from a run of their own: what
+stands between two stages is shared out as
+  alloc     taking frames out of the pool
+  fill      writing the packets
+  send      lane, qdisc, byte limit, hand-over to the device
+  complete  completions, byte limit, frames back home";
+
+/// `wharf bench path`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct PathArgs {
+    /// Numbers of cores to use [default: 1,2 as far as there are so many]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) cores: Vec<usize>,
+    /// Threads that send
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]
+    pub(crate) senders: u16,
+    /// Packets handed over at a time
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32,64", value_parser = values::burst)]
+    pub(crate) bursts: Vec<usize>,
+    /// Time for each row
+    #[arg(long, value_name = "S", default_value = "0.5", value_parser = values::seconds)]
+    pub(crate) seconds: Duration,
+    /// Also measure the path of one sender that owns its queue outright
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,102 @@
+//! `wharf send`.
+
+use super::values::{self, QdiscChoice, Speed};
+use clap::Args;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use wharf::devices::traffic::Pace;
+use wharf::run::Batching;
+
+const EXAMPLES: &str = "\
+Examples:
+  wharf send --pcap data/sample.pcap
+      replay the capture for a second with batching and for a second without, and compare
+  wharf send --pcap data/sample.pcap --speed original --to pcap:out.pcap
+      the capture once, as fast as it was captured, into another capture
+  wharf send --imix --flows 100 --senders 3 --rate 1gbit --seconds 5 --to wire:rate=10gbit
+      three senders, a hundred flows, a gigabit a second in all
+  wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
+
+Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a
+time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of
+each sender's. A run without --loop, --count, --seconds or --rate over `wire` or `null` takes a second with
+batching and, unless --batch says how, a second without.
+
+SIGINT and SIGTERM end a run with its summary and exit code 0; a second one ends it at once.";
+
+/// What to send, to where, and how.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SendArgs {
+    /// Replay this capture (classic pcap); several senders share it by flow
+    #[arg(long, value_name = "FILE", help_heading = "A capture")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Times to go through the capture
+    #[arg(long = "loop", value_name = "N", requires = "pcap", value_parser = values::count, help_heading = "A capture")]
+    pub(crate) rounds: Option<u64>,
+    /// How fast to replay: top, original (by its time stamps), or a rate such as 1mpps or 2.5gbit
+    #[arg(long, value_name = "SPEED", requires = "pcap", value_parser = values::speed, help_heading = "A capture")]
+    pub(crate) speed: Option<Speed>,
+
+    /// Generate frames of N bytes, check sequence not counted
+    #[arg(long, value_name = "N", conflicts_with_all = ["pcap", "imix"], value_parser = values::frame_bytes, help_heading = GENERATE)]
+    pub(crate) size: Option<u32>,
+    /// Generate frames of 60, 590 and 1514 bytes, 7 to 4 to 1
+    #[arg(long, conflicts_with = "pcap", help_heading = GENERATE)]
+    pub(crate) imix: bool,
+    /// Source address, IPv4 or IPv6 [default: 192.0.2.1, or 2001:db8::1 if --dst is IPv6]
+    #[arg(long, value_name = "IP", conflicts_with = "pcap", help_heading = GENERATE)]
+    pub(crate) src: Option<IpAddr>,
+    /// Destination address [default: 198.51.100.1, or 2001:db8::2 if --src is IPv6]
+    #[arg(long, value_name = "IP", conflicts_with = "pcap", help_heading = GENERATE)]
+    pub(crate) dst: Option<IpAddr>,
+    /// Ethernet source and destination [default: 02:00:00:00:00:01,02:00:00:00:00:02]
+    #[arg(long, value_name = "SRC,DST", conflicts_with = "pcap", value_parser = values::macs, help_heading = GENERATE)]
+    pub(crate) mac: Option<values::Macs>,
+    /// Tag frames with this VLAN, 1 to 4094
+    #[arg(long, value_name = "ID", conflicts_with = "pcap", value_parser = values::vlan, help_heading = GENERATE)]
+    pub(crate) vlan: Option<u16>,
+    /// Flows in all, told apart by source port [default: one per sender]
+    #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::flows, help_heading = GENERATE)]
+    pub(crate) flows: Option<u32>,
+    /// Packets in all
+    #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::count, help_heading = GENERATE)]
+    pub(crate) count: Option<u64>,
+    /// How fast, all senders together: 1mpps, 2.5gbit (bits of frames) [default: as fast as it goes]
+    #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
+    pub(crate) rate: Option<Pace>,
+
+    /// End after this time: 2, 0.5, 300ms, 1min
+    #[arg(long, value_name = "S", value_parser = values::seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// Where to: see `wharf devices`
+    #[arg(long, value_name = "DEVICE", default_value = "wire")]
+    pub(crate) to: String,
+    /// Threads that send
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]
+    pub(crate) senders: u16,
+    /// Processors to pin threads to: the senders in turn, then the receiver, over and over
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) cpu: Vec<usize>,
+    /// Queueing discipline: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
+    #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
+    pub(crate) qdisc: QdiscChoice,
+    /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
+    #[arg(long, value_name = "BATCH", value_parser = values::batching)]
+    pub(crate) batch: Option<Batching>,
+    /// Frames that a sender hands over at a time, at most
+    #[arg(long, value_name = "N", default_value = "64", value_parser = values::burst)]
+    pub(crate) burst: usize,
+    /// Frames of memory
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
+    pub(crate) frames: u32,
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement
+    #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
+    pub(crate) frame_bytes: u32,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const GENERATE: &str = "Generated packets";

@@ -1,0 +1,216 @@
+//! Values as people write them. Each error says what is allowed.
+
+use std::time::Duration;
+use wharf::devices::traffic::Pace;
+use wharf::devices::units;
+use wharf::qdisc::{Fifo, FifoLimit, Prio, Qdisc};
+use wharf::run::Batching;
+
+/// Packets that each band of `prio` takes, and a FIFO unless told otherwise: the kernel's `txqueuelen`.
+const QUEUE_PACKETS: usize = 1000;
+const QUEUE_PACKETS_MAX: usize = 1 << 20;
+const SECONDS_MAX: u64 = 365 * 24 * 3600;
+const SENDERS_MAX: u16 = 1024;
+const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
+
+/// How fast a capture is replayed: as [`Pace`], which generated packets have only a part of.
+pub(crate) type Speed = Pace;
+
+/// Ethernet addresses: source, then destination.
+pub(crate) type Macs = [[u8; 6]; 2];
+
+/// A queueing discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QdiscChoice {
+    Fifo(FifoLimit),
+    Prio,
+}
+
+impl QdiscChoice {
+    pub(crate) fn build(self) -> Box<dyn Qdisc> {
+        match self {
+            QdiscChoice::Fifo(limit) => Box::new(Fifo::new(limit)),
+            QdiscChoice::Prio => Box::new(Prio::new(QUEUE_PACKETS)),
+        }
+    }
+
+    /// Whether packets of one sender may overtake each other, between bands.
+    pub(crate) fn has_bands(self) -> bool {
+        self == QdiscChoice::Prio
+    }
+}
+
+/// What was read, or what is allowed.
+fn want<T>(read: Option<T>, allowed: &str) -> Result<T, String> {
+    read.ok_or_else(|| format!("want {allowed}"))
+}
+
+pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {
+    let fifo = |limit: &str| match limit.parse() {
+        Ok(packets) => (1..=QUEUE_PACKETS_MAX).contains(&packets).then_some(FifoLimit::Packets(packets)),
+        Err(_) => units::size_bytes(limit).ok().filter(|&bytes| bytes > 0).map(FifoLimit::Bytes),
+    };
+    let read = match text.split_once(':') {
+        None if text == "fifo" => Some(QdiscChoice::Fifo(FifoLimit::Packets(QUEUE_PACKETS))),
+        None if text == "prio" => Some(QdiscChoice::Prio),
+        Some(("fifo", limit)) => fifo(limit).map(QdiscChoice::Fifo),
+        _ => None,
+    };
+    want(read, &format!("fifo, fifo:N (packets, 1 to {QUEUE_PACKETS_MAX}), fifo:64k (bytes) or prio"))
+}
+
+pub(super) fn batching(text: &str) -> Result<Batching, String> {
+    let bytes = |text| units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    let read = match text {
+        "on" => Some(Batching::On),
+        "off" => Some(Batching::Off),
+        _ => text.strip_prefix("bytes=").and_then(bytes).filter(|&bytes| bytes > 0).map(Batching::Bytes),
+    };
+    want(read, "on, off or bytes=N, such as bytes=16k")
+}
+
+pub(super) fn speed(text: &str) -> Result<Speed, String> {
+    let read = match text {
+        "top" => Some(Pace::Top),
+        "original" => Some(Pace::Original),
+        text => read_rate(text),
+    };
+    want(read, "top, original or a rate such as 1mpps or 2.5gbit")
+}
+
+pub(super) fn rate(text: &str) -> Result<Pace, String> {
+    want(read_rate(text), "a rate with its unit, such as 1mpps or 2.5gbit")
+}
+
+/// Packets or bits a second, told apart by the unit.
+fn read_rate(text: &str) -> Option<Pace> {
+    let lower = text.to_lowercase();
+    let read = if lower.contains("pps") {
+        units::packets_per_second(text).map(Pace::Packets).ok()
+    } else {
+        units::bits_per_second(text).map(Pace::Bits).ok().filter(|_| lower.contains('b'))
+    };
+    read.filter(|&pace| pace != Pace::Packets(0) && pace != Pace::Bits(0))
+}
+
+/// How many, in powers of 1000 where there is a unit.
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    let plain = !text.to_lowercase().contains('p');
+    let read = units::packets_per_second(text).ok().filter(|&count| plain && (1..u64::MAX).contains(&count));
+    want(read, "a number from 1 on, such as 1000, 64k or 1m (powers of 1000)")
+}
+
+/// A time: plain numbers are seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let is_plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let read = if is_plain { units::duration(&format!("{text}s")) } else { units::duration(text) };
+    let read = read.ok().filter(|time| !time.is_zero() && time.as_secs() <= SECONDS_MAX);
+    want(read, "a time above 0, at most a year: 2, 0.5, 300ms or 1min")
+}
+
+pub(super) fn macs(text: &str) -> Result<Macs, String> {
+    let mac = |text: &str| {
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part =
+                parts.next().filter(|part| part.len() <= 2 && part.bytes().all(|c| c.is_ascii_hexdigit()))?;
+            *byte = u8::from_str_radix(part, 16).ok()?;
+        }
+        parts.next().is_none().then_some(bytes)
+    };
+    let pair = text.split_once(',').and_then(|(source, destination)| Some([mac(source)?, mac(destination)?]));
+    want(pair, "source and destination, such as 02:00:00:00:00:01,02:00:00:00:00:02")
+}
+
+/// Reads a number within bounds.
+fn within<T>(text: &str, least: T, most: T) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+{
+    let read = text.parse().ok().filter(|number| (&least..=&most).contains(&number));
+    want(read, &format!("a number from {least} to {most}"))
+}
+
+pub(super) fn frame_bytes(text: &str) -> Result<u32, String> {
+    within(text, 60, 65535)
+}
+
+pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
+    let bytes = units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| bytes % 64 == 0 && (128..=65536).contains(bytes));
+    want(bytes, "a multiple of 64 from 128 to 65536")
+}
+
+pub(super) fn frames(text: &str) -> Result<u32, String> {
+    within(text, 1, 1 << 24)
+}
+
+pub(super) fn vlan(text: &str) -> Result<u16, String> {
+    within(text, 1, 4094)
+}
+
+pub(super) fn flows(text: &str) -> Result<u32, String> {
+    within(text, 1, 64512)
+}
+
+pub(super) fn senders(text: &str) -> Result<u16, String> {
+    within(text, 1, SENDERS_MAX)
+}
+
+pub(super) fn burst(text: &str) -> Result<usize, String> {
+    within(text, 1, BURST_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disciplines_are_limited_by_packets_or_bytes() {
+        assert_eq!(qdisc("fifo"), Ok(QdiscChoice::Fifo(FifoLimit::Packets(1000))));
+        assert_eq!(qdisc("fifo:7"), Ok(QdiscChoice::Fifo(FifoLimit::Packets(7))));
+        assert_eq!(qdisc("fifo:64k"), Ok(QdiscChoice::Fifo(FifoLimit::Bytes(65536))));
+        assert_eq!(qdisc("prio"), Ok(QdiscChoice::Prio));
+        for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3"] {
+            assert!(qdisc(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_say_what_they_count() {
+        assert_eq!(rate("2.5gbit"), Ok(Pace::Bits(2_500_000_000)));
+        assert_eq!(rate("1Mpps"), Ok(Pace::Packets(1_000_000)));
+        assert_eq!(speed("original"), Ok(Pace::Original));
+        for wrong in ["", "5", "1m", "0pps", "0gbit", "fast", "-1pps", "1kg"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn other_values_have_bounds() {
+        assert_eq!((count("1m"), count("12")), (Ok(1_000_000), Ok(12)));
+        assert_eq!(
+            (seconds("0.2"), seconds("1min")),
+            (Ok(Duration::from_millis(200)), Ok(Duration::from_secs(60)))
+        );
+        assert_eq!(batching("bytes=16k"), Ok(Batching::Bytes(16384)));
+        assert_eq!(macs("02:0:0:0:0:1,ff:ff:ff:ff:ff:ff"), Ok([[2, 0, 0, 0, 0, 1], [255; 6]]));
+        for wrong in ["0", "1mpps", "x", "-1", ""] {
+            assert!(count(wrong).is_err() && seconds(wrong).is_err() && batching(wrong).is_err(), "{wrong}");
+        }
+        for wrong in [
+            "",
+            "02:00:00:00:00:01",
+            "2:0:0:0:0:1,2:0:0:0:0",
+            "2:0:0:0:0:1:7,2:0:0:0:0:1",
+            "+2:0:0:0:0:1,1:1:1:1:1:1",
+        ] {
+            assert!(macs(wrong).is_err(), "{wrong}");
+        }
+        assert!(frame_bytes("59").is_err() && memory_bytes("2047").is_err() && memory_bytes("4k").is_ok());
+        assert!(
+            vlan("0").is_err() && flows("64513").is_err() && senders("0").is_err() && burst("0").is_err()
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! `wharf bench`.
+
+mod path;
+mod stages;
+mod table;
+
+use crate::args::{BenchArgs, BenchCommand, PathArgs};
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::usage;
+use path::{Case, Kind};
+use serde::Serialize;
+use stages::Cycles;
+use wharf::devices::host::processors;
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+struct Rows {
+    rows: Vec<Row>,
+}
+
+/// One measurement. The keys are a promise: they are added to, never renamed.
+#[derive(Debug, Serialize)]
+struct Row {
+    cores: usize,
+    senders: u16,
+    burst: usize,
+    mpps: f64,
+    /// `lane`: senders run the queue; `dedicated`: a core does; `direct`: one sender that owns its path.
+    kind: Kind,
+    packets_per_doorbell: f64,
+    /// Per packet and stage; null where stages run on several cores at once.
+    cycles: Option<Cycles>,
+}
+
+/// Measures.
+pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<()> {
+    match &args.what {
+        BenchCommand::Path(args) => bench_path(args),
+    }
+}
+
+fn bench_path(args: &PathArgs) -> anyhow::Result<()> {
+    let cases = cases(args)?;
+    let (signals, progress) = (Signals::listen()?, Progress::new());
+    let mut rows = Vec::new();
+    for (at, case) in cases.iter().enumerate() {
+        progress.say(|| format!("{} of {}: {case}", at + 1, cases.len()));
+        if signals.asked() {
+            break;
+        }
+        rows.push(row(case)?);
+    }
+    drop(progress);
+    if args.json { print_json(&Rows { rows }) } else { print(&table::table_of(&rows)) }
+}
+
+/// The rate, and in a run of its own, so that reading a counter disturbs no rate, the stages.
+fn row(case: &Case) -> anyhow::Result<Row> {
+    let (mpps, packets_per_doorbell) = path::measure(case)?;
+    let cycles = stages::measure(case)?;
+    let Case { kind, senders, burst, .. } = *case;
+    Ok(Row { cores: case.cpus.len(), senders, burst, mpps, kind, packets_per_doorbell, cycles })
+}
+
+fn cases(args: &PathArgs) -> anyhow::Result<Vec<Case>> {
+    let there = processors();
+    let cores = match args.cores[..] {
+        [] => vec![1, 2].into_iter().filter(|&cores| cores <= there.len()).collect(),
+        _ => args.cores.clone(),
+    };
+    if let Some(cores) = cores.iter().find(|&&cores| cores == 0 || cores > there.len()) {
+        return Err(usage(format!("--cores {cores}: this process may use 1 to {} processors", there.len())));
+    }
+    let mut cases = Vec::new();
+    for cores in cores {
+        let kind = if cores == 1 { Kind::Lane } else { Kind::Dedicated };
+        let kinds = if args.direct && cores == 1 { vec![kind, Kind::Direct] } else { vec![kind] };
+        for kind in kinds {
+            let senders = if kind == Kind::Direct { 1 } else { args.senders };
+            let case = |&burst: &usize| Case {
+                kind,
+                cpus: there[..cores].into(),
+                senders,
+                burst,
+                time: args.seconds,
+            };
+            cases.extend(args.bursts.iter().map(case));
+        }
+    }
+    Ok(cases)
+}

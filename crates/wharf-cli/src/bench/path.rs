@@ -1,0 +1,196 @@
+//! How many 64-byte packets a second the path moves, from a sender to the null device and back home.
+//!
+//! Every packet is written, in memory of 65535 frames of 2 KiB: more than caches hold, so that a pool which
+//! hands out cold frames shows.
+
+use anyhow::{Context, anyhow};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{Builder, Scope, ScopedJoinHandle, sleep};
+use std::time::{Duration, Instant};
+use wharf::device::Device;
+use wharf::devices::host::{HostClock, HostPark, pin};
+use wharf::devices::null::Null;
+use wharf::pool::{Burst, PagePool, PoolError};
+use wharf::queue::{QueueBuilder, TxQueue};
+use wharf::sender::Sender;
+
+/// Frames of memory.
+const FRAMES: u32 = 65535;
+/// Bytes of each packet.
+pub(super) const PACKET_BYTES: u32 = 64;
+/// Bursts between two looks at a clock or a flag.
+pub(super) const BURSTS: u32 = 256;
+/// Until caches and the byte limit are as they stay.
+const WARM_UP: Duration = Duration::from_millis(50);
+
+/// Who runs the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    /// Whichever sender finds it free.
+    Lane,
+    /// The first core, which does nothing else.
+    Dedicated,
+    /// The one sender, which owns it outright.
+    Direct,
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) kind: Kind,
+    pub(super) cpus: Vec<usize>,
+    pub(super) senders: u16,
+    pub(super) burst: usize,
+    pub(super) time: Duration,
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, cpus, senders, burst, .. } = self;
+        write!(f, "{kind:?}, {} cores, {senders} senders, bursts of {burst}", cpus.len())
+    }
+}
+
+/// Mpps, and packets per doorbell.
+pub(super) fn measure(case: &Case) -> anyhow::Result<(f64, f64)> {
+    let measured = match case.kind {
+        Kind::Direct => on_a_thread(case.cpus[0], || direct(case)),
+        Kind::Lane | Kind::Dedicated => queue(case),
+    };
+    let (mpps, packets_per_doorbell) = measured?;
+    Ok(((mpps * 1e3).round() / 1e3, (packets_per_doorbell * 1e3).round() / 1e3))
+}
+
+/// A path over `device`, as all measurements have it.
+pub(super) fn builder(device: Box<dyn Device>) -> anyhow::Result<QueueBuilder> {
+    let pool = PagePool::builder().frames(FRAMES).frame_bytes(2048).clock(Arc::new(HostClock)).build()?;
+    Ok(TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)))
+}
+
+/// Runs `what` on a thread of its own, pinned.
+pub(super) fn on_a_thread<T: Send>(
+    cpu: usize, what: impl FnOnce() -> anyhow::Result<T> + Send,
+) -> anyhow::Result<T> {
+    std::thread::scope(|scope| joined(start(scope, cpu, what)))
+}
+
+type Handle<'scope, T> = std::io::Result<ScopedJoinHandle<'scope, anyhow::Result<T>>>;
+
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>, cpu: usize, what: impl FnOnce() -> anyhow::Result<T> + Send + 'scope,
+) -> Handle<'scope, T> {
+    let pinned = move || {
+        pin(cpu).with_context(|| format!("processor {cpu}"))?;
+        what()
+    };
+    Builder::new().spawn_scoped(scope, pinned)
+}
+
+fn joined<T>(thread: Handle<'_, T>) -> anyhow::Result<T> {
+    thread
+        .context("cannot start a thread")?
+        .join()
+        .map_err(|_| anyhow!("a thread panicked: this is a bug in wharf"))?
+}
+
+/// Writes each packet.
+#[inline(always)]
+pub(super) fn write(burst: &mut Burst) {
+    let packet = [1u8; PACKET_BYTES as usize];
+    burst.iter_mut().for_each(|bytes| bytes.copy_from_slice(&packet));
+}
+
+fn direct(case: &Case) -> anyhow::Result<(f64, f64)> {
+    let mut path = builder(Box::new(Null::default()))?.build_direct()?;
+    let mut burst = path.burst(case.burst);
+    let mut send = |time: Duration| -> anyhow::Result<f64> {
+        let (began, mut packets) = (Instant::now(), 0);
+        while began.elapsed() < time {
+            for _ in 0..BURSTS {
+                packets += path.fill(&mut burst, case.burst, PACKET_BYTES)?;
+                write(&mut burst);
+                path.send(&mut burst)?;
+            }
+        }
+        Ok(packets as f64 / began.elapsed().as_secs_f64() / 1e6)
+    };
+    send(WARM_UP)?;
+    let mpps = send(case.time)?;
+    let packets_per_doorbell = path.counters().packets_per_doorbell();
+    drop(burst);
+    all_home(path.close().out())?;
+    Ok((mpps, packets_per_doorbell))
+}
+
+fn all_home(out: usize) -> anyhow::Result<()> {
+    if out == 0 { Ok(()) } else { Err(anyhow!("{out} frames did not come home: this is a bug in wharf")) }
+}
+
+/// Senders and perhaps an owner on threads of their own, while this one looks at the queue's counters.
+fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
+    let queue = builder(Box::new(Null::default()))?.build()?;
+    let senders = (0..case.senders).map(|at| queue.sender(&format!("sender {at}")));
+    let senders = senders.collect::<Result<Vec<Sender>, _>>()?;
+    let (stop, through) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (owner_cpu, sender_cpus) = match case.kind {
+        Kind::Dedicated => (case.cpus.first(), &case.cpus[1..]),
+        Kind::Lane | Kind::Direct => (None, &case.cpus[..]),
+    };
+    let measured = std::thread::scope(|scope| {
+        let owner = owner_cpu.map(|&cpu| start(scope, cpu, || own(&queue, &through)));
+        let one = |(sender, &cpu)| start(scope, cpu, || send(sender, case.burst, &stop));
+        let threads: Vec<_> = senders.into_iter().zip(sender_cpus.iter().cycle()).map(one).collect();
+        let measured = watch(&queue, case.time);
+        stop.store(true, Relaxed);
+        let sent = threads.into_iter().try_for_each(joined);
+        // Not before the last sender has ended: it may wait for the owner.
+        through.store(true, Relaxed);
+        owner.map_or(Ok(()), joined).and(sent).map(|()| measured)
+    });
+    all_home(queue.shutdown(u64::MAX).out())?;
+    measured
+}
+
+/// Runs the queue until all are through.
+fn own(queue: &TxQueue, through: &AtomicBool) -> anyhow::Result<()> {
+    let mut owner = queue.dedicate()?;
+    while !through.load(Relaxed) {
+        for _ in 0..BURSTS {
+            owner.poll();
+        }
+    }
+    Ok(())
+}
+
+/// Sends until stopped.
+fn send(mut sender: Sender, count: usize, stop: &AtomicBool) -> anyhow::Result<()> {
+    let mut burst = sender.burst(count);
+    while !stop.load(Relaxed) {
+        for _ in 0..BURSTS {
+            match sender.fill(&mut burst, count, PACKET_BYTES) {
+                Ok(_) => {}
+                Err(PoolError::Exhausted { .. }) => sender.wait_for_memory()?,
+                Err(error) => return Err(error.into()),
+            }
+            write(&mut burst);
+            sender.send(&mut burst)?;
+        }
+    }
+    Ok(())
+}
+
+/// Mpps and packets per doorbell while it sleeps.
+fn watch(queue: &TxQueue, time: Duration) -> (f64, f64) {
+    let counters = queue.counters();
+    let look = || (Instant::now(), counters.packets.get(), counters.doorbells.get());
+    sleep(WARM_UP);
+    let (began, packets, doorbells) = look();
+    sleep(time);
+    let (ended, packets_then, doorbells_then) = look();
+    let sent = (packets_then - packets) as f64;
+    let rang = (doorbells_then - doorbells).max(1) as f64;
+    (sent / ended.duration_since(began).as_secs_f64() / 1e6, sent / rang)
+}

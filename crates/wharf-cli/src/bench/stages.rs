@@ -1,0 +1,200 @@
+//! Where the cycles of a packet go: the time stamp counter around whole stages of whole bursts.
+//!
+//! A device in front of the null device notes when the path comes to it: up to the first completion all is
+//! *send*, from then until it transmits again or returns all is *complete*. What reading the counter costs is
+//! measured and taken off.
+
+use super::path::{self, BURSTS, Case, Kind, PACKET_BYTES, builder, on_a_thread};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::devices::host::ticks;
+use wharf::devices::null::Null;
+use wharf::direct::Direct;
+use wharf::mem::{Batch, Frame, Region};
+use wharf::pool::{Burst, PoolError};
+use wharf::queue::{QueueError, TxQueue};
+use wharf::sender::Sender;
+
+const TIME: Duration = Duration::from_millis(200);
+
+/// Ticks of the time stamp counter per packet.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Cycles {
+    /// Taking frames out of the pool.
+    pub(super) alloc: f64,
+    /// Writing the packets.
+    pub(super) fill: f64,
+    /// Lane, qdisc, byte limit, hand-over to the device.
+    pub(super) send: f64,
+    /// Completions, byte limit, frames back home.
+    pub(super) complete: f64,
+}
+
+/// The stages of one sender on one core; `None` for anything else, where stages overlap.
+pub(super) fn measure(case: &Case) -> anyhow::Result<Option<Cycles>> {
+    if case.kind == Kind::Dedicated || case.senders > 1 {
+        return Ok(None);
+    }
+    on_a_thread(case.cpus[0], || {
+        let watch = Arc::new(Watch { overhead: overhead_ticks(), ..Watch::default() });
+        let timed = Timed { device: Null::default(), watch: watch.clone() };
+        let builder = builder(Box::new(timed))?;
+        match case.kind {
+            Kind::Direct => profile(&mut builder.build_direct()?, case.burst, &watch),
+            Kind::Lane | Kind::Dedicated => {
+                let queue: TxQueue = builder.build()?;
+                profile(&mut queue.sender("stages")?, case.burst, &watch)
+            }
+        }
+        .map(Some)
+    })
+}
+
+/// Either way into the path.
+trait Path {
+    fn burst(&self, capacity: usize) -> Burst;
+    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError>;
+    fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
+}
+
+impl Path for Sender {
+    fn burst(&self, capacity: usize) -> Burst {
+        Sender::burst(self, capacity)
+    }
+
+    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError> {
+        Sender::fill(self, burst, count, PACKET_BYTES)
+    }
+
+    fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        Sender::send(self, burst)
+    }
+}
+
+impl Path for Direct {
+    fn burst(&self, capacity: usize) -> Burst {
+        Direct::burst(self, capacity)
+    }
+
+    fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError> {
+        Direct::fill(self, burst, count, PACKET_BYTES)
+    }
+
+    fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        Direct::send(self, burst)
+    }
+}
+
+fn profile(path: &mut impl Path, count: usize, watch: &Watch) -> anyhow::Result<Cycles> {
+    let mut burst = path.burst(count);
+    let (began, overhead) = (Instant::now(), watch.overhead);
+    let (mut packets, mut alloc, mut fill) = (0u64, 0u64, 0u64);
+    while began.elapsed() < TIME {
+        for _ in 0..BURSTS {
+            let start = ticks();
+            packets += path.fill(&mut burst, count)? as u64;
+            let filled = ticks();
+            path::write(&mut burst);
+            let written = ticks();
+            alloc += filled.saturating_sub(start + overhead);
+            fill += written.saturating_sub(filled + overhead);
+            watch.begin();
+            path.send(&mut burst)?;
+            watch.enter(Stage::Send);
+        }
+    }
+    let each = |ticks: u64| (ticks as f64 / packets.max(1) as f64 * 10.0).round() / 10.0;
+    let [send, complete] =
+        [Stage::Send, Stage::Complete].map(|stage| each(watch.spent[stage as usize].load(Relaxed)));
+    Ok(Cycles { alloc: each(alloc), fill: each(fill), send, complete })
+}
+
+/// Which stage of a send is under way.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Send,
+    Complete,
+}
+
+/// A stop watch for both stages, shared by a path and its device, on one thread.
+#[derive(Debug, Default)]
+struct Watch {
+    overhead: u64,
+    /// When the present stage began.
+    since: AtomicU64,
+    stage: AtomicUsize,
+    /// Ticks spent, by stage.
+    spent: [AtomicU64; 2],
+}
+
+impl Watch {
+    /// A send begins.
+    #[inline]
+    fn begin(&self) {
+        self.stage.store(Stage::Send as usize, Relaxed);
+        self.since.store(ticks(), Relaxed);
+    }
+
+    /// The present stage has ended, and `stage` begins.
+    #[inline]
+    fn enter(&self, stage: Stage) {
+        let now = ticks();
+        let spent = &self.spent[self.stage.load(Relaxed)];
+        let ticks = now.saturating_sub(self.since.load(Relaxed) + self.overhead);
+        spent.store(spent.load(Relaxed) + ticks, Relaxed);
+        self.stage.store(stage as usize, Relaxed);
+        self.since.store(now, Relaxed);
+    }
+}
+
+/// The null device, with a watch.
+struct Timed {
+    device: Null,
+    watch: Arc<Watch>,
+}
+
+impl Device for Timed {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.device.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        if self.watch.stage.load(Relaxed) == Stage::Complete as usize {
+            self.watch.enter(Stage::Send);
+        }
+        self.device.transmit(batch, more)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.device.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.watch.enter(Stage::Complete);
+        self.device.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.device.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.device.visit(see);
+    }
+}
+
+/// What reading the counter twice costs at least.
+fn overhead_ticks() -> u64 {
+    (0..1000).map(|_| ticks().abs_diff(ticks())).min().unwrap_or(0)
+}

@@ -1,0 +1,95 @@
+//! Printing: a reader that has gone away is no failure, and never a panic.
+
+use anyhow::Context;
+use comfy_table::{CellAlignment, Table, presets};
+use std::io::{ErrorKind, Write};
+
+/// Prints `text` and a new line to standard output. Whoever closed it wants no more: that is no error.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("cannot write to standard output"),
+    }
+}
+
+/// Prints one JSON object.
+pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(object)?)
+}
+
+/// Prints one line to standard error, whatever line breaks are in it.
+pub(crate) fn complain(what: &str) {
+    let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    // Where standard error is closed, nobody is left to tell.
+    let _ = writeln!(std::io::stderr(), "wharf: {}", line.join(" "));
+}
+
+/// Prints help to standard error as it is.
+pub(crate) fn complain_at_length(help: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", help.trim_end());
+}
+
+/// A table without lines, its columns but the first aligned to the right.
+pub(crate) fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+        if column.index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A table's text without blanks at the ends of lines.
+pub(crate) fn text(table: &Table) -> String {
+    let text = table.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join("\n")
+}
+
+/// A number with its thousands set apart.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let (head, tail) = digits.split_at(first);
+    let groups = tail.as_bytes().chunks(3).map(|group| String::from_utf8_lossy(group).into_owned());
+    let parts: Vec<String> = (!head.is_empty()).then(|| head.to_string()).into_iter().chain(groups).collect();
+    parts.join(" ")
+}
+
+/// Bytes in the unit that suits.
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..=9999 => format!("{count} B"),
+        10_000..=9_999_999 => format!("{:.1} KiB", count as f64 / 1024.0),
+        _ => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+    }
+}
+
+/// Nanoseconds in the unit that suits.
+pub(crate) fn time(ns: u64) -> String {
+    match ns {
+        0..=9999 => format!("{ns} ns"),
+        10_000..=9_999_999 => format!("{:.1} us", ns as f64 / 1e3),
+        10_000_000..=9_999_999_999 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!([0, 12, 123, 1234, 1_234_567].map(grouped), ["0", "12", "123", "1 234", "1 234 567"]);
+        assert_eq!([0, 4096, 20_480, 1 << 30].map(bytes), ["0 B", "4096 B", "20.0 KiB", "1024.0 MiB"]);
+        assert_eq!(
+            [1, 12_345, 12_345_678, 12_345_678_900].map(time),
+            ["1 ns", "12.3 us", "12.3 ms", "12.3 s"]
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! What `send` (and later `receive` and `forward`) say about one direction. The keys are a promise: they are
+//! added to, never renamed.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One direction.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Report {
+    /// The device's name.
+    pub(crate) device: String,
+    /// From the first packet to the last.
+    pub(crate) seconds: f64,
+    /// Packets that the device took.
+    pub(crate) packets: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Millions of packets per second.
+    pub(crate) mpps: f64,
+    /// Billions of bits per second, of frames without preamble, gap and check sequence.
+    pub(crate) gbps: f64,
+    /// Calls to the device that took any.
+    pub(crate) batches: u64,
+    /// Doorbells rung.
+    pub(crate) doorbells: u64,
+    pub(crate) packets_per_doorbell: f64,
+    /// Packets that the device left, to go first next time.
+    pub(crate) requeues: u64,
+    pub(crate) drops: Drops,
+    /// Packets that came back unsent at the end.
+    pub(crate) returned: u64,
+    pub(crate) bql: BqlReport,
+    /// From the time stamp in generated packets; null for others.
+    pub(crate) latency_ns: Option<LatencyReport>,
+    pub(crate) senders: Vec<SenderReport>,
+    pub(crate) pool: PoolReport,
+    /// What a receiver in this process got; null without one.
+    pub(crate) received: Option<ReceivedReport>,
+    /// What the same took without batching; null where it was not tried.
+    pub(crate) compare: Option<Compare>,
+}
+
+/// Packets that failed.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Drops {
+    pub(crate) total: u64,
+    pub(crate) by_reason: BTreeMap<String, u64>,
+}
+
+/// The byte queue limit.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct BqlReport {
+    /// False for a device that cannot say when a packet has left.
+    pub(crate) enabled: bool,
+    /// At the end.
+    pub(crate) limit_bytes: u64,
+}
+
+/// How long packets took.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LatencyReport {
+    pub(crate) p50: u64,
+    pub(crate) p99: u64,
+    pub(crate) p999: u64,
+}
+
+/// What one sender did.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SenderReport {
+    pub(crate) packets: u64,
+    /// Times that it had to wait.
+    pub(crate) waits: u64,
+    /// Packets that a policy made it drop.
+    pub(crate) drops: u64,
+    /// Packets that it handed to the device, for itself and others.
+    pub(crate) drained_packets: u64,
+}
+
+/// The pool's memory at the end.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct PoolReport {
+    pub(crate) frames: u32,
+    /// Frames that did not come back.
+    pub(crate) out: u64,
+}
+
+/// What arrived.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ReceivedReport {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Packets that differ, are missing or came out of order.
+    pub(crate) errors: u64,
+}
+
+/// The same traffic in other ways.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Compare {
+    pub(crate) batching_off: BatchingOff,
+}
+
+/// One packet, one doorbell.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct BatchingOff {
+    pub(crate) mpps: f64,
+    pub(crate) packets_per_doorbell: f64,
+}

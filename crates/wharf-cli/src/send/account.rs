@@ -1,0 +1,135 @@
+//! The account of a run: what its counters say, and whether it adds up.
+
+use crate::report::{BqlReport, Drops, LatencyReport, PoolReport, ReceivedReport, Report, SenderReport};
+use wharf::counters::QueueCounters;
+use wharf::devices::traffic::{Findings, Latency};
+use wharf::pool::Audit;
+use wharf::queue::TxQueue;
+use wharf::run::Batching;
+
+/// Why frames fail that were with the device when the path was closed early: no fault.
+const CLOSED: &str = "closed";
+
+/// What a run leaves behind, besides its queue.
+pub(super) struct Account {
+    pub(super) device: String,
+    /// Whether the device's completions are real, so that there is a byte limit.
+    pub(super) has_bql: bool,
+    /// From the first frame to the last completion.
+    pub(super) span_ns: u64,
+    pub(super) audit: Audit,
+    pub(super) received: Option<Findings>,
+}
+
+/// What a run came to.
+pub(super) struct Outcome {
+    pub(super) batching: Batching,
+    pub(super) report: Report,
+    /// What is wrong, a line each.
+    pub(super) faults: Vec<String>,
+    /// A signal ended it.
+    pub(super) interrupted: bool,
+}
+
+impl Account {
+    /// Draws it up. The queue is shut down.
+    pub(super) fn close(mut self, queue: &TxQueue, batching: Batching, interrupted: bool) -> Outcome {
+        let faults = self.faults(queue);
+        Outcome { batching, report: self.report(queue), faults, interrupted }
+    }
+
+    fn report(&mut self, queue: &TxQueue) -> Report {
+        let counters = queue.counters();
+        let (packets, bytes, seconds) =
+            (counters.packets.get(), counters.bytes.get(), self.span_ns as f64 / 1e9);
+        let per_second = |amount: f64| if self.span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
+        let limit_bytes = if self.has_bql { counters.bql_limit_bytes.get() } else { 0 };
+        Report {
+            device: self.device.clone(),
+            seconds,
+            packets,
+            bytes,
+            mpps: per_second(packets as f64 / 1e6),
+            gbps: per_second(bytes as f64 * 8.0 / 1e9),
+            batches: counters.batches.get(),
+            doorbells: counters.doorbells.get(),
+            packets_per_doorbell: rounded(counters.packets_per_doorbell()),
+            requeues: counters.requeues.get(),
+            drops: drops(counters),
+            returned: counters.returned.get(),
+            bql: BqlReport { enabled: self.has_bql, limit_bytes },
+            latency_ns: self.received.as_mut().and_then(|findings| latency(findings.latency.as_mut()?)),
+            senders: senders(queue),
+            pool: PoolReport { frames: self.audit.frames, out: self.audit.out() as u64 },
+            received: self.received.as_ref().map(received),
+            compare: None,
+        }
+    }
+
+    fn faults(&self, queue: &TxQueue) -> Vec<String> {
+        let counters = queue.counters();
+        let mut faults = device_faults(counters);
+        let accepted: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
+        let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());
+        if accepted != sent + failed + returned {
+            let sum = format!("{sent} sent, {failed} failed and {returned} returned");
+            faults.push(format!("the account does not add up: {accepted} packets accepted, but {sum}"));
+        }
+        if self.audit.out() > 0 {
+            faults.push(format!("memory did not come back: {}", self.audit));
+        }
+        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent)));
+        faults
+    }
+}
+
+fn device_faults(counters: &QueueCounters) -> Vec<String> {
+    let failures = counters.failures().into_iter().filter(|(reason, _)| *reason != CLOSED);
+    let mut faults: Vec<String> =
+        failures.map(|(reason, count)| format!("{count} packets failed: {reason}")).collect();
+    faults.extend(counters.last_error());
+    faults
+}
+
+fn receiver_faults(findings: &Findings, sent: u64) -> Vec<String> {
+    let mut faults = Vec::new();
+    if let Some(first) = &findings.first_error {
+        faults
+            .push(format!("{} of {} packets received are wrong; {first}", findings.errors, findings.packets));
+    }
+    if findings.packets != sent {
+        faults.push(format!("{sent} packets were sent, but {} received", findings.packets));
+    }
+    faults
+}
+
+fn drops(counters: &QueueCounters) -> Drops {
+    let by_reason =
+        counters.failures().into_iter().map(|(reason, count)| (reason.to_string(), count)).collect();
+    Drops { total: counters.failed.get(), by_reason }
+}
+
+fn senders(queue: &TxQueue) -> Vec<SenderReport> {
+    let report = |counters: &wharf::counters::SenderCounters| SenderReport {
+        packets: counters.packets.get(),
+        waits: counters.waits.get(),
+        drops: counters.drops.get(),
+        drained_packets: counters.drained_packets.get(),
+    };
+    queue.senders().iter().map(|counters| report(counters)).collect()
+}
+
+fn latency(latency: &mut Latency) -> Option<LatencyReport> {
+    let mut at = |share| latency.quantile_ns(share);
+    let report = LatencyReport { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
+    (latency.packets() > 0).then_some(report)
+}
+
+fn received(findings: &Findings) -> ReceivedReport {
+    ReceivedReport { packets: findings.packets, bytes: findings.bytes, errors: findings.errors }
+}
+
+/// To six places: what is measured is not better than that.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}

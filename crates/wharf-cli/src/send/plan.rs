@@ -1,0 +1,146 @@
+//! What to send, checked and loaded, before anything is started.
+
+use super::traffic::Traffic;
+use crate::args::{QdiscChoice, SendArgs};
+use crate::usage;
+use anyhow::Context;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf::devices::host::processors;
+use wharf::devices::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
+use wharf::run::Batching;
+
+/// How long a run takes that nothing else ends.
+const DEFAULT_TIME: Duration = Duration::from_secs(1);
+/// 2001:db8::1 and ::2, from the range kept for documentation.
+const IPV6_SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const IPV6_DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+
+/// One `wharf send`.
+pub(super) struct Plan {
+    /// What is sent, in words.
+    pub(super) what: String,
+    pub(super) traffic: Traffic,
+    pub(super) pace: Pace,
+    /// When each run ends at the latest.
+    pub(super) time: Option<Duration>,
+    /// One run for each, the first one reported.
+    pub(super) batchings: Vec<Batching>,
+    pub(super) to: String,
+    pub(super) senders: u16,
+    pub(super) cpus: Vec<usize>,
+    pub(super) qdisc: QdiscChoice,
+    pub(super) burst: usize,
+    pub(super) frames: u32,
+    pub(super) frame_bytes: u32,
+}
+
+impl Plan {
+    pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
+        check_cpus(&args.cpu)?;
+        let ends = Ends::new(args)?;
+        let (what, traffic) = match &args.pcap {
+            Some(path) => replay(args, path, ends.rounds)?,
+            None => generated(args)?,
+        };
+        Ok(Self {
+            what,
+            traffic,
+            pace: args.speed.or(args.rate).unwrap_or_default(),
+            time: ends.time,
+            batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
+            to: args.to.clone(),
+            senders: args.senders,
+            cpus: args.cpu.clone(),
+            qdisc: args.qdisc,
+            burst: args.burst,
+            frames: args.frames,
+            frame_bytes: args.frame_bytes,
+        })
+    }
+}
+
+/// Whether every processor named is there.
+fn check_cpus(cpus: &[usize]) -> anyhow::Result<()> {
+    let there = processors();
+    match cpus.iter().find(|cpu| !there.contains(cpu)) {
+        Some(cpu) => {
+            let list: Vec<String> = there.iter().map(usize::to_string).collect();
+            Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// When runs end, and whether one is compared with another.
+struct Ends {
+    rounds: u64,
+    time: Option<Duration>,
+    compares: bool,
+}
+
+impl Ends {
+    fn new(args: &SendArgs) -> anyhow::Result<Self> {
+        let kind = args.to.split([':', ',']).next().unwrap_or_default();
+        let is_inside = kind == "wire" || kind == "null";
+        let at_top = args.speed.or(args.rate).is_none_or(Pace::is_top);
+        let is_counted = args.rounds.is_some() || args.count.is_some();
+        let is_bounded = is_counted || args.seconds.is_some();
+        if !is_bounded && args.pcap.is_none() && !is_inside {
+            return Err(usage("say how much to generate: --count N or --seconds S"));
+        }
+        let once = !is_bounded && args.pcap.is_some() && !(is_inside && at_top);
+        let time = if is_bounded || once { args.seconds } else { Some(DEFAULT_TIME) };
+        let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
+        Ok(Self { rounds, time, compares: is_inside && at_top && !is_counted })
+    }
+
+    fn batchings(&self) -> Vec<Batching> {
+        if self.compares { vec![Batching::On, Batching::Off] } else { vec![Batching::On] }
+    }
+}
+
+fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, Traffic)> {
+    let capture = Capture::load(path, CAPTURE_BYTES_MAX)?;
+    if capture.snapped() > 0 {
+        let (name, snapped, all) = (capture.name(), capture.snapped(), capture.len());
+        let note = format!(
+            "{name}: {snapped} of {all} frames were cut short when captured, and are sent as they are"
+        );
+        crate::output::complain(&note);
+    }
+    let what = format!("{} ({} frames)", capture.name(), capture.len());
+    let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.has_bands());
+    Ok((what, Traffic::Replay { split, rounds }))
+}
+
+fn generated(args: &SendArgs) -> anyhow::Result<(String, Traffic)> {
+    let spec = generator_spec(args);
+    let generators = spec.generators().map_err(usage).context("generated packets");
+    let what = match spec.sizes {
+        Sizes::Fixed(len_bytes) => format!("generated frames of {len_bytes} bytes"),
+        Sizes::Imix => "generated frames of 60, 590 and 1514 bytes".into(),
+    };
+    Ok((what, Traffic::Generated { generators: generators?, packets: args.count }))
+}
+
+fn generator_spec(args: &SendArgs) -> GeneratorSpec {
+    let default = GeneratorSpec::default();
+    let is_ipv6 = args.src.or(args.dst).is_some_and(|address| address.is_ipv6());
+    let or = |given: Option<IpAddr>, ipv4: IpAddr, ipv6: Ipv6Addr| {
+        given.unwrap_or(if is_ipv6 { ipv6.into() } else { ipv4 })
+    };
+    let [source_mac, destination_mac] = args.mac.unwrap_or([default.source_mac, default.destination_mac]);
+    GeneratorSpec {
+        sizes: if args.imix { Sizes::Imix } else { args.size.map_or(default.sizes, Sizes::Fixed) },
+        source: or(args.src, default.source, IPV6_SOURCE),
+        destination: or(args.dst, default.destination, IPV6_DESTINATION),
+        source_mac,
+        destination_mac,
+        vlan: args.vlan,
+        flows: args.flows.unwrap_or(args.senders.into()),
+        senders: args.senders,
+    }
+}

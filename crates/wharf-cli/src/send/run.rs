@@ -1,0 +1,129 @@
+//! One run: pool, device, queue, receiver and senders, from the first frame to the account at the end.
+
+mod supervise;
+
+use super::account::{Account, Outcome};
+use super::plan::Plan;
+use crate::signals::Signals;
+use crate::usage;
+use anyhow::{Context, anyhow};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use supervise::Supervisor;
+use wharf::device::{Device, DeviceError};
+use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerThread, pin};
+use wharf::devices::open::{Direction, open};
+use wharf::devices::traffic::{Drive, Findings, ReceiveError, Receiver};
+use wharf::host::Clock;
+use wharf::pool::PagePool;
+use wharf::queue::TxQueue;
+use wharf::run::Batching;
+use wharf::sender::Sender;
+
+/// Frames of the receiver's memory: as many as a wire holds.
+const RECEIVER_FRAMES: u32 = 1024;
+
+type Receiving = JoinHandle<Result<Findings, ReceiveError>>;
+
+/// Runs it once.
+pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome> {
+    let pool = pool(plan, plan.frames)?;
+    check_length(plan, &pool)?;
+    let opened = open(&plan.to, Direction::Send).map_err(opening)?;
+    let (device, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
+    let queue = TxQueue::builder(&pool, opened.device, Arc::new(HostClock), Arc::new(HostPark))
+        .qdisc(plan.qdisc.build())
+        .batching(batching)
+        .build()?;
+    let receiving = opened.far_end.map(|far_end| receive(plan, far_end)).transpose()?;
+    let poller = PollerThread::start(&queue).context("cannot start a thread")?;
+    let sent = send(plan, &queue, signals);
+    drop(poller);
+    queue.shutdown(0);
+    let received = receiving.map(|receiving| joined(receiving)?.context("receiver")).transpose();
+    let account = Account { device, has_bql, span_ns: sent?, audit: queue.audit(), received: received? };
+    Ok(account.close(&queue, batching, signals.asked()))
+}
+
+fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
+    let pool = PagePool::builder().frames(frames).frame_bytes(plan.frame_bytes).clock(Arc::new(HostClock));
+    Ok(pool.build()?)
+}
+
+/// Every frame must fit the memory of one; says which size would do.
+fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
+    let (longest, room) = (plan.traffic.longest_bytes(), pool.region().data_bytes_max());
+    if longest <= room {
+        return Ok(());
+    }
+    // Headroom, and 448 bytes of placement, which begin at 2048.
+    let enough = (longest + 512).next_multiple_of(64).max(2048);
+    let advice = if enough <= 65536 { format!("; --frame-bytes {enough} would do") } else { String::new() };
+    Err(anyhow!("a frame of {longest} bytes does not fit: memory is for {room}{advice}"))
+}
+
+/// A specification that is none is a wrong use.
+fn opening(error: DeviceError) -> anyhow::Error {
+    match error {
+        DeviceError::Unsupported { .. } => usage(format!("--to {error}")),
+        error => error.into(),
+    }
+}
+
+/// Starts a thread that receives and checks.
+fn receive(plan: &Plan, far_end: Box<dyn Device>) -> anyhow::Result<Receiving> {
+    let receiver = Receiver::new(far_end, &pool(plan, RECEIVER_FRAMES)?, plan.traffic.check())?;
+    let cpu = cpu_of(plan, plan.senders.into());
+    start("wharf-receiver", cpu, move || receiver.run(&AtomicBool::new(false)))
+}
+
+/// Starts a thread. The plan has checked that the processor is there; should it have gone since, the thread
+/// runs where it can.
+fn start<T: Send + 'static>(
+    name: &str, cpu: Option<usize>, run: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<JoinHandle<T>> {
+    let pinned = move || {
+        let _ = cpu.map(pin);
+        run()
+    };
+    thread::Builder::new().name(name.into()).spawn(pinned).context("cannot start a thread")
+}
+
+fn joined<T>(thread: JoinHandle<T>) -> anyhow::Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread panicked: this is a bug in wharf"))
+}
+
+/// The processor of thread `at`, where processors were named.
+fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
+    plan.cpus.get(at % plan.cpus.len().max(1)).copied()
+}
+
+/// Starts the senders, and waits until they are through and all has left; nanoseconds from the first frame
+/// to the last completion.
+fn send(plan: &Plan, queue: &TxQueue, signals: &Signals) -> anyhow::Result<u64> {
+    let senders = (0..plan.senders).map(|at| queue.sender(&format!("sender {at}")));
+    let senders = senders.collect::<Result<Vec<Sender>, _>>()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (results, ended) = mpsc::channel();
+    let start_ns = ExactClock.now_ns();
+    let mut threads = Vec::new();
+    for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
+        let stop = stop.clone();
+        let (pace, burst_packets, results) = (plan.pace, plan.burst, results.clone());
+        let send = move || {
+            let drive = Drive { pace, start_ns, burst_packets, stop: &stop };
+            // Nobody listens any more only when starting another thread has failed.
+            let _ = results.send(part.drive(&drive, sender));
+        };
+        threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
+    }
+    drop(results);
+    let supervisor = Supervisor::new(plan, queue, signals, &stop);
+    let driven = supervisor.wait(&ended);
+    threads.into_iter().try_for_each(joined)?;
+    let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();
+    let end_ns = supervisor.settle();
+    Ok(end_ns.saturating_sub(first_ns.unwrap_or(end_ns)))
+}

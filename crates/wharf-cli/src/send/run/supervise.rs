@@ -1,0 +1,101 @@
+//! Watching over a run: progress, its time, signals, and a path that is stuck at the end.
+
+use crate::output::grouped;
+use crate::progress::Progress;
+use crate::send::plan::Plan;
+use crate::signals::Signals;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use wharf::devices::host::{ExactClock, HostClock};
+use wharf::devices::traffic::{DriveError, Driven};
+use wharf::host::Clock;
+use wharf::queue::TxQueue;
+
+/// Longest time between two looks at the signals.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long what is under way may still take once the end was asked for; what is left then comes back unsent.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What watches over one run.
+pub(super) struct Supervisor<'a> {
+    queue: &'a TxQueue,
+    signals: &'a Signals,
+    stop: &'a AtomicBool,
+    began: Instant,
+    time: Option<Duration>,
+    /// When the end was asked for.
+    stopped: Cell<Option<Instant>>,
+    progress: Progress,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(plan: &Plan, queue: &'a TxQueue, signals: &'a Signals, stop: &'a AtomicBool) -> Self {
+        let (began, stopped, progress) = (Instant::now(), Cell::new(None), Progress::new());
+        Self { queue, signals, stop, began, time: plan.time, stopped, progress }
+    }
+
+    /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
+    pub(super) fn wait(
+        &self, ended: &Receiver<Result<Driven, DriveError>>,
+    ) -> Result<Vec<Driven>, DriveError> {
+        let (mut driven, mut failed) = (Vec::new(), None);
+        let mut closed = false;
+        loop {
+            match ended.recv_timeout(self.next_look()) {
+                Ok(Ok(one)) => driven.push(one),
+                Ok(Err(error)) => {
+                    failed.get_or_insert(error);
+                    self.ask_for_the_end();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.is_overdue() && !closed {
+                self.queue.shutdown(0);
+                closed = true;
+            }
+        }
+        failed.map_or(Ok(driven), Err)
+    }
+
+    /// Waits until what was sent has left; when that was, nanoseconds of CLOCK_MONOTONIC.
+    pub(super) fn settle(&self) -> u64 {
+        let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
+        while !self.queue.drain(soon_ns()) && !self.is_overdue() {}
+        ExactClock.now_ns()
+    }
+
+    /// Shows how far it is, sees to time and signals, and says when to look again.
+    fn next_look(&self) -> Duration {
+        self.show();
+        let left = self.time.map(|time| time.saturating_sub(self.began.elapsed()));
+        if self.signals.asked() || left.is_some_and(|left| left.is_zero()) {
+            self.ask_for_the_end();
+        }
+        left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK))
+    }
+
+    fn ask_for_the_end(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if self.stopped.get().is_none() {
+            self.stopped.set(Some(Instant::now()));
+        }
+    }
+
+    /// Whether what is under way has had its time.
+    fn is_overdue(&self) -> bool {
+        self.next_look();
+        self.stopped.get().is_some_and(|stopped| stopped.elapsed() >= GRACE)
+    }
+
+    fn show(&self) {
+        self.progress.say(|| {
+            let (packets, seconds) =
+                (self.queue.counters().packets.get(), self.began.elapsed().as_secs_f64());
+            let mpps = packets as f64 / seconds.max(1e-9) / 1e6;
+            format!("{seconds:.1} s: {} packets, {mpps:.2} Mpps", grouped(packets))
+        });
+    }
+}

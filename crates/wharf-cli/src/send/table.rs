@@ -1,0 +1,82 @@
+//! The summary for people.
+
+use super::account::Outcome;
+use super::plan::Plan;
+use crate::output::{bytes, grouped, table, text, time};
+use crate::report::Report;
+use wharf::run::Batching;
+
+/// The whole summary: a headline, a column per run, and what it comes to.
+pub(super) fn summary(plan: &Plan, outcomes: &[Outcome]) -> String {
+    let header: Vec<String> = outcomes.iter().map(|outcome| column_name(outcome.batching)).collect();
+    let header: Vec<&str> = std::iter::once("batching").chain(header.iter().map(String::as_str)).collect();
+    let mut rows = table(&header);
+    for (name, show) in ROWS {
+        let cells: Vec<String> = outcomes.iter().map(|outcome| show(&outcome.report)).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            rows.add_row(std::iter::once((*name).to_string()).chain(cells));
+        }
+    }
+    format!("{}\n\n{}\n\n{}", headline(plan, outcomes), text(&rows), verdict(outcomes))
+}
+
+fn headline(plan: &Plan, outcomes: &[Outcome]) -> String {
+    let device = outcomes.first().map_or("", |outcome| &outcome.report.device);
+    let senders = if plan.senders == 1 { "1 sender".into() } else { format!("{} senders", plan.senders) };
+    format!("{} to {device}, {senders}", plan.what)
+}
+
+fn column_name(batching: Batching) -> String {
+    match batching {
+        Batching::On => "on".into(),
+        Batching::Off => "off".into(),
+        Batching::Bytes(count) => bytes(count.into()),
+    }
+}
+
+type Row = (&'static str, fn(&Report) -> String);
+
+const ROWS: &[Row] = &[
+    ("seconds", |report| format!("{:.3}", report.seconds)),
+    ("packets", |report| grouped(report.packets)),
+    ("Mpps", |report| format!("{:.3}", report.mpps)),
+    ("Gbit/s", |report| format!("{:.3}", report.gbps)),
+    ("packets per doorbell", |report| format!("{:.1}", report.packets_per_doorbell)),
+    ("byte queue limit", |report| match report.bql.enabled {
+        true => bytes(report.bql.limit_bytes),
+        false => "none".into(),
+    }),
+    ("requeues", |report| grouped(report.requeues)),
+    ("senders' waits", |report| grouped(report.senders.iter().map(|sender| sender.waits).sum())),
+    ("latency p50", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p50))),
+    ("latency p99", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p99))),
+    ("latency p999", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p999))),
+    ("dropped", |report| grouped(report.drops.total)),
+    ("returned unsent", |report| some(report.returned)),
+    ("received", |report| {
+        report.received.as_ref().map_or(String::new(), |received| grouped(received.packets))
+    }),
+    ("wrong", |report| report.received.as_ref().map_or(String::new(), |received| grouped(received.errors))),
+    ("frames out", |report| grouped(report.pool.out)),
+];
+
+fn some(count: u64) -> String {
+    if count == 0 { String::new() } else { grouped(count) }
+}
+
+fn verdict(outcomes: &[Outcome]) -> String {
+    let mut lines = Vec::new();
+    if outcomes.iter().any(|outcome| outcome.interrupted) {
+        lines.push("Ended by a signal.".to_string());
+    }
+    let is_good = outcomes.iter().all(|outcome| outcome.faults.is_empty());
+    if is_good && outcomes.iter().all(|outcome| outcome.report.received.is_some()) {
+        lines.push("Every frame arrived byte for byte, each sender's in order.".into());
+    }
+    if let [on, off, ..] = outcomes
+        && off.report.mpps > 0.0
+    {
+        lines.push(format!("Batching made it {:.2} times as fast.", on.report.mpps / off.report.mpps));
+    }
+    lines.join("\n")
+}

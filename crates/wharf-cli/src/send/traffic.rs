@@ -1,0 +1,70 @@
+//! What is sent, one part per sender, and what checks it.
+
+use wharf::devices::traffic::{
+    Check, Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck,
+};
+use wharf::sender::Sender;
+
+/// What all senders send together.
+pub(super) enum Traffic {
+    Replay { split: Split, rounds: u64 },
+    Generated { generators: Vec<Generator>, packets: Option<u64> },
+}
+
+/// What one sender sends.
+pub(super) enum Part {
+    Replay(Replay),
+    Generated(Generator),
+}
+
+impl Traffic {
+    /// From the start: one part per sender.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        match self {
+            Traffic::Replay { split, rounds } => {
+                split.replays(*rounds).into_iter().map(Part::Replay).collect()
+            }
+            Traffic::Generated { generators, packets } => {
+                let senders = generators.len() as u64;
+                let share = |sender: u16| {
+                    packets.map(|all| all / senders + u64::from(u64::from(sender) < all % senders))
+                };
+                let parts = generators.iter().cloned().map(|generator| match share(generator.sender()) {
+                    Some(packets) => Part::Generated(generator.ending_after(packets)),
+                    None => Part::Generated(generator),
+                });
+                parts.collect()
+            }
+        }
+    }
+
+    /// What checks it at the other end, from the start.
+    pub(super) fn check(&self) -> Box<dyn Check> {
+        match self {
+            Traffic::Replay { split, .. } => Box::new(split.check()),
+            Traffic::Generated { generators, .. } => Box::new(StampCheck::new(generators.clone())),
+        }
+    }
+
+    /// Bytes of the longest frame.
+    pub(super) fn longest_bytes(&self) -> u32 {
+        self.parts().iter().map(Part::longest_bytes).max().unwrap_or(0)
+    }
+}
+
+impl Part {
+    fn longest_bytes(&self) -> u32 {
+        match self {
+            Part::Replay(replay) => replay.longest_bytes(),
+            Part::Generated(generator) => generator.longest_bytes(),
+        }
+    }
+
+    /// Sends all of it; the sender is gone afterwards.
+    pub(super) fn drive(self, drive: &Drive<'_>, mut sender: Sender) -> Result<Driven, DriveError> {
+        match self {
+            Part::Replay(mut replay) => drive.run(&mut sender, &mut replay),
+            Part::Generated(mut generator) => drive.run(&mut sender, &mut generator),
+        }
+    }
+}
