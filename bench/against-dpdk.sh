@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Wharf's path beside DPDK joined as a user would join it (bench/peers/dpdk_pipe.c), alternating in one run; medians
+# and ratios.  Needs dpdk-dev, gcc, root (huge pages), two idle cores.  Usage: bench/against-dpdk.sh [ROUNDS]
+set -eu
+cd "$(dirname "$0")/.."
+rounds=${1:-5}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+pages=$(cat /proc/sys/vm/nr_hugepages)
+[ "$pages" -ge 512 ] || echo 512 >/proc/sys/vm/nr_hugepages
+mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; }
+for every in 1 256; do
+  # shellcheck disable=SC2046
+  gcc -O3 -march=native -DCLOCK_EVERY=$every $(pkg-config --cflags libdpdk) bench/peers/dpdk_pipe.c \
+    -o "$out/dpdk$every" $(pkg-config --libs libdpdk)
+done
+# DPDK is built for this very processor; so is Wharf.
+RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
+
+dpdk() { "$out/dpdk$1" -l 0-1 --no-pci --vdev=net_null0,copy=0 -m 512 2>/dev/null | grep Mpps >>"$out/dpdk$1.txt"; }
+for round in $(seq "$rounds"); do
+  echo "round $round of $rounds" >&2
+  dpdk 1
+  target/native/release/wharf bench path --cores 1,2 --bursts 1,8,32,64 --seconds 1 --json >>"$out/wharf.txt"
+  echo >>"$out/wharf.txt"
+  dpdk 256
+done
+python3 bench/table.py "$out"

@@ -1,0 +1,15 @@
+//! What people type: sizes, rates, durations, and the specification of a device that touches no file.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use wharf_devices::open::{Direction, open};
+use wharf_devices::units;
+
+fuzz_target!(|text: &str| {
+    let _ = (units::size_bytes(text), units::bits_per_second(text));
+    let _ = (units::packets_per_second(text), units::duration(text));
+    // A ring of 65536 takes a while to map: the fuzzer would time what needs no timing.
+    if !text.contains("ring") {
+        let _ = open(&format!("wire:{text}"), Direction::Send);
+    }
+    let _ = open(&format!("null:{text}"), Direction::Receive);
+});
