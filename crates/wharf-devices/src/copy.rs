@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use wharf_core::pool::{Cache, PoolError};
+use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
@@ -19,12 +20,14 @@ pub(crate) enum Placed {
 /// Places packets; keeps what it needs for chains from one to the next.
 #[derive(Debug)]
 pub(crate) struct Placer {
-    pieces: Batch,
+    pieces: Vec<Frame>,
+    /// For pieces on their way from and to a cache.
+    taken: Batch,
 }
 
 impl Default for Placer {
     fn default() -> Self {
-        Self { pieces: Batch::new(8) }
+        Self { pieces: Vec::new(), taken: Batch::new(BATCH_FRAMES_MAX) }
     }
 }
 
@@ -44,10 +47,10 @@ impl Placer {
             return Ok(Placed::NoMemory);
         }
         let region = cache.pool().region().clone();
-        if let Some(last) = self.pieces.frames_mut().last_mut() {
+        if let Some(last) = self.pieces.last_mut() {
             region.set_len(last, len_bytes - (count - 1) * piece_bytes)?;
         }
-        scatter(chunks, &region, self.pieces.frames_mut())?;
+        scatter(chunks, &region, &mut self.pieces)?;
         if let Some(mut frame) = self.link(&region)? {
             if *meta != Meta::default() {
                 region.set_meta(&mut frame, meta)?;
@@ -60,23 +63,26 @@ impl Placer {
 
     /// Takes all of `count` pieces, or none and gives back the others; whether it did.
     fn take(&mut self, cache: &mut Cache, count: usize, piece_bytes: u32) -> Result<bool, PoolError> {
-        if self.pieces.capacity() < count {
-            self.pieces = Batch::new(count);
-        }
-        match cache.take(&mut self.pieces, count, piece_bytes) {
-            Ok(taken) if taken == count => Ok(true),
-            Ok(_) => {
-                cache.give(&mut self.pieces)?;
-                Ok(false)
+        while self.pieces.len() < count {
+            match cache.take(&mut self.taken, count - self.pieces.len(), piece_bytes) {
+                Ok(_) => self.pieces.extend(std::iter::from_fn(|| self.taken.pop())),
+                Err(PoolError::Exhausted { .. }) => {
+                    for frame in self.pieces.drain(..) {
+                        // Cannot fail: it was this cache's a moment ago.
+                        cache.give_one(frame).map_err(|(error, _)| error)?;
+                    }
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
             }
-            Err(PoolError::Exhausted { .. }) => Ok(false),
-            Err(error) => Err(error),
         }
+        Ok(true)
     }
 
     fn link(&mut self, region: &Arc<Region>) -> Result<Option<Frame>, PoolError> {
-        let Some(mut head) = self.pieces.pop() else { return Ok(None) };
-        while let Some(piece) = self.pieces.pop() {
+        let mut pieces = self.pieces.drain(..);
+        let Some(mut head) = pieces.next() else { return Ok(None) };
+        for piece in pieces {
             // Cannot fail: the pieces are of one pool, filled, no chains, and short enough in sum.
             region.link(&mut head, piece).map_err(|(error, _)| error)?;
         }

@@ -5,7 +5,7 @@ use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmi
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames held between two reaps: far more than an owner's quota.
-const RING_FRAMES: usize = 1024;
+const RING_FRAMES: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 
 /// The dummy device.
 #[derive(Debug)]

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::host::Clock;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames held between two reaps.
-const RING_FRAMES: usize = 1024;
+const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 
 /// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB; what the system
 /// then refuses fails the frames that come after it, and [`Device::close`].

@@ -1,7 +1,9 @@
 use super::*;
 use proptest::prelude::*;
 
-fn check(read: fn(&str) -> Result<u64, UnitError>, cases: &[(&str, u64)]) {
+type Read = fn(&str) -> Result<u64, UnitError>;
+
+fn check(read: Read, cases: &[(&str, u64)]) {
     for &(text, value) in cases {
         assert_eq!(read(text), Ok(value), "{text:?}");
         assert_eq!(read(&format!("  {} ", text.to_uppercase())), Ok(value), "{text:?} in capitals");
@@ -12,8 +14,7 @@ fn duration_ns(text: &str) -> Result<u64, UnitError> {
     duration(text).map(|duration| duration.as_nanos() as u64)
 }
 
-const ALL: [fn(&str) -> Result<u64, UnitError>; 4] =
-    [size_bytes, bits_per_second, packets_per_second, duration_ns];
+const ALL: [Read; 4] = [size_bytes, bits_per_second, packets_per_second, duration_ns];
 
 #[test]
 fn sizes() {
@@ -105,7 +106,7 @@ fn durations() {
 
 #[test]
 fn messages_show_how_to_write_it() {
-    let message = |read: fn(&str) -> Result<u64, UnitError>, text: &str| read(text).unwrap_err().to_string();
+    let message = |read: Read, text: &str| read(text).unwrap_err().to_string();
     let cases = [
         (
             message(bits_per_second, "10parsecs"),

@@ -25,7 +25,9 @@ pub(super) struct Sending {
     outstanding: usize,
     /// Frames that it may hold; 0 once closed.
     limit: usize,
-    unrung: Batch,
+    unrung: VecDeque<Frame>,
+    /// For frames on their way from there, or from the line, to the lane.
+    leaving: Batch,
     line: Option<TimedLine>,
     /// What the far end left unread when it went.
     unread: Option<Unread>,
@@ -38,7 +40,6 @@ struct TimedLine {
     clock: Arc<dyn Clock>,
     /// Each with the time at which it will have left.
     frames: VecDeque<(Frame, u64)>,
-    leaving: Batch,
 }
 
 impl Sending {
@@ -46,11 +47,10 @@ impl Sending {
         link: Arc<Link>, to_far: LaneIn, from_far: LaneOut, line: Option<Line>, clock: Arc<dyn Clock>,
     ) -> Self {
         let limit = to_far.capacity();
-        let frames = || VecDeque::with_capacity(limit);
-        let line = line.map(|line| TimedLine { line, clock, frames: frames(), leaving: Batch::new(LEAVING) });
-        let (unrung, failed) = (Batch::new(limit), VecDeque::new());
-        let to_far = Some(to_far);
-        Self { link, to_far, from_far, outstanding: 0, limit, unrung, line, unread: None, failed }
+        let line = line.map(|line| TimedLine { line, clock, frames: VecDeque::with_capacity(limit) });
+        let (unrung, failed, leaving) = (VecDeque::new(), VecDeque::new(), Batch::new(LEAVING));
+        let (to_far, unread, outstanding) = (Some(to_far), None, 0);
+        Self { link, to_far, from_far, outstanding, limit, unrung, leaving, line, unread, failed }
     }
 
     /// Says where the frames' bytes are; false when that was said before.
@@ -71,7 +71,9 @@ impl Sending {
 
     /// The frames wait for a doorbell, which may follow at once.
     fn transmit_unrung(&mut self, batch: &mut Batch, room: usize, more: bool) -> Transmitted {
-        self.outstanding += self.unrung.append(batch, room);
+        let taken = batch.len().min(room);
+        self.unrung.extend(std::iter::from_fn(|| batch.pop()).take(taken));
+        self.outstanding += taken;
         let stopped = self.outstanding >= self.limit;
         Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
     }
@@ -81,20 +83,30 @@ impl Sending {
         if self.unrung.is_empty() {
             return false;
         }
-        let mut unrung = std::mem::replace(&mut self.unrung, Batch::new(0));
-        self.launch(&mut unrung, usize::MAX);
-        self.unrung = unrung;
+        self.launch_unrung();
         true
+    }
+
+    #[cold]
+    fn launch_unrung(&mut self) {
+        let Some(to_far) = &mut self.to_far else { return };
+        match &mut self.line {
+            None => push_all(self.unrung.drain(..), &mut self.leaving, to_far),
+            Some(line) => {
+                line.put(self.unrung.drain(..));
+                self.release();
+            }
+        }
     }
 
     /// Puts up to `max` frames onto the line, or to the far end where there is no rate; how many.
     #[inline]
     fn launch(&mut self, from: &mut Batch, max: usize) -> usize {
         let Some(to_far) = &mut self.to_far else { return 0 };
-        match &mut self.line {
-            None => to_far.push_first(from, max),
-            Some(line) => line.launch(from, max, to_far),
-        }
+        let Some(line) = &mut self.line else { return to_far.push_first(from, max) };
+        let count = from.len().min(max);
+        line.put(std::iter::from_fn(|| from.pop()).take(count));
+        count
     }
 
     /// Lets go what has left by now.
@@ -104,7 +116,7 @@ impl Sending {
             && !line.frames.is_empty()
         {
             let now_ns = if self.unread.is_some() { u64::MAX } else { line.clock.now_ns() };
-            line.release(now_ns, to_far);
+            line.release(now_ns, &mut self.leaving, to_far);
         }
     }
 
@@ -147,7 +159,7 @@ impl Sending {
         if let Some(line) = &mut self.line {
             self.failed.extend(line.frames.drain(..).map(|(frame, _)| (frame, "closed")));
         }
-        self.failed.extend(std::iter::from_fn(|| self.unrung.pop()).map(|frame| (frame, "closed")));
+        self.failed.extend(self.unrung.drain(..).map(|frame| (frame, "closed")));
     }
 
     pub(super) fn outstanding(&self) -> usize {
@@ -160,7 +172,7 @@ impl Sending {
 
     /// Shows the frames that are here; those in lanes are nowhere to be seen from one side.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.unrung.frames().iter().for_each(&mut *see);
+        self.unrung.iter().for_each(&mut *see);
         self.failed.iter().for_each(|(frame, _)| see(frame));
         self.line.iter().flat_map(|line| &line.frames).for_each(|(frame, _)| see(frame));
         self.unread.iter().flat_map(|unread| unread.arrived.frames()).for_each(see);
@@ -175,29 +187,30 @@ impl Sending {
 }
 
 impl TimedLine {
-    fn launch(&mut self, from: &mut Batch, max: usize, to_far: &mut LaneIn) -> usize {
+    fn put(&mut self, frames: impl Iterator<Item = Frame>) {
         let now_ns = self.clock.now_ns();
-        let count = from.len().min(max);
-        for _ in 0..count {
-            if let Some(frame) = from.pop() {
-                let leave_ns = self.line.send(frame.len_bytes(), now_ns);
-                self.frames.push_back((frame, leave_ns));
-            }
+        for frame in frames {
+            let leave_ns = self.line.send(frame.len_bytes(), now_ns);
+            self.frames.push_back((frame, leave_ns));
         }
-        self.release(now_ns, to_far);
-        count
     }
 
-    fn release(&mut self, now_ns: u64, to_far: &mut LaneIn) {
-        while self.frames.front().is_some_and(|&(_, leave_ns)| leave_ns <= now_ns) {
-            let due =
-                self.frames.iter().take(LEAVING).take_while(|&&(_, leave_ns)| leave_ns <= now_ns).count();
-            for (frame, _) in self.frames.drain(..due) {
-                let pushed = self.leaving.push(frame);
-                debug_assert!(pushed.is_ok());
-            }
-            to_far.push(&mut self.leaving);
-            debug_assert!(self.leaving.is_empty(), "a lane holds as many frames as the ring");
+    fn release(&mut self, now_ns: u64, leaving: &mut Batch, to_far: &mut LaneIn) {
+        // Times never go down.
+        let due = self.frames.partition_point(|&(_, leave_ns)| leave_ns <= now_ns);
+        push_all(self.frames.drain(..due).map(|(frame, _)| frame), leaving, to_far);
+    }
+}
+
+/// Puts frames into the lane by way of `leaving`.
+fn push_all(frames: impl Iterator<Item = Frame>, leaving: &mut Batch, to_far: &mut LaneIn) {
+    for frame in frames {
+        let pushed = leaving.push(frame);
+        debug_assert!(pushed.is_ok());
+        if leaving.room() == 0 {
+            to_far.push(leaving);
         }
     }
+    to_far.push(leaving);
+    debug_assert!(leaving.is_empty(), "a lane holds as many frames as the ring");
 }
