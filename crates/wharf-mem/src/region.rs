@@ -249,6 +249,9 @@ impl Region {
         self.check_len(len_bytes)?;
         let space = to.space(count.min(from.len()));
         let count = space.len();
+        if count == 0 {
+            return Ok(0);
+        }
         let left = from.len() - count;
         let taken = &from[left..];
         let template = Frame::template(self.number, sender, len_bytes);

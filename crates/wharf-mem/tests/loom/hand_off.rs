@@ -1,7 +1,7 @@
 //! Who owns the path when: senders that become owners, a named successor, and senders that wait for space.
 
 use crate::path::{LANES, Owner, Path, Serve};
-use crate::{Stock, Witness, check};
+use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Stock, Witness, check};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -37,7 +37,7 @@ fn serve_clearing_late(_: &Path, mut owner: Owner<'_>) {
 fn two_senders(serve: Serve, sent: [u32; LANES]) -> bool {
     let (stock, stranded) = (Stock::new(), Witness::default());
     let witness = stranded.clone();
-    check(move || {
+    check(OF_TWO_THREADS, move || {
         let (path, [mut lane_0, mut lane_1]) = Path::new();
         let path = Arc::new(path);
         let theirs = (path.clone(), stock.frames(1, sent[1]));
@@ -73,6 +73,8 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
         });
         if more {
             owner.set_bits(READY);
+            // After the last change of the word: the hand-over alone must give the inside away.
+            owner.with(|inside| inside.hand_overs += 1);
             owner.hand_over();
             return path.bell.notify();
         }
@@ -88,7 +90,7 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
 fn with_successor(listens: bool, sent: [u32; LANES]) -> bool {
     let (stock, stranded) = (Stock::new(), Witness::default());
     let witness = stranded.clone();
-    check(move || {
+    check(OF_THREE_THREADS, move || {
         let (path, [mut lane_0, mut lane_1]) = Path::new();
         let (path, closing) = (Arc::new(path), Arc::new(AtomicBool::new(false)));
         let theirs = (path.clone(), stock.frames(1, sent[1]));
@@ -180,7 +182,7 @@ fn send_waiting(path: &Path, lane: usize, lane_in: &mut LaneIn, mut frames: Batc
 fn whoever_waits_for_space_is_woken() {
     let (stock, looked_again, slept) = (Stock::new(), Witness::default(), Witness::default());
     let witnesses = (looked_again.clone(), slept.clone());
-    check(move || {
+    check(OF_TWO_THREADS, move || {
         let (path, [mut lane_0, mut lane_1]) = Path::new();
         let path = Arc::new(path);
         let (theirs, frames) = (path.clone(), stock.frames(1, 3));

@@ -11,12 +11,14 @@ pub const LANES: usize = 2;
 pub struct Inside {
     lanes: Vec<LaneOut>,
     taken: Batch,
+    claims: u32,
+    pub hand_overs: u32,
 }
 
 impl Inside {
     /// Takes up to `quota` frames out of each lane; how many.
     pub fn drain(&mut self, quota: usize) -> usize {
-        let Self { lanes, taken } = self;
+        let Self { lanes, taken, .. } = self;
         lanes.iter_mut().map(|lane| lane.pop(taken, quota)).sum()
     }
 
@@ -44,7 +46,8 @@ pub type Serve = fn(&Path, Owner<'_>);
 impl Path {
     pub fn new() -> (Self, [LaneIn; LANES]) {
         let (ins, lanes): (Vec<_>, Vec<_>) = (0..LANES).map(|_| lane(CAPACITY, START)).unzip();
-        let inside = Inside { lanes, taken: Batch::new(crate::BUFFERS as usize) };
+        let taken = Batch::new(crate::BUFFERS as usize);
+        let inside = Inside { lanes, taken, claims: 0, hand_overs: 0 };
         let ins = ins.try_into().unwrap_or_else(|_| unreachable!());
         (Self { cell: OwnerCell::new(inside), bell: Notify::new() }, ins)
     }
@@ -55,7 +58,11 @@ impl Path {
         while one.append(&mut frames, 1) == 1 {
             assert_eq!(lane_in.push(&mut one), 1, "models that fill a lane wait for room by themselves");
             match self.cell.publish(ready_bit(lane)) {
-                Published::Owner(owner) => serve(self, owner),
+                Published::Owner(mut owner) => {
+                    // Before any bit is taken: the claim alone must have made the inside ours.
+                    owner.with(|inside| inside.claims += 1);
+                    serve(self, owner);
+                }
                 Published::Seen => {}
                 Published::WakeOwner => self.bell.notify(),
                 Published::Dead => unreachable!(),

@@ -1,6 +1,6 @@
 //! The rings alone. That a slot is never read and written at once, loom checks by itself.
 
-use crate::{CAPACITY, START, Stock, assert_in_order, check, names};
+use crate::{CAPACITY, OF_TWO_THREADS, START, Stock, assert_in_order, check, names};
 use loom::thread;
 use wharf_mem::home::home;
 use wharf_mem::lane::lane;
@@ -9,7 +9,7 @@ use wharf_mem::{Batch, FreeFrame};
 #[test]
 fn a_lane_keeps_order_and_loses_nothing() {
     let stock = Stock::new();
-    check(move || {
+    check(OF_TWO_THREADS, move || {
         let (mut lane_in, mut lane_out) = lane(CAPACITY, START);
         let mut frames = stock.frames(1, 4);
         let sender = thread::spawn(move || {
@@ -37,31 +37,11 @@ fn a_lane_keeps_order_and_loses_nothing() {
     });
 }
 
-/// A frame known of and left behind does not hide those published after it.
-#[test]
-fn a_pop_that_brings_less_than_asked_for_has_emptied_the_lane() {
-    let stock = Stock::new();
-    check(move || {
-        let (mut lane_in, mut lane_out) = lane(4, START);
-        let mut frames = stock.frames(1, 3);
-        let mut first = Batch::new(2);
-        first.append(&mut frames, 2);
-        assert_eq!(lane_in.push(&mut first), 2);
-        let mut got = Batch::new(3);
-        assert_eq!(lane_out.pop(&mut got, 1), 1);
-        let sender = thread::spawn(move || assert_eq!(lane_in.push(&mut frames), 1));
-        sender.join().unwrap();
-        assert_eq!(lane_out.pop(&mut got, 3), 2);
-        assert_in_order(&names(&got), 1, 3);
-        stock.give(got);
-    });
-}
-
 /// Whoever sees a lane abandoned sees all that it holds.
 #[test]
 fn an_abandoned_lane_shows_its_last_frame() {
     let stock = Stock::new();
-    check(move || {
+    check(OF_TWO_THREADS, move || {
         let (mut lane_in, mut lane_out) = lane(CAPACITY, START);
         let mut frames = stock.frames(1, 2);
         let sender = thread::spawn(move || assert_eq!(lane_in.push(&mut frames), 2));
@@ -83,7 +63,7 @@ fn an_abandoned_lane_shows_its_last_frame() {
 #[test]
 fn a_home_ring_keeps_order_and_loses_nothing() {
     let stock = Stock::new();
-    check(move || {
+    check(OF_TWO_THREADS, move || {
         let (mut home_in, mut home_out) = home(CAPACITY, START);
         let mut frames = stock.frames(1, 4);
         let indices: Vec<_> = frames.frames().iter().map(|frame| frame.index()).collect();

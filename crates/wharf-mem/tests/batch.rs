@@ -1,0 +1,202 @@
+//! A batch against a queue that cannot be wrong.
+
+mod common;
+
+use common::Pool;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Meta};
+
+const BUFFERS: u32 = 600;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A frame of this sender and length, with a row in the side table or without.
+    Push(u16, u32, bool),
+    Pop(usize),
+    PopBack(usize),
+    /// From a batch of so many frames of a sender, of which so many have left already.
+    Append {
+        frames: usize,
+        left: usize,
+        sender: u16,
+        max: usize,
+    },
+    /// Into a batch with so much room that holds so many already.
+    AppendTo {
+        capacity: usize,
+        holds: usize,
+        max: usize,
+    },
+    /// Charges every second frame to this sender.
+    Charge(u16),
+    Refresh,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let few = || prop_oneof![3 => 0..4usize, 1 => 0..300usize];
+    let max = || prop_oneof![few(), Just(usize::MAX)];
+    let step = prop_oneof![
+        4 => (0..3u16, 0..=128u32, prop::bool::weighted(0.1)).prop_map(|(s, l, m)| Step::Push(s, l, m)),
+        2 => few().prop_map(Step::Pop),
+        1 => few().prop_map(Step::PopBack),
+        3 => (few(), 0..3usize, 0..3u16, max())
+            .prop_map(|(frames, left, sender, max)| Step::Append { frames, left, sender, max }),
+        2 => (few(), 0..3usize, max())
+            .prop_map(|(capacity, holds, max)| Step::AppendTo { capacity, holds, max }),
+        1 => (0..3u16).prop_map(Step::Charge),
+        1 => Just(Step::Refresh),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// Index, sender, length and whether it has a row.
+type Name = (u32, u16, u32, bool);
+
+fn name(frame: &Frame) -> Name {
+    (frame.index(), frame.sender(), frame.len_bytes(), frame.has_meta())
+}
+
+struct Twin {
+    batch: Batch,
+    queue: VecDeque<Name>,
+    pool: Pool,
+}
+
+impl Twin {
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Push(sender, len_bytes, has_meta) => self.push(sender, len_bytes, has_meta),
+            Step::Pop(count) => (0..count).for_each(|_| {
+                let (popped, expected) = (self.batch.pop(), self.queue.pop_front());
+                self.check_and_give(popped, expected);
+            }),
+            Step::PopBack(count) => (0..count).for_each(|_| {
+                let (popped, expected) = (self.batch.pop_back(), self.queue.pop_back());
+                self.check_and_give(popped, expected);
+            }),
+            Step::Append { frames, left, sender, max } => self.append(frames, left, sender, max),
+            Step::AppendTo { capacity, holds, max } => self.append_to(capacity, holds, max),
+            Step::Charge(sender) => self.charge(sender),
+            Step::Refresh => self.refresh(),
+        }
+    }
+
+    fn check_and_give(&mut self, popped: Option<Frame>, expected: Option<Name>) {
+        assert_eq!(popped.as_ref().map(name), expected);
+        popped.into_iter().for_each(|frame| self.pool.give(frame));
+    }
+
+    fn push(&mut self, sender: u16, len_bytes: u32, has_meta: bool) {
+        let mut frame = self.pool.take(sender, len_bytes).unwrap();
+        if has_meta {
+            self.pool.region.set_meta(&mut frame, &Meta::default()).unwrap();
+        }
+        let (full, pushed) = (self.queue.len() == self.batch.capacity(), name(&frame));
+        match self.batch.push(frame) {
+            Ok(()) => self.queue.push_back(pushed),
+            Err(frame) => self.check_and_give(Some(frame), Some(pushed)),
+        }
+        assert_eq!(self.queue.back() == Some(&pushed), !full);
+    }
+
+    /// A batch of `frames`, some of which have left, so that it does not begin at its first place.
+    fn other(&mut self, frames: usize, left: usize, sender: u16) -> Batch {
+        let mut other = Batch::new(frames);
+        self.pool.region.take(&mut self.pool.free, &mut other, frames, sender, 77, |_| {}).unwrap();
+        self.pool.region.give(&mut other, &mut self.pool.free, left).unwrap();
+        other
+    }
+
+    fn append(&mut self, frames: usize, left: usize, sender: u16, max: usize) {
+        let mut other = self.other(frames, left, sender);
+        let names: Vec<_> = other.frames().iter().map(name).collect();
+        let count = names.len().min(max).min(self.batch.capacity() - self.queue.len());
+        assert_eq!(self.batch.append(&mut other, max), count);
+        self.queue.extend(&names[..count]);
+        assert!(other.frames().iter().map(name).eq(names[count..].iter().copied()));
+        self.pool.region.give(&mut other, &mut self.pool.free, usize::MAX).unwrap();
+    }
+
+    fn append_to(&mut self, capacity: usize, holds: usize, max: usize) {
+        let mut other = Batch::new(capacity);
+        let mut first = self.other(holds, 0, 9);
+        let held = other.append(&mut first, usize::MAX);
+        assert_eq!(held, holds.min(capacity));
+        let count = self.queue.len().min(max).min(other.room());
+        assert_eq!(other.append(&mut self.batch, max), count);
+        assert!(other.frames()[held..].iter().map(name).eq(self.queue.drain(..count)));
+        self.pool.region.give(&mut other, &mut self.pool.free, usize::MAX).unwrap();
+        self.pool.region.give(&mut first, &mut self.pool.free, usize::MAX).unwrap();
+    }
+
+    fn charge(&mut self, sender: u16) {
+        let frames = self.batch.frames_mut();
+        assert_eq!(frames.len(), self.queue.len());
+        for (frame, name) in frames.iter_mut().zip(&mut self.queue).step_by(2) {
+            frame.set_sender(sender);
+            name.1 = sender;
+        }
+    }
+
+    /// Makes the summary exact.
+    fn refresh(&mut self) {
+        self.batch.refresh();
+        let (summary, queue) = (self.batch.summary(), &self.queue);
+        let Some(first) = queue.front() else { return };
+        assert_eq!(summary.any_meta(), queue.iter().any(|name| name.3));
+        assert_eq!(summary.sender(), queue.iter().all(|name| name.1 == first.1).then_some(first.1));
+    }
+
+    fn check(&self) {
+        let (batch, queue) = (&self.batch, &self.queue);
+        assert!(batch.frames().iter().map(name).eq(queue.iter().copied()));
+        assert_eq!((batch.len(), batch.is_empty()), (queue.len(), queue.is_empty()));
+        assert_eq!(batch.room(), batch.capacity() - queue.len());
+        let bytes = |count| queue.iter().take(count).map(|name| u64::from(name.2)).sum::<u64>();
+        assert_eq!(batch.bytes(), bytes(queue.len()));
+        for count in [0, queue.len() / 2, queue.len()] {
+            assert_eq!(batch.bytes_of_first(count), bytes(count));
+        }
+        let run = queue.iter().take_while(|name| name.1 == queue[0].1).count();
+        assert_eq!(batch.run_of_sender(), run);
+        // What the summary says holds, though it may not say all.
+        let (summary, number) = (batch.summary(), self.pool.region.number());
+        assert_eq!(summary.bytes, bytes(queue.len()));
+        if let Some(first) = queue.front() {
+            assert!(summary.any_meta() || !queue.iter().any(|name| name.3));
+            assert!(summary.sender().is_none_or(|sender| sender == first.1 && run == queue.len()));
+            assert!(summary.is_of_pool(number) && !summary.is_of_pool(number ^ 1));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, max_shrink_iters: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_batch_is_a_bounded_queue(capacity in prop_oneof![0..9usize, 0..400usize], steps in steps()) {
+        let pool = Pool::new(BUFFERS, 128, 0);
+        let mut twin = Twin { batch: Batch::new(capacity), queue: VecDeque::new(), pool };
+        prop_assert_eq!(twin.batch.capacity(), capacity.min(BATCH_FRAMES_MAX));
+        for step in steps {
+            twin.step(step);
+            twin.check();
+        }
+        twin.step(Step::Pop(twin.queue.len() + 1));
+        twin.pool.assert_whole();
+    }
+}
+
+#[test]
+fn frames_of_two_pools_are_of_neither() {
+    let (mut ours, mut theirs) = (Pool::new(1, 128, 0), Pool::new(1, 128, 0));
+    let mut batch = Batch::new(2);
+    batch.push(ours.take(0, 60).unwrap()).unwrap();
+    batch.push(theirs.take(0, 60).unwrap()).unwrap();
+    assert!((0..64).all(|number| !batch.summary().is_of_pool(number)));
+    assert!(!Batch::new(2).summary().any_meta());
+    ours.give(batch.pop().unwrap());
+    theirs.give(batch.pop().unwrap());
+}

@@ -1,0 +1,3 @@
+fn main() {
+    let _ = wharf_mem::FreeFrame { 0: 1 };
+}
