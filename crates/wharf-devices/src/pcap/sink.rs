@@ -3,6 +3,8 @@
 use super::format::{Fault, PcapError, PcapOptions, PcapWriter};
 use super::{device_error, device_name};
 use crate::host::WallClock;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
@@ -17,10 +19,10 @@ const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 /// then refuses fails the frames that come after it, and [`Device::close`].
 ///
 /// It cuts no super-packets and fills in no checksums: a capture shows packets as they are on a wire.
-pub struct PcapSink {
+pub struct PcapSink<W: Write = File> {
     name: String,
     /// `None` once closed.
-    writer: Option<PcapWriter>,
+    writer: Option<PcapWriter<W>>,
     clock: Arc<dyn Clock>,
     region: Option<Arc<Region>>,
     owes_doorbell: bool,
@@ -38,9 +40,9 @@ enum ErrorOnce {
     Reported,
 }
 
-impl std::fmt::Debug for PcapSink {
+impl<W: Write> std::fmt::Debug for PcapSink<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PcapSink({}, {} frames held)", self.name, self.outstanding())
+        write!(f, "PcapSink({}, {} frames held)", self.name, self.held())
     }
 }
 
@@ -52,7 +54,23 @@ impl PcapSink {
     pub fn create(path: &Path, options: PcapOptions) -> Result<Self, DeviceError> {
         let name = device_name(path);
         let writer = PcapWriter::create(path, options).map_err(|error| device_error(&name, error))?;
-        Ok(Self {
+        Ok(Self::with(name, writer))
+    }
+}
+
+impl<W: Write> PcapSink<W> {
+    /// Into anything that is written to and empty; `name` stands for the file's in messages.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when the capture's header cannot be written.
+    pub fn over(sink: W, name: &str, options: PcapOptions) -> Result<Self, DeviceError> {
+        let device = device_name(Path::new(name));
+        let writer = PcapWriter::new(sink, name, options).map_err(|error| device_error(&device, error))?;
+        Ok(Self::with(device, writer))
+    }
+
+    fn with(name: String, writer: PcapWriter<W>) -> Self {
+        Self {
             name,
             writer: Some(writer),
             clock: Arc::new(WallClock),
@@ -61,7 +79,7 @@ impl PcapSink {
             written: Batch::new(RING_FRAMES),
             failed: Vec::new(),
             error: ErrorOnce::None,
-        })
+        }
     }
 
     /// The clock for frames without a time stamp, counting from 1970; the wall clock by default.
@@ -71,8 +89,12 @@ impl PcapSink {
         self
     }
 
+    fn held(&self) -> usize {
+        self.written.len() + self.failed.len()
+    }
+
     fn room(&self) -> usize {
-        if self.writer.is_none() { 0 } else { RING_FRAMES - self.outstanding() }
+        if self.writer.is_none() { 0 } else { RING_FRAMES - self.held() }
     }
 
     /// Writes a frame that has come at `now_ns`; or why not.
@@ -109,7 +131,7 @@ impl PcapSink {
     }
 }
 
-impl Device for PcapSink {
+impl<W: Write + Send> Device for PcapSink<W> {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -164,7 +186,7 @@ impl Device for PcapSink {
     }
 
     fn outstanding(&self) -> usize {
-        self.written.len() + self.failed.len()
+        self.held()
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
