@@ -64,8 +64,10 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             output::complain_at_length(&error.render().to_string());
             Err(ExitCode::from(2))
         }
-        _ => {
-            output::complain(&essence(&error.render().to_string()));
+        kind => {
+            let unknown = matches!(kind, ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
+            let advice = if unknown { "; --help lists what there is" } else { "" };
+            output::complain(&format!("{}{advice}", essence(&error.render().to_string()).trim_end()));
             Err(ExitCode::from(2))
         }
     }

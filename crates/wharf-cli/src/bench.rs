@@ -70,7 +70,7 @@ fn cases(args: &PathArgs) -> anyhow::Result<Vec<Case>> {
         [] => vec![1, 2].into_iter().filter(|&cores| cores <= there.len()).collect(),
         _ => args.cores.clone(),
     };
-    if let Some(cores) = cores.iter().find(|&&cores| cores == 0 || cores > there.len()) {
+    if let Some(cores) = cores.iter().find(|&&cores| cores > there.len()) {
         return Err(usage(format!("--cores {cores}: this process may use 1 to {} processors", there.len())));
     }
     let mut cases = Vec::new();

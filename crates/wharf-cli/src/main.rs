@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&format!("{error:#}"));
+            output::complain(&output::with_causes(&error));
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }

@@ -25,6 +25,17 @@ pub(crate) fn complain(what: &str) {
     let _ = writeln!(std::io::stderr(), "wharf: {}", line.join(" "));
 }
 
+/// An error with its causes, those left out that it names itself.
+pub(crate) fn with_causes(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
+}
+
 /// Prints help to standard error as it is.
 pub(crate) fn complain_at_length(help: &str) {
     let _ = writeln!(std::io::stderr(), "{}", help.trim_end());
@@ -82,6 +93,13 @@ pub(crate) fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        let io = || std::io::Error::other("disk full");
+        assert_eq!(with_causes(&anyhow::Error::new(io()).context("cannot write")), "cannot write: disk full");
+        assert_eq!(with_causes(&anyhow::Error::new(io()).context("x: disk full")), "x: disk full");
+    }
 
     #[test]
     fn numbers_are_readable() {

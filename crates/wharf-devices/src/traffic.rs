@@ -1,6 +1,6 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
-//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`] or a [`Generator`]. [`drive`]
+//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`] or a [`Generator`]. [`Drive`]
 //! sends them at a [`Pace`]. At the other end a [`Receiver`] gives each frame to a [`Check`], which knows
 //! what must come next from each sender: [`ReplayCheck`] or [`StampCheck`].
 //!

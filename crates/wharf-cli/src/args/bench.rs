@@ -33,10 +33,10 @@ stands between two stages is shared out as
 
 /// `wharf bench path`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PathArgs {
     /// Numbers of cores to use [default: 1,2 as far as there are so many]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cores)]
     pub(crate) cores: Vec<usize>,
     /// Threads that send
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]

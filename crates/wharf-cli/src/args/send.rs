@@ -27,7 +27,7 @@ SIGINT and SIGTERM end a run with its summary and exit code 0; a second one ends
 
 /// What to send, to where, and how.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
     /// Replay this capture (classic pcap); several senders share it by flow
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
@@ -77,7 +77,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]
     pub(crate) senders: u16,
     /// Processors to pin threads to: the senders in turn, then the receiver, over and over
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
     /// Queueing discipline: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]

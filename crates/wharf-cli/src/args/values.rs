@@ -158,6 +158,14 @@ pub(super) fn senders(text: &str) -> Result<u16, String> {
     within(text, 1, SENDERS_MAX)
 }
 
+pub(super) fn cpu(text: &str) -> Result<usize, String> {
+    want(text.parse().ok(), "numbers of processors, such as 0,1")
+}
+
+pub(super) fn cores(text: &str) -> Result<usize, String> {
+    want(text.parse().ok().filter(|&cores| cores > 0), "numbers of cores, such as 1,2")
+}
+
 pub(super) fn burst(text: &str) -> Result<usize, String> {
     within(text, 1, BURST_MAX)
 }

@@ -1,14 +1,16 @@
 //! What to send, checked and loaded, before anything is started.
 
+use super::run::opening;
 use super::traffic::Traffic;
 use crate::args::{QdiscChoice, SendArgs};
 use crate::usage;
-use anyhow::Context;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::devices::host::processors;
+use wharf::devices::kinds::kinds;
+use wharf::devices::open::{Direction, open};
 use wharf::devices::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 use wharf::run::Batching;
 
@@ -40,6 +42,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
+        check_kind(&args.to)?;
         let ends = Ends::new(args)?;
         let (what, traffic) = match &args.pcap {
             Some(path) => replay(args, path, ends.rounds)?,
@@ -74,6 +77,20 @@ fn check_cpus(cpus: &[usize]) -> anyhow::Result<()> {
     }
 }
 
+/// A device's kind, as its specification begins.
+fn kind_of(spec: &str) -> &str {
+    spec.split([':', ',']).next().unwrap_or_default()
+}
+
+/// Whether there is such a kind of device: nothing is opened, and no file made, before all is checked.
+fn check_kind(spec: &str) -> anyhow::Result<()> {
+    if kinds().iter().any(|kind| kind.built && kind.name == kind_of(spec)) {
+        return Ok(());
+    }
+    // Fails, and says why.
+    open(spec, Direction::Send).map(drop).map_err(opening)
+}
+
 /// When runs end, and whether one is compared with another.
 struct Ends {
     rounds: u64,
@@ -83,8 +100,7 @@ struct Ends {
 
 impl Ends {
     fn new(args: &SendArgs) -> anyhow::Result<Self> {
-        let kind = args.to.split([':', ',']).next().unwrap_or_default();
-        let is_inside = kind == "wire" || kind == "null";
+        let is_inside = matches!(kind_of(&args.to), "wire" | "null");
         let at_top = args.speed.or(args.rate).is_none_or(Pace::is_top);
         let is_counted = args.rounds.is_some() || args.count.is_some();
         let is_bounded = is_counted || args.seconds.is_some();
@@ -118,12 +134,12 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
 
 fn generated(args: &SendArgs) -> anyhow::Result<(String, Traffic)> {
     let spec = generator_spec(args);
-    let generators = spec.generators().map_err(usage).context("generated packets");
+    let generators = spec.generators().map_err(|error| usage(format!("generated packets: {error}")))?;
     let what = match spec.sizes {
         Sizes::Fixed(len_bytes) => format!("generated frames of {len_bytes} bytes"),
         Sizes::Imix => "generated frames of 60, 590 and 1514 bytes".into(),
     };
-    Ok((what, Traffic::Generated { generators: generators?, packets: args.count }))
+    Ok((what, Traffic::Generated { generators, packets: args.count }))
 }
 
 fn generator_spec(args: &SendArgs) -> GeneratorSpec {

@@ -60,12 +60,15 @@ fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
     }
     // Headroom, and 448 bytes of placement, which begin at 2048.
     let enough = (longest + 512).next_multiple_of(64).max(2048);
-    let advice = if enough <= 65536 { format!("; --frame-bytes {enough} would do") } else { String::new() };
-    Err(anyhow!("a frame of {longest} bytes does not fit: memory is for {room}{advice}"))
+    let advice = match enough {
+        ..=65536 => format!("--frame-bytes {enough} would do"),
+        _ => "there is none for more than 65024".into(),
+    };
+    Err(anyhow!("a frame of {longest} bytes does not fit: memory is for {room}; {advice}"))
 }
 
 /// A specification that is none is a wrong use.
-fn opening(error: DeviceError) -> anyhow::Error {
+pub(super) fn opening(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Unsupported { .. } => usage(format!("--to {error}")),
         error => error.into(),

@@ -10,10 +10,10 @@ use wharf_sys::clock::monotonic_ns;
 
 /// Frames taken from the device at a time.
 const BUDGET: usize = 64;
-/// Polls that find nothing before others are let run, and before sleeping.
-const SPINS: u32 = 64;
-const YIELDS: u32 = 4096;
-const NAP: Duration = Duration::from_micros(50);
+/// Polls that find nothing before sleeping: some tens of microseconds, about as long as a sleep takes at least.
+/// Yielding instead would put this thread behind whatever else the processors have to do, for milliseconds.
+const SPINS: u32 = 1000;
+const NAP: Duration = Duration::from_micros(20);
 
 /// Why receiving failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ impl Receiver {
                 return Ok(self.check.findings().clone());
             } else {
                 idle += 1;
-                relax(idle);
+                if idle < SPINS { std::hint::spin_loop() } else { std::thread::sleep(NAP) }
             }
         }
     }
@@ -103,15 +103,4 @@ fn whole<'a>(region: &'a Region, frame: &'a Frame, joined: &'a mut Vec<u8>) -> R
     joined.clear();
     region.chunks(frame)?.for_each(|chunk| joined.extend_from_slice(chunk));
     Ok(joined)
-}
-
-/// Lets others have the processor, the more the longer nothing has come.
-fn relax(idle: u32) {
-    if idle < SPINS {
-        std::hint::spin_loop();
-    } else if idle < YIELDS {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(NAP);
-    }
 }

@@ -1,0 +1,95 @@
+//! Captures that are none: one line that names the file and the place, exit code 1, and no wait.
+
+mod common;
+
+use common::{Folder, SAMPLE, text, wharf};
+use std::process::Command;
+
+/// A good header: little-endian, microseconds, Ethernet.
+fn header(snap_len: u32) -> Vec<u8> {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend(snap_len.to_le_bytes());
+    bytes.extend(1u32.to_le_bytes());
+    bytes
+}
+
+/// A record that says so many bytes, and has `present` of them.
+fn record(captured: u32, wire: u32, present: usize) -> Vec<u8> {
+    let mut bytes = vec![0; 8];
+    bytes.extend(captured.to_le_bytes());
+    bytes.extend(wire.to_le_bytes());
+    bytes.resize(16 + present, 7);
+    bytes
+}
+
+#[track_caller]
+fn assert_refused(path: &str, what: &str) {
+    let done = wharf(&["send", "--pcap", path, "--json"]);
+    assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
+    assert!(done.line().contains(path) && done.line().contains(what), "{what}: {done:?}");
+}
+
+#[test]
+fn malformed_files_are_refused_with_the_place() {
+    let folder = Folder::new();
+    let good = [header(65535), record(60, 60, 60)].concat();
+    let cases: [(&str, Vec<u8>, &str); 11] = [
+        ("empty", vec![], "byte 0: the file is empty"),
+        ("magic", b"GET / HTTP/1.1 and more of it".to_vec(), "byte 0: not a pcap file"),
+        ("header", header(65535)[..23].to_vec(), "byte 0: file header cut short"),
+        ("no-record", header(65535), "no packet"),
+        (
+            "record-header",
+            [&good[..], &[1, 2, 3]].concat(),
+            "byte 100: record header cut short (3 of 16 bytes)",
+        ),
+        ("record", [&good[..], &record(60, 60, 59)].concat(), "byte 100: record cut short (59 of 60"),
+        ("over-snap", [header(59), record(60, 60, 60)].concat(), "byte 24: record of 60 bytes is longer"),
+        ("zero", [&good[..], &record(0, 60, 0)].concat(), "byte 100: record of length 0"),
+        ("huge", [header(0), record(u32::MAX, u32::MAX, 60)].concat(), "byte 24: record of 4294967295 bytes"),
+        ("over-wire", [header(0), record(60, 59, 60)].concat(), "byte 24: record of 60 bytes"),
+        ("pcapng", [&[0x0a, 0x0d, 0x0d, 0x0a], &[0; 40][..]].concat(), "pcapng"),
+    ];
+    for (name, bytes, what) in cases {
+        assert_refused(&folder.file(name, &bytes), what);
+    }
+    let done = wharf(&["send", "--json", "--loop", "2", "--pcap", &folder.file("good", &good)]);
+    assert_eq!(done.good_json()["packets"], 2);
+}
+
+#[test]
+fn a_sample_cut_anywhere_is_refused() {
+    let (folder, sample) = (Folder::new(), std::fs::read(SAMPLE).unwrap());
+    for len in [1, 4, 24 + 5, 24 + 16 + 3, sample.len() / 2, sample.len() - 1] {
+        let path = folder.file("cut", &sample[..len]);
+        assert_refused(&path, "byte ");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_not_opened() {
+    let folder = Folder::new();
+    let fifo = text(&folder.path("fifo"));
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    assert_refused(&fifo, "is a fifo");
+    assert_refused(&text(&folder.path("")), "is a directory");
+    assert_refused(&text(&folder.path("nothing")), "cannot open");
+    assert_refused("/dev/zero", "is a character device");
+}
+
+#[test]
+fn a_file_beyond_the_limit_is_refused_before_it_is_read() {
+    let folder = Folder::new();
+    let path = folder.file("large", &header(65535));
+    std::fs::File::options().write(true).open(&path).unwrap().set_len((256 << 20) + 1).unwrap();
+    assert_refused(&path, "256 MiB");
+}
+
+#[test]
+fn a_record_cut_when_captured_is_sent_as_it_is_and_said() {
+    let folder = Folder::new();
+    let path = folder.file("snapped", &[header(65535), record(60, 1514, 60)].concat());
+    let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--json"]);
+    assert_eq!((done.code, &done.json()["bytes"]), (Some(0), &60.into()));
+    assert!(done.line().contains("1 of 1 frames were cut short"), "{done:?}");
+}

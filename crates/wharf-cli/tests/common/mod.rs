@@ -1,0 +1,129 @@
+//! Running the built binary, each time with a bound.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Far longer than anything here takes, on the slowest machine.
+const BOUND: Duration = Duration::from_secs(120);
+
+/// The capture that the repository comes with.
+pub const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sample.pcap");
+pub const SAMPLE_FRAMES: u64 = 2200;
+pub const SAMPLE_BYTES: u64 = 1_321_639;
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Done {
+    /// The one JSON object on standard output.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Exit code 0, nothing said on standard error, and a summary that adds up.
+    #[track_caller]
+    pub fn good_json(&self) -> Value {
+        assert_eq!((self.code, self.stderr.as_str()), (Some(0), ""), "{}", self.stdout);
+        self.json()
+    }
+
+    /// The one line on standard error.
+    #[track_caller]
+    pub fn line(&self) -> &str {
+        let line = self.stderr.strip_suffix('\n').unwrap_or_else(|| panic!("no line: {self:?}"));
+        assert!(!line.contains('\n') && line.starts_with("wharf: "), "one line: {self:?}");
+        line
+    }
+}
+
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs `wharf` to its end.
+pub fn wharf(args: &[&str]) -> Done {
+    finish(command(args).spawn().unwrap())
+}
+
+/// Collects what a process prints, and its end.
+pub fn finish(mut child: Child) -> Done {
+    let collect = |source: Option<Box<dyn Read + Send>>| {
+        thread::spawn(move || {
+            let mut text = String::new();
+            source.map(|mut source| source.read_to_string(&mut text)).transpose().unwrap();
+            text
+        })
+    };
+    let stdout = collect(child.stdout.take().map(|out| Box::new(out) as _));
+    let stderr = collect(child.stderr.take().map(|out| Box::new(out) as _));
+    let status = wait(&mut child);
+    Done { code: status.code(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// Waits for the end of a process, and ends it when it takes too long.
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if began.elapsed() > BOUND {
+            child.kill().unwrap();
+            panic!("still running after {BOUND:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends `signal` ("INT") to a process.
+pub fn signal(child: &Child, signal: &str) {
+    let kill = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+/// A folder of its own for each test, gone with it.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("wharf-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Makes a file; its path as text.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).unwrap();
+        text(&path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_string()
+}

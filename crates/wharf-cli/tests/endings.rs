@@ -1,0 +1,101 @@
+//! Runs that end otherwise than by themselves: signals, and a reader that goes away.
+
+mod common;
+
+use common::{SAMPLE, command, finish, signal, wait};
+use std::io::Read;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+/// Long enough for the program to listen to signals, however slow the machine: it starts sending first, and
+/// what it sends to tells.
+fn started(child: &std::process::Child) {
+    let status = format!("/proc/{}/status", child.id());
+    let catches = |text: String| {
+        let mask =
+            text.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim).map(String::from);
+        let mask = mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0);
+        mask >> 1 & 1 == 1 && mask >> 14 & 1 == 1 // SIGINT is 2, SIGTERM 15
+    };
+    for _ in 0..10_000 {
+        if std::fs::read_to_string(&status).is_ok_and(catches) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    panic!("does not listen to signals");
+}
+
+#[test]
+fn a_signal_ends_a_run_with_its_summary() {
+    for (name, args) in [
+        ("INT", &["send", "--pcap", SAMPLE, "--seconds", "1h", "--json"][..]),
+        ("TERM", &["send", "--pcap", SAMPLE, "--loop", "1000000000", "--senders", "2", "--json"]),
+        ("INT", &["send", "--size", "60", "--rate", "1pps", "--count", "1000", "--json"]),
+        ("TERM", &["send", "--size", "60", "--count", "1m", "--to", "wire:rate=10kbit", "--json"]),
+        ("INT", &["send", "--imix", "--seconds", "1h", "--to", "null", "--json"]),
+    ] {
+        let child = command(args).spawn().unwrap();
+        started(&child);
+        thread::sleep(Duration::from_millis(100));
+        signal(&child, name);
+        let run = finish(child).good_json();
+        assert_eq!(run["pool"]["out"], 0, "{args:?}: {run}");
+        let accepted: u64 =
+            run["senders"].as_array().unwrap().iter().map(|s| s["packets"].as_u64().unwrap()).sum();
+        let left = run["packets"].as_u64().unwrap() + run["returned"].as_u64().unwrap();
+        assert_eq!(accepted, left, "{args:?}: {run}");
+        if run["received"].is_object() {
+            assert_eq!(run["received"]["errors"], 0, "{args:?}: {run}");
+        }
+    }
+}
+
+#[test]
+fn a_signal_in_the_first_of_two_runs_spares_the_second() {
+    let child = command(&["send", "--size", "60", "--seconds", "1h"]).spawn().unwrap();
+    started(&child);
+    thread::sleep(Duration::from_millis(100));
+    signal(&child, "INT");
+    let done = finish(child);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    assert!(done.stdout.contains("Ended by a signal."), "{}", done.stdout);
+}
+
+#[test]
+fn a_signal_ends_a_benchmark_with_the_rows_so_far() {
+    let child = command(&["bench", "path", "--cores", "1", "--seconds", "0.1", "--json"]).spawn().unwrap();
+    started(&child);
+    signal(&child, "TERM");
+    let run = finish(child).good_json();
+    assert!(run["rows"].as_array().unwrap().len() < 4, "{run}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    for args in
+        [&["send", "--help"][..], &["devices"], &["devices", "--json"], &["send", "--count", "10", "--json"]]
+    {
+        let mut child = command(args).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!((wait(&mut child).code(), said.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_under_standard_output_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = finish(command(&["devices"]).stdout(Stdio::from(full)).spawn().unwrap());
+    assert_eq!(done.code, Some(1));
+    assert!(done.line().contains("cannot write to standard output"), "{done:?}");
+}
+
+#[test]
+fn a_closed_standard_error_is_no_panic() {
+    let mut child = command(&["send", "--qdisc", "none"]).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(wait(&mut child).code(), Some(2));
+}

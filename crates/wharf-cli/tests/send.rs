@@ -1,0 +1,211 @@
+//! `wharf send`, as a user runs it.
+
+mod common;
+
+use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
+use serde_json::Value;
+use std::path::Path;
+use wharf::devices::pcap::format::PcapReader;
+
+const KEYS: [&str; 18] = [
+    "device",
+    "seconds",
+    "packets",
+    "bytes",
+    "mpps",
+    "gbps",
+    "batches",
+    "doorbells",
+    "packets_per_doorbell",
+    "requeues",
+    "drops",
+    "bql",
+    "latency_ns",
+    "senders",
+    "pool",
+    "received",
+    "returned",
+    "compare",
+];
+
+fn number(run: &Value, path: &str) -> u64 {
+    run.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("no number at {path}: {run}"))
+}
+
+/// Nothing lost, nothing wrong, nothing left behind.
+#[track_caller]
+fn assert_whole(run: &Value) {
+    assert!(number(run, "/packets") > 0, "{run}");
+    assert_eq!(
+        (number(run, "/drops/total"), number(run, "/pool/out"), number(run, "/returned")),
+        (0, 0, 0),
+        "{run}"
+    );
+    let senders = run["senders"].as_array().unwrap();
+    assert_eq!(
+        senders.iter().map(|sender| number(sender, "/packets")).sum::<u64>(),
+        number(run, "/packets"),
+        "{run}"
+    );
+    if run["device"] == "wire" {
+        assert_eq!(number(run, "/received/packets"), number(run, "/packets"), "{run}");
+        assert_eq!(number(run, "/received/bytes"), number(run, "/bytes"), "{run}");
+        assert_eq!(number(run, "/received/errors"), 0, "{run}");
+    }
+}
+
+/// Runs `wharf send ... --json`, which must go well.
+#[track_caller]
+fn send(args: &str) -> Value {
+    let mut all = vec!["send", "--json"];
+    all.extend(args.split_whitespace());
+    let run = wharf(&all).good_json();
+    assert_whole(&run);
+    run
+}
+
+#[test]
+fn the_default_run_compares_batching_with_none() {
+    let run = wharf(&["send", "--pcap", SAMPLE, "--seconds", "0.2", "--json"]).good_json();
+    assert_whole(&run);
+    for key in KEYS {
+        assert!(run.get(key).is_some(), "{key} is missing: {run}");
+    }
+    assert_eq!((&run["bql"]["enabled"], &run["latency_ns"]), (&Value::Bool(true), &Value::Null));
+    assert!(number(&run, "/bql/limit_bytes") > 0, "{run}");
+    assert_eq!(number(&run, "/doorbells"), number(&run, "/batches"), "{run}");
+    assert!(run["packets_per_doorbell"].as_f64() > Some(1.0), "{run}");
+    assert_eq!(run["compare"]["batching_off"]["packets_per_doorbell"], 1.0, "{run}");
+    assert!(run["compare"]["batching_off"]["mpps"].as_f64() > Some(0.0), "{run}");
+    for key in ["packets", "waits", "drops", "drained_packets"] {
+        number(&run["senders"][0], &format!("/{key}"));
+    }
+}
+
+#[test]
+fn the_summary_is_for_people() {
+    let done = wharf(&["send", "--pcap", SAMPLE, "--seconds", "0.05"]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    for part in
+        ["Mpps", "packets per doorbell", "byte queue limit", "dropped", "Every frame arrived byte for byte"]
+    {
+        assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
+    }
+    assert!(done.stdout.lines().all(|line| line.len() <= 100), "{}", done.stdout);
+}
+
+#[test]
+fn a_capture_goes_round_as_often_as_told() {
+    let run = send(&format!("--pcap {SAMPLE} --loop 3"));
+    assert_eq!((number(&run, "/packets"), number(&run, "/bytes")), (3 * SAMPLE_FRAMES, 3 * SAMPLE_BYTES));
+    assert_eq!(run["compare"], Value::Null);
+}
+
+#[test]
+fn generated_packets_of_every_shape_arrive() {
+    for (shape, bytes) in [
+        ("--size 60", 60_000),
+        ("--size 64 --vlan 100", 64_000),
+        ("--size 80 --src 2001:db8::7", 80_000),
+        ("--size 1514 --dst 2001:db8::7 --vlan 4094", 1_514_000),
+        ("--size 61 --flows 100 --mac 02:00:00:00:00:0a,02:00:00:00:00:0b", 61_000),
+        ("--src 10.0.0.1 --dst 10.0.0.2", 60_000),
+    ] {
+        let run = send(&format!("{shape} --count 1k"));
+        assert_eq!((number(&run, "/packets"), number(&run, "/bytes")), (1000, bytes), "{shape}");
+        assert!(number(&run, "/latency_ns/p50") <= number(&run, "/latency_ns/p999"), "{run}");
+    }
+    let run = send("--imix --count 1200");
+    assert_eq!(number(&run, "/bytes"), 100 * (7 * 60 + 4 * 590 + 1514));
+}
+
+#[test]
+fn several_senders_share_the_work_and_keep_their_order() {
+    for how in [
+        "",
+        "--qdisc prio",
+        "--qdisc fifo:16",
+        "--qdisc fifo:8k",
+        "--batch off",
+        "--batch bytes=3000",
+        "--cpu 0",
+    ] {
+        let run = send(&format!("--size 60 --senders 3 --flows 7 --count 10000 {how}"));
+        let shares: Vec<u64> = (0..3).map(|at| number(&run, &format!("/senders/{at}/packets"))).collect();
+        assert_eq!(shares, [3334, 3333, 3333], "{how}");
+        let run = send(&format!("--pcap {SAMPLE} --loop 4 --senders 3 {how}"));
+        assert_eq!(number(&run, "/packets"), 4 * SAMPLE_FRAMES, "{how}");
+        assert!((0..3).all(|at| number(&run, &format!("/senders/{at}/packets")) > 0), "{run}");
+    }
+}
+
+#[test]
+fn batching_is_as_told() {
+    let run = send(&format!("--pcap {SAMPLE} --loop 5 --batch off"));
+    assert_eq!(
+        (number(&run, "/doorbells"), &run["packets_per_doorbell"]),
+        (5 * SAMPLE_FRAMES, &Value::from(1.0))
+    );
+    // A thousand bytes and one packet past them.
+    let run = send("--size 100 --count 10000 --batch bytes=1000 --to null");
+    assert!(run["packets_per_doorbell"].as_f64() <= Some(11.0), "{run}");
+}
+
+#[test]
+fn a_paced_run_sends_what_it_should() {
+    for pace in ["--rate 100kpps", "--rate 1gbit", "--rate 50kpps --senders 2 --burst 1"] {
+        assert_eq!(number(&send(&format!("--size 60 --count 2000 {pace}")), "/packets"), 2000, "{pace}");
+    }
+    assert_eq!(
+        number(&send(&format!("--pcap {SAMPLE} --speed 200kpps --senders 2")), "/packets"),
+        SAMPLE_FRAMES
+    );
+}
+
+#[test]
+fn a_small_pool_and_a_slow_wire_only_make_senders_wait() {
+    assert_eq!(number(&send("--size 60 --count 3000 --frames 1"), "/packets"), 3000);
+    assert_eq!(number(&send("--size 60 --count 3000 --senders 4 --frames 8"), "/packets"), 3000);
+    assert_eq!(
+        number(&send("--size 60 --count 500 --to wire:rate=10mbit,ring=4,delay=1ms"), "/packets"),
+        500
+    );
+}
+
+fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+    let (mut reader, mut frame) = (PcapReader::open(path).unwrap(), Vec::new());
+    let mut frames = Vec::new();
+    while reader.next(&mut frame).unwrap().is_some() {
+        frames.push(frame.clone());
+    }
+    frames
+}
+
+#[test]
+fn a_capture_written_equals_the_one_read() {
+    let folder = Folder::new();
+    for batch in ["on", "off", "bytes=4000"] {
+        let out = folder.path("out.pcap");
+        let run = send(&format!("--pcap {SAMPLE} --batch {batch} --to pcap:{}", text(&out)));
+        assert_eq!((number(&run, "/packets"), &run["received"]), (SAMPLE_FRAMES, &Value::Null));
+        assert!(frames_of(&out) == frames_of(Path::new(SAMPLE)), "batch {batch}: the frames differ");
+    }
+}
+
+#[test]
+fn a_device_that_cannot_write_is_a_failure_in_one_line() {
+    let done = wharf(&["send", "--pcap", SAMPLE, "--to", "pcap:/dev/full", "--json"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.line().contains("/dev/full"), "{done:?}");
+}
+
+#[test]
+fn frames_too_long_for_memory_name_the_size_that_would_do() {
+    let done = wharf(&["send", "--pcap", SAMPLE, "--frame-bytes", "1024"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.line().contains("--frame-bytes 2048 would do"), "{done:?}");
+    let done = wharf(&["send", "--size", "9000", "--count", "10"]);
+    let advice = done.line().split("--frame-bytes ").nth(1).unwrap().split(' ').next().unwrap();
+    let run = send(&format!("--size 9000 --count 10 --frame-bytes {advice}"));
+    assert_eq!(number(&run, "/bytes"), 90_000);
+}

@@ -1,0 +1,92 @@
+//! Wrong use: one line that says what is allowed, exit code 2, nothing on standard output.
+
+mod common;
+
+use common::{Folder, SAMPLE, text, wharf};
+
+#[track_caller]
+fn assert_wrong(args: &str, what: &str) {
+    let done = wharf(&args.split_whitespace().collect::<Vec<_>>());
+    assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{args}: {done:?}");
+    assert!(done.line().contains(what), "{args}: {done:?}");
+}
+
+#[test]
+fn each_wrong_use_says_what_is_allowed() {
+    for (args, what) in [
+        ("fly", "unrecognized subcommand 'fly'"),
+        ("send --what", "--help lists what there is"),
+        ("send --pcap x --size 60", "'--pcap <FILE>' cannot be used with '--size <N>'"),
+        ("send --pcap x --imix", "cannot be used with"),
+        ("send --size 60 --imix", "cannot be used with"),
+        ("send --pcap x --rate 1mpps", "cannot be used with"),
+        ("send --loop 2", "--pcap <FILE>"),
+        ("send --pcap x --loop 0", "want a number from 1 on"),
+        ("send --pcap x --speed warp", "want top, original or a rate"),
+        ("send --count 0", "want a number from 1 on"),
+        ("send --count 5kg", "want a number from 1 on"),
+        ("send --seconds 0", "want a time above 0"),
+        ("send --seconds -1", "--seconds"),
+        ("send --seconds 5parsec", "300ms"),
+        ("send --rate 10", "want a rate with its unit"),
+        ("send --rate 0pps", "want a rate"),
+        ("send --size 59", "want a number from 60 to 65535"),
+        ("send --size 63 --vlan 1", "64 to 65535"),
+        ("send --size 79 --src ::1", "80 to 65535"),
+        ("send --src 10.0.0.1 --dst ::1", "two IPv4 or two IPv6"),
+        ("send --src nowhere", "--src"),
+        ("send --mac 02:00:00:00:00:01", "want source and destination"),
+        ("send --vlan 4095", "want a number from 1 to 4094"),
+        ("send --flows 2 --senders 3", "3 (one per sender) to 64512"),
+        ("send --senders 0", "want a number from 1 to 1024"),
+        ("send --burst 257", "want a number from 1 to 256"),
+        ("send --frames 0", "want a number from 1 to 16777216"),
+        ("send --frame-bytes 2000", "want a multiple of 64"),
+        ("send --qdisc fq_codel", "want fifo, fifo:N"),
+        ("send --batch maybe", "want on, off or bytes=N"),
+        ("send --cpu 100000", "this process may use processors"),
+        ("send --cpu one", "want numbers of processors"),
+        ("send --to ether", "there are null, wire, pcap"),
+        ("send --to wire:rate=fast", "no bit rate"),
+        ("send --to wire:colour=red", "its keys are"),
+        ("send --size 60 --to pcap:never-made.pcap", "--count N or --seconds S"),
+        ("bench path --cores 0", "want numbers of cores"),
+        ("bench path --cores 100000", "this process may use 1 to"),
+        ("bench path --bursts 1,0", "want a number from 1 to 256"),
+        ("devices --verbose", "--help lists what there is"),
+    ] {
+        assert_wrong(args, what);
+    }
+}
+
+#[test]
+fn no_command_shows_the_help_as_a_wrong_use() {
+    for args in [&[][..], &["bench"]] {
+        let done = wharf(args);
+        assert_eq!(done.code, Some(2));
+        assert!(done.stderr.contains("Usage: wharf"), "{done:?}");
+    }
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for (args, what) in [
+        (&["--help"][..], "Examples:"),
+        (&["send", "--help"], "Examples:"),
+        (&["bench", "path", "--help"], "Examples:"),
+        (&["--version"], concat!("wharf ", env!("CARGO_PKG_VERSION"))),
+    ] {
+        let done = wharf(args);
+        assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{args:?}");
+        assert!(done.stdout.contains(what), "{args:?}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn no_file_is_made_by_a_wrong_use() {
+    let folder = Folder::new();
+    let out = folder.path("out.pcap");
+    let to = format!("pcap:{}", text(&out));
+    let done = wharf(&["send", "--pcap", SAMPLE, "--frame-bytes", "1024", "--to", &to]);
+    assert_eq!((done.code, out.exists()), (Some(1), false), "{done:?}");
+}
