@@ -16,7 +16,7 @@ const NAP_NS_MAX: u64 = 1_000_000;
 /// Polls that find nothing before a dedicated owner arms and sleeps.
 const IDLE_POLLS: u32 = 20_000;
 /// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines.
-const LITTLE_PACKETS: u32 = 16;
+const LITTLE_PACKETS: u32 = 32;
 const PAUSES: u32 = 24;
 
 /// Looks after one queue. Run it in a thread of its own.

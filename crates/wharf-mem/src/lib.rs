@@ -19,14 +19,16 @@ mod number;
 pub mod region;
 #[allow(unsafe_code, reason = "ring slots and the owner's cell: one of the two files that may")]
 mod share;
+mod spec;
 mod sync;
 pub mod word;
 
 pub use batch::Batch;
 pub use frame::{Frame, FreeFrame};
 pub use meta::Meta;
-pub use region::{MemError, Region, RegionSpec};
+pub use region::Region;
 pub use share::{OwnerCell, Ownership, Published};
+pub use spec::{MemError, RegionSpec};
 
 /// Makes ready what is cheap only after some preparation (the asymmetric fence). Calling it again does nothing.
 pub fn prepare() {

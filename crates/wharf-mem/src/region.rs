@@ -4,92 +4,61 @@
 //! bytes: at strides of 2 KiB, starts without colour all fall into the same few cache sets.
 
 use crate::batch::{Batch, Summary};
-use crate::frame::{FRAMES_MAX, Frame, FreeFrame, LENGTH_BYTES_MAX};
+use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
 use crate::meta::{Meta, Row};
 use crate::number;
+use crate::spec::{MemError, RegionSpec};
+use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wharf_sys::mapping::Mapping;
 
-const COLOURS: u32 = 8;
-const COLOUR_BYTES: u32 = 64;
+const COLOURS: usize = 8;
+const COLOUR_BYTES: usize = 64;
 /// Buffers below this many bytes are not coloured: 448 bytes would be too much of them.
 const COLOURED_FROM_BYTES: u32 = 2048;
-
-/// What a region should be like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RegionSpec {
-    /// Buffers, 1 to 2^24.
-    pub frames: u32,
-    /// Bytes of one buffer with everything in it: a multiple of 64, from 128 to 64 KiB.
-    pub frame_bytes: u32,
-    /// Bytes kept free before the data, a multiple of 64, for headers that are put in front later.
-    pub headroom_bytes: u32,
-    /// Whether to take 2 MiB pages when enough are free.
-    pub huge_pages: bool,
-}
-
-/// What can be wrong with a use of memory.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MemError {
-    /// The numbers asked for make no region.
-    #[error("a pool of {frames} frames of {frame_bytes} B with {headroom_bytes} B headroom cannot be: {why}")]
-    Spec {
-        /// Frames asked for.
-        frames: u32,
-        /// Bytes of each.
-        frame_bytes: u32,
-        /// Headroom asked for.
-        headroom_bytes: u32,
-        /// The bound that it breaks.
-        why: &'static str,
-    },
-    /// The kernel gave no memory.
-    #[error("cannot map {bytes} B for a pool: {source}")]
-    Map {
-        /// Bytes asked for.
-        bytes: usize,
-        /// The kernel's answer.
-        source: std::io::Error,
-    },
-    /// 63 pools live already, or were dropped with frames still out.
-    #[error("no pool number is free: at most 63 pools per process")]
-    PoolNumbers,
-    /// A frame was used with a pool that it does not belong to.
-    #[error("frame {index} belongs to pool {theirs}, not to pool {ours}")]
-    Foreign {
-        /// The frame's index in its own pool.
-        index: u32,
-        /// The frame's pool.
-        theirs: u8,
-        /// The pool asked.
-        ours: u8,
-    },
-    /// A length that does not fit.
-    #[error("{len_bytes} B do not fit: at most {max_bytes} B here")]
-    TooLong {
-        /// Bytes asked for.
-        len_bytes: u32,
-        /// Bytes that would fit.
-        max_bytes: u32,
-    },
-    /// A chain was given where one buffer is wanted.
-    #[error("frame {index} is a chain: only its chunks can be changed, before it is linked")]
-    Chain {
-        /// The frame's index.
-        index: u32,
-    },
-}
 
 /// One pool's buffers: shared memory, their side table, and the pool's number.
 #[derive(Debug)]
 pub struct Region {
     mapping: Mapping,
     spec: RegionSpec,
-    number: u8,
-    colour_mask: u32,
+    layout: Layout,
     rows: Box<[Row]>,
     retired: AtomicBool,
+}
+
+/// Where buffers lie: copied into loops, so that a write to a buffer does not make them read it again.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    /// The first buffer's data, without colour.
+    start: NonNull<u8>,
+    stride_bytes: usize,
+    /// Which bits of an index make its colour.
+    colour_mask: usize,
+    number: u8,
+}
+
+// SAFETY: an address and numbers: what may be done with the address is said where it is used.
+unsafe impl Send for Layout {}
+// SAFETY: as above.
+unsafe impl Sync for Layout {}
+
+impl Layout {
+    /// Bytes from the first buffer's data to that of buffer `index`.
+    #[inline(always)]
+    fn offset_of(&self, index: u32) -> usize {
+        let index = index as usize;
+        index * self.stride_bytes + (index & self.colour_mask) * COLOUR_BYTES
+    }
+
+    /// The data of a frame of this pool.
+    #[inline(always)]
+    fn place(&self, frame: &Frame) -> NonNull<u8> {
+        // SAFETY: a frame's index is below the number of buffers, since only `Region::new` makes indices; so
+        // this lies inside the mapping.
+        unsafe { self.start.add(self.offset_of(frame.index())) }
+    }
 }
 
 impl Region {
@@ -98,14 +67,17 @@ impl Region {
     /// # Errors
     /// [`MemError::Spec`], [`MemError::Map`] and [`MemError::PoolNumbers`].
     pub fn new(spec: RegionSpec) -> Result<(Self, Vec<FreeFrame>), MemError> {
-        check(&spec)?;
+        spec.check()?;
         let bytes = spec.frames as usize * spec.frame_bytes as usize;
         let map = if spec.huge_pages { Mapping::shared } else { Mapping::shared_small_pages };
         let mapping = map(bytes).map_err(|source| MemError::Map { bytes, source })?;
         let number = number::take().ok_or(MemError::PoolNumbers)?;
         let colour_mask = if spec.frame_bytes >= COLOURED_FROM_BYTES { COLOURS - 1 } else { 0 };
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
-        let region = Self { mapping, spec, number, colour_mask, rows, retired: AtomicBool::new(false) };
+        // SAFETY: the headroom is less than a buffer, of which the mapping has at least one.
+        let start = unsafe { mapping.start().add(spec.headroom_bytes as usize) };
+        let layout = Layout { start, stride_bytes: spec.frame_bytes as usize, colour_mask, number };
+        let region = Self { mapping, spec, layout, rows, retired: AtomicBool::new(false) };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
         Ok((region, free))
@@ -114,7 +86,7 @@ impl Region {
     /// The pool's number, from 1.
     #[inline]
     pub fn number(&self) -> u8 {
-        self.number
+        self.layout.number
     }
 
     /// What it was made to be.
@@ -130,7 +102,7 @@ impl Region {
     /// Longest packet that fits one buffer, bytes.
     #[inline]
     pub fn data_bytes_max(&self) -> u32 {
-        self.spec.frame_bytes - self.spec.headroom_bytes - self.colour_mask * COLOUR_BYTES
+        self.spec.frame_bytes - self.spec.headroom_bytes - (self.layout.colour_mask * COLOUR_BYTES) as u32
     }
 
     /// Where a frame's data lies, bytes from the region's start.
@@ -139,23 +111,21 @@ impl Region {
     /// [`MemError::Foreign`].
     pub fn offset_bytes(&self, frame: &Frame) -> Result<usize, MemError> {
         self.check(frame)?;
-        Ok(self.offset_of(frame.index()))
-    }
-
-    #[inline(always)]
-    fn offset_of(&self, index: u32) -> usize {
-        let colour = (index & self.colour_mask) * COLOUR_BYTES;
-        index as usize * self.spec.frame_bytes as usize + (self.spec.headroom_bytes + colour) as usize
+        Ok(self.spec.headroom_bytes as usize + self.layout.offset_of(frame.index()))
     }
 
     #[inline(always)]
     fn check(&self, frame: &Frame) -> Result<(), MemError> {
-        if frame.pool() == self.number { Ok(()) } else { Err(self.foreign(frame.index(), frame.pool())) }
+        if frame.pool() == self.layout.number {
+            Ok(())
+        } else {
+            Err(self.foreign(frame.index(), frame.pool()))
+        }
     }
 
     #[cold]
     fn foreign(&self, index: u32, theirs: u8) -> MemError {
-        MemError::Foreign { index, theirs, ours: self.number }
+        MemError::Foreign { index, theirs, ours: self.layout.number }
     }
 
     /// Bytes of a frame; of a chain, those in its first buffer.
@@ -167,7 +137,7 @@ impl Region {
         let (start, len) = self.place(frame)?;
         // SAFETY: `place` lies inside the mapping, which lives as long as `self`. The frame is the only name
         // of these bytes, it is borrowed for as long as the slice, and all bits are valid bytes.
-        Ok(unsafe { std::slice::from_raw_parts(start, len) })
+        Ok(unsafe { slice::from_raw_parts(start, len) })
     }
 
     /// As [`Region::bytes`], to write.
@@ -178,24 +148,30 @@ impl Region {
     pub fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> Result<&'a mut [u8], MemError> {
         let (start, len) = self.place(frame)?;
         // SAFETY: as in `bytes`, and the frame is borrowed mutably: nobody else has its bytes meanwhile.
-        Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
+        Ok(unsafe { slice::from_raw_parts_mut(start, len) })
     }
 
     /// The bytes of each frame of `batch` in turn, to write; those of another pool are passed over.
     #[inline]
     pub fn each_bytes_mut<'a>(&'a self, batch: &'a mut Batch) -> impl Iterator<Item = &'a mut [u8]> {
-        batch.frames_to_write().iter_mut().filter_map(|frame| self.bytes_mut(frame).ok())
+        let layout = self.layout;
+        batch.frames_to_write().iter_mut().filter_map(move |frame| {
+            if !frame.is_plain_of(layout.number) {
+                return self.bytes_mut(frame).ok();
+            }
+            // SAFETY: as in `bytes_mut`.
+            Some(unsafe {
+                slice::from_raw_parts_mut(layout.place(frame).as_ptr(), frame.len_bytes() as usize)
+            })
+        })
     }
 
-    /// First byte and length of a frame's data. A frame's index is below `frames` since only `new` makes
-    /// indices, and its length fits its buffer since `set_len` and `take` check that.
+    /// First byte and length of a frame's data. Its length fits its buffer since `set_len` and `take` check that.
     #[inline(always)]
     fn place(&self, frame: &Frame) -> Result<(*mut u8, usize), MemError> {
-        let len_bytes =
-            if frame.is_plain_of(self.number) { frame.len_bytes() } else { self.first_chunk(frame)? };
-        // SAFETY: `offset_of` an index below `frames` lies inside the mapping.
-        let start = unsafe { self.mapping.start().as_ptr().add(self.offset_of(frame.index())) };
-        Ok((start, len_bytes as usize))
+        let plain = frame.is_plain_of(self.layout.number);
+        let len_bytes = if plain { frame.len_bytes() } else { self.first_chunk(frame)? };
+        Ok((self.layout.place(frame).as_ptr(), len_bytes as usize))
     }
 
     /// Bytes in the first buffer of a frame with a row in the side table.
@@ -254,9 +230,10 @@ impl Region {
         }
         let left = from.len() - count;
         let taken = &from[left..];
-        let template = Frame::template(self.number, sender, len_bytes);
+        let number = self.layout.number;
+        let template = Frame::template(number, sender, len_bytes);
         for (to, free) in space.iter_mut().zip(taken) {
-            if free.pool() != self.number {
+            if free.pool() != number {
                 return Err(self.foreign(free.index(), free.pool()));
             }
             each(free.index());
@@ -274,7 +251,7 @@ impl Region {
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
         let summary = from.summary();
-        if !summary.any_meta() && summary.is_of_pool(self.number) {
+        if !summary.any_meta() && summary.is_of_pool(self.layout.number) {
             from.free_into(to, count);
             return Ok(());
         }
@@ -394,7 +371,7 @@ impl Region {
     /// Takes back every buffer, so that the pool's number is free once this region is dropped; whether they
     /// were all there. A region dropped with frames out keeps its number for good.
     pub fn retire(&self, free: Vec<FreeFrame>) -> bool {
-        let ours = free.iter().filter(|frame| frame.pool() == self.number).count();
+        let ours = free.iter().filter(|frame| frame.pool() == self.layout.number).count();
         let complete = ours == self.spec.frames as usize;
         self.retired.store(complete, Ordering::Release);
         complete
@@ -404,7 +381,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
-            number::give_back(self.number);
+            number::give_back(self.layout.number);
         }
     }
 }
@@ -426,24 +403,10 @@ impl<'a> Iterator for Chunks<'a> {
         }
         let piece = self.next.take()?;
         let row = &self.region.rows[piece.index() as usize];
-        let (len, offset) = (row.chunk_bytes() as usize, self.region.offset_of(piece.index()));
+        let (len, offset) = (row.chunk_bytes() as usize, self.region.layout.offset_of(piece.index()));
         self.next = row.next();
         // SAFETY: a linked piece belongs to the chain's head, which is borrowed for 'a; its index came from a
         // frame of this region, and `link` stored the length of that frame.
-        Some(unsafe { std::slice::from_raw_parts(self.region.mapping.start().as_ptr().add(offset), len) })
+        Some(unsafe { slice::from_raw_parts(self.region.layout.start.as_ptr().add(offset), len) })
     }
-}
-
-fn check(spec: &RegionSpec) -> Result<(), MemError> {
-    let why = if spec.frames == 0 || spec.frames > FRAMES_MAX {
-        "1 to 16777216 frames"
-    } else if !(128..=65536).contains(&spec.frame_bytes) || !spec.frame_bytes.is_multiple_of(64) {
-        "frames are 128 to 65536 B, a multiple of 64"
-    } else if !spec.headroom_bytes.is_multiple_of(64) || spec.headroom_bytes > spec.frame_bytes / 2 {
-        "headroom is a multiple of 64 and at most half of a frame"
-    } else {
-        return Ok(());
-    };
-    let RegionSpec { frames, frame_bytes, headroom_bytes, .. } = *spec;
-    Err(MemError::Spec { frames, frame_bytes, headroom_bytes, why })
 }
