@@ -14,3 +14,8 @@ pub mod pcap;
 pub mod traffic;
 pub mod units;
 pub mod wire;
+
+/// The how-to's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/device-howto.md")]
+mod howto {}
