@@ -41,11 +41,8 @@ pub enum Event {
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Send up to so many frames.
-    Transmit {
-        /// The quota left.
-        quota: u32,
-    },
+    /// Send up to [`Owner::quota_left`] frames.
+    Transmit,
     /// Take completions.
     Reap,
     /// Take the notices off the owner word and see to them.
@@ -89,6 +86,12 @@ impl Owner {
         self.total_packets
     }
 
+    /// Frames that it may still send before handing over.
+    #[inline]
+    pub fn quota_left(&self) -> u32 {
+        self.policy.quota_packets.saturating_sub(self.spent_packets)
+    }
+
     /// The next thing to do after `event`.
     #[inline(always)]
     pub fn step(&mut self, now_ns: u64, event: Event) -> Action {
@@ -123,7 +126,7 @@ impl Owner {
             }
             (self.spent_packets, self.began_ns) = (0, now_ns);
         }
-        Action::Transmit { quota: self.policy.quota_packets - self.spent_packets }
+        Action::Transmit
     }
 }
 
@@ -140,18 +143,19 @@ mod tests {
     #[test]
     fn an_empty_queue_is_left_after_one_transmit_and_one_reap() {
         let mut owner = Owner::new(POLICY, true, 0);
-        assert_eq!(owner.step(0, Event::Claimed), Action::Transmit { quota: 64 });
+        assert_eq!(owner.step(0, Event::Claimed), Action::Transmit);
         assert_eq!(owner.step(0, sent(32, Pause::Empty)), Action::Reap);
         assert_eq!(owner.step(0, Event::Reaped { packets: 32, open: true }), Action::Leave);
     }
 
     #[test]
     fn a_spent_quota_goes_to_the_successor_and_starts_anew_without_one() {
-        for (successor, next) in [(true, Action::HandOver), (false, Action::Transmit { quota: 64 })] {
+        for (successor, next, quota) in [(true, Action::HandOver, 0), (false, Action::Transmit, 64)] {
             let mut owner = Owner::new(POLICY, successor, 0);
             owner.step(0, Event::Claimed);
             owner.step(0, sent(64, Pause::Quota));
             assert_eq!(owner.step(0, Event::Reaped { packets: 64, open: true }), next);
+            assert_eq!(owner.quota_left(), quota);
         }
     }
 
@@ -160,12 +164,12 @@ mod tests {
         let mut owner = Owner::new(POLICY, true, 0);
         owner.step(0, Event::Claimed);
         owner.step(0, sent(1, Pause::Stopped));
-        assert_eq!(owner.step(0, Event::Reaped { packets: 1, open: true }), Action::Transmit { quota: 63 });
+        assert_eq!(owner.step(0, Event::Reaped { packets: 1, open: true }), Action::Transmit);
         owner.step(0, sent(3, Pause::Stopped));
         assert_eq!(owner.step(0, Event::Reaped { packets: 0, open: false }), Action::Leave);
         assert_eq!(owner.step(0, Event::Refused), Action::Attend);
-        assert_eq!(owner.step(0, Event::Attended), Action::Transmit { quota: 60 });
-        assert_eq!(owner.packets(), 4);
+        assert_eq!(owner.step(0, Event::Attended), Action::Transmit);
+        assert_eq!((owner.packets(), owner.quota_left()), (4, 60));
     }
 
     #[test]
@@ -174,10 +178,7 @@ mod tests {
         let mut owner = Owner::new(policy, true, 500);
         owner.step(500, Event::Claimed);
         owner.step(600, sent(1, Pause::Quota));
-        assert_eq!(
-            owner.step(1400, Event::Reaped { packets: 1, open: true }),
-            Action::Transmit { quota: 63 }
-        );
+        assert_eq!(owner.step(1400, Event::Reaped { packets: 1, open: true }), Action::Transmit);
         owner.step(1450, sent(1, Pause::Quota));
         assert_eq!(owner.step(1500, Event::Reaped { packets: 1, open: true }), Action::HandOver);
     }

@@ -15,7 +15,7 @@ pub struct Turn<'a> {
     /// `None` once left.
     owned: Option<Ownership<'a, Inside>>,
     owner: Owner,
-    event: Event,
+    next: Action,
     wake_poller: bool,
     is_poller: bool,
 }
@@ -26,43 +26,45 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(shared: &'a Shared, mut owned: Ownership<'a, Inside>, bits: u64) -> Self {
         let bits = bits | owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
-        let owner = Owner::new(shared.policy, shared.has_poller.load(Relaxed), shared.policy_now_ns());
-        Self {
-            shared,
-            owned: Some(owned),
-            owner,
-            event: Event::Claimed,
-            wake_poller: false,
-            is_poller: false,
-        }
+        let successor = shared.has_poller.load(Relaxed);
+        Self::owned(shared, owned, successor, false)
+    }
+
+    #[inline(always)]
+    fn owned(shared: &'a Shared, owned: Ownership<'a, Inside>, successor: bool, is_poller: bool) -> Self {
+        let now_ns = shared.policy_now_ns();
+        let mut owner = Owner::new(shared.policy, successor, now_ns);
+        let next = owner.step(now_ns, Event::Claimed);
+        Self { shared, owned: Some(owned), owner, next, wake_poller: false, is_poller }
     }
 
     /// As [`Turn::new`], for the poller: it hands over to nobody, and notes when it goes to sleep.
-    pub(crate) fn of_poller(shared: &'a Shared, owned: Ownership<'a, Inside>) -> Self {
-        let mut turn = Self::new(shared, owned, 0);
-        turn.owner = Owner::new(shared.policy, false, shared.policy_now_ns());
-        turn.is_poller = true;
-        turn
+    pub(crate) fn of_poller(shared: &'a Shared, mut owned: Ownership<'a, Inside>) -> Self {
+        let bits = owned.take_bits(WORK);
+        owned.with(|inside| attend(shared, inside, bits));
+        Self::owned(shared, owned, false, true)
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
     #[inline]
     pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut Inside, u32) -> (u32, Pause)) {
-        let action = self.owner.step(0, self.event);
-        if let (Action::Transmit { quota }, Some(owned)) = (action, &mut self.owned) {
+        if let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) {
+            let quota = self.owner.quota_left();
             let (packets, pause) = owned.with(|inside| transmit(inside, quota));
-            self.event = Event::Transmitted { packets, pause };
+            self.next = self.owner.step(0, Event::Transmitted { packets, pause });
         }
     }
 
     /// Does the next thing; whether there is more to do. After `false` the queue is no longer ours.
+    // The event stays in registers: what is kept between two steps is one byte.
     #[inline(always)]
     pub fn step(&mut self, now_ns: u64) -> bool {
         let Some(owned) = &mut self.owned else { return false };
-        match self.owner.step(now_ns, self.event) {
-            Action::Transmit { quota } => {
+        let event = match self.next {
+            Action::Transmit => {
+                let quota = self.owner.quota_left();
                 let (packets, pause) = owned.with(|inside| inside.run.transmit(&mut inside.lanes, quota));
-                self.event = Event::Transmitted { packets, pause };
+                Event::Transmitted { packets, pause }
             }
             Action::Reap => {
                 let (packets, open) = owned.with(|inside| {
@@ -70,19 +72,25 @@ impl<'a> Turn<'a> {
                     inside.reaped |= packets > 0;
                     (packets, open)
                 });
-                self.event = Event::Reaped { packets, open };
+                Event::Reaped { packets, open }
             }
             Action::Attend => {
                 let bits = owned.take_bits(WORK);
                 owned.with(|inside| attend(self.shared, inside, bits));
-                self.event = Event::Attended;
+                Event::Attended
             }
-            Action::Leave => return !self.leave(),
+            Action::Leave => {
+                if self.leave() {
+                    return false;
+                }
+                Event::Refused
+            }
             Action::HandOver => {
                 self.hand_over();
                 return false;
             }
-        }
+        };
+        self.next = self.owner.step(now_ns, event);
         true
     }
 
@@ -118,7 +126,6 @@ impl<'a> Turn<'a> {
             }
             Err(owned) => {
                 self.owned = Some(owned);
-                self.event = Event::Refused;
                 false
             }
         }
