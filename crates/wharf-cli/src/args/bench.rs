@@ -23,9 +23,8 @@ Examples:
   wharf bench path
   wharf bench path --cores 2 --senders 4 --bursts 32,64 --seconds 2 --json
 
-With one core the senders run the queue themselves; from two cores on, one core belongs to the queue's owner,
-and the senders share the others. Cycles are ticks of the time stamp counter, from a run of their own: what
-stands between two stages is shared out as
+With one core the senders run the queue themselves; from two cores on, one core belongs to the queue's owner, \
+and the senders share the others. Cycles are ticks of the time stamp counter, from a run of their own, by stage:
   alloc     taking frames out of the pool
   fill      writing the packets
   send      lane, qdisc, byte limit, hand-over to the device

@@ -18,10 +18,12 @@ Examples:
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
 
-Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a
-time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of
-each sender's. A run without --loop, --count, --seconds or --rate over `wire` or `null` takes a second with
-batching and, unless --batch says how, a second without.
+Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a \
+time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of \
+each sender's.
+
+At top speed over `wire` or `null`, traffic that neither --loop nor --count bounds is sent twice, with batching \
+and without, unless --batch says how: a second each, or what --seconds says.
 
 SIGINT and SIGTERM end a run with its summary and exit code 0; a second one ends it at once.";
 
@@ -67,7 +69,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) rate: Option<Pace>,
 
-    /// End after this time: 2, 0.5, 300ms, 1min
+    /// End each run after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Where to: see `wharf devices`

@@ -39,8 +39,8 @@ type Row = (&'static str, fn(&Report) -> String);
 const ROWS: &[Row] = &[
     ("seconds", |report| format!("{:.3}", report.seconds)),
     ("packets", |report| grouped(report.packets)),
-    ("Mpps", |report| format!("{:.3}", report.mpps)),
-    ("Gbit/s", |report| format!("{:.3}", report.gbps)),
+    ("Mpps", |report| rate(report.mpps)),
+    ("Gbit/s", |report| rate(report.gbps)),
     ("packets per doorbell", |report| format!("{:.1}", report.packets_per_doorbell)),
     ("byte queue limit", |report| match report.bql.enabled {
         true => bytes(report.bql.limit_bytes),
@@ -59,6 +59,11 @@ const ROWS: &[Row] = &[
     ("wrong", |report| report.received.as_ref().map_or(String::new(), |received| grouped(received.errors))),
     ("frames out", |report| grouped(report.pool.out)),
 ];
+
+/// Slow traffic wants more places.
+fn rate(per_second: f64) -> String {
+    if per_second < 0.1 { format!("{per_second:.6}") } else { format!("{per_second:.3}") }
+}
 
 fn some(count: u64) -> String {
     if count == 0 { String::new() } else { grouped(count) }
