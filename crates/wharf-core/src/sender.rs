@@ -217,6 +217,7 @@ impl Sender {
             });
         }
         self.counters.drained_packets.add(turn.finish());
+        drop(turn);
         let sent = offered - batch.len();
         self.counters.packets.add(sent as u64);
         if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }

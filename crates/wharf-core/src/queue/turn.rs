@@ -22,7 +22,7 @@ pub struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Of an ownership just claimed, for `bits`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(shared: &'a Shared, mut owned: Ownership<'a, Inside>, bits: u64) -> Self {
         let bits = bits | owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
@@ -46,7 +46,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut Inside, u32) -> (u32, Pause)) {
         if let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) {
             let quota = self.owner.quota_left();
@@ -96,7 +96,7 @@ impl<'a> Turn<'a> {
 
     /// Steps to the end; frames sent.
     #[inline(always)]
-    pub(crate) fn finish(mut self) -> u64 {
+    pub(crate) fn finish(&mut self) -> u64 {
         while self.step(self.shared.policy_now_ns()) {}
         self.owner.packets()
     }
