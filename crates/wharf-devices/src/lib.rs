@@ -1,8 +1,8 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
-//! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`; [`kinds`](kinds::kinds)
-//! lists what there is. None of these devices needs a privilege. `docs/device-howto.md` says how to write
-//! another.
+//! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`, and
+//! [`kinds`](kinds::kinds) lists what there is. None of these devices needs a privilege.
+//! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
 mod copy;

@@ -81,10 +81,11 @@ impl PcapSource {
             _ if captured == record.wire_len => Ok(captured),
             Snapped::Pad => Ok(record.wire_len),
             Snapped::Send => Ok(captured),
-            Snapped::Refuse => Err(self.unsupported(&format!(
-                "record of {captured} bytes was snapped from a packet of {}: replay it with snapped=pad or snapped=send",
-                record.wire_len
-            ))),
+            Snapped::Refuse => {
+                let wire = record.wire_len;
+                let what = format!("record of {captured} bytes was snapped from a packet of {wire}");
+                Err(self.unsupported(&format!("{what}: replay it with snapped=pad or snapped=send")))
+            }
         }
     }
 
