@@ -43,6 +43,14 @@ impl Lanes {
             self.ready.resize(at / WORD + 1, 0);
         }
         self.lanes[at] = Some(lane);
+        self.limit_homes();
+    }
+
+    /// No sender may hoard: what waits in home rings is a share of the pool, however many senders there are.
+    fn limit_homes(&mut self) {
+        let share = self.pool.share() as u32;
+        let homes = self.lanes.iter_mut().flatten().filter_map(|lane| lane.home.as_mut());
+        homes.for_each(|home| home.set_limit(share));
     }
 
     /// The sender at `at` is gone: its frames go to the pool from now on, and so does what was under way.
@@ -124,17 +132,21 @@ impl Lanes {
             _ => 0,
         };
         if home < count {
-            self.to_pool(done, count - home);
+            self.give_to_pool(done, count - home);
         }
     }
 
     /// Home by the pool: for senders that are gone, and rings that are full.
     #[cold]
-    fn to_pool(&mut self, done: &mut Batch, count: usize) {
-        self.going.append(done, count);
-        if let Err(error) = self.pool.give_back(&mut self.going) {
-            // Senders check on entry that frames are this pool's.
-            debug_assert!(false, "{error}");
+    fn give_to_pool(&mut self, done: &mut Batch, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            left -= self.going.append(done, left.min(self.going.capacity()));
+            if let Err(error) = self.pool.give_back(&mut self.going) {
+                // Senders check on entry that frames are this pool's.
+                debug_assert!(false, "{error}");
+                return;
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod burst;
 mod cache;
 mod ledger;
 mod packet;
+mod waiting;
 
 pub use burst::Burst;
 pub use cache::Cache;
@@ -17,10 +18,11 @@ pub(crate) use cache::HOME_FRAMES;
 pub use ledger::{Audit, Held, Holder};
 pub use packet::Packet;
 
-use crate::host::{Clock, NoClock};
+use crate::host::{Clock, NoClock, Wake};
 use ledger::Ledger;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use waiting::WaitingForFrames;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
 /// Buffers that move between a cache and the depot at a time.
@@ -57,6 +59,9 @@ struct Shared {
     depot: Mutex<Vec<FreeFrame>>,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     ledger: Ledger,
+    /// Caches that live.
+    caches: AtomicUsize,
+    waiting: WaitingForFrames,
 }
 
 /// Where buffers of one cache wait that others have freed.
@@ -135,6 +140,8 @@ impl PoolBuilder {
             depot: Mutex::new(free),
             mailboxes: Mutex::new(Vec::new()),
             ledger: Ledger::new(self.spec.frames),
+            caches: AtomicUsize::new(0),
+            waiting: WaitingForFrames::default(),
         };
         Ok(PagePool { shared: Arc::new(shared) })
     }
@@ -221,15 +228,41 @@ impl PagePool {
         let mailbox = lock(&self.shared.mailboxes).get(cache).cloned();
         let Some(mailbox) = mailbox else { return self.deposit(frames) };
         let mut mail = lock(&mailbox.mail);
-        if mail.closed {
+        // More than a share is for everybody: nobody may hoard what others wait for.
+        if mail.closed || mail.frames.len() + frames.len() > self.share() {
+            drop(mail);
             return self.deposit(frames);
         }
         mail.frames.extend(frames);
         mailbox.count.store(mail.frames.len(), Ordering::Release);
+        drop(mail);
+        self.wake_waiting();
     }
 
     fn deposit(&self, frames: Vec<FreeFrame>) {
         lock(&self.shared.depot).extend(frames);
+        self.wake_waiting();
+    }
+
+    /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, home ring):
+    /// all caches together leave at least a quarter of the pool to whoever needs it.
+    pub(crate) fn share(&self) -> usize {
+        let caches = self.shared.caches.load(Ordering::Relaxed).max(1);
+        (self.frames() as usize / (4 * caches)).clamp(1, cache::KEEP)
+    }
+
+    /// Wakes whoever waits for free buffers, after some have come.
+    pub(crate) fn wake_waiting(&self) {
+        self.shared.waiting.wake_all();
+    }
+
+    /// Registers for [`PagePool::wake_waiting`]. Look whether there are any after this, and cancel in the end.
+    pub(crate) fn wait_for_frames(&self, wake: Arc<dyn Wake>) -> u64 {
+        self.shared.waiting.register(wake)
+    }
+
+    pub(crate) fn cancel_wait(&self, ticket: u64) {
+        self.shared.waiting.cancel(ticket);
     }
 
     fn now_ns(&self) -> u64 {

@@ -78,15 +78,19 @@ impl Sender {
         self.cache.packet(len_bytes)
     }
 
-    /// Waits until a frame has come home.
+    /// Waits until there is a free frame again.
     ///
     /// # Errors
     /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        if self.cache.has_mail() {
-            return Ok(());
-        }
-        self.wait(Need::Memory)
+        let ticket = self.shared.pool.wait_for_frames(self.shared.park.waker());
+        let waited = if self.has_memory() { Ok(()) } else { self.wait(Need::Memory) };
+        self.shared.pool.cancel_wait(ticket);
+        waited
+    }
+
+    fn has_memory(&mut self) -> bool {
+        self.cache.has_mail() || self.shared.pool.depot_len() > 0
     }
 
     /// Sends all packets of `burst`, waiting for space where need be.
@@ -241,10 +245,8 @@ impl Sender {
     fn send_rest(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
         while let Some(first) = batch.frames().first() {
             let band = classify::band_of(first);
-            if self.spin() {
-                if self.offer(batch)? > 0 {
-                    continue;
-                }
+            if self.spin() && self.offer(batch)? > 0 {
+                continue;
             }
             self.wait(Need::Space { band, frames: batch.len() })?;
             self.put(batch, usize::MAX)?;
@@ -284,7 +286,7 @@ impl Sender {
                 Published::WakeOwner => shared.wake_poller(),
                 Published::Dead => return Err(shared.dead()),
             }
-            let arrived = need == Need::Memory && self.cache.has_mail();
+            let arrived = need == Need::Memory && self.has_memory();
             if arrived || shared.closed.load(Ordering::Acquire) {
                 shared.waiters.cancel(ticket);
                 return if arrived { Ok(()) } else { Err(self.closed()) };

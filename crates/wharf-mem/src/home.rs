@@ -30,6 +30,11 @@ impl HomeIn {
         from.advance(pushed);
         pushed
     }
+
+    /// Lets at most `frames` wait in it at a time; at most its capacity.
+    pub fn set_limit(&mut self, frames: u32) {
+        self.0.set_limit(frames);
+    }
 }
 
 impl HomeOut {

@@ -30,6 +30,8 @@ pub(crate) struct Producer<T> {
     ring: Arc<Ring<T>>,
     tail: u32,
     head_seen: u32,
+    /// Slots that may be full at a time: the capacity, or fewer.
+    limit: u32,
 }
 
 /// The end that takes out.
@@ -49,7 +51,7 @@ pub(crate) fn ring<T: Copy + Default>(capacity: u32, start: u32) -> (Producer<T>
         producer_gone: AtomicBool::new(false),
     });
     let consumer = Consumer { ring: ring.clone(), head: start, tail_seen: start };
-    (Producer { ring, tail: start, head_seen: start }, consumer)
+    (Producer { ring, tail: start, head_seen: start, limit: capacity }, consumer)
 }
 
 impl<T: Copy> Ring<T> {
@@ -102,12 +104,17 @@ impl<T: Copy> Producer<T> {
     /// Slots that may be written now, at least `want` if there are that many.
     #[inline(always)]
     pub(crate) fn room(&mut self, want: usize) -> usize {
-        let room = self.ring.capacity() - self.tail.wrapping_sub(self.head_seen);
+        let room = self.limit.saturating_sub(self.tail.wrapping_sub(self.head_seen));
         if room as usize >= want {
             return room as usize;
         }
         self.head_seen = self.ring.head.load(Ordering::Acquire); // (D)
-        (self.ring.capacity() - self.tail.wrapping_sub(self.head_seen)) as usize
+        self.limit.saturating_sub(self.tail.wrapping_sub(self.head_seen)) as usize
+    }
+
+    /// Lets at most `slots` be full at a time; at most the capacity.
+    pub(crate) fn set_limit(&mut self, slots: u32) {
+        self.limit = slots.min(self.ring.capacity());
     }
 
     /// Writes what there is room for of `from`, turned into slots by `slot`, and publishes it; how many.
@@ -145,7 +152,7 @@ impl<T: Copy> Producer<T> {
     /// Whether the consumer has taken all that was published.
     #[inline(always)]
     pub(crate) fn drained(&mut self) -> bool {
-        self.room(self.ring.capacity() as usize) == self.ring.capacity() as usize
+        self.room(self.limit as usize) == self.limit as usize
     }
 
     pub(crate) fn capacity(&self) -> usize {

@@ -8,7 +8,7 @@ use wharf_mem::home::HomeOut;
 use wharf_mem::{Batch, Frame, FreeFrame, MemError};
 
 /// Buffers that a cache keeps at most before it gives a part back to the depot.
-const KEEP: usize = 8 * BULK;
+pub(super) const KEEP: usize = 8 * BULK;
 /// Buffers that a home ring holds: as many as a cache keeps, so that fetching them never reallocates.
 pub(crate) const HOME_FRAMES: u32 = KEEP as u32;
 
@@ -25,6 +25,8 @@ pub struct Cache {
     /// The sender that new frames are charged to.
     sender: u16,
     number: usize,
+    /// Its share of the pool, as it was at the last refill.
+    keep: usize,
     pool_number: u8,
     /// What the ledger gets for frames taken now.
     stamp: u64,
@@ -56,12 +58,14 @@ impl Cache {
         }
         mailboxes.push(mailbox.clone());
         drop(mailboxes);
+        pool.shared.caches.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             pool: pool.clone(),
             stack: Vec::with_capacity(2 * KEEP + 4 * BULK),
             stash: Vec::with_capacity(2 * BULK),
             sender: 0,
             number,
+            keep: pool.share(),
             pool_number: pool.region().number(),
             stamp: 0,
             clock_due: 0,
@@ -163,7 +167,7 @@ impl Cache {
         let given = self.pool.shared.region.give(from, &mut self.stack, from.len());
         let ledger = &self.pool.shared.ledger;
         self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
-        self.trim();
+        self.trim(0);
         Ok(given?)
     }
 
@@ -188,7 +192,7 @@ impl Cache {
         if self.stash.len() >= BULK {
             self.pool.settle(&mut self.stash);
         }
-        self.trim();
+        self.trim(0);
     }
 
     /// Whether frames wait to be taken without asking the depot.
@@ -200,6 +204,7 @@ impl Cache {
     /// Gets at least `need` buffers onto the stack, if there are that many: from home, mail, depot.
     #[inline(never)]
     fn refill(&mut self, need: usize) {
+        self.keep = self.pool.share();
         if let Some(home) = &mut self.home.0 {
             let ledger = &self.pool.shared.ledger;
             home.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
@@ -211,25 +216,27 @@ impl Cache {
         }
         if self.stack.len() < need {
             let mut depot = lock(&self.pool.shared.depot);
-            let bulk = (need - self.stack.len()).max(BULK).min(depot.len());
+            let bulk = (need - self.stack.len()).max(BULK.min(self.keep)).min(depot.len());
             let left = depot.len() - bulk;
             self.stack.extend(depot.drain(left..));
         }
-        self.trim();
+        self.trim(need);
     }
 
+    /// Keeps at least `need`, and no more than its share of the pool beyond that.
     #[inline]
-    fn trim(&mut self) {
-        if self.stack.len() > KEEP + 2 * BULK {
-            self.give_surplus();
+    fn trim(&mut self, need: usize) {
+        if self.stack.len() > need + self.keep {
+            self.give_surplus(need);
         }
     }
 
     /// The oldest buffers, least likely to be in this core's caches, go to the depot.
     #[cold]
-    fn give_surplus(&mut self) {
-        let surplus = self.stack.len() - KEEP / 2;
+    fn give_surplus(&mut self, need: usize) {
+        let surplus = self.stack.len() - need - self.keep / 2;
         lock(&self.pool.shared.depot).extend(self.stack.drain(..surplus));
+        self.pool.wake_waiting();
     }
 }
 
@@ -242,5 +249,8 @@ impl Drop for Cache {
         let mut depot = lock(&self.pool.shared.depot);
         depot.append(&mut mail.frames);
         depot.append(&mut self.stack);
+        drop((mail, depot));
+        self.pool.shared.caches.fetch_sub(1, Ordering::Relaxed);
+        self.pool.wake_waiting();
     }
 }

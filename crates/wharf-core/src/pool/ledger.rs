@@ -28,7 +28,7 @@ impl Ledger {
 
     /// The row's value for frames that `cache` takes at `now_ns`.
     pub(crate) fn stamp(cache: usize, now_ns: u64) -> u64 {
-        (cache as u64 + 1) << CACHE_SHIFT | now_ns / 1000 & SINCE_MASK
+        ((cache as u64 + 1) << CACHE_SHIFT) | ((now_ns / 1000) & SINCE_MASK)
     }
 
     pub(crate) fn taken(&self, index: u32, cache: usize, now_ns: u64) {
