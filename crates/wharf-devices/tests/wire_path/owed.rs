@@ -18,7 +18,6 @@ fn queue(pool: &PagePool, device: impl Device + 'static) -> TxQueue {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: of one sender's completions beyond 64, the others are counted again"]
 fn all_completions_of_a_sender_that_is_gone_go_home() {
     let (near, mut far) = wire(&WireSpec::default().clock(Arc::new(NoClock)).ring(256).unwrap());
     let (near_pool, far_pool) = (pool(512), pool(512));
@@ -39,7 +38,6 @@ fn all_completions_of_a_sender_that_is_gone_go_home() {
 }
 
 #[test]
-#[ignore = "wharf-core, Cache::has_mail: a sender that waits for memory never looks into the depot"]
 fn a_sender_without_memory_finds_what_others_gave_back() {
     within_a_minute(|| {
         let pool = pool(64);
@@ -61,6 +59,49 @@ fn a_sender_without_memory_finds_what_others_gave_back() {
             waiting.join().unwrap();
         });
         assert_conserved(&queue);
+    });
+}
+
+/// Sends until the queue is closed.
+fn send_until_closed(queue: &TxQueue, burst_packets: usize) {
+    let Ok(mut sender) = queue.sender("sends") else { return };
+    let mut burst = sender.burst(8);
+    loop {
+        let sent = match sender.fill(&mut burst, burst_packets, 60) {
+            Ok(_) => sender.send(&mut burst),
+            Err(_) => sender.wait_for_memory(),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+#[ignore = "wharf-core, TxQueue::shutdown: what a sender puts into its lane just after it stays in the qdisc"]
+fn shutdown_among_senders_strands_nothing() {
+    within_a_minute(|| {
+        let (near_pool, far_pool) = (pool(1024), pool(1024));
+        for round in 0..300 {
+            let (near, mut far) = wire(&WireSpec::default().ring(64).unwrap());
+            let queue = queue(&near_pool, near);
+            thread::scope(|scope| {
+                (0..2).for_each(|_| drop(scope.spawn(|| send_until_closed(&queue, 1 + round % 8))));
+                scope.spawn(|| {
+                    let (mut cache, mut batch) = (far_pool.cache("far").unwrap(), Batch::new(64));
+                    while !far.receive_ended() {
+                        far.receive(&mut cache, &mut batch, 64).unwrap();
+                        cache.give(&mut batch).unwrap();
+                    }
+                });
+                while queue.counters().sent.get() < 100 * (round as u64 % 5) {
+                    thread::yield_now();
+                }
+                queue.shutdown(0);
+            });
+            queue.poll();
+            assert_conserved(&queue);
+        }
     });
 }
 
@@ -129,7 +170,9 @@ fn send_over(len_bytes: Option<u32>, own: Option<Cache>) {
         queue.poll();
     }
     assert_eq!(queue.counters().packets.get(), 200, "{:?}", queue.counters().last_error());
-    assert!(queue.counters().device_errors.get() > 0);
+    // Fewer bytes than were queued only show when nothing is in flight any more.
+    let lied = len_bytes.is_none_or(|len_bytes| len_bytes > 500);
+    assert!(!lied || queue.counters().device_errors.get() > 0);
 }
 
 #[test]

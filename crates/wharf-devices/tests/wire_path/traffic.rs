@@ -183,7 +183,6 @@ fn untimed(ring: u32) -> WireSpec {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: see `owed`"]
 fn every_packet_arrives_whatever_the_ring_and_wherever_its_indices_start() {
     within_a_minute(|| {
         for ring in [2, 1024] {
@@ -196,7 +195,6 @@ fn every_packet_arrives_whatever_the_ring_and_wherever_its_indices_start() {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: see `owed`"]
 fn several_senders_share_a_wire() {
     within_a_minute(|| {
         for ring in [2, 64] {
@@ -207,7 +205,6 @@ fn several_senders_share_a_wire() {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: see `owed`"]
 fn batching_is_switched_under_traffic() {
     within_a_minute(|| {
         let ways = [Batching::On, Batching::Off, Batching::Bytes(4000), Batching::Bytes(1)];
@@ -218,7 +215,6 @@ fn batching_is_switched_under_traffic() {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: see `owed`"]
 fn a_rate_and_a_delay_lose_nothing() {
     within_a_minute(|| {
         let spec = WireSpec::default().rate(2_000_000_000).delay(std::time::Duration::from_micros(200));
@@ -227,7 +223,6 @@ fn a_rate_and_a_delay_lose_nothing() {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: see `owed`"]
 fn a_dedicated_owner_drives_a_wire() {
     within_a_minute(|| {
         let Path { queue, far, broken } = path(&untimed(128), |queue| queue);
@@ -335,7 +330,6 @@ fn shutdown_with_a_stuck_far_end_returns_the_rest_and_ends_when_that_goes() {
 }
 
 #[test]
-#[ignore = "wharf-core, Lanes::to_pool: see `owed`"]
 fn a_far_end_that_goes_in_mid_traffic_fails_frames_and_stops_nobody() {
     within_a_minute(|| {
         for ring in [2, 256] {
