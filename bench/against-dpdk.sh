@@ -22,8 +22,7 @@ dpdk() { "$out/dpdk$1" -l 0-1 --no-pci --vdev=net_null0,copy=0 -m 512 2>/dev/nul
 for round in $(seq "$rounds"); do
   echo "round $round of $rounds" >&2
   dpdk 1
-  target/native/release/wharf bench path --cores 1,2 --bursts 1,8,32,64 --seconds 1 --json >>"$out/wharf.txt"
-  echo >>"$out/wharf.txt"
+  target/native/release/wharf bench path --cores 1,2 --bursts 1,8,32,64 --seconds 1 --direct --json >"$out/wharf.$round.json"
   dpdk 256
 done
 python3 bench/table.py "$out"

@@ -1,5 +1,6 @@
 """Medians and ratios of one run of against-dpdk.sh, as a Markdown table."""
 import collections
+import glob
 import json
 import re
 import statistics
@@ -18,10 +19,9 @@ def dpdk(every):
 
 
 ours = collections.defaultdict(list)
-for line in open(f"{folder}/wharf.txt"):
-    if line.strip():
-        for row in json.loads(line)["rows"]:
-            ours[(row["cores"], row.get("kind", "lane"), row["burst"])].append(row["mpps"])
+for path in sorted(glob.glob(f"{folder}/wharf.*.json")):
+    for row in json.load(open(path))["rows"]:
+        ours[(row["cores"], row.get("kind", "lane"), row["burst"])].append(row["mpps"])
 
 as_is, no_clock = dpdk(1), dpdk(256)
 print("| cores | path | burst | Wharf Mpps | DPDK Mpps | ratio | DPDK, clock taken out | ratio |")
