@@ -43,6 +43,14 @@ pub enum DeviceError {
         /// Both figures.
         source: crate::bql::BqlError,
     },
+    /// All frames have come back, and with fewer bytes than they were given with.
+    #[error("{device}: all frames completed, yet {in_flight_bytes} bytes of them did not")]
+    UnderCompletion {
+        /// Which device.
+        device: String,
+        /// Bytes that never came back.
+        in_flight_bytes: u32,
+    },
     /// A frame of a pool that the device was not attached to.
     #[error("{device}: {source}")]
     Memory {

@@ -84,6 +84,8 @@ pub(crate) struct Inside {
     /// Frames came home in this ownership.
     pub(crate) reaped: bool,
     pub(crate) poller: PollerState,
+    /// Shut down: what still comes is given back.
+    pub(crate) shut: bool,
 }
 
 /// What the poller was about when it last left the queue.
@@ -139,8 +141,8 @@ pub(crate) enum Control {
     SetBatching(Batching),
     Apply(Box<dyn FnOnce(&mut Run) + Send>),
     Poller(PollerState),
-    /// Give back what is inside.
-    GiveUp(bool),
+    /// Give back what is inside and what still comes, and close the device.
+    Shut,
 }
 
 impl TxQueue {
@@ -210,7 +212,7 @@ impl TxQueue {
             self.poll();
             self.shared.park.park(SHUTDOWN_NAP_NS);
         }
-        self.shared.control(Control::GiveUp(true));
+        self.shared.control(Control::Shut);
         self.audit()
     }
 
@@ -280,24 +282,28 @@ impl Shared {
                 Control::SetBatching(batching) => inside.run.set_batching(batching),
                 Control::Apply(change) => change(&mut inside.run),
                 Control::Poller(state) => inside.poller = state,
-                Control::GiveUp(close) => self.give_up(inside, close),
+                Control::Shut => self.shut(inside),
             }
         }
         let mut senders = lock(&self.senders);
         inside.lanes.sweep(|at| senders.free.push(at));
     }
 
-    fn give_up(&self, inside: &mut Inside, close: bool) {
+    fn shut(&self, inside: &mut Inside) {
+        inside.shut = true;
+        self.give_up(inside);
+        if let Err(error) = inside.run.device_mut().close() {
+            self.counters.error(&error);
+        }
+        inside.run.reap(&mut Lanes::new(self.pool.clone()));
+    }
+
+    /// Gives back what the device has not taken.
+    #[cold]
+    pub(crate) fn give_up(&self, inside: &mut Inside) {
         inside.lanes.announce_all();
         let Inside { run, lanes, .. } = inside;
-        let mut nowhere = Lanes::new(self.pool.clone());
-        run.give_up(lanes, &mut nowhere);
-        if close {
-            if let Err(error) = run.device_mut().close() {
-                self.counters.error(&error);
-            }
-            run.reap(&mut nowhere);
-        }
+        run.give_up(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
     /// Becomes the owner, waiting for it, and looks.

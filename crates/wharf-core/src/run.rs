@@ -15,7 +15,7 @@ use crate::host::Clock;
 use crate::qdisc::Qdisc;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, MemError};
 
 /// Most frames in one transmit call, and the default quota of an owner: the kernel's device weight.
 pub const BULK_PACKETS_MAX: usize = 64;
@@ -62,6 +62,8 @@ pub enum Pause {
 
 /// One transmit queue's inside.
 pub struct Run {
+    /// Number of the pool whose frames it moves.
+    pool: u8,
     device: Box<dyn Device>,
     qdisc: Box<dyn Qdisc>,
     /// The bulk under way; between runs, the requeue slot.
@@ -81,9 +83,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// Over a device that has been attached to its region. `hold` is the byte limit's hold time.
+    /// For frames of pool number `pool`, over a device that has been attached to its region. `hold` is the byte limit's hold time.
     pub fn new(
-        device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
+        pool: u8, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
         counters: Arc<QueueCounters>,
     ) -> Self {
         let bql = device.capabilities().real_completions.then(|| {
@@ -96,6 +98,7 @@ impl Run {
         let completions = Completions::new(REAP_BUDGET);
         let (batch, passing, queued, in_device, stall) = (batch(), batch(), 0, 0, None);
         Self {
+            pool,
             device,
             qdisc,
             batch,
@@ -287,10 +290,10 @@ impl Run {
         let (offered, offered_bytes) = (self.batch.len(), self.batch.bytes());
         let last_bytes = self.batch.frames().last().map_or(0, Frame::len_bytes);
         let done = self.device.transmit(&mut self.batch, false);
-        let taken = offered - self.batch.len();
+        let taken = offered.saturating_sub(self.batch.len());
         if taken > 0 {
             let last_bytes = self.batch.last_taken_bytes().unwrap_or(last_bytes);
-            self.account(taken, offered_bytes - self.batch.bytes(), last_bytes);
+            self.account(taken, offered_bytes.saturating_sub(self.batch.bytes()), last_bytes);
             self.counters.doorbells.add(u64::from(done.doorbell));
         }
         if self.batch.is_empty() {
@@ -336,19 +339,63 @@ impl Run {
 
     #[inline]
     fn complete(&mut self, count: usize, sink: &mut impl Sink) {
-        self.in_device -= count.min(self.in_device);
-        let mut bytes = self.completions.sent.bytes();
-        self.counters.sent.add(self.completions.sent.len() as u64);
-        sink.take_home(&mut self.completions.sent);
-        if !self.completions.failed.is_empty() {
-            bytes += self.fail(sink);
+        let sent = self.completions.sent.summary();
+        if !sent.is_of_pool(self.pool) || !self.completions.failed.is_empty() {
+            return self.complete_with_care(sink);
         }
+        self.counters.sent.add(count as u64);
+        sink.take_home(&mut self.completions.sent);
+        self.settle(count, sent.bytes);
+    }
+
+    /// As [`Run::complete`], where some have failed, or are not of this pool.
+    #[cold]
+    fn complete_with_care(&mut self, sink: &mut impl Sink) {
+        let (mut count, mut bytes) = (0, 0);
+        for _ in 0..self.completions.sent.len() {
+            let Some(frame) = self.completions.sent.pop() else { break };
+            if self.is_ours(&frame) {
+                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
+                // There is room: one has just been taken out.
+                let pushed = self.completions.sent.push(frame);
+                debug_assert!(pushed.is_ok());
+            }
+        }
+        self.counters.sent.add(count as u64);
+        sink.take_home(&mut self.completions.sent);
+        while let Some((frame, reason)) = self.completions.failed.pop() {
+            if self.is_ours(&frame) {
+                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
+                self.counters.fail(reason);
+                let pushed = self.passing.push(frame);
+                debug_assert!(pushed.is_ok(), "passing is empty between two uses");
+                sink.take_home(&mut self.passing);
+            }
+        }
+        self.settle(count, bytes);
+    }
+
+    /// Another pool's frame cannot have been given to the device by this queue: its own pool's ledger goes on
+    /// saying that it is out.
+    fn is_ours(&self, frame: &Frame) -> bool {
+        if frame.pool() == self.pool {
+            return true;
+        }
+        let source = MemError::Foreign { index: frame.index(), theirs: frame.pool(), ours: self.pool };
+        self.counters.error(&DeviceError::Memory { device: self.device.name(), source });
+        false
+    }
+
+    /// Accounts for `count` frames of `bytes` that have come back.
+    #[inline]
+    fn settle(&mut self, count: usize, bytes: u64) {
+        self.in_device = self.in_device.saturating_sub(count);
         if let Some(bql) = &mut self.bql {
             let now = || Duration::from_nanos(self.clock.now_ns());
             let completed = bql.completed_at(bytes as u32, now);
             self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
-            if let Err(error) = completed {
-                self.over_completed(error);
+            if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
+                self.miscounted(completed);
             }
         }
         if let Some(stall) = &mut self.stall {
@@ -360,23 +407,18 @@ impl Run {
         }
     }
 
+    /// The device gave back frames of another length than it was given: the account starts anew, or the limit
+    /// would stay shut for good.
     #[cold]
-    fn over_completed(&self, source: BqlError) {
-        self.counters.error(&DeviceError::OverCompletion { device: self.device.name(), source });
-    }
-
-    /// Sends failed frames home, and counts why; their bytes.
-    #[cold]
-    fn fail(&mut self, sink: &mut impl Sink) -> u64 {
-        let mut bytes = 0;
-        for (frame, reason) in self.completions.failed.drain(..) {
-            bytes += u64::from(frame.len_bytes());
-            self.counters.fail(reason);
-            let pushed = self.passing.push(frame);
-            debug_assert!(pushed.is_ok());
-            sink.take_home(&mut self.passing);
-        }
-        bytes
+    fn miscounted(&mut self, completed: Result<(), BqlError>) {
+        let Some(bql) = &mut self.bql else { return };
+        let in_flight_bytes = bql.in_flight();
+        bql.reset(Duration::from_nanos(self.clock.now_ns()));
+        let device = self.device.name();
+        self.counters.error(&match completed {
+            Err(source) => DeviceError::OverCompletion { device, source },
+            Ok(()) => DeviceError::UnderCompletion { device, in_flight_bytes },
+        });
     }
 
     /// Gives everything back that the device has not taken, unsent; how many.

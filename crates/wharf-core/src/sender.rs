@@ -214,7 +214,7 @@ impl Sender {
         let mut turn = Turn::new(&self.shared, owned, if drained { 0 } else { self.bit });
         if drained {
             turn.transmit_first(|inside, quota| {
-                if !inside.run.is_idle() {
+                if inside.shut || !inside.run.is_idle() {
                     return inside.run.transmit(&mut inside.lanes, quota);
                 }
                 inside.run.transmit(&mut Front { first: batch, then: &mut inside.lanes }, quota)

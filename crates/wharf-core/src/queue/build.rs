@@ -124,7 +124,7 @@ impl QueueBuilder {
         let name = device.name();
         device.attach(pool.region().clone())?;
         let counters = Arc::new(QueueCounters::default());
-        let mut run = Run::new(device, qdisc, hold, clock.clone(), counters.clone());
+        let mut run = Run::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
         run.set_batching(batching);
         if index_start != 0 && run.bql().is_some() {
             run.set_bql(Some(crate::bql::Bql::start_at(hold, index_start)));
@@ -143,7 +143,8 @@ impl QueueBuilder {
         let Parts { pool, clock, park, policy, lane_frames, index_start, name } = rest;
         let uses_bands = run.qdisc().uses_bands();
         let lanes = Lanes::new(pool.clone());
-        let inside = Inside { run, lanes, waiting: false, reaped: false, poller: PollerState::None };
+        let inside =
+            Inside { run, lanes, waiting: false, reaped: false, poller: PollerState::None, shut: false };
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,

@@ -165,6 +165,9 @@ pub(crate) fn attend(shared: &Shared, inside: &mut Inside, bits: u64) {
         attend_rare(shared, inside, bits);
     }
     inside.lanes.announce(bits & READY);
+    if inside.shut {
+        shared.give_up(inside);
+    }
 }
 
 #[cold]

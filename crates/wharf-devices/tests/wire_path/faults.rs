@@ -168,7 +168,6 @@ fn completions_of_what_is_not_held_are_errors_and_cost_nothing() {
 }
 
 #[test]
-#[ignore = "wharf-core, Run::complete: see `owed`"]
 fn more_bytes_completed_than_were_queued_are_an_error_and_stop_nobody() {
     within_a_minute(|| {
         let queue = send_over(Rates { longer: 255, ..Rates::default() }, 1, 8, 500);

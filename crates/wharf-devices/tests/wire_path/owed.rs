@@ -1,5 +1,4 @@
-//! What the path owes its users whatever a device or another thread does. Those ignored show what is wrong
-//! still; each says where.
+//! What the path owes its users whatever a device or another thread does.
 
 use crate::common::{NoClock, assert_conserved, pool, within_a_minute};
 use std::sync::Arc;
@@ -78,7 +77,6 @@ fn send_until_closed(queue: &TxQueue, burst_packets: usize) {
 }
 
 #[test]
-#[ignore = "wharf-core, TxQueue::shutdown: what a sender puts into its lane just after it stays in the qdisc"]
 fn shutdown_among_senders_strands_nothing() {
     within_a_minute(|| {
         let (near_pool, far_pool) = (pool(1024), pool(1024));
@@ -176,19 +174,16 @@ fn send_over(len_bytes: Option<u32>, own: Option<Cache>) {
 }
 
 #[test]
-#[ignore = "wharf-core, Run::complete: the byte limit keeps for ever what an over-completion should have taken off"]
 fn bytes_completed_that_were_not_queued_do_not_wedge_the_limit() {
     send_over(Some(1400), None);
 }
 
 #[test]
-#[ignore = "wharf-core, Run::complete: bytes in flight with no frame in the device close the limit for good"]
 fn bytes_queued_that_are_never_completed_do_not_wedge_the_limit() {
     send_over(Some(60), None);
 }
 
 #[test]
-#[ignore = "wharf-core, Sink for Lanes: another pool's frame goes home to a sender, whose cache is spoilt by it"]
 fn another_pools_frame_completed_does_not_spoil_a_sender() {
     let stranger = pool(256);
     send_over(None, Some(stranger.cache("liar").unwrap()));
