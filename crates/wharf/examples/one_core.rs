@@ -1,0 +1,31 @@
+//! One core, one sender, the null device: a fixed number of packets, for counting instructions.
+//!
+//! `one_core PACKETS BURST on|off`. `bench/off-costs-nothing.sh` runs it under callgrind.
+
+use std::sync::Arc;
+use wharf::devices::host::{HostClock, HostPark};
+use wharf::devices::null::Null;
+use wharf::pool::PagePool;
+use wharf::queue::TxQueue;
+use wharf::run::Batching;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [packets, burst, switch] = &arguments[..] else { return Err("usage: one_core PACKETS BURST on|off".into()) };
+    let (packets, size): (usize, usize) = (packets.parse()?, burst.parse()?);
+    let batching = if switch == "off" { Batching::Off } else { Batching::On };
+    let pool = PagePool::builder().frames(4096).clock(Arc::new(HostClock)).build()?;
+    let device = Box::new(Null::default());
+    let builder = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark));
+    let queue = builder.batching(batching).build()?;
+    let mut sender = queue.sender("one core")?;
+    let mut burst = sender.burst(size);
+    for _ in 0..packets / size {
+        sender.fill(&mut burst, size, 64)?;
+        burst.iter_mut().for_each(|packet| packet.copy_from_slice(&[1; 64]));
+        sender.send(&mut burst)?;
+    }
+    drop(sender);
+    println!("{} packets, {} out", queue.counters().packets.get(), queue.shutdown(u64::MAX).out());
+    Ok(())
+}
