@@ -42,6 +42,10 @@ pub trait Qdisc: Send {
     /// Frames that `band` takes until it is full, about.
     fn room(&self, band: u8) -> usize;
 
+    /// Whether `band` has drained to half its limit: waiting senders are woken then and not before, or each
+    /// packet that leaves would wake one of them.
+    fn has_drained(&self, band: u8) -> bool;
+
     /// Bit n is set while band n is full.
     fn full_bands(&self) -> u32;
 

@@ -1,8 +1,8 @@
 //! Waiting senders, in order of arrival.
 //!
 //! A sender that finds the path full registers what it needs, sets WAIT in the owner word, looks once more,
-//! and sleeps. The owner serves the list before it leaves: as many as the freed space is for, no more, so
-//! that no herd wakes. While somebody waits for a band, that band stays marked full, so that newcomers do
+//! and sleeps. The owner serves the list before it leaves, once the band has drained to half its limit: as many
+//! as the freed space is for, no more, so that no herd wakes. While somebody waits for a band, that band stays marked full, so that newcomers do
 //! not overtake. Whoever was served is off the list, and may send one lane's worth past the mark.
 
 use crate::host::Wake;
@@ -75,7 +75,7 @@ impl Waiters {
                 Need::Space { band, frames } => {
                     let taken = &mut granted[usize::from(band) % granted.len()];
                     let room = qdisc.room(band).saturating_sub(*taken);
-                    let go = room > 0 && served.bands & 1 << band == 0;
+                    let go = room > 0 && qdisc.has_drained(band) && served.bands & (1 << band) == 0;
                     *taken += if go { frames } else { 0 };
                     served.bands |= u32::from(!go) << band;
                     go

@@ -79,7 +79,10 @@ impl PollerThread {
     /// The system gave no thread.
     pub fn start(queue: &TxQueue) -> std::io::Result<Self> {
         let (poller, stop) = queue.poller();
-        let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || poller.run())?;
+        let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
+            wharf_sys::timer::precise_sleeps();
+            poller.run();
+        })?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }

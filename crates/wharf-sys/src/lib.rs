@@ -10,4 +10,5 @@ pub mod affinity;
 pub mod clock;
 pub mod fence;
 pub mod mapping;
+pub mod timer;
 pub mod usage;

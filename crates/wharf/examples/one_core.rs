@@ -11,7 +11,9 @@ use wharf::run::Batching;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [packets, burst, switch] = &arguments[..] else { return Err("usage: one_core PACKETS BURST on|off".into()) };
+    let [packets, burst, switch] = &arguments[..] else {
+        return Err("usage: one_core PACKETS BURST on|off".into());
+    };
     let (packets, size): (usize, usize) = (packets.parse()?, burst.parse()?);
     let batching = if switch == "off" { Batching::Off } else { Batching::On };
     let pool = PagePool::builder().frames(4096).clock(Arc::new(HostClock)).build()?;

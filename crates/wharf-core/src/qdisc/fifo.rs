@@ -68,6 +68,13 @@ impl Qdisc for Fifo {
         }
     }
 
+    fn has_drained(&self, _band: u8) -> bool {
+        match self.limit {
+            FifoLimit::Packets(packets) => self.len() <= packets / 2,
+            FifoLimit::Bytes(bytes) => self.store.bytes <= bytes / 2,
+        }
+    }
+
     fn full_bands(&self) -> u32 {
         if self.room(0) == 0 { u32::MAX } else { 0 }
     }

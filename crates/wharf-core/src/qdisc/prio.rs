@@ -71,6 +71,10 @@ impl Qdisc for Prio {
         self.limit_packets.saturating_sub(band.frames.len())
     }
 
+    fn has_drained(&self, band: u8) -> bool {
+        self.bands[usize::from(band).min(BANDS - 1)].frames.len() <= self.limit_packets / 2
+    }
+
     fn full_bands(&self) -> u32 {
         (0..BANDS as u8).filter(|&band| self.room(band) == 0).fold(0, |bits, band| bits | 1 << band)
     }
