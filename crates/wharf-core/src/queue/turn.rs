@@ -96,7 +96,7 @@ impl<'a> Turn<'a> {
 
     /// Steps to the end; frames sent.
     #[inline(always)]
-    pub(crate) fn finish(&mut self) -> u64 {
+    pub fn finish(&mut self) -> u64 {
         while self.step(self.shared.policy_now_ns()) {}
         self.owner.packets()
     }
