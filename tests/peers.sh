@@ -11,7 +11,7 @@ for mode in on off bytes=4000; do
   tcpdump -tnnexr data/sample.pcap 2>/dev/null >"$out/want"
   tcpdump -tnnexr "$out/$mode.pcap" 2>/dev/null >"$out/got"
   cmp "$out/want" "$out/got"
-  echo "batch $mode: $(grep -c '^[^\t]' "$out/got") packets, equal as tcpdump prints them"
+  echo "batch $mode: $(grep -c $'^[^\t]' "$out/got") packets, equal as tcpdump prints them"
 done
 fields="-T fields -e frame.len -e eth.src -e vlan.id -e ip.checksum.status -e tcp.checksum.status -e udp.checksum.status -e _ws.col.Protocol"
 options="-o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_checksum:TRUE"

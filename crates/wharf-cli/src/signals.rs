@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first ends a run with its summary, a second one ends the program.
+//! SIGINT and SIGTERM end a run with its summary, within half a second. A second signal adds nothing: it often is
+//! the first once more, sent to the process and to its group.
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,10 +15,7 @@ impl Signals {
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order, so that the first signal finds the flag unset.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, asked.clone())
-                .and_then(|_| signal_hook::flag::register(signal, asked.clone()))
-                .context("cannot listen to signals")?;
+            signal_hook::flag::register(signal, asked.clone()).context("cannot listen to signals")?;
         }
         Ok(Self(asked))
     }

@@ -6,6 +6,7 @@ use crate::pool::{Audit, Burst, Cache, PoolError};
 use crate::qdisc::classify;
 use crate::queue::{QueueBuilder, QueueError};
 use crate::run::{BULK_PACKETS_MAX, Batching, Pause, Run, Sink, Source};
+use crate::sender;
 use std::sync::Arc;
 use wharf_mem::Batch;
 
@@ -21,6 +22,7 @@ pub struct Direct {
     park: Arc<dyn Park>,
     quota: u32,
     uses_bands: bool,
+    closed: bool,
 }
 
 impl std::fmt::Debug for Direct {
@@ -40,7 +42,7 @@ impl QueueBuilder {
         let cache = parts.pool.cache("direct")?;
         let uses_bands = run.qdisc().uses_bands();
         let quota = parts.policy.quota_packets;
-        Ok(Direct { run, cache, counters, park: parts.park, quota, uses_bands })
+        Ok(Direct { run, cache, counters, park: parts.park, quota, uses_bands, closed: false })
     }
 }
 
@@ -66,8 +68,9 @@ impl Direct {
     #[inline]
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
-        if ours != theirs {
-            return Err(QueueError::ForeignPool { ours, theirs });
+        let batch = burst.batch_mut();
+        if ours != theirs || !(batch.summary().is_of_pool(ours) || sender::all_of_pool(batch, ours)) {
+            return Err(sender::foreign_pool(ours, theirs, batch));
         }
         if self.uses_bands {
             let region = self.cache.pool().region().clone();
@@ -132,13 +135,21 @@ impl Direct {
     pub fn close(mut self) -> Audit {
         let mut none = Batch::new(0);
         self.run.give_up(&mut InHand(&mut none), &mut Own(&mut self.cache));
-        if let Err(error) = self.run.device_mut().close() {
-            self.counters.error(&error);
-        }
-        self.run.reap(&mut Own(&mut self.cache));
+        self.run.close(&mut Own(&mut self.cache));
+        self.closed = true;
         let mut audit = self.cache.pool().audit();
         self.run.visit(&mut |frame, place| audit.found(frame.index(), place));
         audit
+    }
+}
+
+impl Drop for Direct {
+    /// Dropped without [`Direct::close`], it gives its frames back all the same.
+    fn drop(&mut self) {
+        if !self.closed {
+            self.run.give_up(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
+            self.run.close(&mut Own(&mut self.cache));
+        }
     }
 }
 

@@ -36,14 +36,21 @@ impl Lanes {
         Self { lanes: Vec::new(), ready: vec![0], rotor: 0, pool, going, pieces: Vec::new() }
     }
 
-    /// Puts `lane` at place `at`.
-    pub(crate) fn add(&mut self, at: usize, lane: Lane) {
-        if self.lanes.len() <= at {
+    /// Puts `lane` at place `at`; whether that place is new.
+    pub(crate) fn add(&mut self, at: usize, lane: Lane) -> bool {
+        let is_new = self.lanes.len() <= at;
+        if is_new {
             self.lanes.resize_with(at + 1, || None);
             self.ready.resize(at / WORD + 1, 0);
         }
         self.lanes[at] = Some(lane);
         self.limit_homes();
+        is_new
+    }
+
+    /// Buffers in home rings that their senders have not fetched yet.
+    pub(crate) fn going_home(&mut self) -> usize {
+        self.lanes.iter_mut().flatten().filter_map(|lane| lane.home.as_mut()).map(|home| home.waiting()).sum()
     }
 
     /// No sender may hoard: what waits in home rings is a share of the pool, however many senders there are.

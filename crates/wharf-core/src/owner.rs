@@ -81,6 +81,11 @@ impl Owner {
         Self { policy, successor, began_ns: now_ns, spent_packets: 0, total_packets: 0, pause: Pause::Empty }
     }
 
+    /// The successor is gone: the owner goes on by itself.
+    pub fn carry_on(&mut self) {
+        self.successor = false;
+    }
+
     /// Frames sent in this ownership.
     pub fn packets(&self) -> u64 {
         self.total_packets

@@ -58,6 +58,7 @@ impl Poller {
             self.shared.park.park(nap_ns);
         }
         self.register(None, PollerState::None);
+        self.shared.waiters.nudge_all();
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             Turn::new(&self.shared, owned, 0).finish();
         }
@@ -174,5 +175,6 @@ impl Drop for Dedicated<'_> {
             owned.undedicate();
             Turn::new(self.shared, owned, READY).finish();
         }
+        self.shared.waiters.nudge_all();
     }
 }

@@ -256,6 +256,11 @@ impl PagePool {
         self.shared.waiting.wake_all();
     }
 
+    /// Whether anybody waits for free buffers.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.shared.waiting.is_any()
+    }
+
     /// Registers for [`PagePool::wake_waiting`]. Look whether there are any after this, and cancel in the end.
     pub(crate) fn wait_for_frames(&self, wake: Arc<dyn Wake>) -> u64 {
         self.shared.waiting.register(wake)

@@ -156,7 +156,8 @@ impl TxQueue {
         }
         let counters = Arc::new(SenderCounters::default());
         let at = self.shared.place(&counters)?;
-        let (sender, lane) = Sender::new(&self.shared, at, name, counters)?;
+        let made = Sender::new(&self.shared, at, name, counters);
+        let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).free.push(at))?;
         self.shared.control(Control::Add(at, lane));
         Ok(sender)
     }
@@ -216,12 +217,21 @@ impl TxQueue {
         self.audit()
     }
 
-    /// Who holds frames of the queue's pool. Becomes the owner for it: not while an owner stays for good.
+    /// Who holds frames of the queue's pool. Becomes the owner to look; while another one stays for good, where
+    /// frames are is not known, only who took them.
     pub fn audit(&self) -> Audit {
-        let mut audit = self.shared.pool.audit();
-        self.shared.inspect(|inside| {
-            inside.run.visit(&mut |frame, place: Holder| audit.found(frame.index(), place))
+        // Completions first, or what they bring home would still count as out.
+        self.poll();
+        let looked = self.shared.inspect(AUDIT_TRIES, |inside| {
+            let mut places: Vec<(u32, Holder)> = Vec::new();
+            inside.run.visit(&mut |frame, place| places.push((frame.index(), place)));
+            (places, inside.lanes.going_home())
         });
+        let mut audit = self.shared.pool.audit();
+        if let Ok((places, going_home)) = looked {
+            places.into_iter().for_each(|(index, place)| audit.found(index, place));
+            audit.going_home = going_home;
+        }
         audit
     }
 
@@ -239,6 +249,18 @@ impl TxQueue {
 }
 
 const SHUTDOWN_NAP_NS: u64 = 20_000;
+/// Naps to wait for the owner to leave: between two looks at a deadline, and for an audit.
+const PENDING_TRIES: u32 = 50;
+const AUDIT_TRIES: u32 = 2000;
+
+/// Why a look at the inside failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NotOwner {
+    /// Somebody else has owned the queue all the time.
+    Busy,
+    /// Its owner died.
+    Dead,
+}
 
 impl Shared {
     fn place(&self, counters: &Arc<SenderCounters>) -> Result<usize, QueueError> {
@@ -275,8 +297,9 @@ impl Shared {
         for message in messages {
             match message {
                 Control::Add(at, lane) => {
-                    inside.run.reserve(self.lane_frames as usize);
-                    inside.lanes.add(at, lane);
+                    if inside.lanes.add(at, lane) {
+                        inside.run.reserve(self.lane_frames as usize);
+                    }
                 }
                 Control::Orphan(at, home) => inside.lanes.orphan(at, home),
                 Control::SetBatching(batching) => inside.run.set_batching(batching),
@@ -292,10 +315,7 @@ impl Shared {
     fn shut(&self, inside: &mut Inside) {
         inside.shut = true;
         self.give_up(inside);
-        if let Err(error) = inside.run.device_mut().close() {
-            self.counters.error(&error);
-        }
-        inside.run.reap(&mut Lanes::new(self.pool.clone()));
+        inside.run.close(&mut Lanes::new(self.pool.clone()));
     }
 
     /// Gives back what the device has not taken.
@@ -306,24 +326,27 @@ impl Shared {
         run.give_up(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
-    /// Becomes the owner, waiting for it, and looks.
-    fn inspect<R>(&self, look: impl FnOnce(&mut Inside) -> R) -> Option<R> {
-        loop {
+    /// Becomes the owner and looks; after `tries` naps, or with an owner that died, it gives up.
+    fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut Inside) -> R) -> Result<R, NotOwner> {
+        for _ in 0..tries {
             match self.cell.claim(0) {
                 Published::Owner(owned) => {
                     let mut turn = Turn::new(self, owned, 0);
                     let seen = turn.look(look);
                     turn.finish();
-                    return Some(seen);
+                    return Ok(seen);
                 }
-                Published::Dead => return None,
+                Published::Dead => return Err(NotOwner::Dead),
                 Published::Seen | Published::WakeOwner => self.park.park(SHUTDOWN_NAP_NS),
             }
         }
+        Err(NotOwner::Busy)
     }
 
+    /// Whether frames are inside, as far as can be known: a busy owner has some for all we know.
     fn pending(&self) -> bool {
-        self.inspect(|inside| inside.is_pending() || inside.lanes.len() > 0).unwrap_or(false)
+        let pending = self.inspect(PENDING_TRIES, |inside| inside.is_pending() || inside.lanes.len() > 0);
+        pending.unwrap_or_else(|why| why == NotOwner::Busy)
     }
 
     pub(crate) fn wake_poller(&self) {
@@ -335,6 +358,23 @@ impl Shared {
     #[cold]
     pub(crate) fn dead(&self) -> QueueError {
         QueueError::Dead { device: self.name.clone() }
+    }
+}
+
+impl Drop for Shared {
+    /// A queue dropped without a shutdown gives its frames back all the same: its pool would never be whole. The
+    /// inside of a dead one may be half-changed, and stays as it is.
+    fn drop(&mut self) {
+        if self.cell.word() & wharf_mem::word::DEAD != 0 {
+            return;
+        }
+        let Inside { run, lanes, shut, .. } = self.cell.get_mut();
+        if !*shut {
+            lanes.announce_all();
+            let mut nowhere = Lanes::new(self.pool.clone());
+            run.give_up(lanes, &mut nowhere);
+            run.close(&mut nowhere);
+        }
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Run {
     completions: Completions,
     /// For moving frames between a source and the qdisc.
     passing: Batch,
+    /// What must stay behind while the first frames of a requeued batch are handed over.
+    behind: Batch,
     stall: Option<StallDetector>,
     clock: Arc<dyn Clock>,
     counters: Arc<QueueCounters>,
@@ -96,7 +98,8 @@ impl Run {
         let (bypass, batching) = (qdisc.can_bypass(), Batching::On);
         let batch = || Batch::new(BULK_PACKETS_MAX);
         let completions = Completions::new(REAP_BUDGET);
-        let (batch, passing, queued, in_device, stall) = (batch(), batch(), 0, 0, None);
+        let (batch, passing, behind) = (batch(), batch(), batch());
+        let (queued, in_device, stall) = (0, 0, None);
         Self {
             pool,
             device,
@@ -109,6 +112,7 @@ impl Run {
             in_device,
             completions,
             passing,
+            behind,
             stall,
             clock,
             counters,
@@ -188,21 +192,23 @@ impl Run {
     pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
         let mut left = quota;
         loop {
-            if self.batch.is_empty() {
-                if self.is_closed() {
-                    return self.stop(source, quota - left);
-                }
+            if self.is_closed() {
+                return self.stop(source, quota - left);
+            }
+            let (taken, stopped) = if self.batch.is_empty() {
                 self.dequeue_bulk(source, left as usize);
                 if self.batch.is_empty() {
                     return (quota - left, Pause::Empty);
                 }
-            }
-            let (taken, stopped) = self.hand_to_device();
+                self.hand_to_device()
+            } else {
+                self.hand_requeued()
+            };
             left = left.saturating_sub(taken);
             if stopped {
                 return self.stop(source, quota - left);
             }
-            if source.is_empty() && self.queued == 0 {
+            if self.backlog() == 0 && source.is_empty() {
                 return (quota - left, Pause::Empty);
             }
             if left == 0 {
@@ -255,14 +261,7 @@ impl Run {
     /// Puts what lies beyond `bytes` (and one packet past them) of a bulk that passed by the qdisc into it.
     #[cold]
     fn refuse_beyond(&mut self, bytes: u64) {
-        let (mut keep, mut kept_bytes) = (0, 0);
-        for frame in self.batch.frames() {
-            if keep > 0 && kept_bytes >= bytes {
-                break;
-            }
-            keep += 1;
-            kept_bytes += u64::from(frame.len_bytes());
-        }
+        let keep = self.within(BULK_PACKETS_MAX, bytes);
         self.passing.append(&mut self.batch, keep);
         self.queued += self.batch.len();
         self.qdisc.enqueue(&mut self.batch);
@@ -282,6 +281,33 @@ impl Run {
             self.qdisc.enqueue(&mut self.passing);
             debug_assert!(self.passing.is_empty(), "the qdisc said that it had storage");
         }
+    }
+
+    /// What the device left last time goes first, in as many calls as today's bounds make of it.
+    #[cold]
+    fn hand_requeued(&mut self) -> (u32, bool) {
+        let (packets, bytes) = self.bulk_bounds();
+        let count = self.within(packets, bytes);
+        // The others wait aside, and stay behind what the device may leave of these.
+        self.passing.append(&mut self.batch, count);
+        self.behind.append(&mut self.batch, usize::MAX);
+        std::mem::swap(&mut self.passing, &mut self.batch);
+        let handed = self.hand_to_device();
+        self.batch.append(&mut self.behind, usize::MAX);
+        handed
+    }
+
+    /// How many frames of the batch make at most `packets`, and `bytes` with one packet past them.
+    fn within(&self, packets: usize, bytes: u64) -> usize {
+        let (mut keep, mut kept_bytes) = (0, 0);
+        for frame in self.batch.frames().iter().take(packets) {
+            if keep > 0 && kept_bytes >= bytes {
+                break;
+            }
+            keep += 1;
+            kept_bytes += u64::from(frame.len_bytes());
+        }
+        keep
     }
 
     /// One call to the device, one doorbell; frames taken, and whether it stopped.
@@ -437,6 +463,14 @@ impl Run {
         }
         self.counters.returned.add(returned);
         returned
+    }
+
+    /// Closes the device and takes back what it still had.
+    pub fn close(&mut self, sink: &mut impl Sink) {
+        if let Err(error) = self.device.close() {
+            self.counters.error(&error);
+        }
+        self.reap(sink);
     }
 
     /// Shows each frame inside to `see`, with where it is.

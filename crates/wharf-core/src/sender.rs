@@ -90,7 +90,7 @@ impl Sender {
     }
 
     fn has_memory(&mut self) -> bool {
-        self.cache.has_mail() || self.shared.pool.depot_len() > 0
+        self.cache.has_frames() || self.shared.pool.depot_len() > 0
     }
 
     /// Sends all packets of `burst`, waiting for space where need be.
@@ -153,11 +153,12 @@ impl Sender {
             return Err(self.closed());
         }
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
-        if ours != theirs {
-            return Err(QueueError::ForeignPool { ours, theirs });
-        }
         let batch = burst.batch_mut();
-        if batch.summary().sender() != Some(self.place) {
+        let summary = batch.summary();
+        if ours != theirs || !(summary.is_of_pool(ours) || all_of_pool(batch, ours)) {
+            return Err(foreign_pool(ours, theirs, batch));
+        }
+        if summary.sender() != Some(self.place) {
             batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));
             batch.refresh();
         }
@@ -300,6 +301,18 @@ impl Sender {
     }
 }
 
+/// Frame by frame: a summary is a bound only.
+#[cold]
+pub(crate) fn all_of_pool(batch: &Batch, ours: u8) -> bool {
+    batch.frames().iter().all(|frame| frame.pool() == ours)
+}
+
+#[cold]
+pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
+    let stranger = batch.frames().iter().map(|frame| frame.pool()).find(|&pool| pool != ours);
+    QueueError::ForeignPool { ours, theirs: stranger.unwrap_or(theirs) }
+}
+
 /// How many frames from the front are in bands that are not full.
 fn before_full(batch: &Batch, full: u32) -> usize {
     batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
@@ -326,6 +339,7 @@ impl Source for Front<'_> {
 
 impl Drop for Sender {
     fn drop(&mut self) {
+        self.lane.abandon();
         if let Some(home) = self.cache.take_home() {
             self.shared.control(Control::Orphan(self.place.into(), home));
         }

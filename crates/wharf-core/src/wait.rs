@@ -90,6 +90,11 @@ impl Waiters {
         served
     }
 
+    /// Lets all look for themselves, served or not: the poller that they relied on is gone.
+    pub(crate) fn nudge_all(&self) {
+        lock(&self.0).waiting.iter().for_each(|waiting| waiting.wake.wake());
+    }
+
     /// Wakes all, served or not: the path has closed.
     pub(crate) fn wake_all(&self) {
         lock(&self.0).waiting.drain(..).for_each(|waiting| waiting.wake.wake());

@@ -193,6 +193,48 @@ fn shutdown_returns_what_a_stuck_device_never_took_and_names_who_holds_the_rest(
     assert_eq!(queue.counters().returned.get(), 49);
 }
 
+#[test]
+fn a_frame_of_another_pool_smuggled_into_a_burst_is_refused() {
+    let (pool, other) = (pool(64), common::pool(64));
+    let queue = builder(&pool, Gate::open(8).0).build().unwrap();
+    let mut sender = queue.sender("one").unwrap();
+    let mut ours = numbered(&mut sender, 0, 2, 64);
+    let mut theirs = other.burst(1);
+    theirs.push(other.packet(64).unwrap()).unwrap();
+    std::mem::swap(&mut ours.frames_mut()[0], &mut theirs.frames_mut()[0]);
+    assert!(matches!(sender.send(&mut ours), Err(QueueError::ForeignPool { .. })));
+    std::mem::swap(&mut ours.frames_mut()[0], &mut theirs.frames_mut()[0]);
+    sender.send(&mut ours).unwrap();
+    drop((sender, theirs));
+    assert_conserved(&queue);
+    assert_eq!(other.audit().out(), 0);
+}
+
+#[test]
+fn batching_switched_off_holds_for_what_a_device_had_left() {
+    let (gate, control) = Gate::new(1024);
+    control.take_max.store(1, SeqCst);
+    let pool = pool(512);
+    let queue = builder(&pool, gate).build().unwrap();
+    let mut sender = queue.sender("one").unwrap();
+    for n in 0..4 {
+        control.allowed.store(1000, SeqCst);
+        let mut burst = numbered(&mut sender, n * 32, 32, 100);
+        sender.try_send(&mut burst).unwrap();
+    }
+    let before = control.calls();
+    control.take_max.store(0, SeqCst);
+    queue.set_batching(Batching::Off);
+    control.allowed.store(1000, SeqCst);
+    while control.sent().len() < 128 {
+        queue.poll();
+    }
+    assert!(control.calls.lock().unwrap()[before..].iter().all(|call| call.len() == 1));
+    assert_eq!(control.sent(), (0..128).collect::<Vec<u64>>());
+    drop(sender);
+    assert_conserved(&queue);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

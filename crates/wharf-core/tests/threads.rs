@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
 use wharf_core::pool::PoolError;
+use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
 
 /// Runs `body`, and fails if it takes a minute.
@@ -206,7 +207,7 @@ fn a_waiting_sender_is_told_when_the_path_closes() {
 fn a_device_that_panics_kills_its_queue_and_nobody_waits_for_it() {
     within_a_minute(|| {
         let (gate, control) = Gate::new(4);
-        let pool = pool(256);
+        let pool = pool(4096);
         let queue = builder(&pool, gate).lane_frames(8).build().unwrap();
         let mut waiting = queue.sender("waits").unwrap();
         std::thread::scope(|scope| {
@@ -238,5 +239,79 @@ fn a_device_that_panics_kills_its_queue_and_nobody_waits_for_it() {
             assert!(matches!(sender.send(&mut burst), Err(QueueError::Dead { .. })));
         }
         queue.shutdown(u64::MAX);
+    });
+}
+
+#[test]
+fn who_waits_goes_on_alone_when_the_poller_goes() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::new(4);
+        let pool = pool(2048);
+        let queue = builder(&pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(20)))).build().unwrap();
+        let (poller, stop) = queue.poller();
+        std::thread::scope(|scope| {
+            let polls = scope.spawn(move || poller.run());
+            let queue = &queue;
+            let sends = scope.spawn(move || send_numbered(queue, 0, 500));
+            while queue.senders().first().is_none_or(|sender| sender.waits.get() == 0) {
+                std::thread::yield_now();
+            }
+            stop.stop();
+            polls.join().unwrap();
+            control.allowed.store(usize::MAX / 2, SeqCst);
+            sends.join().unwrap();
+        });
+        assert!(queue.drain(u64::MAX));
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn a_shutdown_keeps_its_deadline_beside_a_dedicated_owner() {
+    within_a_minute(|| {
+        let (gate, _control) = Gate::new(4);
+        let pool = pool(256);
+        let queue = builder(&pool, gate).build().unwrap();
+        let mut sender = queue.sender("one").unwrap();
+        let mut burst = numbered(&mut sender, 0, 30, 64);
+        sender.send(&mut burst).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut dedicated = queue.dedicate().unwrap();
+                while !stop.load(SeqCst) {
+                    dedicated.poll();
+                }
+            });
+            queue.shutdown(0);
+            stop.store(true, SeqCst);
+        });
+        drop(sender);
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn senders_come_and_go_without_end_and_a_dropped_queue_gives_its_frames_back() {
+    within_a_minute(|| {
+        for round in 0..100u64 {
+            let pool = pool(64);
+            let queue = builder(&pool, Gate::new(4).0).build().unwrap();
+            for n in 0..60 {
+                let mut sender = queue.sender("guest").unwrap();
+                let mut burst = numbered(&mut sender, n, 1, 64);
+                assert_eq!(sender.try_send(&mut burst).unwrap(), 1, "round {round}");
+            }
+            drop(queue);
+            assert_eq!(pool.audit().out(), 0, "round {round}: {}", pool.audit());
+        }
+        let pool = pool(64);
+        let queue = builder(&pool, Gate::open(4).0).build().unwrap();
+        for n in 0..10_000 {
+            let mut sender = queue.sender("guest").unwrap();
+            let mut burst = numbered(&mut sender, n, 1, 64);
+            sender.send(&mut burst).unwrap();
+        }
+        assert_conserved(&queue);
     });
 }

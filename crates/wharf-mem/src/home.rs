@@ -31,6 +31,11 @@ impl HomeIn {
         pushed
     }
 
+    /// Buffers sent and not fetched yet.
+    pub fn waiting(&mut self) -> usize {
+        self.0.waiting()
+    }
+
     /// Lets at most `frames` wait in it at a time; at most its capacity.
     pub fn set_limit(&mut self, frames: u32) {
         self.0.set_limit(frames);

@@ -49,6 +49,11 @@ impl LaneIn {
         self.0.drained()
     }
 
+    /// Says that nothing more will be pushed, as dropping it does.
+    pub fn abandon(&mut self) {
+        self.0.abandon();
+    }
+
     /// Frames that it can hold.
     pub fn capacity(&self) -> usize {
         self.0.capacity()

@@ -9,7 +9,7 @@
 //! protocol). The compare-and-swap that leaves (release) pairs with the one that claims (acquire).
 
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell, heavy, light};
-use crate::word::{ARMED, DEAD, DEDICATED, RUNNING};
+use crate::word::{ARMED, DEAD, DEDICATED, RUNNING, WORK};
 use crossbeam_utils::CachePadded;
 
 struct Ring<T> {
@@ -158,11 +158,24 @@ impl<T: Copy> Producer<T> {
     pub(crate) fn capacity(&self) -> usize {
         self.ring.capacity() as usize
     }
+
+    /// Slots published and not taken yet.
+    pub(crate) fn waiting(&mut self) -> usize {
+        self.head_seen = self.ring.head.load(Ordering::Acquire); // (D)
+        self.tail.wrapping_sub(self.head_seen) as usize
+    }
+}
+
+impl<T> Producer<T> {
+    /// Says that nothing more will come.
+    pub(crate) fn abandon(&mut self) {
+        self.ring.producer_gone.store(true, Ordering::Release);
+    }
 }
 
 impl<T> Drop for Producer<T> {
     fn drop(&mut self) {
-        self.ring.producer_gone.store(true, Ordering::Release);
+        self.abandon();
     }
 }
 
@@ -274,13 +287,13 @@ impl<T> OwnerCell<T> {
         self.claim(bit)
     }
 
-    /// Sets `bits` and becomes the owner if there is none.
+    /// Sets `bits` (of those that announce work; others are left out) and becomes the owner if there is none.
     #[inline]
     pub fn claim(&self, bits: u64) -> Published<'_, T> {
         if self.word.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Published::Owner(Ownership { cell: self });
         }
-        let before = self.word.fetch_or(RUNNING | bits, Ordering::AcqRel);
+        let before = self.word.fetch_or(RUNNING | (bits & WORK), Ordering::AcqRel);
         match before & (RUNNING | DEAD) {
             0 => Published::Owner(Ownership { cell: self }),
             // A dedicated owner that sleeps looks at no bits.
@@ -308,8 +321,8 @@ impl<T> OwnerCell<T> {
 
     /// The value of a cell that nobody else can reach.
     #[cfg(not(loom))]
-    pub fn into_inner(self) -> T {
-        self.value.into_inner()
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
     }
 }
 
@@ -342,6 +355,7 @@ impl<'a, T> Ownership<'a, T> {
     /// they announce: a tail published later sets its bit again.
     #[inline]
     pub fn take_bits(&mut self, mask: u64) -> u64 {
+        let mask = mask & WORK;
         if self.cell.word.load(Ordering::Relaxed) & mask == 0 {
             return 0;
         }
@@ -355,7 +369,7 @@ impl<'a, T> Ownership<'a, T> {
 
     /// Sets `bits` for the next owner to find.
     pub fn set_bits(&mut self, bits: u64) {
-        self.cell.word.fetch_or(bits, Ordering::AcqRel);
+        self.cell.word.fetch_or(bits & WORK, Ordering::AcqRel);
     }
 
     /// Leaves, unless something was announced since the bits were taken: then the ownership comes back, and

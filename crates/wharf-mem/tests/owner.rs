@@ -14,8 +14,20 @@ fn owner<T>(cell: &OwnerCell<T>) -> Ownership<'_, T> {
 }
 
 #[test]
-fn one_owns_and_the_others_leave_word() {
+fn no_bit_that_a_caller_names_makes_a_second_owner() {
     let cell = OwnerCell::new(1);
+    let mut first = owner(&cell);
+    assert_eq!(first.take_bits(u64::MAX), 0);
+    assert!(matches!(cell.claim(u64::MAX), Published::Seen));
+    first.set_bits(u64::MAX);
+    assert_eq!(cell.word(), RUNNING | WORK, "only what announces work is the callers' to set and clear");
+    assert_eq!(first.take_bits(u64::MAX), WORK);
+    first.leave().unwrap();
+}
+
+#[test]
+fn one_owns_and_the_others_leave_word() {
+    let mut cell = OwnerCell::new(1);
     let first = owner(&cell);
     assert!(matches!(cell.publish(ready_bit(33)), Published::Seen));
     assert!(matches!(cell.claim(WAIT), Published::Seen));
@@ -30,7 +42,7 @@ fn one_owns_and_the_others_leave_word() {
     let mut next = owner(&cell);
     assert_eq!((next.take_bits(WORK), next.with(|value| *value)), (CONTROL, 2));
     next.leave().unwrap();
-    assert_eq!((cell.word(), cell.into_inner()), (0, 2));
+    assert_eq!((cell.word(), *cell.get_mut()), (0, 2));
 }
 
 #[test]
@@ -140,7 +152,7 @@ fn all_send(dedicated: bool) -> u32 {
     let (region, mut free) = Region::new(spec).unwrap();
     let (ins, lanes): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| lane(16, u32::MAX - 99)).unzip();
     let inside = Inside { lanes, batch: Batch::new(64), free: Vec::new(), counts: [0; SENDERS] };
-    let (cell, region, waker) = (OwnerCell::new(inside), &region, thread::current());
+    let (mut cell, region, waker) = (OwnerCell::new(inside), &region, thread::current());
     let first = dedicated.then(|| owner(&cell));
     let sleeps = thread::scope(|scope| {
         for (sender, lane) in ins.into_iter().enumerate() {
@@ -150,10 +162,10 @@ fn all_send(dedicated: bool) -> u32 {
         first.map_or(0, |owner| stay(owner, region))
     });
     assert_eq!(cell.word(), 0);
-    let mut inside = cell.into_inner();
+    let inside = cell.get_mut();
     assert!(!inside.drain(region), "an idle path with packets inside");
     assert_eq!(inside.counts, [FRAMES; SENDERS]);
-    assert!(region.retire(inside.free));
+    assert!(region.retire(std::mem::take(&mut inside.free)));
     sleeps
 }
 

@@ -50,13 +50,17 @@ impl Cache {
         let mail = Mutex::new(Mail { frames: Vec::new(), closed: false });
         let mailbox = Arc::new(Mailbox { name: name.to_string(), count: AtomicUsize::new(0), mail });
         let mut mailboxes = lock(&pool.shared.mailboxes);
-        // The number of a cache that is gone, with nothing out under its name, could be used again; 4094
-        // are enough to do without.
-        let number = mailboxes.len();
+        // The number of a cache that is gone is used again. What is still out under it then comes to the new
+        // one, which is as good a home as any.
+        let number = mailboxes.iter().position(|other| lock(&other.mail).closed).unwrap_or(mailboxes.len());
         if number >= CACHES_MAX {
             return Err(PoolError::Caches);
         }
-        mailboxes.push(mailbox.clone());
+        if number == mailboxes.len() {
+            mailboxes.push(mailbox.clone());
+        } else {
+            mailboxes[number] = mailbox.clone();
+        }
         drop(mailboxes);
         pool.shared.caches.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
@@ -189,15 +193,16 @@ impl Cache {
             ledger.freed(free.index());
             self.stack.push(free);
         }
-        if self.stash.len() >= BULK {
+        if self.stash.len() >= BULK.min(self.keep) || self.pool.is_waited_for() {
             self.pool.settle(&mut self.stash);
         }
         self.trim(0);
     }
 
-    /// Whether frames wait to be taken without asking the depot.
-    pub(crate) fn has_mail(&mut self) -> bool {
-        self.mailbox.count.load(Ordering::Relaxed) > 0
+    /// Whether there are frames to be taken without asking the depot.
+    pub(crate) fn has_frames(&mut self) -> bool {
+        !self.stack.is_empty()
+            || self.mailbox.count.load(Ordering::Relaxed) > 0
             || self.home.0.as_mut().is_some_and(|home| !home.is_empty())
     }
 

@@ -65,7 +65,7 @@ impl Ledger {
             let age = Duration::from_micros((now_ns / 1000).saturating_sub(row & SINCE_MASK));
             Some(Held { index: index as u32, taken_by, age, place: None })
         });
-        Audit { frames: self.rows.len() as u32, held: held.collect() }
+        Audit { frames: self.rows.len() as u32, held: held.collect(), going_home: 0 }
     }
 }
 
@@ -101,8 +101,10 @@ pub struct Held {
 pub struct Audit {
     /// Frames of the pool.
     pub frames: u32,
-    /// Those that are out.
+    /// Those that their cache does not have back.
     pub held: Vec<Held>,
+    /// How many of `held` are free, and lie in a home ring for a living sender to fetch.
+    pub going_home: usize,
 }
 
 impl Audit {
@@ -113,16 +115,19 @@ impl Audit {
         }
     }
 
-    /// Frames out.
+    /// Frames out: in somebody's use.
     pub fn out(&self) -> usize {
-        self.held.len()
+        self.held.len().saturating_sub(self.going_home)
     }
 }
 
 impl fmt::Display for Audit {
     /// One line: how many are out, and with whom for how long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} frames out", self.held.len(), self.frames)?;
+        write!(f, "{} of {} frames out", self.out(), self.frames)?;
+        if self.going_home > 0 {
+            write!(f, "; {} free, for their senders to fetch", self.going_home)?;
+        }
         let mut groups: Vec<(String, usize, Duration)> = Vec::new();
         for held in &self.held {
             let place =

@@ -24,6 +24,10 @@ impl WaitingForFrames {
         ticket
     }
 
+    pub(super) fn is_any(&self) -> bool {
+        self.count.load(SeqCst) > 0
+    }
+
     pub(super) fn cancel(&self, ticket: u64) {
         let mut list = lock(&self.list);
         list.retain(|entry| entry.0 != ticket);

@@ -25,8 +25,12 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty one. The kernel's default is a device's transmit queue length, 1000 packets.
+    /// An empty one; a limit of 0 counts as 1. The kernel's default is a device's transmit queue length, 1000 packets.
     pub fn new(limit: FifoLimit) -> Self {
+        let limit = match limit {
+            FifoLimit::Packets(packets) => FifoLimit::Packets(packets.max(1)),
+            FifoLimit::Bytes(bytes) => FifoLimit::Bytes(bytes.max(1)),
+        };
         let frames = match limit {
             FifoLimit::Packets(packets) => packets,
             FifoLimit::Bytes(bytes) => (bytes / ASSUMED_FRAME_BYTES).clamp(64, STORED_FRAMES_MAX) as usize,

@@ -86,8 +86,10 @@ impl<'a> Turn<'a> {
                 Event::Refused
             }
             Action::HandOver => {
-                self.hand_over();
-                return false;
+                if self.hand_over() {
+                    return false;
+                }
+                Event::Attended
             }
         };
         self.next = self.owner.step(now_ns, event);
@@ -131,13 +133,20 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Hands over to the poller; false when there is none any more.
     #[cold]
-    fn hand_over(&mut self) {
-        let Some(mut owned) = self.owned.take() else { return };
+    fn hand_over(&mut self) -> bool {
+        let Some(mut owned) = self.owned.take() else { return true };
         let is_poller = self.is_poller;
+        if owned.with(|inside| inside.poller == PollerState::None) {
+            self.owner.carry_on();
+            self.owned = Some(owned);
+            return false;
+        }
         self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
         owned.hand_over();
         self.done();
+        true
     }
 
     #[inline]
@@ -175,7 +184,10 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     if bits & CONTROL != 0 {
         shared.obey(inside);
     }
-    inside.waiting |= bits & WAIT != 0;
+    if bits & WAIT != 0 {
+        // What came home before the waiter was known may be what it waits for: better wake it for nothing.
+        (inside.waiting, inside.reaped) = (true, true);
+    }
 }
 
 /// Before leaving: wakes who can go on, publishes which bands are full; whether the poller must be woken.
