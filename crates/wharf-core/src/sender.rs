@@ -8,7 +8,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
 use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
-use crate::run::Source;
+use crate::run::{BULK_PACKETS_MAX, Source};
 use crate::wait::Need;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +17,9 @@ use wharf_mem::lane::{LaneIn, lane};
 use wharf_mem::word::{RUNNING, WAIT, ready_bit};
 use wharf_mem::{Batch, Published};
 
-/// Bursts of at most so many frames skip the lane when nobody owns the queue: longer ones gain nothing by it.
-const BYPASS_FRAMES: usize = 4;
+/// Bursts of at most so many frames skip the lane when nobody owns the queue: a whole one moves into the owner's
+/// batch by a swap, whatever its length (measured: 1.3 times as fast at 8 and 32, 1.15 at 64).
+const BYPASS_FRAMES: usize = BULK_PACKETS_MAX;
 /// Looks at a full lane before waiting in earnest, while somebody else is emptying it.
 const SPINS: u32 = 200;
 /// How long a waiting sender sleeps when no poller will wake it: it must come and look itself.
@@ -204,7 +205,7 @@ impl Sender {
         Ok(count)
     }
 
-    /// Nobody owns the queue: as its owner, a few frames can go to the device without the lane.
+    /// Nobody owns the queue: as its owner, a burst can go to the device without the lane.
     #[inline]
     fn offer_idle(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let offered = batch.len();
@@ -318,7 +319,7 @@ fn before_full(batch: &Batch, full: u32) -> usize {
     batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
 }
 
-/// A few frames in hand, then what lies in lanes.
+/// The burst in hand, then what lies in lanes.
 struct Front<'a> {
     first: &'a mut Batch,
     then: &'a mut Lanes,
