@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
-/// A nap while something is under way and the device cannot say when it will be done.
-const NAP_NS: u64 = 20_000;
+/// A nap while something is under way and the device cannot say when it will be done. Shorter ones take the
+/// processor from senders and receivers, and find a few frames each (at 20 us a replay ran at half the rate).
+const NAP_NS: u64 = 70_000;
 /// Longest nap while something is under way.
 const NAP_NS_MAX: u64 = 1_000_000;
 /// Polls that find nothing before a dedicated owner arms and sleeps.

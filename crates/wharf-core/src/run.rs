@@ -34,6 +34,17 @@ pub enum Batching {
     Bytes(u32),
 }
 
+impl Batching {
+    /// Most packets and bytes (and one packet past them) in one call.
+    fn bounds(self) -> (usize, u64) {
+        match self {
+            Batching::On => (BULK_PACKETS_MAX, u64::MAX),
+            Batching::Off => (1, u64::MAX),
+            Batching::Bytes(bytes) => (BULK_PACKETS_MAX, bytes.into()),
+        }
+    }
+}
+
 /// Where frames come from.
 pub trait Source {
     /// Moves up to `max` frames to the back of `to`, in order; how many.
@@ -69,7 +80,8 @@ pub struct Run {
     /// The bulk under way; between runs, the requeue slot.
     batch: Batch,
     bql: Option<Bql>,
-    batching: Batching,
+    /// What the batching switch makes of a bulk: packets and bytes.
+    bounds: (usize, u64),
     bypass: bool,
     /// Frames in the qdisc, so that the hot path need not ask it.
     queued: usize,
@@ -95,7 +107,7 @@ impl Run {
             bql.reset(Duration::from_nanos(clock.now_ns()));
             bql
         });
-        let (bypass, batching) = (qdisc.can_bypass(), Batching::On);
+        let (bypass, bounds) = (qdisc.can_bypass(), Batching::On.bounds());
         let batch = || Batch::new(BULK_PACKETS_MAX);
         let completions = Completions::new(REAP_BUDGET);
         let (batch, passing, behind) = (batch(), batch(), batch());
@@ -106,7 +118,7 @@ impl Run {
             qdisc,
             batch,
             bql,
-            batching,
+            bounds,
             bypass,
             queued,
             in_device,
@@ -127,7 +139,7 @@ impl Run {
 
     /// Sets the switch.
     pub fn set_batching(&mut self, batching: Batching) {
-        self.batching = batching;
+        self.bounds = batching.bounds();
     }
 
     /// Watches for stalls of the device: no completion for `threshold` although something was queued.
@@ -228,17 +240,9 @@ impl Run {
     #[inline(always)]
     fn bulk_bounds(&self) -> (usize, u64) {
         let available = self.bql.as_ref().map_or(u64::MAX, |bql| bql.available().max(0) as u64);
-        match self.batching() {
-            Batching::On => (BULK_PACKETS_MAX, available),
-            Batching::Off => (1, available),
-            Batching::Bytes(bytes) => (BULK_PACKETS_MAX, available.min(u64::from(bytes))),
-        }
-    }
-
-    /// The switch; fixed at `off` in the build that shows what the switch itself costs.
-    #[inline(always)]
-    fn batching(&self) -> Batching {
-        if cfg!(feature = "unswitched-off") { Batching::Off } else { self.batching }
+        // The build without the switch shows what the switch itself costs.
+        let (packets, bytes) = if cfg!(feature = "unswitched-off") { (1, u64::MAX) } else { self.bounds };
+        (packets, available.min(bytes))
     }
 
     /// Fills the empty batch with what may go in one call.
