@@ -9,7 +9,7 @@ pub(crate) mod classify;
 mod fifo;
 mod prio;
 
-pub use classify::{band_of_bytes, band_of_priority, priority_of_tos, set_priority};
+pub use classify::{IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority};
 pub use fifo::{Fifo, FifoLimit};
 pub use prio::Prio;
 

@@ -235,6 +235,54 @@ fn batching_switched_off_holds_for_what_a_device_had_left() {
     assert_conserved(&queue);
 }
 
+#[test]
+fn a_limit_of_nothing_still_lets_packets_through() {
+    for limit in [FifoLimit::Packets(0), FifoLimit::Bytes(0)] {
+        let (gate, control) = Gate::new(2);
+        let pool = pool(256);
+        let queue = builder(&pool, gate).qdisc(Box::new(Fifo::new(limit))).build().unwrap();
+        let mut sender = queue.sender("one").unwrap();
+        let mut burst = numbered(&mut sender, 0, 100, 64);
+        while !burst.is_empty() {
+            sender.try_send(&mut burst).unwrap();
+            control.allowed.store(10, SeqCst);
+            queue.poll();
+        }
+        drop((sender, burst));
+        control.allowed.store(1000, SeqCst);
+        queue.poll();
+        assert_conserved(&queue);
+        assert_eq!(queue.counters().sent.get(), 100);
+    }
+}
+
+#[test]
+fn frames_freed_on_another_thread_are_not_hoarded_there() {
+    let pool = pool(32);
+    let (mut taker, mut giver) = (pool.cache("taker").unwrap(), pool.cache("giver").unwrap());
+    let mut batch = wharf_mem::Batch::new(64);
+    for _ in 0..10 {
+        assert!(taker.take(&mut batch, 32, 64).unwrap() >= 28, "{}", pool.audit());
+        giver.give(&mut batch).unwrap();
+    }
+    drop((taker, giver));
+    assert_eq!((pool.audit().out(), pool.free()), (0, 32));
+}
+
+#[test]
+fn what_waits_for_a_living_sender_to_fetch_it_is_not_out() {
+    let pool = pool(64);
+    let queue = builder(&pool, Gate::open(64).0).build().unwrap();
+    let mut sender = queue.sender("lives").unwrap();
+    let mut burst = numbered(&mut sender, 0, 32, 64);
+    sender.send(&mut burst).unwrap();
+    sender.wait_for_memory().unwrap();
+    let audit = queue.shutdown(u64::MAX);
+    assert_eq!(audit.out(), 0, "{audit}");
+    drop(sender);
+    assert_conserved(&queue);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

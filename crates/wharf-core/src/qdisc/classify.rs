@@ -31,14 +31,31 @@ pub fn band_of_bytes(bytes: &[u8]) -> u8 {
 }
 
 fn tos(bytes: &[u8]) -> Option<u8> {
+    match ip_packet(bytes)? {
+        IpPacket::V4(ip) => ip.get(1).copied(),
+        // The traffic class lies across the first two bytes, after the version.
+        IpPacket::V6(ip) => Some(ip.first()? << 4 | ip.get(1)? >> 4),
+    }
+}
+
+/// An IP packet within an Ethernet frame, from its first byte on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpPacket<'a> {
+    /// IPv4.
+    V4(&'a [u8]),
+    /// IPv6.
+    V6(&'a [u8]),
+}
+
+/// The IP packet in an Ethernet frame, behind up to two VLAN tags; `None` for anything else. It may be cut short.
+pub fn ip_packet(frame: &[u8]) -> Option<IpPacket<'_>> {
     let mut at = 12;
     for _ in 0..3 {
-        let ethertype = u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]);
+        let ethertype = u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]);
         at += 2;
         match ethertype {
-            ETHERTYPE_IPV4 => return bytes.get(at + 1).copied(),
-            // The traffic class lies across the first two bytes, after the version.
-            ETHERTYPE_IPV6 => return Some(bytes.get(at)? << 4 | bytes.get(at + 1)? >> 4),
+            ETHERTYPE_IPV4 => return frame.get(at..).map(IpPacket::V4),
+            ETHERTYPE_IPV6 => return frame.get(at..).map(IpPacket::V6),
             ETHERTYPE_VLAN | ETHERTYPE_QINQ => at += 2,
             _ => return None,
         }

@@ -1,11 +1,6 @@
 //! Which flow a frame belongs to.
 
-use wharf_core::qdisc::band_of_bytes;
-
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-const ETHERTYPE_VLAN: u16 = 0x8100;
-const ETHERTYPE_QINQ: u16 = 0x88a8;
+use wharf_core::qdisc::{IpPacket, band_of_bytes, ip_packet};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -36,18 +31,10 @@ pub(super) fn lane_of(frame: &[u8], senders: usize, bands: usize) -> usize {
 }
 
 fn add_ip(hash: &mut Hash, frame: &[u8]) -> Option<()> {
-    let mut at = 12;
-    for _ in 0..3 {
-        let ethertype = u16_at(frame, at)?;
-        at += 2;
-        match ethertype {
-            ETHERTYPE_IPV4 => return add_ipv4(hash, frame.get(at..)?),
-            ETHERTYPE_IPV6 => return add_ipv6(hash, frame.get(at..)?),
-            ETHERTYPE_VLAN | ETHERTYPE_QINQ => at += 2,
-            _ => return None,
-        }
+    match ip_packet(frame)? {
+        IpPacket::V4(ip) => add_ipv4(hash, ip),
+        IpPacket::V6(ip) => add_ipv6(hash, ip),
     }
-    None
 }
 
 fn add_ipv4(hash: &mut Hash, ip: &[u8]) -> Option<()> {
