@@ -165,6 +165,10 @@ pub trait Device: Send {
         true
     }
 
+    /// Shows how many frames were dropped before they could be received, by reason, since the device was opened:
+    /// those that the kernel had no room for in a ring, above all.
+    fn receive_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
+
     /// Asks for a notification at the next completion; false when one is due already: reap again.
     fn arm(&mut self) -> bool {
         true
