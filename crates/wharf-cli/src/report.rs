@@ -32,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) bql: BqlReport,
     /// From the time stamp in generated packets; null for others.
     pub(crate) latency_ns: Option<LatencyReport>,
+    /// When frames were handed to the device minus when they were due; null at top speed.
+    pub(crate) timing_error_ns: Option<TimingReport>,
     pub(crate) senders: Vec<SenderReport>,
     pub(crate) pool: PoolReport,
     /// What a receiver in this process got; null without one.
@@ -62,6 +64,14 @@ pub(crate) struct LatencyReport {
     pub(crate) p50: u64,
     pub(crate) p99: u64,
     pub(crate) p999: u64,
+}
+
+/// How late frames were.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct TimingReport {
+    pub(crate) p50: u64,
+    pub(crate) p99: u64,
+    pub(crate) max: u64,
 }
 
 /// What one sender did.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use wharf::devices::pcap::format::PcapReader;
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "device",
     "seconds",
     "packets",
@@ -21,6 +21,7 @@ const KEYS: [&str; 18] = [
     "drops",
     "bql",
     "latency_ns",
+    "timing_error_ns",
     "senders",
     "pool",
     "received",
@@ -208,4 +209,16 @@ fn frames_too_long_for_memory_name_the_size_that_would_do() {
     let advice = done.line().split("--frame-bytes ").nth(1).unwrap().split(' ').next().unwrap();
     let run = send(&format!("--size 9000 --count 10 --frame-bytes {advice}"));
     assert_eq!(number(&run, "/bytes"), 90_000);
+}
+
+#[test]
+fn a_pace_comes_with_its_timing_error_and_top_speed_without() {
+    for args in ["--size 60 --rate 20kpps --count 500", "--size 60 --rate 5mbit --count 500 --to null"] {
+        let run = send(args);
+        let at = |name: &str| number(&run, &format!("/timing_error_ns/{name}"));
+        assert!(0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{args}: {run}");
+    }
+    assert_eq!(send("--size 60 --count 500")["timing_error_ns"], Value::Null);
+    let done = wharf(&["send", "--size", "60", "--count", "50", "--rate", "10kpps"]);
+    assert!(done.stdout.contains("timing error p99"), "{}", done.stdout);
 }

@@ -1,7 +1,7 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
 //! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`] or a [`Generator`]. [`Drive`]
-//! sends them at a [`Pace`]. At the other end a [`Receiver`] gives each frame to a [`Check`], which knows
+//! sends them at a [`Pace`], and [`Timed`] notes how well that was kept. At the other end a [`Receiver`] gives each frame to a [`Check`], which knows
 //! what must come next from each sender: [`ReplayCheck`] or [`StampCheck`].
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
@@ -17,6 +17,7 @@ mod pace;
 mod receive;
 mod replay;
 mod stamp;
+mod timing;
 
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
 pub use check::{Check, Findings, ReplayCheck, StampCheck};
@@ -28,6 +29,7 @@ pub use pace::{Pace, Position};
 pub use receive::{ReceiveError, Receiver};
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
+pub use timing::{Schedule, Timed};
 
 /// One sender's frames, one after the other.
 pub trait Source: Send {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{Drive, Findings, GeneratorSpec, Pace, Receiver, StampCheck};
+use wharf::devices::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 
@@ -48,7 +48,7 @@ fn send(packets: u64) -> Result<(TxQueue, Findings), Error> {
         for generator in generators {
             let mut sender = queue.sender(&format!("sender {}", generator.sender()))?;
             let mut part = generator.ending_after(packets / u64::from(SENDERS));
-            let drive = Drive { pace: Pace::Top, start_ns: 0, burst_packets: 64, stop: &stop };
+            let drive = Drive::top_speed(64, &stop);
             threads.push(scope.spawn(move || drive.run(&mut sender, &mut part)));
         }
         threads

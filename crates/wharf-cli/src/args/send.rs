@@ -22,6 +22,9 @@ Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a seque
 time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of \
 each sender's.
 
+At --speed original and at a rate, frames are due at fixed times from the start, and what is late is caught up \
+with; the timing error is when a frame had been handed to the device, doorbell rung, minus when it was due.
+
 At top speed over `wire` or `null`, traffic that neither --loop nor --count bounds is sent twice, with batching \
 and without, unless --batch says how: a second each, or what --seconds says.
 

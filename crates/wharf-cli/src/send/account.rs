@@ -1,6 +1,8 @@
 //! The account of a run: what its counters say, and whether it adds up.
 
-use crate::report::{BqlReport, Drops, LatencyReport, PoolReport, ReceivedReport, Report, SenderReport};
+use crate::report::{
+    BqlReport, Drops, LatencyReport, PoolReport, ReceivedReport, Report, SenderReport, TimingReport,
+};
 use wharf::counters::QueueCounters;
 use wharf::devices::traffic::{Findings, Latency};
 use wharf::pool::Audit;
@@ -18,6 +20,8 @@ pub(super) struct Account {
     /// From the first frame to the last completion.
     pub(super) span_ns: u64,
     pub(super) audit: Audit,
+    /// How late frames were, at a pace.
+    pub(super) timing: Option<Latency>,
     pub(super) received: Option<Findings>,
 }
 
@@ -59,6 +63,7 @@ impl Account {
             returned: counters.returned.get(),
             bql: BqlReport { enabled: self.has_bql, limit_bytes },
             latency_ns: self.received.as_mut().and_then(|findings| latency(findings.latency.as_mut()?)),
+            timing_error_ns: self.timing.as_mut().and_then(timing),
             senders: senders(queue),
             pool: PoolReport { frames: self.audit.frames, out: self.audit.out() as u64 },
             received: self.received.as_ref().map(received),
@@ -123,6 +128,12 @@ fn latency(latency: &mut Latency) -> Option<LatencyReport> {
     let mut at = |share| latency.quantile_ns(share);
     let report = LatencyReport { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
     (latency.packets() > 0).then_some(report)
+}
+
+fn timing(errors: &mut Latency) -> Option<TimingReport> {
+    let report =
+        TimingReport { p50: errors.quantile_ns(0.5), p99: errors.quantile_ns(0.99), max: errors.max_ns() };
+    (errors.packets() > 0).then_some(report)
 }
 
 fn received(findings: &Findings) -> ReceivedReport {

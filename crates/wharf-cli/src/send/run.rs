@@ -13,9 +13,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
-use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerThread, pin};
+use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerThread, pin, processors};
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{Drive, Findings, ReceiveError, Receiver};
+use wharf::devices::traffic::{Drive, Findings, ReceiveError, Receiver, Schedule, Timed};
 use wharf::host::Clock;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
@@ -26,6 +26,9 @@ use wharf::sender::Sender;
 /// that nothing lies in costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
 
+/// From here to the first frame that is due: time for the threads to start.
+const LEAD_NS: u64 = 2_000_000;
+
 type Receiving = JoinHandle<Result<Findings, ReceiveError>>;
 
 /// Runs it once.
@@ -33,18 +36,25 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let pool = pool(plan, plan.frames)?;
     check_length(plan, &pool)?;
     let opened = open(&plan.to, Direction::Send).map_err(opening)?;
-    let (device, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
-    let queue = TxQueue::builder(&pool, opened.device, Arc::new(HostClock), Arc::new(HostPark))
+    let (name, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
+    let schedule = (!plan.pace.is_top()).then(|| Schedule::new(&pool));
+    let device = match &schedule {
+        Some(schedule) => Box::new(Timed::new(opened.device, schedule.clone())),
+        None => opened.device,
+    };
+    let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
         .qdisc(plan.qdisc.build())
         .batching(batching)
         .build()?;
     let receiving = opened.far_end.map(|far_end| receive(plan, far_end)).transpose()?;
     let poller = PollerThread::start(&queue).context("cannot start a thread")?;
-    let sent = send(plan, &queue, signals);
+    let sent = send(plan, &queue, schedule.as_ref(), signals);
     drop(poller);
     queue.shutdown(0);
     let received = receiving.map(|receiving| joined(receiving)?.context("receiver")).transpose();
-    let account = Account { device, has_bql, span_ns: sent?, audit: queue.audit(), received: received? };
+    let (span_ns, audit) = (sent?, queue.audit());
+    let timing = schedule.map(|schedule| schedule.errors());
+    let account = Account { device: name, has_bql, span_ns, audit, timing, received: received? };
     Ok(account.close(&queue, batching, signals.asked()))
 }
 
@@ -106,18 +116,24 @@ fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
 
 /// Starts the senders, and waits until they are through and all has left; nanoseconds from the first frame
 /// to the last completion.
-fn send(plan: &Plan, queue: &TxQueue, signals: &Signals) -> anyhow::Result<u64> {
+fn send(
+    plan: &Plan, queue: &TxQueue, schedule: Option<&Arc<Schedule>>, signals: &Signals,
+) -> anyhow::Result<u64> {
     let senders = (0..plan.senders).map(|at| queue.sender(&format!("sender {at}")));
     let senders = senders.collect::<Result<Vec<Sender>, _>>()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (results, ended) = mpsc::channel();
-    let start_ns = ExactClock.now_ns();
+    let start_ns = ExactClock.now_ns() + LEAD_NS;
+    // Each thread that watches the clock wants a processor, and so does the other end.
+    let watches_clock = usize::from(plan.senders) < processors().len();
     let mut threads = Vec::new();
     for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace, plan.burst, results.clone());
+        let schedule = schedule.cloned();
         let send = move || {
-            let drive = Drive { pace, start_ns, burst_packets, stop: &stop };
+            let schedule = schedule.as_deref();
+            let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
             // Nobody listens any more only when starting another thread has failed.
             let _ = results.send(part.drive(&drive, sender));
         };

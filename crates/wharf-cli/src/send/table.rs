@@ -3,7 +3,7 @@
 use super::account::Outcome;
 use super::plan::Plan;
 use crate::output::{bytes, grouped, table, text, time};
-use crate::report::Report;
+use crate::report::{Report, TimingReport};
 use wharf::run::Batching;
 
 /// The whole summary: a headline, a column per run, and what it comes to.
@@ -51,6 +51,9 @@ const ROWS: &[Row] = &[
     ("latency p50", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p50))),
     ("latency p99", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p99))),
     ("latency p999", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p999))),
+    ("timing error p50", |report| timing(report, |timing| timing.p50)),
+    ("timing error p99", |report| timing(report, |timing| timing.p99)),
+    ("timing error max", |report| timing(report, |timing| timing.max)),
     ("dropped", |report| grouped(report.drops.total)),
     ("returned unsent", |report| some(report.returned)),
     ("received", |report| {
@@ -59,6 +62,10 @@ const ROWS: &[Row] = &[
     ("wrong", |report| report.received.as_ref().map_or(String::new(), |received| grouped(received.errors))),
     ("frames out", |report| grouped(report.pool.out)),
 ];
+
+fn timing(report: &Report, which: fn(&TimingReport) -> u64) -> String {
+    report.timing_error_ns.as_ref().map_or(String::new(), |timing| time(which(timing)))
+}
 
 /// Slow traffic wants more places.
 fn rate(per_second: f64) -> String {

@@ -1,6 +1,6 @@
 //! Sending a source's frames at a pace.
 
-use super::{Pace, Source};
+use super::{Pace, Schedule, Source};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
@@ -8,9 +8,13 @@ use wharf_core::queue::QueueError;
 use wharf_core::sender::Sender;
 use wharf_mem::Region;
 use wharf_sys::clock::monotonic_ns;
+use wharf_sys::timer::precise_sleeps;
 
 /// Longest sleep before a frame is due, so that an end that is asked for is soon seen.
 const NAP_NS_MAX: u64 = 20_000_000;
+/// How long before a frame is due a sleep ends, for a thread that then watches the clock: longer than a processor
+/// that fell asleep takes to come back, even in a virtual machine.
+const WATCH_NS: u64 = 100_000;
 
 /// Why a source was not sent to its end.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +37,11 @@ pub struct Drive<'a> {
     pub start_ns: u64,
     /// Frames handed over at a time, at most.
     pub burst_packets: usize,
+    /// Whether to watch the clock for the last tenth of a millisecond before a frame is due, which takes all of a
+    /// processor at high rates; else the thread sleeps until then, and is as late as the kernel wakes it.
+    pub watches_clock: bool,
+    /// Where to note when each frame is due.
+    pub schedule: Option<&'a Schedule>,
     /// Ends it before the source does.
     pub stop: &'a AtomicBool,
 }
@@ -55,26 +64,37 @@ enum Going {
     Ended,
 }
 
-impl Drive<'_> {
-    /// Sends the frames of `source` to its end, until told to stop, or until the queue is shut down.
+impl<'a> Drive<'a> {
+    /// As fast as the path takes it.
+    pub fn top_speed(burst_packets: usize, stop: &'a AtomicBool) -> Self {
+        Self { pace: Pace::Top, start_ns: 0, burst_packets, watches_clock: false, schedule: None, stop }
+    }
+
+    /// Sends the frames of `source` to its end, until told to stop, or until the queue is shut down. Due times
+    /// count from the start, so that what is late is caught up with, not pushed on. The calling thread's timed
+    /// sleeps become precise, unless the pace is top speed.
     ///
     /// # Errors
     /// [`DriveError`]: the device died, or the frames do not fit the pool's.
     pub fn run<S: Source>(&self, sender: &mut Sender, source: &mut S) -> Result<Driven, DriveError> {
         let mut burst = sender.burst(self.burst_packets.max(1));
+        let mut due = Due { times_ns: Vec::with_capacity(self.burst_packets.max(1)), next_ns: 0 };
         let mut driven = Driven { packets: 0, first_ns: monotonic_ns(), last_ns: 0 };
         let has_clock = !self.pace.is_top() || source.is_stamped();
+        if !self.pace.is_top() {
+            precise_sleeps();
+        }
         while !self.stop.load(Relaxed) && source.remaining() > 0 {
             let now_ns = if has_clock { monotonic_ns() } else { 0 };
-            let due = self.due(source, now_ns);
-            if due == 0 {
-                self.nap(source, now_ns);
+            let count = self.look(source, &mut due, now_ns);
+            if count == 0 {
+                self.await_due(due.next_ns, now_ns);
                 continue;
             }
             if driven.packets == 0 {
                 driven.first_ns = monotonic_ns();
             }
-            if self.send(sender, source, &mut burst, due, now_ns)? == Going::Ended {
+            if self.send(sender, source, &mut burst, (count, &due), now_ns)? == Going::Ended {
                 break;
             }
             // What an empty pool refused is made at the next round, with the time of then.
@@ -84,39 +104,60 @@ impl Drive<'_> {
         Ok(driven)
     }
 
-    /// How many frames are due now, at most a burst.
+    /// How many frames are due at `now_ns`, at most a burst. At a pace, `due` says when each was.
     #[inline]
-    fn due(&self, source: &impl Source, now_ns: u64) -> usize {
+    fn look(&self, source: &impl Source, due: &mut Due, now_ns: u64) -> usize {
         let most = source.remaining().min(self.burst_packets.max(1) as u64);
         if self.pace.is_top() {
             return most as usize;
         }
-        let is_due = |&ahead: &u64| self.due_ns(source, ahead) <= now_ns;
-        (0..most).take_while(is_due).count()
+        due.times_ns.clear();
+        for ahead in 0..most {
+            due.next_ns = self.start_ns.saturating_add(self.pace.due_ns(&source.position(ahead)));
+            if due.next_ns > now_ns {
+                break;
+            }
+            due.times_ns.push(due.next_ns);
+        }
+        due.times_ns.len()
     }
 
-    fn due_ns(&self, source: &impl Source, ahead: u64) -> u64 {
-        self.start_ns.saturating_add(self.pace.due_ns(&source.position(ahead)))
-    }
-
-    fn nap(&self, source: &impl Source, now_ns: u64) {
-        let wait_ns = self.due_ns(source, 0).saturating_sub(now_ns).min(NAP_NS_MAX);
-        std::thread::sleep(Duration::from_nanos(wait_ns));
+    /// Waits until `due_ns`, or less, so that an end that is asked for is seen.
+    fn await_due(&self, due_ns: u64, now_ns: u64) {
+        let wait_ns = due_ns.saturating_sub(now_ns);
+        let watch_ns = if self.watches_clock { WATCH_NS } else { 0 };
+        if wait_ns > watch_ns {
+            std::thread::sleep(Duration::from_nanos((wait_ns - watch_ns).min(NAP_NS_MAX)));
+        } else {
+            while monotonic_ns() < due_ns {
+                std::hint::spin_loop();
+            }
+        }
     }
 
     #[inline]
     fn send(
-        &self, sender: &mut Sender, source: &mut impl Source, burst: &mut Burst, count: usize, now_ns: u64,
+        &self, sender: &mut Sender, source: &mut impl Source, burst: &mut Burst, (count, due): (usize, &Due),
+        now_ns: u64,
     ) -> Result<Going, DriveError> {
         match sender.fill(burst, count, source.longest_bytes()) {
             Ok(_) => {}
             Err(PoolError::Exhausted { .. }) => return going(sender.wait_for_memory()),
             Err(error) => return Err(error.into()),
         }
+        if let Some(schedule) = self.schedule {
+            burst.frames().iter().zip(&due.times_ns).for_each(|(frame, &due_ns)| schedule.set(frame, due_ns));
+        }
         let region = burst.pool().region().clone();
         write(&region, burst, source, now_ns)?;
         going(sender.send(burst))
     }
+}
+
+/// When the frames of a burst were due, and when the next one is.
+struct Due {
+    times_ns: Vec<u64>,
+    next_ns: u64,
 }
 
 /// Writes the source's next frames over those of `burst`.

@@ -14,6 +14,7 @@ pub struct Latency {
     /// A burst's packets took the same time: counted here, and entered at the next other value.
     last_ns: u64,
     last_count: u64,
+    max_ns: u64,
 }
 
 impl Default for Latency {
@@ -22,7 +23,7 @@ impl Default for Latency {
             Ok(histogram) => histogram,
             Err(error) => unreachable!("the bounds are constants: {error}"),
         };
-        Self { histogram, last_ns: 0, last_count: 0 }
+        Self { histogram, last_ns: 0, last_count: 0, max_ns: 0 }
     }
 }
 
@@ -39,13 +40,20 @@ impl Latency {
 
     fn enter(&mut self) {
         self.histogram.saturating_record_n(self.last_ns, self.last_count);
+        self.max_ns = self.max_ns.max(self.last_ns);
         self.last_count = 0;
     }
 
     /// The time within which `share` (0.0 to 1.0) of the packets arrived; 0 without packets.
     pub fn quantile_ns(&mut self, share: f64) -> u64 {
         self.enter();
-        self.histogram.value_at_quantile(share)
+        // Its counters stand for ranges, and give their upper ends.
+        self.histogram.value_at_quantile(share).min(self.max_ns)
+    }
+
+    /// The longest, exact; 0 without packets.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns.max(self.last_ns)
     }
 
     /// Packets noted.
@@ -65,7 +73,7 @@ mod tests {
             latency.record(microseconds * 1000);
             latency.record(microseconds * 1000);
         }
-        assert_eq!(latency.packets(), 2000);
+        assert_eq!((latency.packets(), latency.max_ns()), (2000, 1_000_000));
         for (share, expected) in [(0.5, 500_000), (0.99, 990_000), (0.999, 999_000)] {
             let found = latency.quantile_ns(share);
             assert!(found.abs_diff(expected) <= expected / 100, "{share}: {found}");
@@ -77,6 +85,7 @@ mod tests {
         let mut latency = Latency::default();
         assert_eq!(latency.quantile_ns(0.5), 0);
         latency.record(u64::MAX);
+        assert_eq!(latency.max_ns(), u64::MAX);
         assert!(latency.quantile_ns(0.5) >= LONGEST_NS);
     }
 }

@@ -1,6 +1,6 @@
 //! When a frame is due.
 
-const NS_PER_SECOND: u128 = 1_000_000_000;
+const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// How fast to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,16 +34,26 @@ impl Pace {
     }
 
     /// When the frame at `position` is due, in nanoseconds after the start.
+    #[inline]
     pub fn due_ns(self, position: &Position) -> u64 {
-        let at_rate = |amount: u128, rate: u64| {
-            u64::try_from(amount * NS_PER_SECOND / u128::from(rate.max(1))).unwrap_or(u64::MAX)
-        };
         match self {
             Pace::Top => 0,
             Pace::Original => position.time_ns,
-            Pace::Packets(rate) => at_rate(position.packets.into(), rate),
-            Pace::Bits(rate) => at_rate(u128::from(position.bytes) * 8, rate),
+            Pace::Packets(rate) => time_ns(position.packets, rate),
+            Pace::Bits(rate) => time_ns(position.bytes.saturating_mul(8), rate),
         }
+    }
+}
+
+/// How long `amount` takes at `rate` a second.
+#[inline]
+fn time_ns(amount: u64, rate: u64) -> u64 {
+    let rate = rate.max(1);
+    match amount.checked_mul(NS_PER_SECOND) {
+        Some(product) => product / rate,
+        // Beyond the first seconds, or minutes: a longer division.
+        None => u64::try_from(u128::from(amount) * u128::from(NS_PER_SECOND) / u128::from(rate))
+            .unwrap_or(u64::MAX),
     }
 }
 
@@ -58,6 +68,8 @@ mod tests {
         assert_eq!(Pace::Original.due_ns(&position), 77);
         assert_eq!(Pace::Packets(1_000_000).due_ns(&position), 3_000_000_000);
         assert_eq!(Pace::Bits(1_000_000_000).due_ns(&position), 1_000_000_000);
+        let later = Position { packets: 1 << 40, ..position };
+        assert_eq!(Pace::Packets(1_000).due_ns(&later), (1 << 40) * 1_000_000);
         assert_eq!(Pace::Bits(0).due_ns(&Position { bytes: u64::MAX, ..position }), u64::MAX);
     }
 }
