@@ -4,3 +4,5 @@
 //! and the planner: the same queue, owner and byte limits as in `wharf-core`, driven by a virtual clock. There
 //! is nothing in it yet; `crates/wharf-core/tests/virtual_time.rs` shows two modelled processors at work.
 #![forbid(unsafe_code)]
+
+pub mod pcie;

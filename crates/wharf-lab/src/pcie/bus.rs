@@ -1,0 +1,110 @@
+//! A link in use: what has crossed it, which reads are in flight, when a transfer is through.
+
+use super::{Link, Traffic};
+
+/// What a bus is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusSpec {
+    /// The link.
+    pub link: Link,
+    /// Read requests that may be in flight at a time.
+    pub tags: u32,
+    /// From the end of a read request on the link to the start of its completion.
+    pub latency_ps: u64,
+}
+
+/// What has crossed a bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BusTotals {
+    /// Bytes on the link, TLP headers counted.
+    pub bytes: Traffic,
+    /// Data without headers.
+    pub data: Traffic,
+    /// Read requests.
+    pub read_requests: u64,
+    /// Reads that found too few tags.
+    pub refused: u64,
+}
+
+/// A bus with its two directions, each of which carries one TLP after another.
+///
+/// Times are in picoseconds. A transfer may be charged only at the time when it starts: `now` never goes back
+/// for one direction, so that a read is two calls, [`Bus::request`] and, `latency_ps` after what that
+/// returned, [`Bus::complete`].
+#[derive(Debug, Clone)]
+pub struct Bus {
+    spec: BusSpec,
+    to_nic_free_ps: u64,
+    to_host_free_ps: u64,
+    tags_taken: u64,
+    totals: BusTotals,
+}
+
+impl Bus {
+    /// An idle bus at time 0.
+    pub fn new(spec: BusSpec) -> Self {
+        Self { spec, to_nic_free_ps: 0, to_host_free_ps: 0, tags_taken: 0, totals: BusTotals::default() }
+    }
+
+    /// What it is.
+    pub fn spec(&self) -> &BusSpec {
+        &self.spec
+    }
+
+    /// What has crossed it so far.
+    pub fn totals(&self) -> &BusTotals {
+        &self.totals
+    }
+
+    /// Read requests in flight.
+    pub fn tags_taken(&self) -> u64 {
+        self.tags_taken
+    }
+
+    /// The processor writes `bytes` to the NIC at `now_ps`: when they are all there.
+    pub fn write_to_nic(&mut self, now_ps: u64, bytes: u64) -> u64 {
+        self.totals.data.to_nic += bytes;
+        let traffic = self.spec.link.write_to_nic(bytes);
+        self.send(now_ps, traffic)
+    }
+
+    /// The NIC writes `bytes` to memory at `now_ps`: when they are all there.
+    pub fn nic_write(&mut self, now_ps: u64, bytes: u64) -> u64 {
+        self.totals.data.to_host += bytes;
+        let traffic = self.spec.link.nic_write(bytes);
+        self.send(now_ps, traffic)
+    }
+
+    /// The NIC asks for `bytes` at `now_ps`: when the last request is at the host, or `None` where there are
+    /// too few tags. A read that wants more tags than there are at all is let through alone.
+    pub fn request(&mut self, now_ps: u64, bytes: u64) -> Option<u64> {
+        let requests = self.spec.link.read_requests(0, bytes);
+        if self.tags_taken > 0 && self.tags_taken + requests > u64::from(self.spec.tags) {
+            self.totals.refused += 1;
+            return None;
+        }
+        self.tags_taken += requests;
+        self.totals.read_requests += requests;
+        let to_host = self.spec.link.nic_read(bytes).to_host;
+        Some(self.send(now_ps, Traffic { to_nic: 0, to_host }))
+    }
+
+    /// The host answers a read of `bytes` at `now_ps`: when all data are at the NIC and the tags free.
+    pub fn complete(&mut self, now_ps: u64, bytes: u64) -> u64 {
+        self.tags_taken = self.tags_taken.saturating_sub(self.spec.link.read_requests(0, bytes));
+        self.totals.data.to_nic += bytes;
+        let to_nic = self.spec.link.nic_read(bytes).to_nic;
+        self.send(now_ps, Traffic { to_nic, to_host: 0 })
+    }
+
+    /// Puts `traffic`, which goes one way, behind what that way carries already; when it is through.
+    fn send(&mut self, now_ps: u64, traffic: Traffic) -> u64 {
+        self.totals.bytes += traffic;
+        let (free, bytes) = match traffic.to_nic {
+            0 => (&mut self.to_host_free_ps, traffic.to_host),
+            bytes => (&mut self.to_nic_free_ps, bytes),
+        };
+        *free = (*free).max(now_ps) + self.spec.link.picoseconds(bytes);
+        *free
+    }
+}
