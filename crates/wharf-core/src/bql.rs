@@ -164,6 +164,12 @@ impl Bql {
         room_bytes.max(i64::from(i32::MIN)) as i32
     }
 
+    /// As [`Bql::available`], `None` where that is negative.
+    #[inline]
+    pub(crate) fn room(&self) -> Option<u32> {
+        self.limit_bytes.checked_sub(self.in_flight())
+    }
+
     /// Bytes queued and not completed.
     #[inline]
     #[must_use]
@@ -236,6 +242,9 @@ impl Bql {
     #[inline]
     fn account_completion(&mut self, bytes: u32, in_flight_bytes: u32, now: impl FnOnce() -> Duration) {
         let over_limit_bytes = positive_diff(in_flight_bytes, self.limit_bytes);
+        if bytes == in_flight_bytes && over_limit_bytes | self.prev_over_limit_bytes == 0 {
+            return self.ran_dry_within_limit();
+        }
         let limit_bytes = self
             .reckon_limit(bytes, in_flight_bytes, over_limit_bytes, now)
             .max(self.min_limit_bytes)
@@ -248,8 +257,17 @@ impl Bql {
         self.prev_queued_bytes = self.queued_bytes;
     }
 
+    /// All is done, and neither now nor before was anything over the limit: that says nothing about it. The
+    /// general rule comes to the same; this is what a path with a fast device does for each batch.
+    #[inline(always)]
+    fn ran_dry_within_limit(&mut self) {
+        self.limit_bytes = self.limit_bytes.max(self.min_limit_bytes).min(self.max_limit_bytes);
+        self.prev_last_packet_bytes = self.last_packet_bytes;
+        (self.completed_bytes, self.prev_queued_bytes) = (self.queued_bytes, self.queued_bytes);
+    }
+
     /// The limit that the completion of `bytes` asks for, before the bounds.
-    #[inline]
+    #[inline(never)]
     fn reckon_limit(
         &mut self, bytes: u32, in_flight_bytes: u32, over_limit_bytes: u32, now: impl FnOnce() -> Duration,
     ) -> u32 {

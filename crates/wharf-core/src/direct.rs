@@ -69,7 +69,7 @@ impl Direct {
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
-        if ours != theirs || !(batch.summary().is_of_pool(ours) || sender::all_of_pool(batch, ours)) {
+        if ours != theirs || !(batch.is_of_pool(ours) || sender::all_of_pool(batch, ours)) {
             return Err(sender::foreign_pool(ours, theirs, batch));
         }
         if self.uses_bands {
@@ -77,9 +77,15 @@ impl Direct {
             burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region));
             burst.batch_mut().refresh();
         }
-        let offered = burst.len();
-        self.drive(&mut InHand(burst.batch_mut()));
-        Ok(offered - burst.len())
+        let (offered, batch) = (burst.len(), burst.batch_mut());
+        if let Some((_, pause)) = self.run.pass(batch, self.quota) {
+            let (reaped, open) = self.run.reap(&mut Own(&mut self.cache));
+            if pause == Pause::Empty || reaped == 0 || !open {
+                return Ok(offered);
+            }
+        }
+        self.drive(&mut InHand(batch));
+        Ok(offered - batch.len())
     }
 
     /// Sends all packets of `burst`, waiting for space where need be.
@@ -103,7 +109,7 @@ impl Direct {
     }
 
     /// Transmit, then reap, and again while that helps.
-    #[inline]
+    #[inline(never)]
     fn drive(&mut self, source: &mut InHand<'_>) {
         loop {
             let (_, pause) = self.run.transmit(source, self.quota);

@@ -205,11 +205,10 @@ impl Source for Lanes {
 impl Sink for Lanes {
     #[inline]
     fn take_home(&mut self, done: &mut Batch) {
-        let summary = done.summary();
-        if summary.any_meta() {
+        if done.any_meta() {
             self.strip(done);
         }
-        if let Some(sender) = summary.sender() {
+        if let Some(sender) = done.sender() {
             return self.home(done, sender, done.len());
         }
         while let Some(first) = done.frames().first() {

@@ -8,19 +8,20 @@
 //! Transmit goes on until the device or the limit stops it, the quota is spent, or there is no more; reaping
 //! comes after, once: reaping after each transmit would never let the limit grow past one packet.
 
-use crate::bql::{Bql, BqlError, StallDetector};
+mod port;
+
+use crate::bql::{Bql, StallDetector};
 use crate::counters::QueueCounters;
-use crate::device::{Completions, Device, DeviceError};
+use crate::device::Device;
 use crate::host::Clock;
 use crate::qdisc::Qdisc;
+use port::Port;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_mem::{Batch, Frame, MemError};
+use wharf_mem::{Batch, Frame};
 
 /// Most frames in one transmit call, and the default quota of an owner: the kernel's device weight.
 pub const BULK_PACKETS_MAX: usize = 64;
-/// Completions taken from a device in one call.
-const REAP_BUDGET: usize = 256;
 
 /// How many frames go to the device in one call: a switch per device, live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,27 +74,19 @@ pub enum Pause {
 
 /// One transmit queue's inside.
 pub struct Run {
-    /// Number of the pool whose frames it moves.
-    pool: u8,
-    device: Box<dyn Device>,
+    port: Port,
     qdisc: Box<dyn Qdisc>,
     /// The bulk under way; between runs, the requeue slot.
     batch: Batch,
-    bql: Option<Bql>,
     /// What the batching switch makes of a bulk: packets and bytes.
     bounds: (usize, u64),
     bypass: bool,
     /// Frames in the qdisc, so that the hot path need not ask it.
     queued: usize,
-    in_device: usize,
-    completions: Completions,
     /// For moving frames between a source and the qdisc.
     passing: Batch,
     /// What must stay behind while the first frames of a requeued batch are handed over.
     behind: Batch,
-    stall: Option<StallDetector>,
-    clock: Arc<dyn Clock>,
-    counters: Arc<QueueCounters>,
 }
 
 impl Run {
@@ -102,39 +95,17 @@ impl Run {
         pool: u8, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
         counters: Arc<QueueCounters>,
     ) -> Self {
-        let bql = device.capabilities().real_completions.then(|| {
-            let mut bql = Bql::new(hold);
-            bql.reset(Duration::from_nanos(clock.now_ns()));
-            bql
-        });
+        let port = Port::new(pool, device, hold, clock, counters);
         let (bypass, bounds) = (qdisc.can_bypass(), Batching::On.bounds());
         let batch = || Batch::new(BULK_PACKETS_MAX);
-        let completions = Completions::new(REAP_BUDGET);
         let (batch, passing, behind) = (batch(), batch(), batch());
-        let (queued, in_device, stall) = (0, 0, None);
-        Self {
-            pool,
-            device,
-            qdisc,
-            batch,
-            bql,
-            bounds,
-            bypass,
-            queued,
-            in_device,
-            completions,
-            passing,
-            behind,
-            stall,
-            clock,
-            counters,
-        }
+        Self { port, qdisc, batch, bounds, bypass, queued: 0, passing, behind }
     }
 
     /// Replaces the byte limit: by one whose counters stand near their end, in tests.
     #[doc(hidden)]
     pub fn set_bql(&mut self, bql: Option<Bql>) {
-        self.bql = bql;
+        self.port.bql = bql;
     }
 
     /// Sets the switch.
@@ -144,17 +115,17 @@ impl Run {
 
     /// Watches for stalls of the device: no completion for `threshold` although something was queued.
     pub fn watch_stalls(&mut self, threshold: Duration) {
-        self.stall = Some(StallDetector::new(threshold));
+        self.port.stall = Some(StallDetector::new(threshold));
     }
 
     /// The byte limit, where the device has one.
     pub fn bql(&self) -> Option<&Bql> {
-        self.bql.as_ref()
+        self.port.bql.as_ref()
     }
 
     /// Stalls seen and the longest.
     pub fn stalls(&self) -> (u64, Duration) {
-        self.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
+        self.port.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
     }
 
     /// The queueing discipline.
@@ -173,15 +144,15 @@ impl Run {
         if self.queued == 0 { 0 } else { self.qdisc.full_bands() }
     }
 
-    /// Whether frames offered now would pass straight to the device.
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        self.bypass && self.queued == 0 && self.batch.is_empty() && !self.is_closed()
+    /// Whether nothing stands between a frame offered now and the device.
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.bypass && self.queued == 0 && self.batch.is_empty()
     }
 
     /// The device.
     pub fn device_mut(&mut self) -> &mut dyn Device {
-        &mut *self.device
+        &mut *self.port.device
     }
 
     /// Frames taken from the source and not yet by the device.
@@ -191,12 +162,33 @@ impl Run {
 
     /// Frames with the device.
     pub fn in_device(&self) -> usize {
-        self.in_device
+        self.port.in_device
     }
 
     /// Whether a transmit would be refused right now by the byte limit.
     fn is_closed(&self) -> bool {
-        self.bql.as_ref().is_some_and(|bql| bql.available() < 0)
+        self.port.room_bytes().is_none()
+    }
+
+    /// Sends the whole of `burst` past an idle queue in one call; `None` when it must go the long way, by
+    /// [`Run::transmit`]. As there: how many frames the device took, and why it ended.
+    #[inline(always)]
+    pub fn pass(&mut self, burst: &mut Batch, quota: u32) -> Option<(u32, Pause)> {
+        let room_bytes = self.port.room_bytes()?;
+        let (packets_max, bytes_max) = self.switch();
+        let count = burst.len();
+        if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {
+            return None;
+        }
+        if count > 1 && burst.bytes() > room_bytes.min(bytes_max) {
+            return None;
+        }
+        self.port.counters.accepted.add(count as u64);
+        let (taken, stopped) = self.port.hand(burst);
+        if !burst.is_empty() {
+            self.batch.append(burst, usize::MAX);
+        }
+        Some((taken, if stopped { Pause::Stopped } else { Pause::Empty }))
     }
 
     /// Sends up to `quota` frames; how many the device took, and why it ended.
@@ -212,7 +204,7 @@ impl Run {
                 if self.batch.is_empty() {
                     return (quota - left, Pause::Empty);
                 }
-                self.hand_to_device()
+                self.port.hand(&mut self.batch)
             } else {
                 self.hand_requeued()
             };
@@ -239,10 +231,15 @@ impl Run {
     /// The bounds of the next bulk, packets and bytes.
     #[inline(always)]
     fn bulk_bounds(&self) -> (usize, u64) {
-        let available = self.bql.as_ref().map_or(u64::MAX, |bql| bql.available().max(0) as u64);
+        let (packets, bytes) = self.switch();
+        (packets, self.port.room_bytes().unwrap_or(0).min(bytes))
+    }
+
+    /// What the batching switch bounds a bulk to.
+    #[inline(always)]
+    fn switch(&self) -> (usize, u64) {
         // The build without the switch shows what the switch itself costs.
-        let (packets, bytes) = if cfg!(feature = "unswitched-off") { (1, u64::MAX) } else { self.bounds };
-        (packets, available.min(bytes))
+        if cfg!(feature = "unswitched-off") { (1, u64::MAX) } else { self.bounds }
     }
 
     /// Fills the empty batch with what may go in one call.
@@ -252,7 +249,7 @@ impl Run {
         let packets = packets.min(packets_max);
         if self.bypass && self.queued == 0 {
             let pulled = source.pull(&mut self.batch, packets);
-            self.counters.accepted.add(pulled as u64);
+            self.port.counters.accepted.add(pulled as u64);
             if pulled > 1 && self.batch.bytes() > bytes {
                 self.refuse_beyond(bytes);
             }
@@ -280,7 +277,7 @@ impl Run {
             if pulled == 0 {
                 return;
             }
-            self.counters.accepted.add(pulled as u64);
+            self.port.counters.accepted.add(pulled as u64);
             self.queued += pulled;
             self.qdisc.enqueue(&mut self.passing);
             debug_assert!(self.passing.is_empty(), "the qdisc said that it had storage");
@@ -296,7 +293,7 @@ impl Run {
         self.passing.append(&mut self.batch, count);
         self.behind.append(&mut self.batch, usize::MAX);
         std::mem::swap(&mut self.passing, &mut self.batch);
-        let handed = self.hand_to_device();
+        let handed = self.port.hand(&mut self.batch);
         self.batch.append(&mut self.behind, usize::MAX);
         handed
     }
@@ -314,141 +311,10 @@ impl Run {
         keep
     }
 
-    /// One call to the device, one doorbell; frames taken, and whether it stopped.
-    #[inline]
-    fn hand_to_device(&mut self) -> (u32, bool) {
-        let (offered, offered_bytes) = (self.batch.len(), self.batch.bytes());
-        let last_bytes = self.batch.frames().last().map_or(0, Frame::len_bytes);
-        let done = self.device.transmit(&mut self.batch, false);
-        let taken = offered.saturating_sub(self.batch.len());
-        if taken > 0 {
-            let last_bytes = self.batch.last_taken_bytes().unwrap_or(last_bytes);
-            self.account(taken, offered_bytes.saturating_sub(self.batch.bytes()), last_bytes);
-            self.counters.doorbells.add(u64::from(done.doorbell));
-        }
-        if self.batch.is_empty() {
-            return (taken as u32, done.stopped);
-        }
-        self.counters.requeues.add(self.batch.len() as u64);
-        (taken as u32, true)
-    }
-
-    #[inline(always)]
-    fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32) {
-        if let Some(bql) = &mut self.bql {
-            bql.queued_batch(bytes as u32, last_bytes);
-        }
-        if let Some(stall) = &mut self.stall {
-            stall.queued(Duration::from_nanos(self.clock.now_ns()));
-        }
-        self.in_device += taken;
-        self.counters.packets.add(taken as u64);
-        self.counters.bytes.add(bytes);
-        self.counters.batches.add(1);
-    }
-
     /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
-    #[inline]
+    #[inline(always)]
     pub fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
-        let mut reaped = 0;
-        while self.in_device > 0 {
-            if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {
-                self.counters.error(&error);
-            }
-            let count = self.completions.len();
-            reaped += count as u32;
-            if count > 0 {
-                self.complete(count, sink);
-            }
-            if count < REAP_BUDGET {
-                break;
-            }
-        }
-        (reaped, !self.is_closed())
-    }
-
-    #[inline]
-    fn complete(&mut self, count: usize, sink: &mut impl Sink) {
-        let sent = self.completions.sent.summary();
-        if !sent.is_of_pool(self.pool) || !self.completions.failed.is_empty() {
-            return self.complete_with_care(sink);
-        }
-        self.counters.sent.add(count as u64);
-        sink.take_home(&mut self.completions.sent);
-        self.settle(count, sent.bytes);
-    }
-
-    /// As [`Run::complete`], where some have failed, or are not of this pool.
-    #[cold]
-    fn complete_with_care(&mut self, sink: &mut impl Sink) {
-        let (mut count, mut bytes) = (0, 0);
-        for _ in 0..self.completions.sent.len() {
-            let Some(frame) = self.completions.sent.pop() else { break };
-            if self.is_ours(&frame) {
-                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
-                // There is room: one has just been taken out.
-                let pushed = self.completions.sent.push(frame);
-                debug_assert!(pushed.is_ok());
-            }
-        }
-        self.counters.sent.add(count as u64);
-        sink.take_home(&mut self.completions.sent);
-        while let Some((frame, reason)) = self.completions.failed.pop() {
-            if self.is_ours(&frame) {
-                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
-                self.counters.fail(reason);
-                let pushed = self.passing.push(frame);
-                debug_assert!(pushed.is_ok(), "passing is empty between two uses");
-                sink.take_home(&mut self.passing);
-            }
-        }
-        self.settle(count, bytes);
-    }
-
-    /// Another pool's frame cannot have been given to the device by this queue: its own pool's ledger goes on
-    /// saying that it is out.
-    fn is_ours(&self, frame: &Frame) -> bool {
-        if frame.pool() == self.pool {
-            return true;
-        }
-        let source = MemError::Foreign { index: frame.index(), theirs: frame.pool(), ours: self.pool };
-        self.counters.error(&DeviceError::Memory { device: self.device.name(), source });
-        false
-    }
-
-    /// Accounts for `count` frames of `bytes` that have come back.
-    #[inline]
-    fn settle(&mut self, count: usize, bytes: u64) {
-        self.in_device = self.in_device.saturating_sub(count);
-        if let Some(bql) = &mut self.bql {
-            let now = || Duration::from_nanos(self.clock.now_ns());
-            let completed = bql.completed_at(bytes as u32, now);
-            self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
-            if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
-                self.miscounted(completed);
-            }
-        }
-        if let Some(stall) = &mut self.stall {
-            let now = Duration::from_nanos(self.clock.now_ns());
-            stall.completed(now);
-            if self.in_device > 0 {
-                stall.queued(now);
-            }
-        }
-    }
-
-    /// The device gave back frames of another length than it was given: the account starts anew, or the limit
-    /// would stay shut for good.
-    #[cold]
-    fn miscounted(&mut self, completed: Result<(), BqlError>) {
-        let Some(bql) = &mut self.bql else { return };
-        let in_flight_bytes = bql.in_flight();
-        bql.reset(Duration::from_nanos(self.clock.now_ns()));
-        let device = self.device.name();
-        self.counters.error(&match completed {
-            Err(source) => DeviceError::OverCompletion { device, source },
-            Ok(()) => DeviceError::UnderCompletion { device, in_flight_bytes },
-        });
+        self.port.reap(sink)
     }
 
     /// Gives everything back that the device has not taken, unsent; how many.
@@ -465,16 +331,13 @@ impl Run {
             returned += count as u64;
             sink.take_home(&mut self.batch);
         }
-        self.counters.returned.add(returned);
+        self.port.counters.returned.add(returned);
         returned
     }
 
     /// Closes the device and takes back what it still had.
     pub fn close(&mut self, sink: &mut impl Sink) {
-        if let Err(error) = self.device.close() {
-            self.counters.error(&error);
-        }
-        self.reap(sink);
+        self.port.close(sink);
     }
 
     /// Shows each frame inside to `see`, with where it is.
@@ -482,12 +345,12 @@ impl Run {
         use crate::pool::Holder;
         self.batch.frames().iter().for_each(|frame| see(frame, Holder::Requeue));
         self.qdisc.visit(&mut |frame| see(frame, Holder::Qdisc));
-        self.device.visit(&mut |frame| see(frame, Holder::Device));
+        self.port.device.visit(&mut |frame| see(frame, Holder::Device));
     }
 }
 
 impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Run({}, {}, backlog {})", self.device.name(), self.qdisc.name(), self.backlog())
+        write!(f, "Run({}, {}, backlog {})", self.port.device.name(), self.qdisc.name(), self.backlog())
     }
 }

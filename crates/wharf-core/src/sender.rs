@@ -4,7 +4,7 @@
 //! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits.
 
 use crate::counters::SenderCounters;
-use crate::lanes::{Lane, Lanes};
+use crate::lanes::Lane;
 use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
 use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
@@ -155,11 +155,10 @@ impl Sender {
         }
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
-        let summary = batch.summary();
-        if ours != theirs || !(summary.is_of_pool(ours) || all_of_pool(batch, ours)) {
+        if ours != theirs || !(batch.is_of_pool(ours) || all_of_pool(batch, ours)) {
             return Err(foreign_pool(ours, theirs, batch));
         }
-        if summary.sender() != Some(self.place) {
+        if batch.sender() != Some(self.place) {
             batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));
             batch.refresh();
         }
@@ -209,17 +208,22 @@ impl Sender {
     #[inline]
     fn offer_idle(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let offered = batch.len();
-        let drained = self.lane.is_drained();
+        let (lane, bit) = (&mut self.lane, self.bit);
+        let drained = lane.is_drained();
         let Published::Owner(owned) = self.shared.cell.claim(0) else {
             return self.put(batch, usize::MAX);
         };
-        let mut turn = Turn::new(&self.shared, owned, if drained { 0 } else { self.bit });
+        let mut turn = Turn::new(&self.shared, owned, if drained { 0 } else { bit });
         if drained {
             turn.transmit_first(|inside, quota| {
-                if inside.shut || !inside.run.is_idle() {
+                if inside.shut || !inside.lanes.is_empty() {
                     return inside.run.transmit(&mut inside.lanes, quota);
                 }
-                inside.run.transmit(&mut Front { first: batch, then: &mut inside.lanes }, quota)
+                inside.run.pass(batch, quota).unwrap_or_else(|| {
+                    lane.push(batch);
+                    inside.lanes.announce(bit);
+                    inside.run.transmit(&mut inside.lanes, quota)
+                })
             });
         }
         self.counters.drained_packets.add(turn.finish());
@@ -317,25 +321,6 @@ pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
 /// How many frames from the front are in bands that are not full.
 fn before_full(batch: &Batch, full: u32) -> usize {
     batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
-}
-
-/// The burst in hand, then what lies in lanes.
-struct Front<'a> {
-    first: &'a mut Batch,
-    then: &'a mut Lanes,
-}
-
-impl Source for Front<'_> {
-    #[inline]
-    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
-        let pulled = to.append(self.first, max);
-        if pulled < max && !self.then.is_empty() { pulled + self.then.pull(to, max - pulled) } else { pulled }
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.then.is_empty()
-    }
 }
 
 impl Drop for Sender {

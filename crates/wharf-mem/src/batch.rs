@@ -155,7 +155,31 @@ impl Batch {
     /// Bytes of all frames inside.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        self.summary().bytes
+        if self.inside.stale { self.summed_anew().bytes } else { self.inside.summary.bytes }
+    }
+
+    /// Whether all frames are known to belong to pool `pool`. This and the next two may name less in common than
+    /// there is, after some frames have left; never more.
+    // Field by field: a copy of the whole summary, just after it was written piece by piece, stalls the load.
+    #[inline]
+    pub fn is_of_pool(&self, pool: u8) -> bool {
+        if self.inside.stale {
+            self.summed_anew().is_of_pool(pool)
+        } else {
+            self.inside.summary.is_of_pool(pool)
+        }
+    }
+
+    /// The one sender that all frames are charged to, where that is known.
+    #[inline]
+    pub fn sender(&self) -> Option<u16> {
+        if self.inside.stale { self.summed_anew().sender() } else { self.inside.summary.sender() }
+    }
+
+    /// Whether any frame may have a row in its pool's side table.
+    #[inline]
+    pub fn any_meta(&self) -> bool {
+        if self.inside.stale { self.summed_anew().any_meta() } else { self.inside.summary.any_meta() }
     }
 
     /// Bytes of the first `count` frames.
@@ -164,10 +188,11 @@ impl Batch {
         Summary::of(&self.frames()[..count]).bytes
     }
 
-    /// What the frames inside have in common.
-    #[inline]
-    pub fn summary(&self) -> Summary {
-        if self.inside.stale { Summary::of(self.frames()) } else { self.inside.summary }
+    // Out of line: inlined, its loop would take the registers of every stage.
+    #[cold]
+    #[inline(never)]
+    fn summed_anew(&self) -> Summary {
+        Summary::of(self.frames())
     }
 
     /// How many frames from the front have the sender of the first one: 0 only when empty.
@@ -175,6 +200,14 @@ impl Batch {
         let frames = self.frames();
         let Some(first) = frames.first() else { return 0 };
         frames.iter().take_while(|frame| frame.sender() == first.sender()).count()
+    }
+
+    /// Bytes of the last frame; 0 when there is none.
+    #[inline]
+    pub fn last_bytes(&self) -> u32 {
+        // The place before the first one is passed over where the batch is empty.
+        let last = self.inside.slots.get(self.inside.tail.wrapping_sub(1));
+        if self.is_empty() { 0 } else { last.map_or(0, Frame::len_bytes) }
     }
 
     /// Bytes of the frame that was taken last, while there are others behind it.
@@ -211,7 +244,7 @@ impl Batch {
         self.leave(bytes);
     }
 
-    #[inline]
+    #[inline(always)]
     fn reset(&mut self) {
         (self.inside.head, self.inside.tail, self.inside.summary, self.inside.stale) =
             (0, 0, Summary::NONE, false);
@@ -227,12 +260,19 @@ impl Batch {
     }
 
     /// Takes the first `count` frames as free buffers, to be written into `to`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_into(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
-        match &self.inside.slots[self.inside.head..self.inside.head + count] {
-            [one] => to.push(one.moved().into_free()),
-            many => to.extend(many.iter().map(|frame| frame.moved().into_free())),
+        if self.len() == 1 && count == 1 {
+            to.push(self.inside.slots[self.inside.head].moved().into_free());
+            return self.reset();
         }
+        self.free_many_into(to, count);
+    }
+
+    #[inline(never)]
+    fn free_many_into(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
+        let first = &self.inside.slots[self.inside.head..self.inside.head + count];
+        to.extend(first.iter().map(|frame| frame.moved().into_free()));
         self.advance(count);
     }
 
@@ -255,13 +295,13 @@ impl Batch {
 /// What the frames of a batch have in common. After some have left, a bound: it may name less in common than
 /// there is, never more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Bits set in any of them.
     any: u64,
     /// Bits set in all of them.
     all: u64,
     /// Bytes of all of them.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Summary {
@@ -295,21 +335,18 @@ impl Summary {
         self.bytes = self.bytes.wrapping_add(other.bytes);
     }
 
-    /// Whether any frame has a row in its pool's side table.
     #[inline]
-    pub fn any_meta(&self) -> bool {
+    fn any_meta(&self) -> bool {
         self.any & META != 0
     }
 
-    /// The one sender that all frames are charged to.
     #[inline]
-    pub fn sender(&self) -> Option<u16> {
+    fn sender(&self) -> Option<u16> {
         ((self.any ^ self.all) & SENDER_MASK == 0).then_some(Frame::from_bits(self.any).sender())
     }
 
-    /// Whether all frames belong to pool `pool`.
     #[inline]
-    pub fn is_of_pool(&self, pool: u8) -> bool {
+    fn is_of_pool(&self, pool: u8) -> bool {
         (self.any ^ self.all) & POOL_MASK == 0 && Frame::from_bits(self.any).pool() == pool
     }
 }
@@ -350,10 +387,9 @@ mod tests {
         assert_eq!((other.len(), batch.len(), batch.run_of_sender()), (3, 1, 1));
         assert_eq!(other.pop_back().unwrap().index(), 2);
         batch.refresh();
-        let summary = batch.summary();
-        assert!(summary.is_of_pool(1) && !summary.is_of_pool(2) && !summary.any_meta());
-        assert_eq!((summary.sender(), summary.bytes), (Some(1), batch.bytes_of_first(1)));
+        assert!(batch.is_of_pool(1) && !batch.is_of_pool(2) && !batch.any_meta());
+        assert_eq!((batch.sender(), batch.bytes()), (Some(1), batch.bytes_of_first(1)));
         batch.frames_mut()[0].set_sender(8);
-        assert_eq!(batch.summary().sender(), Some(8));
+        assert_eq!(batch.sender(), Some(8));
     }
 }

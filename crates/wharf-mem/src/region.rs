@@ -37,6 +37,8 @@ struct Layout {
     /// Which bits of an index make its colour.
     colour_mask: usize,
     number: u8,
+    /// Longest packet that fits one buffer.
+    data_bytes_max: u32,
 }
 
 // SAFETY: an address and numbers: what may be done with the address is said where it is used.
@@ -76,7 +78,9 @@ impl Region {
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
         // SAFETY: the headroom is less than a buffer, of which the mapping has at least one.
         let start = unsafe { mapping.start().add(spec.headroom_bytes as usize) };
-        let layout = Layout { start, stride_bytes: spec.frame_bytes as usize, colour_mask, number };
+        let data_bytes_max = spec.frame_bytes - spec.headroom_bytes - (colour_mask * COLOUR_BYTES) as u32;
+        let stride_bytes = spec.frame_bytes as usize;
+        let layout = Layout { start, stride_bytes, colour_mask, number, data_bytes_max };
         let region = Self { mapping, spec, layout, rows, retired: AtomicBool::new(false) };
         // Last first, so that a stack hands out low addresses first.
         let free = (0..spec.frames).rev().map(|index| FreeFrame::new(number, index)).collect();
@@ -102,7 +106,7 @@ impl Region {
     /// Longest packet that fits one buffer, bytes.
     #[inline]
     pub fn data_bytes_max(&self) -> u32 {
-        self.spec.frame_bytes - self.spec.headroom_bytes - (self.layout.colour_mask * COLOUR_BYTES) as u32
+        self.layout.data_bytes_max
     }
 
     /// Where a frame's data lies, bytes from the region's start.
@@ -223,6 +227,11 @@ impl Region {
         each: impl Fn(u32),
     ) -> Result<usize, MemError> {
         self.check_len(len_bytes)?;
+        let number = self.layout.number;
+        let template = Frame::template(number, sender, len_bytes);
+        if count == 1 {
+            return self.take_one(from, to, template, each);
+        }
         let space = to.space(count.min(from.len()));
         let count = space.len();
         if count == 0 {
@@ -230,8 +239,6 @@ impl Region {
         }
         let left = from.len() - count;
         let taken = &from[left..];
-        let number = self.layout.number;
-        let template = Frame::template(number, sender, len_bytes);
         for (to, free) in space.iter_mut().zip(taken) {
             if free.pool() != number {
                 return Err(self.foreign(free.index(), free.pool()));
@@ -244,14 +251,32 @@ impl Region {
         Ok(count)
     }
 
+    /// As [`Region::take`] for one buffer: what a quiet path takes is spared the set-up of a loop.
+    #[inline(always)]
+    fn take_one(
+        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, template: u64, each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        let Some(free) = from.pop() else { return Ok(0) };
+        let is_ours = free.pool() == self.layout.number;
+        if !is_ours || to.room() == 0 {
+            let fault = self.foreign(free.index(), free.pool());
+            from.push(free);
+            return if is_ours { Ok(0) } else { Err(fault) };
+        }
+        each(free.index());
+        // There is room.
+        let pushed = to.push(Frame::from_parts(free, template));
+        debug_assert!(pushed.is_ok());
+        Ok(1)
+    }
+
     /// Turns the first `count` frames of `from` into free buffers on `to`, chains with all their buffers.
     ///
     /// # Errors
     /// [`MemError::Foreign`]; then `from` begins with the frame that is not this pool's.
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
-        let summary = from.summary();
-        if !summary.any_meta() && summary.is_of_pool(self.layout.number) {
+        if !from.any_meta() && from.is_of_pool(self.layout.number) {
             from.free_into(to, count);
             return Ok(());
         }

@@ -106,6 +106,14 @@ impl Cache {
     /// [`PoolError::Exhausted`] when not one is to be had; [`PoolError::Memory`] for a length too long.
     #[inline]
     pub fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        if count == 1 && self.clock_due > 0 && !self.stack.is_empty() {
+            return self.take_noted(to, 1, len_bytes);
+        }
+        self.take_slowly(to, count, len_bytes)
+    }
+
+    #[inline(never)]
+    fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
         if self.stack.len() < count {
             self.refill(count);
@@ -114,6 +122,12 @@ impl Cache {
             self.clock_due = CLOCK_EVERY;
             self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
         }
+        self.take_noted(to, count, len_bytes)
+    }
+
+    /// From the stack, with the ledger's rows written.
+    #[inline(always)]
+    fn take_noted(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.clock_due -= 1;
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);
@@ -170,7 +184,10 @@ impl Cache {
         let old = self.stack.len();
         let given = self.pool.shared.region.give(from, &mut self.stack, from.len());
         let ledger = &self.pool.shared.ledger;
-        self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
+        match &self.stack[old..] {
+            [one] => ledger.freed(one.index()),
+            many => many.iter().for_each(|free| ledger.freed(free.index())),
+        }
         self.trim(0);
         Ok(given?)
     }

@@ -1,0 +1,208 @@
+//! `Port`: a device with its byte limit and its accounts: hand over, reap.
+//!
+//! Assumptions: one caller at a time; every frame handed over is of the port's pool. Goal: nothing but sums per
+//! batch, whatever a batch holds; a device that lies is found out and loses nothing of ours.
+
+use super::Sink;
+use crate::bql::{Bql, BqlError, StallDetector};
+use crate::counters::QueueCounters;
+use crate::device::{Completions, Device, DeviceError};
+use crate::host::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_mem::{Batch, Frame, MemError};
+
+/// Completions taken from a device in one call.
+const REAP_BUDGET: usize = 256;
+
+pub(super) struct Port {
+    /// Number of the pool whose frames it moves.
+    pool: u8,
+    pub(super) device: Box<dyn Device>,
+    pub(super) bql: Option<Bql>,
+    /// Frames with the device.
+    pub(super) in_device: usize,
+    completions: Completions,
+    /// Holds one failed frame on its way home.
+    failed: Batch,
+    pub(super) stall: Option<StallDetector>,
+    clock: Arc<dyn Clock>,
+    pub(super) counters: Arc<QueueCounters>,
+}
+
+impl Port {
+    pub(super) fn new(
+        pool: u8, device: Box<dyn Device>, hold: Duration, clock: Arc<dyn Clock>,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        let bql = device.capabilities().real_completions.then(|| {
+            let mut bql = Bql::new(hold);
+            bql.reset(Duration::from_nanos(clock.now_ns()));
+            bql
+        });
+        let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
+        Self { pool, device, bql, in_device: 0, completions, failed, stall: None, clock, counters }
+    }
+
+    /// Bytes that may be handed over, and one packet past them; `None` when none may.
+    #[inline(always)]
+    pub(super) fn room_bytes(&self) -> Option<u64> {
+        match &self.bql {
+            None => Some(u64::MAX),
+            Some(bql) => bql.room().map(u64::from),
+        }
+    }
+
+    /// One call to the device, one doorbell; frames taken, and whether it stopped.
+    #[inline(always)]
+    pub(super) fn hand(&mut self, batch: &mut Batch) -> (u32, bool) {
+        let (offered, bytes, last_bytes) = (batch.len(), batch.bytes(), batch.last_bytes());
+        let done = self.device.transmit(batch, false);
+        if !batch.is_empty() {
+            return self.handed_partly(batch, offered, bytes, done.doorbell);
+        }
+        self.account(offered, bytes, last_bytes);
+        self.counters.doorbells.add(u64::from(done.doorbell));
+        (offered as u32, done.stopped)
+    }
+
+    /// The device has left a part: that is the requeue slot's.
+    #[cold]
+    fn handed_partly(&mut self, batch: &Batch, offered: usize, bytes: u64, doorbell: bool) -> (u32, bool) {
+        let taken = offered.saturating_sub(batch.len());
+        if taken > 0 {
+            let last_bytes = batch.last_taken_bytes().unwrap_or(0);
+            self.account(taken, bytes.saturating_sub(batch.bytes()), last_bytes);
+            self.counters.doorbells.add(u64::from(doorbell));
+        }
+        self.counters.requeues.add(batch.len() as u64);
+        (taken as u32, true)
+    }
+
+    #[inline(always)]
+    fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32) {
+        if let Some(bql) = &mut self.bql {
+            bql.queued_batch(bytes as u32, last_bytes);
+        }
+        if let Some(stall) = &mut self.stall {
+            stall.queued(Duration::from_nanos(self.clock.now_ns()));
+        }
+        self.in_device += taken;
+        let counters = &*self.counters;
+        counters.packets.add(taken as u64);
+        counters.bytes.add(bytes);
+        counters.batches.add(1);
+    }
+
+    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
+    #[inline(always)]
+    pub(super) fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
+        let mut reaped = 0;
+        while self.in_device > 0 {
+            if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {
+                self.counters.error(&error);
+            }
+            let count = self.completions.len();
+            reaped += count as u32;
+            if count > 0 {
+                self.complete(count, sink);
+            }
+            if count < REAP_BUDGET {
+                break;
+            }
+        }
+        (reaped, self.room_bytes().is_some())
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, count: usize, sink: &mut impl Sink) {
+        let (sent, bytes) = (&self.completions.sent, self.completions.sent.bytes());
+        if !sent.is_of_pool(self.pool) || !self.completions.failed.is_empty() {
+            return self.complete_with_care(sink);
+        }
+        self.counters.sent.add(count as u64);
+        sink.take_home(&mut self.completions.sent);
+        self.settle(count, bytes);
+    }
+
+    /// As [`Port::complete`], where some have failed, or are not of this pool.
+    #[cold]
+    fn complete_with_care(&mut self, sink: &mut impl Sink) {
+        let (mut count, mut bytes) = (0, 0);
+        for _ in 0..self.completions.sent.len() {
+            let Some(frame) = self.completions.sent.pop() else { break };
+            if self.is_ours(&frame) {
+                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
+                // There is room: one has just been taken out.
+                let pushed = self.completions.sent.push(frame);
+                debug_assert!(pushed.is_ok());
+            }
+        }
+        self.counters.sent.add(count as u64);
+        sink.take_home(&mut self.completions.sent);
+        while let Some((frame, reason)) = self.completions.failed.pop() {
+            if self.is_ours(&frame) {
+                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
+                self.counters.fail(reason);
+                let pushed = self.failed.push(frame);
+                debug_assert!(pushed.is_ok(), "a sink takes all frames");
+                sink.take_home(&mut self.failed);
+            }
+        }
+        self.settle(count, bytes);
+    }
+
+    /// Another pool's frame cannot have been given to the device by this queue: its own pool's ledger goes on
+    /// saying that it is out.
+    fn is_ours(&self, frame: &Frame) -> bool {
+        if frame.pool() == self.pool {
+            return true;
+        }
+        let source = MemError::Foreign { index: frame.index(), theirs: frame.pool(), ours: self.pool };
+        self.counters.error(&DeviceError::Memory { device: self.device.name(), source });
+        false
+    }
+
+    /// Accounts for `count` frames of `bytes` that have come back.
+    #[inline(always)]
+    fn settle(&mut self, count: usize, bytes: u64) {
+        self.in_device = self.in_device.saturating_sub(count);
+        if let Some(bql) = &mut self.bql {
+            let now = || Duration::from_nanos(self.clock.now_ns());
+            let completed = bql.completed_at(bytes as u32, now);
+            self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+            if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
+                self.miscounted(completed);
+            }
+        }
+        if let Some(stall) = &mut self.stall {
+            let now = Duration::from_nanos(self.clock.now_ns());
+            stall.completed(now);
+            if self.in_device > 0 {
+                stall.queued(now);
+            }
+        }
+    }
+
+    /// The device gave back frames of another length than it was given: the account starts anew, or the limit
+    /// would stay shut for good.
+    #[cold]
+    fn miscounted(&mut self, completed: Result<(), BqlError>) {
+        let Some(bql) = &mut self.bql else { return };
+        let in_flight_bytes = bql.in_flight();
+        bql.reset(Duration::from_nanos(self.clock.now_ns()));
+        let device = self.device.name();
+        self.counters.error(&match completed {
+            Err(source) => DeviceError::OverCompletion { device, source },
+            Ok(()) => DeviceError::UnderCompletion { device, in_flight_bytes },
+        });
+    }
+
+    /// Closes the device and takes back what it still had.
+    pub(super) fn close(&mut self, sink: &mut impl Sink) {
+        if let Err(error) = self.device.close() {
+            self.counters.error(&error);
+        }
+        self.reap(sink);
+    }
+}
