@@ -86,6 +86,12 @@ impl Owner {
         self.successor = false;
     }
 
+    /// Notes `packets` sent in a transmit that has not come back yet.
+    pub fn sent_some(&mut self, packets: u32) {
+        self.spent_packets += packets;
+        self.total_packets += u64::from(packets);
+    }
+
     /// Frames sent in this ownership.
     pub fn packets(&self) -> u64 {
         self.total_packets
@@ -103,8 +109,7 @@ impl Owner {
         match event {
             Event::Claimed | Event::Attended => self.transmit_or_hand_over(now_ns),
             Event::Transmitted { packets, pause } => {
-                self.spent_packets += packets;
-                self.total_packets += u64::from(packets);
+                self.sent_some(packets);
                 self.pause = pause;
                 Action::Reap
             }

@@ -196,36 +196,44 @@ impl Run {
     pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
         let mut left = quota;
         loop {
-            if self.is_closed() {
-                return self.stop(source, quota - left);
-            }
-            let (taken, stopped) = if self.batch.is_empty() {
-                self.dequeue_bulk(source, left as usize);
-                if self.batch.is_empty() {
-                    return (quota - left, Pause::Empty);
-                }
-                self.port.hand(&mut self.batch)
-            } else {
-                self.hand_requeued()
-            };
+            let (taken, pause) = self.transmit_bulk(source, left);
             left = left.saturating_sub(taken);
-            if stopped {
-                return self.stop(source, quota - left);
-            }
-            if self.backlog() == 0 && source.is_empty() {
-                return (quota - left, Pause::Empty);
-            }
-            if left == 0 {
-                return (quota, Pause::Quota);
+            if let Some(pause) = pause {
+                return (quota - left, pause);
             }
         }
     }
 
+    /// One round of [`Run::transmit`], at most one call to the device: for whoever lets time pass between two
+    /// of them. Frames taken (of what had been requeued, more than `quota` perhaps), and why to end, if so.
+    #[inline(always)]
+    pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
+        if self.is_closed() {
+            return self.stop(source, 0);
+        }
+        let (taken, stopped) = if self.batch.is_empty() {
+            self.dequeue_bulk(source, quota as usize);
+            if self.batch.is_empty() {
+                return (0, Some(Pause::Empty));
+            }
+            self.port.hand(&mut self.batch)
+        } else {
+            self.hand_requeued()
+        };
+        if stopped {
+            return self.stop(source, taken);
+        }
+        if self.backlog() == 0 && source.is_empty() {
+            return (taken, Some(Pause::Empty));
+        }
+        (taken, (taken >= quota).then_some(Pause::Quota))
+    }
+
     /// Stopped: what the source holds goes into the qdisc, so that the order of the qdisc holds for all.
     #[cold]
-    fn stop(&mut self, source: &mut impl Source, packets: u32) -> (u32, Pause) {
+    fn stop(&mut self, source: &mut impl Source, packets: u32) -> (u32, Option<Pause>) {
         self.absorb(source);
-        (packets, Pause::Stopped)
+        (packets, Some(Pause::Stopped))
     }
 
     /// The bounds of the next bulk, packets and bytes.

@@ -96,6 +96,24 @@ impl<'a> Turn<'a> {
         true
     }
 
+    /// As [`Turn::step`], with at most one call to the device: for modelled processors, where every call takes
+    /// time, and others act between two of them.
+    pub fn step_bulk(&mut self, now_ns: u64) -> bool {
+        let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
+        let quota = self.owner.quota_left();
+        let (packets, pause) = owned.with(|inside| inside.run.transmit_bulk(&mut inside.lanes, quota));
+        match pause {
+            Some(pause) => self.next = self.owner.step(now_ns, Event::Transmitted { packets, pause }),
+            None => self.owner.sent_some(packets),
+        }
+        true
+    }
+
+    /// What comes next, for whoever models how long it takes.
+    pub fn next(&self) -> Action {
+        self.next
+    }
+
     /// Steps to the end; frames sent.
     #[inline(always)]
     pub fn finish(&mut self) -> u64 {
