@@ -1,0 +1,39 @@
+//! Virtual time: what happens next, the clock that says so, and what processors share.
+//!
+//! Assumptions: one thread; whatever acts has a *slot* of the [`Agenda`], and at most one thing due in it; a world
+//! answers an event by changing itself and by saying when its slots are due again. Goal: the same result, to the
+//! byte, on any machine: integers throughout, a named generator, nothing iterated in the order of a hash. The
+//! path's own state machines (`Run`, `Bql`, qdiscs, `Owner`, `Turn`) run inside unchanged; what a modelled
+//! processor adds is only how long each step takes.
+//!
+//! [`lock`], [`line`] and [`cpu`] are what the processors of a world are made of.
+
+pub mod agenda;
+pub mod cpu;
+pub mod host;
+pub mod line;
+pub mod lock;
+pub mod random;
+
+pub use agenda::Agenda;
+pub use host::{VirtualClock, VirtualPark};
+pub use random::Random;
+
+/// What acts: processors, interrupt lines, devices.
+pub trait World {
+    /// What `slot` had due happens now. It is due again only if this says so.
+    fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda);
+}
+
+/// Lets everything happen that is due before `until_ns`; how many events there were. The clock then shows
+/// `until_ns`; what is due later stays on the agenda.
+pub fn run(world: &mut impl World, agenda: &mut Agenda, clock: &VirtualClock, until_ns: u64) -> u64 {
+    let mut events = 0;
+    while let Some((now_ns, slot)) = agenda.take_before(until_ns) {
+        clock.set(now_ns);
+        world.act(slot, now_ns, agenda);
+        events += 1;
+    }
+    clock.set(until_ns);
+    events
+}

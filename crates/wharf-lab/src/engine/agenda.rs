@@ -1,0 +1,159 @@
+//! `Agenda`: what is due next, ordered by time, then by the order of being scheduled.
+//!
+//! A tournament: a leaf per slot, and in each inner node the earlier of its two children, so that scheduling is
+//! one walk to the root without a branch that depends on the data. For 12 to 128 slots an event takes about 0.6
+//! of its time on a binary heap (`cargo run --release -p wharf-lab --example agenda_speed` measures both).
+
+/// Bits of a key, from the top: time 64, sequence 52, slot 12.
+type Key = u128;
+
+const SLOT_BITS: u32 = 12;
+const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
+const TIME_SHIFT: u32 = 64;
+const NEVER: Key = Key::MAX;
+
+/// Most slots that an agenda can have.
+pub const SLOTS_MAX: usize = 1 << SLOT_BITS;
+
+/// Events in order of (time, sequence); one at most per slot.
+#[derive(Debug, Clone)]
+pub struct Agenda {
+    /// Node 1 is the root, node n has 2n and 2n + 1 below it; the leaves come last.
+    nodes: Vec<Key>,
+    leaves: usize,
+    sequence: u64,
+    /// The slot whose event is happening: still in the tree, to be moved by one walk instead of two.
+    acting: Option<usize>,
+}
+
+impl Agenda {
+    /// An empty one for `slots` slots, numbered from 0; at most [`SLOTS_MAX`].
+    pub fn new(slots: usize) -> Self {
+        let leaves = slots.clamp(2, SLOTS_MAX).next_power_of_two();
+        Self { nodes: vec![NEVER; 2 * leaves], leaves, sequence: 0, acting: None }
+    }
+
+    /// Makes `slot` due at `at_ns` and not at any other time; among equal times, who was scheduled first is first.
+    #[inline]
+    pub fn set(&mut self, slot: usize, at_ns: u64) {
+        if self.acting == Some(slot) {
+            self.acting = None;
+        }
+        let sequence = Key::from(self.sequence);
+        self.sequence += 1;
+        self.put(slot, Key::from(at_ns) << TIME_SHIFT | sequence << SLOT_BITS | slot as Key);
+    }
+
+    /// As [`Agenda::set`], unless `slot` is due at that time or earlier already.
+    #[inline]
+    pub fn set_no_later(&mut self, slot: usize, at_ns: u64) {
+        if self.due_ns(slot).is_none_or(|due_ns| due_ns > at_ns) {
+            self.set(slot, at_ns);
+        }
+    }
+
+    /// Nothing is due in `slot` any more.
+    pub fn clear(&mut self, slot: usize) {
+        if self.acting == Some(slot) {
+            self.acting = None;
+        }
+        self.put(slot, NEVER);
+    }
+
+    /// When `slot` is due, if it is.
+    #[inline]
+    pub fn due_ns(&self, slot: usize) -> Option<u64> {
+        let key = self.nodes[self.leaves + slot];
+        (key != NEVER && self.acting != Some(slot)).then_some((key >> TIME_SHIFT) as u64)
+    }
+
+    /// Takes what is due next, if that is before `until_ns`: time and slot.
+    #[inline]
+    pub fn take_before(&mut self, until_ns: u64) -> Option<(u64, usize)> {
+        if let Some(slot) = self.acting.take() {
+            self.put(slot, NEVER);
+        }
+        let first = self.nodes[1];
+        let (at_ns, slot) = ((first >> TIME_SHIFT) as u64, (first & SLOT_MASK) as usize);
+        if first == NEVER || at_ns >= until_ns {
+            return None;
+        }
+        self.acting = Some(slot);
+        Some((at_ns, slot))
+    }
+
+    #[inline]
+    fn put(&mut self, slot: usize, key: Key) {
+        let mut node = self.leaves + slot;
+        self.nodes[node] = key;
+        while node > 1 {
+            let pair = node & !1;
+            node >>= 1;
+            self.nodes[node] = self.nodes[pair].min(self.nodes[pair + 1]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Random;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn equal_times_come_in_the_order_of_scheduling() {
+        let mut agenda = Agenda::new(5);
+        [3, 0, 4, 1].into_iter().for_each(|slot| agenda.set(slot, 7));
+        agenda.set(2, 6);
+        agenda.set(0, 7); // again: now it is last
+        let order: Vec<_> = std::iter::from_fn(|| agenda.take_before(8)).collect();
+        assert_eq!(order, [(6, 2), (7, 3), (7, 4), (7, 1), (7, 0)]);
+        assert_eq!(agenda.take_before(u64::MAX), None);
+    }
+
+    #[test]
+    fn what_is_due_later_stays() {
+        let mut agenda = Agenda::new(2);
+        agenda.set(1, 10);
+        assert_eq!(agenda.take_before(10), None);
+        agenda.set_no_later(1, 12);
+        assert_eq!(agenda.due_ns(1), Some(10));
+        agenda.set_no_later(1, 9);
+        assert_eq!((agenda.take_before(10), agenda.due_ns(1)), (Some((9, 1)), None));
+        agenda.set(1, 20);
+        agenda.clear(1);
+        assert_eq!(agenda.take_before(u64::MAX), None);
+    }
+
+    /// Against an ordered map, over 20 000 steps.
+    #[test]
+    fn agrees_with_an_ordered_map() {
+        let (mut random, mut agenda) = (Random::new(7), Agenda::new(37));
+        let (mut model, mut due, mut now_ns) = (BTreeMap::new(), [None; 37], 0);
+        for sequence in 0u64..20_000 {
+            let slot = random.below(37) as usize;
+            match random.below(4) {
+                0 => {
+                    let taken = agenda.take_before(u64::MAX);
+                    let wanted = model.pop_first().map(|((at_ns, _), slot)| (at_ns, slot));
+                    assert_eq!(taken, wanted);
+                    if let Some((at_ns, slot)) = taken {
+                        (now_ns, due[slot]) = (at_ns, None);
+                    }
+                }
+                1 => {
+                    agenda.clear(slot);
+                    due[slot].take().map(|key| model.remove(&key));
+                }
+                _ => {
+                    let at_ns = now_ns + random.below(20);
+                    agenda.set(slot, at_ns);
+                    due[slot].take().map(|key| model.remove(&key));
+                    due[slot] = Some((at_ns, sequence));
+                    model.insert((at_ns, sequence), slot);
+                }
+            }
+            assert_eq!(agenda.due_ns(slot), due[slot].map(|(at_ns, _)| at_ns));
+        }
+    }
+}

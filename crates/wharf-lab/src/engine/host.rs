@@ -1,0 +1,78 @@
+//! The virtual clock, and a way to wait that never blocks: what `wharf-core` wants of its machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use wharf_core::host::{Clock, Park, Wake};
+
+/// Shows the time of the event that is happening.
+#[derive(Debug, Default)]
+pub struct VirtualClock(AtomicU64);
+
+impl VirtualClock {
+    /// Moves it.
+    #[inline]
+    pub fn set(&self, now_ns: u64) {
+        self.0.store(now_ns, Relaxed);
+    }
+}
+
+impl Clock for VirtualClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Waiting moves the clock on, since nobody else will: for what is called between two runs of a world (a queue's
+/// shutdown). A modelled processor never parks; it has nothing due until something makes it.
+#[derive(Debug)]
+pub struct VirtualPark {
+    clock: Arc<VirtualClock>,
+    woken: Arc<Woken>,
+}
+
+/// What [`VirtualPark`] hands out as a waker.
+#[derive(Debug, Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(&self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+impl VirtualPark {
+    /// Of this clock.
+    pub fn new(clock: Arc<VirtualClock>) -> Self {
+        Self { clock, woken: Arc::default() }
+    }
+}
+
+impl Park for VirtualPark {
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.woken.clone()
+    }
+
+    fn park(&self, timeout_ns: u64) {
+        if !self.woken.0.swap(false, Relaxed) {
+            self.clock.set(self.clock.now_ns().saturating_add(timeout_ns));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_moves_the_clock_unless_woken_before() {
+        let clock = Arc::new(VirtualClock::default());
+        let park = VirtualPark::new(clock.clone());
+        park.park(500);
+        park.waker().wake();
+        park.park(500);
+        assert_eq!(clock.now_ns(), 500);
+        park.park(u64::MAX);
+        assert_eq!(clock.now_ns(), u64::MAX);
+    }
+}

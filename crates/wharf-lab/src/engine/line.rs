@@ -1,0 +1,59 @@
+//! A shared cache line: one processor has it, the others wait for it, one after the other.
+
+/// What touching a line costs, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineCosts {
+    /// Where it lies in this processor's cache.
+    pub hit_ns: u64,
+    /// Getting it from another processor's cache.
+    pub transfer_ns: u64,
+}
+
+/// A line that several processors write: an owner word, a ring's index, a list's head.
+#[derive(Debug, Clone)]
+pub struct CacheLine {
+    costs: LineCosts,
+    owner: Option<usize>,
+    free_ns: u64,
+    transfers: u64,
+}
+
+impl CacheLine {
+    /// In nobody's cache.
+    pub fn new(costs: LineCosts) -> Self {
+        Self { costs, owner: None, free_ns: 0, transfers: 0 }
+    }
+
+    /// Processor `cpu` writes it from `now_ns` on: when it is done. Transfers come one after the other, so calls
+    /// must be made in order of time.
+    #[inline]
+    pub fn write(&mut self, cpu: usize, now_ns: u64) -> u64 {
+        let begin_ns = now_ns.max(self.free_ns);
+        let cost_ns = if self.owner == Some(cpu) {
+            self.costs.hit_ns
+        } else {
+            self.transfers += 1;
+            self.costs.transfer_ns
+        };
+        (self.owner, self.free_ns) = (Some(cpu), begin_ns + cost_ns);
+        self.free_ns
+    }
+
+    /// Times that it went from one processor to another.
+    pub fn transfers(&self) -> u64 {
+        self.transfers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_queue_up() {
+        let mut line = CacheLine::new(LineCosts { hit_ns: 2, transfer_ns: 50 });
+        assert_eq!([line.write(0, 0), line.write(0, 60), line.write(1, 60)], [50, 62, 112]);
+        assert_eq!([line.write(2, 61), line.write(1, 70), line.write(1, 300)], [162, 212, 302]);
+        assert_eq!(line.transfers(), 4);
+    }
+}

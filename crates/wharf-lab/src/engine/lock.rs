@@ -1,0 +1,158 @@
+//! A spin lock: who has it, who spins, what passing it on costs.
+//!
+//! The more spin, the longer a hand-over takes: each spinner has a copy of the lock's line, and all of them are
+//! told, and ask again (Boyd-Wickizer et al., "Non-scalable locks are dangerous", 2012).
+
+use super::Random;
+use std::collections::VecDeque;
+
+/// Who gets a lock that several spin for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockKind {
+    /// In order of arrival.
+    Ticket,
+    /// Anybody; the kernel's lock before 2.6.25, and a compare-and-swap loop.
+    Unfair,
+}
+
+/// What a lock costs, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockCosts {
+    /// Taking and giving back a lock that lies in this processor's cache.
+    pub pair_ns: u64,
+    /// More, where another processor had it last.
+    pub transfer_ns: u64,
+    /// More at a hand-over, for each other processor that spins.
+    pub per_spinner_ns: u64,
+}
+
+/// What a lock has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LockCounters {
+    /// Times it was taken.
+    pub taken: u64,
+    /// Times somebody had to spin for it.
+    pub contended: u64,
+    /// Time spent taking it, spinning included.
+    pub taking_ns: u64,
+    /// Time spent spinning alone.
+    pub spinning_ns: u64,
+}
+
+/// A spin lock of modelled processors.
+#[derive(Debug)]
+pub struct SpinLock {
+    kind: LockKind,
+    costs: LockCosts,
+    held: bool,
+    /// Whose cache its line is in.
+    last: Option<usize>,
+    /// Processors that spin, and since when.
+    spinning: VecDeque<(usize, u64)>,
+    counters: LockCounters,
+}
+
+impl SpinLock {
+    /// A free one.
+    pub fn new(kind: LockKind, costs: LockCosts) -> Self {
+        let counters = LockCounters::default();
+        Self { kind, costs, held: false, last: None, spinning: VecDeque::new(), counters }
+    }
+
+    /// Processor `cpu` wants it now: how long taking it takes, in nanoseconds; `None` when it has to spin. It then
+    /// has nothing due until a [`SpinLock::release`] names it.
+    #[inline]
+    pub fn acquire(&mut self, cpu: usize, now_ns: u64) -> Option<u64> {
+        if self.held {
+            self.counters.contended += 1;
+            self.spinning.push_back((cpu, now_ns));
+            return None;
+        }
+        let transfer_ns = if self.last == Some(cpu) { 0 } else { self.costs.transfer_ns };
+        let taking_ns = self.costs.pair_ns + transfer_ns;
+        self.take(cpu, taking_ns);
+        Some(taking_ns)
+    }
+
+    /// The holder gives it back: who has it next, since when it has spun, and from when on it has it.
+    #[inline]
+    pub fn release(&mut self, now_ns: u64, random: &mut Random) -> Option<HandedOver> {
+        self.held = false;
+        if self.spinning.is_empty() {
+            return None;
+        }
+        let next = match self.kind {
+            LockKind::Ticket => 0,
+            LockKind::Unfair => random.below(self.spinning.len() as u64) as usize,
+        };
+        let (cpu, since_ns) = self.spinning.remove(next)?;
+        let others = self.spinning.len() as u64;
+        let over_ns = self.costs.pair_ns + self.costs.transfer_ns + others * self.costs.per_spinner_ns;
+        let at_ns = now_ns + over_ns;
+        self.counters.spinning_ns += now_ns - since_ns;
+        self.take(cpu, at_ns - since_ns);
+        Some(HandedOver { cpu, since_ns, at_ns })
+    }
+
+    fn take(&mut self, cpu: usize, taking_ns: u64) {
+        self.counters.taken += 1;
+        self.counters.taking_ns += taking_ns;
+        (self.held, self.last) = (true, Some(cpu));
+    }
+
+    /// What it has seen.
+    pub fn counters(&self) -> LockCounters {
+        self.counters
+    }
+
+    /// Processors that spin for it now.
+    pub fn spinners(&self) -> usize {
+        self.spinning.len()
+    }
+}
+
+/// A lock that went to who spun for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Who has it now.
+    pub cpu: usize,
+    /// When it began to spin.
+    pub since_ns: u64,
+    /// When it goes on, with the lock.
+    pub at_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: LockCosts = LockCosts { pair_ns: 16, transfer_ns: 60, per_spinner_ns: 10 };
+
+    #[test]
+    fn tickets_are_served_in_order_and_the_price_grows_with_the_spinners() {
+        let (mut lock, mut random) = (SpinLock::new(LockKind::Ticket, COSTS), Random::new(1));
+        assert_eq!(lock.acquire(0, 0), Some(76), "the line comes from memory");
+        assert_eq!((lock.acquire(1, 10), lock.acquire(2, 20), lock.acquire(3, 30)), (None, None, None));
+        let handed = |cpu, since_ns, at_ns| Some(HandedOver { cpu, since_ns, at_ns });
+        assert_eq!(lock.release(100, &mut random), handed(1, 10, 100 + 76 + 20));
+        assert_eq!(lock.release(300, &mut random), handed(2, 20, 300 + 76 + 10));
+        assert_eq!(lock.release(500, &mut random), handed(3, 30, 500 + 76));
+        assert_eq!(lock.release(600, &mut random), None);
+        assert_eq!(lock.acquire(3, 700), Some(16), "still in its cache");
+        let wanted =
+            LockCounters { taken: 5, contended: 3, taking_ns: 76 + 186 + 366 + 546 + 16, spinning_ns: 840 };
+        assert_eq!(lock.counters(), wanted);
+    }
+
+    #[test]
+    fn an_unfair_lock_serves_anybody_once() {
+        let (mut lock, mut random) = (SpinLock::new(LockKind::Unfair, COSTS), Random::new(3));
+        lock.acquire(9, 0);
+        (0..8).for_each(|cpu| assert_eq!(lock.acquire(cpu, 0), None));
+        let order: Vec<usize> = (1..=8).map(|n| lock.release(n * 1000, &mut random).unwrap().cpu).collect();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!((sorted, lock.spinners()), ((0..8).collect(), 0));
+        assert_ne!(order, (0..8).collect::<Vec<_>>(), "seed 3 does not happen to serve in order");
+    }
+}
