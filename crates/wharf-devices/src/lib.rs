@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod copy;
+pub mod fault;
 pub mod host;
 pub mod kinds;
 pub mod null;

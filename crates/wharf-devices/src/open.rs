@@ -122,7 +122,7 @@ fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceErr
 }
 
 /// Splits at commas, except those after a backslash, which goes.
-fn split(text: &str) -> Vec<String> {
+pub(crate) fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -137,14 +137,14 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// The `key=value`s of a specification.
-struct Options<'a> {
+pub(crate) struct Options<'a> {
     device: String,
     pairs: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Options<'a> {
     /// Each of `parts` must be one of `keys`, once.
-    fn new(device: &str, parts: &'a [String], keys: &[&str]) -> Result<Self, DeviceError> {
+    pub(crate) fn new(device: &str, parts: &'a [String], keys: &[&str]) -> Result<Self, DeviceError> {
         let mut options = Self { device: device.into(), pairs: Vec::new() };
         let allowed = match keys {
             [] => "it takes none".to_string(),
@@ -166,7 +166,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn get(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
         self.pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
     }
 
@@ -188,7 +188,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    fn fault(&self, what: &str) -> DeviceError {
+    pub(crate) fn fault(&self, what: &str) -> DeviceError {
         DeviceError::Unsupported { device: self.device.clone(), what: what.into() }
     }
 }

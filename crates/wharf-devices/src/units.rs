@@ -94,6 +94,9 @@ const DURATION: Quantity = Quantity {
     examples: "1ms, 20us, 1.5s",
 };
 
+const SHARE: Quantity =
+    Quantity { what: "share", smallest: "millionths", units: &[("%", 10_000)], examples: "1%, 0.05%" };
+
 /// Bytes: `64k`, `1m`, `4GiB`, `1500`. k, m, g and t are powers of 1024, as are KiB and so on; kB, MB, GB and
 /// TB are powers of 1000.
 ///
@@ -128,6 +131,14 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
         return Ok(Duration::ZERO);
     }
     DURATION.read(text).map(Duration::from_nanos)
+}
+
+/// Millionths: `1%` is 10 000 of them, `0.05%` 500. The sign must be there.
+///
+/// # Errors
+/// [`UnitError`].
+pub fn share_millionths(text: &str) -> Result<u64, UnitError> {
+    SHARE.read(text)
 }
 
 impl Quantity {

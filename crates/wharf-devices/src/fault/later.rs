@@ -1,0 +1,161 @@
+//! Completions that are lost sight of, come late, or in another order.
+
+use super::counts::{FaultCounts, Kind};
+use super::roll::Roll;
+use super::spec::FaultSpec;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_core::device::Completions;
+use wharf_core::host::Clock;
+use wharf_mem::{Batch, Frame};
+
+/// Completions that overtake one, at most.
+const OVERTAKE_MAX: u64 = 8;
+
+/// What the device below has completed and the path has not been given yet.
+pub(super) struct Later {
+    lost: Roll,
+    late: Roll,
+    late_ns: u64,
+    reorder: Roll,
+    /// In order, each with the time from which on it is given; those behind wait.
+    queue: VecDeque<(Frame, u64)>,
+    /// Each with how many others are given before it.
+    overtaken: Vec<(Frame, u64)>,
+    /// A completion has come, and nobody was told.
+    silent: bool,
+    clock: Arc<dyn Clock>,
+    counts: Arc<FaultCounts>,
+}
+
+impl Later {
+    pub(super) fn new(spec: &FaultSpec, clock: Arc<dyn Clock>, counts: Arc<FaultCounts>) -> Self {
+        let roll = |chance, kind| Roll::new(chance, spec.seed, kind as u64);
+        Self {
+            lost: roll(spec.lost, Kind::Lost),
+            late: roll(spec.late, Kind::Late),
+            late_ns: nanoseconds(spec.late_time),
+            reorder: roll(spec.reorder, Kind::Reorder),
+            queue: VecDeque::new(),
+            overtaken: Vec::new(),
+            silent: false,
+            clock,
+            counts,
+        }
+    }
+
+    pub(super) fn set_clock(&mut self, clock: Arc<dyn Clock>) {
+        self.clock = clock;
+    }
+
+    /// Whether completions pass as they come.
+    pub(super) fn is_off(&self) -> bool {
+        !(self.lost.is_on() || self.late.is_on() || self.reorder.is_on())
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.queue.len() + self.overtaken.len()
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.queue.iter().for_each(|(frame, _)| see(frame));
+        self.overtaken.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    /// Takes what has been completed, and decides when it is given.
+    pub(super) fn take_in(&mut self, sent: &mut Batch) {
+        // Whoever was not told looks again by himself: what he then finds is not lost once more.
+        let found_silent = std::mem::take(&mut self.silent);
+        if sent.is_empty() {
+            return;
+        }
+        if !found_silent && self.lost.happens() {
+            self.silent = true;
+            self.counts.add(Kind::Lost, 1);
+        }
+        while let Some(frame) = sent.pop() {
+            let due_ns = match self.late.happens() {
+                true => self.delayed_ns(),
+                false => 0,
+            };
+            if self.reorder.happens() {
+                self.counts.add(Kind::Reorder, 1);
+                let others = self.reorder.up_to(OVERTAKE_MAX);
+                self.overtaken.push((frame, others));
+            } else {
+                self.queue.push_back((frame, due_ns));
+            }
+        }
+    }
+
+    fn delayed_ns(&self) -> u64 {
+        self.counts.add(Kind::Late, 1);
+        self.clock.now_ns().saturating_add(self.late_ns)
+    }
+
+    /// Gives up to `budget` frames whose time has come.
+    pub(super) fn give(&mut self, budget: usize, into: &mut Completions) {
+        if self.silent {
+            return;
+        }
+        let budget = budget.min(into.sent.room());
+        let mut given = 0;
+        while given < budget && self.is_first_due() {
+            let Some((frame, _)) = self.queue.pop_front() else { break };
+            given += push(into, frame);
+        }
+        // A call that gives nothing counts as one that overtakes: the last frame of all must come as well.
+        let passed = given.max(1) as u64;
+        for at in (0..self.overtaken.len()).rev() {
+            let (_, others) = &mut self.overtaken[at];
+            *others = others.saturating_sub(passed);
+            if *others == 0 && given < budget {
+                given += push(into, self.overtaken.swap_remove(at).0);
+            }
+        }
+    }
+
+    /// Gives up to `budget` frames that are held, whatever their time: the device is closed. How many.
+    pub(super) fn give_all(&mut self, budget: usize, into: &mut Completions) -> usize {
+        self.silent = false;
+        let (budget, mut given) = (budget.min(into.sent.room()), 0);
+        while given < budget {
+            let next = self.queue.pop_front().map(|held| held.0);
+            let Some(frame) = next.or_else(|| self.overtaken.pop().map(|held| held.0)) else { break };
+            given += push(into, frame);
+        }
+        given
+    }
+
+    fn is_first_due(&self) -> bool {
+        let is_due = |due_ns: u64| due_ns == 0 || due_ns <= self.clock.now_ns();
+        self.queue.front().is_some_and(|&(_, due_ns)| is_due(due_ns))
+    }
+
+    /// Whether a completion could be given now and somebody is told so.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.silent && (self.is_first_due() || !self.overtaken.is_empty())
+    }
+
+    /// In how many nanoseconds there is something to give, as far as anybody is told; `None` for nothing held.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        if self.silent {
+            return Some(u64::MAX);
+        }
+        let due_ns = self.queue.front().map(|&(_, due_ns)| due_ns);
+        let due_ns = if self.overtaken.is_empty() { due_ns? } else { 0 };
+        Some(if due_ns == 0 { 0 } else { due_ns.saturating_sub(self.clock.now_ns()) })
+    }
+}
+
+/// Into a batch that has room, as the caller has seen: 1.
+fn push(into: &mut Completions, frame: Frame) -> usize {
+    let pushed = into.sent.push(frame);
+    debug_assert!(pushed.is_ok(), "the budget is within the room");
+    1
+}
+
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

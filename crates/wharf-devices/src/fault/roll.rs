@@ -1,0 +1,180 @@
+//! When a fault happens: by chance from a seeded generator, or at every so manieth event.
+
+use super::spec::Chance;
+
+/// SplitMix64 (Steele, Lea and Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014): the same
+/// numbers for a seed on every machine and in every version.
+#[derive(Debug, Clone)]
+pub(super) struct SplitMix64(u64);
+
+impl SplitMix64 {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 to `bound` - 1; 0 for a bound of 0.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// The fate of one kind of event after the other.
+///
+/// Fates are drawn ahead and used up by events, so that the n-th event of its kind has the same fate however
+/// events come together in calls.
+#[derive(Debug, Clone)]
+pub(super) struct Roll {
+    chance: Chance,
+    random: SplitMix64,
+    /// Events ahead that are known to go well.
+    clear: u64,
+    /// Whether the one behind those is known to fail.
+    hit: bool,
+}
+
+impl Roll {
+    /// For `chance`, from a generator of its own: `stream` tells it from others of the same seed, so that
+    /// switching one fault on changes no other.
+    pub(super) fn new(chance: Chance, seed: u64, stream: u64) -> Self {
+        // Streams that are neighbours must not be the same numbers, shifted: mixed once more.
+        let mixed = SplitMix64::new(seed).next().wrapping_add(stream);
+        Self { chance, random: SplitMix64::new(SplitMix64::new(mixed).next()), clear: 0, hit: false }
+    }
+
+    /// Whether it can ever fail.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.chance != Chance::Never
+    }
+
+    /// How many of the next `most` events go well before the first that fails; `most` when none does.
+    #[inline]
+    pub(super) fn clear_of(&mut self, most: u64) -> u64 {
+        if self.chance == Chance::Never {
+            return most;
+        }
+        while !self.hit && self.clear < most {
+            self.draw();
+        }
+        self.clear.min(most)
+    }
+
+    fn draw(&mut self) {
+        match self.chance {
+            Chance::Never => {}
+            Chance::Millionths(share) => {
+                self.hit = self.random.below(1_000_000) < share.into();
+                self.clear += u64::from(!self.hit);
+            }
+            Chance::Every(period) => {
+                self.clear += period - 1;
+                self.hit = true;
+            }
+        }
+    }
+
+    /// Uses up `count` events that go well, as [`Roll::clear_of`] has said of at least so many.
+    #[inline]
+    pub(super) fn pass(&mut self, count: u64) {
+        debug_assert!(count <= self.clear || self.chance == Chance::Never);
+        self.clear = self.clear.saturating_sub(count);
+    }
+
+    /// Uses up one event; whether it fails.
+    #[inline]
+    pub(super) fn happens(&mut self) -> bool {
+        if self.clear_of(1) == 1 {
+            self.pass(1);
+            return false;
+        }
+        self.hit = false;
+        true
+    }
+
+    /// A number from 1 to `most`, for how far a fault goes.
+    pub(super) fn up_to(&mut self, most: u64) -> u64 {
+        1 + self.random.below(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_gives_its_published_numbers() {
+        let mut random = SplitMix64::new(1_234_567);
+        let numbers = std::array::from_fn(|_| random.next());
+        assert_eq!(
+            numbers,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423,
+                4_593_380_528_125_082_431,
+                16_408_922_859_458_223_821
+            ]
+        );
+    }
+
+    /// Which of the first 10 000 events fail, asked one by one.
+    fn one_by_one(mut roll: Roll) -> Vec<u64> {
+        (0..10_000).filter(|_| roll.happens()).collect()
+    }
+
+    /// As asked in groups of all sizes.
+    fn in_groups(mut roll: Roll) -> Vec<u64> {
+        let (mut at, mut failed) = (0, Vec::new());
+        while at < 10_000 {
+            let group = (1 + at % 64).min(10_000 - at);
+            let clear = roll.clear_of(group);
+            roll.pass(clear);
+            at += clear;
+            if clear < group {
+                assert!(roll.happens());
+                failed.push(at);
+                at += 1;
+            }
+        }
+        failed
+    }
+
+    #[test]
+    fn an_events_fate_does_not_depend_on_how_events_come() {
+        for chance in
+            [Chance::Never, Chance::Millionths(10_000), Chance::Millionths(500_000), Chance::Every(7)]
+        {
+            let roll = Roll::new(chance, 7, 1);
+            assert_eq!(one_by_one(roll.clone()), in_groups(roll), "{chance:?}");
+        }
+    }
+
+    #[test]
+    fn chances_come_out_as_asked_for() {
+        let count = |chance, seed| one_by_one(Roll::new(chance, seed, 0)).len();
+        assert_eq!((count(Chance::Never, 1), count(Chance::Millionths(0), 1)), (0, 0));
+        assert_eq!((count(Chance::Millionths(1_000_000), 1), count(Chance::Every(1), 1)), (10_000, 10_000));
+        assert_eq!(one_by_one(Roll::new(Chance::Every(2500), 1, 0)), [2499, 4999, 7499, 9999]);
+        for seed in 0..20 {
+            // 100 are expected; five times the standard deviation of 10 is far out.
+            assert!((50..150).contains(&count(Chance::Millionths(10_000), seed)), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn streams_and_seeds_differ_and_stay_the_same() {
+        let events = |seed, stream| one_by_one(Roll::new(Chance::Millionths(10_000), seed, stream));
+        assert_eq!(events(7, 1), events(7, 1));
+        assert!(events(7, 1) != events(7, 2) && events(7, 1) != events(8, 1));
+        // As another implementation of the same generator has it, in every version.
+        assert_eq!(events(7, 1)[..4], [232, 270, 286, 326]);
+    }
+}
