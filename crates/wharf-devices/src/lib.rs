@@ -12,6 +12,7 @@ pub mod kinds;
 pub mod null;
 pub mod open;
 pub mod pcap;
+pub mod trace;
 pub mod traffic;
 pub mod units;
 pub mod wire;

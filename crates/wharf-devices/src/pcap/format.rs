@@ -44,9 +44,10 @@ mod reader;
 mod tests;
 mod writer;
 
-pub(super) use error::displayed;
+pub(crate) use error::displayed;
 pub use error::{Fault, PcapError};
 pub use reader::{PcapReader, Record, parse_bytes};
+pub(crate) use writer::create_file;
 pub use writer::{PcapOptions, PcapWriter};
 
 /// The longest record read or written, in bytes; libpcap's limit.
@@ -209,6 +210,11 @@ impl FileHeader {
         put(&mut bytes, file_field::LINK_TYPE, &order.of_u32(LINK_TYPE_ETHERNET));
         bytes
     }
+}
+
+/// Bytes that follow the little-endian header of a record at the start of `bytes`.
+pub(crate) fn captured_len(header: &[u8; RECORD_HEADER_LEN]) -> usize {
+    ByteOrder::Little.u32_at(header, record_field::CAPTURED_LEN) as usize
 }
 
 /// What the header of a record says.

@@ -62,20 +62,20 @@ impl PcapWriter {
     ///
     /// If the path names one of those, or creating or writing the file fails.
     pub fn create(path: &Path, options: PcapOptions) -> Result<Self, PcapError> {
-        let name = path.to_string_lossy();
-        if let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type())
-            && !kind.is_file()
-            && !kind.is_char_device()
-        {
-            return Err(PcapError::NotRegular {
-                file: displayed(&name),
-                kind: kind_name(kind),
-                verb: "writes",
-            });
-        }
-        let sink = File::create(path).map_err(|cause| PcapError::Open { file: displayed(&name), cause })?;
-        Self::new(sink, &name, options)
+        Self::new(create_file(path)?, &path.to_string_lossy(), options)
     }
+}
+
+/// Creates a file, or empties the one that is there; see [`PcapWriter::create`].
+pub(crate) fn create_file(path: &Path) -> Result<File, PcapError> {
+    let name = displayed(&path.to_string_lossy());
+    if let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type())
+        && !kind.is_file()
+        && !kind.is_char_device()
+    {
+        return Err(PcapError::NotRegular { file: name, kind: kind_name(kind), verb: "writes" });
+    }
+    File::create(path).map_err(|cause| PcapError::Open { file: name, cause })
 }
 
 impl<W: Write> PcapWriter<W> {
@@ -143,6 +143,11 @@ impl<W: Write> PcapWriter<W> {
         let header = record.encode(&self.header)?;
         self.pending[start..start + RECORD_HEADER_LEN].copy_from_slice(&header);
         Ok(())
+    }
+
+    /// What it writes to.
+    pub(crate) fn sink_mut(&mut self) -> &mut W {
+        &mut self.sink
     }
 
     /// Writes what has been gathered.

@@ -1,0 +1,287 @@
+//! `trace`: a wrapper around any device that writes into a capture what the device takes, when it takes it, and
+//! what it receives.
+//!
+//! The file is written by a thread of its own: a disk that is slow or full never holds up the path, nor costs it
+//! a frame. What the disk could not follow is not in the file, and counted ([`TraceCounts::missed`]); at the
+//! first error of the file the trace ends, cut to whole frames. [`Device::close`] writes the rest and says in one
+//! line what is missing.
+//!
+//! A frame that is sent bears the time at which the device took it, one received its own time stamp where it has
+//! one. The device's later verdict on a frame (failed, `link-down`) is not in the file.
+
+mod handoff;
+
+use crate::host::WallClock;
+use crate::pcap::format::{PcapOptions, PcapWriter};
+use crate::pcap::{create_file, device_error};
+use handoff::Handoff;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::host::Clock;
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// What a trace has, and what it lacks. Read by anybody at any time; final once the device is closed.
+#[derive(Debug, Default)]
+pub struct TraceCounts {
+    seen: AtomicU64,
+    missed: AtomicU64,
+    broken: Mutex<Option<std::io::Error>>,
+}
+
+impl TraceCounts {
+    /// Frames in the file, or on their way into it.
+    pub fn frames(&self) -> u64 {
+        self.seen.load(Relaxed).saturating_sub(self.missed())
+    }
+
+    /// Frames that are not in the file, because the disk was too slow, full or gone.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Relaxed)
+    }
+
+    fn miss(&self, frames: u64) {
+        self.missed.fetch_add(frames, Relaxed);
+    }
+
+    /// Notes the file's first error.
+    fn fail(&self, error: std::io::Error) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn take_error(&self) -> Option<std::io::Error> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A device whose frames are written into a capture.
+pub struct Trace {
+    inner: Box<dyn Device>,
+    name: String,
+    region: Option<Arc<Region>>,
+    /// `None` once closed.
+    writer: Option<PcapWriter<Handoff>>,
+    offered: Offered,
+    clock: Arc<dyn Clock>,
+    counts: Arc<TraceCounts>,
+}
+
+/// The bytes of the frames that the device is being offered: those that it takes are out of reach afterwards.
+#[derive(Debug, Default)]
+struct Offered {
+    bytes: Vec<u8>,
+    /// Where each frame ends.
+    ends: Vec<usize>,
+}
+
+impl std::fmt::Debug for Trace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Trace({} into {}, {} frames)", self.inner.name(), self.name, self.counts.frames())
+    }
+}
+
+impl Trace {
+    /// `inner`, traced into the file at `path`, which is created, or emptied if it is there.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when the file cannot be written, or there is no thread to be had, and
+    /// [`DeviceError::Unsupported`] when the path names anything but a file.
+    pub fn new(inner: Box<dyn Device>, path: &Path) -> Result<Self, DeviceError> {
+        let name = format!("trace:{}", crate::pcap::format::displayed(&path.to_string_lossy()));
+        let file = create_file(path).map_err(|error| device_error(&name, error))?;
+        Self::over(inner, name, Handoff::direct(file), Handoff::start)
+    }
+
+    /// Writes the header to `sink`, then lets `start` hand the rest to a thread.
+    fn over(
+        inner: Box<dyn Device>, name: String, sink: Handoff,
+        start: impl FnOnce(&mut Handoff, Arc<TraceCounts>) -> std::io::Result<()>,
+    ) -> Result<Self, DeviceError> {
+        let counts = Arc::new(TraceCounts::default());
+        let writer = PcapWriter::new(sink, &name, PcapOptions::default());
+        let mut writer = writer.map_err(|error| device_error(&name, error))?;
+        if let Err(source) = start(writer.sink_mut(), counts.clone()) {
+            return Err(DeviceError::Io { device: name, what: "cannot start a thread".into(), source });
+        }
+        let (writer, region, offered, clock) = (Some(writer), None, Offered::default(), Arc::new(WallClock));
+        Ok(Self { inner, name, region, writer, offered, clock, counts })
+    }
+
+    /// The clock for time stamps, counting from 1970; the wall clock by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What is in the file and what is not, to be read while the path has the device.
+    pub fn counts(&self) -> Arc<TraceCounts> {
+        self.counts.clone()
+    }
+
+    /// Whether there is a file to write to.
+    fn is_open(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
+    }
+
+    /// Notes that `taken` of the frames offered went.
+    fn record_taken(&mut self, taken: usize) {
+        let now_ns = self.clock.now_ns();
+        let Self { writer, offered, counts, .. } = self;
+        let mut start = 0;
+        for at in 0..taken {
+            let bytes =
+                offered.ends.get(at).map(|&end| &offered.bytes[std::mem::replace(&mut start, end)..end]);
+            record(writer, counts, now_ns, bytes.into_iter(), bytes.map_or(0, <[u8]>::len));
+        }
+    }
+
+    /// Writes the rest and waits until the disk has it; what is missing, if anything.
+    fn finish(&mut self) -> Result<(), DeviceError> {
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        writer.sink_mut().wait_for_room();
+        // What cannot be written is counted by the thread, which knows why.
+        let _ = writer.flush();
+        writer.sink_mut().finish();
+        let missed = self.counts.missed();
+        let too_slow = || std::io::Error::new(std::io::ErrorKind::WouldBlock, "the disk was too slow");
+        match (self.counts.take_error(), missed) {
+            (None, 0) => Ok(()),
+            (error, missed) => Err(DeviceError::Io {
+                device: self.name.clone(),
+                what: format!("{missed} of {} frames are not in the file", missed + self.counts.frames()),
+                source: error.unwrap_or_else(too_slow),
+            }),
+        }
+    }
+}
+
+/// Writes one frame, or counts it as missed.
+fn record<'a>(
+    writer: &mut Option<PcapWriter<Handoff>>, counts: &TraceCounts, time_ns: u64,
+    chunks: impl Iterator<Item = &'a [u8]>, len: usize,
+) {
+    counts.seen.fetch_add(1, Relaxed);
+    let written = writer.as_mut().is_some_and(|writer| {
+        !writer.sink_mut().is_broken() && writer.write(time_ns, chunks, len as u32).is_ok()
+    });
+    if !written {
+        counts.miss(1);
+    }
+}
+
+impl Offered {
+    fn copy(&mut self, region: Option<&Arc<Region>>, batch: &Batch) {
+        self.bytes.clear();
+        self.ends.clear();
+        let Some(region) = region else { return };
+        for frame in batch.frames() {
+            // A frame of another pool has no bytes here; the device below refuses it.
+            region.chunks(frame).into_iter().flatten().for_each(|chunk| self.bytes.extend_from_slice(chunk));
+            self.ends.push(self.bytes.len());
+        }
+    }
+}
+
+impl Device for Trace {
+    /// That of the device inside.
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region.clone());
+        self.inner.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let offered = batch.len();
+        if self.is_open() {
+            self.offered.copy(self.region.as_ref(), batch);
+        }
+        let done = self.inner.transmit(batch, more);
+        let taken = offered.saturating_sub(batch.len());
+        if taken > 0 {
+            self.record_taken(taken);
+        }
+        done
+    }
+
+    fn flush(&mut self) -> bool {
+        self.inner.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.inner.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.inner.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.inner.visit(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let before = to.len();
+        let received = self.inner.receive(cache, to, budget)?;
+        if received > 0 {
+            let (now_ns, region) = (self.clock.now_ns(), cache.pool().region());
+            for frame in to.frames().get(before..).unwrap_or_default() {
+                let stamp_ns = region.meta(frame).map_or(0, |meta| meta.time_ns);
+                let time_ns = if stamp_ns > 0 { stamp_ns } else { now_ns };
+                let chunks = region.chunks(frame).into_iter().flatten();
+                record(&mut self.writer, &self.counts, time_ns, chunks, frame.len_bytes() as usize);
+            }
+        }
+        Ok(received)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.inner.receive_ended()
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.receive_drops(see);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.inner.wait_fd()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        self.inner.next_completion_ns()
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        let closed = self.inner.close();
+        let finished = self.finish();
+        closed.and(finished)
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        // Documented: only `close` can report it.
+        let _ = self.finish();
+    }
+}
