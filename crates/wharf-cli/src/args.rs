@@ -3,10 +3,12 @@
 mod bench;
 mod send;
 mod values;
+mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, PathArgs};
 pub(crate) use send::SendArgs;
 pub(crate) use values::QdiscChoice;
+pub(crate) use wrap::WrapArgs;
 
 use crate::output;
 use clap::error::ErrorKind;

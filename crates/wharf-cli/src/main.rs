@@ -11,6 +11,7 @@ mod progress;
 mod report;
 mod send;
 mod signals;
+mod wrap;
 
 use args::Command;
 use std::process::ExitCode;

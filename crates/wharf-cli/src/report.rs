@@ -38,6 +38,10 @@ pub(crate) struct Report {
     pub(crate) pool: PoolReport,
     /// What a receiver in this process got; null without one.
     pub(crate) received: Option<ReceivedReport>,
+    /// Faults injected on demand; null without.
+    pub(crate) faults: Option<FaultReport>,
+    /// The capture of what the device took; null without one.
+    pub(crate) trace: Option<TraceReport>,
     /// What the same took without batching; null where it was not tried.
     pub(crate) compare: Option<Compare>,
 }
@@ -99,8 +103,26 @@ pub(crate) struct PoolReport {
 pub(crate) struct ReceivedReport {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Packets that differ, are missing or came out of order.
+    /// Packets that differ, are missing though none has failed, or came out of order.
     pub(crate) errors: u64,
+}
+
+/// Faults injected.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FaultReport {
+    pub(crate) seed: u64,
+    /// How often, by kind.
+    pub(crate) injected: BTreeMap<String, u64>,
+}
+
+/// A capture of what the device took.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct TraceReport {
+    pub(crate) file: String,
+    /// Frames in it.
+    pub(crate) frames: u64,
+    /// Frames that are not, because the disk was too slow or full.
+    pub(crate) missed: u64,
 }
 
 /// The same traffic in other ways.

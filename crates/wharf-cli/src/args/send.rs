@@ -1,6 +1,7 @@
 //! `wharf send`.
 
 use super::values::{self, QdiscChoice, Speed};
+use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -102,6 +103,8 @@ pub(crate) struct SendArgs {
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) wrap: WrapArgs,
 }
 
 const GENERATE: &str = "Generated packets";

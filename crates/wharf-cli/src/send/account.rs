@@ -3,14 +3,16 @@
 use crate::report::{
     BqlReport, Drops, LatencyReport, PoolReport, ReceivedReport, Report, SenderReport, TimingReport,
 };
+use crate::wrap::Wrapped;
 use wharf::counters::QueueCounters;
+use wharf::devices::fault::INJECTED;
 use wharf::devices::traffic::{Findings, Latency};
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
 use wharf::run::Batching;
 
-/// Why frames fail that were with the device when the path was closed early: no fault.
-const CLOSED: &str = "closed";
+/// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
+const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
 
 /// What a run leaves behind, besides its queue.
 pub(super) struct Account {
@@ -23,6 +25,7 @@ pub(super) struct Account {
     /// How late frames were, at a pace.
     pub(super) timing: Option<Latency>,
     pub(super) received: Option<Findings>,
+    pub(super) wrapped: Wrapped,
 }
 
 /// What a run came to.
@@ -66,7 +69,9 @@ impl Account {
             timing_error_ns: self.timing.as_mut().and_then(timing),
             senders: senders(queue),
             pool: PoolReport { frames: self.audit.frames, out: self.audit.out() as u64 },
-            received: self.received.as_ref().map(received),
+            received: self.received.as_ref().map(|findings| received(findings, counters.failed.get())),
+            faults: self.wrapped.faults(),
+            trace: self.wrapped.trace(),
             compare: None,
         }
     }
@@ -83,24 +88,24 @@ impl Account {
         if self.audit.out() > 0 {
             faults.push(format!("memory did not come back: {}", self.audit));
         }
-        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent)));
+        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent, failed)));
         faults
     }
 }
 
 fn device_faults(counters: &QueueCounters) -> Vec<String> {
-    let failures = counters.failures().into_iter().filter(|(reason, _)| *reason != CLOSED);
+    let failures = counters.failures().into_iter().filter(|(reason, _)| !NO_FAULTS.contains(reason));
     let mut faults: Vec<String> =
         failures.map(|(reason, count)| format!("{count} packets failed: {reason}")).collect();
     faults.extend(counters.last_error());
     faults
 }
 
-fn receiver_faults(findings: &Findings, sent: u64) -> Vec<String> {
+fn receiver_faults(findings: &Findings, sent: u64, failed: u64) -> Vec<String> {
     let mut faults = Vec::new();
-    if let Some(first) = &findings.first_error {
-        faults
-            .push(format!("{} of {} packets received are wrong; {first}", findings.errors, findings.packets));
+    let wrong = wrong(findings, failed);
+    if let (1.., Some(first)) = (wrong, &findings.first_error) {
+        faults.push(format!("{wrong} of {} packets received are wrong; {first}", findings.packets));
     }
     if findings.packets != sent {
         faults.push(format!("{sent} packets were sent, but {} received", findings.packets));
@@ -136,8 +141,13 @@ fn timing(errors: &mut Latency) -> Option<TimingReport> {
     (errors.packets() > 0).then_some(report)
 }
 
-fn received(findings: &Findings) -> ReceivedReport {
-    ReceivedReport { packets: findings.packets, bytes: findings.bytes, errors: findings.errors }
+fn received(findings: &Findings, failed: u64) -> ReceivedReport {
+    ReceivedReport { packets: findings.packets, bytes: findings.bytes, errors: wrong(findings, failed) }
+}
+
+/// Packets that are wrong, or missing though none is known to have failed.
+fn wrong(findings: &Findings, failed: u64) -> u64 {
+    findings.errors - findings.missing.min(failed)
 }
 
 /// To six places: what is measured is not better than that.

@@ -2,7 +2,7 @@
 
 use super::run::opening;
 use super::traffic::Traffic;
-use crate::args::{QdiscChoice, SendArgs};
+use crate::args::{QdiscChoice, SendArgs, WrapArgs};
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
@@ -37,6 +37,7 @@ pub(super) struct Plan {
     pub(super) burst: usize,
     pub(super) frames: u32,
     pub(super) frame_bytes: u32,
+    pub(super) wrap: WrapArgs,
 }
 
 impl Plan {
@@ -61,6 +62,7 @@ impl Plan {
             burst: args.burst,
             frames: args.frames,
             frame_bytes: args.frame_bytes,
+            wrap: args.wrap.clone(),
         })
     }
 }
@@ -110,7 +112,7 @@ impl Ends {
         let once = !is_bounded && args.pcap.is_some() && !(is_inside && at_top);
         let time = if is_bounded || once { args.seconds } else { Some(DEFAULT_TIME) };
         let rounds = args.rounds.unwrap_or(if once { 1 } else { u64::MAX });
-        Ok(Self { rounds, time, compares: is_inside && at_top && !is_counted })
+        Ok(Self { rounds, time, compares: is_inside && at_top && !is_counted && args.wrap.trace.is_none() })
     }
 
     fn batchings(&self) -> Vec<Batching> {

@@ -6,6 +6,7 @@ use super::account::{Account, Outcome};
 use super::plan::Plan;
 use crate::signals::Signals;
 use crate::usage;
+use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -38,9 +39,10 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let opened = open(&plan.to, Direction::Send).map_err(opening)?;
     let (name, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
     let schedule = (!plan.pace.is_top()).then(|| Schedule::new(&pool));
+    let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
     let device = match &schedule {
-        Some(schedule) => Box::new(Timed::new(opened.device, schedule.clone())),
-        None => opened.device,
+        Some(schedule) => Box::new(Timed::new(device, schedule.clone())),
+        None => device,
     };
     let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
         .qdisc(plan.qdisc.build())
@@ -48,13 +50,13 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         .build()?;
     let receiving = opened.far_end.map(|far_end| receive(plan, far_end)).transpose()?;
     let poller = PollerThread::start(&queue).context("cannot start a thread")?;
-    let sent = send(plan, &queue, schedule.as_ref(), signals);
+    let sent = send(plan, &queue, schedule.as_ref(), &wrapped, signals);
     drop(poller);
     queue.shutdown(0);
     let received = receiving.map(|receiving| joined(receiving)?.context("receiver")).transpose();
     let (span_ns, audit) = (sent?, queue.audit());
     let timing = schedule.map(|schedule| schedule.errors());
-    let account = Account { device: name, has_bql, span_ns, audit, timing, received: received? };
+    let account = Account { device: name, has_bql, span_ns, audit, timing, received: received?, wrapped };
     Ok(account.close(&queue, batching, signals.asked()))
 }
 
@@ -117,7 +119,7 @@ fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
 /// Starts the senders, and waits until they are through and all has left; nanoseconds from the first frame
 /// to the last completion.
 fn send(
-    plan: &Plan, queue: &TxQueue, schedule: Option<&Arc<Schedule>>, signals: &Signals,
+    plan: &Plan, queue: &TxQueue, schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<u64> {
     let senders = (0..plan.senders).map(|at| queue.sender(&format!("sender {at}")));
     let senders = senders.collect::<Result<Vec<Sender>, _>>()?;
@@ -131,11 +133,12 @@ fn send(
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace, plan.burst, results.clone());
         let schedule = schedule.cloned();
+        let memory = wrapped.memory(at as u32);
         let send = move || {
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
             // Nobody listens any more only when starting another thread has failed.
-            let _ = results.send(part.drive(&drive, sender));
+            let _ = results.send(part.drive(&drive, sender, memory));
         };
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }

@@ -3,7 +3,7 @@
 use super::account::Outcome;
 use super::plan::Plan;
 use crate::output::{bytes, grouped, table, text, time};
-use crate::report::{Report, TimingReport};
+use crate::report::{FaultReport, Report, TimingReport};
 use wharf::run::Batching;
 
 /// The whole summary: a headline, a column per run, and what it comes to.
@@ -60,6 +60,9 @@ const ROWS: &[Row] = &[
         report.received.as_ref().map_or(String::new(), |received| grouped(received.packets))
     }),
     ("wrong", |report| report.received.as_ref().map_or(String::new(), |received| grouped(received.errors))),
+    ("faults injected", |report| report.faults.as_ref().map_or(String::new(), injected)),
+    ("frames traced", |report| report.trace.as_ref().map_or(String::new(), |trace| grouped(trace.frames))),
+    ("not in the trace", |report| report.trace.as_ref().map_or(String::new(), |trace| some(trace.missed))),
     ("frames out", |report| grouped(report.pool.out)),
 ];
 
@@ -76,6 +79,13 @@ fn some(count: u64) -> String {
     if count == 0 { String::new() } else { grouped(count) }
 }
 
+/// Which faults, and how often.
+fn injected(faults: &FaultReport) -> String {
+    let kinds = faults.injected.iter().filter(|kind| *kind.1 > 0);
+    let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
+    if kinds.is_empty() { "none".into() } else { kinds.join("\n") }
+}
+
 fn verdict(outcomes: &[Outcome]) -> String {
     let mut lines = Vec::new();
     if outcomes.iter().any(|outcome| outcome.interrupted) {
@@ -83,7 +93,9 @@ fn verdict(outcomes: &[Outcome]) -> String {
     }
     let is_good = outcomes.iter().all(|outcome| outcome.faults.is_empty());
     if is_good && outcomes.iter().all(|outcome| outcome.report.received.is_some()) {
-        lines.push("Every frame arrived byte for byte, each sender's in order.".into());
+        let failed = outcomes.iter().any(|outcome| outcome.report.drops.total > 0);
+        let which = if failed { "Every frame that did not fail" } else { "Every frame" };
+        lines.push(format!("{which} arrived byte for byte, each sender's in order."));
     }
     if let [on, off, ..] = outcomes
         && off.report.mpps > 0.0

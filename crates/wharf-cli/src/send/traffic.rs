@@ -1,5 +1,6 @@
 //! What is sent, one part per sender, and what checks it.
 
+use wharf::devices::fault::FailingMemory;
 use wharf::devices::traffic::{
     Check, Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck,
 };
@@ -61,10 +62,12 @@ impl Part {
     }
 
     /// Sends all of it; the sender is gone afterwards.
-    pub(super) fn drive(self, drive: &Drive<'_>, mut sender: Sender) -> Result<Driven, DriveError> {
+    pub(super) fn drive(
+        self, drive: &Drive<'_>, mut sender: Sender, memory: FailingMemory,
+    ) -> Result<Driven, DriveError> {
         match self {
-            Part::Replay(mut replay) => drive.run(&mut sender, &mut replay),
-            Part::Generated(mut generator) => drive.run(&mut sender, &mut generator),
+            Part::Replay(mut replay) => drive.run_failing(&mut sender, &mut replay, memory),
+            Part::Generated(mut generator) => drive.run_failing(&mut sender, &mut generator, memory),
         }
     }
 }

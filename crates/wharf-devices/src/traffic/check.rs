@@ -17,6 +17,8 @@ pub struct Findings {
     pub bytes: u64,
     /// Frames that differ, are missing before a later one, or came out of order.
     pub errors: u64,
+    /// Those of them that are missing before a later one.
+    pub missing: u64,
     /// What was wrong with the first of them.
     pub first_error: Option<String>,
     /// How long packets took, where they carry their time.
@@ -28,6 +30,12 @@ impl Findings {
     fn received(&mut self, frame: &[u8]) {
         self.packets += 1;
         self.bytes += frame.len() as u64;
+    }
+
+    #[cold]
+    fn lose(&mut self, frames: u64, what: impl FnOnce() -> String) {
+        self.missing += frames;
+        self.fail(frames, what);
     }
 
     #[cold]

@@ -1,6 +1,7 @@
 //! Sending a source's frames at a pace.
 
 use super::{Pace, Schedule, Source};
+use crate::fault::FailingMemory;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
@@ -77,6 +78,16 @@ impl<'a> Drive<'a> {
     /// # Errors
     /// [`DriveError`]: the device died, or the frames do not fit the pool's.
     pub fn run<S: Source>(&self, sender: &mut Sender, source: &mut S) -> Result<Driven, DriveError> {
+        self.run_failing(sender, source, FailingMemory::default())
+    }
+
+    /// As [`Drive::run`], with takes from the pool that fail on demand.
+    ///
+    /// # Errors
+    /// As [`Drive::run`].
+    pub fn run_failing<S: Source>(
+        &self, sender: &mut Sender, source: &mut S, mut memory: FailingMemory,
+    ) -> Result<Driven, DriveError> {
         let mut burst = sender.burst(self.burst_packets.max(1));
         let mut due = Due { times_ns: Vec::with_capacity(self.burst_packets.max(1)), next_ns: 0 };
         let mut driven = Driven { packets: 0, first_ns: monotonic_ns(), last_ns: 0 };
@@ -93,6 +104,12 @@ impl<'a> Drive<'a> {
             }
             if driven.packets == 0 {
                 driven.first_ns = monotonic_ns();
+            }
+            if memory.fails() {
+                if going(sender.wait_for_memory())? == Going::Ended {
+                    break;
+                }
+                continue;
             }
             if self.send(sender, source, &mut burst, (count, &due), now_ns)? == Going::Ended {
                 break;

@@ -34,7 +34,7 @@ impl ReplayCheck {
         let found =
             (1..places.len().min(AHEAD)).find(|&ahead| split.capture.frame_bytes(expected(ahead)) == frame);
         match found {
-            Some(lost) => findings.fail(lost as u64, || {
+            Some(lost) => findings.lose(lost as u64, || {
                 format!("sender {sender}: {lost} lost before frame {} of the capture", expected(lost) + 1)
             }),
             None => findings.fail(1, || {

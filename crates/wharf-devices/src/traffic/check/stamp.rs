@@ -40,7 +40,7 @@ impl StampCheck {
         let expected = self.next[sender];
         match number.checked_sub(expected) {
             Some(lost) => {
-                self.findings.fail(lost, || format!("sender {sender}: {lost} lost before packet {number}"))
+                self.findings.lose(lost, || format!("sender {sender}: {lost} lost before packet {number}"))
             }
             None => {
                 self.findings.fail(1, || format!("sender {sender}: packet {number} came after {expected}"))

@@ -1,0 +1,18 @@
+//! What is put around a device: faults, and a tap.
+
+use clap::Args;
+use std::path::PathBuf;
+use wharf::devices::fault::FaultSpec;
+
+/// Wrappers around the device.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Around the device")]
+pub(crate) struct WrapArgs {
+    /// Make the device fail, the same way for the same seed: seed=7,error=1%,short=10%,stall=0.1%:5ms,lost=1%,
+    /// late=1%:200us,reorder=5%,alloc=1% (each a share, or 1/100 for every hundredth)
+    #[arg(long, value_name = "FAULTS", value_parser = FaultSpec::parse)]
+    pub(crate) fault: Option<FaultSpec>,
+    /// Write every frame that the device takes, or receives, into this capture as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}

@@ -1,0 +1,56 @@
+//! The wrappers that a command puts around its device, and what they report.
+
+use crate::args::WrapArgs;
+use crate::report::{FaultReport, TraceReport};
+use std::sync::Arc;
+use wharf::device::{Device, DeviceError};
+use wharf::devices::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf::devices::trace::{Trace, TraceCounts};
+
+/// What was put around a device.
+#[derive(Debug, Default)]
+pub(crate) struct Wrapped {
+    fault: Option<(FaultSpec, Arc<FaultCounts>)>,
+    trace: Option<(String, Arc<TraceCounts>)>,
+}
+
+/// Puts what was asked for around `device`. The trace lies next to the device: what is in it has reached it.
+pub(crate) fn wrap(
+    mut device: Box<dyn Device>, args: &WrapArgs,
+) -> Result<(Box<dyn Device>, Wrapped), DeviceError> {
+    let mut wrapped = Wrapped::default();
+    if let Some(path) = &args.trace {
+        let trace = Trace::new(device, path)?;
+        wrapped.trace = Some((path.to_string_lossy().into_owned(), trace.counts()));
+        device = Box::new(trace);
+    }
+    if let Some(spec) = &args.fault {
+        let fault = Fault::new(device, spec);
+        wrapped.fault = Some((spec.clone(), fault.counts()));
+        device = Box::new(fault);
+    }
+    Ok((device, wrapped))
+}
+
+impl Wrapped {
+    /// The takes of sender number `sender` that fail.
+    pub(crate) fn memory(&self, sender: u32) -> FailingMemory {
+        match &self.fault {
+            Some((spec, counts)) => FailingMemory::new(spec, sender, counts),
+            None => FailingMemory::default(),
+        }
+    }
+
+    /// How often which fault was injected; none without faults.
+    pub(crate) fn faults(&self) -> Option<FaultReport> {
+        let (spec, counts) = self.fault.as_ref()?;
+        let injected = counts.by_kind().map(|(kind, count)| (kind.to_string(), count)).collect();
+        Some(FaultReport { seed: spec.seed, injected })
+    }
+
+    /// What is in the trace, which is whole once its device is closed; none without one.
+    pub(crate) fn trace(&self) -> Option<TraceReport> {
+        let (file, counts) = self.trace.as_ref()?;
+        Some(TraceReport { file: file.clone(), frames: counts.frames(), missed: counts.missed() })
+    }
+}

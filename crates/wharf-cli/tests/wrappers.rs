@@ -1,0 +1,129 @@
+//! Faults on demand and traces, from the command line.
+
+mod common;
+
+use common::{Folder, SAMPLE, SAMPLE_FRAMES, text, wharf};
+
+const ALL: &str = "seed=7,error=1%,short=10%,stall=0.2%:200us,lost=2%,late=1%:50us,reorder=5%,alloc=1%";
+
+#[test]
+fn faults_are_counted_and_cost_no_frame_but_those_that_fail() {
+    for to in ["wire", "wire:ring=4", "null"] {
+        let done = wharf(&[
+            "send",
+            "--size",
+            "200",
+            "--count",
+            "20000",
+            "--senders",
+            "3",
+            "--to",
+            to,
+            "--fault",
+            ALL,
+            "--json",
+        ]);
+        let run = done.good_json();
+        let injected = run["faults"]["injected"].as_object().unwrap();
+        assert_eq!(run["faults"]["seed"], 7);
+        assert!(injected.values().filter(|count| count.as_u64() > Some(0)).count() >= 6, "{injected:?}");
+        assert_eq!(run["drops"]["by_reason"]["injected"], injected["error"]);
+        assert!((100..400).contains(&injected["error"].as_u64().unwrap()), "{injected:?}");
+        assert_eq!((&run["pool"]["out"], &run["packets"]), (&0.into(), &20_000.into()));
+        if to != "null" {
+            let received = run["received"]["packets"].as_u64().unwrap();
+            assert_eq!(received + injected["error"].as_u64().unwrap(), 20_000);
+            assert_eq!(run["received"]["errors"], 0);
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_fails_as_many_and_the_summary_says_so() {
+    let run = |seed: &str| {
+        let faults = format!("seed={seed},error=1%");
+        let run =
+            wharf(&["send", "--size", "60", "--count", "5000", "--fault", &faults, "--json"]).good_json();
+        run["faults"]["injected"]["error"].as_u64().unwrap()
+    };
+    let counts: Vec<u64> = ["7", "7", "8", "9", "10"].map(run).into();
+    assert!(counts[0] == counts[1] && counts[2..].iter().any(|&count| count != counts[0]), "{counts:?}");
+    let done = wharf(&["send", "--size", "60", "--count", "5000", "--fault", "error=1/50"]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    assert!(
+        done.stdout.contains("error 100") && done.stdout.contains("Every frame that did not fail"),
+        "{done:?}"
+    );
+}
+
+#[test]
+fn a_trace_is_what_was_sent() {
+    let folder = Folder::new();
+    let (sent, traced) = (text(&folder.path("sent.pcap")), text(&folder.path("traced.pcap")));
+    let to = format!("pcap:{sent}");
+    let run = wharf(&["send", "--pcap", SAMPLE, "--to", &to, "--trace", &traced, "--json"]).good_json();
+    assert_eq!((&run["trace"]["frames"], &run["trace"]["missed"]), (&SAMPLE_FRAMES.into(), &0.into()));
+    assert_eq!(run["trace"]["file"], traced.as_str());
+    assert_eq!(records(&sent), records(&traced));
+    // Faults lie around it: what failed on demand is not in it.
+    let faulty = ["send", "--pcap", SAMPLE, "--loop", "1", "--fault", "error=1/100,short=20%,reorder=10%"];
+    let run = wharf(&[&faulty[..], &["--trace", &traced, "--json"]].concat()).good_json();
+    let failed = run["drops"]["total"].as_u64().unwrap();
+    assert_eq!((failed, records(&traced).len() as u64), (SAMPLE_FRAMES / 100, SAMPLE_FRAMES - failed));
+}
+
+/// The bytes of each record of a capture.
+fn records(path: &str) -> Vec<Vec<u8>> {
+    let file = std::fs::read(path).unwrap();
+    let (mut rest, mut records) = (&file[24..], Vec::new());
+    while !rest.is_empty() {
+        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        records.push(rest[16..16 + len].to_vec());
+        rest = &rest[16 + len..];
+    }
+    records
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_says_so_before_anything_is_sent() {
+    let folder = Folder::new();
+    let nowhere = text(&folder.path("no/such/folder"));
+    for (file, what) in
+        [("/dev/full", "No space left"), (&nowhere, "cannot open"), ("/tmp", "is a directory")]
+    {
+        let done = wharf(&["send", "--size", "60", "--count", "10", "--trace", file]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
+        assert!(
+            done.line().starts_with(&format!("wharf: trace:{file}: ")) && done.line().contains(what),
+            "{done:?}"
+        );
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_trace_frames_and_the_path_none() {
+    // A limit on the size of files stands in for a small disk: the signal that comes with it is ignored.
+    let folder = Folder::new();
+    let traced = text(&folder.path("traced.pcap"));
+    let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
+    // The pool's memory is a file, too: a small one.
+    let args =
+        "send --size 1000 --count 5000 --frames 64 --to null --json --trace".split(' ').chain([&*traced]);
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_wharf")]).args(args);
+    let output = command.output().unwrap();
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (frames, missed) =
+        (run["trace"]["frames"].as_u64().unwrap(), run["trace"]["missed"].as_u64().unwrap());
+    assert_eq!((output.status.code(), frames + missed), (Some(1), 5000), "{run}");
+    assert!(missed > 4000 && frames > 0, "{run}");
+    assert_eq!(
+        (&run["packets"], &run["drops"]["total"], &run["pool"]["out"]),
+        (&5000.into(), &0.into(), &0.into())
+    );
+    assert_eq!(records(&traced).len() as u64, frames, "whole records, all of them");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let expected =
+        format!("wharf: trace:{traced}: {missed} of 5000 frames are not in the file: File too large");
+    assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
+}
