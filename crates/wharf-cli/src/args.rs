@@ -1,11 +1,13 @@
 //! What the command line says.
 
 mod bench;
+mod receive;
 mod send;
 mod values;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, PathArgs};
+pub(crate) use receive::ReceiveArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use values::QdiscChoice;
 pub(crate) use wrap::WrapArgs;
@@ -27,6 +29,7 @@ const EXAMPLES: &str = "\
 Examples:
   wharf send --pcap data/sample.pcap                replay a capture, and see what batching did
   wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
+  wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
   wharf bench path                                  what the path itself can do on this machine
   wharf devices                                     what can be sent to
 
@@ -37,6 +40,8 @@ Exit codes: 0 done, 1 failed, 2 used wrongly.";
 pub(crate) enum Command {
     /// Send a capture or generated packets to a device
     Send(Box<SendArgs>),
+    /// Receive from a device: check generated packets, count others, write a capture
+    Receive(ReceiveArgs),
     /// Measure the path on this machine
     Bench(BenchArgs),
     /// List the devices that there are, and what each lacks on this machine

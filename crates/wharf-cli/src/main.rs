@@ -8,6 +8,7 @@ mod bench;
 mod devices;
 mod output;
 mod progress;
+mod receive;
 mod report;
 mod send;
 mod signals;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     };
     let done = match command {
         Command::Send(args) => send::send(&args),
+        Command::Receive(args) => receive::receive(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Devices(args) => devices::devices(&args),
     };

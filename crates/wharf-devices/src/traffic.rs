@@ -1,11 +1,13 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
 //! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`] or a [`Generator`]. [`Drive`]
-//! sends them at a [`Pace`], and [`Timed`] notes how well that was kept. At the other end a [`Receiver`] gives each frame to a [`Check`], which knows
-//! what must come next from each sender: [`ReplayCheck`] or [`StampCheck`].
+//! sends them at a [`Pace`], and [`Timed`] notes how well that was kept. At the other end a [`Receiver`] gives
+//! each frame to a [`Check`]: one that knows what must come next from each sender ([`ReplayCheck`],
+//! [`StampCheck`]), or one that takes what comes ([`Arrivals`]). A [`Recorder`] writes it to a file on the way.
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
 
+mod arrivals;
 mod capture;
 mod check;
 mod drive;
@@ -15,18 +17,21 @@ mod headers;
 mod latency;
 mod pace;
 mod receive;
+mod record;
 mod replay;
 mod stamp;
 mod timing;
 
+pub use arrivals::{Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
-pub use check::{Check, Findings, ReplayCheck, StampCheck};
+pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
 pub use drive::{Drive, DriveError, Driven};
 pub use flow::flow_hash;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, Sizes};
 pub use latency::Latency;
 pub use pace::{Pace, Position};
-pub use receive::{ReceiveError, Receiver};
+pub use receive::{ReceiveError, Receiver, Until};
+pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
 pub use timing::{Schedule, Timed};

@@ -2,7 +2,7 @@
 
 use wharf::devices::fault::FailingMemory;
 use wharf::devices::traffic::{
-    Check, Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck,
+    Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Verify,
 };
 use wharf::sender::Sender;
 
@@ -40,7 +40,7 @@ impl Traffic {
     }
 
     /// What checks it at the other end, from the start.
-    pub(super) fn check(&self) -> Box<dyn Check> {
+    pub(super) fn check(&self) -> Box<dyn Verify> {
         match self {
             Traffic::Replay { split, .. } => Box::new(split.check()),
             Traffic::Generated { generators, .. } => Box::new(StampCheck::new(generators.clone())),

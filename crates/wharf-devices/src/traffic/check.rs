@@ -45,18 +45,67 @@ impl Findings {
     }
 }
 
-/// Knows what must arrive.
-pub trait Check: Send {
-    /// One more frame has arrived, at `now_ns` of CLOCK_MONOTONIC where [`Check::wants_time`].
-    fn check(&mut self, frame: &[u8], now_ns: u64);
+/// When a frame arrived, by two clocks; 0 where nobody asked for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrival {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// Nanoseconds since 1970.
+    pub wall_ns: u64,
+}
 
-    /// Whether it looks at the time.
-    fn wants_time(&self) -> bool {
-        false
+/// Which clocks a [`Check`] wants read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clocks {
+    /// Neither.
+    None,
+    /// CLOCK_MONOTONIC, as the batch is received.
+    Monotonic,
+    /// That and the wall clock; and a frame that carries the time of its arrival, since 1970, has that.
+    Both,
+}
+
+/// Looks at what arrives.
+pub trait Check: Send {
+    /// One more frame has arrived, at the time `at`.
+    fn check(&mut self, frame: &[u8], at: Arrival);
+
+    /// Which clocks it looks at.
+    fn clocks(&self) -> Clocks {
+        Clocks::None
     }
 
+    /// Whether it wants no more.
+    fn is_done(&self) -> bool {
+        false
+    }
+}
+
+/// Knows what must arrive, and has findings about what does.
+pub trait Verify: Check {
     /// What was found so far.
     fn findings(&self) -> &Findings;
+}
+
+impl<C: Check + ?Sized> Check for Box<C> {
+    #[inline]
+    fn check(&mut self, frame: &[u8], at: Arrival) {
+        (**self).check(frame, at);
+    }
+
+    fn clocks(&self) -> Clocks {
+        (**self).clocks()
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+}
+
+impl<C: Verify + ?Sized> Verify for Box<C> {
+    fn findings(&self) -> &Findings {
+        (**self).findings()
+    }
 }
 
 /// Where two frames differ first: at a byte, or at the end of the shorter.

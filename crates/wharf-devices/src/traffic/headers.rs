@@ -13,7 +13,7 @@ const IPV6_BYTES: usize = 40;
 const UDP: u8 = 17;
 const HOP_LIMIT: u8 = 64;
 /// The discard protocol (RFC 863).
-const PORT_DISCARD: u16 = 9;
+pub(super) const PORT_DISCARD: u16 = 9;
 /// Where in the UDP header its checksum lies.
 const UDP_CHECKSUM_AT: usize = 6;
 

@@ -1,12 +1,12 @@
-//! A receiver that checks all it gets.
+//! A receiver that looks at all it gets.
 
-use super::{Check, Findings};
-use std::sync::atomic::{AtomicBool, Ordering::Acquire};
-use std::time::Duration;
+use super::{Arrival, Check, Clocks, Findings, Verify};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use wharf_core::device::{Device, DeviceError};
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::clock::monotonic_ns;
+use wharf_sys::clock::{monotonic_ns, realtime_ns};
 
 /// Frames taken from the device at a time.
 const BUDGET: usize = 64;
@@ -14,6 +14,11 @@ const BUDGET: usize = 64;
 /// Yielding instead would put this thread behind whatever else the processors have to do, for milliseconds.
 const SPINS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(20);
+/// After so many polls that found nothing, a fraction of a second, naps are long: nobody is in a hurry.
+const IDLE_POLLS: u32 = SPINS + 5000;
+const LONG_NAP: Duration = Duration::from_micros(500);
+/// Two readings of one clock further apart than this had an interruption between them.
+const PAIR_NS_MAX: u64 = 2_000;
 
 /// Why receiving failed.
 #[derive(Debug, thiserror::Error)]
@@ -27,33 +32,45 @@ pub enum ReceiveError {
     Device(#[from] DeviceError),
 }
 
-/// A device's receive side, memory for it, and what checks the frames.
-pub struct Receiver {
+/// A device's receive side, memory for it, and what looks at the frames.
+pub struct Receiver<C = Box<dyn Verify>> {
     device: Box<dyn Device>,
     cache: Cache,
     batch: Batch,
     /// The chunks of a super-packet, one after the other.
     joined: Vec<u8>,
-    check: Box<dyn Check>,
+    batches: u64,
+    check: C,
 }
 
-impl std::fmt::Debug for Receiver {
+/// When receiving ends, besides by the device's own end and [`Check::is_done`].
+#[derive(Debug, Clone, Copy)]
+pub struct Until<'a> {
+    /// Asks for the end: once all that has arrived is received, or `grace` later.
+    pub stop: &'a AtomicBool,
+    /// How long after the end was asked for.
+    pub grace: Duration,
+    /// After so many frames, exactly.
+    pub count: u64,
+    /// How many it has been so far, for others to look at.
+    pub received: &'a AtomicU64,
+}
+
+impl<C> std::fmt::Debug for Receiver<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Receiver({})", self.device.name())
     }
 }
 
-impl Receiver {
+impl<C: Check> Receiver<C> {
     /// Of `device`, which was attached to no memory yet, into frames of `pool`.
     ///
     /// # Errors
     /// [`ReceiveError`].
-    pub fn new(
-        mut device: Box<dyn Device>, pool: &PagePool, check: Box<dyn Check>,
-    ) -> Result<Self, ReceiveError> {
+    pub fn new(mut device: Box<dyn Device>, pool: &PagePool, check: C) -> Result<Self, ReceiveError> {
         device.attach(pool.region().clone())?;
         let cache = pool.cache("receiver")?;
-        Ok(Self { device, cache, batch: Batch::new(BUDGET), joined: Vec::new(), check })
+        Ok(Self { device, cache, batch: Batch::new(BUDGET), joined: Vec::new(), batches: 0, check })
     }
 
     /// Receives and checks what has arrived, up to a batch; how many.
@@ -61,44 +78,145 @@ impl Receiver {
     /// # Errors
     /// [`ReceiveError`].
     pub fn poll(&mut self) -> Result<usize, ReceiveError> {
-        let received = self.device.receive(&mut self.cache, &mut self.batch, BUDGET)?;
+        self.poll_up_to(BUDGET)
+    }
+
+    #[inline]
+    fn poll_up_to(&mut self, budget: usize) -> Result<usize, ReceiveError> {
+        let received = self.device.receive(&mut self.cache, &mut self.batch, budget)?;
         if received > 0 {
-            let now_ns = if self.check.wants_time() { monotonic_ns() } else { 0 };
+            self.batches += 1;
+            let now = self.check.clocks().read();
             let region = self.cache.pool().region();
             for frame in self.batch.frames() {
-                self.check.check(whole(region, frame, &mut self.joined)?, now_ns);
+                let at = if frame.has_meta() { arrival(region, frame, now)? } else { now };
+                self.check.check(whole(region, frame, &mut self.joined)?, at);
             }
             self.cache.give(&mut self.batch)?;
         }
         Ok(received)
     }
 
+    /// Receives until the device says that nothing more will come, the check wants no more, or `until`.
+    ///
+    /// # Errors
+    /// [`ReceiveError`]. What was received before has been checked.
+    pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), ReceiveError> {
+        let (mut left, mut idle, mut stopped_at) = (until.count, 0u32, None);
+        while left > 0 && !self.check.is_done() {
+            // Before polling: what was sent before the end was announced is there now.
+            let stopped = until.stop.load(Acquire);
+            let ended = stopped || self.device.receive_ended();
+            let received = self.poll_up_to(BUDGET.min(usize::try_from(left).unwrap_or(BUDGET)))?;
+            left -= received as u64;
+            if received > 0 {
+                idle = 0;
+                until.received.store(until.count - left, Relaxed);
+            } else if ended {
+                break;
+            } else {
+                idle = IDLE_POLLS.min(idle + 1);
+                rest(idle);
+            }
+            if stopped && stopped_at.get_or_insert_with(Instant::now).elapsed() >= until.grace {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls to the device that gave frames.
+    pub fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// Shows what was dropped before it could be received, by reason.
+    pub fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.device.receive_drops(see);
+    }
+
+    /// What looks at the frames.
+    pub fn check(&self) -> &C {
+        &self.check
+    }
+
+    /// Ends the device.
+    ///
+    /// # Errors
+    /// What could not be completed.
+    pub fn close(&mut self) -> Result<(), DeviceError> {
+        self.device.close()
+    }
+
+    /// What looked at the frames; the device is gone.
+    pub fn into_check(self) -> C {
+        self.check
+    }
+}
+
+impl<C: Verify> Receiver<C> {
     /// Receives until the device says that nothing more will come, or `stop` is set and nothing is left.
     ///
     /// # Errors
     /// [`ReceiveError`].
     pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, ReceiveError> {
-        let mut idle = 0;
-        loop {
-            // Before polling: what was sent before the end was announced is there now.
-            let stopped = stop.load(Acquire) || self.device.receive_ended();
-            if self.poll()? > 0 {
-                idle = 0;
-            } else if stopped {
-                return Ok(self.check.findings().clone());
-            } else {
-                idle += 1;
-                if idle < SPINS { std::hint::spin_loop() } else { std::thread::sleep(NAP) }
-            }
+        let received = AtomicU64::new(0);
+        self.run_until(&Until { stop, grace: Duration::MAX, count: u64::MAX, received: &received })?;
+        Ok(self.check.findings().clone())
+    }
+}
+
+/// Between two polls, after so many that found nothing.
+fn rest(idle: u32) {
+    if idle < SPINS {
+        std::hint::spin_loop();
+    } else {
+        std::thread::sleep(if idle < IDLE_POLLS { NAP } else { LONG_NAP });
+    }
+}
+
+impl Clocks {
+    #[inline]
+    fn read(self) -> Arrival {
+        match self {
+            Clocks::None => Arrival::default(),
+            Clocks::Monotonic => Arrival { monotonic_ns: monotonic_ns(), wall_ns: 0 },
+            Clocks::Both => pair(),
         }
     }
+}
+
+/// Both clocks at one moment, as nearly as that can be.
+fn pair() -> Arrival {
+    let mut before_ns = monotonic_ns();
+    for _ in 0..3 {
+        let wall_ns = realtime_ns();
+        let after_ns = monotonic_ns();
+        if after_ns - before_ns <= PAIR_NS_MAX {
+            return Arrival { monotonic_ns: before_ns + (after_ns - before_ns) / 2, wall_ns };
+        }
+        before_ns = after_ns;
+    }
+    Arrival { monotonic_ns: before_ns, wall_ns: realtime_ns() }
+}
+
+/// When a frame arrived that may carry its time, by the clocks as they stand `now`. Where both were asked for, a
+/// time of the wall clock is moved to the other one.
+fn arrival(region: &Region, frame: &Frame, now: Arrival) -> Result<Arrival, PoolError> {
+    let time_ns = region.meta(frame)?.time_ns;
+    if time_ns == 0 || now.wall_ns == 0 {
+        return Ok(now);
+    }
+    let monotonic_ns = now.monotonic_ns.wrapping_add(time_ns).wrapping_sub(now.wall_ns);
+    Ok(Arrival { monotonic_ns, wall_ns: time_ns })
 }
 
 /// All bytes of a frame, those of a chain joined in `joined`.
 #[inline]
 fn whole<'a>(region: &'a Region, frame: &'a Frame, joined: &'a mut Vec<u8>) -> Result<&'a [u8], PoolError> {
-    if !frame.has_meta() {
-        return Ok(region.bytes(frame)?);
+    let bytes = region.bytes(frame)?;
+    if !frame.has_meta() || bytes.len() == frame.len_bytes() as usize {
+        return Ok(bytes);
     }
     joined.clear();
     region.chunks(frame)?.for_each(|chunk| joined.extend_from_slice(chunk));

@@ -1,7 +1,7 @@
 //! Checking a replayed capture against the capture.
 
 use super::super::Split;
-use super::{Check, Findings, first_difference};
+use super::{Arrival, Check, Findings, Verify, first_difference};
 
 /// How far ahead a frame that was not expected is looked for, to go on behind what was lost.
 const AHEAD: usize = 4096;
@@ -51,7 +51,7 @@ impl ReplayCheck {
 
 impl Check for ReplayCheck {
     #[inline]
-    fn check(&mut self, frame: &[u8], _now_ns: u64) {
+    fn check(&mut self, frame: &[u8], _at: Arrival) {
         self.findings.received(frame);
         let lane = self.split.lane_of(frame);
         let (places, at) = (&self.split.lanes[lane], self.next[lane]);
@@ -61,7 +61,9 @@ impl Check for ReplayCheck {
         }
         self.next[lane] = if at + 1 == places.len() { 0 } else { at + 1 };
     }
+}
 
+impl Verify for ReplayCheck {
     fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -79,7 +81,7 @@ mod tests {
     fn check(senders: usize, received: &[&[u8]]) -> Findings {
         let capture = Capture::of(&FRAMES.map(|frame| (frame, 0)));
         let mut check = Split::new(Arc::new(capture), senders, false).check();
-        received.iter().for_each(|frame| check.check(frame, 0));
+        received.iter().for_each(|frame| check.check(frame, Arrival::default()));
         check.findings().clone()
     }
 

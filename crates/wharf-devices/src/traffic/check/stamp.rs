@@ -1,7 +1,7 @@
 //! Checking generated packets by making them again.
 
 use super::super::{Generator, Latency, stamp_of};
-use super::{Check, Findings, first_difference};
+use super::{Arrival, Check, Clocks, Findings, Verify, first_difference};
 
 /// Makes each packet anew from the sequence number and the time that it carries, and compares.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl StampCheck {
 
 impl Check for StampCheck {
     #[inline]
-    fn check(&mut self, frame: &[u8], now_ns: u64) {
+    fn check(&mut self, frame: &[u8], at: Arrival) {
         self.findings.received(frame);
         let payload_at = self.generators.first().map_or(0, Generator::payload_at);
         let stamp = frame.get(payload_at..).and_then(stamp_of);
@@ -69,14 +69,16 @@ impl Check for StampCheck {
         }
         self.next[sender] = self.next[sender].max(stamp.number + 1);
         if let Some(latency) = &mut self.findings.latency {
-            latency.record(now_ns.saturating_sub(stamp.time_ns));
+            latency.record(at.monotonic_ns.saturating_sub(stamp.time_ns));
         }
     }
 
-    fn wants_time(&self) -> bool {
-        true
+    fn clocks(&self) -> Clocks {
+        Clocks::Monotonic
     }
+}
 
+impl Verify for StampCheck {
     fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -91,7 +93,9 @@ mod tests {
         let spec = GeneratorSpec { senders: 2, flows: 4, sizes: Sizes::Imix, ..GeneratorSpec::default() };
         let generators = spec.generators().unwrap();
         let mut check = StampCheck::new(generators.clone());
-        received(&generators).iter().for_each(|frame| check.check(frame, 1500));
+        received(&generators)
+            .iter()
+            .for_each(|frame| check.check(frame, Arrival { monotonic_ns: 1500, wall_ns: 0 }));
         check.findings().clone()
     }
 

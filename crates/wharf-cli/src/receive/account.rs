@@ -1,0 +1,131 @@
+//! The account of a reception: what arrived, and what is known to be missing.
+
+use super::run::ByReason;
+use crate::report::{BqlReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
+use serde::Serialize;
+use wharf::devices::traffic::{Arrivals, Latency, SequenceCounts, StreamReport};
+use wharf::pool::Audit;
+
+/// What a reception leaves behind, besides what arrived.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    pub(super) device: String,
+    pub(super) batches: u64,
+    /// Dropped before they could be received.
+    pub(super) drops: ByReason,
+    pub(super) faults: Vec<String>,
+}
+
+/// What a reception came to.
+pub(super) struct Outcome {
+    pub(super) report: ReceiveReport,
+    /// What is wrong, a line each.
+    pub(super) faults: Vec<String>,
+    /// A signal ended it.
+    pub(super) interrupted: bool,
+}
+
+/// One direction, and what the stamps of generated packets tell. The keys are a promise.
+#[derive(Debug, Serialize)]
+pub(super) struct ReceiveReport {
+    #[serde(flatten)]
+    pub(super) common: Report,
+    /// Generated packets that did not arrive, before the last that did.
+    pub(super) lost: u64,
+    /// Those that came after one sent later.
+    pub(super) reordered: u64,
+    /// Those that came before.
+    pub(super) duplicated: u64,
+    /// Packets that carry no stamp.
+    pub(super) unstamped: u64,
+    /// Generated packets by sender, in the order in which these appeared; as `senders`, with what befell them.
+    pub(super) streams: Vec<Stream>,
+}
+
+/// The packets of one sender.
+#[derive(Debug, Serialize)]
+pub(super) struct Stream {
+    pub(super) source: String,
+    pub(super) destination: String,
+    pub(super) sender: u16,
+    pub(super) packets: u64,
+    pub(super) lost: u64,
+    pub(super) reordered: u64,
+    pub(super) duplicated: u64,
+}
+
+impl Account {
+    /// Notes what went wrong, if anything did.
+    pub(super) fn fault(&mut self, what: Option<String>) {
+        self.faults.extend(what);
+    }
+
+    /// Draws it up. The device is gone.
+    pub(super) fn close(mut self, arrivals: &Arrivals, audit: &Audit, interrupted: bool) -> Outcome {
+        let SequenceCounts { packets, lost, reordered, duplicated } = arrivals.counts();
+        if lost > 0 {
+            let sent = packets - duplicated + lost;
+            self.faults.push(format!("{lost} of {sent} generated packets were lost"));
+        }
+        let dropped = self.drops.iter().filter(|(_, count)| **count > 0);
+        self.faults.extend(dropped.map(|(reason, count)| format!("{count} packets were dropped: {reason}")));
+        if audit.out() > 0 {
+            self.faults.push(format!("memory did not come back: {audit}"));
+        }
+        let report = ReceiveReport {
+            lost,
+            reordered,
+            duplicated,
+            unstamped: arrivals.unstamped(),
+            streams: arrivals.streams().map(Stream::from).collect(),
+            common: self.common(arrivals, audit),
+        };
+        Outcome { report, faults: self.faults, interrupted }
+    }
+
+    fn common(&mut self, arrivals: &Arrivals, audit: &Audit) -> Report {
+        let (packets, bytes) = (arrivals.packets(), arrivals.bytes());
+        let seconds = arrivals.span_ns() as f64 / 1e9;
+        let per_second =
+            |amount: f64| if seconds > 0.0 { (amount / seconds * 1e6).round() / 1e6 } else { 0.0 };
+        let by_reason = std::mem::take(&mut self.drops);
+        let sender = |stream: StreamReport| {
+            let packets = stream.counts.packets;
+            SenderReport { packets, waits: 0, drops: 0, drained_packets: 0 }
+        };
+        Report {
+            device: self.device.clone(),
+            seconds,
+            packets,
+            bytes,
+            mpps: per_second(packets as f64 / 1e6),
+            gbps: per_second(bytes as f64 * 8.0 / 1e9),
+            batches: self.batches,
+            doorbells: 0,
+            packets_per_doorbell: 0.0,
+            requeues: 0,
+            drops: Drops { total: by_reason.values().sum(), by_reason },
+            returned: 0,
+            bql: BqlReport { enabled: false, limit_bytes: 0 },
+            latency_ns: arrivals.latency().map(|mut latency| quantiles(&mut latency)),
+            timing_error_ns: None,
+            senders: arrivals.streams().map(sender).collect(),
+            pool: PoolReport { frames: audit.frames, out: audit.out() as u64 },
+            received: None,
+            compare: None,
+        }
+    }
+}
+
+impl From<StreamReport> for Stream {
+    fn from(report: StreamReport) -> Self {
+        let SequenceCounts { packets, lost, reordered, duplicated } = report.counts;
+        let (source, destination) = (report.source.to_string(), report.destination.to_string());
+        Self { source, destination, sender: report.sender, packets, lost, reordered, duplicated }
+    }
+}
+
+fn quantiles(latency: &mut Latency) -> LatencyReport {
+    let mut at = |share| latency.quantile_ns(share);
+    LatencyReport { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+}

@@ -1,0 +1,136 @@
+//! One reception: pool, device and receiving thread, from the first frame to the account at the end.
+
+use super::account::{Account, Outcome};
+use crate::args::ReceiveArgs;
+use crate::output::{self, grouped, with_causes};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::usage;
+use anyhow::{Context, anyhow};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use wharf::device::DeviceError;
+use wharf::devices::host::{HostClock, pin, processors};
+use wharf::devices::open::{Direction, open};
+use wharf::devices::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
+use wharf::pool::PagePool;
+
+/// Longest time between two looks at the signals.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long what has arrived is still received once the end was asked for.
+const GRACE: Duration = Duration::from_millis(500);
+
+type Receiving = Receiver<Recorder<Arrivals>>;
+
+/// What is wrong with the command line, before anything is opened or made.
+pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
+    let there = processors();
+    if let Some(cpu) = args.cpu.filter(|cpu| !there.contains(cpu)) {
+        let list: Vec<String> = there.iter().map(usize::to_string).collect();
+        return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
+    }
+    let source = args.from.strip_prefix("pcap:").map(|rest| rest.split(',').next().unwrap_or(rest));
+    match (source, &args.pcap) {
+        (Some(source), Some(out)) if is_same_file(Path::new(source), out) => {
+            Err(usage(format!("--pcap {}: is the capture that is read", out.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let identity =
+        |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(a).is_some_and(|a| identity(b) == Some(a))
+}
+
+/// Receives until one of the ends that were asked for.
+pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outcome> {
+    let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
+    let pool = pool.clock(Arc::new(HostClock)).build()?;
+    let opened = open(&args.from, Direction::Receive).map_err(opening)?;
+    if opened.far_end.is_some() {
+        let what = "its other end is in this process, where nobody sends; `wharf send` does both";
+        return Err(usage(format!("--from {}: {what}", opened.device.name())));
+    }
+    let device = opened.device.name();
+    let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
+    let receiver = Receiver::new(opened.device, &pool, recorder)?;
+    // Scripts wait for this line before they send.
+    output::complain(&format!("listening on {device}"));
+    let (mut receiver, ended) = receive(args, receiver, signals)?;
+    let mut account = Account { device, batches: receiver.batches(), ..Account::default() };
+    account.fault(ended.err().map(|error| with_causes(&error.into())));
+    receiver.drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
+    account.fault(receiver.close().err().map(|error| error.to_string()));
+    let (arrivals, unwritten) = receiver.into_check().finish();
+    account.fault(unwritten.map(|error| error.to_string()));
+    Ok(account.close(&arrivals, &pool.audit(), signals.asked()))
+}
+
+/// A specification that is none is a wrong use; a capture that is none is not.
+fn opening(error: DeviceError) -> anyhow::Error {
+    match error {
+        DeviceError::Unsupported { ref device, .. } if !device.starts_with("pcap:") => {
+            usage(format!("--from {error}"))
+        }
+        error => error.into(),
+    }
+}
+
+/// Receives in a thread of its own, and watches over it meanwhile.
+fn receive(
+    args: &ReceiveArgs, mut receiver: Receiving, signals: &Signals,
+) -> anyhow::Result<(Receiving, Result<(), ReceiveError>)> {
+    let (stop, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (ending, ended) = mpsc::channel();
+    let (count, cpu) = (args.count.unwrap_or(u64::MAX), args.cpu);
+    let (stopped, counted) = (stop.clone(), received.clone());
+    let run = move || {
+        // `check` has seen that it is there; should it have gone since, the thread runs where it can.
+        let _ = cpu.map(pin);
+        let until = Until { stop: &stopped, grace: GRACE, count, received: &counted };
+        let result = receiver.run_until(&until);
+        // The other end is only gone when that thread has panicked.
+        let _ = ending.send((receiver, result));
+    };
+    let thread = thread::Builder::new().name("wharf-receiver".into()).spawn(run);
+    let thread = thread.context("cannot start a thread")?;
+    let outcome = watch(args.seconds, signals, &stop, &received, &ended);
+    let panicked = || anyhow!("a thread panicked: this is a bug in wharf");
+    thread.join().map_err(|_| panicked())?;
+    outcome.ok_or_else(panicked)
+}
+
+/// Shows how far it is, and asks for the end in time; what came of it, unless the thread is gone.
+fn watch<T>(
+    time: Option<Duration>, signals: &Signals, stop: &AtomicBool, received: &AtomicU64,
+    ended: &mpsc::Receiver<T>,
+) -> Option<T> {
+    let (began, progress) = (Instant::now(), Progress::new());
+    loop {
+        let left = time.map(|time| time.saturating_sub(began.elapsed()));
+        if signals.asked() || left.is_some_and(|left| left.is_zero()) {
+            stop.store(true, Ordering::Release);
+        }
+        let look = left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK));
+        match ended.recv_timeout(look) {
+            Ok(outcome) => return Some(outcome),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+        progress.say(|| {
+            let (packets, seconds) = (received.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+            format!("{seconds:.1} s: {} packets", grouped(packets))
+        });
+    }
+}
+
+/// The drops of a device, by reason.
+pub(super) type ByReason = BTreeMap<String, u64>;

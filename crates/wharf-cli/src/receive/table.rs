@@ -1,0 +1,84 @@
+//! The summary for people.
+
+use super::account::{Outcome, ReceiveReport};
+use crate::output::{grouped, table, text, time};
+use crate::report::LatencyReport;
+
+/// Most senders that are shown one by one.
+const SENDERS_MAX: usize = 20;
+
+/// The whole summary: what arrived, the senders where there are several, and what it comes to.
+pub(super) fn summary(outcome: &Outcome) -> String {
+    let report = &outcome.report;
+    let mut rows = table(&["packets", &grouped(report.common.packets)]);
+    for (name, value) in figures(report).into_iter().filter(|(_, value)| !value.is_empty()) {
+        rows.add_row([name, value]);
+    }
+    let headline = format!("from {}", report.common.device);
+    let parts = [headline, text(&rows), senders(report), verdict(outcome)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n\n")
+}
+
+fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
+    let common = &report.common;
+    let per_batch = common.packets as f64 / common.batches.max(1) as f64;
+    let generated = common.packets - report.unstamped;
+    let of_generated = |count: u64| if generated > 0 { grouped(count) } else { String::new() };
+    let latency = |which: fn(&LatencyReport) -> u64| {
+        common.latency_ns.as_ref().map_or(String::new(), |latency| time(which(latency)))
+    };
+    let rows = [
+        ("bytes", grouped(common.bytes)),
+        ("seconds", format!("{:.3}", common.seconds)),
+        ("Mpps", format!("{:.6}", common.mpps)),
+        ("Gbit/s", format!("{:.6}", common.gbps)),
+        ("packets per batch", format!("{per_batch:.1}")),
+        ("generated", of_generated(generated)),
+        ("lost", of_generated(report.lost)),
+        ("reordered", of_generated(report.reordered)),
+        ("duplicated", of_generated(report.duplicated)),
+        ("unstamped", grouped(report.unstamped)),
+        ("latency p50", latency(|latency| latency.p50)),
+        ("latency p99", latency(|latency| latency.p99)),
+        ("latency p999", latency(|latency| latency.p999)),
+        ("dropped", grouped(common.drops.total)),
+    ];
+    let mut rows: Vec<(String, String)> =
+        rows.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    let reasons = common.drops.by_reason.iter().filter(|(_, count)| **count > 0);
+    rows.extend(reasons.map(|(reason, &count)| (format!("  {reason}"), grouped(count))));
+    rows.push(("frames out".into(), grouped(common.pool.out)));
+    rows
+}
+
+/// A row per sender.
+fn senders(report: &ReceiveReport) -> String {
+    if !(2..=SENDERS_MAX).contains(&report.streams.len()) {
+        return String::new();
+    }
+    let mut rows = table(&["sender", "from", "to", "packets", "lost", "reordered", "duplicated"]);
+    for stream in &report.streams {
+        let counts = [stream.packets, stream.lost, stream.reordered, stream.duplicated].map(grouped);
+        let ends = [stream.sender.to_string(), stream.source.clone(), stream.destination.clone()];
+        rows.add_row(ends.into_iter().chain(counts));
+    }
+    text(&rows)
+}
+
+fn verdict(outcome: &Outcome) -> String {
+    let report = &outcome.report;
+    let mut lines = Vec::new();
+    if outcome.interrupted {
+        lines.push("Ended by a signal.");
+    }
+    let generated = report.common.packets - report.unstamped;
+    let is_whole = outcome.faults.is_empty() && report.reordered == 0 && report.duplicated == 0;
+    if generated > 0 && is_whole {
+        lines.push("Every generated packet up to the last arrived, once, each sender's in order.");
+    }
+    if generated > 0 && report.common.latency_ns.is_none() {
+        lines.push("No latency: the packets were not made on this machine since it started.");
+    }
+    lines.join("\n")
+}

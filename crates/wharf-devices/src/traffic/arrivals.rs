@@ -1,0 +1,226 @@
+//! What arrives from outside: counted, and generated packets checked by the stamps that they carry.
+
+mod find;
+mod sequence;
+
+pub use sequence::SequenceCounts;
+
+use super::{Arrival, Check, Clocks, Latency};
+use find::{Ends, stamp_in};
+use sequence::Sequence;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// Senders told apart; packets of further ones count as unstamped.
+pub const STREAMS_MAX: usize = 4096;
+/// A one-way latency beyond this is none: the clocks of the two ends have nothing to do with each other.
+const LATENCY_NS_MAX: i64 = 3_600_000_000_000;
+/// A packet may seem to arrive so much before it was made: the clocks are not compared more exactly than that.
+const LATENCY_NS_MIN: i64 = -1_000_000;
+
+/// The packets of one sender between two addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamReport {
+    /// IP source address.
+    pub source: IpAddr,
+    /// IP destination address.
+    pub destination: IpAddr,
+    /// Which sender.
+    pub sender: u16,
+    /// What became of its packets.
+    pub counts: SequenceCounts,
+}
+
+type Key = (Ends, u16);
+
+/// Everything that has arrived.
+///
+/// Generated packets are told by their stamp, and each sender's numbers are followed (see
+/// [`SequenceCounts`]); all others are counted. Allocates when a sender appears for the first time, never else.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    packets: u64,
+    bytes: u64,
+    unstamped: u64,
+    /// Nanoseconds of CLOCK_MONOTONIC, negative before the machine started; a file's may step back.
+    first_ns: i64,
+    last_ns: i64,
+    streams: Vec<(Key, Sequence)>,
+    places: HashMap<Key, usize>,
+    /// The stream of the last packet: the next one is most likely of the same.
+    last_place: usize,
+    latency: Latency,
+    clocks_differ: bool,
+}
+
+impl Arrivals {
+    /// Frames that arrived.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Frames that carry no stamp.
+    pub fn unstamped(&self) -> u64 {
+        self.unstamped
+    }
+
+    /// From the first to the last arrival, nanoseconds.
+    pub fn span_ns(&self) -> u64 {
+        self.last_ns.abs_diff(self.first_ns)
+    }
+
+    /// What became of the packets of all senders together.
+    pub fn counts(&self) -> SequenceCounts {
+        let sum = |a: SequenceCounts, b: SequenceCounts| SequenceCounts {
+            packets: a.packets + b.packets,
+            lost: a.lost.saturating_add(b.lost),
+            reordered: a.reordered + b.reordered,
+            duplicated: a.duplicated + b.duplicated,
+        };
+        self.streams.iter().map(|(_, sequence)| sequence.counts()).fold(SequenceCounts::default(), sum)
+    }
+
+    /// The senders, in the order in which they appeared.
+    pub fn streams(&self) -> impl Iterator<Item = StreamReport> {
+        self.streams.iter().map(|((ends, sender), sequence)| StreamReport {
+            source: ends.source,
+            destination: ends.destination,
+            sender: *sender,
+            counts: sequence.counts(),
+        })
+    }
+
+    /// From a packet's stamp to its arrival; `None` without stamped packets, and when stamps cannot be compared
+    /// with this machine's clock: they count from when the sending machine started.
+    pub fn latency(&self) -> Option<Latency> {
+        (!self.clocks_differ && self.latency.packets() > 0).then(|| self.latency.clone())
+    }
+
+    #[inline]
+    fn place(&mut self, key: Key) -> Option<usize> {
+        match self.streams.get(self.last_place) {
+            Some((last, _)) if *last == key => Some(self.last_place),
+            _ => self.other_place(key),
+        }
+    }
+
+    fn other_place(&mut self, key: Key) -> Option<usize> {
+        let place = match self.places.get(&key) {
+            Some(&place) => place,
+            None if self.streams.len() == STREAMS_MAX => return None,
+            None => {
+                self.streams.push((key, Sequence::new()));
+                self.places.insert(key, self.streams.len() - 1);
+                self.streams.len() - 1
+            }
+        };
+        self.last_place = place;
+        Some(place)
+    }
+
+    #[inline]
+    fn note_latency(&mut self, made_ns: u64, arrived_ns: u64) {
+        match arrived_ns.wrapping_sub(made_ns) as i64 {
+            latency_ns @ LATENCY_NS_MIN..=LATENCY_NS_MAX => self.latency.record(latency_ns.max(0) as u64),
+            _ => self.clocks_differ = true,
+        }
+    }
+}
+
+impl Check for Arrivals {
+    #[inline]
+    fn check(&mut self, frame: &[u8], at: Arrival) {
+        let now_ns = at.monotonic_ns as i64;
+        (self.first_ns, self.last_ns) = match self.packets {
+            0 => (now_ns, now_ns),
+            _ => (self.first_ns.min(now_ns), self.last_ns.max(now_ns)),
+        };
+        self.packets += 1;
+        self.bytes += frame.len() as u64;
+        let found =
+            stamp_in(frame).and_then(|(ends, stamp)| Some((self.place((ends, stamp.sender))?, stamp)));
+        let Some((place, stamp)) = found else {
+            self.unstamped += 1;
+            return;
+        };
+        self.streams[place].1.arrived(stamp.number, stamp.time_ns);
+        self.note_latency(stamp.time_ns, at.monotonic_ns);
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks::Both
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Generator, GeneratorSpec};
+    use super::*;
+
+    fn at(monotonic_ns: u64) -> Arrival {
+        Arrival { monotonic_ns, wall_ns: 0 }
+    }
+
+    fn packet(generator: &Generator, number: u64, time_ns: u64) -> Vec<u8> {
+        let mut packet = vec![0; generator.len_of(number) as usize];
+        generator.write_packet(&mut packet, number, time_ns);
+        packet
+    }
+
+    fn generators(source: [u8; 4], senders: u16) -> Vec<Generator> {
+        let flows = u32::from(senders);
+        let spec = GeneratorSpec { source: source.into(), senders, flows, ..GeneratorSpec::default() };
+        spec.generators().unwrap()
+    }
+
+    #[test]
+    fn senders_of_all_addresses_are_told_apart() {
+        let all: Vec<Generator> = [generators([10, 0, 0, 1], 2), generators([10, 0, 0, 2], 2)].concat();
+        let mut arrivals = Arrivals::default();
+        for number in [0, 1, 4, 2] {
+            for generator in &all {
+                arrivals.check(&packet(generator, number, 1000), at(2000 + number));
+            }
+        }
+        arrivals.check(b"something else", at(1500));
+        arrivals.check(b"before the machine started", at(u64::MAX - 495));
+        assert_eq!((arrivals.packets(), arrivals.unstamped(), arrivals.span_ns()), (18, 2, 2500));
+        let each = SequenceCounts { packets: 4, lost: 1, reordered: 1, duplicated: 0 };
+        let streams: Vec<StreamReport> = arrivals.streams().collect();
+        assert!(streams.len() == 4 && streams.iter().all(|stream| stream.counts == each), "{streams:?}");
+        assert_eq!(arrivals.counts(), SequenceCounts { packets: 16, lost: 4, reordered: 4, duplicated: 0 });
+        assert_eq!(arrivals.latency().unwrap().max_ns(), 1004);
+    }
+
+    #[test]
+    fn a_clock_of_another_machine_gives_no_latency() {
+        let generator = &generators([10, 0, 0, 1], 1)[0];
+        let arrived_ns = 10_000_000_000_000;
+        for (made_ns, is_known) in [
+            (arrived_ns - 5, true),
+            (arrived_ns + 5, true),
+            (1, false),
+            (arrived_ns + 2_000_000, false),
+            (u64::MAX, false),
+        ] {
+            let mut arrivals = Arrivals::default();
+            arrivals.check(&packet(generator, 0, made_ns), at(arrived_ns));
+            assert_eq!(arrivals.latency().is_some(), is_known, "{made_ns}");
+        }
+    }
+
+    #[test]
+    fn more_senders_than_are_told_apart_cost_no_memory() {
+        let mut arrivals = Arrivals::default();
+        for host in 0..STREAMS_MAX as u32 + 10 {
+            let generator = &generators(host.to_be_bytes(), 1)[0];
+            arrivals.check(&packet(generator, 0, 5), at(6));
+        }
+        assert_eq!((arrivals.streams().count(), arrivals.unstamped()), (STREAMS_MAX, 10));
+    }
+}
