@@ -41,7 +41,7 @@ pub(crate) enum Command {
     /// Send a capture or generated packets to a device
     Send(Box<SendArgs>),
     /// Receive from a device: check generated packets, count others, write a capture
-    Receive(ReceiveArgs),
+    Receive(Box<ReceiveArgs>),
     /// Measure the path on this machine
     Bench(BenchArgs),
     /// List the devices that there are, and what each lacks on this machine

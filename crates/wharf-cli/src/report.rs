@@ -1,6 +1,7 @@
 //! What `send` (and later `receive` and `forward`) say about one direction. The keys are a promise: they are
 //! added to, never renamed.
 
+use crate::output::grouped;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -113,6 +114,15 @@ pub(crate) struct FaultReport {
     pub(crate) seed: u64,
     /// How often, by kind.
     pub(crate) injected: BTreeMap<String, u64>,
+}
+
+impl FaultReport {
+    /// Which faults, and how often, for people.
+    pub(crate) fn text(&self) -> String {
+        let kinds = self.injected.iter().filter(|kind| *kind.1 > 0);
+        let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
+        if kinds.is_empty() { "none".into() } else { kinds.join("\n") }
+    }
 }
 
 /// A capture of what the device took.

@@ -119,6 +119,19 @@ fn a_count_ends_it_exactly() {
 }
 
 #[test]
+fn wrappers_go_around_it() {
+    let folder = Folder::new();
+    let trace = folder.path("trace.pcap");
+    let faults = "seed=3,stall=5%:100us,alloc=2%";
+    let done = receive(Path::new(SAMPLE), &["--fault", faults, "--trace", &text(&trace)]);
+    let run = done.json();
+    assert_eq!((done.code, counts(&run)[0]), (Some(0), SAMPLE_FRAMES), "{done:?}");
+    assert!(run["faults"]["injected"]["alloc"].as_u64() > Some(0), "{run}");
+    assert_eq!(run["trace"]["frames"], SAMPLE_FRAMES);
+    assert!(packets(&trace) == packets(Path::new(SAMPLE)));
+}
+
+#[test]
 fn the_summary_is_for_people() {
     let folder = Folder::new();
     let path = folder.path("in.pcap");

@@ -1,6 +1,6 @@
 //! `wharf receive`.
 
-use super::values;
+use super::{WrapArgs, values};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,4 +51,6 @@ pub(crate) struct ReceiveArgs {
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) wrap: WrapArgs,
 }

@@ -2,6 +2,7 @@
 
 use super::run::ByReason;
 use crate::report::{BqlReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
+use crate::wrap::Wrapped;
 use serde::Serialize;
 use wharf::devices::traffic::{Arrivals, Latency, SequenceCounts, StreamReport};
 use wharf::pool::Audit;
@@ -14,6 +15,7 @@ pub(super) struct Account {
     /// Dropped before they could be received.
     pub(super) drops: ByReason,
     pub(super) faults: Vec<String>,
+    pub(super) wrapped: Wrapped,
 }
 
 /// What a reception came to.
@@ -111,6 +113,8 @@ impl Account {
             timing_error_ns: None,
             senders: arrivals.streams().map(sender).collect(),
             pool: PoolReport { frames: audit.frames, out: audit.out() as u64 },
+            faults: self.wrapped.faults(),
+            trace: self.wrapped.trace(),
             received: None,
             compare: None,
         }

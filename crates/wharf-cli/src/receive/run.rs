@@ -6,6 +6,7 @@ use crate::output::{self, grouped, with_causes};
 use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::usage;
+use crate::wrap::wrap;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -61,11 +62,13 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     }
     let device = opened.device.name();
     let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
-    let receiver = Receiver::new(opened.device, &pool, recorder)?;
+    let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
+    let receiver = Receiver::new(wrapped_device, &pool, recorder)?;
     // Scripts wait for this line before they send.
     output::complain(&format!("listening on {device}"));
     let (mut receiver, ended) = receive(args, receiver, signals)?;
-    let mut account = Account { device, batches: receiver.batches(), ..Account::default() };
+    let batches = receiver.batches();
+    let mut account = Account { device, batches, wrapped, ..Account::default() };
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
     account.fault(receiver.close().err().map(|error| error.to_string()));

@@ -48,6 +48,13 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
         rows.into_iter().map(|(name, value)| (name.into(), value)).collect();
     let reasons = common.drops.by_reason.iter().filter(|(_, count)| **count > 0);
     rows.extend(reasons.map(|(reason, &count)| (format!("  {reason}"), grouped(count))));
+    if let Some(faults) = &common.faults {
+        rows.push(("faults injected".into(), faults.text()));
+    }
+    if let Some(trace) = &common.trace {
+        rows.push(("frames traced".into(), grouped(trace.frames)));
+        rows.push(("not in the trace".into(), grouped(trace.missed)));
+    }
     rows.push(("frames out".into(), grouped(common.pool.out)));
     rows
 }

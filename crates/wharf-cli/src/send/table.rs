@@ -60,7 +60,7 @@ const ROWS: &[Row] = &[
         report.received.as_ref().map_or(String::new(), |received| grouped(received.packets))
     }),
     ("wrong", |report| report.received.as_ref().map_or(String::new(), |received| grouped(received.errors))),
-    ("faults injected", |report| report.faults.as_ref().map_or(String::new(), injected)),
+    ("faults injected", |report| report.faults.as_ref().map_or(String::new(), FaultReport::text)),
     ("frames traced", |report| report.trace.as_ref().map_or(String::new(), |trace| grouped(trace.frames))),
     ("not in the trace", |report| report.trace.as_ref().map_or(String::new(), |trace| some(trace.missed))),
     ("frames out", |report| grouped(report.pool.out)),
@@ -77,13 +77,6 @@ fn rate(per_second: f64) -> String {
 
 fn some(count: u64) -> String {
     if count == 0 { String::new() } else { grouped(count) }
-}
-
-/// Which faults, and how often.
-fn injected(faults: &FaultReport) -> String {
-    let kinds = faults.injected.iter().filter(|kind| *kind.1 > 0);
-    let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
-    if kinds.is_empty() { "none".into() } else { kinds.join("\n") }
 }
 
 fn verdict(outcomes: &[Outcome]) -> String {
