@@ -51,7 +51,7 @@ impl Direct {
     ///
     /// # Errors
     /// [`PoolError::Exhausted`] when all frames are under way: [`Direct::poll`] and try again.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.cache.fill(burst, count, len_bytes)
     }
@@ -78,11 +78,10 @@ impl Direct {
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());
-        if let Some((_, pause)) = self.run.pass(batch, self.quota) {
-            let (reaped, open) = self.run.reap(&mut Own(&mut self.cache));
-            if pause == Pause::Empty || reaped == 0 || !open {
-                return Ok(offered);
-            }
+        if let Some((_, pause)) = self.run.pass(batch, self.quota)
+            && !self.run.reap_after(pause, &mut Own(&mut self.cache))
+        {
+            return Ok(offered);
         }
         self.drive(&mut InHand(batch));
         Ok(offered - batch.len())
@@ -178,7 +177,7 @@ impl Source for InHand<'_> {
 struct Own<'a>(&'a mut Cache);
 
 impl Sink for Own<'_> {
-    #[inline]
+    #[inline(always)]
     fn take_home(&mut self, done: &mut Batch) {
         // Cannot fail: `try_send` has checked the pool.
         let given = self.0.give_own(done);

@@ -25,6 +25,8 @@ pub(crate) struct Lanes {
     /// A bit per lane that may hold something.
     ready: Vec<u64>,
     rotor: usize,
+    /// Places that are not empty.
+    used: usize,
     pool: PagePool,
     going: Batch,
     pieces: Vec<FreeFrame>,
@@ -33,7 +35,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     pub(crate) fn new(pool: PagePool) -> Self {
         let going = Batch::new(BULK_PACKETS_MAX);
-        Self { lanes: Vec::new(), ready: vec![0], rotor: 0, pool, going, pieces: Vec::new() }
+        Self { lanes: Vec::new(), ready: vec![0], rotor: 0, used: 0, pool, going, pieces: Vec::new() }
     }
 
     /// Puts `lane` at place `at`; whether that place is new.
@@ -44,8 +46,15 @@ impl Lanes {
             self.ready.resize(at / WORD + 1, 0);
         }
         self.lanes[at] = Some(lane);
+        self.used += 1;
         self.limit_homes();
         is_new
+    }
+
+    /// Whether there is one lane only.
+    #[inline]
+    pub(crate) fn is_sole(&self) -> bool {
+        self.used == 1
     }
 
     /// Buffers in home rings that their senders have not fetched yet.
@@ -78,6 +87,7 @@ impl Lanes {
             };
             if place.as_mut().is_some_and(gone) {
                 *place = None;
+                self.used -= 1;
                 freed(at);
             }
         }
@@ -132,7 +142,7 @@ impl Lanes {
     }
 
     /// Sends the first `count` frames of `done` home to `sender`.
-    #[inline]
+    #[inline(always)]
     fn home(&mut self, done: &mut Batch, sender: u16, count: usize) {
         let home = match self.lanes.get_mut(usize::from(sender)) {
             Some(Some(Lane { home: Some(home), .. })) => home.push(done, count),
@@ -203,13 +213,21 @@ impl Source for Lanes {
 }
 
 impl Sink for Lanes {
-    #[inline]
+    #[inline(always)]
     fn take_home(&mut self, done: &mut Batch) {
+        match (done.any_meta(), done.sender()) {
+            (false, Some(sender)) => self.home(done, sender, done.len()),
+            _ => self.take_home_run_by_run(done),
+        }
+    }
+}
+
+impl Lanes {
+    /// Chains, or frames of several senders.
+    #[inline(never)]
+    pub(crate) fn take_home_run_by_run(&mut self, done: &mut Batch) {
         if done.any_meta() {
             self.strip(done);
-        }
-        if let Some(sender) = done.sender() {
-            return self.home(done, sender, done.len());
         }
         while let Some(first) = done.frames().first() {
             self.home(done, first.sender(), done.run_of_sender());

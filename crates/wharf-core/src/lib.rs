@@ -20,4 +20,5 @@ pub mod qdisc;
 pub mod queue;
 pub mod run;
 pub mod sender;
+mod solo;
 mod wait;

@@ -355,6 +355,13 @@ impl Shared {
         }
     }
 
+    /// Whoever ran the queue is gone in the middle of it: whoever waits would wait for ever.
+    #[cold]
+    pub(crate) fn die(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.waiters.wake_all();
+    }
+
     #[cold]
     pub(crate) fn dead(&self) -> QueueError {
         QueueError::Dead { device: self.name.clone() }

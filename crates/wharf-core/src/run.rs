@@ -322,7 +322,14 @@ impl Run {
     /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
     #[inline(always)]
     pub fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
-        self.port.reap(sink)
+        (self.port.reap(sink), !self.is_closed())
+    }
+
+    /// What follows on [`Run::pass`]: as [`Run::reap`], and whether to transmit again.
+    #[inline(always)]
+    pub(crate) fn reap_after(&mut self, pause: Pause, sink: &mut impl Sink) -> bool {
+        let reaped = self.port.reap(sink);
+        pause != Pause::Empty && reaped > 0 && !self.is_closed()
     }
 
     /// Gives everything back that the device has not taken, unsent; how many.

@@ -9,6 +9,7 @@ use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
 use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
 use crate::run::{BULK_PACKETS_MAX, Source};
+use crate::solo::{Home, Solo};
 use crate::wait::Need;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,6 +33,7 @@ pub struct Sender {
     cache: Cache,
     place: u16,
     bit: u64,
+    solo: Solo,
     counters: Arc<SenderCounters>,
 }
 
@@ -51,8 +53,8 @@ impl Sender {
         let mut cache = shared.pool.cache(name)?;
         cache.set_home(home_out, place);
         let theirs = Lane { frames: lane_out, home: Some(home_in) };
-        let sender =
-            Self { shared: shared.clone(), lane: lane_in, cache, place, bit: ready_bit(at), counters };
+        let (shared, bit, solo) = (shared.clone(), ready_bit(at), Solo::new());
+        let sender = Self { shared, lane: lane_in, cache, place, bit, solo, counters };
         Ok((sender, theirs))
     }
 
@@ -66,7 +68,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`PoolError::Exhausted`] when all frames are under way: send, or [`Sender::wait_for_memory`].
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.cache.fill(burst, count, len_bytes)
     }
@@ -125,6 +127,7 @@ impl Sender {
     /// As [`Sender::send`].
     pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
         self.admit(burst)?;
+        self.solo.let_go(&self.shared.cell);
         let count = self.lane.push(burst.batch_mut());
         self.counters.packets.add(count as u64);
         Ok(self.bit)
@@ -154,20 +157,33 @@ impl Sender {
             return Err(self.closed());
         }
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
-        let batch = burst.batch_mut();
-        if ours != theirs || !(batch.is_of_pool(ours) || all_of_pool(batch, ours)) {
-            return Err(foreign_pool(ours, theirs, batch));
-        }
-        if batch.sender() != Some(self.place) {
-            batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));
-            batch.refresh();
+        if ours != theirs || !burst.batch_mut().is_of(ours, self.place) {
+            self.charge(burst)?;
         }
         if self.shared.uses_bands {
-            let region = self.shared.pool.region();
-            batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region));
-            batch.refresh();
+            self.classify(burst.batch_mut());
         }
         Ok(())
+    }
+
+    /// Charges frames to this sender that its own cache did not take.
+    #[cold]
+    fn charge(&self, burst: &mut Burst) -> Result<(), QueueError> {
+        let (ours, theirs) = (self.cache.pool_number(), burst.number());
+        let batch = burst.batch_mut();
+        if ours != theirs || !all_of_pool(batch, ours) {
+            return Err(foreign_pool(ours, theirs, batch));
+        }
+        batch.frames_mut().iter_mut().for_each(|frame| frame.set_sender(self.place));
+        batch.refresh();
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn classify(&self, batch: &mut Batch) {
+        let region = self.shared.pool.region();
+        batch.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, region));
+        batch.refresh();
     }
 
     #[cold]
@@ -187,8 +203,13 @@ impl Sender {
             let count = before_full(batch, full);
             return self.put(batch, count);
         }
-        if batch.len() <= BYPASS_FRAMES && self.shared.cell.word() == 0 {
-            return self.offer_idle(batch);
+        if batch.len() <= BYPASS_FRAMES {
+            if let Some(sent) = self.offer_alone(batch) {
+                return Ok(sent);
+            }
+            if self.shared.cell.word() == 0 {
+                return self.offer_idle(batch);
+            }
         }
         self.put(batch, usize::MAX)
     }
@@ -204,6 +225,39 @@ impl Sender {
         Ok(count)
     }
 
+    /// Alone on an idle queue: a burst goes to the device without a locked instruction. `None`: nothing was done.
+    #[inline(always)]
+    fn offer_alone(&mut self, batch: &mut Batch) -> Option<usize> {
+        let shared = &self.shared;
+        let entered = self.solo.enter(&shared.cell)?;
+        // Whatever goes into the lane lets go of the bias first.
+        debug_assert!(self.lane.is_drained());
+        let count = batch.len();
+        let quota = shared.policy.quota_packets;
+        let home = Home { cache: &mut self.cache, place: self.place };
+        let (died, mut entered) = (Dies(shared), entered);
+        let passed = entered.with(|inside| inside.pass(batch, quota, home));
+        std::mem::forget(died);
+        entered.leave();
+        let Some((packets, false)) = passed else { return self.end_alone(passed, count) };
+        self.counters.drained_packets.add(u64::from(packets));
+        self.counters.packets.add(count as u64);
+        Some(count)
+    }
+
+    /// Not idle any more: what is left to do is an ordinary owner's.
+    #[cold]
+    fn end_alone(&mut self, passed: Option<(u32, bool)>, count: usize) -> Option<usize> {
+        self.solo.let_go(&self.shared.cell);
+        let (packets, _) = passed?;
+        self.counters.drained_packets.add(u64::from(packets));
+        self.counters.packets.add(count as u64);
+        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+            self.counters.drained_packets.add(Turn::new(&self.shared, owned, 0).finish());
+        }
+        Some(count)
+    }
+
     /// Nobody owns the queue: as its owner, a burst can go to the device without the lane.
     #[inline]
     fn offer_idle(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
@@ -214,8 +268,10 @@ impl Sender {
             return self.put(batch, usize::MAX);
         };
         let mut turn = Turn::new(&self.shared, owned, if drained { 0 } else { bit });
+        let mut is_sole = false;
         if drained {
             turn.transmit_first(|inside, quota| {
+                is_sole = inside.is_sole();
                 if inside.shut || !inside.lanes.is_empty() {
                     return inside.run.transmit(&mut inside.lanes, quota);
                 }
@@ -228,6 +284,9 @@ impl Sender {
         }
         self.counters.drained_packets.add(turn.finish());
         drop(turn);
+        if is_sole && self.lane.is_drained() {
+            self.solo.turn_is_over(&self.shared.cell);
+        }
         let sent = offered - batch.len();
         self.counters.packets.add(sent as u64);
         if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
@@ -235,6 +294,7 @@ impl Sender {
 
     #[inline]
     fn publish(&mut self) -> Result<(), QueueError> {
+        self.solo.let_go(&self.shared.cell);
         match self.shared.cell.publish(self.bit) {
             Published::Owner(owned) => {
                 self.counters.drained_packets.add(Turn::new(&self.shared, owned, self.bit).finish());
@@ -282,6 +342,7 @@ impl Sender {
     fn wait(&mut self, need: Need) -> Result<(), QueueError> {
         self.counters.waits.add(1);
         let shared = self.shared.clone();
+        self.solo.let_go(&shared.cell);
         let ticket = shared.waiters.register(need, shared.park.waker());
         loop {
             match shared.cell.claim(WAIT) {
@@ -306,7 +367,16 @@ impl Sender {
     }
 }
 
-/// Frame by frame: a summary is a bound only.
+/// Dropped only by a panic of the device.
+struct Dies<'a>(&'a Shared);
+
+impl Drop for Dies<'_> {
+    fn drop(&mut self) {
+        self.0.die();
+    }
+}
+
+/// Frame by frame: what a batch knows of them is a bound only.
 #[cold]
 pub(crate) fn all_of_pool(batch: &Batch, ours: u8) -> bool {
     batch.frames().iter().all(|frame| frame.pool() == ours)
@@ -325,6 +395,7 @@ fn before_full(batch: &Batch, full: u32) -> usize {
 
 impl Drop for Sender {
     fn drop(&mut self) {
+        self.solo.end(&self.shared.cell);
         self.lane.abandon();
         if let Some(home) = self.cache.take_home() {
             self.shared.control(Control::Orphan(self.place.into(), home));

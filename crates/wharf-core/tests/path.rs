@@ -325,3 +325,28 @@ proptest! {
         prop_assert_eq!(queue.counters().sent.get(), next);
     }
 }
+
+#[test]
+fn a_sender_alone_keeps_the_queue_at_hand() {
+    let (gate, _) = Gate::open(64);
+    let pool = pool(64);
+    let queue = builder(&pool, gate).build().unwrap();
+    let is_kept = || format!("{queue:?}").contains(&format!("{:#x}", wharf_mem::word::BIASED));
+    let mut sender = queue.sender("alone").unwrap();
+    let send = |sender: &mut wharf_core::sender::Sender| {
+        for n in 0..40 {
+            let mut burst = numbered(sender, n, 1, 64);
+            sender.send(&mut burst).unwrap();
+        }
+    };
+    send(&mut sender);
+    assert!(is_kept());
+    queue.poll();
+    assert!(!is_kept(), "whoever comes takes it away");
+    let second = queue.sender("second").unwrap();
+    send(&mut sender);
+    assert!(!is_kept(), "one of two does not keep it");
+    drop((second, sender));
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_conserved(&queue);
+}

@@ -315,3 +315,39 @@ fn senders_come_and_go_without_end_and_a_dropped_queue_gives_its_frames_back() {
         assert_conserved(&queue);
     });
 }
+
+/// Somebody else's turn, a second sender, an audit: each takes the queue away from the sender that was alone.
+#[test]
+fn a_sender_alone_gives_way_to_whoever_comes() {
+    within_a_minute(|| {
+        let (gate, control) = Gate::open(64);
+        let pool = pool(1024);
+        let queue = builder(&pool, gate).build().unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (queue, done) = (&queue, &done);
+            scope.spawn(move || {
+                send_numbered(queue, 0, 30_000);
+                done.store(true, SeqCst);
+            });
+            scope.spawn(move || {
+                while !done.load(SeqCst) {
+                    queue.poll();
+                    queue.audit();
+                    std::thread::yield_now();
+                }
+            });
+            for _ in 0..20 {
+                let mut second = queue.sender("now and then").unwrap();
+                let mut burst = numbered(&mut second, 1 << 32, 3, 64);
+                second.send(&mut burst).unwrap();
+            }
+        });
+        queue.drain(u64::MAX);
+        let sent = control.sent();
+        let of = |who: u64| sent.iter().filter(move |&&n| n >> 32 == who).map(|n| n & u64::from(u32::MAX));
+        assert!(of(0).eq(0..30_000) && of(1).count() == 60);
+        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        assert_conserved(&queue);
+    });
+}

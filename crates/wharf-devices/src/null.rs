@@ -41,10 +41,12 @@ impl Device for Null {
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        let taken = self.held.append(batch, usize::MAX);
+        let taken = self.held.append(batch, usize::MAX) > 0;
         let stopped = self.held.room() == 0;
-        self.owes_doorbell |= taken > 0;
-        Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
+        let owed = std::mem::replace(&mut self.owes_doorbell, false) || taken;
+        let rings = !more || stopped;
+        self.owes_doorbell = owed && !rings;
+        Transmitted { doorbell: owed && rings, stopped }
     }
 
     #[inline]

@@ -21,32 +21,41 @@ pub struct Batch {
 #[derive(Debug)]
 struct Inside {
     slots: [Frame; BATCH_FRAMES_MAX],
+    /// The first frame's place.
     head: usize,
-    tail: usize,
+    len: usize,
     /// Kept up to date as frames come and go, so that no stage must look at each of them.
     summary: Summary,
-    /// Frames were lent out to be changed: `summary` is out of date.
+    /// Frames were lent out to be changed: `summary.bytes` is out of date, and `summary` says nothing else.
     stale: bool,
+}
+
+impl Inside {
+    /// The place behind the last frame.
+    #[inline(always)]
+    fn tail(&self) -> usize {
+        self.head + self.len
+    }
 }
 
 impl Batch {
     /// An empty batch for up to `capacity` frames, at most [`BATCH_FRAMES_MAX`].
     pub fn new(capacity: usize) -> Self {
         let slots = [const { Frame::NONE }; BATCH_FRAMES_MAX];
-        let inside = Inside { slots, head: 0, tail: 0, summary: Summary::NONE, stale: false };
+        let inside = Inside { slots, head: 0, len: 0, summary: Summary::NONE, stale: false };
         Self { inside: Box::new(inside), capacity: capacity.min(BATCH_FRAMES_MAX) }
     }
 
     /// Frames inside.
     #[inline]
     pub fn len(&self) -> usize {
-        self.inside.tail - self.inside.head
+        self.inside.len
     }
 
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.inside.tail == self.inside.head
+        self.inside.len == 0
     }
 
     /// Most frames that it can hold.
@@ -64,21 +73,22 @@ impl Batch {
     /// The frames inside, first to leave first.
     #[inline]
     pub fn frames(&self) -> &[Frame] {
-        &self.inside.slots[self.inside.head..self.inside.tail]
+        &self.inside.slots[self.inside.head..self.inside.tail()]
     }
 
-    /// As [`Batch::frames`], to change their sender, band or length. [`Batch::refresh`] afterwards, or every
-    /// later stage looks at each of them.
+    /// As [`Batch::frames`], to change their sender, band or length. [`Batch::refresh`] afterwards, or later
+    /// stages look at each of them.
     #[inline]
     pub fn frames_mut(&mut self) -> &mut [Frame] {
-        self.inside.stale = true;
+        (self.inside.summary, self.inside.stale) = (Summary::UNKNOWN, true);
         self.frames_to_write()
     }
 
     /// As [`Batch::frames`], to borrow their buffers mutably; the frames themselves stay as they are.
     #[inline]
     pub(crate) fn frames_to_write(&mut self) -> &mut [Frame] {
-        &mut self.inside.slots[self.inside.head..self.inside.tail]
+        let (head, tail) = (self.inside.head, self.inside.tail());
+        &mut self.inside.slots[head..tail]
     }
 
     /// Brings the summary up to date.
@@ -98,15 +108,16 @@ impl Batch {
         }
         self.make_space(1);
         self.inside.summary.add(&frame);
-        self.inside.slots[self.inside.tail] = frame;
-        self.inside.tail += 1;
+        let tail = self.inside.tail();
+        self.inside.slots[tail] = frame;
+        self.inside.len += 1;
         Ok(())
     }
 
     /// Takes the first frame.
     #[inline]
     pub fn pop(&mut self) -> Option<Frame> {
-        if self.inside.head == self.inside.tail {
+        if self.is_empty() {
             return None;
         }
         let frame = self.inside.slots[self.inside.head].moved();
@@ -117,11 +128,11 @@ impl Batch {
     /// Takes the last frame: for whoever asked for more than there was room for.
     #[inline]
     pub fn pop_back(&mut self) -> Option<Frame> {
-        if self.inside.head == self.inside.tail {
+        if self.is_empty() {
             return None;
         }
-        self.inside.tail -= 1;
-        let frame = self.inside.slots[self.inside.tail].moved();
+        self.inside.len -= 1;
+        let frame = self.inside.slots[self.inside.tail()].moved();
         self.leave(u64::from(frame.len_bytes()));
         Some(frame)
     }
@@ -142,12 +153,13 @@ impl Batch {
     fn append_slowly(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len().min(max).min(self.room());
         self.make_space(count);
-        let to = &mut self.inside.slots[self.inside.tail..self.inside.tail + count];
+        let tail = self.inside.tail();
+        let to = &mut self.inside.slots[tail..tail + count];
         for (to, from) in to.iter_mut().zip(from.frames()) {
             *to = from.moved();
             self.inside.summary.add(from);
         }
-        self.inside.tail += count;
+        self.inside.len += count;
         from.advance(count);
         count
     }
@@ -155,31 +167,34 @@ impl Batch {
     /// Bytes of all frames inside.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        if self.inside.stale { self.summed_anew().bytes } else { self.inside.summary.bytes }
+        if self.inside.stale { self.bytes_summed_anew() } else { self.inside.summary.bytes }
     }
 
     /// Whether all frames are known to belong to pool `pool`. This and the next two may name less in common than
-    /// there is, after some frames have left; never more.
+    /// there is, after some frames have left or [`Batch::frames_mut`]; never more.
     // Field by field: a copy of the whole summary, just after it was written piece by piece, stalls the load.
     #[inline]
     pub fn is_of_pool(&self, pool: u8) -> bool {
-        if self.inside.stale {
-            self.summed_anew().is_of_pool(pool)
-        } else {
-            self.inside.summary.is_of_pool(pool)
-        }
+        self.inside.summary.is_of_pool(pool)
+    }
+
+    /// Whether all frames are known to belong to pool `pool` and to be charged to `sender`.
+    #[inline]
+    pub fn is_of(&self, pool: u8, sender: u16) -> bool {
+        let (summary, want) = (&self.inside.summary, Frame::template(pool, sender, 0));
+        ((summary.any ^ want) | (summary.all ^ want)) & (POOL_MASK | SENDER_MASK) == 0
     }
 
     /// The one sender that all frames are charged to, where that is known.
     #[inline]
     pub fn sender(&self) -> Option<u16> {
-        if self.inside.stale { self.summed_anew().sender() } else { self.inside.summary.sender() }
+        self.inside.summary.sender()
     }
 
     /// Whether any frame may have a row in its pool's side table.
     #[inline]
     pub fn any_meta(&self) -> bool {
-        if self.inside.stale { self.summed_anew().any_meta() } else { self.inside.summary.any_meta() }
+        self.inside.summary.any_meta()
     }
 
     /// Bytes of the first `count` frames.
@@ -191,8 +206,8 @@ impl Batch {
     // Out of line: inlined, its loop would take the registers of every stage.
     #[cold]
     #[inline(never)]
-    fn summed_anew(&self) -> Summary {
-        Summary::of(self.frames())
+    fn bytes_summed_anew(&self) -> u64 {
+        Summary::of(self.frames()).bytes
     }
 
     /// How many frames from the front have the sender of the first one: 0 only when empty.
@@ -205,9 +220,10 @@ impl Batch {
     /// Bytes of the last frame; 0 when there is none.
     #[inline]
     pub fn last_bytes(&self) -> u32 {
-        // The place before the first one is passed over where the batch is empty.
-        let last = self.inside.slots.get(self.inside.tail.wrapping_sub(1));
-        if self.is_empty() { 0 } else { last.map_or(0, Frame::len_bytes) }
+        match self.inside.len {
+            0 => 0,
+            _ => self.inside.slots.get(self.inside.tail() - 1).map_or(0, Frame::len_bytes),
+        }
     }
 
     /// Bytes of the frame that was taken last, while there are others behind it.
@@ -222,14 +238,15 @@ impl Batch {
     pub(crate) fn space(&mut self, max: usize) -> &mut [Frame] {
         let count = max.min(self.room());
         self.make_space(count);
-        &mut self.inside.slots[self.inside.tail..self.inside.tail + count]
+        let tail = self.inside.tail();
+        &mut self.inside.slots[tail..tail + count]
     }
 
     /// Counts `count` frames that were written to the places of [`Batch::space`], with their summary.
     #[inline]
     pub(crate) fn filled(&mut self, count: usize, summary: Summary) {
-        debug_assert!(self.inside.tail + count <= self.inside.slots.len());
-        self.inside.tail += count;
+        debug_assert!(self.inside.tail() + count <= self.inside.slots.len());
+        self.inside.len += count;
         self.inside.summary.join(summary);
     }
 
@@ -241,13 +258,14 @@ impl Batch {
         }
         let bytes = Summary::of(&self.frames()[..count]).bytes;
         self.inside.head += count;
+        self.inside.len -= count;
         self.leave(bytes);
     }
 
     #[inline(always)]
     fn reset(&mut self) {
-        (self.inside.head, self.inside.tail, self.inside.summary, self.inside.stale) =
-            (0, 0, Summary::NONE, false);
+        (self.inside.head, self.inside.len) = (0, 0);
+        (self.inside.summary, self.inside.stale) = (Summary::NONE, false);
     }
 
     /// Notes that `bytes` have gone. What the others have in common is not narrowed: it is a bound.
@@ -278,17 +296,17 @@ impl Batch {
 
     #[inline]
     fn make_space(&mut self, count: usize) {
-        if self.inside.tail + count > self.inside.slots.len() {
+        if self.inside.tail() + count > self.inside.slots.len() {
             self.shift();
         }
     }
 
     #[cold]
     fn shift(&mut self) {
-        for (to, from) in (self.inside.head..self.inside.tail).enumerate() {
+        for (to, from) in (self.inside.head..self.inside.tail()).enumerate() {
             self.inside.slots[to] = self.inside.slots[from].moved();
         }
-        (self.inside.head, self.inside.tail) = (0, self.len());
+        self.inside.head = 0;
     }
 }
 
@@ -306,6 +324,8 @@ pub(crate) struct Summary {
 
 impl Summary {
     pub(crate) const NONE: Summary = Summary { any: 0, all: u64::MAX, bytes: 0 };
+    /// Says nothing but that any bit may be set, or not.
+    const UNKNOWN: Summary = Summary { any: u64::MAX, all: 0, bytes: 0 };
 
     /// Of `count` frames that differ in their index only, which `template` leaves out.
     #[inline]
@@ -347,7 +367,8 @@ impl Summary {
 
     #[inline]
     fn is_of_pool(&self, pool: u8) -> bool {
-        (self.any ^ self.all) & POOL_MASK == 0 && Frame::from_bits(self.any).pool() == pool
+        let want = Frame::template(pool, 0, 0);
+        ((self.any ^ want) | (self.all ^ want)) & POOL_MASK == 0
     }
 }
 
@@ -390,6 +411,8 @@ mod tests {
         assert!(batch.is_of_pool(1) && !batch.is_of_pool(2) && !batch.any_meta());
         assert_eq!((batch.sender(), batch.bytes()), (Some(1), batch.bytes_of_first(1)));
         batch.frames_mut()[0].set_sender(8);
+        assert_eq!(batch.sender(), None, "unknown until somebody looks");
+        batch.refresh();
         assert_eq!(batch.sender(), Some(8));
     }
 }

@@ -23,8 +23,24 @@ pub fn home(capacity: u32, start: u32) -> (HomeIn, HomeOut) {
 impl HomeIn {
     /// Sends the first `count` frames of `from` home, as many as there is room for, published at once;
     /// how many. The frames must have no row in the side table: `Region::strip` first.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, from: &mut Batch, count: usize) -> usize {
+        if from.len() == 1 && count == 1 {
+            return self.push_one(from);
+        }
+        self.push_many(from, count)
+    }
+
+    /// What a quiet path sends home is spared the set-up of a loop.
+    #[inline(always)]
+    fn push_one(&mut self, from: &mut Batch) -> usize {
+        let pushed = self.0.push_one(|| from.frames()[0].moved().into_free().bits());
+        from.advance(usize::from(pushed));
+        usize::from(pushed)
+    }
+
+    #[inline(never)]
+    fn push_many(&mut self, from: &mut Batch, count: usize) -> usize {
         let frames = &from.frames()[..count.min(from.len())];
         let pushed = self.0.push(frames, |frame| frame.moved().into_free().bits());
         from.advance(pushed);

@@ -27,7 +27,7 @@ pub use batch::Batch;
 pub use frame::{Frame, FreeFrame};
 pub use meta::Meta;
 pub use region::Region;
-pub use share::{OwnerCell, Ownership, Published};
+pub use share::{Bias, Entered, OwnerCell, Ownership, Published};
 pub use spec::{MemError, RegionSpec};
 
 /// Makes ready what is cheap only after some preparation (the asymmetric fence). Calling it again does nothing.

@@ -274,12 +274,21 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`]; then `from` begins with the frame that is not this pool's.
+    #[inline(always)]
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
         if !from.any_meta() && from.is_of_pool(self.layout.number) {
             from.free_into(to, count);
             return Ok(());
         }
+        self.give_with_care(from, to, count)
+    }
+
+    /// Chains, or frames that may be another pool's.
+    #[cold]
+    fn give_with_care(
+        &self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize,
+    ) -> Result<(), MemError> {
         for _ in 0..count {
             if let Some(first) = from.frames_mut().first_mut() {
                 self.check(first)?;

@@ -7,9 +7,11 @@
 //!
 //! **Owner cell.** A value that only the thread that set RUNNING in the word may touch (`word.rs` has the
 //! protocol). The compare-and-swap that leaves (release) pairs with the one that claims (acquire).
+//! - (F) the holder of the bias raises `entered`, then looks at the word; who takes the bias away changes the
+//!   word, then looks at `entered`. With the asymmetric fence between, one of them sees the other.
 
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell, heavy, light};
-use crate::word::{ARMED, DEAD, DEDICATED, RUNNING, WORK};
+use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell, heavy, light, yield_now};
+use crate::word::{ARMED, BIASED, DEAD, DEDICATED, RUNNING, WORK};
 use crossbeam_utils::CachePadded;
 
 struct Ring<T> {
@@ -123,10 +125,7 @@ impl<T: Copy> Producer<T> {
         let count = self.room(from.len()).min(from.len());
         if let [one] = &from[..count] {
             // A burst of one is what a quiet path sends: spare it the set-up of two loops.
-            // SAFETY: `room` says that this slot is the producer's.
-            unsafe { write(self.ring.cell(self.tail), slot(one)) };
-            self.publish(1);
-            return 1;
+            return usize::from(self.push_one(|| slot(one)));
         }
         let (first, second) = self.ring.cells(self.tail, count);
         let (from_first, from_second) = from[..count].split_at(first.len());
@@ -138,6 +137,18 @@ impl<T: Copy> Producer<T> {
         }
         self.publish(count);
         count
+    }
+
+    /// As [`Producer::push`] for one slot; whether there was room.
+    #[inline(always)]
+    pub(crate) fn push_one(&mut self, slot: impl FnOnce() -> T) -> bool {
+        if self.room(1) == 0 {
+            return false;
+        }
+        // SAFETY: `room` says that this slot is the producer's.
+        unsafe { write(self.ring.cell(self.tail), slot()) };
+        self.publish(1);
+        true
     }
 
     #[inline(always)]
@@ -250,11 +261,20 @@ impl<T: Copy> Consumer<T> {
 /// A value that one thread at a time may touch: whoever set RUNNING in the word.
 pub struct OwnerCell<T> {
     word: CachePadded<AtomicU64>,
+    /// The holder of the bias is inside.
+    entered: AtomicBool,
+    /// The bias has been given out.
+    bias_is_out: AtomicBool,
+    number: u64,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `value` is reached only through `Ownership`, of which RUNNING admits one at a time; whoever gets
-// it next has acquired what the last one released.
+/// Cells there have been: a number names one for ever, so that no cell lets in another one's bias.
+static CELLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+// SAFETY: `value` is reached only through `Ownership`, of which RUNNING admits one at a time, and `Entered`, of
+// which there is one at most, and none beside an `Ownership` (F); whoever gets it next has acquired what the last
+// one released.
 unsafe impl<T: Send> Sync for OwnerCell<T> {}
 
 /// What became of a publication.
@@ -273,7 +293,10 @@ pub enum Published<'a, T> {
 impl<T> OwnerCell<T> {
     /// A cell that nobody owns.
     pub fn new(value: T) -> Self {
-        Self { word: CachePadded::new(AtomicU64::new(0)), value: UnsafeCell::new(value) }
+        let word = CachePadded::new(AtomicU64::new(0));
+        let (entered, bias_is_out) = (AtomicBool::new(false), AtomicBool::new(false));
+        let number = CELLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Self { word, entered, bias_is_out, number, value: UnsafeCell::new(value) }
     }
 
     /// Announces what the caller has just put into its lane, whose ready bit is `bit`.
@@ -295,6 +318,7 @@ impl<T> OwnerCell<T> {
         }
         let before = self.word.fetch_or(RUNNING | (bits & WORK), Ordering::AcqRel);
         match before & (RUNNING | DEAD) {
+            0 if before & BIASED != 0 => self.revoke(),
             0 => Published::Owner(Ownership { cell: self }),
             // A dedicated owner that sleeps looks at no bits.
             RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
@@ -314,6 +338,67 @@ impl<T> OwnerCell<T> {
         Published::Seen
     }
 
+    /// RUNNING is ours, and somebody may be inside by the bias: takes that away and waits until it is out.
+    #[cold]
+    fn revoke(&self) -> Published<'_, T> {
+        self.word.fetch_and(!BIASED, Ordering::AcqRel);
+        heavy(); // (F)
+        while self.entered.load(Ordering::Acquire) {
+            yield_now();
+        }
+        if self.word.load(Ordering::Acquire) & DEAD != 0 {
+            return Published::Dead;
+        }
+        Published::Owner(Ownership { cell: self })
+    }
+
+    /// The cell's bias, of which there is one; `None` while somebody else has it.
+    pub fn bias(&self) -> Option<Bias> {
+        let is_out = self.bias_is_out.swap(true, Ordering::AcqRel);
+        (!is_out).then_some(Bias { cell: self.number, is_held: false })
+    }
+
+    /// Ends what [`OwnerCell::bias`] began, for somebody else to take it.
+    pub fn give_back(&self, mut bias: Bias) {
+        self.let_go(&mut bias);
+        if bias.cell == self.number {
+            self.bias_is_out.store(false, Ordering::Release);
+        }
+    }
+
+    /// Lets the holder of the bias in from now on by [`OwnerCell::enter`], if nobody owns the cell or wants to.
+    pub fn hold(&self, bias: &mut Bias) {
+        let is_mine = bias.cell == self.number && !bias.is_held;
+        if is_mine && self.word.compare_exchange(0, BIASED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            bias.is_held = true;
+        }
+    }
+
+    /// Ends [`OwnerCell::hold`]: to be done before the holder itself claims the cell, which would otherwise take
+    /// the bias from itself at the price of a system call.
+    pub fn let_go(&self, bias: &mut Bias) {
+        if bias.is_held && bias.cell == self.number {
+            bias.is_held = false;
+            self.word.fetch_and(!BIASED, Ordering::AcqRel);
+        }
+    }
+
+    /// Enters by the bias, without a locked instruction; `None` when it is not held, or has been taken away.
+    #[inline(always)]
+    pub fn enter<'a>(&'a self, bias: &'a mut Bias) -> Option<Entered<'a, T>> {
+        if !bias.is_held || bias.cell != self.number {
+            return None;
+        }
+        self.entered.store(true, Ordering::Relaxed);
+        light(); // (F)
+        if self.word.load(Ordering::Acquire) == BIASED {
+            return Some(Entered { cell: self });
+        }
+        self.entered.store(false, Ordering::Release);
+        bias.is_held = false;
+        None
+    }
+
     /// The word as it is now, for tests and displays.
     pub fn word(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
@@ -331,6 +416,59 @@ impl<T> OwnerCell<T> {
 #[derive(Debug)]
 pub struct Ownership<'a, T> {
     cell: &'a OwnerCell<T>,
+}
+
+/// What lets its holder into one cell by a plain store, as long as nobody else wants in. Dropped without
+/// [`OwnerCell::give_back`], that cell is without one for good.
+#[derive(Debug)]
+pub struct Bias {
+    cell: u64,
+    /// Held as far as the holder knows: another thread may have taken it away.
+    is_held: bool,
+}
+
+impl Bias {
+    /// Whether it is held, as far as its holder knows.
+    #[inline(always)]
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+}
+
+/// The right to touch a cell's value, by the bias. Ends by [`Entered::leave`]; dropped otherwise (a panic unwound
+/// through it), the cell is marked dead.
+#[derive(Debug)]
+pub struct Entered<'a, T> {
+    cell: &'a OwnerCell<T>,
+}
+
+impl<T> Entered<'_, T> {
+    /// Works on the value.
+    #[inline(always)]
+    pub fn with<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
+        #[cfg(not(loom))]
+        // SAFETY: there is one bias to a cell, borrowed for as long as this lives; an `Ownership` waits until
+        // `entered` is down (F), and `&mut self` is the only use of this.
+        return work(unsafe { &mut *self.cell.value.get() });
+        #[cfg(loom)]
+        // SAFETY: as above; loom checks it.
+        self.cell.value.with_mut(|value| work(unsafe { &mut *value }))
+    }
+
+    /// Leaves.
+    #[inline(always)]
+    pub fn leave(self) {
+        self.cell.entered.store(false, Ordering::Release);
+        std::mem::forget(self);
+    }
+}
+
+impl<T> Drop for Entered<'_, T> {
+    #[cold]
+    fn drop(&mut self) {
+        self.cell.word.fetch_or(RUNNING | DEAD, Ordering::AcqRel);
+        self.cell.entered.store(false, Ordering::Release);
+    }
 }
 
 impl<T> std::fmt::Debug for OwnerCell<T> {

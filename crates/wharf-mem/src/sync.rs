@@ -20,7 +20,12 @@ pub(crate) use loom::{
 };
 
 #[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
+#[cfg(not(loom))]
 pub(crate) use wharf_sys::fence::{heavy, light};
+
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
 
 /// loom has no asymmetric fence: both sides are full ones in a model.
 #[cfg(loom)]

@@ -7,6 +7,8 @@
 //! - The owner clears bits *before* it reads the tails that they announce.
 //! - It leaves by swapping RUNNING for 0, which fails when any bit was set since: then it looks again.
 //! - Out of quota with a successor named, it clears RUNNING alone and leaves the bits for the successor.
+//! - A sole sender holds the cell's bias: while the word is BIASED and nothing else, it goes in and out by a flag
+//!   of its own. Whoever claims then sets RUNNING, takes BIASED away, and waits until the flag is down.
 //! - Waiters and control messages ride on the same word, as notices WAIT and CONTROL.
 #![forbid(unsafe_code)]
 
@@ -22,6 +24,8 @@ pub const DEDICATED: u64 = 1 << 60;
 pub const ARMED: u64 = 1 << 59;
 /// An owner panicked inside.
 pub const DEAD: u64 = 1 << 58;
+/// Nobody owns the cell, and the holder of its bias may enter without a locked instruction.
+pub const BIASED: u64 = 1 << 57;
 
 /// Ready bits: lane n has bit n modulo this.
 pub const READY_BITS: u32 = 32;

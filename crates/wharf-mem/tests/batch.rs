@@ -145,8 +145,11 @@ impl Twin {
         self.batch.refresh();
         let (batch, queue) = (&self.batch, &self.queue);
         let Some(first) = queue.front() else { return };
+        let number = self.pool.region.number();
+        let is_one_sender = queue.iter().all(|name| name.1 == first.1);
+        assert!(batch.is_of_pool(number) && batch.is_of(number, first.1) == is_one_sender);
         assert_eq!(batch.any_meta(), queue.iter().any(|name| name.3));
-        assert_eq!(batch.sender(), queue.iter().all(|name| name.1 == first.1).then_some(first.1));
+        assert_eq!(batch.sender(), is_one_sender.then_some(first.1));
     }
 
     fn check(&self) {
@@ -166,7 +169,8 @@ impl Twin {
         if let Some(first) = queue.front() {
             assert!(batch.any_meta() || !queue.iter().any(|name| name.3));
             assert!(batch.sender().is_none_or(|sender| sender == first.1 && run == queue.len()));
-            assert!(batch.is_of_pool(number) && !batch.is_of_pool(number ^ 1));
+            assert!(!batch.is_of_pool(number ^ 1) && !batch.is_of(number ^ 1, first.1));
+            assert!(!batch.is_of(number, first.1) || run == queue.len());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use wharf_mem::lane::{LaneIn, LaneOut, lane};
-use wharf_mem::word::{CONTROL, DEAD, READY, RUNNING, WAIT, WORK, ready_bit};
+use wharf_mem::word::{BIASED, CONTROL, DEAD, READY, RUNNING, WAIT, WORK, ready_bit};
 use wharf_mem::{Batch, FreeFrame, OwnerCell, Ownership, Published, Region, RegionSpec};
 
 fn owner<T>(cell: &OwnerCell<T>) -> Ownership<'_, T> {
@@ -202,4 +202,80 @@ fn senders_that_become_owners_leave_nothing_behind() {
 #[test]
 fn a_dedicated_owner_that_sleeps_misses_nothing() {
     assert!(all_send(true) > 0, "it never slept, so that nothing was tested");
+}
+
+#[test]
+fn the_bias_lets_in_whoever_has_it_and_nobody_with_that_of_another_cell() {
+    let (cell, other) = (OwnerCell::new(1), OwnerCell::new(2));
+    let mut bias = cell.bias().unwrap();
+    assert!(cell.bias().is_none(), "there is one");
+    assert!(cell.enter(&mut bias).is_none(), "not before it is held");
+    cell.hold(&mut bias);
+    assert_eq!((bias.is_held(), cell.word()), (true, BIASED));
+    other.hold(&mut bias);
+    assert!(other.enter(&mut bias).is_none());
+    other.let_go(&mut bias);
+    let mut entered = cell.enter(&mut bias).unwrap();
+    entered.with(|value| *value += 1);
+    entered.leave();
+    let mut owner = owner(&cell);
+    assert_eq!((owner.with(|value| *value), cell.word()), (2, RUNNING));
+    assert!(cell.enter(&mut bias).is_none(), "taken away");
+    assert!(!bias.is_held());
+    owner.leave().unwrap();
+    cell.give_back(bias);
+    assert!(cell.bias().is_some() && cell.word() == 0);
+}
+
+#[test]
+fn a_panic_by_the_bias_leaves_the_cell_dead() {
+    let cell = OwnerCell::new(0);
+    let mut bias = cell.bias().unwrap();
+    cell.hold(&mut bias);
+    let died = catch_unwind(AssertUnwindSafe(|| cell.enter(&mut bias).unwrap().with(|_| panic!("inside"))));
+    assert!(died.is_err());
+    assert!(cell.enter(&mut bias).is_none());
+    assert!(matches!(cell.claim(WAIT), Published::Dead));
+}
+
+/// With the real, asymmetric fence: a lost addition would be somebody inside beside the holder.
+#[test]
+fn one_by_the_bias_and_others_by_the_word_add_up() {
+    const TURNS: u64 = 20_000;
+    wharf_mem::prepare();
+    let cell = OwnerCell::new(0u64);
+    let (by_bias, by_word) = thread::scope(|scope| {
+        let others: Vec<_> = (0..2).map(|_| scope.spawn(|| add_by_word(&cell, TURNS / 50))).collect();
+        let mut bias = cell.bias().unwrap();
+        let (mut entries, mut claims) = (0, 0);
+        while entries < TURNS || others.iter().any(|other| !other.is_finished()) {
+            cell.hold(&mut bias);
+            match cell.enter(&mut bias) {
+                Some(mut entered) => {
+                    entered.with(|value| *value += 1);
+                    entered.leave();
+                    entries += 1;
+                }
+                None => claims += add_by_word(&cell, 1),
+            }
+        }
+        cell.give_back(bias);
+        (entries, claims + others.into_iter().map(|other| other.join().unwrap()).sum::<u64>())
+    });
+    assert_eq!(owner(&cell).with(|value| *value), by_bias + by_word);
+    assert!(by_bias >= TURNS && by_word > 0);
+}
+
+/// Adds one, `turns` times as the owner where nobody else is; how often that was.
+fn add_by_word(cell: &OwnerCell<u64>, turns: u64) -> u64 {
+    let mut added = 0;
+    for _ in 0..turns {
+        if let Published::Owner(mut owner) = cell.claim(0) {
+            owner.with(|value| *value += 1);
+            owner.leave().unwrap();
+            added += 1;
+        }
+        thread::yield_now();
+    }
+    added
 }

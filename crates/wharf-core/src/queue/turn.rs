@@ -177,10 +177,10 @@ impl<'a> Turn<'a> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if self.owned.is_some() {
-            // A device panicked, or a caller dropped a turn half-way: whoever waits would wait for ever.
-            self.shared.closed.store(true, std::sync::atomic::Ordering::Release);
-            self.shared.waiters.wake_all();
+        if let Some(owned) = self.owned.take() {
+            // A device panicked, or a caller dropped a turn half-way. Dead first: who is woken must see that.
+            drop(owned);
+            self.shared.die();
         }
     }
 }

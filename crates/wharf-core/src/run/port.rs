@@ -94,9 +94,9 @@ impl Port {
         counters.batches.add(1);
     }
 
-    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
+    /// Takes completions and sends the frames home; how many.
     #[inline(always)]
-    pub(super) fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
+    pub(super) fn reap(&mut self, sink: &mut impl Sink) -> u32 {
         let mut reaped = 0;
         while self.in_device > 0 {
             if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {
@@ -111,7 +111,7 @@ impl Port {
                 break;
             }
         }
-        (reaped, self.room_bytes().is_some())
+        reaped
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@
 //! interleaving must then strand a frame, or sleep for ever.
 #![cfg(loom)]
 
+mod bias;
 mod dedicated;
 mod hand_off;
 mod path;

@@ -1,0 +1,103 @@
+//! A sole sender that goes in and out by the bias, and another thread that wants the cell.
+
+use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Witness, check};
+use loom::sync::Arc;
+use loom::thread;
+use wharf_mem::word::{RUNNING, WORK, ready_bit};
+use wharf_mem::{Bias, OwnerCell, Ownership, Published};
+
+type Cell = OwnerCell<u32>;
+
+/// Adds one as an ordinary owner; false when another one was to see to it.
+fn add_as_owner(cell: &Cell, bit: u64) -> bool {
+    let Published::Owner(mut owner) = cell.publish(bit) else { return false };
+    owner.take_bits(WORK);
+    owner.with(|value| *value += 1);
+    leave(owner);
+    true
+}
+
+fn leave(mut owner: Ownership<'_, u32>) {
+    while let Err(mut back) = owner.leave() {
+        back.take_bits(WORK);
+        owner = back;
+    }
+}
+
+/// As a sender does: by the bias, else as an owner among others.
+fn add(cell: &Cell, bias: &mut Bias, bit: u64) -> (bool, bool) {
+    if let Some(mut entered) = cell.enter(bias) {
+        entered.with(|value| *value += 1);
+        entered.leave();
+        return (true, true);
+    }
+    cell.let_go(bias);
+    (add_as_owner(cell, bit), false)
+}
+
+/// loom checks that nobody is inside beside another; the sum, that nothing was lost; the witness, that both ways
+/// in were taken.
+fn one_alone_and(others: usize, preemptions: usize) {
+    let (passed, was_refused) = (Witness::default(), Witness::default());
+    let (passes, refusals) = (passed.clone(), was_refused.clone());
+    check(preemptions, move || {
+        let cell = Arc::new(Cell::new(0));
+        let mut bias = cell.bias().unwrap();
+        cell.hold(&mut bias);
+        let thread = |at: usize| {
+            let cell = cell.clone();
+            thread::spawn(move || u32::from(add_as_owner(&cell, ready_bit(at))))
+        };
+        let threads: Vec<_> = (0..others).map(thread).collect();
+        let mut sum = 0;
+        for _ in 0..2 {
+            let (added, by_bias) = add(&cell, &mut bias, ready_bit(7));
+            sum += u32::from(added);
+            passes.note(by_bias);
+            refusals.note(!by_bias);
+        }
+        cell.hold(&mut bias);
+        sum += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>();
+        cell.let_go(&mut bias);
+        let Published::Owner(mut owner) = cell.claim(0) else { panic!("still owned: {cell:?}") };
+        assert_eq!(owner.with(|value| *value), sum);
+        leave(owner);
+        assert_eq!(cell.word() & RUNNING, 0);
+    });
+    assert!(passed.happened() && was_refused.happened());
+}
+
+#[test]
+fn nobody_is_inside_beside_the_holder_of_the_bias() {
+    one_alone_and(1, OF_TWO_THREADS);
+}
+
+#[test]
+fn nor_beside_one_of_two_that_take_it_away() {
+    one_alone_and(2, OF_THREE_THREADS);
+}
+
+#[test]
+fn the_bias_changes_hands_between_threads() {
+    check(OF_TWO_THREADS, || {
+        let cell = Arc::new(Cell::new(0));
+        let theirs = cell.clone();
+        let other = thread::spawn(move || {
+            let Some(mut bias) = theirs.bias() else { return 0 };
+            theirs.hold(&mut bias);
+            let (added, _) = add(&theirs, &mut bias, ready_bit(1));
+            theirs.give_back(bias);
+            u32::from(added)
+        });
+        let mut sum = 0;
+        if let Some(mut bias) = cell.bias() {
+            cell.hold(&mut bias);
+            sum += u32::from(add(&cell, &mut bias, ready_bit(0)).0);
+            cell.give_back(bias);
+        }
+        sum += other.join().unwrap();
+        let Published::Owner(mut owner) = cell.claim(0) else { panic!("still owned: {cell:?}") };
+        assert_eq!(owner.with(|value| *value), sum);
+        leave(owner);
+    });
+}
