@@ -1,12 +1,14 @@
 //! What the command line says.
 
 mod bench;
+mod plan;
 mod receive;
 mod send;
 mod values;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, PathArgs};
+pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use values::QdiscChoice;
@@ -30,6 +32,7 @@ Examples:
   wharf send --pcap data/sample.pcap                replay a capture, and see what batching did
   wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
   wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
+  wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
   wharf bench path                                  what the path itself can do on this machine
   wharf devices                                     what can be sent to
 
@@ -42,6 +45,8 @@ pub(crate) enum Command {
     Send(Box<SendArgs>),
     /// Receive from a device: check generated packets, count others, write a capture
     Receive(Box<ReceiveArgs>),
+    /// Work out what a server can carry, and what stops it
+    Plan(Box<PlanArgs>),
     /// Measure the path on this machine
     Bench(BenchArgs),
     /// List the devices that there are, and what each lacks on this machine

@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod devices;
 mod output;
+mod plan;
 mod progress;
 mod receive;
 mod report;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Send(args) => send::send(&args),
         Command::Receive(args) => receive::receive(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Devices(args) => devices::devices(&args),
     };

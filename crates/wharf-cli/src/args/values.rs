@@ -124,7 +124,7 @@ pub(super) fn macs(text: &str) -> Result<Macs, String> {
 }
 
 /// Reads a number within bounds.
-fn within<T>(text: &str, least: T, most: T) -> Result<T, String>
+pub(super) fn within<T>(text: &str, least: T, most: T) -> Result<T, String>
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display,
 {

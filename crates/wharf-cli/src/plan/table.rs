@@ -1,0 +1,127 @@
+//! A plan for people.
+
+use crate::output::{table, text};
+use comfy_table::{CellAlignment, Table};
+use wharf_lab::nics::Mark;
+use wharf_lab::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow};
+
+/// Rows of a sweep, at most: the JSON has them all.
+const SWEEP_ROWS: usize = 24;
+
+/// Everything, in words and columns.
+pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> String {
+    let link = &plan.link;
+    let estimate = if link.generation().is_estimate() { ", an estimate" } else { "" };
+    let gbps = link.tlp_bits_per_second() as f64 / 1e9;
+    let cores = match question.cores {
+        1 => "1 core".to_string(),
+        cores => format!("{cores} cores"),
+    };
+    let mut parts = vec![
+        format!("{}: {}", plan.nic.name, plan.nic.what),
+        format!("{link}: {gbps:.1} Gbit/s for TLPs each way{estimate}"),
+        format!("{}, {cores}\n", question.load.name()),
+        text(&limits(plan)),
+        String::new(),
+        text(&features(plan, question.direction)),
+        format!("\n{}", plan.answer.words),
+        origins(plan),
+    ];
+    if !sweep.is_empty() {
+        parts.push(format!("\n{}", text(&sizes(sweep, question.direction))));
+    }
+    parts.join("\n")
+}
+
+/// Bytes and packets by part, for each direction.
+fn limits(plan: &Plan) -> Table {
+    let mut lines = table(&["", "tx", "rx", "both at once"]);
+    let mut row = |name: &str, of: &dyn Fn(&Outcome) -> String| {
+        let cells = plan.outcomes.iter().map(of);
+        lines.add_row([name.to_string()].into_iter().chain(cells));
+    };
+    row("bytes towards the NIC", &|outcome| bytes(outcome.cost.to_nic_bytes));
+    row("bytes towards the host", &|outcome| bytes(outcome.cost.to_host_bytes));
+    row("Mpps that each part allows:", &|_| String::new());
+    for part in Part::ALL {
+        row(&format!("  {}", part.words()), &|outcome| outcome.limit(part).map_or("-".into(), mpps));
+    }
+    row("Mpps", &|outcome| mpps(outcome.pps));
+    row("stopped by", &|outcome| short(outcome.binding).into());
+    lines
+}
+
+/// What each feature buys.
+fn features(plan: &Plan, direction: Direction) -> Table {
+    let at = direction as usize;
+    let way = direction.name();
+    let mut lines =
+        table(&["feature", "is", &format!("{way} with"), &format!("{way} without"), "what it does"]);
+    left(&mut lines, 4);
+    let mut row = |feature: &FeatureOutcome| {
+        let is = if feature.on { "on" } else { "off" };
+        let cells = [feature.name.clone(), is.into(), mpps(feature.with[at]), mpps(feature.without[at])];
+        lines.add_row(cells.into_iter().chain([feature.what.clone()]));
+    };
+    plan.features.iter().for_each(&mut row);
+    let together =
+        [String::from("all that go together"), String::new(), mpps(plan.together[at].pps), String::new()];
+    lines.add_row(together.into_iter().chain([plan.together_on.join(", ")]));
+    lines
+}
+
+fn sizes(sweep: &[SweepRow], direction: Direction) -> Table {
+    let way = direction.name();
+    let mut lines =
+        table(&["bytes", "to NIC", "to host", &format!("Mpps {way}"), "all features", "stopped by"]);
+    let step = sweep.len().div_ceil(SWEEP_ROWS).max(1);
+    let last = sweep.len() - 1;
+    for (_, row) in sweep.iter().enumerate().filter(|(at, _)| at.is_multiple_of(step) || *at == last) {
+        let cost = &row.outcome.cost;
+        let cells = [row.size.to_string(), bytes(cost.to_nic_bytes), bytes(cost.to_host_bytes)];
+        let rates = [mpps(row.outcome.pps), mpps(row.together_pps), short(row.outcome.binding).into()];
+        lines.add_row(cells.into_iter().chain(rates));
+    }
+    lines
+}
+
+/// How many numbers are how sure.
+fn origins(plan: &Plan) -> String {
+    let figures = plan.nic.figures().into_iter().map(|figure| figure.mark);
+    let transfers = plan.nic.tx.transfers.iter().chain(&plan.nic.rx.transfers).map(|transfer| transfer.mark);
+    let marks: Vec<Mark> = figures.chain(transfers).collect();
+    let count = |&(name, mark): &(&str, Mark)| {
+        let count = marks.iter().filter(|one| **one == mark).count();
+        (count > 0).then(|| format!("{count} {name}"))
+    };
+    let counts: Vec<String> = Mark::NAMES.iter().filter_map(count).collect();
+    format!("Numbers behind this: {}; --json names each with its source.", counts.join(", "))
+}
+
+fn short(part: Part) -> &'static str {
+    match part {
+        Part::BusToNic => "bus to NIC",
+        Part::BusToHost => "bus to host",
+        Part::Tags => "tags",
+        Part::Memory => "memory",
+        part => part.words(),
+    }
+}
+
+fn left(table: &mut Table, column: usize) {
+    if let Some(column) = table.column_mut(column) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+}
+
+/// Bytes to a tenth, halves up.
+fn bytes(billionths: u64) -> String {
+    let tenths = (billionths + 50_000_000) / 100_000_000;
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Millions to a hundredth, halves up.
+fn mpps(pps: u64) -> String {
+    let hundredths = (u128::from(pps) + 5_000) / 10_000;
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}

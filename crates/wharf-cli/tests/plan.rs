@@ -1,0 +1,131 @@
+//! `wharf plan`: figures, files, reports.
+
+mod common;
+
+use common::{Folder, text, wharf};
+use serde_json::Value;
+
+fn plan(args: &str) -> Value {
+    let args: Vec<&str> = ["plan"].into_iter().chain(args.split_whitespace()).chain(["--json"]).collect();
+    wharf(&args).good_json()
+}
+
+/// The whole answer, as it is committed: the same on every machine, in debug and release.
+#[test]
+fn a_plan_is_the_same_to_the_byte() {
+    let done =
+        wharf(&["plan", "--nic", "cx5", "--link", "gen3x16", "--imix", "--direction", "both", "--json"]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/plan.json");
+    if std::env::var_os("WHARF_BLESS").is_some() {
+        std::fs::write(golden, &done.stdout).unwrap();
+    }
+    assert!(
+        done.stdout == std::fs::read_to_string(golden).unwrap(),
+        "see it with WHARF_BLESS=1 and git diff"
+    );
+}
+
+#[test]
+fn the_keys_are_those_promised() {
+    let plan = plan("--nic cx5 --link gen3x16 --size 64 --cores 12");
+    assert_eq!((&plan["nic"], &plan["packet_bytes"]), (&Value::from("cx5"), &Value::from(64.0)));
+    assert_eq!(plan["link"], "gen3x16,mps=256,mrrs=512,rcb=64");
+    assert_eq!((&plan["bus"]["to_nic_bytes"], &plan["bus"]["to_host_bytes"]), (&154.0.into(), &29.75.into()));
+    assert_eq!(plan["bus"]["tlp_gbps"], 113.700_060_494);
+    let parts: Vec<&str> =
+        plan["limits"].as_array().unwrap().iter().map(|l| l["part"].as_str().unwrap()).collect();
+    let all = ["wire", "bus_to_nic", "bus_to_host", "tags", "descriptor_fetch", "doorbells", "cpu", "memory"];
+    assert_eq!(parts, all);
+    assert_eq!(plan["binding"], "bus_to_nic");
+    for feature in plan["features"].as_array().unwrap() {
+        assert!(feature["name"].is_string() && feature["mpps_with"].is_f64(), "{feature}");
+    }
+    let directions: Vec<&str> =
+        plan["directions"].as_array().unwrap().iter().map(|one| one["direction"].as_str().unwrap()).collect();
+    assert_eq!(directions, ["tx", "rx", "both"]);
+    assert!(plan["figures"].as_array().unwrap().iter().all(|figure| figure["source"].is_string()));
+    assert_eq!(plan["sweep"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn options_change_what_they_say() {
+    let bytes = |args: &str| plan(args)["bus"]["to_nic_bytes"].as_f64().unwrap();
+    assert_eq!(bytes("--nic cx5 --feature xmit_more=off"), 200.0);
+    assert_eq!(bytes("--nic ixgbe --feature xmit_more=off"), 129.5);
+    assert_eq!(bytes("--nic ixgbe --size 300 --link gen3x16,mps=128"), 0.875 + 740.0 / 40.0 + 360.0);
+    assert_eq!(plan("--nic ixgbe --direction rx")["bus"]["to_host_bytes"], 152.0);
+    let swept = plan("--nic ixgbe --sweep size=64..1518");
+    assert_eq!(swept["sweep"].as_array().unwrap().len(), 1455);
+    assert_eq!(swept["sweep"][0]["packet_bytes"], 64);
+    let set = plan(
+        "--nic cx5 --direction rx --feature rx_cqe_compress=on --feature rx_striding_rq=on --set rx.completion.every=8",
+    );
+    assert_eq!((&set["bus"]["to_nic_bytes"], &set["bus"]["to_host_bytes"]), (&0.5.into(), &110.0.into()));
+    let target = plan("--nic cx5 --target 200gbit");
+    assert_eq!(target["target"]["reached"], false);
+    assert_eq!(target["target"]["stopped_by"], serde_json::json!(["bus_to_nic", "wire", "cpu"]));
+}
+
+#[test]
+fn people_get_a_table_and_an_answer() {
+    let done = wharf(&["plan", "--target", "200gbit", "--sweep", "size=64..1518,step=64"]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    for words in [
+        "bus towards the NIC",
+        "both at once",
+        "xdp_tx_mpwqe",
+        "Can it send 200 Gbit/s of 64-byte packets",
+        "1518",
+    ] {
+        assert!(done.stdout.contains(words), "{words}: {}", done.stdout);
+    }
+    let estimate = wharf(&["plan", "--link", "gen6x16"]);
+    assert!(estimate.stdout.contains("an estimate"), "{}", estimate.stdout);
+}
+
+#[test]
+fn a_file_describes_a_nic() {
+    let folder = Folder::new();
+    let ixgbe = include_str!("../../wharf-lab/nics/ixgbe.toml");
+    let mine = format!("{}\n[plan]\nsize = 128\ncores = 3\n", ixgbe.replacen("\"ixgbe\"", "\"mine\"", 1));
+    let file = folder.file("mine.toml", mine.as_bytes());
+    let own = plan(&format!("--nic {file}"));
+    assert_eq!(
+        (&own["nic"], &own["packet_bytes"], &own["cores"]),
+        (&"mine".into(), &128.0.into(), &3.into())
+    );
+    assert_eq!(plan(&format!("--nic {file} --size 64 --cores 5"))["cores"], 5);
+    let wrong = [
+        ("lanes = 8", "lanes = 3", "link.lanes: 3 cannot be: one of 1, 2, 4, 8, 16, 32"),
+        ("size = 128", "size = 0", "plan.size: 0 cannot be: a whole number from 64 to 16384"),
+        ("cores = 3", "colours = 3", "plan.colours: unknown key; there are size, cores"),
+        ("[link]", "[link", "line "),
+    ];
+    for (from, to, told) in wrong {
+        let file = folder.file("wrong.toml", mine.replacen(from, to, 1).as_bytes());
+        let done = wharf(&["plan", "--nic", &file]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+        assert!(done.line().contains(&format!("{file}: {told}")), "{done:?}");
+    }
+    let bytes = folder.file("binary.toml", &[0xff, 0xfe, 0]);
+    assert_eq!(wharf(&["plan", "--nic", &bytes]).code, Some(2));
+    let none = wharf(&["plan", "--nic", "nothing.toml"]);
+    assert!(none.line().contains("none of cx5, e1000, igb, ipoib, ixgbe, simple, virtio"), "{none:?}");
+}
+
+#[test]
+fn a_report_opens_without_a_network() {
+    let folder = Folder::new();
+    let out = folder.path("report");
+    let done = wharf(&["plan", "--nic", "cx5", "--report", &text(&out)]);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let (svg, page) = (read("plan.svg"), read("plan.html"));
+    assert!(svg.starts_with("<svg") && page.contains(&svg) && page.contains("Can it send"));
+    assert!(!page.contains("src=") && !page.contains("href=") && !page.contains("<script"), "{page}");
+    let file = folder.file("file", b"");
+    let done = wharf(&["plan", "--report", &file]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.line().contains(&file), "{done:?}");
+}

@@ -1,0 +1,167 @@
+//! A table of a file, read key by key; what is wrong is told in one line: file, key, what is allowed.
+
+use super::{Figure, Mark};
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use toml::{Table, Value};
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {key}: {what}")]
+pub struct FileError {
+    /// Which file.
+    pub file: String,
+    /// Which key in it, or which line.
+    pub key: String,
+    /// What is wrong, and what is allowed.
+    pub what: String,
+}
+
+/// A table, and which of its keys were asked for.
+pub(super) struct Section<'a> {
+    file: &'a str,
+    path: String,
+    table: &'a Table,
+    known: RefCell<Vec<&'static str>>,
+}
+
+type Read<T> = Result<T, FileError>;
+
+impl<'a> Section<'a> {
+    /// The whole of a file.
+    pub(super) fn root(file: &'a str, table: &'a Table) -> Self {
+        Self { file, path: String::new(), table, known: RefCell::default() }
+    }
+
+    /// An error about `key`.
+    pub(super) fn fault(&self, key: &str, what: impl Into<String>) -> FileError {
+        FileError { file: self.file.into(), key: self.full(key), what: what.into() }
+    }
+
+    fn full(&self, key: &str) -> String {
+        if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn value(&self, key: &'static str) -> Option<&'a Value> {
+        self.known.borrow_mut().push(key);
+        self.table.get(key)
+    }
+
+    fn wrong<T>(&self, key: &str, value: &Value, allowed: &str) -> Read<T> {
+        let shown = match value {
+            Value::Table(_) => "a table".to_string(),
+            Value::Array(_) => "a list".to_string(),
+            Value::String(text) => format!("\"{}\"", text.escape_debug()),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Boolean(flag) => flag.to_string(),
+            Value::Datetime(time) => time.to_string(),
+        };
+        Err(self.fault(key, format!("{shown} cannot be: {allowed}")))
+    }
+
+    /// What `read` makes of the key's value.
+    fn with<T>(
+        &self, key: &'static str, allowed: &str, read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Read<Option<T>> {
+        match self.value(key) {
+            None => Ok(None),
+            Some(value) => read(value).map_or_else(|| self.wrong(key, value, allowed), |read| Ok(Some(read))),
+        }
+    }
+
+    pub(super) fn text(&self, key: &'static str) -> Read<Option<&'a str>> {
+        self.with(key, "a text", Value::as_str)
+    }
+
+    pub(super) fn flag(&self, key: &'static str) -> Read<Option<bool>> {
+        self.with(key, "true or false", Value::as_bool)
+    }
+
+    pub(super) fn texts(&self, key: &'static str) -> Read<Option<Vec<String>>> {
+        let text = |value: &Value| value.as_str().map(str::to_string);
+        self.with(key, "a list of texts", |value| value.as_array()?.iter().map(text).collect())
+    }
+
+    pub(super) fn number(&self, key: &'static str, allowed: &RangeInclusive<u64>) -> Read<Option<u64>> {
+        self.with(key, &numbers(allowed), |value| whole(value, allowed))
+    }
+
+    /// One of `names`.
+    pub(super) fn choice<T: Copy>(&self, key: &'static str, names: &[(&str, T)]) -> Read<Option<T>> {
+        let listed: Vec<&str> = names.iter().map(|name| name.0).collect();
+        let find =
+            |value: &Value| names.iter().find(|name| Some(name.0) == value.as_str()).map(|name| name.1);
+        self.with(key, &format!("one of {}", listed.join(", ")), find)
+    }
+
+    /// A number with its origin: a table of value, mark and source, or a number alone.
+    pub(super) fn figure(&self, key: &'static str, allowed: &RangeInclusive<u64>) -> Read<Option<Figure>> {
+        if !matches!(self.table.get(key), Some(Value::Table(_))) {
+            let given =
+                |value| Figure { key: self.full(key), value, mark: Mark::Given, source: self.file.into() };
+            return Ok(self.number(key, allowed)?.map(given));
+        }
+        let Some(section) = self.section(key)? else { return Ok(None) };
+        let value = section.need("value", section.number("value", allowed)?)?;
+        let (mark, source) = section.origin()?;
+        section.finish()?;
+        Ok(Some(Figure { key: self.full(key), value, mark, source }))
+    }
+
+    /// The mark and source that a table carries.
+    pub(super) fn origin(&self) -> Read<(Mark, String)> {
+        let mark = self.choice("mark", &Mark::NAMES)?.unwrap_or(Mark::Given);
+        Ok((mark, self.text("source")?.unwrap_or(self.file).into()))
+    }
+
+    /// The table that is the key's value.
+    pub(super) fn section(&self, key: &'static str) -> Read<Option<Section<'a>>> {
+        let table = self.with(key, "a table", Value::as_table)?;
+        Ok(table.map(|table| Section { table, path: self.full(key), ..Self::root(self.file, table) }))
+    }
+
+    /// The table that is the key's value, unread.
+    pub(super) fn table(&self, key: &'static str) -> Read<Option<&'a Table>> {
+        self.with(key, "a table", Value::as_table)
+    }
+
+    /// All tables in this one, whatever their names.
+    pub(super) fn sections(&self) -> Read<Vec<(&'a str, Section<'a>)>> {
+        let section = |(key, value): (&'a String, &'a Value)| match value {
+            Value::Table(table) => {
+                Ok((key.as_str(), Section { path: self.full(key), ..Self::root(self.file, table) }))
+            }
+            value => self.wrong(key, value, "a table"),
+        };
+        self.table.iter().map(section).collect()
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn need<T>(&self, key: &str, value: Option<T>) -> Read<T> {
+        value.ok_or_else(|| self.fault(key, "is missing"))
+    }
+
+    /// Whether every key was asked for; an error for the first that was not.
+    pub(super) fn finish(&self) -> Read<()> {
+        let known = self.known.borrow();
+        match self.table.keys().find(|key| !known.contains(&key.as_str())) {
+            None => Ok(()),
+            Some(key) => Err(self.fault(key, format!("unknown key; there are {}", known.join(", ")))),
+        }
+    }
+
+    /// Allows a key that is read elsewhere.
+    pub(super) fn skip(&self, key: &'static str) {
+        self.known.borrow_mut().push(key);
+    }
+}
+
+/// A number within bounds.
+fn whole(value: &Value, allowed: &RangeInclusive<u64>) -> Option<u64> {
+    u64::try_from(value.as_integer()?).ok().filter(|number| allowed.contains(number))
+}
+
+fn numbers(allowed: &RangeInclusive<u64>) -> String {
+    format!("a whole number from {} to {}", allowed.start(), allowed.end())
+}

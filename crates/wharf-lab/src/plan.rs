@@ -1,0 +1,180 @@
+//! What a server can carry, and what stops it: the transfers of a NIC's description against its bus, its wire,
+//! its processors and their memory.
+//!
+//! Everything is in integers, so that an answer is the same to the byte on every machine. Interrupts are not
+//! charged, and each part is looked at alone: what queues for two of them at once is for a model in virtual
+//! time to say.
+
+mod answer;
+pub mod chart;
+mod limits;
+mod load;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use answer::{Answer, Target};
+pub use limits::{Direction, Limit, Outcome, Part};
+pub use load::{CORES, Load, LoadError, SIZES, Sweep};
+pub use report::Report;
+
+use crate::nics::{Choice, Description, FileError, Nic};
+use crate::pcie::Link;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// Packets.
+    pub load: Load,
+    /// Processors that handle packets.
+    pub cores: u32,
+    /// Whose figures come first.
+    pub direction: Direction,
+    /// What ought to be carried; the wire's speed unless told otherwise.
+    pub target: Option<Target>,
+    /// In place of the link that the description has.
+    pub link: Option<Link>,
+    /// Features and numbers.
+    pub choice: Choice,
+}
+
+/// What one feature does, others staying as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureOutcome {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub what: String,
+    /// Whether it is on in the question.
+    pub on: bool,
+    /// Packets a second with it, sending, receiving and both.
+    pub with: [u64; 3],
+    /// Packets a second without it.
+    pub without: [u64; 3],
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The NIC as asked for.
+    pub nic: Nic,
+    /// Its link.
+    pub link: Link,
+    /// Sending, receiving and both at once.
+    pub outcomes: [Outcome; 3],
+    /// What is on.
+    pub features_on: Vec<String>,
+    /// What each feature buys.
+    pub features: Vec<FeatureOutcome>,
+    /// All features that go together.
+    pub together: [Outcome; 3],
+    /// Which those are.
+    pub together_on: Vec<String>,
+    /// Whether it reaches the target.
+    pub answer: Answer,
+}
+
+/// Answers a question.
+///
+/// # Errors
+/// [`FileError`] for a feature or number of the question's that the description does not have.
+pub fn plan(description: &Description, question: &Question) -> Result<Plan, FileError> {
+    let nic = nic_of(description, question, &question.choice)?;
+    let outcomes_of = |choice: &Choice| -> Result<[Outcome; 3], FileError> {
+        let nic = nic_of(description, question, choice)?;
+        Ok(Direction::ALL.map(|direction| Outcome::new(&nic, question, direction)))
+    };
+    let on: Vec<String> = description.switched_on(&question.choice).into_iter().map(str::to_string).collect();
+    let mut features = Vec::new();
+    for feature in description.features() {
+        let rates = |on| {
+            outcomes_of(&switched(description, question, &feature.name, on)).map(|all| all.map(|one| one.pps))
+        };
+        let is_on = on.contains(&feature.name);
+        let (with, without) = (rates(true)?, rates(false)?);
+        features.push(FeatureOutcome {
+            name: feature.name.clone(),
+            what: feature.what.clone(),
+            on: is_on,
+            with,
+            without,
+        });
+    }
+    let all = all_together(description, &question.choice, &on);
+    let together_on: Vec<String> = description.switched_on(&all).into_iter().map(str::to_string).collect();
+    let (outcomes, together) = (outcomes_of(&question.choice)?, outcomes_of(&all)?);
+    let answer = Answer::new(&nic, question, &outcomes, &together);
+    Ok(Plan { link: nic.link, nic, outcomes, features_on: on, features, together, together_on, answer })
+}
+
+/// The rates for each size of a sweep, as asked for and with all features.
+///
+/// # Errors
+/// As [`plan`].
+pub fn sweep(
+    description: &Description, question: &Question, sweep: &Sweep,
+) -> Result<Vec<SweepRow>, FileError> {
+    let on: Vec<String> = description.switched_on(&question.choice).into_iter().map(str::to_string).collect();
+    let nic = nic_of(description, question, &question.choice)?;
+    let best = nic_of(description, question, &all_together(description, &question.choice, &on))?;
+    let row = |size| {
+        let question = Question { load: Load::one_size(size), ..question.clone() };
+        let outcome = |nic: &Nic| Outcome::new(nic, &question, question.direction);
+        SweepRow { size, outcome: outcome(&nic), together_pps: outcome(&best).pps }
+    };
+    Ok(sweep.sizes().map(row).collect())
+}
+
+/// A size of a sweep.
+#[derive(Debug, Clone)]
+pub struct SweepRow {
+    /// Bytes of the frame.
+    pub size: u32,
+    /// As asked for.
+    pub outcome: Outcome,
+    /// Packets a second with all features.
+    pub together_pps: u64,
+}
+
+fn nic_of(description: &Description, question: &Question, choice: &Choice) -> Result<Nic, FileError> {
+    let mut nic = description.nic(choice)?;
+    nic.link = question.link.unwrap_or(nic.link);
+    Ok(nic)
+}
+
+/// The question's choice with one feature on or off; what cannot be on beside it goes off.
+fn switched(description: &Description, question: &Question, name: &str, on: bool) -> Choice {
+    let mut choice = question.choice.clone();
+    if on {
+        let excludes = |one: &str, other: &str| {
+            description
+                .features()
+                .iter()
+                .any(|feature| feature.name == one && feature.excludes.iter().any(|name| name == other))
+        };
+        choice.features.retain(|other, _| !(excludes(name, other) || excludes(other, name)));
+    }
+    choice.features.insert(name.into(), on);
+    choice
+}
+
+/// All features on that neither exclude one that is on already nor were switched off by hand.
+fn all_together(description: &Description, choice: &Choice, on: &[String]) -> Choice {
+    let mut all = choice.clone();
+    all.features.extend(on.iter().map(|name| (name.clone(), true)));
+    let mut together: Vec<String> = on.to_vec();
+    for feature in description.features() {
+        let excluded =
+            description.features().iter().filter(|other| together.contains(&other.name)).any(|other| {
+                other.excludes.contains(&feature.name) || feature.excludes.contains(&other.name)
+            });
+        if !excluded
+            && !together.contains(&feature.name)
+            && choice.features.get(&feature.name) != Some(&false)
+        {
+            together.push(feature.name.clone());
+            all.features.insert(feature.name.clone(), true);
+        }
+    }
+    all
+}

@@ -1,0 +1,145 @@
+//! Whether a target is reached, and what stops it, in words.
+
+use super::{Direction, Limit, Outcome, Question};
+use crate::nics::{Nic, ONE};
+
+/// What ought to be carried, each way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// Bits a second on the wire, preamble and gap counted, as line rates are.
+    Bits(u64),
+    /// Packets a second.
+    Packets(u64),
+}
+
+/// Whether it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What was asked.
+    pub target: Target,
+    /// That many packets a second.
+    pub target_pps: u64,
+    /// Whether the server can, as asked for.
+    pub reached: bool,
+    /// Whether it can with all features that go together.
+    pub reached_together: bool,
+    /// What is below the target, the lowest first.
+    pub stops: Vec<Limit>,
+    /// The same with all features that go together.
+    pub stops_together: Vec<Limit>,
+    /// Sentences for people.
+    pub words: String,
+}
+
+/// Bits of a packet on the wire, in billionths.
+fn wire_bits(nic: &Nic, question: &Question) -> u128 {
+    8 * u128::from(question.load.packet_bytes() + nic.wire_overhead_bytes.value * ONE)
+}
+
+/// Bits a second on the wire at so many packets a second.
+pub(super) fn bits_per_second(nic: &Nic, question: &Question, pps: u64) -> u64 {
+    u64::try_from(u128::from(pps) * wire_bits(nic, question) / u128::from(ONE)).unwrap_or(u64::MAX)
+}
+
+impl Answer {
+    pub(super) fn new(
+        nic: &Nic, question: &Question, outcomes: &[Outcome; 3], together: &[Outcome; 3],
+    ) -> Self {
+        let target = question.target.unwrap_or(Target::Bits(nic.wire_bits_per_second.value));
+        let target_pps = match target {
+            Target::Packets(pps) => pps,
+            Target::Bits(bits) => {
+                let pps = u128::from(bits) * u128::from(ONE) / wire_bits(nic, question);
+                u64::try_from(pps).unwrap_or(u64::MAX)
+            }
+        };
+        let at = question.direction as usize;
+        let (stops, stops_together) = (stops(&outcomes[at], target_pps), stops(&together[at], target_pps));
+        let (reached, reached_together) = (stops.is_empty(), stops_together.is_empty());
+        let mut answer = Self {
+            target,
+            target_pps,
+            reached,
+            reached_together,
+            stops,
+            stops_together,
+            words: String::new(),
+        };
+        answer.words = answer.sentences(nic, question, &outcomes[at], &together[at]);
+        answer
+    }
+
+    fn sentences(&self, nic: &Nic, question: &Question, outcome: &Outcome, together: &Outcome) -> String {
+        let verb = match question.direction {
+            Direction::Tx => "send",
+            Direction::Rx => "receive",
+            Direction::Both => "send and receive at once",
+        };
+        let what = match self.target {
+            Target::Bits(bits) => {
+                let packets = format!("{} of {}", gbit(bits), question.load.name());
+                format!("{packets}, {} Mpps", mpps(self.target_pps))
+            }
+            Target::Packets(pps) => format!("{} Mpps of {}", mpps(pps), question.load.name()),
+        };
+        let comes_to = |outcome: &Outcome| {
+            let bits = bits_per_second(nic, question, outcome.pps);
+            format!("{} Mpps ({})", mpps(outcome.pps), gbit(bits))
+        };
+        let mut words = format!("Can it {verb} {what}? ");
+        if self.reached {
+            let next = format!("the first to stop it would be the {}", outcome.binding.words());
+            return words + &format!("Yes: it comes to {}; {next}.", comes_to(outcome));
+        }
+        words +=
+            &format!("No: it comes to {}, stopped by the {}.", comes_to(outcome), outcome.binding.words());
+        words += &others(&self.stops);
+        if together.pps > outcome.pps {
+            let all = format!("With all features that go together it comes to {}", comes_to(together));
+            words += &match self.reached_together {
+                true => format!(" {all}: that is enough."),
+                false => {
+                    format!(" {all}, stopped by the {}.", together.binding.words())
+                        + &others(&self.stops_together)
+                }
+            };
+        } else {
+            words += " No feature helps.";
+        }
+        words
+    }
+}
+
+/// What is below the target, the lowest first.
+fn stops(outcome: &Outcome, target_pps: u64) -> Vec<Limit> {
+    let mut stops: Vec<Limit> = outcome
+        .limits
+        .iter()
+        .filter(|limit| limit.pps.is_some_and(|pps| pps < target_pps))
+        .copied()
+        .collect();
+    stops.sort_by_key(|limit| limit.pps);
+    stops
+}
+
+/// What else would stop it, once the first does not.
+fn others(stops: &[Limit]) -> String {
+    let name = |limit: &Limit| format!("{} {}", limit.part.words(), mpps(limit.pps.unwrap_or(0)));
+    let names: Vec<String> = stops.iter().skip(1).map(name).collect();
+    if names.is_empty() { String::new() } else { format!(" Too little as well: {}.", names.join(", ")) }
+}
+
+/// Millions, to two places.
+pub(super) fn mpps(pps: u64) -> String {
+    let hundredths = (u128::from(pps) + 5_000) / 10_000;
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// Bits a second in the unit that suits.
+fn gbit(bits: u64) -> String {
+    let tenths = (u128::from(bits) + 50_000_000) / 100_000_000;
+    match tenths % 10 {
+        0 => format!("{} Gbit/s", tenths / 10),
+        tenth => format!("{}.{tenth} Gbit/s", tenths / 10),
+    }
+}

@@ -1,0 +1,227 @@
+//! What each part of a server allows.
+
+use super::Question;
+use crate::nics::{Cost, Figure, Nic, ONE, Way};
+
+const PICOSECONDS: u128 = 1_000_000_000_000;
+const NANOSECONDS: u128 = 1_000_000_000;
+
+/// Which packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Sent.
+    Tx,
+    /// Received.
+    Rx,
+    /// As many sent as received, at the same time.
+    Both,
+}
+
+impl Direction {
+    /// All, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Tx, Self::Rx, Self::Both];
+
+    /// As options and JSON name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tx => "tx",
+            Self::Rx => "rx",
+            Self::Both => "both",
+        }
+    }
+}
+
+/// A part of a server that may stop it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The line.
+    Wire,
+    /// The bus towards the NIC.
+    BusToNic,
+    /// The bus towards the host.
+    BusToHost,
+    /// Reads in flight.
+    Tags,
+    /// Reads of descriptors, queue by queue.
+    DescriptorFetch,
+    /// Processors that do nothing but ring.
+    Doorbells,
+    /// Processors.
+    Cpu,
+    /// Pages for packets.
+    Memory,
+}
+
+impl Part {
+    /// All, in the order of tables.
+    pub const ALL: [Self; 8] = [
+        Self::Wire,
+        Self::BusToNic,
+        Self::BusToHost,
+        Self::Tags,
+        Self::DescriptorFetch,
+        Self::Doorbells,
+        Self::Cpu,
+        Self::Memory,
+    ];
+
+    /// As JSON names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::BusToNic => "bus_to_nic",
+            Self::BusToHost => "bus_to_host",
+            Self::Tags => "tags",
+            Self::DescriptorFetch => "descriptor_fetch",
+            Self::Doorbells => "doorbells",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// As people call it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::BusToNic => "bus towards the NIC",
+            Self::BusToHost => "bus towards the host",
+            Self::Tags => "reads in flight (tags)",
+            Self::DescriptorFetch => "descriptor fetch",
+            Self::Doorbells => "doorbells",
+            Self::Cpu => "processors",
+            Self::Memory => "memory allocator",
+        }
+    }
+}
+
+/// What a part allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The part.
+    pub part: Part,
+    /// Packets a second, each way where both are asked for; `None` where it has nothing to do with packets.
+    pub pps: Option<u64>,
+}
+
+/// What comes out for one direction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Which.
+    pub direction: Direction,
+    /// What a packet costs; with both directions, one of each.
+    pub cost: Cost,
+    /// What each part allows, in the order of [`Part::ALL`].
+    pub limits: Vec<Limit>,
+    /// The least of them.
+    pub binding: Part,
+    /// That many packets a second, each way where both are asked for.
+    pub pps: u64,
+}
+
+impl Outcome {
+    /// Works out one direction.
+    pub(super) fn new(nic: &Nic, question: &Question, direction: Direction) -> Self {
+        let parts = Costs::new(nic, question, direction);
+        let limits: Vec<Limit> =
+            Part::ALL.into_iter().map(|part| Limit { part, pps: parts.allow(part) }).collect();
+        let least =
+            limits.iter().filter_map(|limit| Some((limit.pps?, limit.part))).min_by_key(|limit| limit.0);
+        let (pps, binding) = least.unwrap_or((u64::MAX, Part::Wire));
+        Self { direction, cost: parts.cost, limits, binding, pps }
+    }
+
+    /// What `part` allows.
+    pub fn limit(&self, part: Part) -> Option<u64> {
+        self.limits.iter().find(|limit| limit.part == part)?.pps
+    }
+}
+
+/// What a packet costs each part.
+struct Costs<'a> {
+    nic: &'a Nic,
+    question: &'a Question,
+    cost: Cost,
+    /// Of the way with more of them: each has queues of its own.
+    fetches: u64,
+    /// Processor time, doorbells not counted.
+    cycles: u64,
+    /// Cycles and shared nanoseconds that its pages cost, in billionths.
+    pages: (u128, u128),
+}
+
+impl<'a> Costs<'a> {
+    fn new(nic: &'a Nic, question: &'a Question, direction: Direction) -> Self {
+        let ways = match direction {
+            Direction::Tx => vec![&nic.tx],
+            Direction::Rx => vec![&nic.rx],
+            Direction::Both => vec![&nic.tx, &nic.rx],
+        };
+        let costs: Vec<Cost> =
+            ways.iter().map(|way| question.load.cost(|size| way.cost(&nic.link, size))).collect();
+        let pages = |of: fn(&Way) -> &Figure| {
+            ways.iter()
+                .zip(&costs)
+                .map(|(way, cost)| u128::from(of(way).value) * u128::from(cost.pages))
+                .sum()
+        };
+        Self {
+            nic,
+            question,
+            pages: (pages(|way| &way.page_cycles), pages(|way| &way.page_shared_ns)),
+            cost: costs.iter().fold(Cost::default(), |sum, cost| sum + *cost),
+            fetches: costs.iter().map(|cost| cost.fetches).max().unwrap_or(0),
+            cycles: ways.iter().map(|way| way.cpu_cycles.value).sum(),
+        }
+    }
+
+    fn allow(&self, part: Part) -> Option<u64> {
+        let (nic, cost) = (self.nic, &self.cost);
+        let bus =
+            |bytes| rate(u128::from(nic.link.tlp_bits_per_second()) * u128::from(ONE), 8 * u128::from(bytes));
+        let cores = u128::from(self.question.cores);
+        let per_latency = |number: u128, each: u64| {
+            rate(number * NANOSECONDS * u128::from(ONE), u128::from(nic.latency_ns.value) * u128::from(each))
+        };
+        match part {
+            Part::Wire => self.wire(),
+            Part::BusToNic => bus(cost.to_nic_bytes),
+            Part::BusToHost => bus(cost.to_host_bytes),
+            Part::Tags => per_latency(nic.tags.value.into(), cost.reads),
+            Part::DescriptorFetch => {
+                let queues = cores.min(nic.queues.value.into());
+                per_latency(queues * u128::from(nic.fetches_in_flight.value), self.fetches)
+            }
+            Part::Doorbells => rate(cores * PICOSECONDS, self.doorbell_ps()),
+            Part::Cpu => rate(cores * PICOSECONDS, self.cycles_ps(self.cycles.into()) + self.doorbell_ps()),
+            Part::Memory => self.memory(),
+        }
+    }
+
+    fn wire(&self) -> Option<u64> {
+        let overhead = self.nic.wire_overhead_bytes.value * ONE;
+        let bytes = u128::from(self.question.load.packet_bytes() + overhead);
+        rate(u128::from(self.nic.wire_bits_per_second.value) * u128::from(ONE), 8 * bytes)
+    }
+
+    /// Pages, from each processor's own stock, and under a lock that all share.
+    fn memory(&self) -> Option<u64> {
+        let (cycles, shared_ns) = self.pages;
+        let own_ps = self.cycles_ps(cycles) / u128::from(ONE);
+        let own = rate(u128::from(self.question.cores) * PICOSECONDS, own_ps);
+        let shared = rate(NANOSECONDS * u128::from(ONE), shared_ns);
+        own.into_iter().chain(shared).min()
+    }
+
+    fn cycles_ps(&self, cycles: u128) -> u128 {
+        cycles * 1_000_000 / u128::from(self.nic.clock_mhz.value)
+    }
+
+    fn doorbell_ps(&self) -> u128 {
+        u128::from(self.nic.doorbell_ns.value) * u128::from(self.cost.doorbells) / (u128::from(ONE) / 1000)
+    }
+}
+
+/// `number / each`, rounded down; `None` where each costs nothing.
+fn rate(number: u128, each: u128) -> Option<u64> {
+    (each > 0).then(|| u64::try_from(number / each).unwrap_or(u64::MAX))
+}

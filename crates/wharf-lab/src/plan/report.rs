@@ -1,0 +1,306 @@
+//! A plan as programs read it. Keys are a promise: they are added to, never renamed.
+
+use super::answer::bits_per_second;
+use super::{FeatureOutcome, Limit, Outcome, Plan, Question, SweepRow, Target};
+use crate::nics::{Figure, Share, Way};
+use serde::Serialize;
+
+/// The whole.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The NIC's name.
+    pub nic: String,
+    /// The link: `gen3x16,mps=256,mrrs=512,rcb=64`.
+    pub link: String,
+    /// Whether figures of the link's generation are an estimate.
+    pub link_is_estimate: bool,
+    /// Bytes of a frame with its check sequence; the mean of a mixture.
+    pub packet_bytes: f64,
+    /// Processors.
+    pub cores: u32,
+    /// Which packets the figures that follow are of: `tx`, `rx` or `both`.
+    pub direction: &'static str,
+    /// Bytes on the bus.
+    pub bus: Bus,
+    /// What each part allows.
+    pub limits: Vec<LimitRow>,
+    /// The part that binds.
+    pub binding: &'static str,
+    /// Millions of packets a second, each way.
+    pub mpps: f64,
+    /// Billions of bits a second on the wire, preamble and gap counted.
+    pub gbps: f64,
+    /// What each feature does, alone.
+    pub features: Vec<FeatureRow>,
+    /// All features that go together.
+    pub together: Together,
+    /// Whether the target is reached.
+    pub target: TargetRow,
+    /// Sending, receiving and both at once.
+    pub directions: Vec<DirectionRow>,
+    /// A row for each size; empty without a sweep.
+    pub sweep: Vec<SweepLine>,
+    /// What each transfer adds.
+    pub transfers: Vec<TransferRow>,
+    /// Every other number, with its origin.
+    pub figures: Vec<FigureRow>,
+}
+
+/// Bytes on the bus for a packet.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bus {
+    /// Towards the NIC.
+    pub to_nic_bytes: f64,
+    /// Towards the host.
+    pub to_host_bytes: f64,
+    /// What the link carries each way, in billions of bits a second.
+    pub tlp_gbps: f64,
+    /// What it would carry without acknowledgements and flow control.
+    pub raw_gbps: f64,
+}
+
+/// A part and what it allows.
+#[derive(Debug, Clone, Serialize)]
+pub struct LimitRow {
+    /// The part.
+    pub part: &'static str,
+    /// Millions of packets a second.
+    pub mpps: f64,
+}
+
+/// A feature.
+#[derive(Debug, Clone, Serialize)]
+pub struct FeatureRow {
+    /// Its name.
+    pub name: String,
+    /// Whether it is on.
+    pub on: bool,
+    /// What it does.
+    pub what: String,
+    /// With it, others as they are.
+    pub mpps_with: f64,
+    /// Without it.
+    pub mpps_without: f64,
+}
+
+/// All features that go together.
+#[derive(Debug, Clone, Serialize)]
+pub struct Together {
+    /// Which are on.
+    pub features: Vec<String>,
+    /// With them.
+    pub mpps: f64,
+    /// What binds then.
+    pub binding: &'static str,
+}
+
+/// The target.
+#[derive(Debug, Clone, Serialize)]
+pub struct TargetRow {
+    /// In millions of packets a second.
+    pub mpps: f64,
+    /// In billions of bits a second, where it was given so.
+    pub gbps: Option<f64>,
+    /// Whether it is reached.
+    pub reached: bool,
+    /// Whether all features together reach it.
+    pub reached_together: bool,
+    /// Parts below it, the lowest first.
+    pub stopped_by: Vec<&'static str>,
+    /// The same with all features.
+    pub stopped_by_together: Vec<&'static str>,
+    /// For people.
+    pub words: String,
+}
+
+/// One direction.
+#[derive(Debug, Clone, Serialize)]
+pub struct DirectionRow {
+    /// `tx`, `rx` or `both`.
+    pub direction: &'static str,
+    /// Bytes on the bus.
+    pub bus: Bus,
+    /// What each part allows.
+    pub limits: Vec<LimitRow>,
+    /// The part that binds.
+    pub binding: &'static str,
+    /// Millions of packets a second, each way.
+    pub mpps: f64,
+}
+
+/// A size of a sweep.
+#[derive(Debug, Clone, Serialize)]
+pub struct SweepLine {
+    /// Bytes of a frame.
+    pub packet_bytes: u32,
+    /// Towards the NIC.
+    pub to_nic_bytes: f64,
+    /// Towards the host.
+    pub to_host_bytes: f64,
+    /// Millions of packets a second.
+    pub mpps: f64,
+    /// What binds.
+    pub binding: &'static str,
+    /// With all features that go together.
+    pub mpps_together: f64,
+}
+
+/// A transfer.
+#[derive(Debug, Clone, Serialize)]
+pub struct TransferRow {
+    /// `tx` or `rx`.
+    pub way: &'static str,
+    /// What it carries.
+    pub name: &'static str,
+    /// Packets that share a unit of it.
+    pub every: u64,
+    /// Units in a transfer.
+    pub batch: u64,
+    /// Bytes towards the NIC, for a packet of the mean size.
+    pub to_nic_bytes: f64,
+    /// Bytes towards the host.
+    pub to_host_bytes: f64,
+    /// How sure its numbers are.
+    pub mark: &'static str,
+    /// Who says so.
+    pub source: String,
+}
+
+/// A number.
+#[derive(Debug, Clone, Serialize)]
+pub struct FigureRow {
+    /// Its name.
+    pub key: String,
+    /// Its value.
+    pub value: u64,
+    /// How sure it is.
+    pub mark: &'static str,
+    /// Who says so.
+    pub source: String,
+}
+
+/// Bytes to a thousandth.
+fn thousandths(billionths: u64) -> f64 {
+    ((billionths + 500_000) / 1_000_000) as f64 / 1e3
+}
+
+fn mpps(pps: u64) -> f64 {
+    pps as f64 / 1e6
+}
+
+fn limit_rows(limits: &[Limit]) -> Vec<LimitRow> {
+    let row = |limit: &Limit| Some(LimitRow { part: limit.part.name(), mpps: mpps(limit.pps?) });
+    limits.iter().filter_map(row).collect()
+}
+
+fn transfer_rows<'a>(
+    way: &'static str, of: &'a Way, plan: &'a Plan, question: &Question,
+) -> impl Iterator<Item = TransferRow> + use<'a> {
+    let size = (question.load.packet_bytes() + crate::nics::ONE / 2) / crate::nics::ONE;
+    let row = move |share: Share<'_>| TransferRow {
+        way,
+        name: share.transfer.name,
+        every: share.every,
+        batch: share.transfer.batch,
+        to_nic_bytes: thousandths(share.cost.to_nic_bytes),
+        to_host_bytes: thousandths(share.cost.to_host_bytes),
+        mark: share.transfer.mark.name(),
+        source: share.transfer.source.clone(),
+    };
+    of.shares(&plan.link, u32::try_from(size).unwrap_or(u32::MAX)).into_iter().map(row)
+}
+
+impl Report {
+    /// What `plan` and the rows of a sweep say to `question`.
+    pub fn new(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> Self {
+        let at = question.direction as usize;
+        let bus = |outcome: &Outcome| Bus {
+            to_nic_bytes: thousandths(outcome.cost.to_nic_bytes),
+            to_host_bytes: thousandths(outcome.cost.to_host_bytes),
+            tlp_gbps: plan.link.tlp_bits_per_second() as f64 / 1e9,
+            raw_gbps: plan.link.raw_bits_per_second() as f64 / 1e9,
+        };
+        let direction = |outcome: &Outcome| DirectionRow {
+            direction: outcome.direction.name(),
+            bus: bus(outcome),
+            limits: limit_rows(&outcome.limits),
+            binding: outcome.binding.name(),
+            mpps: mpps(outcome.pps),
+        };
+        let (outcome, together) = (&plan.outcomes[at], &plan.together[at]);
+        let (tx, rx) = (&plan.nic.tx, &plan.nic.rx);
+        Self {
+            nic: plan.nic.name.clone(),
+            link: plan.link.to_string(),
+            link_is_estimate: plan.link.generation().is_estimate(),
+            packet_bytes: thousandths(question.load.packet_bytes()),
+            cores: question.cores,
+            direction: outcome.direction.name(),
+            bus: bus(outcome),
+            limits: limit_rows(&outcome.limits),
+            binding: outcome.binding.name(),
+            mpps: mpps(outcome.pps),
+            gbps: bits_per_second(&plan.nic, question, outcome.pps) as f64 / 1e9,
+            features: plan.features.iter().map(|feature| FeatureRow::new(feature, at)).collect(),
+            together: Together {
+                features: plan.together_on.clone(),
+                mpps: mpps(together.pps),
+                binding: together.binding.name(),
+            },
+            target: TargetRow::new(plan),
+            directions: plan.outcomes.iter().map(direction).collect(),
+            sweep: sweep.iter().map(SweepLine::new).collect(),
+            transfers: transfer_rows("tx", tx, plan, question)
+                .chain(transfer_rows("rx", rx, plan, question))
+                .collect(),
+            figures: plan.nic.figures().into_iter().map(FigureRow::new).collect(),
+        }
+    }
+}
+
+impl FeatureRow {
+    fn new(feature: &FeatureOutcome, at: usize) -> Self {
+        let FeatureOutcome { name, what, on, with, without } = feature.clone();
+        Self { name, on, what, mpps_with: mpps(with[at]), mpps_without: mpps(without[at]) }
+    }
+}
+
+impl TargetRow {
+    fn new(plan: &Plan) -> Self {
+        let answer = &plan.answer;
+        let names = |limits: &[Limit]| limits.iter().map(|limit| limit.part.name()).collect();
+        let gbps = match answer.target {
+            Target::Bits(bits) => Some(bits as f64 / 1e9),
+            Target::Packets(_) => None,
+        };
+        Self {
+            mpps: mpps(answer.target_pps),
+            gbps,
+            reached: answer.reached,
+            reached_together: answer.reached_together,
+            stopped_by: names(&answer.stops),
+            stopped_by_together: names(&answer.stops_together),
+            words: answer.words.clone(),
+        }
+    }
+}
+
+impl SweepLine {
+    fn new(row: &SweepRow) -> Self {
+        Self {
+            packet_bytes: row.size,
+            to_nic_bytes: thousandths(row.outcome.cost.to_nic_bytes),
+            to_host_bytes: thousandths(row.outcome.cost.to_host_bytes),
+            mpps: mpps(row.outcome.pps),
+            binding: row.outcome.binding.name(),
+            mpps_together: mpps(row.together_pps),
+        }
+    }
+}
+
+impl FigureRow {
+    fn new(figure: &Figure) -> Self {
+        let Figure { key, value, mark, source } = figure.clone();
+        Self { key, value, mark: mark.name(), source }
+    }
+}

@@ -1,0 +1,239 @@
+use super::*;
+use proptest::prelude::*;
+
+fn question(link: &str, size: u32, features: &[(&str, bool)], sets: &[(&str, &str)]) -> Question {
+    let features = features.iter().map(|(name, on)| (name.to_string(), *on)).collect();
+    let set = |(key, value): &(&str, &str)| {
+        (key.to_string(), value.to_string(), crate::nics::Mark::Given, "test".to_string())
+    };
+    Question {
+        load: Load::one_size(size),
+        cores: 12,
+        direction: Direction::Tx,
+        target: None,
+        link: Some(link.parse().unwrap()),
+        choice: Choice { features, sets: sets.iter().map(set).collect() },
+    }
+}
+
+fn ask(nic: &str, question: &Question) -> Plan {
+    plan(&Description::built_in(nic).unwrap().unwrap(), question).unwrap()
+}
+
+/// What the bus alone allows, in units of 100 kpps.
+fn bus(nic: &str, direction: Direction, question: &Question) -> u64 {
+    let plan = ask(nic, question);
+    let outcome = &plan.outcomes[direction as usize];
+    let least = outcome.limit(Part::BusToNic).unwrap().min(outcome.limit(Part::BusToHost).unwrap());
+    (least + 50_000) / 100_000
+}
+
+/// 64-byte packets over 16 lanes, MPS 256, MRRS 512, no interrupts: generations 3 and 4.
+#[test]
+fn packets_that_the_bus_allows_in_units_of_100_kpps() {
+    use Direction::{Rx, Tx};
+    let off = &[("xmit_more", false)][..];
+    let compressed = &[("rx_cqe_compress", true), ("rx_striding_rq", true)][..];
+    let session = &[("rx.completion.every", "8")][..];
+    let rows = [
+        ("simple", Tx, &[][..], &[][..], 960, 1921),
+        ("ixgbe", Tx, off, &[], 1097, 2195),
+        ("ixgbe", Tx, &[], &[], 1388, 2777),
+        ("ixgbe", Rx, &[], &[], 935, 1870),
+        ("ixgbe", Rx, &[("rx_descriptor_batch", true)], &[], 1283, 2567),
+        ("cx5", Tx, off, &[], 711, 1421),
+        ("cx5", Tx, &[], &[], 923, 1846),
+        ("cx5", Rx, &[], &[], 804, 1608),
+        ("cx5", Tx, &[("xdp_tx_mpwqe", true)], &[], 1387, 2774),
+        ("cx5", Tx, &[("xdp_tx_inline", true)], &[], 1527, 3053),
+        ("cx5", Rx, compressed, &[], 1416, 2832),
+        ("cx5", Rx, compressed, session, 1292, 2584),
+    ];
+    for (nic, direction, features, sets, gen3, gen4) in rows {
+        let at = |link| bus(nic, direction, &question(link, 64, features, sets));
+        assert_eq!((at("gen3x16"), at("gen4x16")), (gen3, gen4), "{nic} {direction:?} {features:?}");
+    }
+}
+
+#[test]
+fn the_wire_is_ethernet() {
+    let plan = ask("cx5", &question("gen4x16", 64, &[], &[]));
+    assert_eq!(plan.outcomes[0].limit(Part::Wire), Some(148_809_523));
+    let plan = ask("ixgbe", &question("gen3x16", 1518, &[], &[]));
+    assert_eq!(plan.outcomes[0].limit(Part::Wire), Some(812_743));
+}
+
+/// What was published for this NIC, and what its description gives without having been fitted to it.
+#[test]
+fn published_packet_rates_are_near() {
+    let rate = |features: &[(&str, bool)], direction: Direction| {
+        // 24 rings, as where they were published: the bus is what binds.
+        let question = Question { cores: 24, ..question("gen3x16", 64, features, &[]) };
+        ask("cx5", &question).outcomes[direction as usize].pps / 10_000
+    };
+    let compress = ("rx_cqe_compress", true);
+    // Dropped: 83 Mpps, with compressed completions 130, milestone 135.
+    assert_eq!(rate(&[], Direction::Rx), 8041);
+    assert_eq!(rate(&[compress], Direction::Rx), 14_054);
+    // Sent back: 70 Mpps on one port, 100 with multi-packet entries.
+    assert_eq!(rate(&[], Direction::Both), 6882);
+    assert_eq!(rate(&[compress, ("xdp_tx_mpwqe", true)], Direction::Both), 11_149);
+}
+
+#[test]
+fn both_directions_add_up_on_the_bus() {
+    let plan = ask("cx5", &question("gen3x16", 64, &[], &[]));
+    let [tx, rx, both] = plan.outcomes.map(|outcome| outcome.cost);
+    assert_eq!(both, tx + rx);
+}
+
+#[test]
+fn reads_in_flight_are_latency_times_rate() {
+    // 60 reads in flight at 600 ns are 100 million a second; a packet and an eighth of a fetch each.
+    let question = question("gen5x16", 64, &[], &[("tags", "60"), ("latency_ns", "600")]);
+    let tags = ask("cx5", &question).outcomes[0].limit(Part::Tags).unwrap();
+    assert_eq!(tags, 100_000_000 * 8 / 9);
+}
+
+#[test]
+fn a_part_that_is_made_small_binds() {
+    let cases = [
+        ("wire_bits_per_second", "1000000", Part::Wire),
+        ("tags", "1", Part::Tags),
+        ("doorbell_ns", "1000000000", Part::Cpu),
+        ("tx.cpu_cycles", "1000000", Part::Cpu),
+        ("tx.page_shared_ns", "1000000", Part::Memory),
+        ("tx.entry.bytes", "4096", Part::BusToNic),
+        ("tx.completion.bytes", "65536", Part::BusToHost),
+    ];
+    for (key, value, part) in cases {
+        let outcome = ask("cx5", &question("gen3x16", 64, &[], &[(key, value)])).outcomes[0].clone();
+        assert_eq!(outcome.binding, part, "{key}");
+        assert_eq!(outcome.limit(part), Some(outcome.pps), "{key}");
+    }
+    let few = &[("fetches_in_flight", "1"), ("queues", "1")];
+    assert_eq!(ask("cx5", &question("gen3x16", 64, &[], few)).outcomes[0].binding, Part::DescriptorFetch);
+}
+
+#[test]
+fn a_mixture_is_the_mean_of_its_sizes() {
+    let imix = Question { load: Load::imix(), ..question("gen3x16", 64, &[], &[]) };
+    assert_eq!(imix.load.packet_bytes(), 361_833_333_333);
+    let of = |size| ask("ixgbe", &question("gen3x16", size, &[], &[])).outcomes[0].cost.to_nic_bytes;
+    let mean = (7 * of(64) + 4 * of(594) + of(1518) + 6) / 12;
+    assert_eq!(ask("ixgbe", &imix).outcomes[0].cost.to_nic_bytes, mean);
+}
+
+#[test]
+fn the_answer_names_what_stops_it() {
+    let mut question = question("gen3x16", 64, &[], &[]);
+    question.target = Some(Target::Bits(200_000_000_000));
+    let answer = ask("cx5", &question).answer;
+    assert_eq!((answer.reached, answer.target_pps), (false, 297_619_047));
+    let parts: Vec<Part> = answer.stops.iter().map(|limit| limit.part).collect();
+    assert_eq!(parts, [Part::BusToNic, Part::Wire, Part::Cpu]);
+    assert!(answer.words.starts_with(
+        "Can it send 200 Gbit/s of 64-byte packets, 297.62 Mpps? No: it comes to 92.29 Mpps (62.0 Gbit/s), stopped by the bus towards the NIC."
+    ) || answer.words.starts_with(
+        "Can it send 200 Gbit/s of 64-byte packets, 297.62 Mpps? No: it comes to 92.29 Mpps (62 Gbit/s), stopped by the bus towards the NIC."
+    ), "{}", answer.words);
+    question.target = Some(Target::Packets(90_000_000));
+    let answer = ask("cx5", &question).answer;
+    assert!(answer.reached && answer.words.contains("Yes: it comes to 92.29 Mpps"), "{}", answer.words);
+}
+
+#[test]
+fn features_are_judged_alone_and_together() {
+    let plan = ask("cx5", &question("gen3x16", 64, &[], &[]));
+    let of = |name: &str| plan.features.iter().find(|feature| feature.name == name).unwrap();
+    assert!(of("xmit_more").on && of("xmit_more").with[0] == plan.outcomes[0].pps);
+    assert!(of("xmit_more").without[0] < plan.outcomes[0].pps);
+    assert!(of("xdp_tx_mpwqe").with[0] > plan.outcomes[0].pps && !of("xdp_tx_mpwqe").on);
+    assert_eq!(of("rx_cqe_compress").with[0], plan.outcomes[0].pps, "nothing for sending");
+    // tx_push cannot be with multi-packet entries: it is judged without them.
+    let mpwqe = ask("cx5", &question("gen3x16", 64, &[("xdp_tx_mpwqe", true)], &[]));
+    let push = mpwqe.features.iter().find(|feature| feature.name == "tx_push").unwrap();
+    assert!(push.with[0] < mpwqe.outcomes[0].pps);
+    let best = plan.features.iter().map(|feature| feature.with[2]).max().unwrap();
+    assert!(plan.together[2].pps >= best, "{:?}", plan.together_on);
+    // What was switched off by hand stays off.
+    let off = ask("cx5", &question("gen3x16", 64, &[("rx_cqe_compress", false)], &[]));
+    assert!(!off.together_on.iter().any(|name| name == "rx_cqe_compress"));
+}
+
+#[test]
+fn sweeps_and_loads_say_what_is_allowed() {
+    let sizes: Vec<u32> = "size=64..100,step=16".parse::<Sweep>().unwrap().sizes().collect();
+    assert_eq!(sizes, [64, 80, 96, 100]);
+    assert_eq!("size=64..1518".parse::<Sweep>().unwrap().sizes().count(), 1455);
+    for wrong in
+        ["", "64..100", "size=100..64", "size=1..64", "size=64..100,step=0", "size=64", "size=64..99999"]
+    {
+        assert!(wrong.parse::<Sweep>().is_err(), "{wrong}");
+    }
+    assert_eq!(
+        Load::parse("0").unwrap_err().to_string(),
+        "want a frame with its check sequence, 64 to 16384 bytes"
+    );
+    assert!(Load::parse("64").is_ok() && Load::parse("63").is_err() && Load::parse("x").is_err());
+}
+
+#[test]
+fn a_picture_has_what_comes_out() {
+    let question = question("gen3x16", 64, &[], &[]);
+    let description = Description::built_in("cx5").unwrap().unwrap();
+    let plan = plan(&description, &question).unwrap();
+    let rows = sweep(&description, &question, &"size=64..1518,step=50".parse().unwrap()).unwrap();
+    let svg = chart::svg(&plan, &question, &rows).unwrap();
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for words in ["comes out", "with all features", "bus towards the NIC", "Mpps"] {
+        assert!(svg.contains(words), "{words}");
+    }
+    let page = chart::page(&plan, &svg, "a < b");
+    assert!(
+        page.contains("a &lt; b") && page.contains(&svg) && !page.contains("src=") && !page.contains("href=")
+    );
+    assert!(chart::svg(&plan, &question, &[]).is_err());
+    // One size is a picture too.
+    assert!(chart::svg(&plan, &question, &rows[..1]).is_ok());
+}
+
+fn any_question() -> impl Strategy<Value = (usize, Question)> {
+    let sizes = || proptest::sample::select(vec![128u32, 256, 512, 1024, 2048, 4096]);
+    let lanes = proptest::sample::select(vec![1u32, 2, 4, 8, 16, 32]);
+    let link = (1u32..=6, lanes, sizes(), sizes())
+        .prop_map(|(generation, lanes, mps, mrrs)| format!("gen{generation}x{lanes},mps={mps},mrrs={mrrs}"));
+    (0usize..7, link, 64u32..16384, 1u32..=4096)
+        .prop_map(|(nic, link, size, cores)| (nic, Question { cores, ..question(&link, size, &[], &[]) }))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_answer_is_the_least_of_its_parts((nic, question) in any_question()) {
+        let plan = ask(Description::names().nth(nic).unwrap(), &question);
+        for outcome in plan.outcomes.iter().chain(&plan.together) {
+            prop_assert_eq!(outcome.limits.iter().filter_map(|limit| limit.pps).min(), Some(outcome.pps));
+            prop_assert_eq!(outcome.limit(outcome.binding), Some(outcome.pps));
+            prop_assert!(outcome.pps > 0);
+        }
+        prop_assert!(plan.outcomes[2].pps <= plan.outcomes[0].pps.min(plan.outcomes[1].pps));
+    }
+
+    #[test]
+    fn more_is_never_less((nic, question) in any_question()) {
+        let name = Description::names().nth(nic).unwrap();
+        let pps = |question: &Question| ask(name, question).outcomes.map(|outcome| outcome.pps);
+        let more_cores = Question { cores: question.cores + 1, ..question.clone() };
+        let larger = Question {
+            load: Load::one_size(u32::try_from((question.load.packet_bytes() / crate::nics::ONE) + 1).unwrap()),
+            ..question.clone()
+        };
+        let (now, cores, larger) = (pps(&question), pps(&more_cores), pps(&larger));
+        for at in 0..3 {
+            prop_assert!(cores[at] >= now[at]);
+            prop_assert!(larger[at] <= now[at]);
+        }
+    }
+}
