@@ -5,7 +5,7 @@ use super::{BULK, Burst, Mail, Mailbox, Packet, PagePool, PoolError, Shared, loc
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wharf_mem::home::HomeOut;
-use wharf_mem::{Batch, Frame, FreeFrame, MemError};
+use wharf_mem::{Batch, Frame, FreeFrame};
 
 /// Buffers that a cache keeps at most before it gives a part back to the depot.
 pub(super) const KEEP: usize = 8 * BULK;
@@ -135,15 +135,8 @@ impl Cache {
         match region.take(&mut self.stack, to, count, self.sender, len_bytes, note) {
             Ok(0) => Err(self.pool.exhausted()),
             Ok(count) => Ok(count),
-            Err(error) => Err(self.untaken(error)),
+            Err(error) => Err(error.into()),
         }
-    }
-
-    /// Nothing was taken: the ledger must not say so.
-    #[cold]
-    fn untaken(&self, error: MemError) -> PoolError {
-        self.stack.iter().for_each(|free| self.pool.shared.ledger.freed(free.index()));
-        error.into()
     }
 
     /// As [`Cache::take`], into a burst.
