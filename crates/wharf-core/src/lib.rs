@@ -8,9 +8,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bql;
+pub mod checksum;
 pub mod counters;
 pub mod device;
 pub mod direct;
+pub mod gso;
 pub mod host;
 mod lanes;
 pub mod owner;

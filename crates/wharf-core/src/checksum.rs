@@ -1,0 +1,103 @@
+//! The Internet checksum (RFC 1071): the one's complement sum of 16-bit words.
+
+/// Sum of the 16-bit big-endian words of `bytes`, an odd last one filled up with zero; to be [`fold`]ed. Sums of
+/// parts add up where every part but the last has an even length.
+#[inline]
+pub fn sum(bytes: &[u8]) -> u64 {
+    // One's complement sums do not care which byte order they are made in (RFC 1071, section 2 B), nor how wide
+    // the words are: 32 bits at a time, in the order of the machine.
+    let mut words = bytes.chunks_exact(4);
+    let mut sum = 0u64;
+    for word in &mut words {
+        sum += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    let mut rest = [0; 4];
+    rest[..words.remainder().len()].copy_from_slice(words.remainder());
+    sum += u64::from(u32::from_ne_bytes(rest));
+    u64::from(u16::from_be(fold(sum)))
+}
+
+/// Folds a sum to 16 bits: what does not fit is added again.
+#[inline]
+pub fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    sum as u16
+}
+
+/// The checksum to write for a sum of TCP's or UDP's: its complement, and all ones in place of 0, which means
+/// "none" in UDP (RFC 768) and is the same number.
+#[inline]
+pub fn of_sum(sum: u64) -> u16 {
+    match !fold(sum) {
+        0 => 0xffff,
+        checksum => checksum,
+    }
+}
+
+/// Finishes the checksum of a packet from byte `start` on, which lies `offset` bytes behind that and holds the sum of
+/// the pseudo header; whether there is such a place.
+pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
+    let Some(covered) = packet.get_mut(start..) else { return false };
+    let Some(end) = offset.checked_add(2).filter(|&end| end <= covered.len()) else { return false };
+    let checksum = of_sum(sum(covered));
+    covered[offset..end].copy_from_slice(&checksum.to_be_bytes());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As RFC 1071 words it.
+    fn slow(bytes: &[u8]) -> u16 {
+        let mut sum = 0u64;
+        for pair in bytes.chunks(2) {
+            sum += u64::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u64::from);
+        }
+        while sum > 0xffff {
+            sum = (sum >> 16) + (sum & 0xffff);
+        }
+        sum as u16
+    }
+
+    #[test]
+    fn the_example_of_the_rfc() {
+        assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        assert_eq!((sum(&[]), of_sum(0xffff), of_sum(0)), (0, 0xffff, 0xffff));
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_is_refused() {
+        let mut packet = [0; 10];
+        for (start, offset) in [(11, 0), (10, 0), (9, 0), (2, 7), (0, usize::MAX)] {
+            assert!(!complete(&mut packet, start, offset), "{start} {offset}");
+        }
+        assert!(complete(&mut packet, 2, 6));
+        assert_eq!(packet[8..], [0xff, 0xff]);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_as_the_rfc_does(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert_eq!(fold(sum(&bytes)), slow(&bytes));
+        }
+
+        #[test]
+        fn parts_add_up(bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0usize..100) {
+            let at = (2 * at).min(bytes.len() & !1);
+            prop_assert_eq!(fold(sum(&bytes[..at]) + sum(&bytes[at..])), fold(sum(&bytes)));
+        }
+
+        #[test]
+        fn what_is_complete_sums_up_to_ones(mut bytes in prop::collection::vec(any::<u8>(), 10..200)) {
+            // The pseudo header's sum, which the checksum takes the place of.
+            let pseudo = sum(&bytes[6..8]);
+            prop_assert!(complete(&mut bytes, 2, 4));
+            prop_assert_eq!(fold(pseudo + sum(&bytes[2..])), 0xffff);
+        }
+    }
+}
