@@ -3,9 +3,9 @@
 use std::path::Path;
 
 /// Kinds that can be opened.
-pub(crate) const BUILT: [&str; 3] = ["null", "wire", "pcap"];
+pub(crate) const BUILT: [&str; 4] = ["null", "wire", "pcap", "packet"];
 /// Kinds that are to come.
-pub(crate) const PLANNED: [&str; 6] = ["udp", "packet", "tap", "xdp", "virtio-user", "vhost-user"];
+pub(crate) const PLANNED: [&str; 5] = ["udp", "tap", "xdp", "virtio-user", "vhost-user"];
 
 /// A kind of device, as it stands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,15 +87,15 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         "a capture file",
         "nothing",
     ),
-    free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     Row {
         name: "packet",
-        spec: "packet:INTERFACE[,bypass=on]",
+        spec: "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=16m,promisc=on|off] to receive",
         what: "a raw socket on an interface",
         needs: "CAP_NET_RAW",
         capabilities: &[NET_RAW],
         tun: false,
     },
+    free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     Row {
         name: "tap",
         spec: "tap:NAME",
@@ -190,7 +190,8 @@ mod tests {
         for kind in &kinds {
             assert!(kind.spec.starts_with(kind.name));
             assert_eq!(kind.built, BUILT.contains(&kind.name));
-            assert!(kind.is_ready() || !kind.built, "{kind:?}");
+            let needs_nothing = kind.needs == "nothing";
+            assert!(kind.is_ready() || !kind.built || !needs_nothing, "{kind:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
 //! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`, and
-//! [`kinds`](kinds::kinds) lists what there is. None of these devices needs a privilege.
+//! [`kinds`](kinds::kinds) lists what there is. `packet` needs a privilege, the others none.
 //! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ pub mod host;
 pub mod kinds;
 pub mod null;
 pub mod open;
+pub mod packet;
 pub mod pcap;
 pub mod trace;
 pub mod traffic;

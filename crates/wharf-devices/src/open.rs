@@ -5,6 +5,7 @@
 
 use crate::kinds::BUILT;
 use crate::null::Null;
+use crate::packet::{PacketReceiver, PacketSender, ReceiveOptions, SendOptions, SuperPackets};
 use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
 use crate::pcap::{PcapSink, PcapSource, Snapped};
 use crate::units::{self, UnitError};
@@ -57,6 +58,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
         "null" => open_null(&parts),
         "wire" => open_wire(&parts),
         "pcap" => open_pcap(&parts, direction),
+        "packet" => open_packet(&parts, direction),
         _ => Err(unknown(spec, kind)),
     }
 }
@@ -117,6 +119,43 @@ fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceErr
             let options = Options::new(&kind, parts, &["snapped"])?;
             let ways = [("refuse", Snapped::Refuse), ("pad", Snapped::Pad), ("send", Snapped::Send)];
             Ok(Opened::alone(PcapSource::open(path, options.choose("snapped", &ways)?)?))
+        }
+    }
+}
+
+fn open_packet(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
+    let Some((interface, parts)) = parts.split_first().filter(|(interface, _)| !interface.is_empty()) else {
+        let what = "which interface? packet:INTERFACE".into();
+        return Err(DeviceError::Unsupported { device: "packet".into(), what });
+    };
+    let kind = format!("packet:{}", interface.escape_debug());
+    let switch = [("off", false), ("on", true)];
+    match direction {
+        Direction::Send => {
+            let options = Options::new(&kind, parts, &["bypass", "ring"])?;
+            let mut spec =
+                SendOptions { bypass: options.choose("bypass", &switch)?, ..SendOptions::default() };
+            if let Some(frames) = options.read("ring", units::size_bytes)? {
+                spec.ring_frames = match u32::try_from(frames) {
+                    Ok(frames @ 1..=65536) => frames,
+                    _ => return Err(options.fault(&format!("ring: {frames} cannot be: 1 to 65536 frames"))),
+                };
+            }
+            Ok(Opened::alone(PacketSender::open(interface, spec)?))
+        }
+        Direction::Receive => {
+            let options = Options::new(&kind, parts, &["gso", "buffer", "promisc"])?;
+            let ways = [("cut", SuperPackets::Cut), ("keep", SuperPackets::Keep)];
+            let super_packets = options.choose("gso", &ways)?;
+            let promiscuous = options.choose("promisc", &[("on", true), ("off", false)])?;
+            let mut spec = ReceiveOptions { super_packets, promiscuous, ..ReceiveOptions::default() };
+            if let Some(bytes) = options.read("buffer", units::size_bytes)? {
+                if !(512 << 10..=1 << 30).contains(&bytes) {
+                    return Err(options.fault(&format!("buffer: {bytes} cannot be: 512k to 1g bytes")));
+                }
+                spec.buffer_bytes = bytes;
+            }
+            Ok(Opened::alone(PacketReceiver::open(interface, spec)?))
         }
     }
 }
@@ -216,10 +255,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
         let cases = [
-            ("", r#""": unknown kind of device; there are null, wire, pcap"#),
-            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap"#),
-            ("no\nline", r#""no\nline": unknown kind of device; there are null, wire, pcap"#),
-            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap"#),
+            ("", r#""": unknown kind of device; there are null, wire, pcap, packet"#),
+            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap, packet"#),
+            ("no\nline", r#""no\nline": unknown kind of device; there are null, wire, pcap, packet"#),
+            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap, packet"#),
             ("null:x=1", r#"null: unknown key "x"; it takes none"#),
             ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
             ("wire:speed=1", r#"wire: unknown key "speed"; its keys are rate, delay, ring, overhead"#),

@@ -10,5 +10,7 @@ pub mod affinity;
 pub mod clock;
 pub mod fence;
 pub mod mapping;
+pub mod namespace;
+pub mod packet;
 pub mod timer;
 pub mod usage;

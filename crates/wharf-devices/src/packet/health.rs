@@ -1,0 +1,116 @@
+//! `Health`: how the interface stands, as far as it has been noticed, and what is told about it.
+
+use super::{ENETDOWN, ENODEV, ETHERNET_BYTES, VLAN_BYTES, down, is_tagged, no_carrier};
+use std::io;
+use wharf_core::device::DeviceError;
+use wharf_sys::packet::{Interface, PacketSocket};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Up,
+    /// Switched off, or without carrier: frames fail until it is back.
+    Down,
+    /// Frames fail for good.
+    Gone,
+}
+
+#[derive(Debug)]
+pub(super) struct Health {
+    device: String,
+    interface_name: String,
+    interface: Interface,
+    state: State,
+    /// Longest frame by the MTU, bytes, without a tag.
+    longest_bytes: u32,
+    /// A frame beyond that was told of.
+    told_too_long: bool,
+    /// For the next reap.
+    error: Option<DeviceError>,
+}
+
+impl Health {
+    pub(super) fn new(
+        device: String, interface_name: String, interface: Interface, longest_bytes: u32,
+    ) -> Self {
+        let (state, told_too_long, error) = (State::Up, false, None);
+        Self { device, interface_name, interface, state, longest_bytes, told_too_long, error }
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    #[inline]
+    pub(super) fn longest_bytes(&self) -> u32 {
+        self.longest_bytes
+    }
+
+    /// What is to be reported, once.
+    #[inline]
+    pub(super) fn take_error(&mut self) -> Result<(), DeviceError> {
+        if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
+    }
+
+    /// Looks at the interface.
+    #[cold]
+    pub(super) fn look(&mut self, socket: &PacketSocket) {
+        let down_error = || io::Error::from_raw_os_error(ENETDOWN);
+        match socket.interface_state(self.interface.index) {
+            Err(error) if error.raw_os_error() == Some(ENODEV) => {
+                self.change(State::Gone, "the interface is gone", error);
+            }
+            Err(error) => self.note("cannot look at the interface", error),
+            Ok(state) if !state.is_up => self.change(State::Down, &down(&self.interface_name), down_error()),
+            Ok(state) if !state.is_running => {
+                self.change(State::Down, &no_carrier(&self.interface_name), down_error());
+            }
+            Ok(state) => {
+                self.state = State::Up;
+                self.longest_bytes = state.mtu_bytes.saturating_add(ETHERNET_BYTES);
+            }
+        }
+    }
+
+    fn change(&mut self, to: State, what: &str, source: io::Error) {
+        if self.state != to && self.state != State::Gone {
+            self.state = to;
+            let what = format!("{what} (frames fail meanwhile)");
+            self.error = Some(DeviceError::Io { device: self.device.clone(), what, source });
+        }
+    }
+
+    /// Why a frame of these first bytes, and `len_bytes` in all, cannot be sent now.
+    #[cold]
+    pub(super) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
+        let longest_bytes = self.longest_bytes + if is_tagged(first) { VLAN_BYTES } else { 0 };
+        match self.state {
+            State::Gone => Some("gone"),
+            State::Down => Some("link-down"),
+            State::Up if len_bytes <= ETHERNET_BYTES => Some("too-short"),
+            State::Up if len_bytes > longest_bytes => {
+                self.tell_too_long(len_bytes, longest_bytes);
+                Some("too-long")
+            }
+            State::Up => None,
+        }
+    }
+
+    fn tell_too_long(&mut self, len_bytes: u32, longest_bytes: u32) {
+        if std::mem::replace(&mut self.told_too_long, true) {
+            return;
+        }
+        let (name, mtu) = (&self.interface_name, self.longest_bytes - ETHERNET_BYTES);
+        let enough = len_bytes - ETHERNET_BYTES;
+        let what = format!(
+            "a frame of {len_bytes} bytes is too long: {name}'s MTU of {mtu} allows {longest_bytes}; `ip link set {name} mtu {enough}`"
+        );
+        self.error = Some(DeviceError::Unsupported { device: self.device.clone(), what });
+    }
+
+    /// An answer of the kernel that is no usual one.
+    #[cold]
+    pub(super) fn note(&mut self, what: &str, source: io::Error) {
+        self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
+    }
+}

@@ -1,0 +1,323 @@
+//! `PacketReceiver`: the receive side.
+
+mod work;
+
+use super::{ENODEV, Opened, down};
+use crate::copy::{Placed, Placer};
+use crate::host::ExactClock;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::host::Clock;
+use wharf_core::pool::{Cache, PoolError};
+use wharf_mem::{Batch, Frame, Meta, Region};
+use wharf_sys::packet::{BlockRing, Interface, ReceiveShape};
+use work::{Work, is_plain};
+
+/// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
+const BLOCK_BYTES: u64 = 256 << 10;
+/// After how long frames are handed over that do not fill a block: the least that the kernel knows.
+const RETIRE_MS: u32 = 1;
+/// How long frames may still be on their way out of the ring when the interface has gone.
+const LAST_FRAMES_NS: u64 = 10_000_000;
+/// Polls that find nothing between two looks at the socket's error.
+const LOOK_EVERY: u32 = 64;
+
+/// What becomes of super-packets, which senders on this host hand over uncut, and network adapters join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SuperPackets {
+    /// They are cut: every frame is one that a wire could carry.
+    #[default]
+    Cut,
+    /// They arrive whole, as chains where they are longer than one frame, with what cuts them in their row of the
+    /// side table ([`Region::meta`]), their checksum still to be filled in.
+    Keep,
+}
+
+/// How a [`PacketReceiver`] should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveOptions {
+    /// What becomes of super-packets: they are cut by default.
+    pub super_packets: SuperPackets,
+    /// Bytes of the ring, in blocks of 256 KiB, from 512 KiB to 1 GiB: 16 MiB by default, which is some 100 000 short
+    /// frames.
+    pub buffer_bytes: u64,
+    /// Whether the interface takes frames for other stations, too: yes by default, as in other captures.
+    pub promiscuous: bool,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        Self { super_packets: SuperPackets::Cut, buffer_bytes: 16 << 20, promiscuous: true }
+    }
+}
+
+/// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not seen.
+///
+/// They arrive as on a wire: checksums that their sender had left to a network adapter are filled in, VLAN tags are back
+/// in their place. [`Meta::time_ns`] of each is when it arrived, since 1970. What the kernel dropped since its
+/// ring was full is shown by [`Device::receive_drops`] as `kernel`.
+#[derive(Debug)]
+pub struct PacketReceiver {
+    name: String,
+    interface_name: String,
+    interface: Interface,
+    /// `None` once closed.
+    ring: Option<BlockRing>,
+    super_packets: SuperPackets,
+    placer: Placer,
+    work: Work,
+    drops: Drops,
+    /// Polls until the next look at the socket's error.
+    look_due: u32,
+    /// What ends receiving, and when, on the exact clock.
+    ending: Option<(DeviceError, u64)>,
+    ended: bool,
+    refused: Vec<Frame>,
+}
+
+/// Frames that were dropped, by reason.
+#[derive(Debug, Clone, Copy, Default)]
+struct Drops {
+    kernel: u64,
+    malformed: u64,
+    truncated: u64,
+    too_long: u64,
+}
+
+/// What became of the frame at hand.
+enum Step {
+    Received,
+    Dropped,
+    /// It waits for memory.
+    Waits,
+    /// There was none.
+    Empty,
+}
+
+impl PacketReceiver {
+    /// Opens interface `interface`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] when it is no Ethernet.
+    pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
+        let opened = Opened::new(interface)?;
+        let fault = opened.fault("cannot set up a receive ring");
+        let Opened { name, interface_name, socket, interface, .. } = opened;
+        socket.enable_vnet_header().map_err(&fault)?;
+        // Linux before 4.20 does not know it; frames are told apart by their kind, too.
+        let _ = socket.ignore_outgoing();
+        let blocks = (options.buffer_bytes / BLOCK_BYTES).clamp(2, 4096) as u32;
+        let shape = ReceiveShape { block_bytes: BLOCK_BYTES as u32, blocks, retire_ms: RETIRE_MS };
+        let ring = BlockRing::new(socket, shape).map_err(&fault)?;
+        if options.promiscuous {
+            ring.socket().make_promiscuous(interface.index).map_err(&fault)?;
+        }
+        ring.socket().bind_to_receive(interface.index).map_err(&fault)?;
+        Ok(Self {
+            name,
+            interface_name,
+            interface,
+            ring: Some(ring),
+            super_packets: options.super_packets,
+            placer: Placer::default(),
+            work: Work::default(),
+            drops: Drops::default(),
+            look_due: LOOK_EVERY,
+            ending: None,
+            ended: false,
+            refused: Vec::new(),
+        })
+    }
+
+    /// Sees to one frame, or to a part of one that is being cut; `to` has room for it.
+    fn step(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
+        if self.work.is_pending() {
+            return self.place_work(cache, to);
+        }
+        let Some(ring) = &mut self.ring else { return Ok(Step::Empty) };
+        if ring.ready() == 0 {
+            return Ok(Step::Empty);
+        }
+        let Some(frame) = ring.frame() else {
+            ring.advance();
+            self.drops.malformed += 1;
+            return Ok(Step::Dropped);
+        };
+        if frame.is_outgoing {
+            ring.advance();
+            return Ok(Step::Dropped);
+        }
+        if is_plain(&frame) {
+            let meta = Meta { time_ns: frame.time_ns, ..Meta::default() };
+            let chunks = [frame.bytes].into_iter();
+            let placed = self.placer.place(cache, to, chunks, frame.bytes.len() as u32, &meta);
+            let step = self.placed(placed)?;
+            if let (Some(ring), Step::Received | Step::Dropped) = (&mut self.ring, &step) {
+                ring.advance();
+            }
+            return Ok(step);
+        }
+        let loaded = self.work.load(&frame, self.super_packets);
+        ring.advance();
+        match loaded {
+            Ok(()) => self.place_work(cache, to),
+            Err(work::Unfit::Truncated) => {
+                self.drops.truncated += 1;
+                Ok(Step::Dropped)
+            }
+            Err(work::Unfit::Malformed) => {
+                self.drops.malformed += 1;
+                Ok(Step::Dropped)
+            }
+        }
+    }
+
+    fn place_work(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
+        let (bytes, meta) = self.work.next();
+        let placed = self.placer.place(cache, to, [bytes].into_iter(), bytes.len() as u32, &meta);
+        let step = self.placed(placed)?;
+        if matches!(step, Step::Received | Step::Dropped) {
+            self.work.done();
+        }
+        Ok(step)
+    }
+
+    fn placed(&mut self, placed: Result<Placed, PoolError>) -> Result<Step, DeviceError> {
+        let device = || self.name.clone();
+        match placed {
+            Ok(Placed::Done) => Ok(Step::Received),
+            Ok(Placed::NoMemory) => Ok(Step::Waits),
+            Ok(Placed::TooLong) => {
+                self.drops.too_long += 1;
+                Ok(Step::Dropped)
+            }
+            Err(PoolError::Memory(source)) => Err(DeviceError::Memory { device: device(), source }),
+            Err(error) => Err(DeviceError::Unsupported { device: device(), what: error.to_string() }),
+        }
+    }
+
+    /// Nothing has come: looks whether anything still can.
+    #[cold]
+    fn look(&mut self) -> Result<(), DeviceError> {
+        self.look_due = LOOK_EVERY;
+        if self.ending.is_none()
+            && let Some(ring) = &self.ring
+            && ring.socket().take_error().is_some()
+        {
+            let ends_ns = ExactClock.now_ns() + LAST_FRAMES_NS;
+            self.ending = self.end_of_interface().map(|error| (error, ends_ns));
+        }
+        match self.ending.take() {
+            Some((error, ends_ns)) if ExactClock.now_ns() >= ends_ns => {
+                self.ended = true;
+                Err(error)
+            }
+            ending => {
+                self.ending = ending;
+                Ok(())
+            }
+        }
+    }
+
+    /// Why nothing will come any more, if so.
+    fn end_of_interface(&self) -> Option<DeviceError> {
+        let ring = self.ring.as_ref()?;
+        let (what, source) = match ring.socket().interface_state(self.interface.index) {
+            Ok(state) if state.is_up => return None,
+            Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(super::ENETDOWN)),
+            Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
+            Err(error) => ("cannot look at the interface".into(), error),
+        };
+        Some(DeviceError::Io { device: self.name.clone(), what, source })
+    }
+
+    fn count_kernel_drops(&mut self) {
+        if let Some(Ok(statistics)) = self.ring.as_ref().map(|ring| ring.socket().take_statistics()) {
+            self.drops.kernel += u64::from(statistics.drops);
+        }
+    }
+}
+
+impl Device for PacketReceiver {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
+        self.refused.extend(std::iter::from_fn(|| batch.pop()));
+        Transmitted { doorbell: !self.refused.is_empty(), stopped: false }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let count = self.refused.len().min(budget);
+        into.failed.extend(self.refused.drain(..count).map(|frame| (frame, "receive-only")));
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.refused.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.refused.iter().for_each(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let before = to.len();
+        let budget = budget.min(to.room());
+        while to.len() - before < budget {
+            match self.step(cache, to)? {
+                Step::Received | Step::Dropped => {}
+                Step::Waits => return Ok(to.len() - before),
+                Step::Empty => break,
+            }
+        }
+        if to.len() == before && budget > 0 {
+            self.look_due -= 1;
+            if self.look_due == 0 {
+                self.look()?;
+            }
+        }
+        Ok(to.len() - before)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.ended || self.ring.is_none()
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.count_kernel_drops();
+        let Drops { kernel, malformed, truncated, too_long } = self.drops;
+        see("kernel", kernel);
+        for (reason, count) in [("malformed", malformed), ("truncated", truncated), ("too-long", too_long)] {
+            if count > 0 {
+                see(reason, count);
+            }
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.ring.as_ref().map(|ring| ring.socket().fd().as_raw_fd())
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_kernel_drops();
+        self.ring = None;
+        Ok(())
+    }
+}

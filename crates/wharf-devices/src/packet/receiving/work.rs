@@ -1,0 +1,122 @@
+//! `Work`: a frame that is not to arrive as it lies in the ring.
+
+use super::super::ETHERTYPE_AT;
+use super::super::vnet::VnetHeader;
+use super::SuperPackets;
+use wharf_core::checksum;
+use wharf_core::gso::Cut;
+use wharf_mem::Meta;
+use wharf_sys::packet::Received;
+
+/// Why a frame cannot be received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// It was longer than what the ring kept of it.
+    Truncated,
+    /// The header before it does not fit it.
+    Malformed,
+}
+
+/// Whether a frame arrives as it lies in the ring.
+#[inline]
+pub(super) fn is_plain(frame: &Received<'_>) -> bool {
+    let header = VnetHeader::read(&frame.vnet_header);
+    let is_whole = frame.wire_bytes as usize <= frame.bytes.len();
+    is_whole && frame.vlan.is_none() && !header.needs_checksum && header.gso_kind == 0
+}
+
+/// The frame at hand, whole, and what is to be done with it.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    /// With its VLAN tag back in its place.
+    packet: Vec<u8>,
+    meta: Meta,
+    /// How it is cut, and the next segment.
+    cut: Option<(Cut, usize)>,
+    segment: Vec<u8>,
+    is_pending: bool,
+}
+
+impl Work {
+    pub(super) fn is_pending(&self) -> bool {
+        self.is_pending
+    }
+
+    /// Takes a copy of a frame and makes it what it is to be.
+    pub(super) fn load(&mut self, frame: &Received<'_>, super_packets: SuperPackets) -> Result<(), Unfit> {
+        if frame.wire_bytes as usize > frame.bytes.len() {
+            return Err(Unfit::Truncated);
+        }
+        let header = VnetHeader::read(&frame.vnet_header);
+        let tag_bytes = self.restore(frame)?;
+        self.meta = Meta { time_ns: frame.time_ns, ..Meta::default() };
+        self.cut = None;
+        let start = usize::from(header.checksum_start) + tag_bytes;
+        match (header.gso_kind, super_packets) {
+            (0, _) if header.needs_checksum => {
+                if !checksum::complete(&mut self.packet, start, header.checksum_offset.into()) {
+                    return Err(Unfit::Malformed);
+                }
+            }
+            (0, _) => {}
+            (kind, SuperPackets::Cut) => {
+                let cut = Cut::new(&self.packet, kind, header.gso_bytes).map_err(|_| Unfit::Malformed)?;
+                self.cut = Some((cut, 0));
+                self.load_segment();
+            }
+            (kind, SuperPackets::Keep) => self.keep(&header, kind, start)?,
+        }
+        self.is_pending = true;
+        Ok(())
+    }
+
+    /// Copies the frame, its tag put back; bytes of the tag.
+    fn restore(&mut self, frame: &Received<'_>) -> Result<usize, Unfit> {
+        self.packet.clear();
+        let Some((protocol, control)) = frame.vlan else {
+            self.packet.extend_from_slice(frame.bytes);
+            return Ok(0);
+        };
+        let (addresses, rest) = frame.bytes.split_at_checked(ETHERTYPE_AT).ok_or(Unfit::Malformed)?;
+        self.packet.extend_from_slice(addresses);
+        self.packet.extend(protocol.to_be_bytes());
+        self.packet.extend(control.to_be_bytes());
+        self.packet.extend_from_slice(rest);
+        Ok(size_of_val(&protocol) + size_of_val(&control))
+    }
+
+    /// Notes what cuts it, for whoever sends it on.
+    fn keep(&mut self, header: &VnetHeader, kind: u8, start: usize) -> Result<(), Unfit> {
+        // What could not be cut here nobody else could cut either.
+        Cut::new(&self.packet, kind, header.gso_bytes).map_err(|_| Unfit::Malformed)?;
+        self.meta.gso_bytes = header.gso_bytes;
+        self.meta.gso_kind = kind;
+        self.meta.needs_checksum = header.needs_checksum;
+        self.meta.checksum_start = u16::try_from(start).map_err(|_| Unfit::Malformed)?;
+        self.meta.checksum_offset = header.checksum_offset;
+        Ok(())
+    }
+
+    fn load_segment(&mut self) {
+        if let Some((cut, at)) = self.cut {
+            self.segment.resize(cut.segment_bytes(at), 0);
+            cut.write(&self.packet, at, &mut self.segment);
+        }
+    }
+
+    /// The next frame to arrive.
+    pub(super) fn next(&self) -> (&[u8], Meta) {
+        (if self.cut.is_some() { &self.segment } else { &self.packet }, self.meta)
+    }
+
+    /// That one has been seen to.
+    pub(super) fn done(&mut self) {
+        match &mut self.cut {
+            Some((cut, at)) if *at + 1 < cut.segments() => {
+                *at += 1;
+                self.load_segment();
+            }
+            _ => self.is_pending = false,
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `Slots`: the ring and the frame in each of its slots.
+//!
+//! Slots from the oldest held one up to the head go: sent (available again), on their way, refused (at most one), requested.
+//! The kernel's own place in the ring is the first that it has not taken, so that those behind may be withdrawn,
+//! from the head backwards, and filled again.
+
+use super::super::vnet::VnetHeader;
+use std::io;
+use wharf_mem::{Frame, MemError, Meta, Region};
+use wharf_sys::packet::{PacketSocket, SlotRing, SlotState, VNET_HEADER_BYTES};
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    ring: SlotRing,
+    /// The frame in each slot.
+    table: Box<[Option<Frame>]>,
+    /// The next slot to fill, and how many before it are held.
+    head: u32,
+    held: u32,
+}
+
+impl Slots {
+    pub(super) fn new(ring: SlotRing) -> Self {
+        let table = (0..ring.slots()).map(|_| None).collect();
+        Self { ring, table, head: 0, held: 0 }
+    }
+
+    pub(super) fn socket(&self) -> &PacketSocket {
+        self.ring.socket()
+    }
+
+    #[inline]
+    pub(super) fn held(&self) -> u32 {
+        self.held
+    }
+
+    #[inline]
+    fn after(&self, slot: u32) -> u32 {
+        if slot + 1 == self.ring.slots() { 0 } else { slot + 1 }
+    }
+
+    #[inline]
+    fn before(&self, slot: u32) -> u32 {
+        if slot == 0 { self.ring.slots() - 1 } else { slot - 1 }
+    }
+
+    /// The oldest slot held.
+    #[inline]
+    fn tail(&self) -> u32 {
+        if self.head >= self.held { self.head - self.held } else { self.head + self.ring.slots() - self.held }
+    }
+
+    /// Writes a frame into the next slot, of which there is one, and requests it.
+    ///
+    /// # Errors
+    /// The frame is another pool's, or too long for a slot.
+    #[inline]
+    pub(super) fn post(&mut self, frame: Frame, region: &Region) -> Result<(), (&'static str, Frame)> {
+        let len = frame.len_bytes() as usize;
+        let Some((header, room)) =
+            self.ring.room(self.head).and_then(|room| room.split_first_chunk_mut::<VNET_HEADER_BYTES>())
+        else {
+            return Err(("no-slot", frame));
+        };
+        let Some(room) = room.get_mut(..len) else { return Err(("too-long", frame)) };
+        let copied = if frame.has_meta() {
+            copy_chunks(&frame, region, header, room)
+        } else {
+            region.bytes(&frame).map(|bytes| {
+                *header = VnetHeader::to_send(len as u32, &Meta::default()).bytes();
+                room.copy_from_slice(bytes);
+            })
+        };
+        if copied.is_err() {
+            return Err(("foreign-pool", frame));
+        }
+        self.ring.request(self.head, VNET_HEADER_BYTES + len);
+        self.table[self.head as usize] = Some(frame);
+        (self.head, self.held) = (self.after(self.head), self.held + 1);
+        Ok(())
+    }
+
+    /// Lets the kernel take what was requested; whether it took all.
+    ///
+    /// # Errors
+    /// As [`SlotRing::ring_doorbell`].
+    #[inline]
+    pub(super) fn doorbell(&mut self) -> io::Result<bool> {
+        self.ring.ring_doorbell()?;
+        Ok(self.held == 0 || self.ring.state(self.before(self.head)) != SlotState::Requested)
+    }
+
+    /// The oldest frame, if it has left.
+    #[inline]
+    pub(super) fn next_sent(&mut self) -> Option<Frame> {
+        if self.held == 0 {
+            return None;
+        }
+        let tail = self.tail();
+        if self.ring.state(tail) != SlotState::Available {
+            return None;
+        }
+        self.held -= 1;
+        self.table[tail as usize].take()
+    }
+
+    /// Takes the last frame back that the kernel has not taken.
+    #[cold]
+    pub(super) fn withdraw_last(&mut self) -> Option<Frame> {
+        let last = self.before(self.head);
+        if self.held == 0 || !self.ring.withdraw(last) {
+            return None;
+        }
+        (self.head, self.held) = (last, self.held - 1);
+        self.table[last as usize].take()
+    }
+
+    /// Takes out the frame that the kernel refuses; those behind it move up.
+    #[cold]
+    pub(super) fn take_refused(&mut self) -> Option<Frame> {
+        let mut slot = self.tail();
+        for left in (0..self.held).rev() {
+            if self.ring.state(slot) != SlotState::Refused {
+                slot = self.after(slot);
+                continue;
+            }
+            self.ring.withdraw(slot);
+            let refused = self.table[slot as usize].take();
+            for _ in 0..left {
+                let next = self.after(slot);
+                let shifted = self.ring.shift(next, slot);
+                debug_assert!(shifted, "what is behind a refused slot is requested");
+                self.table[slot as usize] = self.table[next as usize].take();
+                slot = next;
+            }
+            (self.head, self.held) = (slot, self.held - 1);
+            return refused;
+        }
+        None
+    }
+
+    /// Everything still held, whoever has it.
+    pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
+        let tail = self.tail() as usize;
+        self.table.rotate_left(tail);
+        self.table.into_iter().flatten()
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.table.iter().flatten().for_each(see);
+    }
+}
+
+/// As any frame with a row in the side table: its chunks, and what it asks for.
+#[cold]
+fn copy_chunks(
+    frame: &Frame, region: &Region, header: &mut [u8; VNET_HEADER_BYTES], room: &mut [u8],
+) -> Result<(), MemError> {
+    *header = VnetHeader::to_send(frame.len_bytes(), &region.meta(frame)?).bytes();
+    let mut rest = room;
+    for chunk in region.chunks(frame)? {
+        let (to, behind) = rest.split_at_mut(chunk.len().min(rest.len()));
+        to.copy_from_slice(&chunk[..to.len()]);
+        rest = behind;
+    }
+    Ok(())
+}

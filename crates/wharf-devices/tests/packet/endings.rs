@@ -1,0 +1,80 @@
+//! Interfaces that are not there, or go away.
+
+use super::net::{End, frame, ip, with_pair};
+use wharf_devices::open::{Direction, open};
+
+fn fault(spec: &str, direction: Direction) -> String {
+    let message = open(spec, direction).map(|opened| opened.device.name()).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "one line: {message:?}");
+    message
+}
+
+#[test]
+fn an_interface_that_cannot_be_used_is_told_as_it_is_opened() {
+    with_pair(|| {
+        for direction in [Direction::Send, Direction::Receive] {
+            let message = fault("packet:nowhere", direction);
+            assert!(message.starts_with("packet:nowhere: no such interface"), "{message}");
+            assert!(fault("packet:a-name-much-too-long", direction).contains("no such interface"));
+        }
+        ip("link set va down");
+        for direction in [Direction::Send, Direction::Receive] {
+            let message = fault("packet:va", direction);
+            assert!(
+                message.starts_with("packet:va: the interface is down: `ip link set va up`"),
+                "{message}"
+            );
+        }
+        let message = fault("packet:vb", Direction::Send);
+        assert!(message.starts_with("packet:vb: vb has no carrier"), "{message}");
+    });
+}
+
+#[test]
+fn removed_under_traffic() {
+    with_pair(|| {
+        let (mut from, mut to) = (End::sender("packet:va"), End::receiver("packet:vb"));
+        (0..40).for_each(|number| from.offer(&frame(number, 100)));
+        assert_eq!(from.send_all(), (40, vec![]));
+        ip("link del va");
+        (0..40).for_each(|number| from.offer(&frame(number, 100)));
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(256, &mut from.done).unwrap_err().to_string();
+        assert!(error.starts_with("packet:va: the interface is gone"), "{error}");
+        assert_eq!(from.reap(), (0, vec!["gone"; 40]));
+        from.offer(&frame(0, 100));
+        assert_eq!(from.send_all(), (0, vec!["gone"]), "for good, and told once");
+        assert!(from.device.reap(256, &mut from.done).is_ok());
+        from.assert_all_home();
+
+        assert_eq!(to.receive(40).len(), 40, "what had come is still received");
+        let error = loop {
+            match to.device.receive(&mut to.cache, &mut to.batch, 64) {
+                Ok(count) => assert!(count == 0 && !to.device.receive_ended()),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.starts_with("packet:vb: the interface is gone"), "{error}");
+        assert!(to.device.receive_ended());
+        to.assert_all_home();
+    });
+}
+
+#[test]
+fn down_and_up_again() {
+    with_pair(|| {
+        let mut from = End::sender("packet:va");
+        ip("link set va down");
+        from.offer(&frame(0, 100));
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(256, &mut from.done).unwrap_err().to_string();
+        assert!(error.starts_with("packet:va: the interface is down"), "{error}");
+        assert_eq!(from.reap(), (0, vec!["link-down"]));
+        from.offer(&frame(0, 100));
+        assert_eq!(from.send_all(), (0, vec!["link-down"]));
+        ip("link set va up");
+        from.offer(&frame(0, 100));
+        assert_eq!(from.send_all(), (1, vec![]));
+        from.assert_all_home();
+    });
+}

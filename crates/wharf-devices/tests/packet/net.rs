@@ -1,0 +1,223 @@
+//! A network of one's own, and both ends of what lies in it.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use wharf_core::device::{Completions, Device};
+use wharf_core::pool::{Cache, PagePool};
+use wharf_devices::open::{Direction, open};
+use wharf_devices::pcap::format::PcapReader;
+use wharf_mem::Batch;
+use wharf_sys::packet::PacketSocket;
+
+/// Runs `body` in a network with the interfaces `va` and `vb`, connected and up, in a thread of its own.
+pub fn with_pair(body: impl FnOnce() + Send + 'static) {
+    super::common::within_a_minute(|| {
+        if let Err(error) = wharf_sys::namespace::enter_new_network() {
+            return skip(&format!("no network namespace of its own: {error} (wants root)"));
+        }
+        // No router solicitations in between: only what the test sends. This directory shows each thread its own network.
+        for name in ["all", "default"] {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+        }
+        let made = Command::new("ip").args("link add va type veth peer name vb".split(' ')).status();
+        if !made.is_ok_and(|status| status.success()) {
+            return skip("`ip link add` failed: is iproute2 installed?");
+        }
+        ip("link set va up");
+        ip("link set vb up");
+        body();
+    });
+}
+
+fn skip(why: &str) {
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "skipped in CI: {why}");
+    eprintln!("skipped: {why}");
+}
+
+/// Runs `ip` in the network of the calling thread.
+pub fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// Whether `program` is installed; says so if it is not.
+pub fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_err() {
+        skip(&format!("{program} is not installed"));
+    }
+    found.is_ok()
+}
+
+/// A device with memory, driven by hand.
+pub struct End {
+    pub device: Box<dyn Device>,
+    pub pool: PagePool,
+    pub cache: Cache,
+    pub batch: Batch,
+    pub done: Completions,
+}
+
+impl End {
+    pub fn new(spec: &str, direction: Direction, frame_bytes: u32) -> Self {
+        let mut device = open(spec, direction).unwrap_or_else(|error| panic!("{error}")).device;
+        let pool = super::common::pool_of(4096, frame_bytes);
+        device.attach(pool.region().clone()).unwrap();
+        let cache = pool.cache("test").unwrap();
+        Self { device, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
+    }
+
+    pub fn sender(spec: &str) -> Self {
+        Self::new(spec, Direction::Send, 1984)
+    }
+
+    pub fn receiver(spec: &str) -> Self {
+        Self::new(spec, Direction::Receive, 1984)
+    }
+
+    /// Adds a frame to the batch.
+    pub fn offer(&mut self, bytes: &[u8]) {
+        assert_eq!(self.cache.take(&mut self.batch, 1, bytes.len() as u32).unwrap(), 1);
+        let frame = self.batch.frames_mut().last_mut().unwrap();
+        self.pool.region().bytes_mut(frame).unwrap().copy_from_slice(bytes);
+        self.batch.refresh();
+    }
+
+    /// Transmits what was offered, and reaps until all has come back; how many were sent, and reasons of the others.
+    pub fn send_all(&mut self) -> (usize, Vec<&'static str>) {
+        let (mut sent, mut failed) = (0, Vec::new());
+        let until = Instant::now() + Duration::from_secs(10);
+        while (!self.batch.is_empty() || self.device.outstanding() > 0) && Instant::now() < until {
+            if !self.batch.is_empty() {
+                self.device.transmit(&mut self.batch, false);
+            }
+            let (one_sent, one_failed) = self.reap();
+            sent += one_sent;
+            failed.extend(one_failed);
+        }
+        assert_eq!((self.batch.len(), self.device.outstanding()), (0, 0), "stuck");
+        (sent, failed)
+    }
+
+    pub fn reap(&mut self) -> (usize, Vec<&'static str>) {
+        // Errors of the device are looked at by those tests that make some.
+        let _ = self.device.reap(256, &mut self.done);
+        let sent = self.done.sent.len();
+        self.cache.give(&mut self.done.sent).unwrap();
+        let failed = self.done.failed.drain(..).map(|(frame, reason)| {
+            self.cache.give_one(frame).unwrap();
+            reason
+        });
+        (sent, failed.collect())
+    }
+
+    /// Receives until there are `count` frames, or for some seconds; all bytes of each.
+    pub fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
+        self.receive_within(count, Duration::from_secs(5))
+    }
+
+    pub fn receive_within(&mut self, count: usize, time: Duration) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let until = Instant::now() + time;
+        while frames.len() < count && Instant::now() < until {
+            self.device.receive(&mut self.cache, &mut self.batch, 64).unwrap();
+            let region = self.pool.region();
+            let bytes = |frame| region.chunks(frame).unwrap().flatten().copied().collect::<Vec<u8>>();
+            frames.extend(self.batch.frames().iter().map(bytes));
+            self.cache.give(&mut self.batch).unwrap();
+        }
+        frames
+    }
+
+    /// Everything is back.
+    pub fn assert_all_home(&mut self) {
+        assert_eq!(self.device.outstanding(), 0);
+        self.cache.give(&mut self.batch).unwrap();
+        let audit = self.pool.audit();
+        assert_eq!(audit.out(), 0, "{audit}");
+    }
+}
+
+/// An Ethernet frame of `len` bytes, no IP, number `number`.
+pub fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
+    bytes.extend(super::common::content(7, number, len - 14));
+    bytes
+}
+
+/// Sends frames as they are, by a plain socket without rings.
+pub fn send_raw<'a>(interface: &str, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
+    let socket = PacketSocket::open().unwrap();
+    let index = socket.interface(interface).unwrap().index;
+    socket.bind_to_send(index).unwrap();
+    for bytes in frames {
+        assert_eq!(socket.send(&[std::io::IoSlice::new(bytes)]).unwrap(), bytes.len());
+    }
+}
+
+/// tcpdump on an interface, ready.
+pub struct Tcpdump {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Tcpdump {
+    /// Captures `count` frames of those that come in at `interface`.
+    pub fn start(interface: &str, count: usize, name: &str) -> Self {
+        let file = std::env::temp_dir().join(format!("wharf-packet-{name}-{}.pcap", std::process::id()));
+        let mut child = Command::new("tcpdump")
+            .args([
+                "-Z",
+                "root",
+                "-n",
+                "-s2048",
+                "-B",
+                "32768",
+                "--immediate-mode",
+                "-Q",
+                "in",
+                "-i",
+                interface,
+            ])
+            .args(["-c", &count.to_string(), "-w"])
+            .arg(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0, "tcpdump ended");
+        }
+        // It goes on writing there.
+        child.stderr = Some(said.into_inner());
+        Self { child, file }
+    }
+
+    /// Waits until it has them all, and gives them.
+    pub fn frames(mut self) -> Vec<Vec<u8>> {
+        let until = Instant::now() + Duration::from_secs(10);
+        while self.child.try_wait().unwrap().is_none() {
+            if Instant::now() > until {
+                self.child.kill().unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let mut reader = PcapReader::open(&self.file).unwrap();
+        let (mut frames, mut bytes) = (Vec::new(), Vec::new());
+        while let Ok(Some(_)) = reader.next(&mut bytes) {
+            frames.push(bytes.clone());
+        }
+        frames
+    }
+}
+
+impl Drop for Tcpdump {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
