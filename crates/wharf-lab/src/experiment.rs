@@ -1,0 +1,200 @@
+//! Experiments: each has a file of parameters, and makes rows beside published ones.
+//!
+//! To add one: a file here that implements [`Experiment`], its parameters in `parameters/NAME.toml`, and a line in
+//! [`all`].
+
+mod bulk;
+pub mod parameters;
+pub mod published;
+
+pub use parameters::{Parameter, ParameterKind, Parameters};
+
+use crate::kernel::Fault;
+use serde::Serialize;
+
+/// What can be asked of the lab.
+pub trait Experiment: Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it shows, in one line.
+    fn what(&self) -> &'static str;
+
+    /// Its file of parameters.
+    fn parameters(&self) -> &'static str;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    fn run(&self, bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError>;
+}
+
+/// All experiments.
+pub fn all() -> &'static [&'static dyn Experiment] {
+    &[&bulk::Bulk]
+}
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// No such experiment.
+    #[error("there is no experiment {name:?}: there are {there}")]
+    Experiment {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        there: String,
+    },
+    /// No such parameter.
+    #[error("{experiment} has no parameter {key:?}: it has {there}")]
+    Key {
+        /// Which experiment.
+        experiment: String,
+        /// What was asked for.
+        key: String,
+        /// Those that there are.
+        there: String,
+    },
+    /// A value that cannot be.
+    #[error("{key} of {value:?} cannot be: want a whole number from {min} to {max}")]
+    Value {
+        /// Which parameter.
+        key: String,
+        /// What was asked for.
+        value: String,
+        /// The least allowed.
+        min: u64,
+        /// The most allowed.
+        max: u64,
+    },
+    /// A file of parameters or of published figures that is not as it should be.
+    #[error("{file}: {what}")]
+    File {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A rule of the path was broken in a run.
+    #[error("{run}: {source}")]
+    Run {
+        /// Which run.
+        run: String,
+        /// What.
+        source: Fault,
+    },
+}
+
+impl LabError {
+    /// Whether it was the asking that was wrong.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, LabError::Experiment { .. } | LabError::Key { .. } | LabError::Value { .. })
+    }
+}
+
+/// What a row's value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowKind {
+    /// A parameter was chosen so that it comes out.
+    Fitted,
+    /// It follows from parameters chosen for other rows.
+    Predicted,
+    /// It was measured on a real machine.
+    Measured,
+}
+
+/// One figure. The keys are a promise: they are added to, never renamed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Of what.
+    pub label: String,
+    /// Which figure.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What was published; `None` where nothing was.
+    pub published: Option<f64>,
+    /// What came out.
+    pub value: f64,
+    /// What kind of figure that is.
+    pub kind: RowKind,
+    /// What is to be said about it.
+    pub note: Option<String>,
+}
+
+impl Row {
+    /// A figure of `millionths`. A predicted one that is off by more than a factor of two is marked so.
+    pub fn new(
+        label: &str, (metric, unit): (&'static str, &'static str), millionths: i64, kind: RowKind,
+    ) -> Self {
+        let value = millionths as f64 / 1e6;
+        Self { label: label.to_string(), metric, unit, published: None, value, kind, note: None }
+    }
+
+    /// Beside what was published.
+    #[must_use]
+    pub fn beside(mut self, published: f64) -> Self {
+        let within = self.value >= published / 2.0 && self.value <= published * 2.0;
+        if self.kind == RowKind::Predicted && !within {
+            self.note = Some("not reproduced: off by more than a factor of 2".into());
+        }
+        self.published = Some(published);
+        self
+    }
+}
+
+/// What a run is made with, and what it reports as it goes.
+pub struct Bench<'a> {
+    /// The parameters.
+    pub parameters: &'a Parameters,
+    /// The generator's seed.
+    pub seed: u64,
+    /// Told what is being run.
+    pub say: &'a mut dyn FnMut(&str),
+    /// Packets simulated so far, for the lab's own speed.
+    pub packets: u64,
+}
+
+impl std::fmt::Debug for Bench<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bench(seed {}, {} packets)", self.seed, self.packets)
+    }
+}
+
+/// What came of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Its name.
+    pub experiment: &'static str,
+    /// Where it ran: `model`.
+    pub world: &'static str,
+    /// The generator's seed.
+    pub seed: u64,
+    /// All parameters.
+    pub parameters: Parameters,
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// Packets that were simulated for it: what the lab's speed is reckoned by. Not a result.
+    #[serde(skip)]
+    pub packets: u64,
+}
+
+/// Runs experiment `name` with its parameters, those in `set` (`key=value`) changed; `say` is told what is being
+/// run.
+///
+/// # Errors
+/// [`LabError`]: no such experiment, key or value; or a run that broke a rule of the path.
+pub fn run(name: &str, set: &[String], seed: u64, say: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
+    let there = || all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
+    let found = all().iter().find(|experiment| experiment.name() == name);
+    let experiment = found.ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })?;
+    let mut parameters = Parameters::read(experiment.name(), experiment.parameters())?;
+    set.iter().try_for_each(|assignment| parameters.set(assignment))?;
+    let mut bench = Bench { parameters: &parameters, seed, say, packets: 0 };
+    let rows = experiment.run(&mut bench)?;
+    let packets = bench.packets;
+    Ok(Report { experiment: experiment.name(), world: "model", seed, parameters, rows, packets })
+}

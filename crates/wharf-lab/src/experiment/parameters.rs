@@ -1,0 +1,136 @@
+//! Parameters: whole numbers with a kind and a source, in files.
+
+use super::LabError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParameterKind {
+    /// The source says it.
+    Published,
+    /// Chosen so that a figure comes out.
+    Fitted,
+    /// Neither; the source gives the reason.
+    Assumed,
+    /// Changed for this run.
+    Set,
+}
+
+/// One number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// The number, in the unit that its name ends with.
+    pub value: u64,
+    /// Where it comes from.
+    pub kind: ParameterKind,
+    /// Least and most that it may be set to.
+    #[serde(skip_serializing)]
+    pub allowed: [u64; 2],
+    /// Who says so, or why.
+    pub source: String,
+}
+
+/// All numbers of an experiment, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Parameters {
+    #[serde(skip)]
+    experiment: String,
+    entries: BTreeMap<String, Parameter>,
+}
+
+impl Parameters {
+    /// Reads the file of `experiment`.
+    ///
+    /// # Errors
+    /// [`LabError::File`].
+    pub fn read(experiment: &str, text: &str) -> Result<Self, LabError> {
+        let file = format!("{experiment}.toml");
+        let fault = |what: String| LabError::File { file: file.clone(), what };
+        let entries: BTreeMap<String, Parameter> =
+            toml::from_str(text).map_err(|error| fault(error.to_string().trim().replace('\n', " ")))?;
+        for (key, Parameter { value, allowed: [min, max], .. }) in &entries {
+            if !(min..=max).contains(&value) {
+                return Err(fault(format!("{key} of {value} is not within {min} to {max}")));
+            }
+        }
+        Ok(Self { experiment: experiment.to_string(), entries })
+    }
+
+    /// Changes one, by `key=value`.
+    ///
+    /// # Errors
+    /// [`LabError::Key`], [`LabError::Value`].
+    pub fn set(&mut self, assignment: &str) -> Result<(), LabError> {
+        let (key, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+        let Some(parameter) = self.entries.get_mut(key) else { return Err(self.unknown(key)) };
+        let [min, max] = parameter.allowed;
+        let wrong = || LabError::Value { key: key.into(), value: value.into(), min, max };
+        let number = value.parse().ok().filter(|number| (min..=max).contains(number)).ok_or_else(wrong)?;
+        (parameter.value, parameter.kind) = (number, ParameterKind::Set);
+        parameter.source = "set for this run".into();
+        Ok(())
+    }
+
+    /// The number of that name.
+    ///
+    /// # Errors
+    /// [`LabError::Key`]: the file lacks it.
+    pub fn get(&self, key: &str) -> Result<u64, LabError> {
+        self.entries.get(key).map(|parameter| parameter.value).ok_or_else(|| self.unknown(key))
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Parameter)> {
+        self.entries.iter().map(|(key, parameter)| (key.as_str(), parameter))
+    }
+
+    fn unknown(&self, key: &str) -> LabError {
+        let there = self.entries.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        LabError::Key { experiment: self.experiment.clone(), key: key.into(), there }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "[a_ns]\nvalue = 3\nkind = \"assumed\"\nallowed = [1, 9]\nsource = \"why not\"\n";
+
+    #[test]
+    fn numbers_are_set_within_bounds_and_say_so() {
+        let mut parameters = Parameters::read("x", TEXT).unwrap();
+        assert_eq!(parameters.get("a_ns").unwrap(), 3);
+        parameters.set("a_ns=9").unwrap();
+        let (_, parameter) = parameters.iter().next().unwrap();
+        assert_eq!((parameter.value, parameter.kind), (9, ParameterKind::Set));
+        for (assignment, wanted) in [
+            ("a_ns=10", "a_ns of \"10\" cannot be: want a whole number from 1 to 9"),
+            ("a_ns=", "a_ns of \"\" cannot be: want a whole number from 1 to 9"),
+            ("a_ns=-1", "a_ns of \"-1\" cannot be: want a whole number from 1 to 9"),
+            ("a_ns=2.5", "a_ns of \"2.5\" cannot be: want a whole number from 1 to 9"),
+            ("b=1", "x has no parameter \"b\": it has a_ns"),
+            ("a_ns", "a_ns of \"\" cannot be: want a whole number from 1 to 9"),
+        ] {
+            let error = parameters.set(assignment).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.is_usage()), (wanted, true));
+        }
+        assert_eq!(parameters.get("a_ns").unwrap(), 9, "what was wrong has changed nothing");
+    }
+
+    #[test]
+    fn a_wrong_file_is_an_error_of_one_line() {
+        for (text, part) in [
+            (TEXT.replace("= 3", "= 10"), "a_ns of 10 is not within 1 to 9"),
+            (TEXT.replace("assumed", "guessed"), "guessed"),
+            (TEXT.replace("source", "sauce"), "sauce"),
+            ("[a".into(), "x.toml"),
+        ] {
+            let error = Parameters::read("x", &text).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains('\n'), "{error}");
+        }
+    }
+}

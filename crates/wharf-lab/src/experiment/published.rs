@@ -1,0 +1,35 @@
+//! Published figures, as collected in `parameters/published.toml`.
+
+use super::LabError;
+
+const FILE: &str = include_str!("../../parameters/published.toml");
+
+/// The figure under `path`, keys joined by points: `bulk_dequeue.trafgen_12cpu_bulk_mpps`.
+///
+/// # Errors
+/// [`LabError::File`]: there is no such number.
+pub fn figure(path: &str) -> Result<f64, LabError> {
+    let fault = |what: String| LabError::File { file: "published.toml".into(), what };
+    let table: toml::Table =
+        FILE.parse().map_err(|error: toml::de::Error| fault(error.message().to_string()))?;
+    let mut value = &toml::Value::Table(table);
+    for key in path.split('.') {
+        value = value.get(key).ok_or_else(|| fault(format!("there is no {path}")))?;
+    }
+    let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
+    number.ok_or_else(|| fault(format!("{path} is no number")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_by_their_path() {
+        assert_eq!(figure("bulk_dequeue.trafgen_12cpu_bulk_mpps").unwrap(), 14.8);
+        assert_eq!(figure("bulk_dequeue.tcp24_bulk.soft_percent").unwrap(), 7.66);
+        assert_eq!(figure("pcie.xdp_drop_mpps.after").unwrap(), 130.0);
+        assert!(figure("bulk_dequeue.source").unwrap_err().to_string().contains("no number"));
+        assert!(figure("nothing.there").unwrap_err().to_string().contains("there is no nothing.there"));
+    }
+}

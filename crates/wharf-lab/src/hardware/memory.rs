@@ -1,0 +1,219 @@
+//! What driver and hardware share: a ring of 16-byte descriptors and the tail register; and the driver.
+//!
+//! Layout: Intel 82599 data sheet, 7.2.3.2.4 (advanced transmit data descriptor), read and written back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_mem::{Batch, Frame, Region};
+
+const EOP: u32 = 1 << 24;
+const IFCS: u32 = 1 << 25;
+const RS: u32 = 1 << 27;
+const DEXT: u32 = 1 << 29;
+const DATA: u32 = 3 << 20;
+const LENGTH_MASK: u32 = 0xffff;
+const DONE: u32 = 1;
+const PAYLOAD_SHIFT: u32 = 14;
+/// Descriptors that stay free: head and tail would be equal in a full ring as in an empty one.
+const SPARE: usize = 1;
+
+/// One advanced transmit data descriptor, as it lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Descriptor(pub [u8; 16]);
+
+impl Descriptor {
+    /// For a frame of `len_bytes` at `address`, to be reported when done.
+    #[inline]
+    pub fn data(address: u64, len_bytes: u32) -> Self {
+        let command = DATA | EOP | IFCS | RS | DEXT | (len_bytes & LENGTH_MASK);
+        let status = len_bytes << PAYLOAD_SHIFT;
+        Self::of_words(address, u64::from(status) << 32 | u64::from(command))
+    }
+
+    #[inline]
+    fn of_words(low: u64, high: u64) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&low.to_le_bytes());
+        bytes[8..].copy_from_slice(&high.to_le_bytes());
+        Self(bytes)
+    }
+
+    #[inline]
+    fn word<const AT: usize>(&self) -> u32 {
+        u32::from_le_bytes([self.0[AT], self.0[AT + 1], self.0[AT + 2], self.0[AT + 3]])
+    }
+
+    /// Where the frame lies.
+    #[inline]
+    pub fn address(&self) -> u64 {
+        u64::from(self.word::<4>()) << 32 | u64::from(self.word::<0>())
+    }
+
+    /// Its length.
+    #[inline]
+    pub fn len_bytes(&self) -> u32 {
+        self.word::<8>() & LENGTH_MASK
+    }
+
+    /// As the hardware writes it back.
+    #[inline]
+    pub fn done() -> Self {
+        Self::of_words(0, u64::from(DONE) << 32)
+    }
+
+    /// Whether the hardware has written it back.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.word::<12>() & DONE != 0
+    }
+}
+
+/// One transmit queue's memory. Indices run free; the ring's length is a power of two.
+#[derive(Debug)]
+pub struct TxMemory {
+    /// The ring.
+    pub descriptors: Box<[Descriptor]>,
+    /// What the driver has written, or is about to write, to the tail register.
+    pub tail: u32,
+}
+
+impl TxMemory {
+    /// A ring of `frames` descriptors, rounded up to a power of two.
+    pub fn new(frames: usize) -> Arc<Mutex<Self>> {
+        let descriptors = vec![Descriptor::default(); frames.max(2).next_power_of_two()];
+        Arc::new(Mutex::new(Self { descriptors: descriptors.into(), tail: 0 }))
+    }
+
+    /// The descriptor of a free-running index.
+    #[inline]
+    pub fn at(&mut self, index: u32) -> &mut Descriptor {
+        let mask = self.descriptors.len() - 1;
+        &mut self.descriptors[index as usize & mask]
+    }
+}
+
+/// Locks it; each half is done with it before the other begins.
+#[inline]
+pub(super) fn open(memory: &Mutex<TxMemory>) -> MutexGuard<'_, TxMemory> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The near half: a driver for one transmit queue.
+#[derive(Debug)]
+pub struct Driver {
+    memory: Arc<Mutex<TxMemory>>,
+    /// In the order of their descriptors, from `next_to_clean` to `next_to_use`.
+    held: VecDeque<Frame>,
+    next_to_use: u32,
+    next_to_clean: u32,
+    room: usize,
+    frame_bytes: u64,
+    closed: bool,
+}
+
+impl Driver {
+    /// Of the queue with this memory.
+    pub fn new(memory: Arc<Mutex<TxMemory>>) -> Self {
+        let frames = open(&memory).descriptors.len();
+        let room = frames - SPARE;
+        Self {
+            memory,
+            held: VecDeque::with_capacity(frames),
+            next_to_use: 0,
+            next_to_clean: 0,
+            room,
+            frame_bytes: 0,
+            closed: false,
+        }
+    }
+}
+
+impl Device for Driver {
+    fn name(&self) -> String {
+        "model".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let ring_frames = Some((self.room + self.held.len()) as u32);
+        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.frame_bytes = region.spec().frame_bytes.into();
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let mut memory = open(&self.memory);
+        while self.room > 0 {
+            let Some(frame) = batch.pop() else { break };
+            let address = u64::from(frame.index()) * self.frame_bytes;
+            *memory.at(self.next_to_use) = Descriptor::data(address, frame.len_bytes());
+            self.next_to_use = self.next_to_use.wrapping_add(1);
+            self.room -= 1;
+            self.held.push_back(frame);
+        }
+        let stopped = self.room == 0;
+        let doorbell = (!more || stopped) && memory.tail != self.next_to_use;
+        if doorbell {
+            memory.tail = self.next_to_use;
+        }
+        Transmitted { doorbell, stopped }
+    }
+
+    fn flush(&mut self) -> bool {
+        let mut memory = open(&self.memory);
+        let owed = memory.tail != self.next_to_use;
+        memory.tail = self.next_to_use;
+        owed
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let mut memory = open(&self.memory);
+        for _ in 0..budget.min(into.sent.room()) {
+            if self.next_to_clean == self.next_to_use || !memory.at(self.next_to_clean).is_done() {
+                break;
+            }
+            let Some(frame) = self.held.pop_front() else { break };
+            self.next_to_clean = self.next_to_clean.wrapping_add(1);
+            self.room += 1;
+            let pushed = into.sent.push(frame);
+            debug_assert!(pushed.is_ok(), "bounded by the room");
+        }
+        if self.closed {
+            let rest = self.held.len().min(budget.saturating_sub(into.len()));
+            into.failed.extend(self.held.drain(..rest).map(|frame| (frame, "device closed")));
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    /// Resets the queue: what is not done by now never will be.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_laid_out_as_the_data_sheet_says() {
+        let written = Descriptor::data(0x1122_3344_5566_7788, 1514);
+        let wanted =
+            [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0xea, 0x05, 0x30, 0x2b, 0, 0x80, 0x7a, 0x01];
+        assert_eq!(written.0, wanted);
+        assert_eq!((written.address(), written.len_bytes()), (0x1122_3344_5566_7788, 1514));
+        assert!(!written.is_done() && Descriptor::done().is_done());
+    }
+}

@@ -1,0 +1,153 @@
+//! A NIC in the manner of the 82599 as far as `bulk` needs one: a price per doorbell, a latency of fetching, a wire.
+//!
+//! Doorbells of all queues are served one after the other, `doorbell_ps` each, whatever number of descriptors each
+//! is for: that is the limit that bulk dequeue was made against. What the bus carries is not reckoned here.
+
+use super::memory::{Descriptor, TxMemory, open};
+use super::{Departed, Hardware};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+/// Preamble 8, checksum 4 and the gap of 12 bytes that follow each frame on the wire.
+pub const WIRE_OVERHEAD_BYTES: u64 = 24;
+/// The shortest frame on the wire, without its checksum.
+const FRAME_BYTES_MIN: u64 = 60;
+const PS: u64 = 1000;
+
+/// What it takes its time over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// Serving one doorbell, picoseconds.
+    pub doorbell_ps: u64,
+    /// From a doorbell served until its frames are at the wire, nanoseconds.
+    pub fetch_ns: u64,
+    /// From the last bit of a frame until its descriptor is written back, nanoseconds.
+    pub write_back_ns: u64,
+    /// One byte on the wire, picoseconds; 0 takes the wire away.
+    pub wire_ps_per_byte: u64,
+}
+
+/// The hardware half.
+#[derive(Debug)]
+pub struct Simple {
+    costs: Costs,
+    frame_bytes: u64,
+    doorbells_free_ps: u64,
+    wire_free_ps: u64,
+    queues: Vec<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    memory: Arc<Mutex<TxMemory>>,
+    /// Next descriptor to fetch, next to write back.
+    fetch: u32,
+    written_back: u32,
+    /// When each of those between them is written back.
+    write_backs_ns: VecDeque<u64>,
+}
+
+impl Simple {
+    /// With a queue for each memory, for frames that lie `frame_bytes` apart.
+    pub fn new(costs: Costs, memories: Vec<Arc<Mutex<TxMemory>>>, frame_bytes: u32) -> Self {
+        let queue = |memory| Queue { memory, fetch: 0, written_back: 0, write_backs_ns: VecDeque::new() };
+        let queues = memories.into_iter().map(queue).collect();
+        Self { costs, frame_bytes: frame_bytes.into(), doorbells_free_ps: 0, wire_free_ps: 0, queues }
+    }
+}
+
+impl Hardware for Simple {
+    #[inline]
+    fn doorbell(&mut self, queue: usize, now_ns: u64, departed: &mut Vec<Departed>) {
+        self.doorbells_free_ps = self.doorbells_free_ps.max(now_ns * PS) + self.costs.doorbell_ps;
+        let at_wire_ps = self.doorbells_free_ps + self.costs.fetch_ns * PS;
+        let queue = &mut self.queues[queue];
+        let mut memory = open(&queue.memory);
+        while queue.fetch != memory.tail {
+            let descriptor = *memory.at(queue.fetch);
+            queue.fetch = queue.fetch.wrapping_add(1);
+            let len_bytes = descriptor.len_bytes();
+            let wire_bytes = u64::from(len_bytes).max(FRAME_BYTES_MIN) + WIRE_OVERHEAD_BYTES;
+            self.wire_free_ps = self.wire_free_ps.max(at_wire_ps) + wire_bytes * self.costs.wire_ps_per_byte;
+            let at_ns = self.wire_free_ps / PS;
+            queue.write_backs_ns.push_back(at_ns + self.costs.write_back_ns);
+            let index = (descriptor.address() / self.frame_bytes) as u32;
+            departed.push(Departed { index, len_bytes, at_ns });
+        }
+    }
+
+    fn write_back(&mut self, queue: usize, now_ns: u64) {
+        let queue = &mut self.queues[queue];
+        let mut memory = open(&queue.memory);
+        while queue.write_backs_ns.front().is_some_and(|&at_ns| at_ns <= now_ns) {
+            queue.write_backs_ns.pop_front();
+            *memory.at(queue.written_back) = Descriptor::done();
+            queue.written_back = queue.written_back.wrapping_add(1);
+        }
+    }
+
+    #[inline]
+    fn next_write_back_ns(&self, queue: usize) -> Option<u64> {
+        self.queues[queue].write_backs_ns.front().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Driver;
+    use super::*;
+    use wharf_core::device::{Completions, Device};
+    use wharf_core::pool::PagePool;
+    use wharf_mem::Batch;
+
+    const COSTS: Costs =
+        Costs { doorbell_ps: 78_125, fetch_ns: 500, write_back_ns: 200, wire_ps_per_byte: 800 };
+
+    #[test]
+    fn frames_leave_at_wire_rate_and_come_back_when_written_back() {
+        let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+        let mut cache = pool.cache("test").unwrap();
+        let memory = TxMemory::new(4);
+        let mut driver = Driver::new(memory.clone());
+        driver.attach(pool.region().clone()).unwrap();
+        let mut nic = Simple::new(COSTS, vec![memory], 2048);
+        let mut batch = Batch::new(8);
+        cache.take(&mut batch, 4, 60).unwrap();
+        let indices: Vec<u32> = batch.frames().iter().map(|frame| frame.index()).collect();
+        let done = driver.transmit(&mut batch, false);
+        assert!(done.doorbell && done.stopped && batch.len() == 1, "three descriptors of four");
+        let mut departed = Vec::new();
+        nic.doorbell(0, 1000, &mut departed);
+        // 1000 + 78.125 + 500 + n * 84 * 0.8
+        let wanted: Vec<_> = indices.iter().zip([1645, 1712, 1779]).collect();
+        assert_eq!(departed.iter().map(|frame| (&frame.index, frame.at_ns)).collect::<Vec<_>>(), wanted);
+        let mut back = Completions::new(8);
+        for (now_ns, count) in [(1844, 0), (1845, 1), (1911, 1), (1979, 3)] {
+            nic.write_back(0, now_ns);
+            driver.reap(8, &mut back).unwrap();
+            assert_eq!(back.sent.len(), count, "{now_ns}");
+        }
+        assert_eq!((nic.next_write_back_ns(0), driver.outstanding()), (None, 0));
+        cache.give(&mut back.sent).unwrap();
+        cache.give(&mut batch).unwrap();
+        assert_eq!(pool.audit().out(), 0);
+    }
+
+    #[test]
+    fn doorbells_of_all_queues_wait_for_each_other() {
+        let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+        let mut cache = pool.cache("test").unwrap();
+        let memories = vec![TxMemory::new(4), TxMemory::new(4)];
+        let mut drivers: Vec<Driver> = memories.iter().cloned().map(Driver::new).collect();
+        let mut nic = Simple::new(Costs { wire_ps_per_byte: 0, ..COSTS }, memories, 2048);
+        let mut departed = Vec::new();
+        for (queue, driver) in drivers.iter_mut().enumerate() {
+            driver.attach(pool.region().clone()).unwrap();
+            let mut batch = Batch::new(1);
+            cache.take(&mut batch, 1, 60).unwrap();
+            driver.transmit(&mut batch, false);
+            nic.doorbell(queue, 0, &mut departed);
+        }
+        assert_eq!(departed.iter().map(|frame| frame.at_ns).collect::<Vec<_>>(), [578, 656]);
+    }
+}

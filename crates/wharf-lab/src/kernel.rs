@@ -1,0 +1,154 @@
+//! The kernel's transmit path of 2014 on modelled processors: what `bulk` was measured on.
+//!
+//! Every processor has a transmit queue of its own, with its qdisc behind a root lock, and an interrupt vector that
+//! brings its completions. A process takes the root lock, puts its packet into the qdisc and, if nobody runs that,
+//! runs it: bulk dequeue under the root lock, the driver under the queue's lock, one doorbell, the root lock again.
+//! Completions come in a softirq, which runs the qdisc if the byte limit had stopped it. (Linux 3.18,
+//! `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
+//!
+//! The decisions are the real ones: [`Run`], `Bql`, `Fifo` and [`Owner`](wharf_core::owner::Owner) of `wharf-core`,
+//! one call to the device at a time. What is modelled is how long each step takes and who must wait for whom:
+//! [`xmit`](self) for the way through the locks, `softirq` for completions and acknowledgements, `process` for the
+//! senders, `processor` for what a processor does next.
+
+mod costs;
+mod outcome;
+mod process;
+mod processor;
+mod queue;
+mod softirq;
+mod witness;
+mod xmit;
+
+pub use costs::{Costs, Setup, Traffic};
+pub use outcome::{Fault, Outcome};
+
+use crate::engine::{self, Agenda, Random, VirtualClock, World};
+use crate::hardware::{Departed, Driver, Hardware, TxMemory};
+use process::{Stock, Stream};
+use processor::Processor;
+use queue::{Home, TxQueue};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use wharf_core::pool::PagePool;
+use witness::Witness;
+
+/// Frames lie so many bytes apart: the kernel's half page.
+const FRAME_BYTES: u32 = 2048;
+
+/// Far longer than it takes for everything under way to leave.
+const DRAIN_NS: u64 = 1_000_000_000;
+
+/// The modelled machine.
+struct Kernel<H> {
+    setup: Setup,
+    processors: Vec<Processor>,
+    /// Queue n is served by the interrupts of processor n.
+    queues: Vec<TxQueue>,
+    vectors: Vec<Vector>,
+    streams: Vec<Stream>,
+    nic: H,
+    stock: Stock,
+    witness: Witness,
+    departed: Vec<Departed>,
+    random: Random,
+    /// Packets of each stream that came home in the reap under way.
+    home: Vec<u32>,
+    /// Streams stop making packets, so that all can drain.
+    ending: bool,
+}
+
+/// What brings interrupts to one processor.
+#[derive(Debug, Default)]
+struct Vector {
+    last_ns: u64,
+    /// Masked from an interrupt to the end of the polling that it began.
+    masked: bool,
+    /// Acknowledgements on their way: when they come, for which stream, of how many packets.
+    acks: VecDeque<(u64, usize, u32)>,
+}
+
+/// Runs a setup over the NIC that `hardware` makes of the queues' memories; what came of it.
+///
+/// # Errors
+/// [`Fault`]: a rule of the path was broken, or there was no memory.
+pub fn run<H: Hardware>(
+    setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
+) -> Result<Outcome, Fault> {
+    let clock = Arc::new(VirtualClock::default());
+    let frames = setup.frames();
+    let pool = PagePool::builder()
+        .frames(frames)
+        .frame_bytes(FRAME_BYTES)
+        .huge_pages(false)
+        .clock(clock.clone())
+        .build()?;
+    let memories: Vec<_> = (0..setup.cpus).map(|_| TxMemory::new(setup.ring_frames)).collect();
+    let mut agenda = Agenda::new(2 * setup.cpus);
+    let mut kernel = Kernel::new(setup, &pool, &clock, &memories, hardware(memories.clone(), FRAME_BYTES))?;
+    kernel.start(&mut agenda);
+    let setup = &kernel.setup;
+    let (from_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+    let mut events = engine::run(&mut kernel, &mut agenda, &clock, from_ns);
+    let before = kernel.totals();
+    events += engine::run(&mut kernel, &mut agenda, &clock, to_ns);
+    let after = kernel.totals();
+    kernel.ending = true;
+    events += engine::run(&mut kernel, &mut agenda, &clock, to_ns + DRAIN_NS);
+    kernel.check(&pool)?;
+    Ok(Outcome::between(&kernel.setup, &before, &after, kernel.witness.packets(), events))
+}
+
+impl<H: Hardware> Kernel<H> {
+    fn new(
+        setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>, memories: &[Arc<Mutex<TxMemory>>], nic: H,
+    ) -> Result<Self, Fault> {
+        let number = pool.region().number();
+        let queues = memories.iter().map(|memory| {
+            let driver = Driver::new(memory.clone());
+            TxQueue::new(driver, number, pool, &setup, clock.clone())
+        });
+        let queues = queues.collect::<Result<Vec<_>, Fault>>()?;
+        let processors = (0..setup.cpus).map(|cpu| Processor::new(cpu, &setup)).collect();
+        let streams: Vec<_> = (0..setup.streams).map(|number| Stream::new(number, &setup)).collect();
+        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+        Ok(Self {
+            processors,
+            queues,
+            vectors: (0..setup.cpus).map(|_| Vector::default()).collect(),
+            nic,
+            stock: Stock::new(pool.cache("streams")?),
+            witness: Witness::new(setup.streams, pool.frames(), window),
+            departed: Vec::new(),
+            random: Random::new(setup.seed),
+            home: vec![0; streams.len()],
+            streams,
+            setup,
+            ending: false,
+        })
+    }
+
+    /// Streams begin within the first microseconds, not all at once.
+    fn start(&mut self, agenda: &mut Agenda) {
+        for number in 0..self.streams.len() {
+            let cpu = self.streams[number].cpu;
+            self.processors[cpu].ready.push_back(number);
+            agenda.set_no_later(cpu, self.random.below(2000));
+        }
+    }
+
+    fn vector_slot(&self, cpu: usize) -> usize {
+        self.setup.cpus + cpu
+    }
+}
+
+impl<H: Hardware> World for Kernel<H> {
+    #[inline]
+    fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
+        if slot < self.setup.cpus {
+            self.processor_acts(slot, now_ns, agenda);
+        } else {
+            self.interrupt(slot - self.setup.cpus, now_ns, agenda);
+        }
+    }
+}

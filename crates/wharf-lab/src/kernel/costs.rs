@@ -1,0 +1,107 @@
+//! What things cost, and what is run.
+
+use crate::engine::cpu::Tick;
+use crate::engine::lock::{LockCosts, LockKind};
+use wharf_core::run::Batching;
+
+/// Time that the steps of the path take, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    /// Root locks and queue locks.
+    pub lock: LockCosts,
+    /// Who gets a lock that several spin for.
+    pub lock_kind: LockKind,
+    /// Putting a packet into the qdisc.
+    pub enqueue_ns: u64,
+    /// Taking one out.
+    pub dequeue_ns: u64,
+    /// The driver, per packet: mapping it, writing its descriptor.
+    pub driver_ns: u64,
+    /// What the processor waits at its next locked instruction for a doorbell to have left it.
+    pub doorbell_drain_ns: u64,
+    /// A completed packet: unmapping and freeing it.
+    pub reclaim_ns: u64,
+    /// An interrupt, and a poll with nothing in it.
+    pub interrupt_ns: u64,
+    /// Least time between two interrupts of a vector.
+    pub interrupt_gap_ns: u64,
+    /// Waking a process, for who wakes it.
+    pub wake_ns: u64,
+    /// Switching to another process.
+    pub switch_ns: u64,
+    /// Until an idle processor has begun what it was woken for.
+    pub idle_exit_ns: u64,
+    /// The timer.
+    pub tick: Tick,
+}
+
+/// What streams do.
+#[derive(Debug, Clone, Copy)]
+pub enum Traffic {
+    /// A process makes a packet and sends it, as often as its socket's buffer allows.
+    Socket {
+        /// Making and sending one, apart from the steps of the path.
+        make_ns: u64,
+        /// Packets that the buffer has room for; the process is woken when half of it is free.
+        window_packets: u32,
+    },
+    /// A process copies packets into the socket's buffer; what the window allows leaves in that call, or when
+    /// acknowledgements come, in a softirq.
+    Tcp {
+        /// Copying one packet in.
+        copy_ns: u64,
+        /// Sending one, apart from the steps of the path.
+        send_ns: u64,
+        /// Receiving one acknowledgement; one comes for every two packets.
+        ack_ns: u64,
+        /// From the completion of a packet to its acknowledgement.
+        round_trip_ns: u64,
+        /// Packets that may be unacknowledged, and that the buffer has room for beyond those.
+        window_packets: u32,
+        /// The acknowledgements of a stream come to so many processors further on, as its hash has it.
+        ack_shift: usize,
+    },
+}
+
+/// What is run, and for how long.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Processors, each with a transmit queue and an interrupt vector.
+    pub cpus: usize,
+    /// Streams; stream n has its process on processor n modulo their number.
+    pub streams: usize,
+    /// Length of their packets, without checksum.
+    pub frame_bytes: u32,
+    /// What they do.
+    pub traffic: Traffic,
+    /// The switch of bulk dequeue.
+    pub batching: Batching,
+    /// Descriptors in each ring.
+    pub ring_frames: usize,
+    /// Packets that each qdisc takes.
+    pub qdisc_packets: usize,
+    /// What the steps cost.
+    pub costs: Costs,
+    /// Thousandths by which the time of making a packet varies, either way.
+    pub jitter_permille: u64,
+    /// Of the generator.
+    pub seed: u64,
+    /// Time before measuring.
+    pub settle_ns: u64,
+    /// Time measured.
+    pub measure_ns: u64,
+}
+
+impl Setup {
+    /// Packets that a stream may have under way.
+    pub(super) fn window_packets(&self) -> u32 {
+        match self.traffic {
+            Traffic::Socket { window_packets, .. } | Traffic::Tcp { window_packets, .. } => window_packets,
+        }
+    }
+
+    /// Buffers for all of them: what streams have under way, a stock, and what a cache may keep to itself.
+    pub(super) fn frames(&self) -> u32 {
+        self.streams as u32 * self.window_packets() + 2048
+    }
+}

@@ -1,0 +1,174 @@
+//! What came of a run, and what can be wrong with one.
+
+use super::{Home, Kernel, Setup};
+use crate::engine::cpu::Mode;
+use crate::hardware::Hardware;
+use wharf_core::counters::Counter;
+use wharf_core::device::DeviceError;
+use wharf_core::pool::{PagePool, PoolError};
+
+/// A run that broke a rule of the path, or could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No memory, or too little of it.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The modelled device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Packets were lost, doubled or reordered.
+    #[error("order broken: {what}")]
+    Order {
+        /// Which packet, and how.
+        what: String,
+    },
+    /// Accepted is not sent + failed + returned.
+    #[error("conservation broken in queue {queue}: {accepted} accepted, {left} left")]
+    Conservation {
+        /// Which queue.
+        queue: usize,
+        /// Packets that it took.
+        accepted: u64,
+        /// Packets that left it, sent or not.
+        left: u64,
+    },
+    /// Frames were lost.
+    #[error("ledger: {0}")]
+    Ledger(String),
+}
+
+/// Sums over all processors and queues up to some time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    modes_ns: [u64; 3],
+    locking_ns: u64,
+    packets: u64,
+    doorbells: u64,
+    contended: u64,
+    sent: (u64, u64),
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Time measured.
+    pub measured_ns: u64,
+    /// Packets and bytes that left in it.
+    pub packets: u64,
+    /// Their bytes, without checksums.
+    pub bytes: u64,
+    /// Time of all processors together: how long there was, and what went into each mode.
+    pub processors_ns: u64,
+    /// In programs of their own.
+    pub user_ns: u64,
+    /// In the kernel, for processes.
+    pub system_ns: u64,
+    /// In softirqs.
+    pub soft_ns: u64,
+    /// Of all that, in taking locks.
+    pub locking_ns: u64,
+    /// Packets given to devices.
+    pub given: u64,
+    /// Doorbells rung for them.
+    pub doorbells: u64,
+    /// Times that a root lock was spun for.
+    pub contended: u64,
+    /// Packets of the whole run, and events that it took: for its speed, not for its result.
+    pub packets_in_all: u64,
+    /// Events.
+    pub events: u64,
+}
+
+impl Outcome {
+    pub(super) fn between(
+        setup: &Setup, before: &Totals, after: &Totals, packets_in_all: u64, events: u64,
+    ) -> Self {
+        let [user_ns, system_ns, soft_ns] = std::array::from_fn(|n| after.modes_ns[n] - before.modes_ns[n]);
+        Self {
+            measured_ns: setup.measure_ns,
+            packets: after.sent.0 - before.sent.0,
+            bytes: after.sent.1 - before.sent.1,
+            processors_ns: setup.measure_ns * setup.cpus as u64,
+            user_ns,
+            system_ns,
+            soft_ns,
+            locking_ns: after.locking_ns - before.locking_ns,
+            given: after.packets - before.packets,
+            doorbells: after.doorbells - before.doorbells,
+            contended: after.contended - before.contended,
+            packets_in_all,
+            events,
+        }
+    }
+
+    /// Packets per second that left.
+    pub fn packets_per_s(&self) -> u64 {
+        ratio(self.packets, 1_000_000_000, self.measured_ns)
+    }
+
+    /// Thousandths of a packet per doorbell.
+    pub fn packets_per_doorbell_permille(&self) -> u64 {
+        ratio(self.given, 1000, self.doorbells)
+    }
+
+    /// What part `ns` is of the busy time of all processors, in millionths.
+    pub fn busy_ppm(&self, ns: u64) -> u64 {
+        ratio(ns, 1_000_000, self.user_ns + self.system_ns + self.soft_ns)
+    }
+
+    /// What part `ns` is of all time of all processors, in millionths.
+    pub fn ppm(&self, ns: u64) -> u64 {
+        ratio(ns, 1_000_000, self.processors_ns)
+    }
+
+    /// Time in which processors did nothing. Work that began within the time measured may end after it, so this
+    /// may be too little by one step each.
+    pub fn idle_ns(&self) -> u64 {
+        self.processors_ns.saturating_sub(self.user_ns + self.system_ns + self.soft_ns)
+    }
+}
+
+/// `part` x `scale` / `whole`, rounded to nearest; 0 of nothing.
+fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
+    if whole == 0 {
+        return 0;
+    }
+    ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as u64
+}
+
+impl<H: Hardware> Kernel<H> {
+    pub(super) fn totals(&self) -> Totals {
+        let spent = |mode| self.processors.iter().map(|processor| processor.cpu.spent_ns(mode)).sum();
+        let sum = |counter: fn(&wharf_core::counters::QueueCounters) -> &Counter| {
+            self.queues.iter().map(|queue| counter(&queue.counters).get()).sum()
+        };
+        Totals {
+            modes_ns: [Mode::User, Mode::System, Mode::Soft].map(spent),
+            locking_ns: self.processors.iter().map(|processor| processor.cpu.locking_ns()).sum(),
+            packets: sum(|counters| &counters.packets),
+            doorbells: sum(|counters| &counters.doorbells),
+            contended: self.queues.iter().map(|queue| queue.root.counters().contended).sum(),
+            sent: self.witness.measured(),
+        }
+    }
+
+    /// Once everything has drained: conservation, order and the ledger.
+    pub(super) fn check(&mut self, pool: &PagePool) -> Result<(), Fault> {
+        self.stock.close()?;
+        for (number, queue) in self.queues.iter_mut().enumerate() {
+            queue.run.close(&mut Home { cache: &mut self.stock.cache, counts: &mut self.home });
+            let counters = &queue.counters;
+            let (accepted, left) = (
+                counters.accepted.get(),
+                counters.sent.get() + counters.failed.get() + counters.returned.get(),
+            );
+            if accepted != left || counters.sent.get() != accepted || queue.has_backlog() {
+                return Err(Fault::Conservation { queue: number, accepted, left: counters.sent.get() });
+            }
+        }
+        self.witness.check()?;
+        let audit = pool.audit();
+        if audit.out() == 0 { Ok(()) } else { Err(Fault::Ledger(audit.to_string())) }
+    }
+}

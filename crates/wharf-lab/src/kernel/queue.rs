@@ -1,0 +1,110 @@
+//! One transmit queue: the real `Run` behind modelled locks.
+
+use super::{Fault, Setup};
+use crate::engine::VirtualClock;
+use crate::engine::lock::SpinLock;
+use crate::hardware::Driver;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_core::counters::QueueCounters;
+use wharf_core::device::Device;
+use wharf_core::pool::{Cache, PagePool};
+use wharf_core::qdisc::{Fifo, FifoLimit};
+use wharf_core::run::{Run, Sink, Source};
+use wharf_mem::{Batch, Frame};
+
+/// The byte limit's hold time: the kernel's.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// One queue.
+#[derive(Debug)]
+pub(super) struct TxQueue {
+    pub(super) root: SpinLock,
+    pub(super) txq: SpinLock,
+    /// Somebody runs the qdisc.
+    pub(super) running: bool,
+    /// What was put in since the run last looked.
+    pub(super) list: List,
+    pub(super) run: Run,
+    pub(super) counters: Arc<QueueCounters>,
+    /// A qdisc's limit, in packets.
+    limit_packets: usize,
+    ring_frames: usize,
+}
+
+impl TxQueue {
+    pub(super) fn new(
+        mut driver: Driver, pool_number: u8, pool: &PagePool, setup: &Setup, clock: Arc<VirtualClock>,
+    ) -> Result<Self, Fault> {
+        driver.attach(pool.region().clone())?;
+        let counters = Arc::new(QueueCounters::default());
+        let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
+        let mut run = Run::new(pool_number, Box::new(driver), qdisc, HOLD, clock, counters.clone());
+        run.set_batching(setup.batching);
+        let lock = || SpinLock::new(setup.costs.lock_kind, setup.costs.lock);
+        Ok(Self {
+            root: lock(),
+            txq: lock(),
+            running: false,
+            list: List::default(),
+            run,
+            counters,
+            limit_packets: setup.qdisc_packets,
+            ring_frames: setup.ring_frames,
+        })
+    }
+
+    /// Whether the device would take a packet now.
+    pub(super) fn is_open(&self) -> bool {
+        let limit_open = self.run.bql().is_none_or(|bql| bql.available() >= 0);
+        limit_open && self.run.in_device() + 1 < self.ring_frames
+    }
+
+    /// Whether packets wait.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.list.0.is_empty() || self.run.backlog() > 0
+    }
+
+    /// Whether the qdisc takes another packet. The streams' windows keep within that; if they do not, there is a
+    /// fault in the setup, since the model has no path for drops.
+    pub(super) fn has_room(&self) -> bool {
+        self.list.0.len() + self.run.backlog() < self.limit_packets
+    }
+}
+
+/// Packets put in, in order.
+#[derive(Debug, Default)]
+pub(super) struct List(pub(super) VecDeque<Frame>);
+
+impl Source for List {
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        let count = max.min(to.room()).min(self.0.len());
+        for frame in self.0.drain(..count) {
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "bounded by the room");
+        }
+        count
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Completed packets: counted for their stream, and back to the pool.
+pub(super) struct Home<'a> {
+    pub(super) cache: &'a mut Cache,
+    pub(super) counts: &'a mut [u32],
+}
+
+impl Sink for Home<'_> {
+    fn take_home(&mut self, done: &mut Batch) {
+        for frame in done.frames() {
+            self.counts[usize::from(frame.sender())] += 1;
+        }
+        let given = self.cache.give(done);
+        debug_assert!(given.is_ok(), "there is only one pool");
+    }
+}

@@ -1,0 +1,61 @@
+//! Same seed and parameters: the same JSON to the byte, in debug and release, on any machine.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --release -p wharf-lab --test golden` writes the tables anew; look at what changed.
+
+use std::path::Path;
+use wharf_lab::experiment::{Report, RowKind, run};
+
+#[track_caller]
+fn assert_golden(name: &str, report: &Report) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let json = serde_json::to_string_pretty(report).unwrap() + "\n";
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &json).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap();
+    let differs = wanted.lines().zip(json.lines()).find(|(wanted, line)| wanted != line);
+    assert!(wanted == json, "{name} differs first in {differs:?}");
+}
+
+fn bulk(set: &[&str], seed: u64) -> Report {
+    let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+    run("bulk", &set, seed, &mut |_| ()).unwrap()
+}
+
+/// Short enough for a debug build.
+const SHORT: [&str; 2] = ["settle_ns=8000000", "measure_ns=4000000"];
+
+#[test]
+fn a_short_bulk_is_what_it_was() {
+    assert_golden("bulk-short.json", &bulk(&SHORT, 7));
+}
+
+#[test]
+fn a_parameter_changes_the_result_and_is_shown() {
+    let report = bulk(&[SHORT[0], SHORT[1], "doorbell_ps=200000"], 7);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(
+        (&json["parameters"]["doorbell_ps"]["value"], &json["world"]),
+        (&200_000.into(), &"model".into())
+    );
+    assert_eq!(json["parameters"]["doorbell_ps"]["kind"], "set");
+    let off = report.rows.iter().find(|row| row.label == "trafgen-12/bulk=off").unwrap();
+    assert!((4.5..=5.01).contains(&off.value), "5 million doorbells per second: {off:?}");
+}
+
+/// With the parameters as they are in the file: what the lab claims.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn bulk_is_what_it_was_and_near_what_was_published() {
+    let report = bulk(&[], 1);
+    assert_golden("bulk.json", &report);
+    for row in &report.rows {
+        let Some(published) = row.published else { continue };
+        let (tolerance, why) = match row.kind {
+            RowKind::Fitted => (0.01, "fitted"),
+            _ => (0.5, "within a factor of two"),
+        };
+        assert!((row.value - published).abs() <= tolerance * published, "{why}: {row:?}");
+        assert_eq!(row.note, None);
+    }
+}

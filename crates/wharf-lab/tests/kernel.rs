@@ -1,0 +1,111 @@
+//! The kernel's path in the model: whatever the setup, nothing is lost, reordered or left behind.
+
+use proptest::prelude::*;
+use wharf_core::run::Batching;
+use wharf_lab::engine::cpu::Tick;
+use wharf_lab::engine::lock::{LockCosts, LockKind};
+use wharf_lab::hardware::simple::{self, Simple};
+use wharf_lab::kernel::{Costs, Fault, Outcome, Setup, Traffic, run};
+
+fn costs(lock_kind: LockKind) -> Costs {
+    Costs {
+        lock: LockCosts { pair_ns: 14, transfer_ns: 60, per_spinner_ns: 20 },
+        lock_kind,
+        enqueue_ns: 20,
+        dequeue_ns: 15,
+        driver_ns: 45,
+        doorbell_drain_ns: 78,
+        reclaim_ns: 50,
+        interrupt_ns: 1500,
+        interrupt_gap_ns: 20_000,
+        wake_ns: 300,
+        switch_ns: 800,
+        idle_exit_ns: 1000,
+        tick: Tick { every_ns: 100_000, cost_ns: 1500 },
+    }
+}
+
+fn nic(wire_ps_per_byte: u64) -> simple::Costs {
+    simple::Costs { doorbell_ps: 78_000, fetch_ns: 500, write_back_ns: 200, wire_ps_per_byte }
+}
+
+/// Four processors, four senders of short frames.
+fn setup() -> Setup {
+    Setup {
+        cpus: 4,
+        streams: 4,
+        frame_bytes: 60,
+        traffic: Traffic::Socket { make_ns: 300, window_packets: 200 },
+        batching: Batching::On,
+        ring_frames: 512,
+        qdisc_packets: 1000,
+        costs: costs(LockKind::Ticket),
+        jitter_permille: 100,
+        seed: 1,
+        settle_ns: 4_000_000,
+        measure_ns: 4_000_000,
+    }
+}
+
+fn go(setup: Setup, nic: simple::Costs) -> Result<Outcome, Fault> {
+    run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes))
+}
+
+fn traffic() -> impl Strategy<Value = (bool, u32, usize)> {
+    (any::<bool>(), 1..300u32, 0..3usize)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Small rings stop, small windows sleep, shifted acknowledgements contend for locks.
+    #[test]
+    fn every_setup_delivers_all_in_order(
+        (cpus, streams) in (1..5usize, 1..9usize),
+        (tcp, window_packets, ack_shift) in traffic(),
+        batching in prop::sample::select(vec![Batching::On, Batching::Off, Batching::Bytes(3000)]),
+        ring_frames in prop::sample::select(vec![2usize, 4, 16, 512]),
+        frame_bytes in prop::sample::select(vec![60u32, 400, 1514]),
+        fair in any::<bool>(),
+        (wire, seed) in (prop::sample::select(vec![0u64, 800, 8000]), any::<u64>()),
+    ) {
+        let traffic = if tcp {
+            Traffic::Tcp { copy_ns: 350, send_ns: 450, ack_ns: 500, round_trip_ns: 9000, window_packets, ack_shift }
+        } else {
+            Traffic::Socket { make_ns: 200, window_packets }
+        };
+        let lock_kind = if fair { LockKind::Ticket } else { LockKind::Unfair };
+        let setup = Setup {
+            cpus, streams, frame_bytes, traffic, batching, ring_frames, seed,
+            qdisc_packets: 3000, costs: costs(lock_kind), settle_ns: 500_000, measure_ns: 1_000_000, ..setup()
+        };
+        let outcome = go(setup.clone(), nic(wire)).unwrap();
+        prop_assert!(outcome.packets_in_all >= streams as u64, "it flows: {outcome:?}");
+        prop_assert!(outcome.doorbells <= outcome.given);
+        prop_assert_eq!(go(setup, nic(wire)).unwrap(), outcome, "same seed, same result");
+    }
+}
+
+#[test]
+fn the_wire_is_the_limit_where_it_is() {
+    let outcome = go(setup(), nic(3200)).unwrap();
+    let wire_pps = 1_000_000_000_000 / (84 * 3200);
+    assert!(outcome.packets_per_s().abs_diff(wire_pps) < wire_pps / 50, "{outcome:?}");
+    assert!(outcome.packets_per_doorbell_permille() > 2000, "a backlog goes out in bulk: {outcome:?}");
+    let off = go(Setup { batching: Batching::Off, ..setup() }, nic(3200)).unwrap();
+    assert_eq!((off.given, off.packets_per_doorbell_permille()), (off.doorbells, 1000));
+    assert!(off.locking_ns > outcome.locking_ns, "each doorbell is waited for in a lock");
+}
+
+#[test]
+fn another_seed_is_another_run_and_the_same_rate() {
+    let [a, b] = [1, 2].map(|seed| go(Setup { seed, ..setup() }, nic(3200)).unwrap());
+    assert_ne!(a, b);
+    assert!(a.packets.abs_diff(b.packets) < a.packets / 50, "{a:?} {b:?}");
+}
+
+#[test]
+fn a_qdisc_that_is_too_small_is_said() {
+    let fault = go(Setup { qdisc_packets: 50, ..setup() }, nic(8000)).unwrap_err();
+    assert!(fault.to_string().contains("qdisc_packets"), "{fault}");
+}
