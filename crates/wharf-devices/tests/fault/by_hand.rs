@@ -126,6 +126,33 @@ fn the_same_seed_fails_the_same_frames_whatever_the_calls() {
     assert_ne!(failing("seed=4,error=2%", 1, 64), expected);
 }
 
+/// Numbers that went and that failed, over a device that itself leaves frames over, in groups of ten.
+fn over_a_short_device(inner: &str, faults: &str) -> (Vec<u32>, Vec<u32>) {
+    let short = Fault::new(Box::new(Null::default()), &spec(inner));
+    let mut rig = Rig::over(Box::new(short), faults);
+    let (mut sent, mut failed) = (Vec::new(), Vec::new());
+    while rig.next < 1000 || !rig.batch.is_empty() || rig.device.outstanding() > 0 {
+        let room = (rig.batch.room() as u32).min(1000 - rig.next);
+        rig.offer(room.min(10));
+        rig.transmit(false);
+        let (more_sent, more_failed) = rig.reap();
+        sent.extend(more_sent);
+        failed.extend(more_failed);
+    }
+    rig.assert_home();
+    (sent, failed)
+}
+
+#[test]
+fn what_the_device_inside_leaves_goes_first_next_time_and_has_had_its_draw() {
+    let (_, expected) = over_a_short_device("error=1/100000", "seed=3,error=5%");
+    for inner in ["short=50%", "short=1/2", "seed=9,short=90%"] {
+        let (sent, failed) = over_a_short_device(inner, "seed=3,error=5%,short=40%");
+        assert!(sent.is_sorted(), "in order");
+        assert_eq!((sent.len() + failed.len(), &failed), (1000, &expected), "{inner}");
+    }
+}
+
 #[test]
 fn a_short_call_takes_a_part_in_order_and_rings() {
     let mut rig = Rig::new("short=100%");
