@@ -27,3 +27,27 @@ for how in "--size 60" "--imix" "--size 300 --vlan 7" "--size 200 --src fd00::1 
   echo "generated $how: $all packets, $bad bad"
   [ "$bad" -eq 0 ] && [ "$all" -eq 500 ]
 done
+# pcapng as editcap, tshark and mergecap write it (three interfaces, two units of time), and as none of them does (both
+# byte orders, offsets, obsolete packets): read by us, and written as pcap, tshark sees the same packets and times.
+sample=data/sample.pcap
+editcap -F pcapng "$sample" "$out/edited.pcapng"
+editcap -s 64 -F pcapng "$sample" "$out/cut.pcapng"
+tshark -r "$sample" -F pcapng -w "$out/shark.pcapng" 2>/dev/null
+editcap -F nsecpcap -t 0.0001234567 "$sample" "$out/nano.pcap"
+mergecap -F pcapng -w "$out/merged.pcapng" "$out/nano.pcap" "$sample" "$out/edited.pcapng"
+python3 tests/pcapng.py "$sample" "$out/odd.pcapng"
+same() { # NAME PCAPNG PCAP: what tshark says of both
+  for file in "$2" "$3"; do
+    tshark -n -r "$file" -T fields -e frame.time_epoch -e frame.cap_len >"$file.said" 2>/dev/null
+    tshark -n -r "$file" -x 2>/dev/null | md5sum >>"$file.said"
+  done
+  cmp "$2.said" "$3.said"
+  echo "pcapng by $1: $(($(wc -l <"$3.said") - 1)) packets, equal as tshark reads them"
+}
+for name in edited cut shark merged odd; do
+  target/release/wharf receive --from "pcap:$out/$name.pcapng,snapped=send" --pcap "$out/$name.pcap" --json >/dev/null 2>&1
+  same "$name" "$out/$name.pcapng" "$out/$name.pcap"
+done
+target/release/wharf send --pcap "$out/odd.pcapng" --loop 1 --to "pcap:$out/resent.pcap" --json >/dev/null
+tcpdump -tnnexr "$sample" 2>/dev/null >"$out/want"
+tcpdump -tnnexr "$out/resent.pcap" 2>/dev/null | cmp "$out/want" -

@@ -48,7 +48,11 @@ fn malformed_files_are_refused_with_the_place() {
         ("zero", [&good[..], &record(0, 60, 0)].concat(), "byte 100: record of length 0"),
         ("huge", [header(0), record(u32::MAX, u32::MAX, 60)].concat(), "byte 24: record of 4294967295 bytes"),
         ("over-wire", [header(0), record(60, 59, 60)].concat(), "byte 24: record of 60 bytes"),
-        ("pcapng", [&[0x0a, 0x0d, 0x0d, 0x0a], &[0; 40][..]].concat(), "pcapng"),
+        (
+            "pcapng",
+            [&[0x0a, 0x0d, 0x0d, 0x0a], &[0; 40][..]].concat(),
+            "byte 0: section without a byte order",
+        ),
     ];
     for (name, bytes, what) in cases {
         assert_refused(&folder.file(name, &bytes), what);

@@ -35,7 +35,7 @@ SIGINT and SIGTERM end a run with its summary and exit code 0; a second one ends
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
-    /// Replay this capture (classic pcap); several senders share it by flow
+    /// Replay this capture (pcap or pcapng); several senders share it by flow
     #[arg(long, value_name = "FILE", help_heading = "A capture")]
     pub(crate) pcap: Option<PathBuf>,
     /// Times to go through the capture

@@ -1,6 +1,6 @@
-//! Classic pcap files, read and written packet by packet.
+//! Captures, read packet by packet: classic pcap, which is also written, and pcapng (see `ng`).
 //!
-//! A file is a 24-byte header and then records, each a 16-byte header and the
+//! A classic file is a 24-byte header and then records, each a 16-byte header and the
 //! captured bytes. The first four bytes, the magic number, say in which byte
 //! order the header's numbers are written and whether a time stamp's fraction
 //! counts microseconds or nanoseconds; all four combinations are read and
@@ -39,6 +39,8 @@
 //! is the two functions below that take the headers apart.
 
 mod error;
+mod input;
+mod ng;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ mod writer;
 
 pub(crate) use error::displayed;
 pub use error::{Fault, PcapError};
+pub use ng::INTERFACES_MAX;
 pub use reader::{PcapReader, Record, parse_bytes};
 pub(crate) use writer::create_file;
 pub use writer::{PcapOptions, PcapWriter};
@@ -145,6 +148,14 @@ impl ByteOrder {
         match self {
             Self::Little => u32::from_le_bytes(field),
             Self::Big => u32::from_be_bytes(field),
+        }
+    }
+
+    const fn u64_at(self, bytes: &[u8], at: usize) -> u64 {
+        let (first, second) = (self.u32_at(bytes, at) as u64, self.u32_at(bytes, at + 4) as u64);
+        match self {
+            Self::Little => second << 32 | first,
+            Self::Big => first << 32 | second,
         }
     }
 

@@ -152,6 +152,109 @@ pub enum Fault {
         /// How many units make a second.
         limit: u32,
     },
+    /// A pcapng file ends within the first fields of a block.
+    #[error("block header cut short ({present} bytes)")]
+    BlockHeadCutShort {
+        /// Bytes that are there.
+        present: usize,
+    },
+    /// A pcapng file ends within a block.
+    #[error("block cut short ({present} of {len} bytes)")]
+    BlockCutShort {
+        /// Bytes that are there.
+        present: u64,
+        /// Bytes that the block states.
+        len: u32,
+    },
+    /// A block's length is no multiple of 4.
+    #[error("block of {len} bytes: the length must be a multiple of 4")]
+    BlockUneven {
+        /// The length.
+        len: u32,
+    },
+    /// A block without room for what its kind has.
+    #[error("{name} of {len} bytes is shorter than the least of {least}")]
+    BlockTooShort {
+        /// The kind of block.
+        name: &'static str,
+        /// Its length in bytes.
+        len: u32,
+        /// The least length of its kind.
+        least: u32,
+    },
+    /// A block that ends with another length than it began with.
+    #[error("block begins with a length of {first} and ends with one of {last}")]
+    BlockLengths {
+        /// In front.
+        first: u32,
+        /// At the end.
+        last: u32,
+    },
+    /// A section that says in neither byte order what that is.
+    #[error("section without a byte order: {} in its place", hex(*found))]
+    ByteOrderMagic {
+        /// What stands in its place.
+        found: [u8; 4],
+    },
+    /// A version of pcapng that is not known.
+    #[error("pcapng version {major}.{minor} is not supported, only 1.0 and 1.2")]
+    NgVersion {
+        /// The number before the point.
+        major: u16,
+        /// The number after the point.
+        minor: u16,
+    },
+    /// A packet of an interface that the section has not described.
+    #[error("packet of interface {interface}, but {described} were described")]
+    NoInterface {
+        /// The interface's number, from 0.
+        interface: u32,
+        /// How many there are.
+        described: usize,
+    },
+    /// A section with more interfaces than any machine has.
+    #[error("more than {} interfaces in a section", super::ng::INTERFACES_MAX)]
+    InterfacesTooMany,
+    /// A packet that does not fit its block.
+    #[error("packet of {captured} bytes in a block with room for {room}")]
+    PacketOverBlock {
+        /// The packet's length in bytes.
+        captured: u32,
+        /// Bytes that the block has for it.
+        room: u32,
+    },
+    /// An option that does not fit its block.
+    #[error("option {code} of {len} bytes in a block with room for {room}")]
+    OptionOverBlock {
+        /// Which option.
+        code: u16,
+        /// Its length in bytes.
+        len: u16,
+        /// Bytes that the block has left.
+        room: u32,
+    },
+    /// An option of another length than its kind has.
+    #[error("option {code} of {len} bytes, which has {expected}")]
+    OptionLength {
+        /// Which option.
+        code: u16,
+        /// Its length in bytes.
+        len: u16,
+        /// What it should be.
+        expected: u16,
+    },
+    /// An interface that counts time in units that 64 bits cannot count a second of.
+    #[error("interface with a time resolution of 0x{stated:02x}, finer than 64 bits can count")]
+    ResolutionTooFine {
+        /// The option's byte.
+        stated: u8,
+    },
+    /// A time stamp that is before 1970, or after 2554.
+    #[error("time stamp of {units} units is before 1970 or after 2554")]
+    TimeOutOfRange {
+        /// The time stamp, in its interface's units.
+        units: u64,
+    },
     /// A time stamp after the year 2106.
     #[error("time stamp of {ts_ns} ns does not fit the format's 32 bits of seconds")]
     TimeTooLate {
@@ -198,7 +301,6 @@ fn hex([a, b, c, d]: [u8; 4]) -> String {
 /// What a file with this start probably is.
 const fn hint(magic: [u8; 4]) -> &'static str {
     match magic {
-        [0x0a, 0x0d, 0x0d, 0x0a] => " (pcapng is not supported yet; `editcap -F pcap IN OUT` converts it)",
         [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => {
             " (the modified pcap of old Linux systems is not supported)"
         }

@@ -1,16 +1,19 @@
 //! Reading a capture, one packet at a time, from its start to its end and again.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
 use super::error::{displayed, kind_name};
+use super::input::Input;
+use super::ng::{self, Section};
 use super::{
     ByteOrder, FILE_HEADER_LEN, Fault, FileHeader, LINK_TYPE_ETHERNET, PcapError, RECORD_HEADER_LEN,
-    RecordHeader, Resolution,
+    RecordHeader, Resolution, SNAP_LEN_MAX,
 };
 
 const READ_BUFFER_BYTES: usize = 64 * 1024;
+const MAGIC_LEN: usize = 4;
 
 /// One packet of a capture, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +25,22 @@ pub struct Record {
     pub wire_len: u32,
 }
 
-/// Reads a capture as a stream.
+/// Reads a capture, pcap or pcapng, as a stream.
 ///
 /// After an error the stream is out of step with the records, so [`Self::next`]
 /// then gives the end, until [`Self::rewind`].
 #[derive(Debug)]
 pub struct PcapReader<R = BufReader<File>> {
-    source: R,
-    name: String,
-    header: FileHeader,
-    /// Where the last record started, and where the next one does.
-    record_offset_bytes: u64,
-    offset_bytes: u64,
+    input: Input<R>,
+    format: Format,
     ended: bool,
+}
+
+/// Which format, and what its headers have said.
+#[derive(Debug)]
+enum Format {
+    Classic(FileHeader),
+    Ng(Section),
 }
 
 impl PcapReader {
@@ -68,26 +74,10 @@ impl<R: Read> PcapReader<R> {
     /// # Errors
     ///
     /// If reading fails or the source holds no capture of Ethernet frames.
-    pub fn new(mut source: R, name: &str) -> Result<Self, PcapError> {
-        let file = displayed(name);
-        let mut bytes = [0; FILE_HEADER_LEN];
-        let present = match fill(&mut source, &mut bytes) {
-            (present, None) => present,
-            (present, Some(cause)) => {
-                return Err(PcapError::Read { file, offset_bytes: present as u64, cause });
-            }
-        };
-        match FileHeader::parse(&bytes[..present]) {
-            Ok(header) => Ok(Self {
-                source,
-                name: file,
-                header,
-                record_offset_bytes: FILE_HEADER_LEN as u64,
-                offset_bytes: FILE_HEADER_LEN as u64,
-                ended: false,
-            }),
-            Err((offset_bytes, fault)) => Err(PcapError::Malformed { file, offset_bytes, fault }),
-        }
+    pub fn new(source: R, name: &str) -> Result<Self, PcapError> {
+        let mut input = Input::new(source, name);
+        let format = Format::read(&mut input)?;
+        Ok(Self { input, format, ended: false })
     }
 
     /// Reads the next packet: its captured bytes into `buf`, in place of what was
@@ -97,7 +87,11 @@ impl<R: Read> PcapReader<R> {
     ///
     /// If reading fails or the record is malformed; `buf` is then empty.
     pub fn next(&mut self, buf: &mut Vec<u8>) -> Result<Option<Record>, PcapError> {
-        let outcome = if self.ended { Ok(None) } else { self.next_record(buf) };
+        let outcome = match &mut self.format {
+            _ if self.ended => Ok(None),
+            Format::Classic(header) => next_record(&mut self.input, header, buf),
+            Format::Ng(section) => section.next(&mut self.input, buf),
+        };
         if !matches!(outcome, Ok(Some(_))) {
             self.ended = true;
             buf.clear();
@@ -105,78 +99,52 @@ impl<R: Read> PcapReader<R> {
         outcome
     }
 
-    fn next_record(&mut self, buf: &mut Vec<u8>) -> Result<Option<Record>, PcapError> {
-        self.record_offset_bytes = self.offset_bytes;
-        let mut bytes = [0; RECORD_HEADER_LEN];
-        let header = match self.fill_at(0, &mut bytes)? {
-            0 => return Ok(None),
-            RECORD_HEADER_LEN => RecordHeader::parse(&bytes, &self.header),
-            present => Err(Fault::RecordHeaderCutShort { present }),
-        };
-        let RecordHeader { ts_ns, captured_len: captured, wire_len } =
-            header.map_err(|fault| self.malformed(fault))?;
-        buf.resize(captured as usize, 0); // at most SNAP_LEN_MAX
-        let present = self.fill_at(RECORD_HEADER_LEN, buf)?;
-        if present < buf.len() {
-            return Err(self.malformed(Fault::RecordCutShort { present, captured }));
-        }
-        self.offset_bytes += (RECORD_HEADER_LEN + present) as u64;
-        Ok(Some(Record { ts_ns, wire_len }))
-    }
-
-    /// Fills `bytes` from the place `at` of the current record, as far as the
-    /// source goes.
-    fn fill_at(&mut self, at: usize, bytes: &mut [u8]) -> Result<usize, PcapError> {
-        match fill(&mut self.source, bytes) {
-            (present, None) => Ok(present),
-            (present, Some(cause)) => Err(PcapError::Read {
-                file: self.name.clone(),
-                offset_bytes: self.record_offset_bytes + (at + present) as u64,
-                cause,
-            }),
-        }
-    }
-
-    fn malformed(&self, fault: Fault) -> PcapError {
-        let (file, offset_bytes) = (self.name.clone(), self.record_offset_bytes);
-        PcapError::Malformed { file, offset_bytes, fault }
-    }
-
     /// The file's name, as errors show it.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.input.name()
     }
 
-    /// Where in the file the record that was read last starts.
+    /// Where in the file the record (or block) that was read last starts.
     #[must_use]
     pub const fn record_offset_bytes(&self) -> u64 {
-        self.record_offset_bytes
+        self.input.record_offset_bytes
     }
 
-    /// The link type; always [`LINK_TYPE_ETHERNET`], other files are not opened.
+    /// The link type; always [`LINK_TYPE_ETHERNET`], other packets are refused.
     #[must_use]
     pub const fn link_type(&self) -> u32 {
         LINK_TYPE_ETHERNET
     }
 
-    /// The longest record the file may hold, in bytes: what the file states, or
-    /// [`super::SNAP_LEN_MAX`] if it states 0 or more than that.
+    /// The longest record the file may hold, in bytes: what a pcap file states, or
+    /// [`SNAP_LEN_MAX`] if it states 0 or more than that. In a pcapng file each
+    /// interface states its own, so there too it is [`SNAP_LEN_MAX`].
     #[must_use]
     pub const fn snap_len(&self) -> u32 {
-        self.header.snap_len
+        match &self.format {
+            Format::Classic(header) => header.snap_len,
+            Format::Ng(_) => SNAP_LEN_MAX,
+        }
     }
 
-    /// The unit in which the file counts a second's fractions.
+    /// The unit in which the file counts a second's fractions; nanoseconds for a
+    /// pcapng file, where each interface has a unit of its own.
     #[must_use]
     pub const fn resolution(&self) -> Resolution {
-        self.header.resolution
+        match &self.format {
+            Format::Classic(header) => header.resolution,
+            Format::Ng(_) => Resolution::Nanoseconds,
+        }
     }
 
-    /// The byte order of the file's headers.
+    /// The byte order of the file's headers; of a pcapng file, the present section's.
     #[must_use]
     pub const fn byte_order(&self) -> ByteOrder {
-        self.header.byte_order
+        match &self.format {
+            Format::Classic(header) => header.byte_order,
+            Format::Ng(section) => section.byte_order,
+        }
     }
 }
 
@@ -185,20 +153,52 @@ impl<R: Read + Seek> PcapReader<R> {
     ///
     /// # Errors
     ///
-    /// If seeking fails.
+    /// If seeking fails, or the header cannot be read again.
     pub fn rewind(&mut self) -> Result<(), PcapError> {
-        let start = FILE_HEADER_LEN as u64;
         self.ended = true; // if it fails, the place is unknown
-        self.source.seek(SeekFrom::Start(start)).map_err(|cause| PcapError::Read {
-            file: self.name.clone(),
-            offset_bytes: start,
-            cause,
-        })?;
-        self.record_offset_bytes = start;
-        self.offset_bytes = start;
+        self.input.rewind()?;
+        self.format = Format::read(&mut self.input)?;
         self.ended = false;
         Ok(())
     }
+}
+
+impl Format {
+    /// Reads what comes before the first packet.
+    fn read<R: Read>(input: &mut Input<R>) -> Result<Self, PcapError> {
+        let mut bytes = [0; FILE_HEADER_LEN];
+        let (magic, rest) = bytes.split_at_mut(MAGIC_LEN);
+        let mut present = input.fill(magic)?;
+        if magic == ng::SECTION {
+            return Section::open(input).map(Self::Ng);
+        }
+        if present == MAGIC_LEN {
+            present += input.fill(rest)?;
+        }
+        let header = FileHeader::parse(&bytes[..present]);
+        header.map(Self::Classic).map_err(|(offset_bytes, fault)| input.malformed_at(offset_bytes, fault))
+    }
+}
+
+/// The next record of a classic file.
+fn next_record<R: Read>(
+    input: &mut Input<R>, file: &FileHeader, buf: &mut Vec<u8>,
+) -> Result<Option<Record>, PcapError> {
+    input.begin();
+    let mut bytes = [0; RECORD_HEADER_LEN];
+    let header = match input.fill(&mut bytes)? {
+        0 => return Ok(None),
+        RECORD_HEADER_LEN => RecordHeader::parse(&bytes, file),
+        present => Err(Fault::RecordHeaderCutShort { present }),
+    };
+    let RecordHeader { ts_ns, captured_len: captured, wire_len } =
+        header.map_err(|fault| input.malformed(fault))?;
+    buf.resize(captured as usize, 0); // at most SNAP_LEN_MAX
+    let present = input.fill(buf)?;
+    if present < buf.len() {
+        return Err(input.malformed(Fault::RecordCutShort { present, captured }));
+    }
+    Ok(Some(Record { ts_ns, wire_len }))
 }
 
 /// Reads a whole capture from memory and counts its packets: the entry for
@@ -215,19 +215,4 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<usize, PcapError> {
         packet_count += 1;
     }
     Ok(packet_count)
-}
-
-/// Reads until `bytes` is full, the source ends or fails; gives what was read,
-/// and the failure.
-fn fill(source: &mut impl Read, bytes: &mut [u8]) -> (usize, Option<io::Error>) {
-    let mut present = 0;
-    while present < bytes.len() {
-        match source.read(&mut bytes[present..]) {
-            Ok(0) => break,
-            Ok(count) => present += count,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return (present, Some(cause)),
-        }
-    }
-    (present, None)
 }

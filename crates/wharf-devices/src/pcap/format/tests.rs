@@ -2,6 +2,7 @@
 
 mod files;
 mod malformed;
+mod ng;
 mod random;
 mod round_trip;
 

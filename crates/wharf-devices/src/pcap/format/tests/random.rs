@@ -56,7 +56,7 @@ fn written(options: PcapOptions, packets: &[Packet]) -> Vec<u8> {
 
 /// One way to damage a file.
 #[derive(Clone, Debug)]
-enum Damage {
+pub(super) enum Damage {
     Set(prop::sample::Index, u8),
     SetWord(prop::sample::Index, u32),
     Cut(prop::sample::Index),
@@ -65,7 +65,7 @@ enum Damage {
 }
 
 impl Damage {
-    fn strategy() -> impl Strategy<Value = Self> {
+    pub(super) fn strategy() -> impl Strategy<Value = Self> {
         let index = any::<prop::sample::Index>;
         prop_oneof![
             (index(), any::<u8>()).prop_map(|(at, value)| Self::Set(at, value)),
@@ -77,7 +77,7 @@ impl Damage {
         ]
     }
 
-    fn apply(self, bytes: &mut Vec<u8>) {
+    pub(super) fn apply(self, bytes: &mut Vec<u8>) {
         if bytes.is_empty() {
             return;
         }

@@ -1,0 +1,105 @@
+//! What a section says of an interface: what its packets are, and how their time is counted.
+
+use std::io::Read;
+
+use super::super::input::Input;
+use super::super::{ByteOrder, Fault, PcapError};
+use super::Block;
+
+/// Option codes (section 4.2) that matter here.
+const OPTION_END: u16 = 0;
+const OPTION_RESOLUTION: u16 = 9;
+const OPTION_CHECK_SEQUENCE: u16 = 13;
+const OPTION_OFFSET: u16 = 14;
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+/// In a resolution: powers of 2, not of 10.
+const BINARY: u8 = 0x80;
+
+/// One interface.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Interface {
+    pub(super) link_type: u16,
+    /// In bytes; 0 for no bound.
+    pub(super) snap_len: u32,
+    /// Bytes of check sequence at the end of each frame.
+    pub(super) check_sequence_bytes: u8,
+    units_per_second: u64,
+    /// Where time stamps count from, seconds after 1970.
+    offset_s: i64,
+}
+
+impl Interface {
+    /// Reads what the block holds.
+    pub(super) fn read<R: Read>(
+        input: &mut Input<R>, block: &mut Block, order: ByteOrder,
+    ) -> Result<Self, PcapError> {
+        let mut fields = [0; 8];
+        block.read(input, &mut fields)?;
+        let mut interface = Self {
+            link_type: order.u16_at(&fields, 0),
+            snap_len: order.u32_at(&fields, 4),
+            check_sequence_bytes: 0,
+            units_per_second: 1_000_000,
+            offset_s: 0,
+        };
+        while block.left_bytes > 0 {
+            // A block's length is a multiple of 4, and so is all that was read of it.
+            let mut head = [0; 4];
+            block.read(input, &mut head)?;
+            let (code, len) = (order.u16_at(&head, 0), order.u16_at(&head, 2));
+            if code == OPTION_END {
+                break;
+            }
+            let padded = u32::from(len).next_multiple_of(4);
+            if padded > block.left_bytes {
+                return Err(input.malformed(Fault::OptionOverBlock { code, len, room: block.left_bytes }));
+            }
+            interface.read_option(input, block, order, (code, len))?;
+            block.skip(input, padded - u32::from(len))?;
+        }
+        Ok(interface)
+    }
+
+    fn read_option<R: Read>(
+        &mut self, input: &mut Input<R>, block: &mut Block, order: ByteOrder, (code, len): (u16, u16),
+    ) -> Result<(), PcapError> {
+        let expected = match code {
+            OPTION_RESOLUTION | OPTION_CHECK_SEQUENCE => 1,
+            OPTION_OFFSET => 8,
+            _ => return block.skip(input, len.into()),
+        };
+        if len != expected {
+            return Err(input.malformed(Fault::OptionLength { code, len, expected }));
+        }
+        let mut value = [0; 8];
+        block.read(input, &mut value[..usize::from(len)])?;
+        match code {
+            OPTION_RESOLUTION => {
+                let units = units_per_second(value[0]);
+                self.units_per_second =
+                    units.ok_or_else(|| input.malformed(Fault::ResolutionTooFine { stated: value[0] }))?;
+            }
+            OPTION_CHECK_SEQUENCE => self.check_sequence_bytes = value[0],
+            _ => self.offset_s = order.u64_at(&value, 0) as i64,
+        }
+        Ok(())
+    }
+
+    /// A time stamp in nanoseconds since 1970, the rest cut off; `None` before that or beyond 64 bits.
+    pub(super) fn ts_ns(&self, units: u64) -> Option<u64> {
+        let (seconds, fraction) = (units / self.units_per_second, units % self.units_per_second);
+        let fraction_ns =
+            u128::from(fraction) * u128::from(NS_PER_SECOND) / u128::from(self.units_per_second);
+        let seconds = i128::from(seconds) + i128::from(self.offset_s);
+        u64::try_from(seconds * i128::from(NS_PER_SECOND) + fraction_ns as i128).ok()
+    }
+}
+
+/// How many units make a second, by the option's byte: a power of 10, or with the top bit a power of 2.
+fn units_per_second(stated: u8) -> Option<u64> {
+    match stated & BINARY {
+        0 => 10u64.checked_pow(stated.into()),
+        _ => 1u64.checked_shl((stated & !BINARY).into()),
+    }
+}
