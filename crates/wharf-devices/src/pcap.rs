@@ -1,4 +1,4 @@
-//! `pcap`: captures, written or read as a device.
+//! `pcap`: captures, written (pcap) or read (pcap, pcapng) as a device.
 //!
 //! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!

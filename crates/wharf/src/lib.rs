@@ -68,7 +68,7 @@
 //! | captures to replay, packets to generate, receivers that check | [`devices::traffic`] |
 //! | clocks and threads, real or modelled | [`host`], [`devices::host`] |
 //!
-//! The same from the command line: `wharf send`, `wharf bench path`, `wharf devices`.
+//! The same from the command line: `wharf send`, `wharf receive`, `wharf bench path`, `wharf devices`.
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{bql, counters, device, direct, host, owner, poller, pool, qdisc, queue, run, sender};
