@@ -17,6 +17,9 @@ const NAP: Duration = Duration::from_micros(20);
 /// After so many polls that found nothing, a fraction of a second, naps are long: nobody is in a hurry.
 const IDLE_POLLS: u32 = SPINS + 5000;
 const LONG_NAP: Duration = Duration::from_micros(500);
+/// Once the end was asked for: what has arrived may take so long until the device shows it. The kernel hands a
+/// block of a packet socket's ring over when it is full, or after some milliseconds.
+const QUIET: Duration = Duration::from_millis(20);
 /// Two readings of one clock further apart than this had an interruption between them.
 const PAIR_NS_MAX: u64 = 2_000;
 
@@ -46,7 +49,7 @@ pub struct Receiver<C = Box<dyn Verify>> {
 /// When receiving ends, besides by the device's own end and [`Check::is_done`].
 #[derive(Debug, Clone, Copy)]
 pub struct Until<'a> {
-    /// Asks for the end: once all that has arrived is received, or `grace` later.
+    /// Asks for the end: once all that has arrived is received (nothing came for 20 ms), or `grace` later.
     pub stop: &'a AtomicBool,
     /// How long after the end was asked for.
     pub grace: Duration,
@@ -102,11 +105,10 @@ impl<C: Check> Receiver<C> {
     /// # Errors
     /// [`ReceiveError`]. What was received before has been checked.
     pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), ReceiveError> {
-        let (mut left, mut idle, mut stopped_at) = (until.count, 0u32, None);
+        let (mut left, mut idle, mut ending) = (until.count, 0u32, None);
         while left > 0 && !self.check.is_done() {
             // Before polling: what was sent before the end was announced is there now.
-            let stopped = until.stop.load(Acquire);
-            let ended = stopped || self.device.receive_ended();
+            let ended = self.device.receive_ended();
             let received = self.poll_up_to(BUDGET.min(usize::try_from(left).unwrap_or(BUDGET)))?;
             left -= received as u64;
             if received > 0 {
@@ -118,7 +120,9 @@ impl<C: Check> Receiver<C> {
                 idle = IDLE_POLLS.min(idle + 1);
                 rest(idle);
             }
-            if stopped && stopped_at.get_or_insert_with(Instant::now).elapsed() >= until.grace {
+            if until.stop.load(Acquire)
+                && ending.get_or_insert_with(|| Ending::new(until.grace)).is_over(received > 0)
+            {
                 break;
             }
         }
@@ -163,6 +167,25 @@ impl<C: Verify> Receiver<C> {
         let received = AtomicU64::new(0);
         self.run_until(&Until { stop, grace: Duration::MAX, count: u64::MAX, received: &received })?;
         Ok(self.check.findings().clone())
+    }
+}
+
+/// The end, asked for.
+struct Ending {
+    began: Instant,
+    last: Instant,
+    grace: Duration,
+}
+
+impl Ending {
+    fn new(grace: Duration) -> Self {
+        Self { began: Instant::now(), last: Instant::now(), grace }
+    }
+
+    fn is_over(&mut self, received: bool) -> bool {
+        let now = Instant::now();
+        self.last = if received { now } else { self.last };
+        now - self.last >= QUIET || now - self.began >= self.grace
     }
 }
 
