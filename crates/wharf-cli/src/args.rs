@@ -1,6 +1,7 @@
 //! What the command line says.
 
 mod bench;
+mod lab;
 mod plan;
 mod receive;
 mod send;
@@ -8,6 +9,7 @@ mod values;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, PathArgs};
+pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use send::SendArgs;
@@ -33,6 +35,7 @@ Examples:
   wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
   wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
   wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
+  wharf lab run bulk                                what bulk dequeue was worth, in virtual time
   wharf bench path                                  what the path itself can do on this machine
   wharf devices                                     what can be sent to
 
@@ -47,6 +50,8 @@ pub(crate) enum Command {
     Receive(Box<ReceiveArgs>),
     /// Work out what a server can carry, and what stops it
     Plan(Box<PlanArgs>),
+    /// Run experiments in virtual time, beside published figures
+    Lab(LabArgs),
     /// Measure the path on this machine
     Bench(BenchArgs),
     /// List the devices that there are, and what each lacks on this machine

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod devices;
+mod lab;
 mod output;
 mod plan;
 mod progress;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Send(args) => send::send(&args),
         Command::Receive(args) => receive::receive(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Lab(args) => lab::lab(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Devices(args) => devices::devices(&args),
     };

@@ -1,0 +1,114 @@
+//! `wharf lab`: experiments in virtual time.
+
+use crate::args::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
+use crate::output::{print, print_json, table, text};
+use crate::progress::Progress;
+use crate::usage;
+use comfy_table::CellAlignment;
+use serde::Serialize;
+use std::io::Write;
+use std::time::Instant;
+use wharf_lab::experiment::{self, ParameterKind, Report, Row, RowKind};
+
+#[derive(Debug, Serialize)]
+struct Listing {
+    experiments: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    what: &'static str,
+}
+
+/// Lists or runs.
+pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
+    match &args.what {
+        LabCommand::List(args) => list(args),
+        LabCommand::Run(args) => run(args),
+    }
+}
+
+fn list(args: &LabListArgs) -> anyhow::Result<()> {
+    let entry =
+        |experiment: &&dyn experiment::Experiment| Entry { name: experiment.name(), what: experiment.what() };
+    let experiments: Vec<Entry> = experiment::all().iter().map(entry).collect();
+    if args.json {
+        return print_json(&Listing { experiments });
+    }
+    let mut lines = table(&["experiment", "what it shows"]);
+    lines.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
+    experiments.iter().for_each(|entry| {
+        lines.add_row([entry.name, entry.what]);
+    });
+    print(&text(&lines))
+}
+
+fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+    let (progress, began) = (Progress::new(), Instant::now());
+    let mut say = |what: &str| progress.say(|| what.to_string());
+    let report = experiment::run(&args.name, &args.set, args.seed, &mut say)
+        .map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
+    drop(progress);
+    if args.time {
+        let seconds = began.elapsed().as_secs_f64();
+        let rate = report.packets as f64 / seconds / 1e6;
+        // Where standard error is closed, nobody asked.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{} packets simulated in {seconds:.2} s: {rate:.2} million per second",
+            report.packets
+        );
+    }
+    if args.json { print_json(&report) } else { print(&table_of(&report)) }
+}
+
+fn table_of(report: &Report) -> String {
+    let mut lines = table(&["", "figure", "value", "published", "ratio", "kind", "unit"]);
+    for at in [1, 5, 6] {
+        if let Some(column) = lines.column_mut(at) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
+    }
+    for row in &report.rows {
+        lines.add_row(cells(row));
+    }
+    let notes = report.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note)));
+    let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.label, row.metric)).collect();
+    let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
+    format!("{title}\n\n{}\n{notes}{}", text(&lines), parameters(report))
+}
+
+fn cells(row: &Row) -> [String; 7] {
+    let number = |value: f64| format!("{value:.2}");
+    let dash = || "-".to_string();
+    let kind = match row.kind {
+        RowKind::Fitted => "fitted",
+        RowKind::Predicted => "predicted",
+        RowKind::Measured => "measured",
+    };
+    [
+        row.label.clone(),
+        row.metric.to_string(),
+        number(row.value),
+        row.published.map_or_else(dash, number),
+        row.published.map_or_else(dash, |published| number(row.value / published)),
+        kind.to_string(),
+        row.unit.to_string(),
+    ]
+}
+
+/// What was fitted and what was set for this run; how many others there are.
+fn parameters(report: &Report) -> String {
+    let named = |wanted: ParameterKind, title: &str| {
+        let found = report.parameters.iter().filter(|(_, parameter)| parameter.kind == wanted);
+        let named: Vec<String> = found.map(|(key, parameter)| format!("{key}={}", parameter.value)).collect();
+        if named.is_empty() { String::new() } else { format!("\n{title}: {}", named.join(", ")) }
+    };
+    let all = report.parameters.iter().count();
+    format!(
+        "{}{}\nAll {all} parameters with their sources: --json",
+        named(ParameterKind::Fitted, "fitted"),
+        named(ParameterKind::Set, "set")
+    )
+}
