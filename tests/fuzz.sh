@@ -9,9 +9,11 @@ head -c 20000 ../data/sample.pcap >corpus/pcap/sample
 printf '\0\1\0\0\0\34\0\0\0\1\0\0\0\0\0\0\0\11\0\1\0\11\0\0\0\34\0\0\0' >corpus/pcapng/blocks
 printf '\6\0\0\0\44\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\4\0\0\0\4\0\0\0abcd\44\0\0\0' >>corpus/pcapng/blocks
 printf '\3\0\0\0\24\0\0\0\4\0\0\0abcd\24\0\0\0' >>corpus/pcapng/blocks
+mkdir -p corpus/nics
+cp ../crates/wharf-lab/nics/*.toml corpus/nics
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for target in pcap pcapng words headers; do
+for target in pcap pcapng words headers nics; do
   if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-20}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"

@@ -1,23 +1,37 @@
 //! `wharf plan`: what a server can carry, and what stops it.
 
+mod from;
 mod table;
 
 use crate::args::PlanArgs;
 use crate::output::{print, print_json};
 use crate::usage;
 use anyhow::Context;
+use from::{Asked, From};
+use serde::Serialize;
 use std::path::Path;
 use wharf_lab::nics::{Choice, Description, Mark};
+use wharf_lab::pcie::Link;
 use wharf_lab::plan::{Load, Plan, Question, Report, Sweep, SweepRow, chart, plan, sweep};
 
 /// Frames unless told otherwise: the smallest, where everything per packet shows.
 const SIZE: u32 = 64;
 const CORES: u32 = 12;
+/// The NIC unless told otherwise.
+const NIC: &str = "cx5";
+
+/// The report, and what the interface said.
+#[derive(Debug, Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// Null without --from.
+    from: Option<&'a From>,
+}
 
 /// Works out a plan.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
-    let description = description(args)?;
-    let question = question(args, &description);
+    let (description, question, from) = asked(args)?;
     let plan = plan(&description, &question).map_err(usage)?;
     let rows = match (args.sweep, &args.report) {
         (Some(sizes), _) => sweep(&description, &question, &sizes).map_err(usage)?,
@@ -25,19 +39,35 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
         (None, None) => Vec::new(),
     };
     let shown = if args.sweep.is_some() { &rows[..] } else { &[] };
-    let table = table::table_of(&plan, &question, shown);
+    let mut table = table::table_of(&plan, &question, shown);
+    if let Some(from) = &from {
+        table = format!("{}\n\n{table}", from.words());
+    }
     if let Some(folder) = &args.report {
         write_report(folder, &plan, &question, &rows, &table)?;
     }
     if args.json {
-        return print_json(&Report::new(&plan, &question, shown));
+        let report = &Report::new(&plan, &question, shown);
+        return print_json(&Printed { report, from: from.as_ref() });
     }
     print(&table)
 }
 
-/// The description that is asked for.
-fn description(args: &PlanArgs) -> anyhow::Result<Description> {
-    let name = args.nic.as_deref().unwrap_or("cx5");
+/// The NIC, the question, and the interface that they come from if they do.
+fn asked(args: &PlanArgs) -> anyhow::Result<(Description, Question, Option<From>)> {
+    let Some(name) = &args.from else {
+        let description = description(args.nic.as_deref().unwrap_or(NIC))?;
+        let question = question(args, &description, args.link, Choice::default());
+        return Ok((description, question, None));
+    };
+    let own = args.nic.as_deref().map(description).transpose()?;
+    let Asked { from, description, link, choice } = from::ask(args, name, own)?;
+    let question = question(args, &description, link, choice);
+    Ok((description, question, Some(from)))
+}
+
+/// The description of this name, or in this file.
+fn description(name: &str) -> anyhow::Result<Description> {
     if let Some(built_in) = Description::built_in(name) {
         return Ok(built_in?);
     }
@@ -48,7 +78,8 @@ fn description(args: &PlanArgs) -> anyhow::Result<Description> {
     Description::parse(name, &text.map_err(|error| usage(crate::output::with_causes(&error)))?).map_err(usage)
 }
 
-fn question(args: &PlanArgs, description: &Description) -> Question {
+/// The question; what the command line says goes before `link` and `choice`, which were read.
+fn question(args: &PlanArgs, description: &Description, link: Option<Link>, choice: Choice) -> Question {
     let defaults = description.defaults();
     let load = match (&args.size, args.imix) {
         (Some(load), _) => load.clone(),
@@ -57,16 +88,16 @@ fn question(args: &PlanArgs, description: &Description) -> Question {
     };
     let given =
         |(key, value): &(String, String)| (key.clone(), value.clone(), Mark::Given, "--set".to_string());
+    let mut choice = choice;
+    choice.features.extend(args.feature.iter().cloned());
+    choice.sets.extend(args.set.iter().map(given));
     Question {
         load,
         cores: args.cores.or(defaults.cores).unwrap_or(CORES),
         direction: args.direction.into(),
         target: args.target,
-        link: args.link,
-        choice: Choice {
-            features: args.feature.iter().cloned().collect(),
-            sets: args.set.iter().map(given).collect(),
-        },
+        link,
+        choice,
     }
 }
 

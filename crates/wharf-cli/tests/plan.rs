@@ -129,3 +129,76 @@ fn a_report_opens_without_a_network() {
     assert_eq!(done.code, Some(1));
     assert!(done.line().contains(&file), "{done:?}");
 }
+
+/// An interface as sysfs and ethtool have it, recorded: a ConnectX-5 on 8 lanes of a slot of generation 3.
+fn recorded() -> Folder {
+    let folder = Folder::new();
+    let write = |path: &str, bytes: &[u8]| {
+        let path = folder.path("sys/class/net/ens1").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    // Capability list at 0x40: PCI Express, version 2. MPS 128, MRRS 4096, extended tags; gen3, 8 lanes.
+    let mut config = vec![0; 256];
+    (config[0x06], config[0x34], config[0x40], config[0x42]) = (0x10, 0x40, 0x10, 0x02);
+    config[0x48..0x4a].copy_from_slice(&(5u16 << 12 | 1 << 8).to_le_bytes());
+    config[0x52..0x54].copy_from_slice(&(8u16 << 4 | 3).to_le_bytes());
+    write("device/config", &config);
+    write("device/uevent", b"DRIVER=mlx5_core\n");
+    write("speed", b"50000\n");
+    for queue in 0..4 {
+        write(&format!("queues/rx-{queue}/rps_cpus"), b"0\n");
+        for (name, value) in
+            [("limit", "3000"), ("limit_min", "0"), ("limit_max", "1879048192"), ("inflight", "0")]
+        {
+            write(&format!("queues/tx-{queue}/byte_queue_limits/{name}"), value.as_bytes());
+        }
+    }
+    write("ethtool/private-flags", b"Private flags for ens1:\nrx_cqe_compress: on\nrx_cqe_moder: on\n");
+    folder
+}
+
+#[test]
+fn an_interface_is_read_and_what_it_does_not_say_is_told() {
+    let tree = recorded();
+    let from = format!("--from ens1 --sysfs {}", text(&tree.path("sys")));
+    let read = plan(&from);
+    assert_eq!((&read["nic"], &read["link"]), (&"cx5".into(), &"gen3x8,mps=128,mrrs=4096,rcb=64".into()));
+    assert_eq!((&read["from"]["driver"], &read["from"]["tx_queues"]), (&"mlx5_core".into(), &4.into()));
+    assert_eq!(read["from"]["bql"].as_array().unwrap().len(), 4);
+    let missing: Vec<&str> =
+        read["from"]["missing"].as_array().unwrap().iter().map(|one| one["what"].as_str().unwrap()).collect();
+    assert_eq!(missing, ["rings", "channels"]);
+    assert_eq!(read["from"]["taken_instead"], serde_json::json!([]));
+    // What was read counts as such: the wire is 50 Gbit/s, and completions are compressed.
+    let wire =
+        read["figures"].as_array().unwrap().iter().find(|one| one["key"] == "wire_bits_per_second").unwrap();
+    assert_eq!((&wire["value"], &wire["mark"]), (&50_000_000_000_u64.into(), &"read".into()));
+    let compress = |plan: &Value| {
+        let features = plan["features"].as_array().unwrap();
+        features.iter().find(|one| one["name"] == "rx_cqe_compress").unwrap()["on"].clone()
+    };
+    assert_eq!(compress(&read), true);
+    // What the command line says goes before.
+    let over = plan(&format!("{from} --link gen4x16 --feature rx_cqe_compress=off --set tags=7"));
+    assert_eq!((&over["link"], compress(&over)), (&"gen4x16,mps=256,mrrs=512,rcb=64".into(), false.into()));
+    let shown = wharf(&["plan", "--from", "ens1", "--sysfs", &text(&tree.path("sys"))]);
+    for words in [
+        "gen3x8, MPS 128, MRRS 4096, RCB 64, tags 256",
+        "3000 to 3000 bytes over 4 queues",
+        "not read      rings",
+    ] {
+        assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
+    }
+}
+
+#[test]
+fn an_interface_without_a_bus_is_no_failure() {
+    let lo = plan("--from lo");
+    assert_eq!((&lo["nic"], &lo["from"]["pcie"]), (&"simple".into(), &Value::Null));
+    assert!(lo["from"]["taken_instead"][0].as_str().unwrap().contains("simple stands in"), "{lo}");
+    let none = wharf(&["plan", "--from", "no-such-if"]);
+    assert_eq!(none.code, Some(2));
+    assert!(none.line().contains("no such interface; /sys/class/net has "), "{none:?}");
+    assert!(wharf(&["plan", "--sysfs", "/sys"]).line().contains("--from <IF>"));
+}

@@ -8,6 +8,7 @@
 mod copy;
 pub mod fault;
 pub mod host;
+pub mod interface;
 pub mod kinds;
 pub mod null;
 pub mod open;

@@ -142,14 +142,16 @@ const PAGE_BYTES: u64 = 4096;
 impl std::ops::Add for Cost {
     type Output = Self;
 
+    /// Saturating: descriptions may be absurd.
     fn add(self, other: Self) -> Self {
+        let sum = |field: fn(&Self) -> u64| field(&self).saturating_add(field(&other));
         Self {
-            to_nic_bytes: self.to_nic_bytes + other.to_nic_bytes,
-            to_host_bytes: self.to_host_bytes + other.to_host_bytes,
-            reads: self.reads + other.reads,
-            fetches: self.fetches + other.fetches,
-            doorbells: self.doorbells + other.doorbells,
-            pages: self.pages + other.pages,
+            to_nic_bytes: sum(|cost| cost.to_nic_bytes),
+            to_host_bytes: sum(|cost| cost.to_host_bytes),
+            reads: sum(|cost| cost.reads),
+            fetches: sum(|cost| cost.fetches),
+            doorbells: sum(|cost| cost.doorbells),
+            pages: sum(|cost| cost.pages),
         }
     }
 }

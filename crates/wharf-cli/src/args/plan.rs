@@ -16,6 +16,8 @@ Examples:
       other features and numbers than the description has
   wharf plan --nic my-nic.toml --sweep size=64..1518 --report out
       a NIC of your own, over all sizes, with a page and a picture
+  wharf plan --from eth0
+      the link, wire, rings and flags that this machine has
 
 Built in: cx5, e1000, igb, ipoib, ixgbe, simple, virtio. A description is TOML; those that are built in are in \
 crates/wharf-lab/nics, each number with its source and a mark: published, fitted or assumed.
@@ -25,12 +27,18 @@ Sizes are of frames with their check sequence, as line rates have them. Interrup
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
-    /// The NIC: the name of a description that is built in, or a file [default: cx5]
+    /// The NIC: the name of a description that is built in, or a file [default: cx5, or the interface's]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) nic: Option<String>,
     /// Its link: genGxL[,mps=256,mrrs=512,rcb=64,completions=payload|boundary] [default: the description's]
     #[arg(long, value_name = "LINK", value_parser = link)]
     pub(crate) link: Option<Link>,
+    /// Read this interface in place of --nic and --link; these go before what it says
+    #[arg(long, value_name = "IF")]
+    pub(crate) from: Option<String>,
+    /// Where sysfs is for --from: a recorded tree, perhaps of another machine
+    #[arg(long, value_name = "DIR", requires = "from", default_value = "/sys")]
+    pub(crate) sysfs: PathBuf,
     /// Frames of N bytes, check sequence counted [default: 64]
     #[arg(long, value_name = "N", conflicts_with = "imix", value_parser = Load::parse)]
     pub(crate) size: Option<Load>,

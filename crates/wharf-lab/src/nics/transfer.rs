@@ -160,7 +160,7 @@ impl Transfer {
             Some(session) => (session.div_ceil(every), session),
             None => (1, every * self.batch),
         };
-        let share = |count: u64| share(count * times, packets);
+        let share = |count: u64| share(u128::from(count) * u128::from(times), packets);
         let is_read = self.by == By::NicRead;
         let carries_packet = self.payload || self.name == "packet";
         Cost {
@@ -175,8 +175,8 @@ impl Transfer {
 }
 
 /// `count` for `packets`, in billionths of one.
-fn share(count: u64, packets: u64) -> u64 {
-    let (count, packets) = (u128::from(count) * u128::from(ONE), u128::from(packets.max(1)));
+fn share(count: u128, packets: u64) -> u64 {
+    let (count, packets) = (count * u128::from(ONE), u128::from(packets.max(1)));
     u64::try_from((count + packets / 2) / packets).unwrap_or(u64::MAX)
 }
 

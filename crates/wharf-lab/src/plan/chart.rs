@@ -34,8 +34,8 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// Millions of packets a second over sizes: what each part allows, what comes out, and what would with all
-/// features. Two lines a part would be too many: parts that never come near what comes out are left out.
+/// Bits a second on the wire over sizes: what each part allows, what comes out, and what would with all
+/// features. Parts that never come near what comes out are left out.
 ///
 /// # Errors
 /// [`ChartError`], with what the drawing library says; for an empty sweep too.
@@ -43,37 +43,36 @@ pub fn svg(plan: &Plan, question: &Question, rows: &[SweepRow]) -> Result<String
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return Err(ChartError("there are no sizes to draw".into()));
     };
-    let lines = lines(rows);
-    let top = rows.iter().map(|row| row.outcome.pps.max(row.together_pps)).max().unwrap_or(1) as f64 / 1e6;
+    let overhead = plan.nic.wire_overhead_bytes.value as f64;
+    let gbps = move |size: u32, pps: u64| pps as f64 * (f64::from(size) + overhead) * 8.0 / 1e9;
+    let most =
+        rows.iter().map(|row| gbps(row.size, row.outcome.pps.max(row.together_pps))).fold(0.1, f64::max);
+    let lines = lines(rows, &gbps);
     let mut text = String::new();
     let way = question.direction.name();
     let title = format!("{} on {}, {} cores, {way}", plan.nic.name, plan.link, question.cores);
     let sizes = f64::from(first.size)..f64::from(last.size.max(first.size + 1));
-    draw(&mut text, &title, sizes, top * 1.25, &lines).map_err(|error| ChartError(error.to_string()))?;
+    draw(&mut text, &title, sizes, most * 1.4, &lines).map_err(|error| ChartError(error.to_string()))?;
     Ok(text)
 }
 
-fn lines(rows: &[SweepRow]) -> Vec<Line> {
+fn lines(rows: &[SweepRow], gbps: &dyn Fn(u32, u64) -> f64) -> Vec<Line> {
     let points = |of: &dyn Fn(&SweepRow) -> Option<u64>| -> Vec<(f64, f64)> {
-        rows.iter().filter_map(|row| Some((f64::from(row.size), of(row)? as f64 / 1e6))).collect()
+        rows.iter().filter_map(|row| Some((f64::from(row.size), gbps(row.size, of(row)?)))).collect()
     };
-    let near = |outcome: &Outcome, part| outcome.limit(part).is_some_and(|pps| pps / 5 < outcome.pps);
+    let near = |outcome: &Outcome, part| outcome.limit(part).is_some_and(|pps| pps / 2 < outcome.pps);
     let parts = Part::ALL.into_iter().filter(|&part| rows.iter().any(|row| near(&row.outcome, part)));
-    let mut lines: Vec<Line> = parts
-        .map(|part| {
-            let points = points(&|row| row.outcome.limit(part));
-            Line { name: part.words(), colour: colour(part), width: 1, points }
-        })
-        .collect();
     let together = points(&|row| Some(row.together_pps));
     let come_out = points(&|row| Some(row.outcome.pps));
-    lines.push(Line {
-        name: "with all features",
-        colour: RGBColor(255, 127, 14),
-        width: 3,
-        points: together,
-    });
-    lines.push(Line { name: "comes out", colour: BLACK, width: 3, points: come_out });
+    // Wide lines first: what binds lies on them.
+    let mut lines = vec![
+        Line { name: "with all features", colour: RGBColor(255, 200, 120), width: 9, points: together },
+        Line { name: "comes out", colour: RGBColor(200, 200, 200), width: 9, points: come_out },
+    ];
+    lines.extend(parts.map(|part| {
+        let points = points(&|row| row.outcome.limit(part));
+        Line { name: part.words(), colour: colour(part), width: 2, points }
+    }));
     lines
 }
 
@@ -91,7 +90,7 @@ fn draw(
     let mut mesh = chart.configure_mesh();
     let whole = |value: &f64| format!("{value:.0}");
     mesh.x_desc("bytes of a frame")
-        .y_desc("Mpps")
+        .y_desc("Gbit/s on the wire")
         .x_label_formatter(&whole)
         .light_line_style(WHITE)
         .draw()?;
@@ -104,7 +103,7 @@ fn draw(
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(SeriesLabelPosition::LowerRight)
         .background_style(WHITE)
         .border_style(RGBColor(200, 200, 200))
         .draw()?;

@@ -186,7 +186,7 @@ fn a_picture_has_what_comes_out() {
     let rows = sweep(&description, &question, &"size=64..1518,step=50".parse().unwrap()).unwrap();
     let svg = chart::svg(&plan, &question, &rows).unwrap();
     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    for words in ["comes out", "with all features", "bus towards the NIC", "Mpps"] {
+    for words in ["comes out", "with all features", "bus towards the NIC", "Gbit/s"] {
         assert!(svg.contains(words), "{words}");
     }
     let page = chart::page(&plan, &svg, "a < b");

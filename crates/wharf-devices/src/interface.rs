@@ -1,0 +1,248 @@
+//! What an interface is: its bus, wire, queues, rings, flags and byte limits, from sysfs and ethtool.
+//!
+//! Everything may be missing: a virtual interface has no PCI device, an ordinary user does not see all of a
+//! device's configuration space, a driver does not tell. What could not be read is in [`Interface::missing`], with
+//! the reason. A tree recorded on another machine is read like `/sys`; in it, `class/net/IF/ethtool/` may have
+//! what `ethtool -i`, `-g`, `-l` and `--show-priv-flags` printed, as `driver`, `rings`, `channels`, `private-flags`.
+
+mod pci;
+mod recorded;
+#[cfg(test)]
+mod tests;
+
+pub use pci::PcieLink;
+pub use wharf_sys::ethtool::{Channels, Rings};
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use wharf_sys::ethtool::Ethtool;
+
+/// Where sysfs is on a running system.
+pub const SYSFS: &str = "/sys";
+
+/// What could be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// The kernel's driver.
+    pub driver: Option<String>,
+    /// The link to the host.
+    pub pcie: Option<PcieLink>,
+    /// The wire's speed.
+    pub speed_mbit: Option<u64>,
+    /// Transmit queues.
+    pub tx_queues: Option<u32>,
+    /// Receive queues.
+    pub rx_queues: Option<u32>,
+    /// Sizes of rings.
+    pub rings: Option<Rings>,
+    /// Channels in use.
+    pub channels: Option<Channels>,
+    /// The driver's own switches.
+    pub private_flags: Vec<(String, bool)>,
+    /// Byte limits, queue by queue.
+    pub byte_limits: Vec<ByteLimit>,
+    /// What could not be read, and why.
+    pub missing: Vec<Missing>,
+}
+
+/// The byte limit of a transmit queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByteLimit {
+    /// The queue's number.
+    pub queue: u32,
+    /// Bytes that it may have with the NIC, now.
+    pub limit_bytes: u64,
+    /// The least that the limit may be.
+    pub limit_min_bytes: u64,
+    /// The most that it may be.
+    pub limit_max_bytes: u64,
+    /// Bytes with the NIC now.
+    pub inflight_bytes: u64,
+}
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What.
+    pub what: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+/// No such interface.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {why}")]
+pub struct NoInterface {
+    name: String,
+    why: String,
+}
+
+/// Reads what there is to know about `name` under `root`, which is [`SYSFS`] or a recorded tree.
+///
+/// # Errors
+/// [`NoInterface`]; what cannot be read of one that is there is no error.
+pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
+    let fault = |why: String| NoInterface { name: name.escape_debug().to_string(), why };
+    let is_name = !name.is_empty() && name.len() <= 15 && name != "." && name != ".." && !name.contains('/');
+    if !is_name {
+        return Err(fault("no name of an interface: 1 to 15 bytes without a slash".into()));
+    }
+    let net = root.join("class/net");
+    let folder = net.join(name);
+    if !folder.is_dir() {
+        return Err(fault(format!("no such interface; {} has {}", net.display(), listed(&net))));
+    }
+    let mut reader = Reader { folder, interface: Interface { name: name.into(), ..Interface::default() } };
+    reader.sysfs();
+    if root == Path::new(SYSFS) {
+        reader.ethtool()
+    } else {
+        reader.recorded()
+    }
+    Ok(reader.interface)
+}
+
+/// The names in a folder, for an error.
+fn listed(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+struct Reader {
+    folder: PathBuf,
+    interface: Interface,
+}
+
+impl Reader {
+    fn miss(&mut self, what: &'static str, why: impl ToString) {
+        self.interface.missing.push(Missing { what, why: why.to_string() });
+    }
+
+    /// A value, or `None` and the reason kept.
+    fn keep<T>(&mut self, what: &'static str, read: Result<T, String>) -> Option<T> {
+        read.map_err(|why| self.miss(what, why)).ok()
+    }
+
+    fn sysfs(&mut self) {
+        let device = fs::canonicalize(self.folder.join("device")).ok();
+        self.interface.driver = device.as_deref().and_then(driver);
+        let pcie = match &device {
+            Some(device) => pci::read(device),
+            None => Err("there is no device behind it: it is virtual".into()),
+        };
+        if let Some((link, missing)) = self.keep("PCIe link", pcie) {
+            self.interface.pcie = Some(link);
+            missing.into_iter().for_each(|(what, why)| self.miss(what, why));
+        }
+        let speed = number(&self.folder.join("speed")).and_then(|speed| match u64::try_from(speed) {
+            Ok(speed) if speed > 0 => Ok(speed),
+            _ => Err("the driver does not say".into()),
+        });
+        self.interface.speed_mbit = self.keep("wire speed", speed);
+        self.queues();
+    }
+
+    fn queues(&mut self) {
+        let entries = fs::read_dir(self.folder.join("queues")).map(|entries| entries.flatten().collect());
+        let entries: Vec<fs::DirEntry> = entries.unwrap_or_default();
+        let names: Vec<String> =
+            entries.iter().map(|entry| entry.file_name().to_string_lossy().into()).collect();
+        let of = |kind: &str| -> Vec<u32> {
+            let mut numbers: Vec<u32> =
+                names.iter().filter_map(|name| name.strip_prefix(kind)?.parse().ok()).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        let (tx, rx) = (of("tx-"), of("rx-"));
+        let count = |queues: &[u32]| u32::try_from(queues.len()).ok().filter(|&count| count > 0);
+        (self.interface.tx_queues, self.interface.rx_queues) = (count(&tx), count(&rx));
+        if tx.is_empty() || rx.is_empty() {
+            self.miss("queues", "sysfs lists none");
+        }
+        let limits: Vec<ByteLimit> = tx.iter().filter_map(|&queue| byte_limit(&self.folder, queue)).collect();
+        if limits.is_empty() {
+            self.miss("byte limits (BQL)", "sysfs has none: a kernel without BQL, or no transmit queue");
+        }
+        self.interface.byte_limits = limits;
+    }
+
+    fn ethtool(&mut self) {
+        let name = self.interface.name.clone();
+        let ethtool = match Ethtool::open() {
+            Ok(ethtool) => ethtool,
+            Err(error) => return self.miss("rings, channels, flags", error),
+        };
+        let told = |error: io::Error| match error.raw_os_error() {
+            Some(95) => "the driver does not tell".to_string(),
+            _ => error.to_string(),
+        };
+        let driver = self.keep("driver", ethtool.driver(&name).map_err(told));
+        // Behind a virtual interface there is no device, but ethtool knows its driver.
+        self.interface.driver = self.interface.driver.take().or(driver.map(|driver| driver.0));
+        self.interface.rings = self.keep("rings", ethtool.rings(&name).map_err(told));
+        self.interface.channels = self.keep("channels", ethtool.channels(&name).map_err(told));
+        let flags = self.keep("private flags", ethtool.private_flags(&name).map_err(told));
+        self.interface.private_flags = flags.unwrap_or_default();
+    }
+
+    fn recorded(&mut self) {
+        let folder = self.folder.join("ethtool");
+        let text = |name: &str| {
+            fs::read_to_string(folder.join(name))
+                .map_err(|_| format!("the recorded tree has no ethtool/{name}"))
+        };
+        if let Some(driver) = text("driver").ok().and_then(|text| recorded::driver(&text)) {
+            self.interface.driver = Some(driver);
+        } else if self.interface.driver.is_none() {
+            self.miss("driver", "neither device/uevent nor ethtool/driver says");
+        }
+        let unclear = |name: &str| format!("ethtool/{name} is not what ethtool prints");
+        let rings = text("rings").and_then(|text| recorded::rings(&text).ok_or_else(|| unclear("rings")));
+        self.interface.rings = self.keep("rings", rings);
+        let channels =
+            text("channels").and_then(|text| recorded::channels(&text).ok_or_else(|| unclear("channels")));
+        self.interface.channels = self.keep("channels", channels);
+        let flags = self.keep("private flags", text("private-flags"));
+        self.interface.private_flags = flags.map(|text| recorded::private_flags(&text)).unwrap_or_default();
+    }
+}
+
+/// The driver of a device: its link in a live tree, its uevent in a recorded one.
+fn driver(device: &Path) -> Option<String> {
+    let linked = fs::read_link(device.join("driver"))
+        .ok()
+        .and_then(|path| Some(path.file_name()?.to_string_lossy().into()));
+    linked.or_else(|| {
+        let uevent = fs::read_to_string(device.join("uevent")).ok()?;
+        uevent.lines().find_map(|line| line.strip_prefix("DRIVER=")).map(str::to_string)
+    })
+}
+
+/// The number in a file.
+fn number(path: &Path) -> Result<i64, String> {
+    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "sysfs has no such file".to_string(),
+        // EINVAL: the driver has no answer, or the interface is down.
+        io::ErrorKind::InvalidInput => "the driver does not say, or the interface is down".to_string(),
+        _ => error.to_string(),
+    })?;
+    text.trim().parse().map_err(|_| format!("\"{}\" is no number", text.trim().escape_debug()))
+}
+
+fn byte_limit(folder: &Path, queue: u32) -> Option<ByteLimit> {
+    let limits = folder.join(format!("queues/tx-{queue}/byte_queue_limits"));
+    let read = |name: &str| number(&limits.join(name)).ok().and_then(|bytes| u64::try_from(bytes).ok());
+    Some(ByteLimit {
+        queue,
+        limit_bytes: read("limit")?,
+        limit_min_bytes: read("limit_min")?,
+        limit_max_bytes: read("limit_max")?,
+        inflight_bytes: read("inflight")?,
+    })
+}

@@ -1,0 +1,243 @@
+//! A PCI Express link, from the configuration space and the attributes of a device in sysfs.
+//!
+//! Offsets are those of the PCI Express base specification, 7.5.1 (header) and 7.5.3 (PCI Express capability).
+
+use std::fs;
+use std::path::Path;
+
+/// A link as it was negotiated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PcieLink {
+    /// Generation, 1 to 6.
+    pub generation: u32,
+    /// Lanes.
+    pub lanes: u32,
+    /// What the device could do at most: generation and lanes.
+    pub at_most: Option<(u32, u32)>,
+    /// Maximum payload.
+    pub mps_bytes: Option<u32>,
+    /// Maximum read request.
+    pub mrrs_bytes: Option<u32>,
+    /// Read completion boundary.
+    pub rcb_bytes: Option<u32>,
+    /// Reads in flight that the tags allow.
+    pub tags: Option<u32>,
+}
+
+/// What could not be read, and why.
+type Missed = Vec<(&'static str, String)>;
+
+const STATUS: usize = 0x06;
+const STATUS_CAPABILITIES: u16 = 1 << 4;
+const CAPABILITIES: usize = 0x34;
+/// The standard header ends, and capabilities begin.
+const HEADER_BYTES: usize = 0x40;
+const PCI_EXPRESS: u8 = 0x10;
+/// Offsets in the capability.
+const DEVICE_CONTROL: usize = 0x08;
+const LINK_CONTROL: usize = 0x10;
+const LINK_STATUS: usize = 0x12;
+const DEVICE_CONTROL_2: usize = 0x28;
+
+/// What the capability says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Capability {
+    speed: u32,
+    lanes: u32,
+    mps_bytes: Option<u32>,
+    mrrs_bytes: Option<u32>,
+    rcb_bytes: u32,
+    tags: u32,
+}
+
+/// Reads the link of `device`, or of the one that it hangs on (virtio).
+pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
+    let is_pci =
+        |folder: &Path| folder.join("config").is_file() || folder.join("current_link_speed").is_file();
+    let candidates = [Some(device), device.parent()];
+    let device = candidates.into_iter().flatten().find(|folder| is_pci(folder));
+    let device = device.ok_or("the device behind it is not on PCI")?;
+    let config = fs::read(device.join("config")).unwrap_or_default();
+    let capability = capability(&config);
+    let attribute = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+    let link = |speed: &str, width: &str| Some((generation(&attribute(speed))?, lanes(&attribute(width))?));
+    let told = capability.as_ref().ok().map(|capability| (capability.speed, capability.lanes));
+    let told = told.filter(|&(speed, lanes)| (1..=6).contains(&speed) && lanes > 0);
+    let now = link("current_link_speed", "current_link_width").or(told);
+    let Some((generation, lanes)) = now else {
+        return Err(match &capability {
+            Ok(_) => "the device does not say: no link at present".into(),
+            Err(why) => format!("sysfs does not say, and {why}"),
+        });
+    };
+    let at_most = link("max_link_speed", "max_link_width");
+    let mut missed = Vec::new();
+    if let Err(why) = &capability {
+        missed.push(("MPS, MRRS, RCB, tags", why.clone()));
+    }
+    let capability = capability.ok();
+    let link = PcieLink {
+        generation,
+        lanes,
+        at_most,
+        mps_bytes: capability.and_then(|capability| capability.mps_bytes),
+        mrrs_bytes: capability.and_then(|capability| capability.mrrs_bytes),
+        rcb_bytes: capability.map(|capability| capability.rcb_bytes),
+        tags: capability.map(|capability| capability.tags),
+    };
+    Ok((link, missed))
+}
+
+/// Reads `8.0 GT/s PCIe`.
+fn generation(text: &str) -> Option<u32> {
+    let speeds = ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"];
+    let speed = text.split_whitespace().next()?;
+    // Some kernels leave out the decimals.
+    let is = |known: &str| known == speed || known.strip_suffix(".0") == Some(speed);
+    (1..).zip(speeds).find(|(_, known)| is(known)).map(|(generation, _)| generation)
+}
+
+/// Lanes; none while there is no link, for which sysfs has 0 or 255.
+fn lanes(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|lanes| (1..=32).contains(lanes))
+}
+
+fn word(config: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]))
+}
+
+/// A size of 128 bytes and up, by its code of three bits; the last two codes are reserved.
+fn size(code: u16) -> Option<u32> {
+    Some(code & 7).filter(|&code| code <= 5).map(|code| 128 << code)
+}
+
+/// Finds and reads the PCI Express capability.
+fn capability(config: &[u8]) -> Result<Capability, String> {
+    if config.is_empty() {
+        return Err("the configuration space cannot be read".into());
+    }
+    let has_list = word(config, STATUS).is_some_and(|status| status & STATUS_CAPABILITIES != 0);
+    let Some(mut at) = config.get(CAPABILITIES).map(|&at| usize::from(at & !3)).filter(|_| has_list) else {
+        return Err("the configuration space lists no capabilities".into());
+    };
+    if config.len() <= HEADER_BYTES {
+        return Err("only root may read the configuration space beyond its first 64 bytes".into());
+    }
+    // A list of capabilities has at most 48 entries of 4 bytes; a loop in it is a lie.
+    for _ in 0..48 {
+        if at < HEADER_BYTES {
+            break;
+        }
+        match config.get(at) {
+            Some(&PCI_EXPRESS) => {
+                return read_capability(config, at)
+                    .ok_or_else(|| "the configuration space is cut off".into());
+            }
+            Some(_) => at = usize::from(config.get(at + 1).copied().unwrap_or(0) & !3),
+            None => return Err("the configuration space is cut off".into()),
+        }
+    }
+    Err("the device has no PCI Express capability".into())
+}
+
+fn read_capability(config: &[u8], at: usize) -> Option<Capability> {
+    let control = word(config, at + DEVICE_CONTROL)?;
+    let link_control = word(config, at + LINK_CONTROL)?;
+    let status = word(config, at + LINK_STATUS)?;
+    // Version 1 of the capability has no second control register.
+    let has_second = word(config, at + 2).is_some_and(|flags| flags & 0xf >= 2);
+    let second = if has_second { word(config, at + DEVICE_CONTROL_2).unwrap_or(0) } else { 0 };
+    let (ten_bit, extended) = (second >> 12 & 1 == 1, control >> 8 & 1 == 1);
+    Some(Capability {
+        speed: u32::from(status & 0xf),
+        lanes: u32::from(status >> 4 & 0x3f),
+        mps_bytes: size(control >> 5),
+        mrrs_bytes: size(control >> 12),
+        rcb_bytes: if link_control >> 3 & 1 == 1 { 128 } else { 64 },
+        tags: if ten_bit {
+            768
+        } else if extended {
+            256
+        } else {
+            32
+        },
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A configuration space of 256 bytes with a power management capability and then PCI Express: generation 3,
+    /// 16 lanes, MPS 256, MRRS 512, extended tags.
+    pub(crate) fn config() -> Vec<u8> {
+        let mut config = vec![0; 256];
+        config[STATUS] = 0x10;
+        config[CAPABILITIES] = 0x40;
+        config[0x40..0x42].copy_from_slice(&[0x01, 0x60]);
+        config[0x60..0x64].copy_from_slice(&[PCI_EXPRESS, 0, 0x02, 0]);
+        let control: u16 = 2 << 12 | 1 << 8 | 1 << 5;
+        config[0x68..0x6a].copy_from_slice(&control.to_le_bytes());
+        let status: u16 = 16 << 4 | 3;
+        config[0x72..0x74].copy_from_slice(&status.to_le_bytes());
+        config
+    }
+
+    #[test]
+    fn the_capability_is_found_and_read() {
+        let expected = Capability {
+            speed: 3,
+            lanes: 16,
+            mps_bytes: Some(256),
+            mrrs_bytes: Some(512),
+            rcb_bytes: 64,
+            tags: 256,
+        };
+        assert_eq!(capability(&config()), Ok(expected));
+        let mut other = config();
+        other[0x70] = 1 << 3;
+        other[0x69] = 0;
+        assert_eq!(
+            capability(&other).map(|one| (one.rcb_bytes, one.tags, one.mrrs_bytes)),
+            Ok((128, 32, Some(128)))
+        );
+        other[0x89] = 1 << 4;
+        assert_eq!(capability(&other).map(|one| one.tags), Ok(768));
+    }
+
+    #[test]
+    fn broken_configuration_spaces_are_told_apart() {
+        let told = |config: &[u8]| capability(config).unwrap_err();
+        assert_eq!(told(&[]), "the configuration space cannot be read");
+        assert_eq!(
+            told(&config()[..64]),
+            "only root may read the configuration space beyond its first 64 bytes"
+        );
+        assert_eq!(told(&config()[..0x65]), "the configuration space is cut off");
+        assert_eq!(told(&[0; 256]), "the configuration space lists no capabilities");
+        let mut looped = config();
+        looped[0x41] = 0x40;
+        assert_eq!(told(&looped), "the device has no PCI Express capability");
+        assert_eq!(told(&[0xff; 256]), "the device has no PCI Express capability");
+        for length in 0..=256 {
+            let _ = capability(&config()[..length]);
+            let _ = capability(&vec![0x10; length]);
+        }
+    }
+
+    #[test]
+    fn attributes_are_read_as_kernels_write_them() {
+        let texts = [
+            "2.5 GT/s PCIe",
+            "5.0 GT/s",
+            "8 GT/s",
+            "16.0 GT/s PCIe\n",
+            "32.0 GT/s PCIe",
+            "Unknown",
+            "",
+            "80",
+        ];
+        assert_eq!(texts.map(generation), [Some(1), Some(2), Some(3), Some(4), Some(5), None, None, None]);
+        assert_eq!(["16\n", "0", "255", "x"].map(lanes), [Some(16), None, None, None]);
+    }
+}

@@ -1,0 +1,44 @@
+//! What ethtool printed, on another machine or another day.
+
+use super::{Channels, Rings};
+
+/// `name: value` on a line, both without blanks around.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.split_once(':')).map(|(name, value)| (name.trim(), value.trim()))
+}
+
+/// From `ethtool -i`.
+pub(super) fn driver(text: &str) -> Option<String> {
+    pairs(text).find(|pair| pair.0 == "driver").map(|pair| pair.1.to_string())
+}
+
+/// The numbers called `name`: first the most that may be, then what is.
+fn two(text: &str, name: &str) -> Option<(u32, u32)> {
+    let mut numbers = pairs(text).filter(|pair| pair.0 == name).map(|pair| pair.1.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// From `ethtool -g`.
+pub(super) fn rings(text: &str) -> Option<Rings> {
+    let ((rx_max, rx), (tx_max, tx)) = (two(text, "RX")?, two(text, "TX")?);
+    Some(Rings { rx, tx, rx_max, tx_max })
+}
+
+/// From `ethtool -l`; kinds that a driver does not have are written n/a.
+pub(super) fn channels(text: &str) -> Option<Channels> {
+    let now = |name: &str| {
+        let last = pairs(text).filter(|pair| pair.0 == name).last()?;
+        if last.1 == "n/a" { Some(0) } else { last.1.parse().ok() }
+    };
+    Some(Channels { rx: now("RX")?, tx: now("TX")?, combined: now("Combined")? })
+}
+
+/// From `ethtool --show-priv-flags`.
+pub(super) fn private_flags(text: &str) -> Vec<(String, bool)> {
+    let on = |value| match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    };
+    pairs(text).filter_map(|(name, value)| Some((name.to_string(), on(value)?))).collect()
+}

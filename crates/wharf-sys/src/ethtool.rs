@@ -1,0 +1,270 @@
+//! What the kernel says of a network interface through SIOCETHTOOL: driver, rings, channels, private flags.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+// From linux/ethtool.h.
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GPFLAGS: u32 = 0x27;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETH_SS_PRIV_FLAGS: u32 = 2;
+const STRING_BYTES: usize = 32;
+/// Private flags are the bits of a u32.
+const FLAGS_MAX: usize = 32;
+
+/// Numbers of descriptors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rings {
+    /// Receiving, now.
+    pub rx: u32,
+    /// Sending, now.
+    pub tx: u32,
+    /// Receiving, at most.
+    pub rx_max: u32,
+    /// Sending, at most.
+    pub tx_max: u32,
+}
+
+/// Numbers of channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Channels {
+    /// For receiving only.
+    pub rx: u32,
+    /// For sending only.
+    pub tx: u32,
+    /// For both.
+    pub combined: u32,
+}
+
+/// A socket to ask by.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: OwnedFd,
+}
+
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    rom: [u8; 32],
+    reserved: [u8; 12],
+    private_flags: u32,
+    statistics: u32,
+    test_info: u32,
+    eeprom_bytes: u32,
+    register_bytes: u32,
+}
+
+#[repr(C)]
+struct RingParameters {
+    command: u32,
+    rx_max: u32,
+    rx_mini_max: u32,
+    rx_jumbo_max: u32,
+    tx_max: u32,
+    rx: u32,
+    rx_mini: u32,
+    rx_jumbo: u32,
+    tx: u32,
+}
+
+#[repr(C)]
+struct ChannelNumbers {
+    command: u32,
+    rx_max: u32,
+    tx_max: u32,
+    other_max: u32,
+    combined_max: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+#[repr(C)]
+struct Strings {
+    command: u32,
+    set: u32,
+    count: u32,
+    text: [[u8; STRING_BYTES]; FLAGS_MAX],
+}
+
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+const _: () = {
+    assert!(size_of::<DriverInfo>() == 196);
+    assert!(size_of::<RingParameters>() == 36);
+    assert!(size_of::<ChannelNumbers>() == 36);
+    assert!(size_of::<Strings>() == 12 + STRING_BYTES * FLAGS_MAX);
+    assert!(size_of::<Value>() == 8);
+};
+
+/// Structures that a command of ethtool fills, each no smaller than what the kernel writes for that command.
+///
+/// # Safety
+/// The type is plain bytes, begins with the command, and has room for all that the kernel writes.
+unsafe trait Answer {}
+// SAFETY: laid out as struct ethtool_drvinfo, of fixed size.
+unsafe impl Answer for DriverInfo {}
+// SAFETY: laid out as struct ethtool_ringparam, of fixed size.
+unsafe impl Answer for RingParameters {}
+// SAFETY: laid out as struct ethtool_channels, of fixed size.
+unsafe impl Answer for ChannelNumbers {}
+// SAFETY: laid out as struct ethtool_gstrings; asked only for private flags, of which there are at most 32, since
+// the kernel has a u32 for them.
+unsafe impl Answer for Strings {}
+// SAFETY: laid out as struct ethtool_value, of fixed size.
+unsafe impl Answer for Value {}
+
+impl Ethtool {
+    /// Opens a socket; needs no privilege.
+    ///
+    /// # Errors
+    /// What socket(2) says.
+    pub fn open() -> io::Result<Self> {
+        // SAFETY: no pointers; a new descriptor is owned by nobody else.
+        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `fd` was just opened.
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    fn ask<T: Answer>(&self, interface: &str, answer: &mut T) -> io::Result<()> {
+        // SAFETY: `ifreq` is plain bytes, for which zero is a valid value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // One byte stays zero: the name ends there.
+        if interface.len() >= request.ifr_name.len() || interface.bytes().any(|byte| byte == 0) {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = std::ptr::from_mut(answer).cast();
+        // SAFETY: the request and the structure that it points to live through the call, and the structure is as
+        // large as its command wants (`Answer`).
+        let returned = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
+        if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The driver's name, and how many private flags it has.
+    ///
+    /// # Errors
+    /// What ioctl(2) says: ENODEV without such an interface, EOPNOTSUPP where the driver does not tell.
+    pub fn driver(&self, interface: &str) -> io::Result<(String, u32)> {
+        let mut answer = DriverInfo {
+            command: ETHTOOL_GDRVINFO,
+            driver: [0; 32],
+            version: [0; 32],
+            firmware: [0; 32],
+            bus: [0; 32],
+            rom: [0; 32],
+            reserved: [0; 12],
+            private_flags: 0,
+            statistics: 0,
+            test_info: 0,
+            eeprom_bytes: 0,
+            register_bytes: 0,
+        };
+        self.ask(interface, &mut answer)?;
+        Ok((text(&answer.driver), answer.private_flags))
+    }
+
+    /// Sizes of rings.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn rings(&self, interface: &str) -> io::Result<Rings> {
+        let mut answer = RingParameters {
+            command: ETHTOOL_GRINGPARAM,
+            rx_max: 0,
+            rx_mini_max: 0,
+            rx_jumbo_max: 0,
+            tx_max: 0,
+            rx: 0,
+            rx_mini: 0,
+            rx_jumbo: 0,
+            tx: 0,
+        };
+        self.ask(interface, &mut answer)?;
+        Ok(Rings { rx: answer.rx, tx: answer.tx, rx_max: answer.rx_max, tx_max: answer.tx_max })
+    }
+
+    /// Numbers of channels.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn channels(&self, interface: &str) -> io::Result<Channels> {
+        let mut answer = ChannelNumbers {
+            command: ETHTOOL_GCHANNELS,
+            rx_max: 0,
+            tx_max: 0,
+            other_max: 0,
+            combined_max: 0,
+            rx: 0,
+            tx: 0,
+            other: 0,
+            combined: 0,
+        };
+        self.ask(interface, &mut answer)?;
+        Ok(Channels { rx: answer.rx, tx: answer.tx, combined: answer.combined })
+    }
+
+    /// The driver's own switches, by name.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn private_flags(&self, interface: &str) -> io::Result<Vec<(String, bool)>> {
+        let (_, count) = self.driver(interface)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if count as usize > FLAGS_MAX {
+            return Err(io::Error::from_raw_os_error(libc::EOVERFLOW));
+        }
+        let text_of = [[0; STRING_BYTES]; FLAGS_MAX];
+        let mut names =
+            Box::new(Strings { command: ETHTOOL_GSTRINGS, set: ETH_SS_PRIV_FLAGS, count, text: text_of });
+        self.ask(interface, &mut *names)?;
+        let mut flags = Value { command: ETHTOOL_GPFLAGS, data: 0 };
+        self.ask(interface, &mut flags)?;
+        let names = names.text.iter().take(count as usize).enumerate();
+        Ok(names.map(|(bit, name)| (text(name), flags.data >> bit & 1 == 1)).collect())
+    }
+}
+
+/// The text before the first zero, or all of it.
+fn text(bytes: &[u8]) -> String {
+    let text = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_no_rings_and_what_is_not_there_is_told() {
+        let ethtool = Ethtool::open().unwrap();
+        for name in ["lo", "no-such-if", "much-too-long-a-name", ""] {
+            assert!(ethtool.rings(name).is_err(), "{name}");
+        }
+        assert_eq!(ethtool.driver("no-such-if").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn texts_end_at_the_first_zero() {
+        assert_eq!((text(b"ab\0c"), text(b"ab"), text(b"")), ("ab".into(), "ab".into(), String::new()));
+    }
+}
