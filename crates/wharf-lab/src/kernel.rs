@@ -6,9 +6,9 @@
 //! Completions come in a softirq, which runs the qdisc if the byte limit had stopped it. (Linux 3.18,
 //! `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
 //!
-//! The decisions are the real ones: [`Run`], `Bql`, `Fifo` and [`Owner`](wharf_core::owner::Owner) of `wharf-core`,
+//! The decisions are the real ones: [`Run`](wharf_core::run::Run), `Bql`, `Fifo` and [`Owner`](wharf_core::owner::Owner),
 //! one call to the device at a time. What is modelled is how long each step takes and who must wait for whom:
-//! [`xmit`](self) for the way through the locks, `softirq` for completions and acknowledgements, `process` for the
+//! `xmit` for the way through the locks, `softirq` for completions and acknowledgements, `process` for the
 //! senders, `processor` for what a processor does next.
 
 mod costs;
