@@ -6,7 +6,7 @@
 //! path's own state machines (`Run`, `Bql`, qdiscs, `Owner`, `Turn`) run inside unchanged; what a modelled
 //! processor adds is only how long each step takes.
 //!
-//! [`lock`], [`line`] and [`cpu`] are what the processors of a world are made of.
+//! [`lock`], [`mod@line`] and [`cpu`] are what the processors of a world are made of.
 
 pub mod agenda;
 pub mod cpu;
