@@ -1,0 +1,303 @@
+#!/usr/bin/env bash
+# Two network namespaces and a veth pair: wharf against tcpdump, tshark, tcpreplay, trafgen and itself, and every way
+# in which an interface can fail. Needs root. Leaves nothing behind; nothing here may hang: every command has a bound.
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+cargo build --quiet --release -p wharf-cli || exit 1
+wharf=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/wharf
+sample=data/sample.pcap
+out=$(mktemp -d)
+# Names of this run's own: namespaces are the whole machine's.
+a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
+started=()
+
+cleanup() {
+  trap - EXIT INT TERM
+  for pid in "${started[@]}"; do kill -9 "$pid" 2>/dev/null; done
+  wait 2>/dev/null
+  for space in $a $b $c; do ip netns del "$space" 2>/dev/null; done
+  rm -rf "$out"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+die() {
+  echo "FAILED: $*"
+  for file in "$out"/*.err "$out"/*.json; do [ -s "$file" ] && echo "-- ${file##*/}" && head -c 900 "$file"; done
+  exit 1
+}
+
+# space NAME: a namespace in which nobody sends by itself.
+space() {
+  ip netns add "$1" || die "no namespace"
+  # shellcheck disable=SC2016
+  ip netns exec "$1" sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done' 2>/dev/null
+}
+
+# pair SPACE NAME SPACE NAME: a veth pair, up.
+pair() {
+  ip -n "$1" link add "$2" type veth peer name "$4" netns "$3" || die "no veth pair"
+  ip -n "$1" link set "$2" arp off up && ip -n "$3" link set "$4" arp off up || die "interfaces stay down"
+}
+
+within() { timeout -k 5 "$@"; }
+in_a() { within 40 ip netns exec $a "$@"; }
+
+# start NAME 'WHAT IT SAYS WHEN IT IS READY, OR NOTHING' COMMAND...: in namespace b, in the background; its process is $pid.
+start() {
+  local name=$1 ready=$2
+  shift 2
+  : >"$out/$name.err"
+  ip netns exec $b "$@" >"$out/$name.json" 2>"$out/$name.err" &
+  pid=$!
+  started+=("$pid")
+  [ -n "$ready" ] || return
+  for _ in $(seq 200); do
+    grep -q "$ready" "$out/$name.err" && return
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.05
+  done
+  die "$name does not start"
+}
+
+# receive NAME FROM ARGUMENTS...
+receive() {
+  local name=$1 from=$2
+  shift 2
+  start "$name" "listening on" "$wharf" receive --from "$from" --json "$@"
+}
+
+# ended NAME PID: waits for its end, at most 20 s; the exit code is $code.
+ended() {
+  for _ in $(seq 400); do
+    kill -0 "$2" 2>/dev/null || break
+    sleep 0.05
+  done
+  kill -0 "$2" 2>/dev/null && die "$1 hangs"
+  wait "$2"
+  code=$?
+}
+
+stop() { # NAME PID SIGNAL: asks for the end
+  kill "-$3" "$2" 2>/dev/null
+  ended "$1" "$2"
+}
+
+send() { # NAME ARGUMENTS...: from va, at most 40 s; the exit code is $code
+  local name=$1
+  shift
+  in_a "$wharf" send --to packet:va --json "$@" >"$out/$name.json" 2>"$out/$name.err"
+  code=$?
+}
+
+# holds NAME... 'PYTHON CONDITION': over the JSON of each name.
+holds() {
+  python3 - "$out" "$@" <<'P' || die "${*: -1}"
+import json, sys
+out, names, condition = sys.argv[1], sys.argv[2:-1], sys.argv[-1]
+values = {name: json.load(open(f"{out}/{name}.json")) for name in names}
+sys.exit(0 if eval(f"({condition})", {}, values) else 1)
+P
+}
+
+# one_line NAME 'WHAT IT SAYS': besides the receiver's line, standard error has one.
+one_line() {
+  [ "$(grep -vc 'listening on' "$out/$1.err")" -eq 1 ] || die "$1: not one line"
+  grep -v 'listening on' "$out/$1.err" | grep -q "$2" || die "$1: does not say $2"
+}
+
+printed() { tcpdump -tnnexxr "$1" 2>/dev/null; }
+same() { cmp <(printed "$sample") <(printed "$1") || die "$2: not the frames of the sample"; }
+count=$(printed "$sample" | grep -c $'^[^\t]')
+
+space $a && space $b
+pair $a va $b vb
+
+against_tcpdump() {
+  start tcpdump "listening on" tcpdump -i vb -B 32768 -c "$count" -U -w "$out/tcpdump.pcap"
+  send replay --pcap $sample --speed 100kpps
+  [ $code -eq 0 ] || die "replay"
+  ended tcpdump $pid
+  same "$out/tcpdump.pcap" tcpdump
+  echo "replay at 100kpps: tcpdump has the $count frames, byte for byte, in order, tags included"
+}
+
+against_receive() {
+  receive own packet:vb --pcap "$out/own.pcap" --count "$count"
+  send replay --pcap $sample --speed 100kpps
+  [ $code -eq 0 ] || die "replay"
+  ended own $pid
+  [ $code -eq 0 ] || die "own: exit code $code"
+  same "$out/own.pcap" own
+  holds replay own 'own["packets"] == replay["packets"] and own["bytes"] == replay["bytes"]
+    and own["drops"]["total"] == 0 and own["pool"]["out"] == 0 and replay["timing_error_ns"]["p50"] > 0'
+  echo "replay at 100kpps: wharf receive has them, too"
+}
+
+at_top_speed() {
+  local how
+  for how in "--size 60" "--imix --flows 20 --senders 2" "--size 1514 --vlan 5"; do
+    receive top packet:vb
+    # shellcheck disable=SC2086
+    send sent $how --seconds 1
+    [ $code -eq 0 ] || die "send $how"
+    stop top $pid INT
+    holds sent top 'sent["drops"]["total"] == 0
+      and sent["packets"] == top["packets"] + top["drops"]["by_reason"].get("kernel", 0)
+      and top["unstamped"] == top["duplicated"] == top["reordered"] == 0 and top["lost"] <= top["drops"]["total"]'
+    echo "top speed, $how: $(python3 -c "
+import json
+sent, got = (json.load(open('$out/' + name + '.json')) for name in ('sent', 'top'))
+print(sent['packets'], 'sent =', got['packets'], 'received +', got['drops']['total'], 'dropped by the kernel')")"
+  done
+}
+
+with_drops() { # a receiver that sleeps for a while in the middle, and its small ring overflows
+  receive top packet:vb,buffer=512k
+  local receiver=$pid
+  in_a "$wharf" send --to packet:va --size 60 --rate 50kpps --count 50k --json >"$out/sent.json" 2>"$out/sent.err" &
+  local sender=$!
+  started+=($sender)
+  sleep 0.2
+  kill -STOP $receiver
+  sleep 0.5
+  kill -CONT $receiver
+  ended sender $sender
+  [ $code -eq 0 ] || die "sender"
+  stop top $receiver TERM
+  [ $code -eq 1 ] || die "lost packets, and exit code $code"
+  holds sent top 'sent["packets"] == 50000 == top["packets"] + top["lost"] and top["lost"] == top["drops"]["total"] > 1000
+    and top["drops"]["by_reason"] == {"kernel": top["lost"]} and top["reordered"] == top["duplicated"] == 0'
+  one_line top "generated packets were lost; .* packets were dropped: kernel"
+  echo "a receiver that sleeps: what its numbers miss is what the kernel dropped, exactly; exit code 1"
+}
+
+from_others() {
+  receive replayed packet:vb --pcap "$out/replayed.pcap" --count "$count"
+  in_a tcpreplay --quiet --intf1=va --pps=50000 $sample >"$out/tcpreplay.err" 2>&1 || die "tcpreplay"
+  ended replayed $pid
+  same "$out/replayed.pcap" replayed
+  echo "tcpreplay: $count frames, byte for byte"
+  cat >"$out/packet.cfg" <<'C'
+{ eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv4(sa=192.0.2.1, da=198.51.100.1), udp(sp=7, dp=9), fill('W', 158) }
+C
+  receive generated packet:vb --pcap "$out/generated.pcap"
+  in_a trafgen --in "$out/packet.cfg" --out va --num 50000 --cpus 1 --no-sock-mem >"$out/trafgen.err" 2>&1 || die "trafgen"
+  stop generated $pid INT
+  holds generated 'generated["packets"] + generated["drops"]["total"] == 50000
+    and generated["bytes"] == 200 * generated["packets"] and generated["unstamped"] == generated["packets"]'
+  [ "$(tshark -r "$out/generated.pcap" -o udp.check_checksum:TRUE -Y 'udp.checksum.status == 0' 2>/dev/null | wc -l)" -eq 0 ] ||
+    die "checksums of trafgen's packets"
+  echo "trafgen: 50000 packets, all counted"
+}
+
+into_tshark() {
+  local options="-o ip.check_checksum:TRUE -o udp.check_checksum:TRUE"
+  start tshark "Capturing on" tshark -i vb -B 32 -a duration:30 -c 3000 -w "$out/tshark.pcapng"
+  for _ in $(seq 100); do # it says so before it has a socket
+    [ "$(ip netns exec $b cat /proc/net/packet | wc -l)" -gt 1 ] && break
+    sleep 0.05
+  done
+  sleep 0.5
+  send sent --imix --flows 7 --senders 2 --vlan 9 --count 3000 --rate 50kpps
+  [ $code -eq 0 ] || die "send"
+  ended tshark $pid
+  # shellcheck disable=SC2086
+  tshark -r "$out/tshark.pcapng" $options -T fields -e frame.len -e vlan.id -e ip.checksum.status -e udp.checksum.status \
+    2>/dev/null >"$out/fields"
+  python3 - "$out" <<'P' || die "tshark sees other packets"
+import json, sys
+out = sys.argv[1]
+sent, rows = json.load(open(f"{out}/sent.json")), [line.split("\t") for line in open(f"{out}/fields").read().split("\n") if line]
+assert len(rows) == sent["packets"] == 3000, len(rows)
+assert sum(int(row[0]) for row in rows) == sent["bytes"]
+assert {tuple(row[1:]) for row in rows} == {("9", "1", "1")}, {tuple(row[1:]) for row in rows}
+P
+  echo "wharf send into tshark: 3000 packets, lengths, tags and checksums agree"
+}
+
+# refused NAME 'WHAT IT SAYS' COMMAND...: exit code 1, one line, and no summary: nothing had begun.
+refused() {
+  local name=$1 says=$2
+  shift 2
+  in_a "$@" >"$out/$name.json" 2>"$out/$name.err"
+  code=$?
+  [ $code -eq 1 ] || die "$name: exit code $code"
+  one_line "$name" "$says"
+  [ ! -s "$out/$name.json" ] || die "$name: a summary of nothing"
+}
+
+interfaces_that_are_not_there() {
+  refused missing "no such interface" "$wharf" send --size 60 --count 9 --to packet:nowhere
+  refused missing "no such interface" "$wharf" receive --from packet:nowhere --seconds 5
+  refused unprivileged "CAP_NET_RAW" setpriv --bounding-set=-net_raw "$wharf" send --size 60 --count 9 --to packet:va
+  refused unprivileged "CAP_NET_RAW" setpriv --bounding-set=-net_raw "$wharf" receive --from packet:va --seconds 5
+  ip -n $a link set va down
+  refused down "is down" "$wharf" send --size 60 --count 9 --to packet:va
+  refused down "is down" "$wharf" receive --from packet:va --seconds 5
+  ip -n $a link set va up
+  echo "an interface that is missing, down, or not allowed: one line, exit code 1"
+}
+
+mtu_too_small() {
+  ip -n $a link set va mtu 600
+  send short --size 1000 --count 20
+  ip -n $a link set va mtu 1500
+  [ $code -eq 1 ] || die "exit code $code with an MTU too small"
+  one_line short "MTU of 600"
+  holds short 'short["packets"] == 20 and short["drops"]["by_reason"] == {"too-long": 20} and short["pool"]["out"] == 0'
+  echo "an MTU too small: one line, exit code 1, and the summary"
+}
+
+# lost NAME: what a sender and a receiver say whose interface went away under traffic, by $1.
+lost() {
+  receive got packet:vd --seconds 30
+  local receiver=$pid
+  in_a "$wharf" send --size 60 --rate 20kpps --seconds 4 --to packet:vc --json >"$out/sent.json" 2>"$out/sent.err" &
+  local sender=$!
+  started+=($sender)
+  sleep 1
+  "${@:2}"
+  ended sender $sender
+  [ $code -eq 1 ] || die "$1: the sender's exit code is $code"
+  one_line sent "$1"
+  ended receiver $receiver
+  [ $code -eq 1 ] || die "$1: the receiver's exit code is $code"
+  one_line got "$1"
+  holds sent got '0 < got["packets"] <= sent["packets"] and sent["drops"]["total"] > 0
+    and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == 0'
+}
+
+under_traffic() {
+  pair $a vc $b vd
+  lost "is down\|no carrier" ip -n $b link set vd down
+  ip -n $b link set vd up
+  lost "is gone" ip -n $a link del vc
+  # A namespace that is deleted takes its interfaces along, and their other ends: here both vc and vd.
+  space $c
+  ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
+  receive got packet:vd --seconds 30
+  local receiver=$pid
+  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 4 --to packet:vd --json
+  local sender=$pid
+  sleep 1
+  ip netns del $c
+  ended sender "$sender"
+  [ $code -eq 1 ] || die "deleted namespace: the sender's exit code is $code"
+  one_line sent "is gone"
+  ended receiver $receiver
+  [ $code -eq 1 ] || die "deleted namespace: the receiver's exit code is $code"
+  one_line got "is gone"
+  holds sent 'sent["packets"] > 0 and sent["pool"]["out"] == 0'
+  echo "an interface switched off, removed, or in a namespace that is deleted, under traffic: one line, exit code 1, summary"
+}
+
+against_tcpdump
+against_receive
+at_top_speed
+with_drops
+from_others
+into_tshark
+interfaces_that_are_not_there
+mtu_too_small
+under_traffic
