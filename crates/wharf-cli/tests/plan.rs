@@ -53,6 +53,13 @@ fn options_change_what_they_say() {
     let bytes = |args: &str| plan(args)["bus"]["to_nic_bytes"].as_f64().unwrap();
     assert_eq!(bytes("--nic cx5 --feature xmit_more=off"), 200.0);
     assert_eq!(bytes("--nic ixgbe --feature xmit_more=off"), 129.5);
+    for list in ["xmit_more=off,head_write_back=on", "xmit_more=off head_write_back=on"] {
+        assert_eq!(
+            plan(&format!("--nic ixgbe --feature {list}"))["bus"]["to_host_bytes"],
+            24.0 + 1.2 + 0.875,
+            "{list}"
+        );
+    }
     assert_eq!(bytes("--nic ixgbe --size 300 --link gen3x16,mps=128"), 0.875 + 740.0 / 40.0 + 360.0);
     assert_eq!(plan("--nic ixgbe --direction rx")["bus"]["to_host_bytes"], 152.0);
     let swept = plan("--nic ixgbe --sweep size=64..1518");

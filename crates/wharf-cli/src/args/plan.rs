@@ -51,8 +51,8 @@ pub(crate) struct PlanArgs {
     /// Whose figures come first
     #[arg(long, value_name = "WAY", value_enum, default_value_t = Way::Tx)]
     pub(crate) direction: Way,
-    /// Switch a feature; may be given again
-    #[arg(long, value_name = "NAME=on|off", value_parser = feature)]
+    /// Switch features; may be given again
+    #[arg(long, value_name = "NAME=on|off", value_delimiter = ',', num_args = 1.., value_parser = feature)]
     pub(crate) feature: Vec<(String, bool)>,
     /// Set a number of the description, such as rx.completion.every=8; may be given again
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]

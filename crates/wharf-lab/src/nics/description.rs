@@ -229,34 +229,24 @@ fn set(table: &mut Table, path: &str, value: &str, mark: Mark, source: &str) -> 
         "false" | "off" => Value::Boolean(false),
         text => text.parse().map_or_else(|_| Value::String(text.into()), Value::Integer),
     };
-    let (mut table, mut keys) = (table, path.split('.').peekable());
-    while let Some(key) = keys.next() {
-        let is_last = keys.peek().is_none();
-        let origin = |value| {
+    let (folder, key) = path.rsplit_once('.').map_or((None, path), |(folder, key)| (Some(folder), key));
+    let mut table = table;
+    for part in folder.into_iter().flat_map(|folder| folder.split('.')) {
+        table = table.get_mut(part)?.as_table_mut()?;
+    }
+    let value = match table.get(key) {
+        Some(Value::Table(figure)) if figure.contains_key("value") => {
             let origin = [("value", value), ("mark", mark.name().into()), ("source", source.into())];
             Value::Table(
                 origin.into_iter().map(|(key, value): (_, Value)| (key.to_string(), value)).collect(),
             )
-        };
-        match table.get_mut(key) {
-            Some(Value::Table(figure)) if is_last && figure.contains_key("value") => {
-                let figure = std::mem::take(figure);
-                drop(figure);
-                table.insert(key.into(), origin(value));
-                return Some(());
-            }
-            Some(Value::Table(_)) if is_last => return None,
-            Some(Value::Table(_)) => {}
-            // Numbers of a transfer or a link may be left out in the file; what is unknown is told later.
-            _ if is_last => {
-                table.insert(key.into(), value);
-                return Some(());
-            }
-            _ => return None,
         }
-        table = table.get_mut(key)?.as_table_mut()?;
-    }
-    None
+        Some(Value::Table(_)) => return None,
+        // A number of a transfer or a link, which the file may leave out; what is unknown is told on reading.
+        _ => value,
+    };
+    table.insert(key.into(), value);
+    Some(())
 }
 
 fn features(root: &Section<'_>) -> Result<Vec<Feature>, FileError> {
