@@ -13,7 +13,7 @@ mkdir -p corpus/nics
 cp ../crates/wharf-lab/nics/*.toml corpus/nics
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-for target in pcap pcapng words headers nics; do
+for target in pcap pcapng words headers nics cx5_completions cx5_entries; do
   if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-20}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"

@@ -4,13 +4,15 @@
 //! it, as driver and hardware. [`kernel`]: the kernel's transmit path on modelled processors. [`experiment`]: what
 //! `wharf lab` runs.
 //!
-//! [`pcie`]: what a transfer costs on the bus. [`nics`]: descriptions of NICs. [`plan`]: what a server can carry.
+//! [`pcie`]: what a transfer costs on the bus. [`nic`]: NICs with their real descriptor bytes on that bus. [`nics`]:
+//! descriptions of NICs. [`plan`]: what a server can carry.
 #![forbid(unsafe_code)]
 
 pub mod engine;
 pub mod experiment;
 pub mod hardware;
 pub mod kernel;
+pub mod nic;
 pub mod nics;
 pub mod pcie;
 pub mod plan;

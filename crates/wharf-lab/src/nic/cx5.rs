@@ -1,0 +1,16 @@
+//! `cx5`: Mellanox ConnectX-5 as its driver mlx5 sees it.
+//!
+//! Sending: entries of 64-byte blocks made of 16-byte segments, one packet each or, with `xdp_tx_mpwqe` and
+//! `skb_tx_mpwqe`, up to 58 (`segment`, `write` for the driver, `parse` for the NIC). Receiving: completions of
+//! 64 bytes or, with `rx_cqe_compress`, sessions of a title and mini completions of 8 bytes (`completion`,
+//! `compress` for the NIC, `expand` for the driver).
+
+pub mod completion;
+pub mod compress;
+pub mod expand;
+pub mod parse;
+pub mod segment;
+pub mod write;
+
+#[cfg(test)]
+mod tests;

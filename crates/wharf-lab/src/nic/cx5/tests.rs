@@ -1,0 +1,4 @@
+//! Both sides of both queues, against each other and against hostile bytes.
+
+mod completions;
+mod entries;

@@ -1,0 +1,123 @@
+//! Host memory as a NIC sees it: bytes at bus addresses. Rings, completions and doorbell records lie here.
+//!
+//! Packets themselves stay in their pool's region: of them, only address and length cross the bus of the model, or
+//! their bytes where the driver copies them into an entry.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Where memory begins: address 0 is nobody's, so that a pointer never written is an error.
+const BASE: u64 = 0x1000;
+const ALIGN_BYTES: u64 = 4096;
+
+/// An access beyond what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no host memory at {address:#x}, {len_bytes} bytes: there are {there_bytes} from {BASE:#x}")]
+pub struct MemoryFault {
+    /// Where.
+    pub address: u64,
+    /// How much.
+    pub len_bytes: usize,
+    /// How much there is.
+    pub there_bytes: usize,
+}
+
+/// Memory that driver and NIC share.
+#[derive(Debug, Default)]
+pub struct HostMemory(Vec<u8>);
+
+/// As both halves hold it. Each is done with it before the other begins.
+pub type SharedMemory = Arc<Mutex<HostMemory>>;
+
+/// Locks it.
+#[inline]
+pub fn open(memory: &SharedMemory) -> MutexGuard<'_, HostMemory> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HostMemory {
+    /// None yet, to be shared.
+    pub fn shared() -> SharedMemory {
+        Arc::default()
+    }
+
+    /// `bytes` zeros from a page's start on; their address.
+    pub fn allocate(&mut self, bytes: usize) -> u64 {
+        let at = (self.0.len() as u64).next_multiple_of(ALIGN_BYTES);
+        self.0.resize(at as usize + bytes, 0);
+        BASE + at
+    }
+
+    /// The `len_bytes` from `address` on.
+    ///
+    /// # Errors
+    /// [`MemoryFault`].
+    #[inline]
+    pub fn bytes(&self, address: u64, len_bytes: usize) -> Result<&[u8], MemoryFault> {
+        let at = address.checked_sub(BASE).and_then(|at| usize::try_from(at).ok());
+        let found = at.and_then(|at| self.0.get(at..at.checked_add(len_bytes)?));
+        found.ok_or(MemoryFault { address, len_bytes, there_bytes: self.0.len() })
+    }
+
+    /// `N` bytes from `address` on.
+    ///
+    /// # Errors
+    /// [`MemoryFault`].
+    #[inline]
+    pub fn read<const N: usize>(&self, address: u64) -> Result<[u8; N], MemoryFault> {
+        let mut to = [0; N];
+        to.copy_from_slice(self.bytes(address, N)?);
+        Ok(to)
+    }
+
+    /// Writes `from` to `address`.
+    ///
+    /// # Errors
+    /// [`MemoryFault`]; nothing is written.
+    #[inline]
+    pub fn write(&mut self, address: u64, from: &[u8]) -> Result<(), MemoryFault> {
+        self.bytes(address, from.len())?;
+        let at = (address - BASE) as usize;
+        self.0[at..at + from.len()].copy_from_slice(from);
+        Ok(())
+    }
+}
+
+/// Takes what a NIC writes to memory: at once in tests, over the bus in a model.
+pub trait Post {
+    /// One write of `bytes` to `address`.
+    ///
+    /// # Errors
+    /// [`MemoryFault`].
+    fn post(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
+}
+
+impl Post for HostMemory {
+    fn post(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
+        self.write(address, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_allocated_is_there() {
+        let mut memory = HostMemory::default();
+        let (first, second) = (memory.allocate(100), memory.allocate(64));
+        assert_eq!((first, second), (0x1000, 0x2000));
+        memory.write(second, &[1; 64]).unwrap();
+        assert_eq!(memory.read::<2>(second + 62).unwrap(), [1, 1]);
+        for (address, len_bytes) in
+            [(0, 1), (first - 1, 2), (second + 60, 5), (u64::MAX, 1), (second + 64, 1)]
+        {
+            assert!(memory.bytes(address, len_bytes).is_err(), "{address:#x}");
+            assert!(memory.write(address, &vec![2; len_bytes]).is_err(), "{address:#x}");
+        }
+        assert!(memory.bytes(second, usize::MAX).is_err());
+        assert_eq!(
+            memory.read::<1>(0).unwrap_err().to_string(),
+            "no host memory at 0x0, 1 bytes: there are 4160 from 0x1000"
+        );
+    }
+}
