@@ -3,6 +3,12 @@
 //!
 //! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits.
 
+mod task;
+mod waiting;
+
+pub use task::AsyncSender;
+pub use waiting::Watch;
+
 use crate::counters::SenderCounters;
 use crate::lanes::Lane;
 use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
@@ -10,21 +16,16 @@ use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
 use crate::run::{BULK_PACKETS_MAX, Source};
 use crate::solo::{Home, Solo};
-use crate::wait::Need;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::home::home;
 use wharf_mem::lane::{LaneIn, lane};
-use wharf_mem::word::{RUNNING, WAIT, ready_bit};
+use wharf_mem::word::ready_bit;
 use wharf_mem::{Batch, Published};
 
 /// Bursts of at most so many frames skip the lane when nobody owns the queue: a whole one moves into the owner's
 /// batch by a swap, whatever its length (measured: 1.3 times as fast at 8 and 32, 1.15 at 64).
 const BYPASS_FRAMES: usize = BULK_PACKETS_MAX;
-/// Looks at a full lane before waiting in earnest, while somebody else is emptying it.
-const SPINS: u32 = 200;
-/// How long a waiting sender sleeps when no poller will wake it: it must come and look itself.
-const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 
 /// One producer's end.
 pub struct Sender {
@@ -34,6 +35,8 @@ pub struct Sender {
     place: u16,
     bit: u64,
     solo: Solo,
+    /// Its turn has come: it may send past a mark that keeps others waiting, once.
+    is_served: bool,
     counters: Arc<SenderCounters>,
 }
 
@@ -54,7 +57,7 @@ impl Sender {
         cache.set_home(home_out, place);
         let theirs = Lane { frames: lane_out, home: Some(home_in) };
         let (shared, bit, solo) = (shared.clone(), ready_bit(at), Solo::new());
-        let sender = Self { shared, lane: lane_in, cache, place, bit, solo, counters };
+        let sender = Self { shared, lane: lane_in, cache, place, bit, solo, is_served: false, counters };
         Ok((sender, theirs))
     }
 
@@ -79,21 +82,6 @@ impl Sender {
     /// As [`Sender::fill`].
     pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
         self.cache.packet(len_bytes)
-    }
-
-    /// Waits until there is a free frame again.
-    ///
-    /// # Errors
-    /// [`QueueError::Closed`], [`QueueError::Dead`].
-    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
-        let ticket = self.shared.pool.wait_for_frames(self.shared.park.waker());
-        let waited = if self.has_memory() { Ok(()) } else { self.wait(Need::Memory) };
-        self.shared.pool.cancel_wait(ticket);
-        waited
-    }
-
-    fn has_memory(&mut self) -> bool {
-        self.cache.has_frames() || self.shared.pool.depot_len() > 0
     }
 
     /// Sends all packets of `burst`, waiting for space where need be.
@@ -200,8 +188,7 @@ impl Sender {
     fn offer(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let full = self.shared.full_bands.load(Ordering::Relaxed);
         if full != 0 {
-            let count = before_full(batch, full);
-            return self.put(batch, count);
+            return self.offer_in_turn(batch, full);
         }
         if batch.len() <= BYPASS_FRAMES {
             if let Some(sent) = self.offer_alone(batch) {
@@ -212,6 +199,14 @@ impl Sender {
             }
         }
         self.put(batch, usize::MAX)
+    }
+
+    /// Some band is full, or others wait for it: up to the first frame of such a band, unless it is our turn.
+    #[cold]
+    fn offer_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
+        let is_served = std::mem::take(&mut self.is_served);
+        let count = if is_served { usize::MAX } else { before_full(batch, full) };
+        self.put(batch, count)
     }
 
     /// Puts up to `max` frames into the lane, whatever is full, and publishes them.
@@ -292,6 +287,15 @@ impl Sender {
         if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
     }
 
+    /// A band that is full, or else 0 while the lane is.
+    fn full_band(&mut self) -> Option<u8> {
+        match self.shared.full_bands.load(Ordering::Relaxed) {
+            0 if self.lane.room() > 0 => None,
+            0 => Some(0),
+            full => Some(full.trailing_zeros() as u8),
+        }
+    }
+
     #[inline]
     fn publish(&mut self) -> Result<(), QueueError> {
         self.solo.let_go(&self.shared.cell);
@@ -304,66 +308,6 @@ impl Sender {
             Published::Dead => return Err(self.shared.dead()),
         }
         Ok(())
-    }
-
-    /// The slow part of `send`: wait in turn, then put in what there is room for.
-    #[cold]
-    fn send_rest(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
-        while let Some(first) = batch.frames().first() {
-            let band = classify::band_of(first);
-            if self.spin() && self.offer(batch)? > 0 {
-                continue;
-            }
-            self.wait(Need::Space { band, frames: batch.len() })?;
-            self.put(batch, usize::MAX)?;
-            if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
-                return Err(self.closed());
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives an owner at work the time to empty the lane; whether there is room now.
-    fn spin(&mut self) -> bool {
-        for _ in 0..SPINS {
-            if self.shared.full_bands.load(Ordering::Relaxed) != 0 || self.shared.cell.word() & RUNNING == 0 {
-                return false;
-            }
-            if self.lane.room() > 0 {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        false
-    }
-
-    /// Registers, looks once more (as the owner, if there is none), and sleeps until served.
-    #[cold]
-    fn wait(&mut self, need: Need) -> Result<(), QueueError> {
-        self.counters.waits.add(1);
-        let shared = self.shared.clone();
-        self.solo.let_go(&shared.cell);
-        let ticket = shared.waiters.register(need, shared.park.waker());
-        loop {
-            match shared.cell.claim(WAIT) {
-                Published::Owner(owned) => {
-                    self.counters.drained_packets.add(Turn::new(&shared, owned, WAIT | self.bit).finish());
-                }
-                Published::Seen => {}
-                Published::WakeOwner => shared.wake_poller(),
-                Published::Dead => return Err(shared.dead()),
-            }
-            let arrived = need == Need::Memory && self.has_memory();
-            if arrived || shared.closed.load(Ordering::Acquire) {
-                shared.waiters.cancel(ticket);
-                return if arrived { Ok(()) } else { Err(self.closed()) };
-            }
-            if !shared.waiters.waits(ticket) {
-                return Ok(());
-            }
-            let driven = shared.has_poller.load(Ordering::Relaxed);
-            shared.park.park(if driven { u64::MAX } else { SELF_DRIVEN_NAP_NS });
-        }
     }
 }
 

@@ -1,0 +1,187 @@
+//! How a sender waits: for space or memory, as a thread, a task or a poll loop.
+//!
+//! One mechanism for all: register, look once more (as the owner, if there is none), and sleep, whatever that
+//! means, until woken; then look again. Whoever stops waiting before its turn, or in place of using it, lets the
+//! owner look who is next.
+
+use super::Sender;
+use crate::host::Wake;
+use crate::pool::PagePool;
+use crate::qdisc::classify;
+use crate::queue::{QueueError, Shared, Turn};
+use crate::wait::Need;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wharf_mem::word::{RUNNING, WAIT};
+use wharf_mem::{Batch, Published};
+
+/// Looks at a full lane before waiting in earnest, while somebody else is emptying it.
+const SPINS: u32 = 200;
+/// How long a waiting sender sleeps when no poller will wake it: it must come and look itself.
+const SELF_DRIVEN_NAP_NS: u64 = 20_000;
+
+/// A place in the order of those who wait. Dropped, it is given up.
+#[derive(Debug)]
+pub struct Watch {
+    shared: Arc<Shared>,
+    need: Need,
+    ticket: u64,
+    /// Its place among those who wait for memory, wherever that comes from.
+    pool: Option<(PagePool, u64)>,
+    is_over: bool,
+}
+
+impl Watch {
+    fn new(shared: &Arc<Shared>, need: Need, wake: Arc<dyn Wake>) -> Self {
+        let pool = (need == Need::Memory)
+            .then(|| (shared.pool.clone(), shared.pool.wait_for_frames(wake.clone())));
+        let ticket = shared.waiters.register(need, wake);
+        Self { shared: shared.clone(), need, ticket, pool, is_over: false }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some((pool, ticket)) = self.pool.take() {
+            pool.cancel_wait(ticket);
+        }
+        if self.is_over {
+            return;
+        }
+        self.shared.waiters.cancel(self.ticket);
+        match self.shared.cell.claim(WAIT) {
+            Published::Owner(owned) => {
+                Turn::new(&self.shared, owned, WAIT).finish();
+            }
+            Published::WakeOwner => self.shared.wake_poller(),
+            Published::Seen | Published::Dead => {}
+        }
+    }
+}
+
+impl Sender {
+    /// Asks for a wake-up, in turn, when there is room for packets of band `band` again, `frames` of them if
+    /// possible. Then [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
+    pub fn watch(&mut self, band: u8, frames: usize, wake: Arc<dyn Wake>) -> Watch {
+        self.register(Need::Space { band, frames }, wake)
+    }
+
+    /// As [`Sender::watch`], for free memory.
+    pub fn watch_memory(&mut self, wake: Arc<dyn Wake>) -> Watch {
+        self.register(Need::Memory, wake)
+    }
+
+    pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
+        self.counters.waits.add(1);
+        self.solo.let_go(&self.shared.cell);
+        self.is_served = false;
+        Watch::new(&self.shared, need, wake)
+    }
+
+    /// Whether what was waited for is there: `None` for not yet. To be called once after [`Sender::watch`] (it
+    /// may be there already, and where nobody owns the queue this runs it), and at each wake-up.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), QueueError>> {
+        let seen = self.look_once(watch)?;
+        watch.is_over = true;
+        watch.shared.waiters.cancel(watch.ticket);
+        self.is_served = seen.is_ok() && watch.need != Need::Memory;
+        Some(seen)
+    }
+
+    fn look_once(&mut self, watch: &Watch) -> Option<Result<(), QueueError>> {
+        self.solo.let_go(&self.shared.cell);
+        // The watch's own queue, should a caller mix up two.
+        let shared = watch.shared.clone();
+        match shared.cell.claim(WAIT) {
+            Published::Owner(owned) => {
+                self.counters.drained_packets.add(Turn::new(&shared, owned, WAIT | self.bit).finish());
+            }
+            Published::Seen => {}
+            Published::WakeOwner => shared.wake_poller(),
+            Published::Dead => return Some(Err(shared.dead())),
+        }
+        if watch.need == Need::Memory && self.has_memory() {
+            return Some(Ok(()));
+        }
+        if shared.closed.load(Ordering::Acquire) {
+            return Some(Err(self.closed()));
+        }
+        (!shared.waiters.waits(watch.ticket)).then_some(Ok(()))
+    }
+
+    /// Whether somebody runs the queue who will wake those who wait.
+    pub(super) fn is_driven(&self) -> bool {
+        self.shared.has_poller.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there is a free frame again.
+    ///
+    /// # Errors
+    /// [`QueueError::Closed`], [`QueueError::Dead`].
+    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        self.wait(Need::Memory)
+    }
+
+    fn has_memory(&mut self) -> bool {
+        self.cache.has_frames() || self.shared.pool.depot_len() > 0
+    }
+
+    /// The slow part of `send`: wait in turn, then put in what there is room for.
+    #[cold]
+    pub(super) fn send_rest(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
+        while let Some(need) = need_of(batch) {
+            if self.spin() && self.offer(batch)? > 0 {
+                continue;
+            }
+            self.wait(need)?;
+            self.offer_served(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Puts in what there is room for, when its turn has come.
+    pub(super) fn offer_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
+        self.is_served = false;
+        self.put(batch, usize::MAX)?;
+        if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
+            return Err(self.closed());
+        }
+        Ok(())
+    }
+
+    /// Gives an owner at work the time to empty the lane; whether there is room now.
+    fn spin(&mut self) -> bool {
+        for _ in 0..SPINS {
+            if self.shared.full_bands.load(Ordering::Relaxed) != 0 || self.shared.cell.word() & RUNNING == 0 {
+                return false;
+            }
+            if self.lane.room() > 0 {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Registers and sleeps until served, as a thread.
+    #[cold]
+    fn wait(&mut self, need: Need) -> Result<(), QueueError> {
+        let park = self.shared.park.clone();
+        let mut watch = self.register(need, park.waker());
+        loop {
+            if let Some(seen) = self.look(&mut watch) {
+                return seen;
+            }
+            park.park(if self.is_driven() { u64::MAX } else { SELF_DRIVEN_NAP_NS });
+        }
+    }
+}
+
+/// What the frames of `batch` wait for; `None` when there is none.
+pub(super) fn need_of(batch: &Batch) -> Option<Need> {
+    let band = classify::band_of(batch.frames().first()?);
+    Some(Need::Space { band, frames: batch.len() })
+}

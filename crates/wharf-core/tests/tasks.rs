@@ -1,0 +1,215 @@
+//! Senders that wait as tasks and in poll loops: no runtime but the few lines here.
+
+mod common;
+
+use common::{Gate, TestPark, assert_conserved, builder, numbered, pool};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+use wharf_core::host::{self, Park};
+use wharf_core::qdisc::{Fifo, FifoLimit};
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::sender::AsyncSender;
+
+/// Counts wake-ups, and unparks a thread.
+struct Counting {
+    wakes: AtomicUsize,
+    thread: Thread,
+}
+
+impl Wake for Counting {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, SeqCst);
+        self.thread.unpark();
+    }
+}
+
+fn counting() -> (Arc<Counting>, Waker) {
+    let counting = Arc::new(Counting { wakes: AtomicUsize::new(0), thread: std::thread::current() });
+    (counting.clone(), counting.into())
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let (_, waker) = counting();
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        std::thread::park_timeout(Duration::from_secs(60));
+    }
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(waker))
+}
+
+fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    let (done, waits) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match waits.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
+        _ => thread.join().unwrap(),
+    }
+}
+
+async fn send_numbered(mut sender: AsyncSender, who: u64, count: u64) {
+    let (mut burst, mut next) = (sender.burst(16), 0);
+    while next < count {
+        let want = (next % 16 + 1).min(count - next) as usize;
+        sender.fill(&mut burst, want, 64).await.unwrap();
+        for bytes in burst.iter_mut() {
+            bytes[..8].copy_from_slice(&(who << 32 | next).to_be_bytes());
+            next += 1;
+        }
+        sender.send(&mut burst).await.unwrap();
+        assert!(burst.is_empty());
+    }
+}
+
+fn many_tasks(with_poller: bool) {
+    within_a_minute(move || {
+        let (gate, control) = Gate::open(16);
+        let pool = pool(256);
+        let queue = builder(&pool, gate).lane_frames(32).build().unwrap();
+        let poller = with_poller.then(|| queue.poller());
+        std::thread::scope(|scope| {
+            let (polls, stop) = poller.map_or((None, None), |(poller, stop)| (Some(poller), Some(stop)));
+            polls.map(|poller| scope.spawn(move || poller.run()));
+            let senders: Vec<_> = (0..4)
+                .map(|who| {
+                    let sender = queue.sender(&format!("task {who}")).unwrap().into_async();
+                    scope.spawn(move || block_on(send_numbered(sender, who, 3000)))
+                })
+                .collect();
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            stop.iter().for_each(|stop| stop.stop());
+        });
+        queue.drain(u64::MAX);
+        let sent = control.sent();
+        for who in 0..4 {
+            let mine = sent.iter().filter(|&&n| n >> 32 == who).map(|n| n & u64::from(u32::MAX));
+            assert!(mine.eq(0..3000), "order of task {who}");
+        }
+        assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn many_tasks_with_a_poller_lose_nothing() {
+    many_tasks(true);
+}
+
+#[test]
+fn many_tasks_without_a_poller_lose_nothing() {
+    many_tasks(false);
+}
+
+/// A queue of two behind a device of one that completes nothing: full, with a sender to spare.
+fn full(senders: usize) -> (TxQueue, Arc<common::Control>, Vec<AsyncSender>) {
+    let (gate, control) = Gate::new(1);
+    let pool = pool(256);
+    let queue = builder(&pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(2)))).build().unwrap();
+    let mut first = queue.sender("fills").unwrap();
+    let mut burst = numbered(&mut first, 0, 8, 64);
+    while first.try_send(&mut burst).unwrap() > 0 {}
+    let senders = (0..senders).map(|who| queue.sender(&format!("waits {who}")).unwrap().into_async());
+    (queue.clone(), control, senders.collect())
+}
+
+#[test]
+fn a_future_dropped_passes_its_turn_on() {
+    let (queue, control, mut senders) = full(2);
+    let [one, two] = &mut senders[..] else { unreachable!() };
+    let (mut burst_one, mut burst_two) =
+        (numbered(one.sender(), 100, 1, 64), numbered(two.sender(), 200, 1, 64));
+    let ((woken_one, waker_one), (woken_two, waker_two)) = (counting(), counting());
+    let mut first = Box::pin(one.send(&mut burst_one));
+    let mut second = Box::pin(two.send(&mut burst_two));
+    assert!(poll_once(first.as_mut(), &waker_one).is_pending());
+    assert!(poll_once(second.as_mut(), &waker_two).is_pending());
+    let (before_one, before_two) = (woken_one.wakes.load(SeqCst), woken_two.wakes.load(SeqCst));
+    // Room for one after the other: the first in line is woken first.
+    while woken_one.wakes.load(SeqCst) == before_one {
+        control.allowed.fetch_add(1, SeqCst);
+        queue.poll();
+    }
+    drop(first);
+    let mut allowed = 0;
+    while poll_once(second.as_mut(), &waker_two).is_pending() {
+        control.allowed.fetch_add(1, SeqCst);
+        allowed += 1;
+        assert!(allowed < 100, "nobody was next");
+    }
+    assert!(woken_two.wakes.load(SeqCst) > before_two);
+    drop(second);
+    assert_eq!((burst_one.len(), burst_two.len()), (1, 0), "what was not sent is still in hand");
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    drop((burst_one, senders));
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+    assert_conserved(&queue);
+}
+
+#[test]
+fn ready_comes_true_and_then_a_packet_is_taken() {
+    let (queue, control, mut senders) = full(1);
+    let sender = &mut senders[0];
+    let (_, waker) = counting();
+    {
+        let mut ready = Box::pin(sender.ready());
+        assert!(poll_once(ready.as_mut(), &waker).is_pending());
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        block_on(ready).unwrap();
+    }
+    let mut burst = numbered(sender.sender(), 7, 1, 64);
+    assert_eq!(sender.sender().try_send(&mut burst).unwrap(), 1);
+    drop(burst);
+    drop(senders);
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+}
+
+#[test]
+fn a_closed_queue_ends_every_wait() {
+    let (queue, _, mut senders) = full(1);
+    let sender = &mut senders[0];
+    let mut burst = numbered(sender.sender(), 7, 1, 64);
+    let (_, waker) = counting();
+    {
+        let mut send = Box::pin(sender.send(&mut burst));
+        assert!(poll_once(send.as_mut(), &waker).is_pending());
+        queue.shutdown(0);
+        assert!(matches!(block_on(send), Err(QueueError::Closed)));
+    }
+    assert_eq!(burst.len(), 1);
+}
+
+/// What a poll loop does: a wake-up from elsewhere, a look, a send.
+#[test]
+fn a_watch_wakes_and_is_given_up_when_dropped() {
+    let (queue, control, mut senders) = full(1);
+    let sender = senders[0].sender();
+    let wake: Arc<dyn host::Wake> = TestPark.waker();
+    let mut watch = sender.watch(0, 1, wake.clone());
+    assert!(sender.look(&mut watch).is_none());
+    drop(watch);
+    let mut watch = sender.watch(0, 1, wake);
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    let mut looks = 0;
+    while sender.look(&mut watch).is_none() {
+        looks += 1;
+        assert!(looks < 100);
+    }
+    drop(watch);
+    let mut burst = numbered(sender, 7, 1, 64);
+    assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
+    drop(senders);
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+}
