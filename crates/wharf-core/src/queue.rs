@@ -81,8 +81,10 @@ pub(crate) struct Inside {
     pub(crate) lanes: Lanes,
     /// Somebody is, or may be, on the waiters' list.
     pub(crate) waiting: bool,
-    /// Frames came home in this ownership.
+    /// Frames came home since the queue was last closed up.
     pub(crate) reaped: bool,
+    /// As `reaped`, from then back to the closing up before.
+    pub(crate) reaped_before: bool,
     pub(crate) poller: PollerState,
     /// Shut down: what still comes is given back.
     pub(crate) shut: bool,

@@ -6,14 +6,16 @@ use common::{Gate, TestPark, assert_conserved, builder, numbered, pool};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::host::{self, Park};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::AsyncSender;
+use wharf_mem::{Batch, Frame, Region};
 
 /// Counts wake-ups, and unparks a thread.
 struct Counting {
@@ -212,4 +214,113 @@ fn a_watch_wakes_and_is_given_up_when_dropped() {
     assert_eq!(sender.try_send(&mut burst).unwrap(), 1);
     drop(senders);
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+}
+
+/// A device that calls somebody in the middle of a reap.
+struct Interrupted {
+    inner: Gate,
+    in_reap: InReap,
+}
+
+type InReap = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+impl Device for Interrupted {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.inner.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.inner.transmit(batch, more)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.inner.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        if let Some(call) = self.in_reap.lock().unwrap().take() {
+            call();
+        }
+        self.inner.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.inner.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.inner.visit(see);
+    }
+}
+
+/// The owner has looked at its notices and found none; then somebody looks for memory, finds none, and says that it
+/// waits; then the memory comes home. Whoever waits must be woken all the same.
+#[test]
+fn memory_that_comes_home_between_a_look_and_its_notice_wakes() {
+    let (inner, control) = Gate::new(64);
+    let in_reap = InReap::default();
+    // So many that those which come home at once find place in the ring: others are announced by the pool.
+    let pool = pool(64);
+    let queue = builder(&pool, Interrupted { inner, in_reap: in_reap.clone() }).build().unwrap();
+    queue.apply(|run| run.set_bql(None));
+    let mut sender = queue.sender("waits").unwrap();
+    let mut burst = numbered(&mut sender, 0, 64, 64);
+    let mut owner = queue.dedicate().unwrap();
+    sender.send(&mut burst).unwrap();
+    owner.poll();
+    let (woken, waker) = counting();
+    let (wake, kept) = (Arc::new(Woken(waker)), Arc::new(Mutex::new(None)));
+    let keeps = kept.clone();
+    *in_reap.lock().unwrap() = Some(Box::new(move || {
+        let mut watch = sender.watch_memory(wake);
+        assert!(sender.look(&mut watch).is_none(), "there is none yet");
+        *keeps.lock().unwrap() = Some((watch, sender));
+    }));
+    control.allowed.store(8, SeqCst);
+    for _ in 0..3 {
+        owner.poll();
+    }
+    assert!(woken.wakes.load(SeqCst) > 0, "asleep beside free memory");
+    drop(owner);
+    let (mut watch, mut sender) = kept.lock().unwrap().take().unwrap();
+    assert!(matches!(sender.look(&mut watch), Some(Ok(()))));
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    drop((burst, watch, sender));
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+}
+
+/// Waiting for memory is not running in circles.
+#[test]
+fn nobody_is_told_of_memory_that_is_not_there() {
+    let (gate, control) = Gate::new(64);
+    let pool = pool(4);
+    let queue = builder(&pool, gate).build().unwrap();
+    let mut sender = queue.sender("waits").unwrap();
+    let mut burst = numbered(&mut sender, 0, 4, 64);
+    sender.send(&mut burst).unwrap();
+    let mut watch = sender.watch_memory(TestPark.waker());
+    assert!((0..10).all(|_| sender.look(&mut watch).is_none()));
+    control.allowed.store(1, SeqCst);
+    assert!(matches!(sender.look(&mut watch), Some(Ok(()))));
+    assert_eq!(sender.fill(&mut burst, 4, 64).unwrap(), 1);
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    drop((burst, watch, sender));
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+}
+
+#[derive(Debug)]
+struct Woken(Waker);
+
+impl host::Wake for Woken {
+    fn wake(&self) {
+        self.0.wake_by_ref();
+    }
 }

@@ -1,11 +1,13 @@
 //! The host's clock and threads, as the path wants them.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_core::poller::PollerStop;
 use wharf_core::queue::TxQueue;
+use wharf_sys::event::EventFd;
 
 /// CLOCK_MONOTONIC_COARSE: good to some milliseconds, which is what byte limits and ledgers need, for 3 ns.
 #[derive(Debug, Default, Clone, Copy)]
@@ -62,6 +64,46 @@ impl Park for HostPark {
             u64::MAX => thread::park(),
             timeout_ns => thread::park_timeout(Duration::from_nanos(timeout_ns)),
         }
+    }
+}
+
+/// A wake-up as a file descriptor that becomes readable, for programs that wait in epoll(7) or a loop of their own:
+/// give a clone of the `Arc` to [`wharf_core::sender::Sender::watch`].
+#[derive(Debug)]
+pub struct WakeFd(EventFd);
+
+impl WakeFd {
+    /// One that is not readable yet.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn new() -> std::io::Result<Arc<Self>> {
+        Ok(Arc::new(Self(EventFd::new()?)))
+    }
+
+    /// Waits until it is readable: for a loop that waits for nothing else.
+    ///
+    /// # Errors
+    /// A signal came first.
+    pub fn wait(&self) -> std::io::Result<()> {
+        self.0.wait()
+    }
+
+    /// Makes it unreadable again, before looking what has come; whether it was readable.
+    pub fn clear(&self) -> bool {
+        self.0.clear()
+    }
+}
+
+impl AsFd for WakeFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Wake for WakeFd {
+    fn wake(&self) {
+        self.0.signal();
     }
 }
 

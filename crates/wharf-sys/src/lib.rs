@@ -9,6 +9,7 @@ compile_error!("Wharf runs on Linux only");
 pub mod affinity;
 pub mod clock;
 pub mod ethtool;
+pub mod event;
 pub mod fence;
 pub mod mapping;
 pub mod namespace;

@@ -59,6 +59,7 @@
 //! |---|---|
 //! | memory: pools, packets, bursts, who holds what | [`pool`] |
 //! | a transmit queue and its senders | [`queue`], [`sender`] |
+//! | senders that wait as tasks (any runtime) or in a poll loop | [`sender::AsyncSender`], [`sender::Sender::watch`] |
 //! | one sender that owns its path outright: no lane, no other thread | [`direct`] |
 //! | who looks after a queue when no sender does; a core for it alone | [`poller`] |
 //! | FIFO and priority bands | [`qdisc`] |

@@ -143,8 +143,8 @@ impl QueueBuilder {
         let Parts { pool, clock, park, policy, lane_frames, index_start, name } = rest;
         let uses_bands = run.qdisc().uses_bands();
         let lanes = Lanes::new(pool.clone());
-        let inside =
-            Inside { run, lanes, waiting: false, reaped: false, poller: PollerState::None, shut: false };
+        let (waiting, reaped, reaped_before, shut) = (false, false, false, false);
+        let inside = Inside { run, lanes, waiting, reaped, reaped_before, poller: PollerState::None, shut };
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,

@@ -203,8 +203,8 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
         shared.obey(inside);
     }
     if bits & WAIT != 0 {
-        // What came home before the waiter was known may be what it waits for: better wake it for nothing.
-        (inside.waiting, inside.reaped) = (true, true);
+        // Frames may have come home after the waiter had looked, and before its notice was seen here.
+        (inside.waiting, inside.reaped) = (true, inside.reaped || inside.reaped_before);
     }
 }
 
@@ -217,7 +217,7 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) ->
         inside.waiting = served.waiting;
         full |= served.bands;
     }
-    inside.reaped = false;
+    (inside.reaped_before, inside.reaped) = (inside.reaped, false);
     if shared.full_bands.load(Relaxed) != full {
         shared.full_bands.store(full, Relaxed);
     }

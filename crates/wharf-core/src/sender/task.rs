@@ -48,7 +48,9 @@ impl AsyncSender {
     ///
     /// # Errors
     /// A length too long ([`QueueError::Pool`]), [`QueueError::Closed`], [`QueueError::Dead`].
-    pub async fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, QueueError> {
+    pub async fn fill(
+        &mut self, burst: &mut Burst, count: usize, len_bytes: u32,
+    ) -> Result<usize, QueueError> {
         loop {
             match self.sender.fill(burst, count, len_bytes) {
                 Err(PoolError::Exhausted { .. }) => self.wait(Need::Memory).await?,

@@ -33,8 +33,8 @@ pub struct Watch {
 
 impl Watch {
     fn new(shared: &Arc<Shared>, need: Need, wake: Arc<dyn Wake>) -> Self {
-        let pool = (need == Need::Memory)
-            .then(|| (shared.pool.clone(), shared.pool.wait_for_frames(wake.clone())));
+        let pool =
+            (need == Need::Memory).then(|| (shared.pool.clone(), shared.pool.wait_for_frames(wake.clone())));
         let ticket = shared.waiters.register(need, wake);
         Self { shared: shared.clone(), need, ticket, pool, is_over: false }
     }
