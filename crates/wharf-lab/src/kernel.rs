@@ -17,7 +17,6 @@ mod process;
 mod processor;
 mod queue;
 mod softirq;
-mod witness;
 mod xmit;
 
 pub use costs::{Costs, Setup, Traffic};
@@ -25,13 +24,13 @@ pub use outcome::{Fault, Outcome};
 
 use crate::engine::{self, Agenda, Random, VirtualClock, World};
 use crate::hardware::{Departed, Driver, Hardware, TxMemory};
+use crate::witness::Witness;
 use process::{Stock, Stream};
 use processor::Processor;
 use queue::{Home, TxQueue};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
-use witness::Witness;
 
 /// Frames lie so many bytes apart: the kernel's half page.
 const FRAME_BYTES: u32 = 2048;

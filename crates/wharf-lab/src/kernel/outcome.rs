@@ -6,6 +6,7 @@ use crate::hardware::Hardware;
 use wharf_core::counters::Counter;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::queue::QueueError;
 
 /// A run that broke a rule of the path, or could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum Fault {
     /// The modelled device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The path's queue.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// Packets were lost, doubled or reordered.
     #[error("order broken: {what}")]
     Order {

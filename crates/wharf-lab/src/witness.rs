@@ -1,11 +1,11 @@
 //! Sees every packet enter and leave, and says whether each stream's came out in order, once, and all of them.
 
-use super::Fault;
 use crate::hardware::Departed;
+use crate::kernel::Fault;
 
 /// What packets went in, by buffer, and what has come out.
 #[derive(Debug)]
-pub(super) struct Witness {
+pub(crate) struct Witness {
     /// Stream and number of the packet in each buffer.
     inside: Vec<Option<(u32, u32)>>,
     /// By stream: the number that the next one in gets, and that the next one out must have.
@@ -20,7 +20,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    pub(super) fn new(streams: usize, frames: u32, (from_ns, to_ns): (u64, u64)) -> Self {
+    pub(crate) fn new(streams: usize, frames: u32, (from_ns, to_ns): (u64, u64)) -> Self {
         Self {
             inside: vec![None; frames as usize],
             next_in: vec![0; streams],
@@ -35,14 +35,14 @@ impl Witness {
 
     /// A packet of `stream` enters the path in buffer `index`.
     #[inline]
-    pub(super) fn enters(&mut self, stream: usize, index: u32) {
+    pub(crate) fn enters(&mut self, stream: usize, index: u32) {
         self.inside[index as usize] = Some((stream as u32, self.next_in[stream]));
         self.next_in[stream] += 1;
     }
 
     /// One leaves.
     #[inline]
-    pub(super) fn leaves(&mut self, frame: &Departed) {
+    pub(crate) fn leaves(&mut self, frame: &Departed) {
         if (self.from_ns..self.to_ns).contains(&frame.at_ns) {
             self.packets_within += 1;
             self.bytes_within += u64::from(frame.len_bytes);
@@ -57,7 +57,7 @@ impl Witness {
 
     /// The qdisc has room for the packet that is put in, as the streams' windows are to see to.
     #[inline]
-    pub(super) fn fits(&mut self, has_room: bool) {
+    pub(crate) fn fits(&mut self, has_room: bool) {
         if !has_room {
             self.wrong =
                 Some("a qdisc overflowed: qdisc_packets is less than the windows of its streams".into());
@@ -65,17 +65,17 @@ impl Witness {
     }
 
     /// Packets and bytes that left within the time of measuring.
-    pub(super) fn measured(&self) -> (u64, u64) {
+    pub(crate) fn measured(&self) -> (u64, u64) {
         (self.packets_within, self.bytes_within)
     }
 
     /// All that entered.
-    pub(super) fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.next_in.iter().map(|&count| u64::from(count)).sum()
     }
 
     /// Whether all came out, in order.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), Fault> {
         let lost = || (self.next_in != self.next_out).then(|| "packets entered that never left".to_string());
         self.wrong.clone().or_else(lost).map_or(Ok(()), |what| Err(Fault::Order { what }))
     }

@@ -1,0 +1,337 @@
+//! Our own path on modelled processors: senders with a lane each, one queue, and whoever owns it.
+//!
+//! Everything is the real thing: `Sender::stage`, the owner word, [`Turn`] one call to the device at a time, `Run`, `Bql`,
+//! frames home by their rings. A processor is at one step; what the step costs is modelled, and the owner word is a
+//! cache line that goes from one processor to the next. Nobody sleeps: a sender that finds no frame, or its lane
+//! full, looks again after a while, and runs the queue if nobody else does.
+
+use crate::engine::cpu::{Cpu, Mode, Tick};
+use crate::engine::line::{CacheLine, LineCosts};
+use crate::engine::{self, Agenda, Random, VirtualClock, VirtualPark, World};
+use crate::hardware::{Departed, Driver, Hardware, TxMemory};
+use crate::kernel::Fault;
+use crate::witness::Witness;
+use std::sync::{Arc, Mutex};
+use wharf_core::owner::Action;
+use wharf_core::pool::{Burst, PagePool};
+use wharf_core::queue::{Turn, TxQueue};
+use wharf_core::run::Batching;
+use wharf_core::sender::Sender;
+
+/// Frames lie so many bytes apart.
+const FRAME_BYTES: u32 = 2048;
+/// Time for all that is under way to leave, at the end.
+const DRAIN_NS: u64 = 1_000_000_000;
+
+/// What steps take, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    /// Making a packet.
+    pub make_ns: u64,
+    /// Putting one into the lane.
+    pub stage_ns: u64,
+    /// The owner word.
+    pub word: LineCosts,
+    /// Taking a packet out of a lane.
+    pub pull_ns: u64,
+    /// The driver, per packet.
+    pub driver_ns: u64,
+    /// What the next step waits for a doorbell to have left the processor.
+    pub doorbell_drain_ns: u64,
+    /// A completed packet, until it is on its way home.
+    pub reclaim_ns: u64,
+    /// Before a sender that could not go on looks again.
+    pub again_ns: u64,
+    /// The timer.
+    pub tick: Tick,
+}
+
+/// What is run.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Processors, each with one sender.
+    pub cpus: usize,
+    /// Packets handed over at a time.
+    pub burst: usize,
+    /// Their length, without checksum.
+    pub frame_bytes: u32,
+    /// The batching switch.
+    pub batching: Batching,
+    /// Descriptors in the ring.
+    pub ring_frames: usize,
+    /// Frames of the pool.
+    pub pool_frames: u32,
+    /// What the steps cost.
+    pub costs: Costs,
+    /// Thousandths by which the time of making varies, either way.
+    pub jitter_permille: u64,
+    /// Of the generator.
+    pub seed: u64,
+    /// Time before measuring.
+    pub settle_ns: u64,
+    /// Time measured.
+    pub measure_ns: u64,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Packets that left within the time of measuring.
+    pub packets: u64,
+    /// How long that was.
+    pub measured_ns: u64,
+    /// In the whole run: packets, doorbells rung for them, and packets by sender.
+    pub packets_in_all: u64,
+    /// Doorbells.
+    pub doorbells: u64,
+    /// By sender: what it sent.
+    pub by_sender: Vec<u64>,
+    /// By sender: what it handed to the device as owner, for itself and others.
+    pub drained: Vec<u64>,
+    /// Events.
+    pub events: u64,
+}
+
+impl Outcome {
+    /// Packets per second.
+    pub fn packets_per_s(&self) -> u64 {
+        (u128::from(self.packets) * 1_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
+    }
+
+    /// Thousandths of a packet per doorbell.
+    pub fn packets_per_doorbell_permille(&self) -> u64 {
+        self.packets_in_all * 1000 / self.doorbells.max(1)
+    }
+}
+
+/// What a processor's time was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// A burst is made.
+    Made,
+    /// It lies in the lane, and the owner word is ours to touch.
+    Staged,
+    /// A step as owner.
+    Owned,
+    /// The device is done with a bulk: the doorbell.
+    Driven,
+    /// It could not go on: look again.
+    Again,
+}
+
+struct Processor<'q> {
+    cpu: Cpu,
+    sender: Sender,
+    burst: Burst,
+    bit: u64,
+    turn: Option<Turn<'q>>,
+    doing: Doing,
+    drained: u64,
+}
+
+struct Path<'q, H> {
+    setup: Setup,
+    queue: &'q TxQueue,
+    processors: Vec<Processor<'q>>,
+    word: CacheLine,
+    hardware: H,
+    witness: Witness,
+    departed: Vec<Departed>,
+    random: Random,
+    entered: u64,
+    ending: bool,
+    fault: Option<Fault>,
+}
+
+/// Runs a setup over the NIC that `hardware` makes of the queue's memory.
+///
+/// # Errors
+/// [`Fault`]: a rule of the path was broken, or there was no memory.
+pub fn run<H: Hardware>(
+    setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
+) -> Result<Outcome, Fault> {
+    let clock = Arc::new(VirtualClock::default());
+    let pool = PagePool::builder()
+        .frames(setup.pool_frames)
+        .frame_bytes(FRAME_BYTES)
+        .huge_pages(false)
+        .clock(clock.clone())
+        .build()?;
+    let memory = TxMemory::new(setup.ring_frames);
+    let park = Arc::new(VirtualPark::new(clock.clone()));
+    let driver = Box::new(Driver::new(memory.clone()));
+    let queue = TxQueue::builder(&pool, driver, clock.clone(), park).batching(setup.batching).build()?;
+    let mut path = Path::new(setup, &queue, &pool, hardware(vec![memory], FRAME_BYTES))?;
+    let mut agenda = Agenda::new(path.setup.cpus);
+    (0..path.setup.cpus).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
+    let to_ns = path.setup.settle_ns + path.setup.measure_ns;
+    let mut events = engine::run(&mut path, &mut agenda, &clock, to_ns);
+    path.ending = true;
+    events += engine::run(&mut path, &mut agenda, &clock, to_ns + DRAIN_NS);
+    path.finish(&pool, events)
+}
+
+impl<'q, H: Hardware> Path<'q, H> {
+    fn new(setup: Setup, queue: &'q TxQueue, pool: &PagePool, hardware: H) -> Result<Self, Fault> {
+        let processor = |number: usize| -> Result<Processor<'q>, Fault> {
+            let sender = queue.sender(&format!("cpu{number}"))?;
+            let burst = sender.burst(setup.burst);
+            let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
+            let cpu = Cpu::new(setup.costs.tick, first_ns);
+            Ok(Processor { cpu, sender, burst, bit: 0, turn: None, doing: Doing::Made, drained: 0 })
+        };
+        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+        Ok(Self {
+            processors: (0..setup.cpus).map(processor).collect::<Result<_, _>>()?,
+            word: CacheLine::new(setup.costs.word),
+            witness: Witness::new(setup.cpus, pool.frames(), window),
+            departed: Vec::new(),
+            random: Random::new(setup.seed),
+            entered: 0,
+            ending: false,
+            fault: None,
+            queue,
+            hardware,
+            setup,
+        })
+    }
+
+    /// Processor `at` works from `from_ns` on, and has then done `doing`.
+    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        processor.doing = doing;
+        agenda.set(at, processor.cpu.work(from_ns, work_ns, Mode::User));
+    }
+
+    /// The next burst, or what is left of the last one.
+    fn make(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if self.ending {
+            // The first one stays until everything has left.
+            if self.queue.counters().sent.get() < self.entered {
+                self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
+            }
+            return;
+        }
+        let mean_ns = self.setup.costs.make_ns * self.setup.burst as u64;
+        let make_ns = self.random.around(mean_ns, self.setup.jitter_permille);
+        self.work(at, now_ns, make_ns, Doing::Made, agenda);
+    }
+
+    /// A burst is made: frames for it, and into the lane.
+    fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Processor { sender, burst, .. } = &mut self.processors[at];
+        // An empty pool leaves the burst empty: look again.
+        let filled = sender.fill(burst, self.setup.burst, self.setup.frame_bytes).unwrap_or(0);
+        for frame in burst.frames() {
+            self.witness.enters(at, frame.index());
+        }
+        self.entered += filled as u64;
+        self.stage(at, now_ns, agenda);
+    }
+
+    fn stage(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Processor { sender, burst, bit, .. } = &mut self.processors[at];
+        let before = burst.len();
+        match sender.stage(burst) {
+            Ok(announced) => *bit = announced,
+            Err(error) => self.fault = Some(error.into()),
+        }
+        let staged = before - burst.len();
+        if staged == 0 {
+            return self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
+        }
+        let stage_ns = staged as u64 * self.setup.costs.stage_ns;
+        let word_ns = self.word.write(at, now_ns + stage_ns) - now_ns;
+        self.work(at, now_ns, word_ns, Doing::Staged, agenda);
+    }
+
+    /// Announces what lies in the lane; becomes the owner if there is none.
+    fn claim(&mut self, at: usize, bit: u64, now_ns: u64, agenda: &mut Agenda) {
+        self.processors[at].turn = self.queue.claim(bit);
+        self.next(at, now_ns, agenda);
+    }
+
+    /// The next step as owner, or what else there is to do.
+    fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if self.processors[at].turn.is_some() {
+            return self.own(at, now_ns, agenda);
+        }
+        if self.processors[at].burst.is_empty() {
+            return self.make(at, now_ns, agenda);
+        }
+        self.stage(at, now_ns, agenda);
+    }
+
+    fn own(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(turn) = &mut self.processors[at].turn else { return };
+        let action = turn.next();
+        if action == Action::Reap {
+            self.hardware.write_back(0, now_ns);
+        }
+        let counters = self.queue.counters();
+        let count = || [counters.packets.get(), counters.sent.get(), counters.doorbells.get()];
+        let before = count();
+        let goes_on = turn.step_bulk(now_ns);
+        let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
+        let costs = &self.setup.costs;
+        let mut work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
+        if matches!(action, Action::Leave | Action::Attend | Action::HandOver) {
+            work_ns += self.word.write(at, now_ns) - now_ns;
+        }
+        let processor = &mut self.processors[at];
+        processor.drained += packets;
+        if !goes_on {
+            processor.turn = None;
+        }
+        let doing = if doorbells > 0 { Doing::Driven } else { Doing::Owned };
+        self.work(at, now_ns, work_ns, doing, agenda);
+    }
+
+    fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.hardware.doorbell(0, now_ns, &mut self.departed);
+        for frame in self.departed.drain(..) {
+            self.witness.leaves(&frame);
+        }
+        self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Doing::Owned, agenda);
+    }
+
+    /// Once everything has drained: conservation, order and the ledger.
+    fn finish(self, pool: &PagePool, events: u64) -> Result<Outcome, Fault> {
+        let Self { processors, queue, witness, setup, fault, .. } = self;
+        fault.map_or(Ok(()), Err)?;
+        let by_sender =
+            processors.iter().map(|processor| processor.sender.counters().packets.get()).collect();
+        let drained = processors.iter().map(|processor| processor.drained).collect();
+        drop(processors);
+        let counters = queue.counters();
+        let (accepted, left) = (counters.accepted.get(), counters.sent.get());
+        if accepted != left || accepted != witness.packets() {
+            return Err(Fault::Conservation { queue: 0, accepted, left });
+        }
+        witness.check()?;
+        let audit = pool.audit();
+        let doorbells = counters.doorbells.get();
+        let outcome = Outcome {
+            packets: witness.measured().0,
+            measured_ns: setup.measure_ns,
+            packets_in_all: accepted,
+            doorbells,
+            by_sender,
+            drained,
+            events,
+        };
+        if audit.out() == 0 { Ok(outcome) } else { Err(Fault::Ledger(audit.to_string())) }
+    }
+}
+
+impl<H: Hardware> World for Path<'_, H> {
+    fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        match self.processors[at].doing {
+            Doing::Made => self.made(at, now_ns, agenda),
+            Doing::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
+            Doing::Owned => self.next(at, now_ns, agenda),
+            Doing::Driven => self.ring(at, now_ns, agenda),
+            Doing::Again => self.claim(at, 0, now_ns, agenda),
+        }
+    }
+}
