@@ -1,5 +1,6 @@
 //! Counters: one writer each, read by anybody at any time.
 
+use crate::device::DeviceError;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -52,6 +53,8 @@ pub struct QueueCounters {
     pub bql_limit_bytes: Counter,
     /// Completions that the device had no right to, and the like.
     pub device_errors: Counter,
+    /// Times that the device was lost ([`DeviceError::Lost`]).
+    pub lost: Counter,
     /// Reasons of failed frames, and the last device error.
     reasons: Mutex<Vec<(&'static str, u64)>>,
     last_error: Mutex<Option<String>>,
@@ -67,8 +70,9 @@ impl QueueCounters {
         }
     }
 
-    pub(crate) fn error(&self, error: &impl ToString) {
+    pub(crate) fn error(&self, error: &DeviceError) {
         self.device_errors.add(1);
+        self.lost.add(u64::from(matches!(error, DeviceError::Lost { .. })));
         *crate::pool::lock(&self.last_error) = Some(error.to_string());
     }
 

@@ -69,6 +69,16 @@ pub enum DeviceError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// What it sends by is gone, or switched off: frames fail, for good or until it is back.
+    #[error("{device}: {what}: {source}")]
+    Lost {
+        /// Which device.
+        device: String,
+        /// What is gone, and what brings it back if anything does.
+        what: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A specification or a use that this device does not know.
     #[error("{device}: {what}")]
     Unsupported {

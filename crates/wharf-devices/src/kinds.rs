@@ -89,7 +89,7 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
     ),
     Row {
         name: "packet",
-        spec: "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=16m,promisc=on|off] to receive",
+        spec: "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off] to receive",
         what: "a raw socket on an interface",
         needs: "CAP_NET_RAW",
         capabilities: &[NET_RAW],

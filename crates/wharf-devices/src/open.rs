@@ -150,8 +150,8 @@ fn open_packet(parts: &[String], direction: Direction) -> Result<Opened, DeviceE
             let promiscuous = options.choose("promisc", &[("on", true), ("off", false)])?;
             let mut spec = ReceiveOptions { super_packets, promiscuous, ..ReceiveOptions::default() };
             if let Some(bytes) = options.read("buffer", units::size_bytes)? {
-                if !(512 << 10..=1 << 30).contains(&bytes) {
-                    return Err(options.fault(&format!("buffer: {bytes} cannot be: 512k to 1g bytes")));
+                if !(256 << 10..=1 << 30).contains(&bytes) {
+                    return Err(options.fault(&format!("buffer: {bytes} cannot be: 256k to 1g bytes")));
                 }
                 spec.buffer_bytes = bytes;
             }

@@ -75,8 +75,7 @@ impl Health {
     fn change(&mut self, to: State, what: &str, source: io::Error) {
         if self.state != to && self.state != State::Gone {
             self.state = to;
-            let what = format!("{what} (frames fail meanwhile)");
-            self.error = Some(DeviceError::Io { device: self.device.clone(), what, source });
+            self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
         }
     }
 

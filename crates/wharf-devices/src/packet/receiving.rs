@@ -16,7 +16,7 @@ use wharf_sys::packet::{BlockRing, Interface, ReceiveShape};
 use work::{Work, is_plain};
 
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
-const BLOCK_BYTES: u64 = 256 << 10;
+const BLOCK_BYTES: u64 = 128 << 10;
 /// After how long frames are handed over that do not fill a block: the least that the kernel knows.
 const RETIRE_MS: u32 = 1;
 /// How long frames may still be on their way out of the ring when the interface has gone.
@@ -40,8 +40,9 @@ pub enum SuperPackets {
 pub struct ReceiveOptions {
     /// What becomes of super-packets: they are cut by default.
     pub super_packets: SuperPackets,
-    /// Bytes of the ring, in blocks of 256 KiB, from 512 KiB to 1 GiB: 16 MiB by default, which is some 100 000 short
-    /// frames.
+    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. That is some 200 000 short frames, and 256 blocks
+    /// of 128 KiB. The kernel hands over a block at least every millisecond in which something arrives: with frames
+    /// coming slowly, too, nothing is lost if the receiver does not look for 256 ms.
     pub buffer_bytes: u64,
     /// Whether the interface takes frames for other stations, too: yes by default, as in other captures.
     pub promiscuous: bool,
@@ -49,7 +50,7 @@ pub struct ReceiveOptions {
 
 impl Default for ReceiveOptions {
     fn default() -> Self {
-        Self { super_packets: SuperPackets::Cut, buffer_bytes: 16 << 20, promiscuous: true }
+        Self { super_packets: SuperPackets::Cut, buffer_bytes: 32 << 20, promiscuous: true }
     }
 }
 
@@ -109,7 +110,7 @@ impl PacketReceiver {
         socket.enable_vnet_header().map_err(&fault)?;
         // Linux before 4.20 does not know it; frames are told apart by their kind, too.
         let _ = socket.ignore_outgoing();
-        let blocks = (options.buffer_bytes / BLOCK_BYTES).clamp(2, 4096) as u32;
+        let blocks = (options.buffer_bytes / BLOCK_BYTES).clamp(2, 8192) as u32;
         let shape = ReceiveShape { block_bytes: BLOCK_BYTES as u32, blocks, retire_ms: RETIRE_MS };
         let ring = BlockRing::new(socket, shape).map_err(&fault)?;
         if options.promiscuous {
@@ -231,7 +232,7 @@ impl PacketReceiver {
             Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
             Err(error) => ("cannot look at the interface".into(), error),
         };
-        Some(DeviceError::Io { device: self.name.clone(), what, source })
+        Some(DeviceError::Lost { device: self.name.clone(), what, source })
     }
 
     fn count_kernel_drops(&mut self) {

@@ -1,26 +1,26 @@
 //! `PacketSender`: the transmit side.
 
+mod doorbell;
 mod slots;
+mod whole;
 
 use super::health::{Health, State};
-use super::{
-    EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, ETHERNET_BYTES, Opened, VLAN_BYTES, no_carrier,
-};
+use super::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, Opened, VLAN_BYTES, no_carrier};
+use doorbell::LOOK_EVERY;
 use slots::Slots;
 use std::io;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::packet::SlotRing;
+use wharf_sys::packet::{PacketSocket, SlotRing};
+use whole::{CHUNKS_MAX, Unsent, Whole};
 
 /// The kernel's account of one frame under way: its buffer and bookkeeping, bytes.
 const CHARGE_BYTES: usize = 1024;
+/// The same of a few super-packets.
+const SUPER_CHARGE_BYTES: usize = 1 << 20;
 /// Longest frame that a slot is made for, whatever the MTU.
 const SLOT_FRAME_BYTES_MAX: u32 = 9216;
-/// Doorbells between two looks at the interface: without any error it may have lost its carrier, or changed its MTU.
-const LOOK_EVERY: u32 = 64;
-/// Times that a doorbell is rung again at once although the interface was said to be down, and is not.
-const TRIES: u32 = 3;
 
 /// How a [`PacketSender`] should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,8 @@ impl Default for SendOptions {
     }
 }
 
-/// Sends frames by PACKET_TX_RING, version 2.
+/// Sends frames by PACKET_TX_RING, version 2; super-packets, which the kernel or the adapter cuts, and what is longer
+/// than a slot by a call of their own.
 ///
 /// The kernel looks at the ring only inside the doorbell. What it has no room for then stays requested, and every
 /// reap asks again. A frame is complete when the kernel has let go of it: when the driver has sent it, or, on a
@@ -49,6 +50,7 @@ pub struct PacketSender {
     name: String,
     /// `None` once closed.
     slots: Option<Slots>,
+    whole: Whole,
     region: Option<Arc<Region>>,
     health: Health,
     ring_frames: u32,
@@ -76,18 +78,22 @@ impl PacketSender {
         let longest_bytes = opened.state.mtu_bytes.saturating_add(ETHERNET_BYTES);
         let fault = opened.fault("cannot set up a transmit ring");
         let Opened { name, interface_name, socket, interface, .. } = opened;
-        socket.bind_to_send(interface.index).map_err(&fault)?;
-        socket.enable_vnet_header().map_err(&fault)?;
-        if options.bypass {
-            socket.bypass_qdisc().map_err(&fault)?;
+        let second = PacketSocket::open().map_err(&fault)?;
+        for socket in [&socket, &second] {
+            socket.bind_to_send(interface.index).map_err(&fault)?;
+            socket.enable_vnet_header().map_err(&fault)?;
+            if options.bypass {
+                socket.bypass_qdisc().map_err(&fault)?;
+            }
+            socket.set_send_buffer((options.ring_frames as usize * CHARGE_BYTES).max(SUPER_CHARGE_BYTES));
         }
-        socket.set_send_buffer(options.ring_frames as usize * CHARGE_BYTES);
         let slot_frame_bytes = longest_bytes.min(SLOT_FRAME_BYTES_MAX) + VLAN_BYTES;
         let ring = SlotRing::new(socket, options.ring_frames, slot_frame_bytes as usize).map_err(&fault)?;
         let ring_frames = ring.slots();
         Ok(Self {
             name: name.clone(),
             slots: Some(Slots::new(ring)),
+            whole: Whole::new(second, ring_frames as usize),
             region: None,
             health: Health::new(name, interface_name, interface, longest_bytes),
             ring_frames,
@@ -101,7 +107,8 @@ impl PacketSender {
 
     #[inline]
     fn held(&self) -> usize {
-        self.slots.as_ref().map_or(0, |slots| slots.held() as usize) + self.left.len() + self.failed.len()
+        let in_slots = self.slots.as_ref().map_or(0, |slots| slots.held() as usize);
+        in_slots + self.whole.held() + self.left.len() + self.failed.len()
     }
 
     #[inline]
@@ -109,16 +116,79 @@ impl PacketSender {
         self.held() >= self.ring_frames as usize
     }
 
+    /// Whether nothing about a frame asks for a closer look.
+    #[inline(always)]
+    fn is_usual(&self, frame: &Frame) -> bool {
+        let len_bytes = frame.len_bytes();
+        len_bytes <= self.health.longest_bytes()
+            && len_bytes > ETHERNET_BYTES
+            && !frame.has_meta()
+            && self.health.state() == State::Up
+    }
+
+    /// Takes the first frame of `batch`, which there is room for: into a slot, by a call of its own, or among
+    /// the failed. False when the kernel has no room for it now: then it stays.
+    #[cold]
+    fn take_unusual(&mut self, batch: &mut Batch) -> bool {
+        let Some(frame) = batch.frames().first() else { return false };
+        let meta = self.region.as_ref().and_then(|region| region.meta(frame).ok()).unwrap_or_default();
+        let is_super = meta.gso_bytes > 0;
+        let reason = match self.fault_of(frame, is_super) {
+            Some(reason) => Some(reason),
+            None if is_super || self.is_beyond_slots(frame) => match self.send_whole(frame) {
+                Ok(true) => None,
+                Ok(false) => return false,
+                Err(reason) => Some(reason),
+            },
+            None => {
+                batch.pop().into_iter().for_each(|frame| self.post(frame));
+                return true;
+            }
+        };
+        let posted = self.slots.as_ref().map_or(0, Slots::posted);
+        if let Some(frame) = batch.pop() {
+            match reason {
+                Some(reason) => self.failed.push((frame, reason)),
+                None => self.whole.hold(frame, posted),
+            }
+        }
+        true
+    }
+
+    /// Whether a frame is longer than a slot, as it may be where the MTU is very large.
+    fn is_beyond_slots(&self, frame: &Frame) -> bool {
+        self.slots.as_ref().is_some_and(|slots| frame.len_bytes() as usize > slots.frame_bytes_max())
+    }
+
+    /// Sends a frame by a call of its own, after all that was posted; false when the kernel has no room now.
+    fn send_whole(&mut self, frame: &Frame) -> Result<bool, &'static str> {
+        let Some(region) = self.region.clone() else { return Err("not-attached") };
+        if std::mem::take(&mut self.owes_doorbell) || self.refused {
+            self.ring();
+        }
+        if self.refused {
+            return Ok(false);
+        }
+        let error = match self.whole.send(frame, &region) {
+            Ok(()) => return Ok(true),
+            Err(Unsent::Unfit(reason)) => return Err(reason),
+            Err(Unsent::Refused(error)) => error,
+        };
+        self.look_again();
+        match (self.health.state(), error.raw_os_error()) {
+            (State::Gone, _) => Err("gone"),
+            (State::Down, _) => Err("link-down"),
+            (State::Up, Some(EAGAIN | EINTR | ENOBUFS | ENOMEM | ENETDOWN)) => Ok(false),
+            (State::Up, _) => {
+                self.health.note("the kernel refuses a super-packet", error);
+                Err("refused")
+            }
+        }
+    }
+
     /// Takes one frame, which there is room for: into a slot, or among the failed.
     #[inline]
-    fn take(&mut self, frame: Frame) {
-        let len_bytes = frame.len_bytes();
-        let is_usual = len_bytes <= self.health.longest_bytes() && len_bytes > ETHERNET_BYTES;
-        if !(is_usual && self.health.state() == State::Up)
-            && let Some(reason) = self.fault_of(&frame)
-        {
-            return self.failed.push((frame, reason));
-        }
+    fn post(&mut self, frame: Frame) {
         let (Some(slots), Some(region)) = (&mut self.slots, &self.region) else {
             return self.failed.push((frame, "not-attached"));
         };
@@ -129,106 +199,33 @@ impl PacketSender {
     }
 
     /// Why a frame cannot be sent that is too long, too short, or for an interface that is down.
-    #[cold]
-    fn fault_of(&mut self, frame: &Frame) -> Option<&'static str> {
+    fn fault_of(&mut self, frame: &Frame, is_super: bool) -> Option<&'static str> {
         // The interface may be back, or its MTU larger now.
-        if self.health.state() != State::Gone
+        let is_odd = self.health.state() != State::Up || frame.len_bytes() > self.health.longest_bytes();
+        if is_odd
+            && !is_super
+            && self.health.state() != State::Gone
             && let Some(slots) = &self.slots
         {
             self.health.look(slots.socket());
         }
         let first = self.region.as_ref().and_then(|region| region.bytes(frame).ok()).unwrap_or_default();
-        self.health.fault_of(first, frame.len_bytes())
+        // A super-packet is as long as it likes.
+        let len_bytes =
+            if is_super { frame.len_bytes().min(self.health.longest_bytes()) } else { frame.len_bytes() };
+        self.health.fault_of(first, len_bytes)
     }
 
-    /// Rings the doorbell, and sees to what the kernel says.
+    /// The next frame that has left, in the order in which they were taken.
     #[inline]
-    fn ring(&mut self) {
-        let Some(slots) = &mut self.slots else { return };
-        match slots.doorbell() {
-            Ok(took_all) => self.refused = !took_all,
-            Err(error) => self.ring_again(error),
+    fn next_sent(&mut self) -> Option<Frame> {
+        let Some(slots) = &mut self.slots else { return self.left.pop() };
+        if self.whole.held() > 0
+            && let Some(frame) = self.whole.next_sent(slots.left())
+        {
+            return Some(frame);
         }
-        self.look_due = self.look_due.saturating_sub(1);
-        if self.look_due == 0 {
-            self.look_again();
-        }
-    }
-
-    /// Looks whether the interface is still as it was: a link without carrier drops frames in silence.
-    #[cold]
-    fn look_again(&mut self) {
-        self.look_due = LOOK_EVERY;
-        if let Some(slots) = &self.slots {
-            self.health.look(slots.socket());
-        }
-        self.withdraw_if_down();
-    }
-
-    #[cold]
-    fn ring_again(&mut self, mut error: io::Error) {
-        for _ in 0..=self.ring_frames.saturating_add(TRIES) {
-            if !self.may_ring_again(error) {
-                return;
-            }
-            let Some(slots) = &mut self.slots else { return };
-            error = match slots.doorbell() {
-                Ok(took_all) => {
-                    self.refused = !took_all;
-                    return;
-                }
-                Err(error) => error,
-            };
-        }
-        self.refused = true;
-    }
-
-    /// Sees to an error of the doorbell; whether it should be rung again at once.
-    fn may_ring_again(&mut self, error: io::Error) -> bool {
-        let Some(slots) = &mut self.slots else { return false };
-        match error.raw_os_error() {
-            Some(EINTR) => true,
-            Some(EAGAIN | ENOBUFS | ENOMEM) => {
-                self.refused = true;
-                self.health.look(slots.socket());
-                self.withdraw_if_down();
-                false
-            }
-            Some(ENETDOWN | ENXIO | ENODEV) => {
-                self.health.look(slots.socket());
-                // An old error of an interface that is back is told once, with the first doorbell.
-                !self.withdraw_if_down()
-            }
-            _ => {
-                self.health.note("the kernel refuses a frame", error);
-                match slots.take_refused() {
-                    Some(frame) => {
-                        self.failed.push((frame, "refused"));
-                        true
-                    }
-                    None => {
-                        self.withdraw("send-error");
-                        false
-                    }
-                }
-            }
-        }
-    }
-
-    /// Fails what was requested of an interface that is not there; whether it is not.
-    fn withdraw_if_down(&mut self) -> bool {
-        match self.health.state() {
-            State::Up => return false,
-            State::Down => self.withdraw("link-down"),
-            State::Gone => self.withdraw("gone"),
-        }
-        true
-    }
-
-    fn withdraw(&mut self, reason: &'static str) {
-        let Some(slots) = &mut self.slots else { return };
-        self.failed.extend(std::iter::from_fn(|| slots.withdraw_last()).map(|frame| (frame, reason)));
-        (self.refused, self.owes_doorbell) = (false, false);
+        slots.next_sent()
     }
 }
 
@@ -241,8 +238,8 @@ impl Device for PacketSender {
         Capabilities {
             ring_frames: Some(self.ring_frames),
             real_completions: true,
-            segments_max: u16::MAX,
-            segmentation: false,
+            segments_max: CHUNKS_MAX as u16,
+            segmentation: true,
             checksum: true,
         }
     }
@@ -254,12 +251,19 @@ impl Device for PacketSender {
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        while !self.is_full() {
-            let Some(frame) = batch.pop() else { break };
-            self.take(frame);
+        let (mut waits, whole) = (false, self.whole.held());
+        while !self.is_full() && !waits {
+            match batch.frames().first() {
+                None => break,
+                Some(frame) if self.is_usual(frame) && !self.is_beyond_slots(frame) => {
+                    batch.pop().into_iter().for_each(|frame| self.post(frame));
+                }
+                Some(_) => waits = !self.take_unusual(batch),
+            }
         }
-        let doorbell = (!more || self.is_full() || self.refused) && self.flush();
-        Transmitted { doorbell, stopped: self.is_full() || self.refused }
+        let doorbell = (!more || self.is_full() || self.refused || waits) && self.flush();
+        let doorbell = doorbell || self.whole.held() > whole;
+        Transmitted { doorbell, stopped: self.is_full() || self.refused || waits }
     }
 
     #[inline]
@@ -278,8 +282,7 @@ impl Device for PacketSender {
         }
         let mut room = budget.min(into.sent.room());
         while room > 0 {
-            let next = self.slots.as_mut().map_or_else(|| self.left.pop(), Slots::next_sent);
-            let Some(frame) = next else { break };
+            let Some(frame) = self.next_sent() else { break };
             if let Err(frame) = into.sent.push(frame) {
                 unreachable!("there was room for {frame:?}");
             }
@@ -298,14 +301,19 @@ impl Device for PacketSender {
         if let Some(slots) = &self.slots {
             slots.visit(see);
         }
+        self.whole.visit(see);
         self.left.iter().for_each(&mut *see);
         self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        if let Some(mut slots) = self.slots.take() {
-            self.left.extend(std::iter::from_fn(|| slots.next_sent()));
+        if self.slots.is_some() {
+            let sent: Vec<Frame> = std::iter::from_fn(|| self.next_sent()).collect();
+            self.left.extend(sent);
+            self.left.extend(std::iter::from_fn(|| self.whole.next_sent(u64::MAX)));
             self.left.reverse();
+        }
+        if let Some(slots) = self.slots.take() {
             self.failed.extend(slots.into_held().map(|frame| (frame, "closed")));
         }
         Ok(())

@@ -6,5 +6,6 @@
 mod common;
 mod endings;
 mod net;
+mod offloads;
 mod receiving;
 mod sending;

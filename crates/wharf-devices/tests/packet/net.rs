@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Completions, Device};
 use wharf_core::pool::{Cache, PagePool};
@@ -13,24 +14,63 @@ use wharf_sys::packet::PacketSocket;
 /// Runs `body` in a network with the interfaces `va` and `vb`, connected and up, in a thread of its own.
 pub fn with_pair(body: impl FnOnce() + Send + 'static) {
     super::common::within_a_minute(|| {
-        if let Err(error) = wharf_sys::namespace::enter_new_network() {
-            return skip(&format!("no network namespace of its own: {error} (wants root)"));
+        if enter_with("va type veth peer name vb") {
+            ip("link set va up");
+            ip("link set vb up");
+            body();
         }
-        // No router solicitations in between: only what the test sends. This directory shows each thread its own network.
-        for name in ["all", "default"] {
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
-        }
-        let made = Command::new("ip").args("link add va type veth peer name vb".split(' ')).status();
-        if !made.is_ok_and(|status| status.success()) {
-            return skip("`ip link add` failed: is iproute2 installed?");
-        }
-        ip("link set va up");
-        ip("link set vb up");
-        body();
     });
 }
 
-fn skip(why: &str) {
+/// Runs `near` in a network with `va`, of address 10.9.0.1, and `far` at the same time in another with `vb`, 10.9.0.2.
+pub fn with_two(near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send + 'static) {
+    super::common::within_a_minute(|| {
+        if !enter_with("va type veth peer name vb") {
+            return;
+        }
+        let (say, hear) = mpsc::channel();
+        let (moved, wait_until_moved) = mpsc::channel();
+        let (up, wait_until_up) = mpsc::channel();
+        let far = std::thread::spawn(move || {
+            wharf_sys::namespace::enter_new_network().unwrap();
+            // PID/task/TID: the network of a thread is named by its number.
+            say.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            wait_until_moved.recv().unwrap();
+            ip("addr add 10.9.0.2/24 dev vb");
+            ip("link set vb up");
+            up.send(()).unwrap();
+            far();
+        });
+        let thread = hear.recv().unwrap();
+        ip(&format!("link set vb netns {}", thread.file_name().unwrap().to_str().unwrap()));
+        ip("addr add 10.9.0.1/24 dev va");
+        ip("link set va up");
+        moved.send(()).unwrap();
+        wait_until_up.recv().unwrap();
+        near();
+        far.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// Enters a network of its own with the link `link`; false, having said why, where that cannot be.
+fn enter_with(link: &str) -> bool {
+    if let Err(error) = wharf_sys::namespace::enter_new_network() {
+        skip(&format!("no network namespace of its own: {error} (wants root)"));
+        return false;
+    }
+    // No router solicitations in between: only what the test sends. This directory shows each thread its own network.
+    for name in ["all", "default"] {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+    }
+    let made = Command::new("ip").args(["link", "add"]).args(link.split(' ')).status();
+    let is_made = made.is_ok_and(|status| status.success());
+    if !is_made {
+        skip("`ip link add` failed: is iproute2 installed?");
+    }
+    is_made
+}
+
+pub fn skip(why: &str) {
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "skipped in CI: {why}");
     eprintln!("skipped: {why}");
 }

@@ -62,7 +62,7 @@ fn what_this_host_sends_is_not_received() {
 #[test]
 fn what_the_ring_has_no_room_for_is_counted() {
     with_pair(|| {
-        let mut end = End::receiver("packet:vb,buffer=512k");
+        let mut end = End::receiver("packet:vb,buffer=256k");
         let frames: Vec<Vec<u8>> = (0..20_000).map(|number| frame(number, 300)).collect();
         send_raw("va", &frames);
         let received = end.receive_within(frames.len(), Duration::from_millis(500));

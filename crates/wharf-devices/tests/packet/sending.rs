@@ -1,7 +1,14 @@
 //! What is sent, as tcpdump sees it at the other end.
 
-use super::common::len_of;
-use super::net::{End, Tcpdump, frame, has, with_pair};
+use super::common::{assert_conserved, len_of, pool};
+use super::net::{End, Tcpdump, frame, has, ip, skip, with_pair, with_two};
+use std::ops::Range;
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use wharf_core::host::Clock;
+use wharf_core::queue::TxQueue;
+use wharf_devices::host::{HostClock, HostPark, PollerThread, pin, processors};
+use wharf_devices::open::{Direction, open};
 
 fn sends(spec: &'static str, count: u32, name: &'static str) {
     with_pair(move || {
@@ -36,4 +43,120 @@ fn and_past_the_qdisc() {
 #[test]
 fn and_by_the_smallest_ring() {
     sends("packet:va,ring=1", 2000, "small");
+}
+
+/// A queue with its threads, over `va`.
+struct Path {
+    queue: TxQueue,
+    poller: PollerThread,
+}
+
+impl Path {
+    fn new(spec: &str) -> Self {
+        let device = open(spec, Direction::Send).unwrap().device;
+        let pool = pool(2048);
+        let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap();
+        let poller = PollerThread::start(&queue).unwrap();
+        Self { queue, poller }
+    }
+
+    /// Sends frames `numbers`, and drops the sender.
+    fn send(&self, numbers: Range<u32>) {
+        let mut sender = self.queue.sender("test").unwrap();
+        for number in numbers {
+            let bytes = frame(number, len_of(number));
+            let mut packet = loop {
+                match sender.packet(bytes.len() as u32) {
+                    Ok(packet) => break packet,
+                    Err(_) => sender.wait_for_memory().unwrap(),
+                }
+            };
+            packet.bytes_mut().copy_from_slice(&bytes);
+            sender.send_packet(packet).unwrap();
+        }
+    }
+
+    /// Waits until all has left, and closes the books; how many were sent, and reasons of the others.
+    fn close(self) -> (u64, Vec<(&'static str, u64)>) {
+        let until = HostClock.now_ns() + 20_000_000_000;
+        assert!(self.queue.drain(until), "stuck");
+        drop(self.poller);
+        self.queue.shutdown(0);
+        assert_conserved(&self.queue);
+        (self.queue.counters().sent.get(), self.queue.counters().failures())
+    }
+}
+
+/// The kernel refuses what its queueing discipline has no room for; it is asked again, and nothing is lost.
+#[test]
+fn a_slow_qdisc_that_drops_loses_nothing() {
+    with_pair(|| {
+        let tbf = "qdisc add dev va root tbf rate 100mbit burst 4k limit 10k".split(' ');
+        if !Command::new("tc").args(tbf).status().is_ok_and(|status| status.success()) {
+            return skip("`tc` or the tbf qdisc is missing");
+        }
+        // A veth keeps order per processor only: here the qdisc is run by whoever sends, and by a timer.
+        pin(processors()[0]).unwrap();
+        let mut to = End::receiver("packet:vb");
+        let path = Path::new("packet:va");
+        let frames: Vec<Vec<u8>> = (0..1500).map(|number| frame(number, len_of(number))).collect();
+        let sends = std::thread::spawn(move || {
+            path.send(0..1500);
+            let limit_bytes = path.queue.counters().bql_limit_bytes.get();
+            assert_eq!(path.close(), (1500, vec![]));
+            limit_bytes
+        });
+        let received = to.receive(1500);
+        let wrong = received.iter().zip(&frames).position(|(one, other)| one != other);
+        assert_eq!((received.len(), wrong), (1500, None));
+        let limit_bytes = sends.join().unwrap();
+        // Completions say when a frame has left: what is under way stays small.
+        assert!((1..=100_000).contains(&limit_bytes), "{limit_bytes}");
+        to.assert_all_home();
+    });
+}
+
+#[test]
+fn a_queue_over_an_interface_that_goes_adds_up() {
+    for (goes, reason) in
+        [("link del va", "gone"), ("link set va down", "link-down"), ("link set vb down", "link-down")]
+    {
+        with_pair(move || {
+            let path = Path::new("packet:va");
+            path.send(0..1000);
+            ip(goes);
+            path.send(1000..3000);
+            let counters = path.queue.counters();
+            while counters.failed.get() == 0 {
+                std::thread::yield_now();
+            }
+            assert!(counters.lost.get() > 0, "{goes}");
+            let (sent, failures) = path.close();
+            // Without a carrier the kernel drops in silence until we look again, some doorbells later.
+            assert!(
+                sent >= 1000 && failures.len() == 1 && failures[0].0 == reason,
+                "{goes}: {sent}, {failures:?}"
+            );
+        });
+    }
+}
+
+/// Its other end lives in another network, which goes.
+#[test]
+fn and_over_one_whose_peer_goes_with_its_network() {
+    let (say, hear) = mpsc::channel::<()>();
+    let near = move || {
+        let path = Path::new("packet:va");
+        path.send(0..1000);
+        say.send(()).unwrap();
+        while path.queue.counters().lost.get() == 0 {
+            path.send(1000..1100);
+        }
+        let (sent, failures) = path.close();
+        // First its carrier goes, then it goes itself.
+        let reasons = failures.iter().all(|(reason, _)| ["link-down", "gone"].contains(reason));
+        assert!(sent >= 1000 && !failures.is_empty() && reasons, "{failures:?}");
+    };
+    // The far network ends with its only thread.
+    with_two(near, move || hear.recv().unwrap());
 }

@@ -67,11 +67,12 @@ impl<'a> Supervisor<'a> {
         ExactClock.now_ns()
     }
 
-    /// Shows how far it is, sees to time and signals, and says when to look again.
+    /// Shows how far it is, sees to time, signals and a device that is lost, and says when to look again.
     fn next_look(&self) -> Duration {
         self.show();
         let left = self.time.map(|time| time.saturating_sub(self.began.elapsed()));
-        if self.signals.asked() || left.is_some_and(|left| left.is_zero()) {
+        let lost = self.queue.counters().lost.get() > 0;
+        if lost || self.signals.asked() || left.is_some_and(|left| left.is_zero()) {
             self.ask_for_the_end();
         }
         left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK))

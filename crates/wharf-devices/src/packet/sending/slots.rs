@@ -17,12 +17,14 @@ pub(super) struct Slots {
     /// The next slot to fill, and how many before it are held.
     head: u32,
     held: u32,
+    /// Frames posted, less those that were withdrawn.
+    posted: u64,
 }
 
 impl Slots {
     pub(super) fn new(ring: SlotRing) -> Self {
         let table = (0..ring.slots()).map(|_| None).collect();
-        Self { ring, table, head: 0, held: 0 }
+        Self { ring, table, head: 0, held: 0, posted: 0 }
     }
 
     pub(super) fn socket(&self) -> &PacketSocket {
@@ -32,6 +34,22 @@ impl Slots {
     #[inline]
     pub(super) fn held(&self) -> u32 {
         self.held
+    }
+
+    /// Frames posted so far.
+    pub(super) fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    /// How many of them have been given back.
+    #[inline]
+    pub(super) fn left(&self) -> u64 {
+        self.posted - u64::from(self.held)
+    }
+
+    /// Longest frame that a slot holds, bytes.
+    pub(super) fn frame_bytes_max(&self) -> usize {
+        self.ring.frame_bytes_max()
     }
 
     #[inline]
@@ -76,7 +94,7 @@ impl Slots {
         }
         self.ring.request(self.head, VNET_HEADER_BYTES + len);
         self.table[self.head as usize] = Some(frame);
-        (self.head, self.held) = (self.after(self.head), self.held + 1);
+        (self.head, self.held, self.posted) = (self.after(self.head), self.held + 1, self.posted + 1);
         Ok(())
     }
 
@@ -111,7 +129,7 @@ impl Slots {
         if self.held == 0 || !self.ring.withdraw(last) {
             return None;
         }
-        (self.head, self.held) = (last, self.held - 1);
+        (self.head, self.held, self.posted) = (last, self.held - 1, self.posted - 1);
         self.table[last as usize].take()
     }
 
@@ -133,7 +151,7 @@ impl Slots {
                 self.table[slot as usize] = self.table[next as usize].take();
                 slot = next;
             }
-            (self.head, self.held) = (slot, self.held - 1);
+            (self.head, self.held, self.posted) = (slot, self.held - 1, self.posted - 1);
             return refused;
         }
         None

@@ -1,0 +1,103 @@
+//! The doorbell, and what the kernel answers to it.
+
+use super::super::health::State;
+use super::super::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};
+use super::PacketSender;
+use std::io;
+
+/// Doorbells between two looks at the interface: without any error it may have lost its carrier, or changed its MTU.
+pub(super) const LOOK_EVERY: u32 = 64;
+/// Times that a doorbell is rung again at once although the interface was said to be down, and is not.
+const TRIES: u32 = 3;
+
+impl PacketSender {
+    /// Rings the doorbell, and sees to what the kernel says.
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        let Some(slots) = &mut self.slots else { return };
+        match slots.doorbell() {
+            Ok(took_all) => self.refused = !took_all,
+            Err(error) => self.ring_again(error),
+        }
+        self.look_due = self.look_due.saturating_sub(1);
+        if self.look_due == 0 {
+            self.look_again();
+        }
+    }
+
+    /// Looks whether the interface is still as it was: a link without carrier drops frames in silence.
+    #[cold]
+    pub(super) fn look_again(&mut self) {
+        self.look_due = LOOK_EVERY;
+        if let Some(slots) = &self.slots {
+            self.health.look(slots.socket());
+        }
+        self.withdraw_if_down();
+    }
+
+    #[cold]
+    fn ring_again(&mut self, mut error: io::Error) {
+        for _ in 0..=self.ring_frames.saturating_add(TRIES) {
+            if !self.may_ring_again(error) {
+                return;
+            }
+            let Some(slots) = &mut self.slots else { return };
+            error = match slots.doorbell() {
+                Ok(took_all) => {
+                    self.refused = !took_all;
+                    return;
+                }
+                Err(error) => error,
+            };
+        }
+        self.refused = true;
+    }
+
+    /// Sees to an error of the doorbell; whether it should be rung again at once.
+    fn may_ring_again(&mut self, error: io::Error) -> bool {
+        let Some(slots) = &mut self.slots else { return false };
+        match error.raw_os_error() {
+            Some(EINTR) => true,
+            Some(EAGAIN | ENOBUFS | ENOMEM) => {
+                self.refused = true;
+                self.health.look(slots.socket());
+                self.withdraw_if_down();
+                false
+            }
+            Some(ENETDOWN | ENXIO | ENODEV) => {
+                self.health.look(slots.socket());
+                // An old error of an interface that is back is told once, with the first doorbell.
+                !self.withdraw_if_down()
+            }
+            _ => {
+                self.health.note("the kernel refuses a frame", error);
+                match slots.take_refused() {
+                    Some(frame) => {
+                        self.failed.push((frame, "refused"));
+                        true
+                    }
+                    None => {
+                        self.withdraw("send-error");
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fails what was requested of an interface that is not there; whether it is not.
+    fn withdraw_if_down(&mut self) -> bool {
+        match self.health.state() {
+            State::Up => return false,
+            State::Down => self.withdraw("link-down"),
+            State::Gone => self.withdraw("gone"),
+        }
+        true
+    }
+
+    fn withdraw(&mut self, reason: &'static str) {
+        let Some(slots) = &mut self.slots else { return };
+        self.failed.extend(std::iter::from_fn(|| slots.withdraw_last()).map(|frame| (frame, reason)));
+        (self.refused, self.owes_doorbell) = (false, false);
+    }
+}
