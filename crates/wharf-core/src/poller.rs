@@ -6,7 +6,7 @@ use crate::queue::{Control, Inside, PollerState, QueueError, Shared, Turn, TxQue
 use crate::run::Pause;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
+use wharf_mem::word::{CONTROL, DEDICATED, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
 /// A nap while something is under way and the device cannot say when it will be done. Shorter ones take the
@@ -38,7 +38,7 @@ impl PollerStop {
     /// Makes the poller return from its run.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.shared.wake_poller();
+        self.shared.wake_poller_itself();
     }
 }
 
@@ -66,13 +66,16 @@ impl Poller {
     }
 
     fn register(&self, wake: Option<Arc<dyn Wake>>, state: PollerState) {
-        self.shared.has_poller.store(wake.is_some(), Ordering::Release);
-        *crate::pool::lock(&self.shared.poller) = wake;
+        self.shared.set_wakers(|wakers| wakers.poller = wake);
         self.shared.control(Control::Poller(state));
     }
 
     /// Does what there is to do; how long to sleep then (until woken, when nothing is under way).
     fn poll(&self) -> u64 {
+        if self.shared.cell.word() & DEDICATED != 0 {
+            // Whoever stays for good calls when it goes.
+            return u64::MAX;
+        }
         let Published::Owner(owned) = self.shared.cell.claim(0) else { return NAP_NS };
         let mut turn = Turn::of_poller(&self.shared, owned);
         let mut nap_ns = u64::MAX;
@@ -96,6 +99,8 @@ pub struct Dedicated<'a> {
     shared: &'a Shared,
     owned: Option<Ownership<'a, Inside>>,
     idle_polls: u32,
+    /// A round has begun and not ended: a device has panicked in it.
+    in_round: bool,
 }
 
 impl std::fmt::Debug for Dedicated<'_> {
@@ -118,10 +123,9 @@ impl TxQueue {
                 Published::Seen | Published::WakeOwner => shared.park.park(NAP_NS),
             }
         };
-        *crate::pool::lock(&shared.poller) = Some(shared.park.waker());
-        shared.has_poller.store(true, Ordering::Release);
+        shared.set_wakers(|wakers| wakers.owner = Some(shared.park.waker()));
         owned.dedicate();
-        Ok(Dedicated { shared, owned: Some(owned), idle_polls: 0 })
+        Ok(Dedicated { shared, owned: Some(owned), idle_polls: 0, in_round: false })
     }
 }
 
@@ -133,6 +137,7 @@ impl Dedicated<'_> {
         let bits = owned.take_bits(WORK);
         let shared = self.shared;
         let quota = shared.policy.quota_packets;
+        self.in_round = true;
         let (packets, pause) = owned.with(|inside| {
             crate::queue::attend(shared, inside, bits | READY);
             let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
@@ -141,6 +146,7 @@ impl Dedicated<'_> {
             crate::queue::close_up(shared, inside, true);
             (packets, pause)
         });
+        self.in_round = false;
         if packets < LITTLE_PACKETS && pause != Pause::Quota {
             self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };
             (0..PAUSES).for_each(|_| std::hint::spin_loop());
@@ -170,12 +176,18 @@ impl Dedicated<'_> {
 
 impl Drop for Dedicated<'_> {
     fn drop(&mut self) {
-        self.shared.has_poller.store(false, Ordering::Release);
-        *crate::pool::lock(&self.shared.poller) = None;
-        if let Some(mut owned) = self.owned.take() {
+        self.shared.set_wakers(|wakers| wakers.owner = None);
+        let Some(mut owned) = self.owned.take() else { return };
+        if self.in_round {
+            // The inside may be half-changed: nobody may run it any more. Dead first: who is woken must see that.
+            drop(owned);
+            self.shared.die();
+        } else {
             owned.undedicate();
             Turn::new(self.shared, owned, READY).finish();
+            self.shared.waiters.nudge_all();
         }
-        self.shared.waiters.nudge_all();
+        // It slept meanwhile, and is the one to look after the queue again.
+        self.shared.wake_poller_itself();
     }
 }

@@ -115,7 +115,7 @@ pub(crate) struct Shared {
     /// Bit n: band n is full, or others wait for it.
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
-    pub(crate) poller: Mutex<Option<Arc<dyn Wake>>>,
+    wakers: Mutex<Wakers>,
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
     control: Mutex<Vec<Control>>,
@@ -126,6 +126,15 @@ impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "TxQueue({}, {:?})", self.name, self.cell)
     }
+}
+
+/// Who comes when called.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    /// The poller's thread.
+    pub(crate) poller: Option<Arc<dyn Wake>>,
+    /// That of a dedicated owner: while there is one, it is the one to call.
+    pub(crate) owner: Option<Arc<dyn Wake>>,
 }
 
 /// Places for lanes, and the counters of every sender there ever was.
@@ -351,10 +360,24 @@ impl Shared {
         pending.unwrap_or_else(|why| why == NotOwner::Busy)
     }
 
+    /// Wakes whoever looks after the queue: a dedicated owner, else the poller.
     pub(crate) fn wake_poller(&self) {
-        if let Some(poller) = &*lock(&self.poller) {
-            poller.wake();
+        let wakers = lock(&self.wakers);
+        if let Some(one) = wakers.owner.as_ref().or(wakers.poller.as_ref()) {
+            one.wake();
         }
+    }
+
+    /// Wakes the poller itself, even beside a dedicated owner.
+    pub(crate) fn wake_poller_itself(&self) {
+        lock(&self.wakers).poller.iter().for_each(|poller| poller.wake());
+    }
+
+    /// Changes who comes when called.
+    pub(crate) fn set_wakers(&self, change: impl FnOnce(&mut Wakers)) {
+        let mut wakers = lock(&self.wakers);
+        change(&mut wakers);
+        self.has_poller.store(wakers.poller.is_some() || wakers.owner.is_some(), Ordering::Release);
     }
 
     /// Whoever ran the queue is gone in the middle of it: whoever waits would wait for ever.

@@ -158,7 +158,7 @@ impl QueueBuilder {
             counters,
             full_bands: AtomicU32::new(0),
             waiters: Waiters::default(),
-            poller: Mutex::new(None),
+            wakers: Mutex::default(),
             has_poller: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             control: Mutex::new(Vec::new()),

@@ -1,0 +1,204 @@
+//! Wake-ups at the edges: who waits while frames come home, who is called beside a dedicated owner, who learns
+//! that a queue died. Sleeps last until somebody wakes, so that a lost wake-up hangs.
+
+mod common;
+
+use common::{Control, Gate, assert_conserved, numbered, pool};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::time::Duration;
+use wharf_core::host::{NoClock, Park, Wake};
+use wharf_core::pool::PagePool;
+use wharf_core::queue::{QueueError, TxQueue};
+
+/// Runs `body`, and fails if it takes a minute.
+fn within_a_minute(body: impl FnOnce() + Send + 'static) {
+    let (done, waits) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        let _ = done.send(());
+    });
+    match waits.recv_timeout(Duration::from_secs(60)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
+        _ => thread.join().unwrap(),
+    }
+}
+
+/// Threads that sleep for as long as they are told to, and how many do so without a bound.
+#[derive(Debug, Default)]
+struct Sleep(AtomicUsize);
+
+#[derive(Debug)]
+struct Sleeper(std::thread::Thread);
+
+impl Wake for Sleeper {
+    fn wake(&self) {
+        self.0.unpark();
+    }
+}
+
+impl Park for Sleep {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(Sleeper(std::thread::current()))
+    }
+
+    fn park(&self, timeout_ns: u64) {
+        if timeout_ns < u64::MAX {
+            return std::thread::park_timeout(Duration::from_nanos(timeout_ns));
+        }
+        self.0.fetch_add(1, SeqCst);
+        std::thread::park();
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Sleep {
+    /// Waits until so many sleep without a bound.
+    fn await_asleep(&self, count: usize) {
+        while self.0.load(SeqCst) != count {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn queue(pool: &PagePool) -> (TxQueue, Arc<Control>, Arc<Sleep>) {
+    let ((gate, control), sleep) = (Gate::new(64), Arc::new(Sleep::default()));
+    let builder = TxQueue::builder(pool, Box::new(gate), Arc::new(NoClock), sleep.clone());
+    (builder.build().unwrap(), control, sleep)
+}
+
+/// The owner takes the last frame home after the waiter has looked, and before it knows of the waiter: by then
+/// it has nothing left to do, and would leave for good.
+#[test]
+fn memory_that_comes_home_just_before_the_waiter_is_seen_wakes_it() {
+    within_a_minute(|| {
+        let pool = pool(1);
+        let (queue, control, sleep) = queue(&pool);
+        let (poller, stop) = queue.poller();
+        std::thread::scope(|scope| {
+            scope.spawn(move || poller.run());
+            sleep.await_asleep(1);
+            let mut sender = queue.sender("waits").unwrap();
+            let mut burst = numbered(&mut sender, 0, 1, 64);
+            sender.send(&mut burst).unwrap();
+            // The poller naps now, while there is something to come back for.
+            sleep.await_asleep(0);
+            let mut turn = loop {
+                match queue.claim(0) {
+                    Some(turn) => break turn,
+                    None => std::thread::yield_now(),
+                }
+            };
+            // Who sleeps without a bound now is the sender.
+            let waiter = scope.spawn(move || {
+                while sender.packet(64).is_err() {
+                    sender.wait_for_memory().unwrap();
+                }
+            });
+            sleep.await_asleep(1);
+            control.allowed.store(1, SeqCst);
+            while turn.step(0) {}
+            waiter.join().unwrap();
+            stop.stop();
+        });
+        drop(queue);
+        assert_eq!(pool.audit().out(), 0);
+    });
+}
+
+#[test]
+fn a_poller_is_there_again_after_a_dedicated_owner() {
+    within_a_minute(|| {
+        let pool = pool(64);
+        let (queue, control, sleep) = queue(&pool);
+        let (poller, stop) = queue.poller();
+        std::thread::scope(|scope| {
+            let polls = scope.spawn(move || poller.run());
+            sleep.await_asleep(1);
+            let mut sender = queue.sender("one").unwrap();
+            let mut burst = numbered(&mut sender, 0, 10, 64);
+            let mut owner = queue.dedicate().unwrap();
+            sender.send(&mut burst).unwrap();
+            owner.poll();
+            drop(owner);
+            // What the owner left behind comes home now, and only the poller is there to see to it.
+            control.allowed.store(10, SeqCst);
+            while queue.counters().sent.get() < 10 {
+                std::thread::yield_now();
+            }
+            drop(sender);
+            stop.stop();
+            polls.join().unwrap();
+        });
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn a_poller_ends_beside_a_dedicated_owner_who_is_still_called() {
+    within_a_minute(|| {
+        let pool = pool(64);
+        let (queue, control, sleep) = queue(&pool);
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        let (poller, stop_poller) = queue.poller();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let polls = scope.spawn(move || poller.run());
+            sleep.await_asleep(1);
+            let (queue, stop) = (&queue, &stop);
+            let owner = scope.spawn(move || {
+                let mut owner = queue.dedicate().unwrap();
+                while !stop.load(SeqCst) {
+                    owner.poll_or_sleep(u64::MAX);
+                }
+            });
+            // Poller and owner both sleep.
+            sleep.await_asleep(2);
+            stop_poller.stop();
+            polls.join().unwrap();
+            sleep.await_asleep(1);
+            let mut sender = queue.sender("wakes the owner").unwrap();
+            let mut burst = numbered(&mut sender, 0, 10, 64);
+            sender.send(&mut burst).unwrap();
+            while queue.counters().sent.get() < 10 {
+                std::thread::yield_now();
+            }
+            stop.store(true, SeqCst);
+            queue.set_batching(wharf_core::run::Batching::On);
+            owner.join().unwrap();
+        });
+        assert_conserved(&queue);
+    });
+}
+
+#[test]
+fn a_device_that_panics_under_a_dedicated_owner_kills_its_queue_and_no_more() {
+    within_a_minute(|| {
+        let pool = pool(64);
+        let (queue, control, sleep) = queue(&pool);
+        std::thread::scope(|scope| {
+            let mut sender = queue.sender("waits").unwrap();
+            let mut burst = numbered(&mut sender, 0, 64, 64);
+            let owner = scope.spawn(|| {
+                let mut owner = queue.dedicate().unwrap();
+                owner.poll();
+                sleep.await_asleep(1);
+                control.bomb.store(1, SeqCst);
+                loop {
+                    owner.poll();
+                }
+            });
+            sender.send(&mut burst).unwrap();
+            // A wait may end early, and be for nothing.
+            let error = loop {
+                match sender.wait_for_memory() {
+                    Ok(()) => continue,
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, QueueError::Dead { .. }), "{error}");
+            assert!(owner.join().is_err());
+        });
+    });
+}
