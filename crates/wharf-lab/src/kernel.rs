@@ -36,7 +36,7 @@ use wharf_core::pool::PagePool;
 const FRAME_BYTES: u32 = 2048;
 
 /// Far longer than it takes for everything under way to leave.
-const DRAIN_NS: u64 = 1_000_000_000;
+const DRAIN_NS: u64 = 100_000_000_000;
 
 /// The modelled machine.
 struct Kernel<H> {

@@ -18,7 +18,7 @@ const MODES: usize = 3;
 pub struct Tick {
     /// Time between two; 0 for no tick at all.
     pub every_ns: u64,
-    /// What each takes.
+    /// What each takes; half of `every_ns` at most, or nothing else would ever get done.
     pub cost_ns: u64,
 }
 
@@ -36,6 +36,7 @@ pub struct Cpu {
 impl Cpu {
     /// One whose first tick is at `first_tick_ns`.
     pub fn new(tick: Tick, first_tick_ns: u64) -> Self {
+        let tick = Tick { cost_ns: tick.cost_ns.min(tick.every_ns / 2), ..tick };
         let next_tick_ns = if tick.every_ns == 0 { u64::MAX } else { first_tick_ns };
         Self { tick, next_tick_ns, spent_ns: [0; MODES], locking_ns: 0, resched: false }
     }
