@@ -107,3 +107,13 @@ pub struct SenderCounters {
     /// Frames that it handed to the device as owner, for itself and others.
     pub drained_packets: Counter,
 }
+
+impl SenderCounters {
+    /// Adds another's; for the one writer of this one.
+    pub(crate) fn add(&self, other: &SenderCounters) {
+        self.packets.add(other.packets.get());
+        self.waits.add(other.waits.get());
+        self.drops.add(other.drops.get());
+        self.drained_packets.add(other.drained_packets.get());
+    }
+}

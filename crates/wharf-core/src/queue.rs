@@ -6,6 +6,7 @@
 //! but the owner word.
 
 mod build;
+mod places;
 mod turn;
 
 pub use build::QueueBuilder;
@@ -21,6 +22,7 @@ use crate::pool::{Audit, Holder, PagePool, PoolError, lock};
 use crate::run::{Batching, Run};
 use crate::sender::Sender;
 use crate::wait::Waiters;
+use places::Places;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use wharf_mem::home::HomeOut;
@@ -137,14 +139,6 @@ pub(crate) struct Wakers {
     pub(crate) owner: Option<Arc<dyn Wake>>,
 }
 
-/// Places for lanes, and the counters of every sender there ever was.
-#[derive(Debug, Default)]
-struct Places {
-    free: Vec<usize>,
-    used: usize,
-    counters: Vec<Arc<SenderCounters>>,
-}
-
 /// What the owner is asked to do.
 pub(crate) enum Control {
     Add(usize, Lane),
@@ -166,9 +160,9 @@ impl TxQueue {
             return Err(QueueError::Closed);
         }
         let counters = Arc::new(SenderCounters::default());
-        let at = self.shared.place(&counters)?;
+        let at = lock(&self.shared.senders).take(&counters)?;
         let made = Sender::new(&self.shared, at, name, counters);
-        let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).free.push(at))?;
+        let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
         self.shared.control(Control::Add(at, lane));
         Ok(sender)
     }
@@ -188,9 +182,15 @@ impl TxQueue {
         &self.shared.counters
     }
 
-    /// What each sender has done, in order of their making.
+    /// What each sender has done, in order of their making: of all that live, and of the last thousand that are
+    /// gone.
     pub fn senders(&self) -> Vec<Arc<SenderCounters>> {
-        lock(&self.shared.senders).counters.clone()
+        lock(&self.shared.senders).counters().to_vec()
+    }
+
+    /// What those senders have done together that [`TxQueue::senders`] no longer names.
+    pub fn past_senders(&self) -> SenderCounters {
+        lock(&self.shared.senders).past()
     }
 
     /// The pool that its frames come from.
@@ -274,22 +274,6 @@ enum NotOwner {
 }
 
 impl Shared {
-    fn place(&self, counters: &Arc<SenderCounters>) -> Result<usize, QueueError> {
-        let mut senders = lock(&self.senders);
-        let at = match senders.free.pop() {
-            Some(at) => at,
-            None if senders.used == usize::from(wharf_mem::frame::SENDERS_MAX) => {
-                return Err(QueueError::Senders);
-            }
-            None => {
-                senders.used += 1;
-                senders.used - 1
-            }
-        };
-        senders.counters.push(counters.clone());
-        Ok(at)
-    }
-
     /// Leaves `message` for the owner, and becomes it if there is none.
     pub(crate) fn control(&self, message: Control) {
         lock(&self.control).push(message);
@@ -320,7 +304,7 @@ impl Shared {
             }
         }
         let mut senders = lock(&self.senders);
-        inside.lanes.sweep(|at| senders.free.push(at));
+        inside.lanes.sweep(|at| senders.give_back(at));
     }
 
     fn shut(&self, inside: &mut Inside) {

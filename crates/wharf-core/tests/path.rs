@@ -194,6 +194,27 @@ fn shutdown_returns_what_a_stuck_device_never_took_and_names_who_holds_the_rest(
 }
 
 #[test]
+fn an_audit_takes_completions_that_came_late() {
+    let (gate, control) = Gate::new(8);
+    let pool = pool(64);
+    let queue = builder(&pool, gate).build().unwrap();
+    let mut sender = queue.sender("one").unwrap();
+    let mut burst = numbered(&mut sender, 0, 1, 100);
+    sender.send(&mut burst).unwrap();
+    let audit = queue.audit();
+    assert_eq!((audit.out(), audit.held[0].place), (1, Some(wharf_core::pool::Holder::Device)), "{audit}");
+    // It completes when nobody is there to see it: neither a poller nor another send.
+    control.allowed.store(1, SeqCst);
+    assert_eq!(queue.audit().out(), 0);
+    // The same after the end.
+    let mut burst = numbered(&mut sender, 1, 1, 100);
+    sender.send(&mut burst).unwrap();
+    drop(sender);
+    assert_eq!(queue.shutdown(0).out(), 0, "the gate opens as it closes");
+    assert_conserved(&queue);
+}
+
+#[test]
 fn a_frame_of_another_pool_smuggled_into_a_burst_is_refused() {
     let (pool, other) = (pool(64), common::pool(64));
     let queue = builder(&pool, Gate::open(8).0).build().unwrap();

@@ -316,6 +316,28 @@ fn senders_come_and_go_without_end_and_a_dropped_queue_gives_its_frames_back() {
     });
 }
 
+#[test]
+fn a_queue_does_not_remember_every_sender_that_ever_was() {
+    let pool = pool(64);
+    let queue = builder(&pool, Gate::open(4).0).build().unwrap();
+    let mut lives = queue.sender("lives").unwrap();
+    let looked_at = queue.sender("gone, but looked at").unwrap().counters().clone();
+    for n in 0..10_000 {
+        let mut sender = queue.sender("guest").unwrap();
+        let mut burst = numbered(&mut sender, n, 1, 64);
+        sender.send(&mut burst).unwrap();
+    }
+    let mut burst = numbered(&mut lives, 0, 1, 64);
+    lives.send(&mut burst).unwrap();
+    let kept = queue.senders();
+    assert!(kept.len() <= 1024 && std::sync::Arc::ptr_eq(&kept[1], &looked_at), "{}", kept.len());
+    assert_eq!(kept[0].packets.get(), 1, "whoever lives is named");
+    let packets: u64 = kept.iter().map(|sender| sender.packets.get()).sum();
+    assert_eq!(packets + queue.past_senders().packets.get(), 10_001, "and nobody's packets are forgotten");
+    drop((lives, kept));
+    assert_conserved(&queue);
+}
+
 /// Somebody else's turn, a second sender, an audit: each takes the queue away from the sender that was alone.
 #[test]
 fn a_sender_alone_gives_way_to_whoever_comes() {

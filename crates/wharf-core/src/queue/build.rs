@@ -1,6 +1,7 @@
 //! Building a `TxQueue`.
 
-use super::{Inside, Places, PollerState, QueueError, Shared, TxQueue};
+use super::places::Places;
+use super::{Inside, PollerState, QueueError, Shared, TxQueue};
 use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::host::{Clock, Park};

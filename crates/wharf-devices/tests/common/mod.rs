@@ -187,6 +187,7 @@ pub fn assert_conserved(queue: &TxQueue) {
     let by_reason: u64 = counters.failures().iter().map(|(_, count)| count).sum();
     assert_eq!(failed, by_reason, "every failure has a reason");
     let by_senders: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
+    let by_senders = by_senders + queue.past_senders().packets.get();
     assert_eq!(counters.accepted.get(), by_senders, "what senders handed over was accepted");
     let audit = queue.audit();
     assert_eq!(audit.out(), 0, "{audit}");
