@@ -52,6 +52,23 @@ fn a_signal_ends_a_run_with_its_summary() {
     }
 }
 
+/// A terminal's Ctrl-C goes to a whole group, and a shell or `timeout` then often sends it once more.
+#[test]
+fn a_doubled_signal_still_ends_a_run_with_its_summary() {
+    for (first, second, pause_ms) in [("INT", "INT", 0), ("INT", "TERM", 20), ("TERM", "INT", 200)] {
+        // A line so slow that what is under way outlasts the first signal.
+        let args = ["send", "--size", "60", "--count", "1m", "--to", "wire:rate=10kbit", "--json"];
+        let child = command(&args).spawn().unwrap();
+        started(&child);
+        thread::sleep(Duration::from_millis(50));
+        signal(&child, first);
+        thread::sleep(Duration::from_millis(pause_ms));
+        signal(&child, second);
+        let run = finish(child).good_json();
+        assert_eq!(run["pool"]["out"], 0, "{first} {second}: {run}");
+    }
+}
+
 #[test]
 fn a_signal_in_the_first_of_two_runs_spares_the_second() {
     let child = command(&["send", "--size", "60", "--seconds", "1h"]).spawn().unwrap();

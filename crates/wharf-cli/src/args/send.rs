@@ -29,7 +29,7 @@ with; the timing error is when a frame had been handed to the device, doorbell r
 At top speed over `wire` or `null`, traffic that neither --loop nor --count bounds is sent twice, with batching \
 and without, unless --batch says how: a second each, or what --seconds says.
 
-SIGINT and SIGTERM end a run with its summary and exit code 0; a second one ends it at once.";
+SIGINT and SIGTERM end a run with its summary and exit code 0, within half a second; a second one adds nothing.";
 
 /// What to send, to where, and how.
 #[derive(Debug, Args)]
