@@ -8,6 +8,7 @@ wharf=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, s
 sample=data/sample.pcap
 out=$(mktemp -d)
 # Names of this run's own: namespaces are the whole machine's.
+to=packet:va
 a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
 started=()
 
@@ -83,10 +84,10 @@ stop() { # NAME PID SIGNAL: asks for the end
   ended "$1" "$2"
 }
 
-send() { # NAME ARGUMENTS...: from va, at most 40 s; the exit code is $code
+send() { # NAME ARGUMENTS...: from $to, at most 40 s; the exit code is $code
   local name=$1
   shift
-  in_a "$wharf" send --to packet:va --json "$@" >"$out/$name.json" 2>"$out/$name.err"
+  in_a "$wharf" send --to "$to" --json "$@" >"$out/$name.json" 2>"$out/$name.err"
   code=$?
 }
 
@@ -107,39 +108,58 @@ one_line() {
 }
 
 printed() { tcpdump -tnnexxr "$1" 2>/dev/null; }
-same() { cmp <(printed "$sample") <(printed "$1") || die "$2: not the frames of the sample"; }
-count=$(printed "$sample" | grep -c $'^[^\t]')
+frames() { printed "$1" | grep -c $'^[^\t]'; }
+same() { cmp <(printed "$1") <(printed "$2") || die "$3: other frames than in $1"; }
+
+# The sample's shorter frames with tags in front of what they carry: a priority tag, two VLAN tags, service and VLAN tag.
+python3 - $sample "$out/tags.pcap" <<'P'
+import struct, sys
+data, tags = open(sys.argv[1], "rb").read(), [b"\x81\0\xe0\0", b"\x81\0\0\5\x81\0\0\7", b"\x88\xa8\x20\x64\x81\0\0\1"]
+with open(sys.argv[2], "wb") as out:
+    out.write(data[:24])
+    at = 24
+    while at < len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        if length < 1000:
+            tag = tags[at % 3]
+            frame = data[at + 16 : at + 28] + tag + data[at + 28 : at + 16 + length]
+            out.write(data[at : at + 8] + struct.pack("<II", len(frame), len(frame)) + frame)
+        at += 16 + length
+P
 
 space $a && space $b
 pair $a va $b vb
 
-against_tcpdump() {
-  start tcpdump "listening on" tcpdump -i vb -B 32768 -c "$count" -U -w "$out/tcpdump.pcap"
-  send replay --pcap $sample --speed 100kpps
+against_tcpdump() { # CAPTURE
+  start tcpdump "listening on" tcpdump -i vb -B 32768 -c "$(frames "$1")" -U -w "$out/tcpdump.pcap"
+  send replay --pcap "$1" --speed 100kpps
   [ $code -eq 0 ] || die "replay"
   ended tcpdump $pid
-  same "$out/tcpdump.pcap" tcpdump
-  echo "replay at 100kpps: tcpdump has the $count frames, byte for byte, in order, tags included"
+  same "$1" "$out/tcpdump.pcap" tcpdump
+  echo "${1##*/} at 100kpps: tcpdump has the $(frames "$1") frames, byte for byte, in order, tags included"
 }
 
-against_receive() {
-  receive own packet:vb --pcap "$out/own.pcap" --count "$count"
-  send replay --pcap $sample --speed 100kpps
+against_receive() { # CAPTURE
+  receive own packet:vb --pcap "$out/own.pcap" --count "$(frames "$1")"
+  send replay --pcap "$1" --speed 100kpps
   [ $code -eq 0 ] || die "replay"
   ended own $pid
   [ $code -eq 0 ] || die "own: exit code $code"
-  same "$out/own.pcap" own
+  same "$1" "$out/own.pcap" own
   holds replay own 'own["packets"] == replay["packets"] and own["bytes"] == replay["bytes"]
     and own["drops"]["total"] == 0 and own["pool"]["out"] == 0 and replay["timing_error_ns"]["p50"] > 0'
-  echo "replay at 100kpps: wharf receive has them, too"
+  echo "${1##*/} at 100kpps: wharf receive has them, too"
 }
 
 at_top_speed() {
   local how
-  for how in "--size 60" "--imix --flows 20 --senders 2" "--size 1514 --vlan 5"; do
+  for how in "--size 60" "--size 60 --to packet:va,bypass=on" "--imix --flows 20 --senders 2" "--size 1514 --vlan 5"; do
     receive top packet:vb
+    to=packet:va
+    [ "$how" = "${how%--to*}" ] || to=${how##* }
     # shellcheck disable=SC2086
-    send sent $how --seconds 1
+    send sent ${how%--to*} --seconds 1
+    to=packet:va
     [ $code -eq 0 ] || die "send $how"
     stop top $pid INT
     holds sent top 'sent["drops"]["total"] == 0
@@ -173,11 +193,11 @@ with_drops() { # a receiver that sleeps for a while in the middle, and its small
 }
 
 from_others() {
-  receive replayed packet:vb --pcap "$out/replayed.pcap" --count "$count"
+  receive replayed packet:vb --pcap "$out/replayed.pcap" --count "$(frames $sample)"
   in_a tcpreplay --quiet --intf1=va --pps=50000 $sample >"$out/tcpreplay.err" 2>&1 || die "tcpreplay"
   ended replayed $pid
-  same "$out/replayed.pcap" replayed
-  echo "tcpreplay: $count frames, byte for byte"
+  same $sample "$out/replayed.pcap" replayed
+  echo "tcpreplay: $(frames $sample) frames, byte for byte"
   cat >"$out/packet.cfg" <<'C'
 { eth(da=02:00:00:00:00:02, sa=02:00:00:00:00:01), ipv4(sa=192.0.2.1, da=198.51.100.1), udp(sp=7, dp=9), fill('W', 158) }
 C
@@ -239,6 +259,19 @@ interfaces_that_are_not_there() {
   echo "an interface that is missing, down, or not allowed: one line, exit code 1"
 }
 
+nothing_to_receive() {
+  receive silence packet:vb --seconds 0.3
+  ended silence $pid
+  [ $code -eq 0 ] || die "silence: exit code $code"
+  holds silence 'silence["packets"] == silence["drops"]["total"] == silence["mpps"] == 0 and silence["latency_ns"] is None'
+  receive flood packet:vb --seconds 1
+  send sent --size 60 --seconds 2 --rate 50kpps
+  ended flood $pid
+  [ $code -eq 0 ] || die "flood: exit code $code"
+  holds sent flood '0 < flood["packets"] < sent["packets"] and flood["lost"] == 0'
+  echo "a time ends it, whether anything comes or not"
+}
+
 mtu_too_small() {
   ip -n $a link set va mtu 600
   send short --size 1000 --count 20
@@ -292,12 +325,15 @@ under_traffic() {
   echo "an interface switched off, removed, or in a namespace that is deleted, under traffic: one line, exit code 1, summary"
 }
 
-against_tcpdump
-against_receive
+for capture in $sample "$out/tags.pcap"; do
+  against_tcpdump "$capture"
+  against_receive "$capture"
+done
 at_top_speed
 with_drops
 from_others
 into_tshark
+nothing_to_receive
 interfaces_that_are_not_there
 mtu_too_small
 under_traffic

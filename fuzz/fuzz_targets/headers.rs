@@ -1,7 +1,16 @@
-//! Frames of any bytes: the band of a packet.
+//! Frames of any bytes: the band of a packet, and what a receiver makes of it.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
+use wharf_devices::traffic::{Arrival, Arrivals, Check};
 
 fuzz_target!(|bytes: &[u8]| {
     assert!(wharf_core::qdisc::band_of_bytes(bytes) < 3);
+    let mut arrivals = Arrivals::default();
+    // Twice, and cut short between: the same packet again is a repeat, or never was one.
+    for frame in [bytes, &bytes[..bytes.len() / 2], bytes] {
+        arrivals.check(frame, Arrival { monotonic_ns: 1 << 40, wall_ns: 1 << 60 });
+    }
+    let counts = arrivals.counts();
+    assert_eq!((arrivals.packets(), counts.packets + arrivals.unstamped()), (3, 3));
+    assert!(counts.packets == 0 || counts.duplicated > 0);
 });

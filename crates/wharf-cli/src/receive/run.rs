@@ -24,8 +24,10 @@ use wharf::pool::PagePool;
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what has arrived is still received once the end was asked for.
+/// How long what has arrived is still received once a signal has asked for the end.
 const GRACE: Duration = Duration::from_millis(500);
+/// The same once the time is over: what a device had not shown yet, rather than what goes on arriving.
+const GRACE_OF_TIME: Duration = Duration::from_millis(30);
 
 type Receiving = Receiver<Recorder<Arrivals>>;
 
@@ -91,36 +93,50 @@ fn opening(error: DeviceError) -> anyhow::Error {
 fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, signals: &Signals,
 ) -> anyhow::Result<(Receiving, Result<(), ReceiveError>)> {
-    let (stop, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let shared = Arc::new(Shared::default());
     let (ending, ended) = mpsc::channel();
     let (count, cpu) = (args.count.unwrap_or(u64::MAX), args.cpu);
-    let (stopped, counted) = (stop.clone(), received.clone());
+    let seen = shared.clone();
     let run = move || {
         // `check` has seen that it is there; should it have gone since, the thread runs where it can.
         let _ = cpu.map(pin);
-        let until = Until { stop: &stopped, grace: GRACE, count, received: &counted };
+        let Shared { stop, end, received } = &*seen;
+        let until = Until { stop, end, count, received };
         let result = receiver.run_until(&until);
         // The other end is only gone when that thread has panicked.
         let _ = ending.send((receiver, result));
     };
     let thread = thread::Builder::new().name("wharf-receiver".into()).spawn(run);
     let thread = thread.context("cannot start a thread")?;
-    let outcome = watch(args.seconds, signals, &stop, &received, &ended);
+    let outcome = watch(args.seconds, signals, &shared, &ended);
     let panicked = || anyhow!("a thread panicked: this is a bug in wharf");
     thread.join().map_err(|_| panicked())?;
     outcome.ok_or_else(panicked)
 }
 
+/// What the receiving thread and the one that watches over it share.
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    end: AtomicBool,
+    received: AtomicU64,
+}
+
 /// Shows how far it is, and asks for the end in time; what came of it, unless the thread is gone.
 fn watch<T>(
-    time: Option<Duration>, signals: &Signals, stop: &AtomicBool, received: &AtomicU64,
-    ended: &mpsc::Receiver<T>,
+    time: Option<Duration>, signals: &Signals, shared: &Shared, ended: &mpsc::Receiver<T>,
 ) -> Option<T> {
-    let (began, progress) = (Instant::now(), Progress::new());
+    let (began, progress, mut asked) = (Instant::now(), Progress::new(), None);
     loop {
         let left = time.map(|time| time.saturating_sub(began.elapsed()));
-        if signals.asked() || left.is_some_and(|left| left.is_zero()) {
-            stop.store(true, Ordering::Release);
+        if asked.is_none() && signals.asked() {
+            asked = Some(Instant::now() + GRACE);
+        } else if asked.is_none() && left.is_some_and(|left| left.is_zero()) {
+            asked = Some(Instant::now() + GRACE_OF_TIME);
+        }
+        if let Some(end) = asked {
+            shared.stop.store(true, Ordering::Release);
+            shared.end.store(end <= Instant::now(), Ordering::Release);
         }
         let look = left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK));
         match ended.recv_timeout(look) {
@@ -129,7 +145,7 @@ fn watch<T>(
             Err(mpsc::RecvTimeoutError::Timeout) => {}
         }
         progress.say(|| {
-            let (packets, seconds) = (received.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+            let (packets, seconds) = (shared.received.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
             format!("{seconds:.1} s: {} packets", grouped(packets))
         });
     }

@@ -49,10 +49,10 @@ pub struct Receiver<C = Box<dyn Verify>> {
 /// When receiving ends, besides by the device's own end and [`Check::is_done`].
 #[derive(Debug, Clone, Copy)]
 pub struct Until<'a> {
-    /// Asks for the end: once all that has arrived is received (nothing came for 20 ms), or `grace` later.
+    /// Asks for the end once all that has arrived is received: nothing came for 20 ms.
     pub stop: &'a AtomicBool,
-    /// How long after the end was asked for.
-    pub grace: Duration,
+    /// Asks for the end at once.
+    pub end: &'a AtomicBool,
     /// After so many frames, exactly.
     pub count: u64,
     /// How many it has been so far, for others to look at.
@@ -105,8 +105,8 @@ impl<C: Check> Receiver<C> {
     /// # Errors
     /// [`ReceiveError`]. What was received before has been checked.
     pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), ReceiveError> {
-        let (mut left, mut idle, mut ending) = (until.count, 0u32, None);
-        while left > 0 && !self.check.is_done() {
+        let (mut left, mut idle, mut last) = (until.count, 0u32, None);
+        while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
             // Before polling: what was sent before the end was announced is there now.
             let ended = self.device.receive_ended();
             let received = self.poll_up_to(BUDGET.min(usize::try_from(left).unwrap_or(BUDGET)))?;
@@ -120,9 +120,7 @@ impl<C: Check> Receiver<C> {
                 idle = IDLE_POLLS.min(idle + 1);
                 rest(idle);
             }
-            if until.stop.load(Acquire)
-                && ending.get_or_insert_with(|| Ending::new(until.grace)).is_over(received > 0)
-            {
+            if until.stop.load(Acquire) && is_quiet(&mut last, received > 0) {
                 break;
             }
         }
@@ -164,29 +162,19 @@ impl<C: Verify> Receiver<C> {
     /// # Errors
     /// [`ReceiveError`].
     pub fn run(mut self, stop: &AtomicBool) -> Result<Findings, ReceiveError> {
-        let received = AtomicU64::new(0);
-        self.run_until(&Until { stop, grace: Duration::MAX, count: u64::MAX, received: &received })?;
+        let (end, received) = (AtomicBool::new(false), AtomicU64::new(0));
+        self.run_until(&Until { stop, end: &end, count: u64::MAX, received: &received })?;
         Ok(self.check.findings().clone())
     }
 }
 
-/// The end, asked for.
-struct Ending {
-    began: Instant,
-    last: Instant,
-    grace: Duration,
-}
-
-impl Ending {
-    fn new(grace: Duration) -> Self {
-        Self { began: Instant::now(), last: Instant::now(), grace }
+/// Whether nothing has come for a while, since the end was asked for; `last` is when something did.
+fn is_quiet(last: &mut Option<Instant>, received: bool) -> bool {
+    let now = Instant::now();
+    if received {
+        *last = Some(now);
     }
-
-    fn is_over(&mut self, received: bool) -> bool {
-        let now = Instant::now();
-        self.last = if received { now } else { self.last };
-        now - self.last >= QUIET || now - self.began >= self.grace
-    }
+    now - *last.get_or_insert(now) >= QUIET
 }
 
 /// Between two polls, after so many that found nothing.

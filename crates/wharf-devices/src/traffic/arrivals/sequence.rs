@@ -107,7 +107,7 @@ impl Sequence {
     }
 
     fn lost(&self) -> u64 {
-        self.lost_before + (self.next - self.different)
+        self.lost_before.saturating_add(self.next - self.different)
     }
 
     pub(super) fn counts(&self) -> SequenceCounts {
