@@ -282,15 +282,16 @@ mtu_too_small() {
   echo "an MTU too small: one line, exit code 1, and the summary"
 }
 
-# lost NAME: what a sender and a receiver say whose interface went away under traffic, by $1.
+# lost 'WHAT THEY SAY' SECONDS COMMAND...: a sender (for so many seconds) and a receiver whose interface goes away under
+# traffic by the command.
 lost() {
-  receive got packet:vd --seconds 30
+  receive got packet:vd --seconds 60
   local receiver=$pid
-  in_a "$wharf" send --size 60 --rate 20kpps --seconds 4 --to packet:vc --json >"$out/sent.json" 2>"$out/sent.err" &
+  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --to packet:vc --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
   started+=($sender)
   sleep 1
-  "${@:2}"
+  "${@:3}"
   ended sender $sender
   [ $code -eq 1 ] || die "$1: the sender's exit code is $code"
   one_line sent "$1"
@@ -303,15 +304,15 @@ lost() {
 
 under_traffic() {
   pair $a vc $b vd
-  lost "is down\|no carrier" ip -n $b link set vd down
+  lost "is down\|no carrier" 4 ip -n $b link set vd down # which may come back, so the sender goes on
   ip -n $b link set vd up
-  lost "is gone" ip -n $a link del vc
+  lost "is gone" 60 ip -n $a link del vc
   # A namespace that is deleted takes its interfaces along, and their other ends: here both vc and vd.
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
-  receive got packet:vd --seconds 30
+  receive got packet:vd --seconds 60
   local receiver=$pid
-  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 4 --to packet:vd --json
+  start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --to packet:vd --json
   local sender=$pid
   sleep 1
   ip netns del $c
