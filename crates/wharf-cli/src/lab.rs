@@ -3,6 +3,7 @@
 use crate::args::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
 use crate::output::{print, print_json, table, text};
 use crate::progress::Progress;
+use crate::signals::Signals;
 use crate::usage;
 use comfy_table::CellAlignment;
 use serde::Serialize;
@@ -45,8 +46,11 @@ fn list(args: &LabListArgs) -> anyhow::Result<()> {
 }
 
 fn run(args: &LabRunArgs) -> anyhow::Result<()> {
-    let (progress, began) = (Progress::new(), Instant::now());
-    let mut say = |what: &str| progress.say(|| what.to_string());
+    let (signals, progress, began) = (Signals::listen()?, Progress::new(), Instant::now());
+    let mut say = |what: &str| {
+        progress.say(|| what.to_string());
+        !signals.asked()
+    };
     let report = experiment::run(&args.name, &args.set, args.seed, &mut say)
         .map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
     drop(progress);
@@ -76,7 +80,8 @@ fn table_of(report: &Report) -> String {
     let notes = report.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note)));
     let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.label, row.metric)).collect();
     let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
-    format!("{title}\n\n{}\n{notes}{}", text(&lines), parameters(report))
+    let ended = if report.interrupted { "\n\nEnded by a signal." } else { "" };
+    format!("{title}\n\n{}\n{notes}{}{ended}", text(&lines), parameters(report))
 }
 
 fn cells(row: &Row) -> [String; 7] {

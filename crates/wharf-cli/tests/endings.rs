@@ -81,6 +81,16 @@ fn a_signal_in_the_first_of_two_runs_spares_the_second() {
 }
 
 #[test]
+fn a_signal_ends_an_experiment_with_the_rows_so_far() {
+    let child = command(&["lab", "run", "bulk", "--set", "measure_ns=10000000000"]).spawn().unwrap();
+    started(&child);
+    signal(&child, "INT");
+    let done = finish(child);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    assert!(done.stdout.contains("Ended by a signal."), "{}", done.stdout);
+}
+
+#[test]
 fn a_signal_ends_a_benchmark_with_the_rows_so_far() {
     let child = command(&["bench", "path", "--cores", "1", "--seconds", "0.1", "--json"]).spawn().unwrap();
     started(&child);

@@ -23,11 +23,11 @@ pub trait Experiment: Sync {
     /// Its file of parameters.
     fn parameters(&self) -> &'static str;
 
-    /// Runs it.
+    /// Runs it, a row after the other.
     ///
     /// # Errors
     /// [`LabError`].
-    fn run(&self, bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError>;
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError>;
 }
 
 /// All experiments.
@@ -152,10 +152,18 @@ pub struct Bench<'a> {
     pub parameters: &'a Parameters,
     /// The generator's seed.
     pub seed: u64,
-    /// Told what is being run.
-    pub say: &'a mut dyn FnMut(&str),
     /// Packets simulated so far, for the lab's own speed.
     pub packets: u64,
+    /// The figures so far.
+    pub rows: Vec<Row>,
+    say: &'a mut dyn FnMut(&str) -> bool,
+}
+
+impl Bench<'_> {
+    /// Says what is being run; whether to go on with it. To be asked several times a second.
+    pub fn goes_on(&mut self, run: &str) -> bool {
+        (self.say)(run)
+    }
 }
 
 impl std::fmt::Debug for Bench<'_> {
@@ -177,24 +185,32 @@ pub struct Report {
     pub parameters: Parameters,
     /// The figures.
     pub rows: Vec<Row>,
+    /// It was not to go on: there are fewer rows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
     /// Packets that were simulated for it: what the lab's speed is reckoned by. Not a result.
     #[serde(skip)]
     pub packets: u64,
 }
 
 /// Runs experiment `name` with its parameters, those in `set` (`key=value`) changed; `say` is told what is being
-/// run.
+/// run, several times a second, and answers whether to go on.
 ///
 /// # Errors
 /// [`LabError`]: no such experiment, key or value; or a run that broke a rule of the path.
-pub fn run(name: &str, set: &[String], seed: u64, say: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
+pub fn run(
+    name: &str, set: &[String], seed: u64, say: &mut dyn FnMut(&str) -> bool,
+) -> Result<Report, LabError> {
     let there = || all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
     let found = all().iter().find(|experiment| experiment.name() == name);
     let experiment = found.ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })?;
     let mut parameters = Parameters::read(experiment.name(), experiment.parameters())?;
     set.iter().try_for_each(|assignment| parameters.set(assignment))?;
-    let mut bench = Bench { parameters: &parameters, seed, say, packets: 0 };
-    let rows = experiment.run(&mut bench)?;
-    let packets = bench.packets;
-    Ok(Report { experiment: experiment.name(), world: "model", seed, parameters, rows, packets })
+    let mut bench = Bench { parameters: &parameters, seed, packets: 0, rows: Vec::new(), say };
+    let interrupted = match experiment.run(&mut bench) {
+        Err(LabError::Run { source: Fault::Interrupted, .. }) => true,
+        done => done.map(|()| false)?,
+    };
+    let Bench { packets, rows, .. } = bench;
+    Ok(Report { experiment: experiment.name(), world: "model", seed, parameters, rows, interrupted, packets })
 }

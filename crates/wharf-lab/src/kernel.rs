@@ -38,6 +38,9 @@ const FRAME_BYTES: u32 = 2048;
 /// Far longer than it takes for everything under way to leave.
 const DRAIN_NS: u64 = 100_000_000_000;
 
+/// Modelled time between two questions whether to go on.
+const SLICE_NS: usize = 5_000_000;
+
 /// The modelled machine.
 struct Kernel<H> {
     setup: Setup,
@@ -67,12 +70,14 @@ struct Vector {
     acks: VecDeque<(u64, usize, u32)>,
 }
 
-/// Runs a setup over the NIC that `hardware` makes of the queues' memories; what came of it.
+/// Runs a setup over the NIC that `hardware` makes of the queues' memories; what came of it. `goes_on` is asked now and
+/// then whether to go on.
 ///
 /// # Errors
-/// [`Fault`]: a rule of the path was broken, or there was no memory.
+/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
 pub fn run<H: Hardware>(
     setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Outcome, Fault> {
     let clock = Arc::new(VirtualClock::default());
     let frames = setup.frames();
@@ -88,10 +93,18 @@ pub fn run<H: Hardware>(
     kernel.start(&mut agenda);
     let setup = &kernel.setup;
     let (from_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
-    let mut events = engine::run(&mut kernel, &mut agenda, &clock, from_ns);
-    let before = kernel.totals();
-    events += engine::run(&mut kernel, &mut agenda, &clock, to_ns);
-    let after = kernel.totals();
+    let mut events = 0;
+    let mut advance = |kernel: &mut Kernel<H>, agenda: &mut Agenda, from_ns: u64, to_ns: u64| {
+        for slice in (from_ns..to_ns).step_by(SLICE_NS).skip(1).chain([to_ns]) {
+            events += engine::run(kernel, agenda, &clock, slice);
+            if !goes_on() {
+                return Err(Fault::Interrupted);
+            }
+        }
+        Ok(kernel.totals())
+    };
+    let before = advance(&mut kernel, &mut agenda, 0, from_ns)?;
+    let after = advance(&mut kernel, &mut agenda, from_ns, to_ns)?;
     kernel.ending = true;
     events += engine::run(&mut kernel, &mut agenda, &clock, to_ns + DRAIN_NS);
     kernel.check(&pool)?;

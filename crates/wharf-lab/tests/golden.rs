@@ -19,7 +19,7 @@ fn assert_golden(name: &str, report: &Report) {
 
 fn bulk(set: &[&str], seed: u64) -> Report {
     let set: Vec<String> = set.iter().map(ToString::to_string).collect();
-    run("bulk", &set, seed, &mut |_| ()).unwrap()
+    run("bulk", &set, seed, &mut |_| true).unwrap()
 }
 
 /// Short enough for a debug build.
@@ -41,6 +41,16 @@ fn a_parameter_changes_the_result_and_is_shown() {
     assert_eq!(json["parameters"]["doorbell_ps"]["kind"], "set");
     let off = report.rows.iter().find(|row| row.label == "trafgen-12/bulk=off").unwrap();
     assert!((4.5..=5.01).contains(&off.value), "5 million doorbells per second: {off:?}");
+}
+
+#[test]
+fn a_run_that_is_to_end_has_the_rows_so_far() {
+    let set: Vec<String> = SHORT.iter().map(ToString::to_string).collect();
+    let report = run("bulk", &set, 7, &mut |what| !what.starts_with("udp")).unwrap();
+    let whole = bulk(&SHORT, 7);
+    assert!(report.interrupted && !whole.interrupted);
+    assert_eq!(report.rows, whole.rows[..report.rows.len()]);
+    assert_eq!(report.rows.last().unwrap().label, "tcp-1");
 }
 
 /// With the parameters as they are in the file: what the lab claims.

@@ -48,7 +48,7 @@ fn setup() -> Setup {
 }
 
 fn go(setup: Setup, nic: simple::Costs) -> Result<Outcome, Fault> {
-    run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes))
+    run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || true)
 }
 
 fn traffic() -> impl Strategy<Value = (bool, u32, usize)> {

@@ -36,17 +36,16 @@ impl Experiment for Bulk {
         include_str!("../../parameters/bulk.toml")
     }
 
-    fn run(&self, bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
-        let mut rows = trafgen(bench)?;
-        rows.extend(stream(bench, "tcp-1", "tcp_stream_spinlock_cpu_saved_percent")?);
-        rows.extend(stream(bench, "udp-24", "udp_stream_spinlock_cpu_saved_percent")?);
-        rows.extend(processor_time(bench)?);
-        Ok(rows)
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        trafgen(bench)?;
+        stream(bench, "tcp-1", "tcp_stream_spinlock_cpu_saved_percent")?;
+        stream(bench, "udp-24", "udp_stream_spinlock_cpu_saved_percent")?;
+        processor_time(bench)
     }
 }
 
 /// 12 processes as fast as they can, shortest frames.
-fn trafgen(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
+fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let published = |key: &str| figure(&format!("bulk_dequeue.{key}"));
     let off = one(bench, "trafgen-12", Batching::Off, true)?;
     let on = one(bench, "trafgen-12", Batching::On, true)?;
@@ -57,32 +56,33 @@ fn trafgen(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
         let millionths = outcome.packets_per_doorbell_permille() as i64 * 1000;
         Row::new(label, PER_DOORBELL, millionths, RowKind::Predicted)
     };
-    Ok(vec![
+    bench.rows.extend([
         row("trafgen-12/bulk=off", &off, RowKind::Fitted).beside(published("trafgen_12cpu_no_bulk_mpps")?),
         row("trafgen-12/bulk=on", &on, RowKind::Predicted).beside(published("trafgen_12cpu_bulk_mpps")?),
         per_doorbell("trafgen-12/bulk=on", &on),
         row("trafgen-12/bulk=on/wire=none", &unwired, RowKind::Predicted),
         per_doorbell("trafgen-12/bulk=on/wire=none", &unwired),
-    ])
+    ]);
+    Ok(())
 }
 
 /// Full frames at wire rate: what part of the busy time goes into locks.
-fn stream(bench: &mut Bench<'_>, label: &str, saved: &str) -> Result<Vec<Row>, LabError> {
+fn stream(bench: &mut Bench<'_>, label: &str, saved: &str) -> Result<(), LabError> {
     let off = one(bench, label, Batching::Off, true)?;
     let on = one(bench, label, Batching::On, true)?;
     // Millionths of a percent: 100 times the millionths.
     let share = |outcome: &Outcome| outcome.busy_ppm(outcome.locking_ns) as i64 * 100;
     let row = |label: &str, what, millionths| Row::new(label, what, millionths, RowKind::Predicted);
-    Ok(vec![
+    bench.rows.extend([
         row(&format!("{label}/bulk=off"), LOCK_SHARE, share(&off)),
         row(&format!("{label}/bulk=on"), LOCK_SHARE, share(&on)),
         row(label, LOCK_SAVED, share(&off) - share(&on)).beside(figure(&format!("bulk_dequeue.{saved}"))?),
-    ])
+    ]);
+    Ok(())
 }
 
 /// 24 TCP streams: where the processors' time goes.
-fn processor_time(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
-    let mut rows = Vec::new();
+fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for (batching, name, table, kind) in [
         (Batching::Off, "tcp-24/bulk=off", "tcp24_no_bulk", RowKind::Fitted),
         (Batching::On, "tcp-24/bulk=on", "tcp24_bulk", RowKind::Predicted),
@@ -94,24 +94,26 @@ fn processor_time(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
             (IDLE, "idle_percent", outcome.idle_ns()),
         ] {
             let published = figure(&format!("bulk_dequeue.{table}.{key}"))?;
-            rows.push(Row::new(name, what, outcome.ppm(ns) as i64 * 100, kind).beside(published));
+            bench.rows.push(Row::new(name, what, outcome.ppm(ns) as i64 * 100, kind).beside(published));
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// One run of `senders`.
 fn one(bench: &mut Bench<'_>, senders: &str, batching: Batching, wire: bool) -> Result<Outcome, LabError> {
     let run = format!("{senders}, bulk dequeue {}{}", name_of(batching), if wire { "" } else { ", no wire" });
-    (bench.say)(&run);
     let parameters = bench.parameters;
     let mut nic = nic_costs(parameters)?;
     if !wire {
         nic.wire_ps_per_byte = 0;
     }
     let setup = setup(parameters, senders, batching, bench.seed)?;
-    let outcome = kernel::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes))
-        .map_err(|source| LabError::Run { run, source })?;
+    let outcome =
+        kernel::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
+            bench.goes_on(&run)
+        });
+    let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
     bench.packets += outcome.packets_in_all;
     Ok(outcome)
 }

@@ -21,6 +21,9 @@ pub enum Fault {
     /// The path's queue.
     #[error(transparent)]
     Queue(#[from] QueueError),
+    /// It was not to go on.
+    #[error("interrupted")]
+    Interrupted,
     /// Packets were lost, doubled or reordered.
     #[error("order broken: {what}")]
     Order {
