@@ -1,12 +1,14 @@
-//! What people type: sizes, rates, durations, and the specification of a device that touches no file.
+//! What people type: sizes, rates, durations, faults, and the specification of a device that touches no file.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
+use wharf_devices::fault::FaultSpec;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::units;
 
 fuzz_target!(|text: &str| {
     let _ = (units::size_bytes(text), units::bits_per_second(text));
     let _ = (units::packets_per_second(text), units::duration(text));
+    let _ = (units::share_millionths(text), FaultSpec::parse(text));
     // A ring of 65536 takes a while to map: the fuzzer would time what needs no timing.
     if !text.contains("ring") {
         let _ = open(&format!("wire:{text}"), Direction::Send);

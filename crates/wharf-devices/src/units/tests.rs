@@ -14,7 +14,15 @@ fn duration_ns(text: &str) -> Result<u64, UnitError> {
     duration(text).map(|duration| duration.as_nanos() as u64)
 }
 
-const ALL: [Read; 4] = [size_bytes, bits_per_second, packets_per_second, duration_ns];
+const ALL: [Read; 5] = [size_bytes, bits_per_second, packets_per_second, duration_ns, share_millionths];
+
+#[test]
+fn shares() {
+    check(
+        share_millionths,
+        &[("1%", 10_000), ("0.05%", 500), ("100 %", 1_000_000), ("0.0001%", 1), ("0%", 0)],
+    );
+}
 
 #[test]
 fn sizes() {
@@ -151,7 +159,7 @@ fn what_is_no_number_is_refused_by_all() {
 #[test]
 fn what_is_too_large_or_too_fine_is_refused_by_all() {
     let nines = "9".repeat(60);
-    for (read, unit) in ALL.into_iter().zip(["t", "tbit", "gpps", "h"]) {
+    for (read, unit) in ALL.into_iter().zip(["t", "tbit", "gpps", "h", "%"]) {
         for number in ["18446744073709551616", &nines, &format!("{nines}.5")] {
             let error = read(&format!("{number}{unit}")).unwrap_err().to_string();
             assert!(error.contains("it is beyond 18446744073709551615"), "{error}");
