@@ -56,13 +56,15 @@ fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
         let millionths = outcome.packets_per_doorbell_permille() as i64 * 1000;
         Row::new(label, PER_DOORBELL, millionths, RowKind::Predicted)
     };
-    bench.rows.extend([
-        row("trafgen-12/bulk=off", &off, RowKind::Fitted).beside(published("trafgen_12cpu_no_bulk_mpps")?),
+    let rows = [
+        row("trafgen-12/bulk=off", &off, bench.parameters.fit(&["doorbell_ps"]))
+            .beside(published("trafgen_12cpu_no_bulk_mpps")?),
         row("trafgen-12/bulk=on", &on, RowKind::Predicted).beside(published("trafgen_12cpu_bulk_mpps")?),
         per_doorbell("trafgen-12/bulk=on", &on),
         row("trafgen-12/bulk=on/wire=none", &unwired, RowKind::Predicted),
         per_doorbell("trafgen-12/bulk=on/wire=none", &unwired),
-    ]);
+    ];
+    bench.rows.extend(rows);
     Ok(())
 }
 
@@ -84,7 +86,12 @@ fn stream(bench: &mut Bench<'_>, label: &str, saved: &str) -> Result<(), LabErro
 /// 24 TCP streams: where the processors' time goes.
 fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for (batching, name, table, kind) in [
-        (Batching::Off, "tcp-24/bulk=off", "tcp24_no_bulk", RowKind::Fitted),
+        (
+            Batching::Off,
+            "tcp-24/bulk=off",
+            "tcp24_no_bulk",
+            bench.parameters.fit(&["tcp_copy_ns", "tcp_send_ns"]),
+        ),
         (Batching::On, "tcp-24/bulk=on", "tcp24_bulk", RowKind::Predicted),
     ] {
         let outcome = one(bench, "tcp-24", batching, true)?;

@@ -1,6 +1,6 @@
 //! Parameters: whole numbers with a kind and a source, in files.
 
-use super::LabError;
+use super::{LabError, RowKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,6 +81,13 @@ impl Parameters {
     /// [`LabError::Key`]: the file lacks it.
     pub fn get(&self, key: &str) -> Result<u64, LabError> {
         self.entries.get(key).map(|parameter| parameter.value).ok_or_else(|| self.unknown(key))
+    }
+
+    /// What a row is that parameters `keys` were fitted to: a prediction once they are set to something else.
+    pub fn fit(&self, keys: &[&str]) -> RowKind {
+        let is_set =
+            |key: &&str| self.entries.get(*key).is_some_and(|entry| entry.kind == ParameterKind::Set);
+        if keys.iter().any(is_set) { RowKind::Predicted } else { RowKind::Fitted }
     }
 
     /// All of them, by name.
