@@ -192,6 +192,18 @@ with_drops() { # a receiver that sleeps for a while in the middle, and its small
   echo "a receiver that sleeps: what its numbers miss is what the kernel dropped, exactly; exit code 1"
 }
 
+with_faults() { # frames that a faulty device fails are those that the receiver misses
+  receive top packet:vb
+  send sent --imix --count 20k --senders 2 --fault seed=7,error=1%,short=10%,lost=2%,late=1%:50us,reorder=5%,alloc=1%
+  [ $code -eq 0 ] || die "faults on demand are no failure"
+  stop top $pid INT
+  holds sent top 'sent["drops"]["by_reason"]["injected"] == sent["drops"]["total"] > 100
+    and top["packets"] + sent["drops"]["total"] == 20000 and top["reordered"] == top["duplicated"] == 0
+    and 0 < top["lost"] <= sent["drops"]["total"] and sent["pool"]["out"] == 0'
+  [ $code -eq 1 ] || die "lost packets, and exit code $code"
+  echo "a device that fails on demand: the receiver misses what failed, nothing else, and nothing is out of order"
+}
+
 from_others() {
   receive replayed packet:vb --pcap "$out/replayed.pcap" --count "$(frames $sample)"
   in_a tcpreplay --quiet --intf1=va --pps=50000 $sample >"$out/tcpreplay.err" 2>&1 || die "tcpreplay"
@@ -332,6 +344,7 @@ for capture in $sample "$out/tags.pcap"; do
 done
 at_top_speed
 with_drops
+with_faults
 from_others
 into_tshark
 nothing_to_receive
