@@ -5,11 +5,13 @@
 
 mod bulk;
 pub mod parameters;
+mod pcie;
 pub mod published;
 
 pub use parameters::{Parameter, ParameterKind, Parameters};
 
 use crate::kernel::Fault;
+use crate::nic::machine::MachineFault;
 use serde::Serialize;
 
 /// What can be asked of the lab.
@@ -32,7 +34,7 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&bulk::Bulk]
+    &[&bulk::Bulk, &pcie::Pcie]
 }
 
 /// What can go wrong.
@@ -84,6 +86,14 @@ pub enum LabError {
         run: String,
         /// What.
         source: Fault,
+    },
+    /// A rule of a NIC, or of a machine around one, was broken in a run.
+    #[error("{run}: {source}")]
+    Machine {
+        /// Which run.
+        run: String,
+        /// What.
+        source: MachineFault,
     },
 }
 

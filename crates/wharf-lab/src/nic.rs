@@ -4,7 +4,28 @@
 //! half is a [`Device`](wharf_core::device::Device) and writes descriptors; the hardware half reads what was
 //! written, as bytes, and writes its completions back. Whatever crosses the bus is charged by its size.
 //!
-//! One folder per family: [`cx5`].
+//! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`send`] and [`receive`] are the
+//! halves of the hardware, generic over what descriptors look like, and [`port`] puts them together. One folder per
+//! family: [`cx5`].
 
+pub mod buffers;
 pub mod cx5;
+pub mod fabric;
 pub mod host;
+pub mod machine;
+pub mod port;
+pub mod receive;
+pub mod send;
+
+use wharf_core::device::Device;
+use wharf_core::pool::Cache;
+
+/// A driver that posts buffers to receive into.
+pub trait NicDriver: Device {
+    /// Posts buffers from `cache` while there are places for them. [`Device::receive`] does so by itself; this is for
+    /// the start.
+    fn post(&mut self, cache: &mut Cache);
+
+    /// Takes back all buffers that are posted: the queue is torn down.
+    fn unpost(&mut self, cache: &mut Cache);
+}

@@ -86,3 +86,27 @@ fn the_doorbell_is_the_best_fit() {
     let [less, fitted, more] = ["doorbell_ps=77000", "doorbell_ps=78000", "doorbell_ps=79000"].map(error);
     assert!(fitted < less && fitted < more && fitted < 0.04, "{less} {fitted} {more}");
 }
+
+/// All rows of `pcie`, a shorter time.
+#[test]
+fn a_short_pcie_is_what_it_was() {
+    let set =
+        ["queues=4", "settle_ns=20000", "stack_settle_ns=30000", "measure_ns=20000"].map(str::to_string);
+    assert_golden("pcie-short.json", &run("pcie", &set, 7, &mut |_| true).unwrap());
+}
+
+/// With the parameters as they are in the file: before-figures within 10 %, the fitted one within 1, and what is
+/// predicted inside the readings, or with the residual in its note.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn pcie_is_what_it_was_and_near_what_was_published() {
+    let report = run("pcie", &[], 1, &mut |_| true).unwrap();
+    assert_golden("pcie.json", &report);
+    for row in report.rows.iter().filter(|row| row.metric == "mpps") {
+        let Some(published) = row.published else { continue };
+        let tolerance = if row.kind == RowKind::Fitted { 0.01 } else { 0.1 };
+        let near = (row.value - published).abs() <= tolerance * published;
+        let said = row.note.as_ref().is_some_and(|note| note.contains("what was published"));
+        assert!(near || (row.label.contains("mpwqe=on") && said), "{row:?}");
+    }
+}

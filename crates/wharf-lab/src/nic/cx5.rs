@@ -7,9 +7,12 @@
 
 pub mod completion;
 pub mod compress;
+pub mod driver;
 pub mod expand;
+pub mod formats;
 pub mod parse;
 pub mod segment;
+pub mod setup;
 pub mod write;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Packets themselves stay in their pool's region: of them, only address and length cross the bus of the model, or
 //! their bytes where the driver copies them into an entry.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where memory begins: address 0 is nobody's, so that a pointer never written is an error.
@@ -21,9 +22,26 @@ pub struct MemoryFault {
     pub there_bytes: usize,
 }
 
-/// Memory that driver and NIC share.
+/// A register that the driver has written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doorbell {
+    /// Whose.
+    pub queue: usize,
+    /// Whether it is for receiving.
+    pub receive: bool,
+    /// What was written.
+    pub value: u32,
+    /// Bytes of that write on the bus; 0 where the value lies in memory, for the NIC to look at.
+    pub len_bytes: u64,
+}
+
+/// Memory that driver and NIC share, and the driver's writes to registers that have not left the processor yet.
 #[derive(Debug, Default)]
-pub struct HostMemory(Vec<u8>);
+pub struct HostMemory {
+    bytes: Vec<u8>,
+    /// Writes to registers, oldest first.
+    pub doorbells: VecDeque<Doorbell>,
+}
 
 /// As both halves hold it. Each is done with it before the other begins.
 pub type SharedMemory = Arc<Mutex<HostMemory>>;
@@ -42,8 +60,8 @@ impl HostMemory {
 
     /// `bytes` zeros from a page's start on; their address.
     pub fn allocate(&mut self, bytes: usize) -> u64 {
-        let at = (self.0.len() as u64).next_multiple_of(ALIGN_BYTES);
-        self.0.resize(at as usize + bytes, 0);
+        let at = (self.bytes.len() as u64).next_multiple_of(ALIGN_BYTES);
+        self.bytes.resize(at as usize + bytes, 0);
         BASE + at
     }
 
@@ -54,8 +72,8 @@ impl HostMemory {
     #[inline]
     pub fn bytes(&self, address: u64, len_bytes: usize) -> Result<&[u8], MemoryFault> {
         let at = address.checked_sub(BASE).and_then(|at| usize::try_from(at).ok());
-        let found = at.and_then(|at| self.0.get(at..at.checked_add(len_bytes)?));
-        found.ok_or(MemoryFault { address, len_bytes, there_bytes: self.0.len() })
+        let found = at.and_then(|at| self.bytes.get(at..at.checked_add(len_bytes)?));
+        found.ok_or(MemoryFault { address, len_bytes, there_bytes: self.bytes.len() })
     }
 
     /// `N` bytes from `address` on.
@@ -77,7 +95,7 @@ impl HostMemory {
     pub fn write(&mut self, address: u64, from: &[u8]) -> Result<(), MemoryFault> {
         self.bytes(address, from.len())?;
         let at = (address - BASE) as usize;
-        self.0[at..at + from.len()].copy_from_slice(from);
+        self.bytes[at..at + from.len()].copy_from_slice(from);
         Ok(())
     }
 }

@@ -2,3 +2,4 @@
 
 mod completions;
 mod entries;
+mod traffic;

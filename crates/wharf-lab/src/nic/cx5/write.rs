@@ -167,15 +167,24 @@ impl EntryWriter {
         self.packets + self.session.map_or(0, |session| session.packets as usize)
     }
 
-    /// Whether any packet fits. Where entries end up fewer blocks than may be needed, they are used otherwise.
+    /// Whether a packet in one piece fits, whatever becomes of the open session.
     pub fn has_room(&self) -> bool {
-        self.session.is_some() || self.fits(BLOCKS_MAX)
+        if !self.mode.multi {
+            return self.fits(1);
+        }
+        let open = self.session.map_or(0, |session| session.segments.div_ceil(BLOCK_SEGMENTS));
+        Self::room_at(&self.ring, self.next.wrapping_add(open as u16), self.blocks + open, BLOCKS_MAX)
     }
 
     fn fits(&self, blocks: u32) -> bool {
-        let edge = self.ring.blocks() - self.ring.place(self.next);
+        Self::room_at(&self.ring, self.next, self.blocks, blocks)
+    }
+
+    /// Whether `blocks` in one piece fit at `next`, with `used` of them used.
+    fn room_at(ring: &SendRing, next: u16, used: u32, blocks: u32) -> bool {
+        let edge = ring.blocks() - ring.place(next);
         let nops = if edge < blocks { edge } else { 0 };
-        self.blocks + nops + blocks <= self.ring.blocks()
+        used + nops + blocks <= ring.blocks()
     }
 
     /// Writes one packet. Nothing is visible to the NIC before [`EntryWriter::ring`].

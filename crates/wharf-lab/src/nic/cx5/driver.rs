@@ -1,0 +1,330 @@
+//! The driver: one send queue and one receive queue, with their completion queues, as a `Device`.
+
+use super::completion::{Opcode, Selected};
+use super::compress::CompletionRing;
+use super::expand::CompletionReader;
+use super::segment::{BLOCK_BYTES, Ethernet, Pointer, SEGMENT_BYTES};
+use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
+use crate::nic::NicDriver;
+use crate::nic::buffers::{Buffers, number_of, put_number};
+use crate::nic::host::{Doorbell, HostMemory, SharedMemory, open};
+use crate::nic::send::Ring;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
+const DOORBELL_BYTES: u64 = 8;
+/// Buffers that are posted at a time.
+const POST: usize = 32;
+/// The key of all memory.
+const KEY: u32 = 0x1000;
+/// What mini completions say, as the driver sets its queues up (`MLX5_CQE_FORMAT_CSUM`).
+pub const SELECTED: Selected = Selected::Checksum;
+
+/// How a queue pair is set up. The switches have the names that `ethtool --show-priv-flags` gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spec {
+    /// Logarithm of the number of blocks to send from, 5 to 15.
+    pub log_send_blocks: u32,
+    /// Logarithm of the number of buffers to receive into, 6 to 15.
+    pub log_receive: u32,
+    /// Several packets to an entry; for sockets the switch is called `skb_tx_mpwqe`.
+    pub xdp_tx_mpwqe: bool,
+    /// Packets outstanding from which on they travel inside entries; `None` for never.
+    pub inline_from: Option<usize>,
+    /// Whether every entry asks for a completion, not only the last before a doorbell.
+    pub completion_each: bool,
+}
+
+/// Where the queues lie: what the hardware is told when they are set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queues {
+    /// Send queue.
+    pub send: SendRing,
+    /// Its completions.
+    pub sent: CompletionRing,
+    /// Receive queue.
+    pub receive: Ring,
+    /// Its completions.
+    pub received: CompletionRing,
+}
+
+/// The driver of one queue pair.
+#[derive(Debug)]
+pub struct Driver {
+    number: usize,
+    memory: SharedMemory,
+    buffers: Buffers,
+    region: Option<Arc<Region>>,
+    queues: Queues,
+    writer: EntryWriter,
+    sent: CompletionReader,
+    held: VecDeque<Frame>,
+    /// Of those, sent and not given back yet.
+    done: usize,
+    received: CompletionReader,
+    posted: Vec<Option<Frame>>,
+    next_post: u32,
+    free_places: u32,
+    fresh: Batch,
+    closed: bool,
+}
+
+impl Driver {
+    /// Sets up queue pair `number` in `memory`, for the frames in `buffers`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`]: a ring of a size that cannot be.
+    pub fn new(
+        number: usize, spec: &Spec, memory: &SharedMemory, buffers: Buffers,
+    ) -> Result<Self, DeviceError> {
+        if !(5..=15).contains(&spec.log_send_blocks) || !(6..=15).contains(&spec.log_receive) {
+            let what = "rings are of 2^5 to 2^15 blocks and 2^6 to 2^15 buffers".into();
+            return Err(DeviceError::Unsupported { device: "cx5".into(), what });
+        }
+        let mut there = open(memory);
+        let queues = Queues::allocate(number as u32, spec, &mut there);
+        let reader = |ring, there: &mut HostMemory| {
+            CompletionReader::new(ring, SELECTED, there)
+                .map_err(|fault| DeviceError::Unsupported { device: "cx5".into(), what: fault.to_string() })
+        };
+        let (sent, received) = (reader(queues.sent, &mut there)?, reader(queues.received, &mut there)?);
+        drop(there);
+        let mode = Mode {
+            multi: spec.xdp_tx_mpwqe,
+            inline_from: spec.inline_from,
+            completion_each: spec.completion_each,
+        };
+        let places = queues.receive.units;
+        Ok(Self {
+            number,
+            memory: memory.clone(),
+            buffers,
+            region: None,
+            queues,
+            writer: EntryWriter::new(queues.send, mode),
+            sent,
+            held: VecDeque::new(),
+            done: 0,
+            received,
+            posted: (0..places).map(|_| None).collect(),
+            next_post: 0,
+            free_places: places,
+            fresh: Batch::new(POST),
+            closed: false,
+        })
+    }
+
+    /// Where its queues lie.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    fn trouble(&self, what: &dyn std::fmt::Display) -> DeviceError {
+        DeviceError::Unsupported { device: self.name(), what: what.to_string() }
+    }
+
+    fn not_held(&self, slot: u32) -> DeviceError {
+        DeviceError::NotHeld { device: self.name(), slot, ring_frames: self.queues.receive.units }
+    }
+
+    /// Reads the completions of what was sent.
+    fn read_sent(&mut self) -> Result<(), DeviceError> {
+        loop {
+            let next = self.sent.next(&mut open(&self.memory));
+            let Some(completion) = next.map_err(|error| self.trouble(&error))? else { return Ok(()) };
+            let packets = self.writer.completed(completion.counter).map_err(|error| self.trouble(&error))?;
+            self.done += packets;
+            if completion.opcode != Opcode::Sent {
+                return Err(self.trouble(&format!("entry {} was not sent", completion.counter)));
+            }
+        }
+    }
+
+    /// Takes the frame of one completion, as long as the packet is; `None` for no more completions.
+    fn take_received(&mut self, region: &Region) -> Result<Option<Frame>, DeviceError> {
+        let mut memory = open(&self.memory);
+        let next = self.received.next(&mut memory).map_err(|error| self.trouble(&error))?;
+        let Some(completion) = next else { return Ok(None) };
+        let place = usize::from(completion.counter) & (self.posted.len() - 1);
+        let Some(mut frame) = self.posted[place].take() else {
+            return Err(self.not_held(completion.counter.into()));
+        };
+        self.free_places += 1;
+        let address = self.buffers.address(&frame);
+        let number = self.buffers.number(address, &memory).unwrap_or(u64::MAX);
+        let told = match region.set_len(&mut frame, completion.byte_count) {
+            Ok(()) if completion.opcode == Opcode::Received && completion.byte_count > 0 => {
+                region.bytes_mut(&mut frame).map(|bytes| put_number(bytes, number)).map_err(|e| e.to_string())
+            }
+            Ok(()) => Err(format!("{:?} of {} bytes", completion.opcode, completion.byte_count)),
+            Err(error) => Err(error.to_string()),
+        };
+        drop(memory);
+        let Err(what) = told else { return Ok(Some(frame)) };
+        // The buffer is good, only what was said about it is not: it is used again.
+        let pushed = self.fresh.push(frame);
+        debug_assert!(pushed.is_ok(), "empty between calls");
+        Err(self.trouble(&what))
+    }
+}
+
+impl Queues {
+    fn allocate(number: u32, spec: &Spec, memory: &mut HostMemory) -> Self {
+        let send = SendRing { address: 0, log_blocks: spec.log_send_blocks, queue: number };
+        let sent = CompletionRing { address: 0, log_slots: spec.log_send_blocks };
+        let received = CompletionRing { address: 0, log_slots: spec.log_receive };
+        let units = 1 << spec.log_receive;
+        let receive = memory.allocate(units * SEGMENT_BYTES);
+        Self {
+            send: SendRing { address: memory.allocate(BLOCK_BYTES << spec.log_send_blocks), ..send },
+            sent: CompletionRing { address: memory.allocate(sent.len_bytes()), ..sent },
+            receive: Ring { address: receive, unit_bytes: SEGMENT_BYTES as u32, units: units as u32 },
+            received: CompletionRing { address: memory.allocate(received.len_bytes()), ..received },
+        }
+    }
+
+    /// The send queue as the general engine knows it.
+    pub fn send_ring(&self) -> Ring {
+        Ring { address: self.send.address, unit_bytes: BLOCK_BYTES as u32, units: self.send.blocks() }
+    }
+}
+
+impl Device for Driver {
+    fn name(&self) -> String {
+        format!("cx5:{}", self.number)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let ring_frames = Some(self.queues.send.blocks());
+        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let Some(region) = self.region.clone() else { return Transmitted::default() };
+        let mut memory = open(&self.memory);
+        while self.writer.has_room() && !batch.is_empty() {
+            let Some(frame) = batch.pop() else { break };
+            let address = self.buffers.address(&frame);
+            let bytes = region.bytes(&frame).unwrap_or_default();
+            let pieces = [Pointer { address, len_bytes: frame.len_bytes(), key: KEY }];
+            let noted = self.buffers.set_number(address, number_of(bytes), &mut memory);
+            let packet = Outgoing { ethernet: Ethernet::default(), pieces: &pieces, bytes: Some(bytes) };
+            let pushed =
+                noted.map_err(WriteError::from).and_then(|()| self.writer.push(&packet, &mut memory));
+            debug_assert_eq!(pushed, Ok(()), "there was room");
+            self.held.push_back(frame);
+        }
+        drop(memory);
+        let stopped = !self.writer.has_room();
+        let doorbell = (!more || stopped) && self.flush();
+        Transmitted { doorbell, stopped }
+    }
+
+    fn flush(&mut self) -> bool {
+        let mut memory = open(&self.memory);
+        let Ok(Some(tail)) = self.writer.ring(&mut memory) else { return false };
+        let value = tail.into();
+        let doorbell = Doorbell { queue: self.number, receive: false, value, len_bytes: DOORBELL_BYTES };
+        memory.doorbells.push_back(doorbell);
+        true
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let read = self.read_sent();
+        for _ in 0..budget.min(into.sent.room()).min(self.done) {
+            let Some(frame) = self.held.pop_front() else { break };
+            self.done -= 1;
+            let pushed = into.sent.push(frame);
+            debug_assert!(pushed.is_ok(), "bounded by the room");
+        }
+        if self.closed && self.done == 0 {
+            let rest = self.held.len().min(budget.saturating_sub(into.len()));
+            into.failed.extend(self.held.drain(..rest).map(|frame| (frame, "device closed")));
+        }
+        read
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().chain(self.posted.iter().flatten()).for_each(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let Some(region) = self.region.clone() else { return Ok(0) };
+        let mut count = 0;
+        let mut result = Ok(());
+        while count < budget && to.room() > 0 {
+            match self.take_received(&region) {
+                Ok(Some(frame)) => {
+                    let pushed = to.push(frame);
+                    debug_assert!(pushed.is_ok(), "there was room");
+                    count += 1;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        if !self.fresh.is_empty() && cache.give(&mut self.fresh).is_err() {
+            debug_assert!(false, "it came from this pool");
+        }
+        self.post(cache);
+        result.map(|()| count)
+    }
+
+    fn receive_ended(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+impl NicDriver for Driver {
+    fn post(&mut self, cache: &mut Cache) {
+        let Some(region) = &self.region else { return };
+        let len_bytes = region.data_bytes_max().min(2048);
+        let before = self.next_post;
+        let mut memory = open(&self.memory);
+        while self.free_places as usize >= POST && cache.take(&mut self.fresh, POST, len_bytes).is_ok() {
+            while let Some(frame) = self.fresh.pop() {
+                let pointer = Pointer { address: self.buffers.address(&frame), len_bytes, key: KEY };
+                let written = memory.write(self.queues.receive.at(self.next_post), &pointer.to_segment());
+                debug_assert_eq!(written, Ok(()), "the ring was allocated");
+                let place = self.next_post as usize & (self.posted.len() - 1);
+                self.posted[place] = Some(frame);
+                self.next_post = self.next_post.wrapping_add(1);
+                self.free_places -= 1;
+            }
+        }
+        if self.next_post != before {
+            // The number of buffers posted lies in memory (`mlx5_wq_cyc_update_db_record`): no write to a register.
+            let doorbell =
+                Doorbell { queue: self.number, receive: true, value: self.next_post, len_bytes: 0 };
+            memory.doorbells.push_back(doorbell);
+        }
+    }
+
+    fn unpost(&mut self, cache: &mut Cache) {
+        for frame in self.posted.iter_mut().filter_map(Option::take) {
+            let given = cache.give_one(frame);
+            debug_assert!(given.is_ok(), "it came from this pool");
+        }
+    }
+}
