@@ -14,12 +14,17 @@ pub use pci::PcieLink;
 pub use wharf_sys::ethtool::{Channels, Rings};
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wharf_sys::ethtool::Ethtool;
 
 /// Where sysfs is on a running system.
 pub const SYSFS: &str = "/sys";
+
+/// More than any attribute has: a file of a recorded tree may be anything.
+const FILE_BYTES_MAX: u64 = 65536;
+/// Faster than any wire; what drivers say that do not know is above it.
+const SPEED_MBIT_MAX: i64 = 100_000_000;
 
 /// What could be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -140,9 +145,9 @@ impl Reader {
             self.interface.pcie = Some(link);
             missing.into_iter().for_each(|(what, why)| self.miss(what, why));
         }
-        let speed = number(&self.folder.join("speed")).and_then(|speed| match u64::try_from(speed) {
-            Ok(speed) if speed > 0 => Ok(speed),
-            _ => Err("the driver does not say".into()),
+        let speed = number(&self.folder.join("speed")).and_then(|speed| {
+            let read = u64::try_from(speed).ok().filter(|_| (1..=SPEED_MBIT_MAX).contains(&speed));
+            read.ok_or_else(|| format!("the driver does not say: {speed}"))
         });
         self.interface.speed_mbit = self.keep("wire speed", speed);
         self.queues();
@@ -165,11 +170,14 @@ impl Reader {
         if tx.is_empty() || rx.is_empty() {
             self.miss("queues", "sysfs lists none");
         }
-        let limits: Vec<ByteLimit> = tx.iter().filter_map(|&queue| byte_limit(&self.folder, queue)).collect();
-        if limits.is_empty() {
-            self.miss("byte limits (BQL)", "sysfs has none: a kernel without BQL, or no transmit queue");
+        let limits: Vec<_> = tx.iter().map(|&queue| byte_limit(&self.folder, queue)).collect();
+        // The first that cannot be read stands for all.
+        match limits.iter().find_map(|limit| limit.as_ref().err()) {
+            Some(why) => self.miss("byte limits (BQL)", why),
+            None if limits.is_empty() => self.miss("byte limits (BQL)", "there is no transmit queue"),
+            None => {}
         }
-        self.interface.byte_limits = limits;
+        self.interface.byte_limits = limits.into_iter().flatten().collect();
     }
 
     fn ethtool(&mut self) {
@@ -194,8 +202,7 @@ impl Reader {
     fn recorded(&mut self) {
         let folder = self.folder.join("ethtool");
         let text = |name: &str| {
-            fs::read_to_string(folder.join(name))
-                .map_err(|_| format!("the recorded tree has no ethtool/{name}"))
+            file_text(&folder.join(name)).map_err(|_| format!("the recorded tree has no ethtool/{name}"))
         };
         if let Some(driver) = text("driver").ok().and_then(|text| recorded::driver(&text)) {
             self.interface.driver = Some(driver);
@@ -219,26 +226,47 @@ fn driver(device: &Path) -> Option<String> {
         .ok()
         .and_then(|path| Some(path.file_name()?.to_string_lossy().into()));
     linked.or_else(|| {
-        let uevent = fs::read_to_string(device.join("uevent")).ok()?;
-        uevent.lines().find_map(|line| line.strip_prefix("DRIVER=")).map(str::to_string)
+        let uevent = file_text(&device.join("uevent")).ok()?;
+        let driver = uevent.lines().find_map(|line| line.strip_prefix("DRIVER="))?;
+        // It is shown as it is.
+        (!driver.contains(char::is_control)).then(|| driver.to_string())
     })
+}
+
+/// A file's start: of a larger one, as much as an attribute may have.
+fn file_start(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn file_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(file_start(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no text"))
 }
 
 /// The number in a file.
 fn number(path: &Path) -> Result<i64, String> {
-    let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+    let text = file_text(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "sysfs has no such file".to_string(),
         // EINVAL: the driver has no answer, or the interface is down.
         io::ErrorKind::InvalidInput => "the driver does not say, or the interface is down".to_string(),
         _ => error.to_string(),
     })?;
-    text.trim().parse().map_err(|_| format!("\"{}\" is no number", text.trim().escape_debug()))
+    let shown = || text.trim().chars().take(24).collect::<String>();
+    text.trim().parse().map_err(|_| format!("\"{}\" is no number", shown().escape_debug()))
 }
 
-fn byte_limit(folder: &Path, queue: u32) -> Option<ByteLimit> {
+fn byte_limit(folder: &Path, queue: u32) -> Result<ByteLimit, String> {
     let limits = folder.join(format!("queues/tx-{queue}/byte_queue_limits"));
-    let read = |name: &str| number(&limits.join(name)).ok().and_then(|bytes| u64::try_from(bytes).ok());
-    Some(ByteLimit {
+    if !limits.is_dir() {
+        return Err(format!("tx-{queue} has none: a kernel or a queue without BQL"));
+    }
+    let read = |name: &str| {
+        let bytes = number(&limits.join(name));
+        let bytes = bytes.and_then(|bytes| u64::try_from(bytes).map_err(|_| format!("{bytes} cannot be")));
+        bytes.map_err(|why| format!("tx-{queue}, {name}: {why}"))
+    };
+    Ok(ByteLimit {
         queue,
         limit_bytes: read("limit")?,
         limit_min_bytes: read("limit_min")?,

@@ -2,7 +2,7 @@
 //!
 //! Offsets are those of the PCI Express base specification, 7.5.1 (header) and 7.5.3 (PCI Express capability).
 
-use std::fs;
+use super::{file_start, file_text};
 use std::path::Path;
 
 /// A link as it was negotiated.
@@ -57,9 +57,9 @@ pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
     let candidates = [Some(device), device.parent()];
     let device = candidates.into_iter().flatten().find(|folder| is_pci(folder));
     let device = device.ok_or("the device behind it is not on PCI")?;
-    let config = fs::read(device.join("config")).unwrap_or_default();
+    let config = file_start(&device.join("config")).unwrap_or_default();
     let capability = capability(&config);
-    let attribute = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+    let attribute = |name: &str| file_text(&device.join(name)).unwrap_or_default();
     let link = |speed: &str, width: &str| Some((generation(&attribute(speed))?, lanes(&attribute(width))?));
     let told = capability.as_ref().ok().map(|capability| (capability.speed, capability.lanes));
     let told = told.filter(|&(speed, lanes)| (1..=6).contains(&speed) && lanes > 0);
@@ -76,6 +76,13 @@ pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
         missed.push(("MPS, MRRS, RCB, tags", why.clone()));
     }
     let capability = capability.ok();
+    for (what, size) in
+        [("MPS", capability.map(|one| one.mps_bytes)), ("MRRS", capability.map(|one| one.mrrs_bytes))]
+    {
+        if size == Some(None) {
+            missed.push((what, "the configuration space has a reserved value".into()));
+        }
+    }
     let link = PcieLink {
         generation,
         lanes,

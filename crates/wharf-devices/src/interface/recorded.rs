@@ -2,9 +2,13 @@
 
 use super::{Channels, Rings};
 
-/// `name: value` on a line, both without blanks around.
+/// `name: value` on a line, both without blanks around. Names and values are shown as they are: lines with
+/// control characters are none of ethtool's.
 fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.lines().filter_map(|line| line.split_once(':')).map(|(name, value)| (name.trim(), value.trim()))
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let plain =
+        |pair: &(&str, &str)| !pair.0.contains(char::is_control) && !pair.1.contains(char::is_control);
+    pairs.map(|(name, value)| (name.trim(), value.trim())).filter(plain)
 }
 
 /// From `ethtool -i`.

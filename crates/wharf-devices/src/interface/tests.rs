@@ -110,6 +110,31 @@ fn what_is_missing_is_said() {
 }
 
 #[test]
+fn garbage_is_missing_and_never_shown_as_it_is() {
+    let limit = "queues/tx-1/byte_queue_limits/limit";
+    let told = |path: &str, bytes: &[u8], what: &str| {
+        let tree = full();
+        tree.write(path, bytes);
+        let interface = read(&tree.0, "eth0").unwrap();
+        let missing = interface.missing.iter().find(|missing| missing.what == what);
+        missing.unwrap_or_else(|| panic!("{path}: {:?}", interface.missing)).why.clone()
+    };
+    // What old kernels have for an unknown speed.
+    assert_eq!(told("speed", b"4294967295\n", "wire speed"), "the driver does not say: 4294967295");
+    assert_eq!(told("speed", &[0xff; 9], "wire speed"), "no text");
+    assert!(told("speed", &[0; 100_000], "wire speed").len() < 200);
+    assert_eq!(told(limit, b"-5\n", "byte limits (BQL)"), "tx-1, limit: -5 cannot be");
+    assert_eq!(told(limit, b"\x1b[31m\n", "byte limits (BQL)"), "tx-1, limit: \"\\u{1b}[31m\" is no number");
+    let mut config = pci::tests::config();
+    config[0x68] |= 7 << 5;
+    assert_eq!(told("device/config", &config, "MPS"), "the configuration space has a reserved value");
+    let tree = full();
+    tree.write("device/uevent", "DRIVER=a\x1bb\n").write("ethtool/private-flags", "a\x1bb: on\nc: on\n");
+    let interface = read(&tree.0, "eth0").unwrap();
+    assert_eq!((interface.driver, interface.private_flags), (None, vec![("c".to_string(), true)]));
+}
+
+#[test]
 fn what_is_not_there_is_an_error_with_what_is() {
     let tree = full();
     let told = |name: &str| read(&tree.0, name).unwrap_err().to_string();
