@@ -9,8 +9,9 @@ use crate::usage;
 use anyhow::Context;
 use from::{Asked, From};
 use serde::Serialize;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
-use wharf_lab::nics::{Choice, Description, Mark};
+use wharf_lab::nics::{Choice, Description, FILE_BYTES_MAX, Mark};
 use wharf_lab::pcie::Link;
 use wharf_lab::plan::{Load, Plan, Question, Report, Sweep, SweepRow, chart, plan, sweep};
 
@@ -58,12 +59,24 @@ fn asked(args: &PlanArgs) -> anyhow::Result<(Description, Question, Option<From>
     let Some(name) = &args.from else {
         let description = description(args.nic.as_deref().unwrap_or(NIC))?;
         let question = question(args, &description, args.link, Choice::default());
+        check_link(args, question.link)?;
         return Ok((description, question, None));
     };
     let own = args.nic.as_deref().map(description).transpose()?;
     let Asked { from, description, link, choice } = from::ask(args, name, own)?;
     let question = question(args, &description, link, choice);
+    check_link(args, link)?;
     Ok((description, question, Some(from)))
+}
+
+/// Numbers of the description's link would change nothing where another takes its place.
+fn check_link(args: &PlanArgs, link: Option<Link>) -> anyhow::Result<()> {
+    match args.set.iter().find(|(key, _)| key.starts_with("link.")) {
+        Some((key, _)) if link.is_some() => {
+            Err(usage(format!("--set {key}: the link is not the description's; say it with --link")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The description of this name, or in this file.
@@ -71,11 +84,23 @@ fn description(name: &str) -> anyhow::Result<Description> {
     if let Some(built_in) = Description::built_in(name) {
         return Ok(built_in?);
     }
-    let text = std::fs::read_to_string(name).with_context(|| {
-        let names: Vec<&str> = Description::names().collect();
-        format!("--nic {name}: no such file, and none of {}", names.join(", "))
-    });
-    Description::parse(name, &text.map_err(|error| usage(crate::output::with_causes(&error)))?).map_err(usage)
+    let text = file_text(name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            let names: Vec<&str> = Description::names().collect();
+            usage(format!("--nic {name}: no such file, and none of {}", names.join(", ")))
+        }
+        ErrorKind::InvalidData => usage(format!("--nic {name}: no text: is this a description?")),
+        _ => usage(format!("--nic {name}: cannot be read: {error}")),
+    })?;
+    Description::parse(name, &text).map_err(usage)
+}
+
+/// What is in a file, of one that is too large only so much that this shows.
+fn file_text(name: &str) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(name)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    // A character that is cut in two is an error too, of a file that is too large anyway.
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
 }
 
 /// The question; what the command line says goes before `link` and `choice`, which were read.

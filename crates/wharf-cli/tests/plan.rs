@@ -104,7 +104,7 @@ fn a_file_describes_a_nic() {
     );
     assert_eq!(plan(&format!("--nic {file} --size 64 --cores 5"))["cores"], 5);
     let wrong = [
-        ("lanes = 8", "lanes = 3", "link.lanes: 3 cannot be: one of 1, 2, 4, 8, 16, 32"),
+        ("lanes = 8", "lanes = 3", "link.lanes: 3 cannot be: one of 1, 2, 4, 8, 12, 16, 32"),
         ("size = 128", "size = 0", "plan.size: 0 cannot be: a whole number from 64 to 16384"),
         ("cores = 3", "colours = 3", "plan.colours: unknown key; there are size, cores"),
         ("[link]", "[link", "line "),
@@ -116,7 +116,15 @@ fn a_file_describes_a_nic() {
         assert!(done.line().contains(&format!("{file}: {told}")), "{done:?}");
     }
     let bytes = folder.file("binary.toml", &[0xff, 0xfe, 0]);
-    assert_eq!(wharf(&["plan", "--nic", &bytes]).code, Some(2));
+    for (file, told) in [
+        (bytes.as_str(), "no text: is this a description?"),
+        (&text(&folder.path("")), "cannot be read: "),
+        // It never ends.
+        ("/dev/zero", "larger than 1048576 bytes"),
+    ] {
+        let done = wharf(&["plan", "--nic", file]);
+        assert!(done.code == Some(2) && done.line().contains(told), "{done:?}");
+    }
     let none = wharf(&["plan", "--nic", "nothing.toml"]);
     assert!(none.line().contains("none of cx5, e1000, igb, ipoib, ixgbe, simple, virtio"), "{none:?}");
 }
@@ -197,6 +205,27 @@ fn an_interface_is_read_and_what_it_does_not_say_is_told() {
     ] {
         assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
     }
+}
+
+/// Flags are what a NIC has, not what the user decided: what would be gained by those that are off is said.
+#[test]
+fn flags_that_are_off_count_among_what_could_be_had() {
+    let tree = recorded();
+    let (from, sys) = (["plan", "--from", "ens1", "--sysfs"], text(&tree.path("sys")));
+    tree.file("sys/class/net/ens1/ethtool/private-flags", b"rx_cqe_compress: off\nxdp_tx_mpwqe: on\n");
+    let read = plan(&format!("--from ens1 --sysfs {sys} --direction rx"));
+    let together = read["together"]["features"].as_array().unwrap();
+    assert!(together.contains(&"rx_cqe_compress".into()), "{together:?}");
+    plan(&format!("--from ens1 --sysfs {sys} --feature tx_push=on"));
+    // Sizes of a link that was read are not the description's.
+    let done = wharf(&[&from[..], &[&sys, "--set", "link.mps=512"]].concat());
+    assert!(done.code == Some(2) && done.line().contains("say it with --link"), "{done:?}");
+    assert_eq!(plan("--nic cx5 --set link.mps=512")["link"], "gen3x16,mps=512,mrrs=512,rcb=64");
+    // Lanes that cannot be: the link is the description's, and why is said.
+    tree.file("sys/class/net/ens1/device/current_link_speed", b"8.0 GT/s PCIe\n");
+    tree.file("sys/class/net/ens1/device/current_link_width", b"3\n");
+    let odd = wharf(&[&from[..], &[&sys]].concat());
+    assert!(odd.stdout.contains("as cx5.toml has it (lanes: 3 cannot be: one of"), "{odd:?}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ const WRONG: &[(&str, &str)] = &[
     ("send --fault stall=1", "no chance"),
     ("send --fault drop=1%", "unknown key"),
     ("send --fault seed=7", "name at least one"),
-    ("plan --link gen3x3", "lanes: 3 cannot be: one of 1, 2, 4, 8, 16, 32"),
+    ("plan --link gen3x3", "lanes: 3 cannot be: one of 1, 2, 4, 8, 12, 16, 32"),
     ("plan --link gen3x16,mps=100", "mps: 100 cannot be"),
     ("plan --size 0", "want a frame with its check sequence, 64 to 16384 bytes"),
     ("plan --size 64 --imix", "cannot be used with"),

@@ -20,7 +20,7 @@ mod section;
 mod tests;
 mod transfer;
 
-pub use description::{Choice, Description, Feature, PlanDefaults};
+pub use description::{Choice, Description, FILE_BYTES_MAX, Feature, PlanDefaults};
 pub use section::FileError;
 pub use transfer::{By, Inline, Share, Transfer};
 

@@ -18,8 +18,9 @@ pub use limits::{Direction, Limit, Outcome, Part};
 pub use load::{CORES, Load, LoadError, SIZES, Sweep};
 pub use report::Report;
 
-use crate::nics::{Choice, Description, FileError, Nic};
+use crate::nics::{Choice, Description, Feature, FileError, Nic};
 use crate::pcie::Link;
+use std::cmp::Reverse;
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -80,30 +81,13 @@ pub struct Plan {
 /// [`FileError`] for a feature or number of the question's that the description does not have.
 pub fn plan(description: &Description, question: &Question) -> Result<Plan, FileError> {
     let nic = nic_of(description, question, &question.choice)?;
-    let outcomes_of = |choice: &Choice| -> Result<[Outcome; 3], FileError> {
-        let nic = nic_of(description, question, choice)?;
-        Ok(Direction::ALL.map(|direction| Outcome::new(&nic, question, direction)))
-    };
     let on: Vec<String> = description.switched_on(&question.choice).into_iter().map(str::to_string).collect();
-    let mut features = Vec::new();
-    for feature in description.features() {
-        let rates = |on| {
-            outcomes_of(&switched(description, question, &feature.name, on)).map(|all| all.map(|one| one.pps))
-        };
-        let is_on = on.contains(&feature.name);
-        let (with, without) = (rates(true)?, rates(false)?);
-        features.push(FeatureOutcome {
-            name: feature.name.clone(),
-            what: feature.what.clone(),
-            on: is_on,
-            with,
-            without,
-        });
-    }
-    let all = all_together(description, &question.choice, &on);
+    let features = feature_outcomes(description, question);
+    let all = all_together(description, question, &features);
     let together_on: Vec<String> = description.switched_on(&all).into_iter().map(str::to_string).collect();
-    let (outcomes, together) = (outcomes_of(&question.choice)?, outcomes_of(&all)?);
-    let answer = Answer::new(&nic, question, &outcomes, &together);
+    let outcomes = outcomes(description, question, &question.choice)?;
+    let together = self::outcomes(description, question, &all)?;
+    let answer = Answer::new(&nic, question, &outcomes, &together, &features);
     Ok(Plan { link: nic.link, nic, outcomes, features_on: on, features, together, together_on, answer })
 }
 
@@ -114,9 +98,9 @@ pub fn plan(description: &Description, question: &Question) -> Result<Plan, File
 pub fn sweep(
     description: &Description, question: &Question, sweep: &Sweep,
 ) -> Result<Vec<SweepRow>, FileError> {
-    let on: Vec<String> = description.switched_on(&question.choice).into_iter().map(str::to_string).collect();
     let nic = nic_of(description, question, &question.choice)?;
-    let best = nic_of(description, question, &all_together(description, &question.choice, &on))?;
+    let features = feature_outcomes(description, question);
+    let best = nic_of(description, question, &all_together(description, question, &features))?;
     let row = |size| {
         let question = Question { load: Load::one_size(size), ..question.clone() };
         let outcome = |nic: &Nic| Outcome::new(nic, &question, question.direction);
@@ -142,6 +126,32 @@ fn nic_of(description: &Description, question: &Question, choice: &Choice) -> Re
     Ok(nic)
 }
 
+fn outcomes(
+    description: &Description, question: &Question, choice: &Choice,
+) -> Result<[Outcome; 3], FileError> {
+    let nic = nic_of(description, question, choice)?;
+    Ok(Direction::ALL.map(|direction| Outcome::new(&nic, question, direction)))
+}
+
+/// What each feature does. One that cannot be beside the numbers that were set is left out.
+fn feature_outcomes(description: &Description, question: &Question) -> Vec<FeatureOutcome> {
+    let are_on = description.switched_on(&question.choice);
+    let rates = |name: &str, on| {
+        let choice = switched(description, question, name, on);
+        Some(outcomes(description, question, &choice).ok()?.map(|outcome| outcome.pps))
+    };
+    let one = |feature: &Feature| {
+        Some(FeatureOutcome {
+            name: feature.name.clone(),
+            what: feature.what.clone(),
+            on: are_on.contains(&feature.name.as_str()),
+            with: rates(&feature.name, true)?,
+            without: rates(&feature.name, false)?,
+        })
+    };
+    description.features().iter().filter_map(one).collect()
+}
+
 /// The question's choice with one feature on or off; what cannot be on beside it goes off.
 fn switched(description: &Description, question: &Question, name: &str, on: bool) -> Choice {
     let mut choice = question.choice.clone();
@@ -158,22 +168,24 @@ fn switched(description: &Description, question: &Question, name: &str, on: bool
     choice
 }
 
-/// All features on that neither exclude one that is on already nor were switched off by hand.
-fn all_together(description: &Description, choice: &Choice, on: &[String]) -> Choice {
-    let mut all = choice.clone();
-    all.features.extend(on.iter().map(|name| (name.clone(), true)));
-    let mut together: Vec<String> = on.to_vec();
-    for feature in description.features() {
-        let excluded =
-            description.features().iter().filter(|other| together.contains(&other.name)).any(|other| {
-                other.excludes.contains(&feature.name) || feature.excludes.contains(&other.name)
-            });
-        if !excluded
-            && !together.contains(&feature.name)
-            && choice.features.get(&feature.name) != Some(&false)
-        {
-            together.push(feature.name.clone());
-            all.features.insert(feature.name.clone(), true);
+/// All features on that neither exclude one that is on already nor were switched off by hand. Of those that
+/// exclude each other, the one that buys most goes first.
+fn all_together(description: &Description, question: &Question, features: &[FeatureOutcome]) -> Choice {
+    let at = question.direction as usize;
+    let mut all = question.choice.clone();
+    all.features
+        .extend(description.switched_on(&question.choice).iter().map(|name| (name.to_string(), true)));
+    let mut best: Vec<&FeatureOutcome> = features.iter().collect();
+    best.sort_by_key(|feature| Reverse(feature.with[at]));
+    for feature in best {
+        if all.features.contains_key(&feature.name) {
+            continue;
+        }
+        let mut more = all.clone();
+        more.features.insert(feature.name.clone(), true);
+        // What is excluded by one that is on is an error here.
+        if description.nic(&more).is_ok() {
+            all = more;
         }
     }
     all

@@ -6,7 +6,7 @@ use crate::usage;
 use serde::Serialize;
 use wharf::devices::interface::{self, Interface, PcieLink};
 use wharf_lab::nics::{Choice, Description, Mark};
-use wharf_lab::pcie::{Generation, Link};
+use wharf_lab::pcie::{Generation, Link, LinkError};
 
 /// For an interface whose driver no description is for.
 const UNKNOWN: &str = "simple";
@@ -21,6 +21,7 @@ pub(super) struct From {
     pub(super) tx_queues: Option<u32>,
     pub(super) rx_queues: Option<u32>,
     pub(super) rings: Option<Rings>,
+    pub(super) channels: Option<Channels>,
     pub(super) private_flags: Vec<Flag>,
     pub(super) bql: Vec<ByteLimit>,
     /// What could not be read.
@@ -47,6 +48,13 @@ pub(super) struct Rings {
     pub(super) tx_max: u32,
     pub(super) rx: u32,
     pub(super) rx_max: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Channels {
+    pub(super) tx: u32,
+    pub(super) rx: u32,
+    pub(super) combined: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -110,29 +118,40 @@ fn link_of(
         return args.link;
     }
     let default = description.nic(&Choice::default()).ok()?.link;
-    let link = interface.pcie.as_ref().and_then(|pcie| read_link(pcie, default));
-    match (&link, &interface.pcie) {
-        (None, _) => {
-            taken.push(format!("the link: {default}, as {} has it; --link gives another", description.file()))
+    let by_file =
+        |why| format!("the link: {default}, as {} has it{why}; --link gives another", description.file());
+    let Some(pcie) = &interface.pcie else {
+        taken.push(by_file(String::new()));
+        return None;
+    };
+    let link = match read_link(pcie, default) {
+        Ok(link) => link,
+        Err(error) => {
+            taken.push(by_file(format!(" ({error})")));
+            return None;
         }
-        (Some(link), Some(PcieLink { mps_bytes: None, .. })) => {
-            taken.push(format!(
-                "MPS {}, MRRS {}, RCB {}",
-                link.mps_bytes(),
-                link.mrrs_bytes(),
-                link.rcb_bytes()
-            ));
-        }
-        _ => {}
+    };
+    let sizes = [
+        ("MPS", pcie.mps_bytes, link.mps_bytes()),
+        ("MRRS", pcie.mrrs_bytes, link.mrrs_bytes()),
+        ("RCB", pcie.rcb_bytes, link.rcb_bytes()),
+    ];
+    let missing =
+        sizes.iter().filter(|size| size.1.is_none()).map(|(name, _, used)| format!("{name} {used}"));
+    let missing: Vec<String> = missing.collect();
+    if !missing.is_empty() {
+        taken.push(missing.join(", "));
     }
-    link
+    Some(link)
 }
 
-fn read_link(pcie: &PcieLink, default: Link) -> Option<Link> {
-    let mut link = Link::new(Generation::from_number(pcie.generation)?, pcie.lanes).ok()?;
-    link = link.mps(pcie.mps_bytes.unwrap_or(default.mps_bytes())).ok()?;
-    link = link.mrrs(pcie.mrrs_bytes.unwrap_or(default.mrrs_bytes())).ok()?;
-    link.rcb(pcie.rcb_bytes.unwrap_or(default.rcb_bytes())).ok()
+/// What was read, the description's sizes where they were not.
+fn read_link(pcie: &PcieLink, default: Link) -> Result<Link, LinkError> {
+    let generation = Generation::from_number(pcie.generation).unwrap_or(default.generation());
+    Link::new(generation, pcie.lanes)?
+        .mps(pcie.mps_bytes.unwrap_or(default.mps_bytes()))?
+        .mrrs(pcie.mrrs_bytes.unwrap_or(default.mrrs_bytes()))?
+        .rcb(pcie.rcb_bytes.unwrap_or(default.rcb_bytes()))
 }
 
 /// Numbers and flags that the interface has.
@@ -149,7 +168,7 @@ fn choice(interface: &Interface, description: &Description, taken: &mut Vec<Stri
     let tags = interface.pcie.as_ref().and_then(|pcie| pcie.tags);
     set("tags", tags.map(u64::from), "configuration space: device control", "the number of tags");
     let known = |name: &str| description.features().iter().any(|feature| feature.name == name);
-    choice.features = interface.private_flags.iter().filter(|flag| known(&flag.0)).cloned().collect();
+    choice.found = interface.private_flags.iter().filter(|flag| known(&flag.0)).cloned().collect();
     choice
 }
 
@@ -171,6 +190,7 @@ impl From {
             rx: rings.rx,
             rx_max: rings.rx_max,
         });
+        let channels = |one: interface::Channels| Channels { tx: one.tx, rx: one.rx, combined: one.combined };
         let limit = |limit: interface::ByteLimit| ByteLimit {
             queue: limit.queue,
             limit_bytes: limit.limit_bytes,
@@ -187,6 +207,7 @@ impl From {
             tx_queues: interface.tx_queues,
             rx_queues: interface.rx_queues,
             rings,
+            channels: interface.channels.map(channels),
             private_flags: interface.private_flags.into_iter().map(|(name, on)| Flag { name, on }).collect(),
             bql: interface.byte_limits.into_iter().map(limit).collect(),
             missing: interface.missing.into_iter().map(missing).collect(),
@@ -210,6 +231,9 @@ impl From {
         }
         if let Some(Rings { tx, tx_max, rx, rx_max }) = self.rings {
             line("rings", format!("tx {tx} of {tx_max}, rx {rx} of {rx_max}"));
+        }
+        if let Some(Channels { tx, rx, combined }) = self.channels {
+            line("channels", format!("tx {tx}, rx {rx}, combined {combined}"));
         }
         if !self.private_flags.is_empty() {
             let flags = self

@@ -116,7 +116,7 @@ fn left(table: &mut Table, column: usize) {
 
 /// Bytes to a tenth, halves up.
 fn bytes(billionths: u64) -> String {
-    let tenths = (billionths + 50_000_000) / 100_000_000;
+    let tenths = billionths.saturating_add(50_000_000) / 100_000_000;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 

@@ -22,7 +22,7 @@ const BUILT_IN: [(&str, &str); 7] = [
 const HOST: &str = include_str!("../../nics/host.toml");
 
 /// The largest file that is looked at.
-const FILE_BYTES_MAX: usize = 1 << 20;
+pub const FILE_BYTES_MAX: usize = 1 << 20;
 const POSITIVE: RangeInclusive<u64> = 1..=1_000_000_000;
 const ANY: RangeInclusive<u64> = 0..=1_000_000_000;
 
@@ -56,8 +56,10 @@ pub struct PlanDefaults {
 /// What is switched and set beyond a description.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
-    /// Features by name.
+    /// Features that are asked for, by name.
     pub features: BTreeMap<String, bool>,
+    /// Features as they were found, in place of the description's defaults; what is asked for goes before.
+    pub found: BTreeMap<String, bool>,
     /// Keys such as `rx.completion.every`, with their value, mark and source.
     pub sets: Vec<(String, String, Mark, String)>,
 }
@@ -115,9 +117,9 @@ impl Description {
         Ok(description)
     }
 
-    /// Each feature alone, and all, must leave a NIC that can be.
+    /// Each feature, on and off, must leave a NIC that can be.
     fn check(&self) -> Result<(), FileError> {
-        let one = |name: &str, on| Choice { features: [(name.to_string(), on)].into(), sets: Vec::new() };
+        let one = |name: &str, on| Choice { features: [(name.to_string(), on)].into(), ..Choice::default() };
         self.nic(&Choice::default())?;
         for feature in &self.features {
             self.nic(&one(&feature.name, true))?;
@@ -160,7 +162,8 @@ impl Description {
             on.iter()
                 .any(|other| other.excludes.contains(&feature.name) || feature.excludes.contains(&other.name))
         };
-        for feature in self.features.iter().filter(|feature| asked(feature).is_none() && feature.default) {
+        let by_itself = |feature: &Feature| *choice.found.get(&feature.name).unwrap_or(&feature.default);
+        for feature in self.features.iter().filter(|feature| asked(feature).is_none() && by_itself(feature)) {
             if !excluded(&on, feature) {
                 on.push(feature);
             }
@@ -229,6 +232,10 @@ fn set(table: &mut Table, path: &str, value: &str, mark: Mark, source: &str) -> 
         "false" | "off" => Value::Boolean(false),
         text => text.parse().map_or_else(|_| Value::String(text.into()), Value::Integer),
     };
+    // These were read before, or say nothing about a NIC.
+    if matches!(path.split('.').next(), Some("features" | "plan")) {
+        return None;
+    }
     let (folder, key) = path.rsplit_once('.').map_or((None, path), |(folder, key)| (Some(folder), key));
     let mut table = table;
     for part in folder.into_iter().flat_map(|folder| folder.split('.')) {
@@ -256,7 +263,7 @@ fn features(root: &Section<'_>) -> Result<Vec<Feature>, FileError> {
         let (mark, source) = section.origin()?;
         features.push(Feature {
             name: name.into(),
-            what: section.text("what")?.unwrap_or_default().into(),
+            what: section.line("what")?.unwrap_or_default().into(),
             default: section.flag("default")?.unwrap_or(false),
             excludes: section.texts("excludes")?.unwrap_or_default(),
             set: section.table("set")?.cloned().unwrap_or_default(),
@@ -279,8 +286,8 @@ fn nic(root: &Section<'_>) -> Result<Nic, FileError> {
     let need = |key, allowed: &RangeInclusive<u64>| root.need(key, root.figure(key, allowed)?);
     let way = |key| root.need(key, root.section(key)?).and_then(|section| way(&section));
     let nic = Nic {
-        name: root.need("name", root.text("name")?)?.into(),
-        what: root.text("what")?.unwrap_or_default().into(),
+        name: root.need("name", root.line("name")?)?.into(),
+        what: root.line("what")?.unwrap_or_default().into(),
         drivers: root.texts("drivers")?.unwrap_or_default(),
         link: link(&root.need("link", root.section("link")?)?)?,
         wire_bits_per_second: need("wire_bits_per_second", &(1_000_000..=100_000_000_000_000))?,

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {key}: {what}")]
+#[error("{}: {}: {what}", printable(.file), printable(.key))]
 pub struct FileError {
     /// Which file.
     pub file: String,
@@ -15,6 +15,15 @@ pub struct FileError {
     pub key: String,
     /// What is wrong, and what is allowed.
     pub what: String,
+}
+
+/// `text` on one line, and without what a terminal would obey.
+fn printable(text: &str) -> String {
+    let one = |letter: char| match letter.is_control() {
+        true => letter.escape_default().to_string(),
+        false => letter.to_string(),
+    };
+    text.chars().map(one).collect()
 }
 
 /// A table, and which of its keys were asked for.
@@ -74,6 +83,12 @@ impl<'a> Section<'a> {
         self.with(key, "a text", Value::as_str)
     }
 
+    /// A text that is shown as it is.
+    pub(super) fn line(&self, key: &'static str) -> Read<Option<&'a str>> {
+        let plain = |text: &&str| !text.contains(char::is_control);
+        self.with(key, "a text of one line, without control characters", |value| value.as_str().filter(plain))
+    }
+
     pub(super) fn flag(&self, key: &'static str) -> Read<Option<bool>> {
         self.with(key, "true or false", Value::as_bool)
     }
@@ -129,6 +144,9 @@ impl<'a> Section<'a> {
     /// All tables in this one, whatever their names.
     pub(super) fn sections(&self) -> Read<Vec<(&'a str, Section<'a>)>> {
         let section = |(key, value): (&'a String, &'a Value)| match value {
+            _ if key.contains(char::is_control) => {
+                Err(self.fault(key, "cannot be: a name has no control characters"))
+            }
             Value::Table(table) => {
                 Ok((key.as_str(), Section { path: self.full(key), ..Self::root(self.file, table) }))
             }

@@ -4,7 +4,7 @@ fn nic(name: &str, features: &[(&str, bool)], sets: &[(&str, &str)]) -> Nic {
     let features = features.iter().map(|(name, on)| (name.to_string(), *on)).collect();
     let set =
         |(key, value): &(&str, &str)| (key.to_string(), value.to_string(), Mark::Given, "test".to_string());
-    let choice = Choice { features, sets: sets.iter().map(set).collect() };
+    let choice = Choice { features, sets: sets.iter().map(set).collect(), ..Choice::default() };
     Description::built_in(name).unwrap().unwrap().nic(&choice).unwrap()
 }
 
@@ -93,7 +93,7 @@ fn every_number_that_is_built_in_has_an_origin() {
         let mut choices = vec![Choice::default()];
         for feature in description.features() {
             assert!(feature.mark != Mark::Given && !feature.what.is_empty(), "{name}: {feature:?}");
-            choices.push(Choice { features: [(feature.name.clone(), true)].into(), sets: Vec::new() });
+            choices.push(Choice { features: [(feature.name.clone(), true)].into(), ..Choice::default() });
         }
         for choice in choices {
             let nic = description.nic(&choice).unwrap();
@@ -128,7 +128,7 @@ fn fault(text: &str) -> String {
 #[test]
 fn a_wrong_file_is_told_in_one_line_with_what_is_allowed() {
     let cases = [
-        (changed("lanes = 8", "lanes = 3"), "link.lanes: 3 cannot be: one of 1, 2, 4, 8, 16, 32"),
+        (changed("lanes = 8", "lanes = 3"), "link.lanes: 3 cannot be: one of 1, 2, 4, 8, 12, 16, 32"),
         (
             changed("generation = 2", "generation = 9"),
             "link.generation: 9 cannot be: one of 1, 2, 3, 4, 5, 6",
@@ -185,7 +185,18 @@ fn a_wrong_file_is_told_in_one_line_with_what_is_allowed() {
             changed("default = true", "excludes = [\"x\"]"),
             "features.xmit_more.excludes: names no feature of this file",
         ),
-        (changed("name = \"ixgbe\"", "name = 5"), "name: 5 cannot be: a text"),
+        (
+            changed("name = \"ixgbe\"", "name = 5"),
+            "name: 5 cannot be: a text of one line, without control characters",
+        ),
+        (
+            changed("name = \"ixgbe\"", "name = \"a\\u001bb\""),
+            "name: \"a\\u{1b}b\" cannot be: a text of one line, without control characters",
+        ),
+        (
+            changed("[features.xmit_more]", "[features.\"a\\nb\"]"),
+            "features.a\\nb: cannot be: a name has no control characters",
+        ),
         (changed("name = \"ixgbe\"\n", ""), "name: is missing"),
         (changed("[queues]", "[queue]"), "queues: is missing"),
         (
@@ -214,7 +225,8 @@ fn wrong_choices_are_told_too() {
         let features = features.iter().map(|(name, on)| (name.to_string(), *on)).collect();
         let set =
             |(key, value): &(&str, &str)| (key.to_string(), value.to_string(), Mark::Given, "test".into());
-        description.nic(&Choice { features, sets: sets.iter().map(set).collect() }).unwrap_err().to_string()
+        let choice = Choice { features, sets: sets.iter().map(set).collect(), ..Choice::default() };
+        description.nic(&choice).unwrap_err().to_string()
     };
     assert!(
         fault(&[("fast", true)], &[])
@@ -228,6 +240,13 @@ fn wrong_choices_are_told_too() {
     );
     assert_eq!(fault(&[], &[("tx.entry", "1")]), "cx5.toml: tx.entry: no such number to set");
     assert_eq!(fault(&[], &[("tx.speed.every", "1")]), "cx5.toml: tx.speed.every: no such number to set");
+    // These would change nothing: features are switched, and a plan's size and cores have options.
+    for key in ["features.xmit_more.default", "plan.size"] {
+        assert_eq!(fault(&[], &[(key, "1")]), format!("cx5.toml: {key}: no such number to set"));
+    }
+    assert!(
+        fault(&[("a\nb\x1b", true)], &[]).starts_with("cx5.toml: features.a\\nb\\u{1b}: no such feature")
+    );
     assert!(
         fault(&[], &[("tx.entry.evry", "1")])
             .starts_with("cx5.toml: tx.entry.evry: unknown key; there are by, ")
@@ -247,4 +266,16 @@ fn a_number_alone_stands_for_the_user() {
     );
     let nic = Description::parse("mine.toml", &text).unwrap().nic(&Choice::default()).unwrap();
     assert_eq!((nic.tags.value, nic.tags.mark, nic.tags.source.as_str()), (48, Mark::Given, "mine.toml"));
+}
+
+/// What was found stands in place of the defaults: what is asked for goes before it, and needs no room made.
+#[test]
+fn features_that_were_found_give_way_to_those_asked_for() {
+    let description = Description::built_in("cx5").unwrap().unwrap();
+    let found = [("xdp_tx_mpwqe".to_string(), true), ("xmit_more".to_string(), false)].into();
+    let mut choice = Choice { found, ..Choice::default() };
+    assert_eq!(description.switched_on(&choice), ["page_pool", "xdp_tx_mpwqe"]);
+    choice.features = [("tx_push".to_string(), true)].into();
+    assert_eq!(description.switched_on(&choice), ["tx_push", "page_pool"]);
+    assert!(description.nic(&choice).is_ok());
 }

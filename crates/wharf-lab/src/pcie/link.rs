@@ -1,7 +1,7 @@
 //! What a link is, and the bits a second that it leaves for transaction layer packets.
 
 /// Lane counts of the specification's tables.
-pub(super) const LANES: [u32; 6] = [1, 2, 4, 8, 16, 32];
+pub(super) const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
 /// Sizes of payload and read requests.
 pub(super) const SIZES: [u32; 6] = [128, 256, 512, 1024, 2048, 4096];
 /// Read completion boundaries of root complexes.
@@ -130,7 +130,7 @@ impl Link {
     /// servers set them.
     ///
     /// # Errors
-    /// Lanes other than 1, 2, 4, 8, 16 or 32.
+    /// Lanes other than 1, 2, 4, 8, 12, 16 or 32.
     pub fn new(generation: Generation, lanes: u32) -> Result<Self, LinkError> {
         let lanes = one_of("lanes", lanes, &LANES)?;
         let (mps_bytes, mrrs_bytes, rcb_bytes) = (256, 512, 64);

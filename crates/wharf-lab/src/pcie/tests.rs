@@ -5,13 +5,14 @@ fn link(text: &str) -> Link {
     text.parse().unwrap()
 }
 
-/// ACK latency limits of the base specification, tables 3-7 to 3-9: lanes 1 to 32 down, MPS 128 to 4096 across.
-const LIMITS: [[[u32; 6]; 6]; 3] = [
+/// ACK latency limits of the base specification, tables 3-7 to 3-9: lanes 1, 2, 4, 8, 12, 16, 32 down, MPS 128 to 4096 across.
+const LIMITS: [[[u32; 6]; 7]; 3] = [
     [
         [237, 416, 559, 1071, 2095, 4143],
         [128, 217, 289, 545, 1057, 2081],
         [73, 118, 154, 282, 538, 1050],
         [67, 107, 86, 150, 278, 534],
+        [58, 90, 109, 194, 365, 706],
         [48, 72, 86, 150, 278, 534],
         [33, 45, 52, 84, 148, 276],
     ],
@@ -20,6 +21,7 @@ const LIMITS: [[[u32; 6]; 6]; 3] = [
         [179, 268, 340, 596, 1108, 2132],
         [124, 169, 205, 333, 589, 1101],
         [118, 158, 137, 201, 329, 585],
+        [109, 141, 160, 245, 416, 757],
         [99, 123, 137, 201, 329, 585],
         [84, 96, 103, 135, 199, 327],
     ],
@@ -28,6 +30,7 @@ const LIMITS: [[[u32; 6]; 6]; 3] = [
         [224, 313, 385, 641, 1153, 2177],
         [169, 214, 250, 378, 634, 1146],
         [163, 203, 182, 246, 374, 630],
+        [154, 186, 205, 290, 461, 802],
         [144, 168, 182, 246, 374, 630],
         [129, 141, 148, 180, 244, 372],
     ],
@@ -37,7 +40,7 @@ const LIMITS: [[[u32; 6]; 6]; 3] = [
 fn the_limits_are_those_of_the_specification() {
     for generation in Generation::ALL {
         let table = LIMITS[(generation.number() as usize).min(3) - 1];
-        for (row, lanes) in table.iter().zip([1, 2, 4, 8, 16, 32]) {
+        for (row, lanes) in table.iter().zip([1, 2, 4, 8, 12, 16, 32]) {
             for (&limit, mps) in row.iter().zip([128, 256, 512, 1024, 2048, 4096]) {
                 let link = Link::new(generation, lanes).unwrap().mps(mps).unwrap();
                 assert_eq!(link.ack_limit_bytes(), limit, "{link}");
@@ -142,8 +145,8 @@ fn links_are_written_as_people_write_them() {
     }
     assert_eq!(link("gen4x8"), link("gen4x8,mps=256,mrrs=512,rcb=64,completions=payload"));
     let wrong = [
-        ("gen3x3", "lanes: 3 cannot be: one of 1, 2, 4, 8, 16, 32"),
-        ("gen3x", r#"lanes: "" cannot be: one of 1, 2, 4, 8, 16, 32"#),
+        ("gen3x3", "lanes: 3 cannot be: one of 1, 2, 4, 8, 12, 16, 32"),
+        ("gen3x", r#"lanes: "" cannot be: one of 1, 2, 4, 8, 12, 16, 32"#),
         ("gen7x8", r#"generation: "7" cannot be: one of 1, 2, 3, 4, 5, 6"#),
         ("genx8", r#"generation: "" cannot be: one of 1, 2, 3, 4, 5, 6"#),
         ("3x16", r#"link: "3x16" cannot be: generation and lanes, such as gen3x16"#),
@@ -167,7 +170,7 @@ fn links_are_written_as_people_write_them() {
 
 fn any_link() -> impl Strategy<Value = Link> {
     let sizes = || proptest::sample::select(vec![128u32, 256, 512, 1024, 2048, 4096]);
-    let speed = (0usize..6, proptest::sample::select(vec![1u32, 2, 4, 8, 16, 32]));
+    let speed = (0usize..6, proptest::sample::select(vec![1u32, 2, 4, 8, 12, 16, 32]));
     (speed, sizes(), sizes(), any::<bool>(), any::<bool>()).prop_map(
         |((generation, lanes), mps, mrrs, rcb, cut)| {
             let link = Link::new(Generation::ALL[generation], lanes).unwrap();

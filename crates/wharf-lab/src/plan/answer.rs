@@ -1,7 +1,8 @@
 //! Whether a target is reached, and what stops it, in words.
 
-use super::{Direction, Limit, Outcome, Question};
+use super::{Direction, FeatureOutcome, Limit, Outcome, Question};
 use crate::nics::{Nic, ONE};
+use std::cmp::Reverse;
 
 /// What ought to be carried, each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,7 @@ pub(super) fn bits_per_second(nic: &Nic, question: &Question, pps: u64) -> u64 {
 impl Answer {
     pub(super) fn new(
         nic: &Nic, question: &Question, outcomes: &[Outcome; 3], together: &[Outcome; 3],
+        features: &[FeatureOutcome],
     ) -> Self {
         let target = question.target.unwrap_or(Target::Bits(nic.wire_bits_per_second.value));
         let target_pps = match target {
@@ -65,49 +67,60 @@ impl Answer {
             stops_together,
             words: String::new(),
         };
-        answer.words = answer.sentences(nic, question, &outcomes[at], &together[at]);
+        answer.words = answer.sentences(nic, question, &outcomes[at], &together[at], features);
         answer
     }
 
-    fn sentences(&self, nic: &Nic, question: &Question, outcome: &Outcome, together: &Outcome) -> String {
+    fn sentences(
+        &self, nic: &Nic, question: &Question, outcome: &Outcome, together: &Outcome,
+        features: &[FeatureOutcome],
+    ) -> String {
+        let comes_to = |pps| {
+            let bits = bits_per_second(nic, question, pps);
+            format!("it comes to {} Mpps ({})", mpps(pps), gbit(bits))
+        };
+        let (now, asked) = (comes_to(outcome.pps), self.asked(question));
+        let binding = outcome.binding.words();
+        if self.reached {
+            return format!("{asked} Yes: {now}; the first to stop it would be the {binding}.");
+        }
+        let no = format!("{asked} No: {now}, stopped by the {binding}.{}", others(&self.stops));
+        let (alone, name) = best_alone(features, question.direction);
+        if together.pps.max(alone) <= outcome.pps {
+            return no + " No feature helps.";
+        }
+        if together.pps < alone {
+            let verdict = if alone >= self.target_pps { ": that is enough" } else { ", which is not enough" };
+            return no + &format!(" With {name} {}{verdict}.", comes_to(alone));
+        }
+        let all = format!("{no} With all features that go together {}", comes_to(together.pps));
+        if self.reached_together {
+            return all + ": that is enough.";
+        }
+        format!("{all}, stopped by the {}.{}", together.binding.words(), others(&self.stops_together))
+    }
+
+    /// The question in words.
+    fn asked(&self, question: &Question) -> String {
         let verb = match question.direction {
             Direction::Tx => "send",
             Direction::Rx => "receive",
             Direction::Both => "send and receive at once",
         };
-        let what = match self.target {
-            Target::Bits(bits) => {
-                let packets = format!("{} of {}", gbit(bits), question.load.name());
-                format!("{packets}, {} Mpps", mpps(self.target_pps))
-            }
-            Target::Packets(pps) => format!("{} Mpps of {}", mpps(pps), question.load.name()),
-        };
-        let comes_to = |outcome: &Outcome| {
-            let bits = bits_per_second(nic, question, outcome.pps);
-            format!("{} Mpps ({})", mpps(outcome.pps), gbit(bits))
-        };
-        let mut words = format!("Can it {verb} {what}? ");
-        if self.reached {
-            let next = format!("the first to stop it would be the {}", outcome.binding.words());
-            return words + &format!("Yes: it comes to {}; {next}.", comes_to(outcome));
+        let (packets, rate) = (question.load.name(), mpps(self.target_pps));
+        match self.target {
+            Target::Bits(bits) => format!("Can it {verb} {} of {packets}, {rate} Mpps?", gbit(bits)),
+            Target::Packets(_) => format!("Can it {verb} {rate} Mpps of {packets}?"),
         }
-        words +=
-            &format!("No: it comes to {}, stopped by the {}.", comes_to(outcome), outcome.binding.words());
-        words += &others(&self.stops);
-        if together.pps > outcome.pps {
-            let all = format!("With all features that go together it comes to {}", comes_to(together));
-            words += &match self.reached_together {
-                true => format!(" {all}: that is enough."),
-                false => {
-                    format!(" {all}, stopped by the {}.", together.binding.words())
-                        + &others(&self.stops_together)
-                }
-            };
-        } else {
-            words += " No feature helps.";
-        }
-        words
     }
+}
+
+/// The most packets a second that switching one feature gives, and which way: `tx_push off`.
+fn best_alone(features: &[FeatureOutcome], direction: Direction) -> (u64, String) {
+    let at = direction as usize;
+    let ways = features.iter().flat_map(|one| [(one.with[at], one, "on"), (one.without[at], one, "off")]);
+    let best = ways.min_by_key(|way| Reverse(way.0));
+    best.map_or((0, String::new()), |(pps, feature, way)| (pps, format!("{} {way}", feature.name)))
 }
 
 /// What is below the target, the lowest first.

@@ -2,7 +2,7 @@
 
 use super::answer::bits_per_second;
 use super::{FeatureOutcome, Limit, Outcome, Plan, Question, SweepRow, Target};
-use crate::nics::{Figure, Share, Way};
+use crate::nics::{Cost, Figure, ONE, Transfer, Way};
 use serde::Serialize;
 
 /// The whole.
@@ -156,7 +156,7 @@ pub struct TransferRow {
     pub every: u64,
     /// Units in a transfer.
     pub batch: u64,
-    /// Bytes towards the NIC, for a packet of the mean size.
+    /// Bytes towards the NIC for a packet, over all sizes of a mixture.
     pub to_nic_bytes: f64,
     /// Bytes towards the host.
     pub to_host_bytes: f64,
@@ -181,7 +181,7 @@ pub struct FigureRow {
 
 /// Bytes to a thousandth.
 fn thousandths(billionths: u64) -> f64 {
-    ((billionths + 500_000) / 1_000_000) as f64 / 1e3
+    (billionths.saturating_add(500_000) / 1_000_000) as f64 / 1e3
 }
 
 fn mpps(pps: u64) -> f64 {
@@ -193,21 +193,27 @@ fn limit_rows(limits: &[Limit]) -> Vec<LimitRow> {
     limits.iter().filter_map(row).collect()
 }
 
-fn transfer_rows<'a>(
-    way: &'static str, of: &'a Way, plan: &'a Plan, question: &Question,
-) -> impl Iterator<Item = TransferRow> + use<'a> {
-    let size = (question.load.packet_bytes() + crate::nics::ONE / 2) / crate::nics::ONE;
-    let row = move |share: Share<'_>| TransferRow {
-        way,
-        name: share.transfer.name,
-        every: share.every,
-        batch: share.transfer.batch,
-        to_nic_bytes: thousandths(share.cost.to_nic_bytes),
-        to_host_bytes: thousandths(share.cost.to_host_bytes),
-        mark: share.transfer.mark.name(),
-        source: share.transfer.source.clone(),
+/// What each transfer of a way adds. Those that no packet has, as all are inlined, are left out.
+fn transfer_rows(way: &'static str, of: &Way, plan: &Plan, question: &Question) -> Vec<TransferRow> {
+    let mean = u32::try_from((question.load.packet_bytes() + ONE / 2) / ONE).unwrap_or(u32::MAX);
+    let share = |transfer: &Transfer, size| {
+        let shares = of.shares(&plan.link, size);
+        shares.into_iter().find(|share| share.transfer.name == transfer.name).map(|one| (one.every, one.cost))
     };
-    of.shares(&plan.link, u32::try_from(size).unwrap_or(u32::MAX)).into_iter().map(row)
+    let row = |transfer: &Transfer| {
+        let cost = question.load.cost(|size| share(transfer, size).unwrap_or_default().1);
+        (cost != Cost::default()).then(|| TransferRow {
+            way,
+            name: transfer.name,
+            every: share(transfer, mean).map_or(transfer.every, |share| share.0),
+            batch: transfer.batch,
+            to_nic_bytes: thousandths(cost.to_nic_bytes),
+            to_host_bytes: thousandths(cost.to_host_bytes),
+            mark: transfer.mark.name(),
+            source: transfer.source.clone(),
+        })
+    };
+    of.transfers.iter().filter_map(row).collect()
 }
 
 impl Report {
@@ -250,9 +256,8 @@ impl Report {
             target: TargetRow::new(plan),
             directions: plan.outcomes.iter().map(direction).collect(),
             sweep: sweep.iter().map(SweepLine::new).collect(),
-            transfers: transfer_rows("tx", tx, plan, question)
-                .chain(transfer_rows("rx", rx, plan, question))
-                .collect(),
+            transfers: [transfer_rows("tx", tx, plan, question), transfer_rows("rx", rx, plan, question)]
+                .concat(),
             figures: plan.nic.figures().into_iter().map(FigureRow::new).collect(),
         }
     }

@@ -12,7 +12,7 @@ fn question(link: &str, size: u32, features: &[(&str, bool)], sets: &[(&str, &st
         direction: Direction::Tx,
         target: None,
         link: Some(link.parse().unwrap()),
-        choice: Choice { features, sets: sets.iter().map(set).collect() },
+        choice: Choice { features, sets: sets.iter().map(set).collect(), ..Choice::default() },
     }
 }
 
@@ -159,6 +159,70 @@ fn features_are_judged_alone_and_together() {
     // What was switched off by hand stays off.
     let off = ask("cx5", &question("gen3x16", 64, &[("rx_cqe_compress", false)], &[]));
     assert!(!off.together_on.iter().any(|name| name == "rx_cqe_compress"));
+}
+
+/// Whatever is on or off, the answer in words offers what the table of features shows to be more.
+#[test]
+fn the_answer_offers_what_helps() {
+    for nic in Description::names() {
+        let description = Description::built_in(nic).unwrap().unwrap();
+        for name in description.features().iter().map(|feature| feature.name.as_str()) {
+            for (on, direction) in [(true, Direction::Tx), (false, Direction::Rx), (false, Direction::Both)] {
+                let asked = Question { direction, ..question("gen3x16", 64, &[(name, on)], &[]) };
+                let asked = Question { target: Some(Target::Bits(900_000_000_000)), ..asked };
+                let (plan, at) = (plan(&description, &asked).unwrap(), direction as usize);
+                let alone = plan.features.iter().map(|one| one.with[at].max(one.without[at])).max().unwrap();
+                let helps = alone.max(plan.together[at].pps) > plan.outcomes[at].pps;
+                let words = &plan.answer.words;
+                assert_eq!(words.contains("No feature helps"), !helps, "{nic} {name} {on}: {words}");
+            }
+        }
+    }
+    let off = ask("simple", &question("gen3x8", 64, &[("xmit_more", false)], &[]));
+    assert!(
+        off.answer.words.contains("With xmit_more on it comes to 59.52 Mpps (40 Gbit/s): that is enough.")
+    );
+    // Of features that exclude each other, the better goes into all that go together.
+    let off = ask("cx5", &question("gen3x16", 64, &[("skb_tx_mpwqe", false)], &[]));
+    assert!(off.together_on.iter().any(|name| name == "xdp_tx_inline"), "{:?}", off.together_on);
+    // A feature that cannot be beside what was set is left out; the plan is still made.
+    let set = ask("cx5", &question("gen3x16", 64, &[], &[("tx.entry.off", "true")]));
+    assert!(!set.features.iter().any(|feature| feature.name == "xdp_tx_mpwqe") && set.features.len() > 3);
+}
+
+/// The rows of transfers are parts of the whole, of mixtures too.
+#[test]
+fn transfers_add_up_to_what_is_on_the_bus() {
+    for features in [&[][..], &[("xdp_tx_inline", true)]] {
+        let asked = Question { load: Load::imix(), ..question("gen3x16", 64, features, &[]) };
+        let report = Report::new(&ask("cx5", &asked), &asked, &[]);
+        let of = |way: &str| report.transfers.iter().filter(|row| row.way == way).collect::<Vec<_>>();
+        for (way, direction) in [("tx", 0), ("rx", 1)] {
+            let bus = &report.directions[direction].bus;
+            let sum: f64 = of(way).iter().map(|row| row.to_nic_bytes).sum();
+            assert!((sum - bus.to_nic_bytes).abs() < 0.01, "{way}: {sum} {}", bus.to_nic_bytes);
+        }
+    }
+}
+
+/// Descriptions may be absurd: what is too much to count is the largest that there is.
+#[test]
+fn absurd_sizes_saturate() {
+    let absurd = |name: &str, session: &str| {
+        format!("[tx.{name}]\nby = \"nic_write\"\nbytes = 65536\npacket_bytes = 65536\nevery = {session}\n")
+    };
+    let within = |name: &str| absurd(name, "65536") + "within = \"doorbell\"\n";
+    let own: String = ["index", "ring", "mini_completion", "interrupt", "completion"].map(within).concat();
+    let text = include_str!("../../nics/cx5.toml");
+    let (start, rest) = text.split_once("[tx.doorbell]").unwrap();
+    let (_, rx) = rest.split_once("[rx.cpu_cycles]").unwrap();
+    let (rx, _) = rx.split_once("[features.xmit_more]").unwrap();
+    let text = format!("{start}{}{own}[rx.cpu_cycles]{rx}", absurd("doorbell", "1"));
+    let asked = question("gen3x16", 64, &[], &[]);
+    let plan = plan(&Description::parse("absurd.toml", &text).unwrap(), &asked).unwrap();
+    assert_eq!(plan.outcomes[2].cost.to_host_bytes, u64::MAX);
+    let report = Report::new(&plan, &asked, &[]);
+    assert!(report.directions[2].bus.to_host_bytes > 1e10);
 }
 
 #[test]
