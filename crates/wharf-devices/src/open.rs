@@ -274,12 +274,26 @@ mod tests {
             ("wire:overhead=1m", "wire: overhead: 1048576 is beyond 65536 bytes"),
             ("pcap", "pcap: which file? pcap:FILE"),
             ("pcap:", "pcap: which file? pcap:FILE"),
+            ("packet", "packet: which interface? packet:INTERFACE"),
+            ("packet:,ring=2", "packet: which interface? packet:INTERFACE"),
+            ("packet:x,ring=0", "packet:x: ring: 0 cannot be: 1 to 65536 frames"),
+            ("packet:x,ring=1m", "packet:x: ring: 1048576 cannot be: 1 to 65536 frames"),
+            ("packet:x,bypass=yes", r#"packet:x: bypass: "yes" is none of off, on"#),
+            ("packet:x,gso=cut", r#"packet:x: unknown key "gso"; its keys are bypass, ring"#),
             ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
             ("pcap:a,snapped=pad", r#"pcap:a: unknown key "snapped"; its keys are resolution, order"#),
         ];
         for (spec, message) in cases {
             assert_eq!(fault(spec, Direction::Send), message, "{spec:?}");
         }
+        assert_eq!(
+            fault("packet:x,buffer=4g", Direction::Receive),
+            "packet:x: buffer: 4294967296 cannot be: 256k to 1g bytes"
+        );
+        assert_eq!(
+            fault("packet:x,gso=half", Direction::Receive),
+            r#"packet:x: gso: "half" is none of cut, keep"#
+        );
         assert_eq!(
             fault("pcap:a,order=le", Direction::Receive),
             r#"pcap:a: unknown key "order"; its keys are snapped"#

@@ -113,7 +113,7 @@ impl PacketSender {
 
     #[inline]
     fn is_full(&self) -> bool {
-        self.held() >= self.ring_frames as usize
+        self.slots.is_none() || self.held() >= self.ring_frames as usize
     }
 
     /// Whether nothing about a frame asks for a closer look.

@@ -5,8 +5,11 @@ use super::super::vnet::VnetHeader;
 use super::SuperPackets;
 use wharf_core::checksum;
 use wharf_core::gso::Cut;
+use wharf_core::qdisc::{IpPacket, ip_packet};
 use wharf_mem::Meta;
 use wharf_sys::packet::Received;
+
+const SCTP: u8 = 132;
 
 /// Why a frame cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,15 @@ pub(super) fn is_plain(frame: &Received<'_>) -> bool {
     let header = VnetHeader::read(&frame.vnet_header);
     let is_whole = frame.wire_bytes as usize <= frame.bytes.len();
     is_whole && frame.vlan.is_none() && !header.needs_checksum && header.gso_kind == 0
+}
+
+fn is_sctp(packet: &[u8]) -> bool {
+    let protocol = match ip_packet(packet) {
+        Some(IpPacket::V4(ip)) => ip.get(9),
+        Some(IpPacket::V6(ip)) => ip.get(6),
+        None => None,
+    };
+    protocol == Some(&SCTP)
 }
 
 /// The frame at hand, whole, and what is to be done with it.
@@ -54,7 +66,11 @@ impl Work {
         let start = usize::from(header.checksum_start) + tag_bytes;
         match (header.gso_kind, super_packets) {
             (0, _) if header.needs_checksum => {
-                if !checksum::complete(&mut self.packet, start, header.checksum_offset.into()) {
+                let offset = header.checksum_offset.into();
+                // SCTP's is no sum; its place in the header is no other's.
+                let is_sctp = offset == checksum::SCTP_OFFSET && is_sctp(&self.packet);
+                let complete = if is_sctp { checksum::complete_sctp } else { checksum::complete };
+                if !complete(&mut self.packet, start, offset) {
                     return Err(Unfit::Malformed);
                 }
             }
@@ -120,3 +136,7 @@ impl Work {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "work/tests.rs"]
+mod tests;
