@@ -17,8 +17,8 @@ with open(f"{folder}/packet.cfg", "w") as file:
 
 
 def run(*command):
-    """Its output, and the processor time that it took. What else the machine does comes second, for all alike."""
-    process = subprocess.Popen(["nice", "-n", "-20", "taskset", "-c", cpu, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    """Its output, and the processor time that it took."""
+    process = subprocess.Popen(["taskset", "-c", cpu, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     if status:
