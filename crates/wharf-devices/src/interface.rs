@@ -147,7 +147,8 @@ impl Reader {
         }
         let speed = number(&self.folder.join("speed")).and_then(|speed| {
             let read = u64::try_from(speed).ok().filter(|_| (1..=SPEED_MBIT_MAX).contains(&speed));
-            read.ok_or_else(|| format!("the driver does not say: {speed}"))
+            // -1, or the same without a sign.
+            read.ok_or_else(|| "the driver does not say".to_string())
         });
         self.interface.speed_mbit = self.keep("wire speed", speed);
         self.queues();

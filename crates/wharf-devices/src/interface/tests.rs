@@ -120,7 +120,7 @@ fn garbage_is_missing_and_never_shown_as_it_is() {
         missing.unwrap_or_else(|| panic!("{path}: {:?}", interface.missing)).why.clone()
     };
     // What old kernels have for an unknown speed.
-    assert_eq!(told("speed", b"4294967295\n", "wire speed"), "the driver does not say: 4294967295");
+    assert_eq!(told("speed", b"4294967295\n", "wire speed"), "the driver does not say");
     assert_eq!(told("speed", &[0xff; 9], "wire speed"), "no text");
     assert!(told("speed", &[0; 100_000], "wire speed").len() < 200);
     assert_eq!(told(limit, b"-5\n", "byte limits (BQL)"), "tx-1, limit: -5 cannot be");

@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 /// Pixels.
 const SIZE: (u32, u32) = (900, 520);
 
+/// Labels along the sizes, at most.
+const X_LABELS: usize = 11;
+
 /// A colour for each part.
 const fn colour(part: Part) -> RGBColor {
     match part {
@@ -58,7 +61,13 @@ pub fn svg(plan: &Plan, question: &Question, rows: &[SweepRow]) -> Result<String
 
 fn lines(rows: &[SweepRow], gbps: &dyn Fn(u32, u64) -> f64) -> Vec<Line> {
     let points = |of: &dyn Fn(&SweepRow) -> Option<u64>| -> Vec<(f64, f64)> {
-        rows.iter().filter_map(|row| Some((f64::from(row.size), gbps(row.size, of(row)?)))).collect()
+        let all = rows.iter().filter_map(|row| Some((f64::from(row.size), gbps(row.size, of(row)?))));
+        let mut points: Vec<(f64, f64)> = all.collect();
+        // One point is no line: it is drawn level.
+        if let [(size, gbps)] = points[..] {
+            points.push((size + 1.0, gbps));
+        }
+        points
     };
     let near = |outcome: &Outcome, part| outcome.limit(part).is_some_and(|pps| pps / 2 < outcome.pps);
     let parts = Part::ALL.into_iter().filter(|&part| rows.iter().any(|row| near(&row.outcome, part)));
@@ -87,10 +96,14 @@ fn draw(
         .x_label_area_size(42)
         .y_label_area_size(58)
         .build_cartesian_2d(sizes, 0.0..top)?;
+    // Sizes are whole: a narrow picture has a label for each.
+    let labels = chart.plotting_area().get_x_range();
+    let labels = ((labels.end - labels.start) as usize + 1).min(X_LABELS);
     let mut mesh = chart.configure_mesh();
     let whole = |value: &f64| format!("{value:.0}");
     mesh.x_desc("bytes of a frame")
         .y_desc("Gbit/s on the wire")
+        .x_labels(labels)
         .x_label_formatter(&whole)
         .light_line_style(WHITE)
         .draw()?;

@@ -258,8 +258,12 @@ fn a_picture_has_what_comes_out() {
         page.contains("a &lt; b") && page.contains(&svg) && !page.contains("src=") && !page.contains("href=")
     );
     assert!(chart::svg(&plan, &question, &[]).is_err());
-    // One size is a picture too.
-    assert!(chart::svg(&plan, &question, &rows[..1]).is_ok());
+    // One size is a picture too, in which every line can be seen.
+    let one = chart::svg(&plan, &question, &rows[..1]).unwrap();
+    // Both wide lines have an entry in the legend, and two ends in the picture.
+    let ends = |line: &str| line.split(['"', ' ']).filter(|at| at.contains(',')).count();
+    let wide = |line: &&str| line.starts_with("<polyline") && line.contains("stroke-width=\"9\"");
+    assert_eq!(one.lines().filter(wide).filter(|line| ends(line) == 2).count(), 4, "{one}");
 }
 
 fn any_question() -> impl Strategy<Value = (usize, Question)> {
