@@ -6,12 +6,13 @@
 //!
 //! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`send`] and [`receive`] are the
 //! halves of the hardware, generic over what descriptors look like, and [`port`] puts them together. One folder per
-//! family: [`cx5`].
+//! family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`).
 
 pub mod buffers;
 pub mod cx5;
 pub mod fabric;
 pub mod host;
+pub mod intel;
 pub mod machine;
 pub mod port;
 pub mod receive;
