@@ -6,7 +6,8 @@
 //!
 //! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`send`] and [`receive`] are the
 //! halves of the hardware, generic over what descriptors look like, and [`port`] puts them together. One folder per
-//! family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`).
+//! family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`), [`virtio`]. [`pair`] is a driver for those whose descriptors name
+//! a buffer each.
 
 pub mod buffers;
 pub mod cx5;
@@ -14,9 +15,11 @@ pub mod fabric;
 pub mod host;
 pub mod intel;
 pub mod machine;
+pub mod pair;
 pub mod port;
 pub mod receive;
 pub mod send;
+pub mod virtio;
 
 use wharf_core::device::Device;
 use wharf_core::pool::Cache;

@@ -148,7 +148,7 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
         let Self { fabric, sending, receiving, arrivals } = self;
         if fabric.due_ps() <= now_ps {
             match fabric.step(now_ps)? {
-                None => {}
+                None | Some(Arrived::Data(Read::Table)) => {}
                 Some(Arrived::Landed(queue)) => return Ok(Some(Happened::Landed(queue))),
                 Some(Arrived::Data(Read::Packet)) => sending.arrived(now_ps, fabric),
                 Some(Arrived::Data(Read::Send { queue, units })) => {

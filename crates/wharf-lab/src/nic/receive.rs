@@ -6,7 +6,7 @@
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
-use super::host::{MemoryFault, Post, open};
+use super::host::{HostMemory, MemoryFault, Post, open};
 use super::send::{NicFault, Ring};
 use std::collections::VecDeque;
 
@@ -28,6 +28,10 @@ pub struct Posted {
     pub address: u64,
     /// Bytes that it holds.
     pub len_bytes: u32,
+    /// Bytes written before the packet.
+    pub before_bytes: u32,
+    /// Bytes that had to be read beside the ring.
+    pub table_bytes: u32,
 }
 
 /// How a family of NICs describes what is received.
@@ -36,7 +40,7 @@ pub trait ReceiveFormat {
     fn tail(&self, old: u32, value: u32) -> u32;
 
     /// Reads the descriptor at unit `index`; `None` where it makes no sense.
-    fn parse(&mut self, bytes: &[u8], index: u32) -> Option<Posted>;
+    fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory) -> Option<Posted>;
 
     /// The packet for the buffer at `index` is in memory. Completions may be kept while `behind`: while others wait
     /// for the bus. Whether some began to be kept now.
@@ -175,7 +179,7 @@ impl<F: ReceiveFormat> Receiving<F> {
                 return;
             }
             at.asked = at.asked.wrapping_add(units);
-            fabric.read(now_ps, u64::from(units * at.ring.unit_bytes), Read::Receive { queue, units });
+            fabric.read(now_ps, u64::from(units * at.ring.read_bytes), Read::Receive { queue, units });
         }
     }
 
@@ -222,16 +226,20 @@ impl<F: ReceiveFormat> Receiving<F> {
             let memory = fabric.memory().clone();
             let mut memory = open(&memory);
             let bytes = memory.bytes(at.ring.at(index), at.ring.unit_bytes as usize)?;
-            let posted = at.format.parse(bytes, index).filter(|posted| posted.len_bytes >= packet.len_bytes);
+            let posted =
+                at.format.parse(bytes, index, &memory).filter(|posted| posted.len_bytes >= packet.len_bytes);
             let set =
                 posted.map(|posted| self.buffers.set_number(posted.address, packet.number, &mut memory));
             drop(memory);
-            if !matches!(set, Some(Ok(()))) {
+            let Some((Posted { before_bytes, table_bytes, .. }, Ok(()))) = posted.zip(set) else {
                 self.totals.no_buffer += 1;
                 self.stop(queue, format!("the buffer posted at {index} is none, or too short"));
                 continue;
+            };
+            if table_bytes > 0 {
+                fabric.read(now_ps, table_bytes.into(), Read::Table);
             }
-            let there_ps = fabric.write_packet(now_ps, packet.len_bytes.into());
+            let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes + before_bytes));
             self.writing = Some((there_ps, packet, index));
             self.fetch(queue, now_ps, fabric);
         }

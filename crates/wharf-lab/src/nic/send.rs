@@ -6,7 +6,7 @@
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
-use super::host::{MemoryFault, Post, open};
+use super::host::{HostMemory, MemoryFault, Post, open};
 use std::collections::VecDeque;
 
 /// A ring of descriptors or blocks.
@@ -16,6 +16,8 @@ pub struct Ring {
     pub address: u64,
     /// Bytes of a unit.
     pub unit_bytes: u32,
+    /// Bytes of it that are read.
+    pub read_bytes: u32,
     /// Units; a power of two.
     pub units: u32,
 }
@@ -64,6 +66,8 @@ pub enum Place {
     At(u64),
     /// In the entry itself; its number.
     Inside(u64),
+    /// No packet: what the entry points to, read before it.
+    Table,
 }
 
 /// What an entry turned out to be.
@@ -87,8 +91,9 @@ pub trait SendFormat {
     /// The tail that `value` in the register means, where it was `old`.
     fn tail(&self, old: u32, value: u32) -> u32;
 
-    /// Reads the entry that `bytes` begin with, at unit `index`; its pieces are added to `pieces`.
-    fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed;
+    /// Reads the entry that `bytes` begin with, at unit `index`; its pieces are added to `pieces`, the last of them
+    /// one of a packet. What it points to in `memory` is a piece of its own, [`Place::Table`].
+    fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory, pieces: &mut Vec<Piece>) -> Parsed;
 
     /// The entry at `index` has been sent, and `more` follow at once.
     ///
@@ -256,7 +261,7 @@ impl<F: SendFormat> Sending<F> {
             let units = at.tail.wrapping_sub(at.asked).min(most).min(at.ring.to_edge(at.asked));
             at.asked = at.asked.wrapping_add(units);
             at.fetches += 1;
-            fabric.read(now_ps, u64::from(units * at.ring.unit_bytes), Read::Send { queue, units });
+            fabric.read(now_ps, u64::from(units * at.ring.read_bytes), Read::Send { queue, units });
         }
     }
 
@@ -272,7 +277,7 @@ impl<F: SendFormat> Sending<F> {
             let units = at.fetched.wrapping_sub(at.parsed).min(at.ring.to_edge(at.parsed));
             let (address, len_bytes) = (at.ring.at(at.parsed), (units * at.ring.unit_bytes) as usize);
             let parsed = match memory.bytes(address, len_bytes) {
-                Ok(bytes) => at.format.parse(bytes, at.parsed, &mut self.parsing),
+                Ok(bytes) => at.format.parse(bytes, at.parsed, &memory, &mut self.parsing),
                 Err(fault) => Parsed::Wrong(fault.to_string()),
             };
             match parsed {
@@ -320,6 +325,7 @@ impl<F: SendFormat> Sending<F> {
                 self.wire_free_ps = self.wire_free_ps.max(now_ps) + wire_bytes * self.costs.wire_ps_per_byte;
                 let number = match piece.place {
                     Place::Inside(number) => Ok(number),
+                    Place::Table => Ok(u64::MAX),
                     Place::At(address) => self.buffers.number(address, &open(fabric.memory())),
                 };
                 match number {
@@ -376,6 +382,10 @@ impl<F: SendFormat> Sending<F> {
         }
         for n in 0..pieces {
             let Some(piece) = self.pieces.pop_front() else { break };
+            if piece.place == Place::Table {
+                fabric.read(now_ps, piece.len_bytes.into(), Read::Table);
+                continue;
+            }
             let here = matches!(piece.place, Place::Inside(_));
             if !here {
                 fabric.read(now_ps, u64::from(piece.len_bytes + piece.before_bytes), Read::Packet);

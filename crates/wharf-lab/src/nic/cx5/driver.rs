@@ -182,14 +182,24 @@ impl Queues {
         Self {
             send: SendRing { address: memory.allocate(BLOCK_BYTES << spec.log_send_blocks), ..send },
             sent: CompletionRing { address: memory.allocate(sent.len_bytes()), ..sent },
-            receive: Ring { address: receive, unit_bytes: SEGMENT_BYTES as u32, units: units as u32 },
+            receive: Ring {
+                address: receive,
+                unit_bytes: SEGMENT_BYTES as u32,
+                read_bytes: SEGMENT_BYTES as u32,
+                units: units as u32,
+            },
             received: CompletionRing { address: memory.allocate(received.len_bytes()), ..received },
         }
     }
 
     /// The send queue as the general engine knows it.
     pub fn send_ring(&self) -> Ring {
-        Ring { address: self.send.address, unit_bytes: BLOCK_BYTES as u32, units: self.send.blocks() }
+        Ring {
+            address: self.send.address,
+            unit_bytes: BLOCK_BYTES as u32,
+            read_bytes: BLOCK_BYTES as u32,
+            units: self.send.blocks(),
+        }
     }
 }
 

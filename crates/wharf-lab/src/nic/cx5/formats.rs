@@ -5,7 +5,7 @@ use super::compress::CompletionWriter;
 use super::parse::{Content, Entry, EntryError};
 use super::segment::{Kind, Pointer, SEGMENT_BYTES};
 use crate::nic::buffers::number_of;
-use crate::nic::host::{MemoryFault, Post};
+use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
@@ -29,7 +29,7 @@ impl SendFormat for Entries {
         old.wrapping_add(u32::from((value as u16).wrapping_sub(old as u16)))
     }
 
-    fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed {
+    fn parse(&mut self, bytes: &[u8], index: u32, _memory: &HostMemory, pieces: &mut Vec<Piece>) -> Parsed {
         let entry = match Entry::parse(bytes, index as u16) {
             Ok(entry) => entry,
             Err(EntryError::Short { .. }) => return Parsed::Short,
@@ -99,10 +99,10 @@ impl ReceiveFormat for Descriptors {
         value
     }
 
-    fn parse(&mut self, bytes: &[u8], _index: u32) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory) -> Option<Posted> {
         let segment: &[u8; SEGMENT_BYTES] = bytes.first_chunk()?;
         let Pointer { address, len_bytes, .. } = Pointer::from_segment(segment)?;
-        Some(Posted { address, len_bytes })
+        Some(Posted { address, len_bytes, before_bytes: 0, table_bytes: 0 })
     }
 
     fn received(

@@ -71,7 +71,8 @@ impl<L: Layout> Driver<L> {
         let mut there = open(memory);
         let mut ring = || {
             let address = there.allocate(units as usize * DESCRIPTOR_BYTES);
-            Ring { address, unit_bytes: DESCRIPTOR_BYTES as u32, units }
+            let bytes = DESCRIPTOR_BYTES as u32;
+            Ring { address, unit_bytes: bytes, read_bytes: bytes, units }
         };
         let (send, receive) = (ring(), ring());
         let report = if spec.head_write_back { Report::Head(there.allocate(4)) } else { Report::Descriptors };

@@ -1,7 +1,7 @@
 //! What the hardware of Intel's NICs reads and writes, on the general engines.
 
 use super::{DESCRIPTOR_BYTES, Descriptor, Layout, Received};
-use crate::nic::host::{MemoryFault, Post};
+use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
 use crate::nic::send::{Parsed, Piece, Place, Ring, SendFormat};
 use std::collections::VecDeque;
@@ -84,7 +84,7 @@ impl<L: Layout> SendFormat for SendDescriptors<L> {
         tail(&self.back.ring, old, value)
     }
 
-    fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed {
+    fn parse(&mut self, bytes: &[u8], index: u32, _memory: &HostMemory, pieces: &mut Vec<Piece>) -> Parsed {
         let Some(descriptor) = bytes.first_chunk::<DESCRIPTOR_BYTES>() else { return Parsed::Short };
         let what = match L::read_to_send(descriptor) {
             Ok(what) => what,
@@ -138,9 +138,10 @@ impl<L: Layout> ReceiveFormat for ReceiveDescriptors<L> {
         tail(&self.back.ring, old, value)
     }
 
-    fn parse(&mut self, bytes: &[u8], _index: u32) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory) -> Option<Posted> {
         self.read = *bytes.first_chunk()?;
-        Some(Posted { address: L::read_to_receive(&self.read), len_bytes: self.buffer_bytes })
+        let address = L::read_to_receive(&self.read);
+        Some(Posted { address, len_bytes: self.buffer_bytes, before_bytes: 0, table_bytes: 0 })
     }
 
     fn received(
