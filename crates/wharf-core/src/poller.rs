@@ -15,10 +15,12 @@ const NAP_NS: u64 = 70_000;
 /// Longest nap while something is under way.
 const NAP_NS_MAX: u64 = 1_000_000;
 /// Polls that find nothing before a dedicated owner arms and sleeps.
-const IDLE_POLLS: u32 = 20_000;
-/// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines.
+const IDLE_POLLS: u32 = 100_000;
+/// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines. Fewer
+/// when it found nothing: a whole burst may be there next.
 const LITTLE_PACKETS: u32 = 32;
 const PAUSES: u32 = 24;
+const PAUSES_IDLE: u32 = 4;
 
 /// Looks after one queue. Run it in a thread of its own.
 #[derive(Debug)]
@@ -149,7 +151,8 @@ impl Dedicated<'_> {
         self.in_round = false;
         if packets < LITTLE_PACKETS && pause != Pause::Quota {
             self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };
-            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            let pauses = if packets == 0 { PAUSES_IDLE } else { PAUSES };
+            (0..pauses).for_each(|_| std::hint::spin_loop());
         }
         packets
     }

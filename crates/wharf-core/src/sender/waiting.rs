@@ -16,7 +16,7 @@ use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
 
 /// Looks at a full lane before waiting in earnest, while somebody else is emptying it.
-const SPINS: u32 = 200;
+const SPINS: u32 = 1000;
 /// How long a waiting sender sleeps when no poller will wake it: it must come and look itself.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 
@@ -103,7 +103,7 @@ impl Sender {
             Published::WakeOwner => shared.wake_poller(),
             Published::Dead => return Some(Err(shared.dead())),
         }
-        if watch.need == Need::Memory && self.has_memory() {
+        if self.has_come(watch.need) {
             return Some(Ok(()));
         }
         if shared.closed.load(Ordering::Acquire) {
@@ -123,6 +123,17 @@ impl Sender {
     /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
         self.wait(Need::Memory)
+    }
+
+    /// Whether what `need` is about is there by now, in turn or not: room in its own lane is nobody else's.
+    fn has_come(&mut self, need: Need) -> bool {
+        match need {
+            Need::Memory => self.has_memory(),
+            Need::Space { .. } => {
+                let is_open = !self.shared.closed.load(Ordering::Acquire);
+                is_open && self.shared.full_bands.load(Ordering::Relaxed) == 0 && self.lane.room() > 0
+            }
+        }
     }
 
     fn has_memory(&mut self) -> bool {
