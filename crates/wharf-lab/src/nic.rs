@@ -6,7 +6,7 @@
 //!
 //! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`send`] and [`receive`] are the
 //! halves of the hardware, generic over what descriptors look like, and [`port`] puts them together. One folder per
-//! family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`), [`virtio`]. [`pair`] is a driver for those whose descriptors name
+//! family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`), [`virtio`], [`ipoib`]. [`pair`] is a driver for those whose descriptors name
 //! a buffer each.
 
 pub mod buffers;
@@ -14,6 +14,7 @@ pub mod cx5;
 pub mod fabric;
 pub mod host;
 pub mod intel;
+pub mod ipoib;
 pub mod machine;
 pub mod pair;
 pub mod port;

@@ -36,8 +36,8 @@ pub struct Posted {
 
 /// How a family of NICs describes what is received.
 pub trait ReceiveFormat {
-    /// The tail that `value` in the register means, where it was `old`.
-    fn tail(&self, old: u32, value: u32) -> u32;
+    /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
+    fn tail(&self, old: u32, value: u32, memory: &HostMemory) -> u32;
 
     /// Reads the descriptor at unit `index`; `None` where it makes no sense.
     fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory) -> Option<Posted>;
@@ -158,7 +158,7 @@ impl<F: ReceiveFormat> Receiving<F> {
             self.fault.get_or_insert(NicFault { queue, what: "there is no such queue".into() });
             return;
         };
-        let tail = at.format.tail(at.tail, value);
+        let tail = at.format.tail(at.tail, value, &open(fabric.memory()));
         if tail.wrapping_sub(at.used) > at.ring.units {
             let units = at.ring.units;
             return self.stop(queue, format!("a tail of {value} is beyond the ring of {units}"));

@@ -88,8 +88,8 @@ pub enum Parsed {
 
 /// How a family of NICs describes what is to be sent.
 pub trait SendFormat {
-    /// The tail that `value` in the register means, where it was `old`.
-    fn tail(&self, old: u32, value: u32) -> u32;
+    /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
+    fn tail(&self, old: u32, value: u32, memory: &HostMemory) -> u32;
 
     /// Reads the entry that `bytes` begin with, at unit `index`; its pieces are added to `pieces`, the last of them
     /// one of a packet. What it points to in `memory` is a piece of its own, [`Place::Table`].
@@ -242,7 +242,7 @@ impl<F: SendFormat> Sending<F> {
             self.fault.get_or_insert(NicFault { queue, what: "there is no such queue".into() });
             return;
         };
-        let tail = at.format.tail(at.tail, value);
+        let tail = at.format.tail(at.tail, value, &open(fabric.memory()));
         // No more can be new than the ring holds, less what is not parsed yet.
         if tail.wrapping_sub(at.parsed) > at.ring.units {
             let units = at.ring.units;

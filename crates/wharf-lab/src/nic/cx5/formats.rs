@@ -25,7 +25,7 @@ impl Entries {
 
 impl SendFormat for Entries {
     /// The doorbell carries 16 bits.
-    fn tail(&self, old: u32, value: u32) -> u32 {
+    fn tail(&self, old: u32, value: u32, _memory: &HostMemory) -> u32 {
         old.wrapping_add(u32::from((value as u16).wrapping_sub(old as u16)))
     }
 
@@ -95,7 +95,7 @@ impl Descriptors {
 }
 
 impl ReceiveFormat for Descriptors {
-    fn tail(&self, _old: u32, value: u32) -> u32 {
+    fn tail(&self, _old: u32, value: u32, _memory: &HostMemory) -> u32 {
         value
     }
 

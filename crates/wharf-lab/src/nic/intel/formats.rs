@@ -80,7 +80,7 @@ impl<L> SendDescriptors<L> {
 }
 
 impl<L: Layout> SendFormat for SendDescriptors<L> {
-    fn tail(&self, old: u32, value: u32) -> u32 {
+    fn tail(&self, old: u32, value: u32, _memory: &HostMemory) -> u32 {
         tail(&self.back.ring, old, value)
     }
 
@@ -134,7 +134,7 @@ impl<L> ReceiveDescriptors<L> {
 }
 
 impl<L: Layout> ReceiveFormat for ReceiveDescriptors<L> {
-    fn tail(&self, old: u32, value: u32) -> u32 {
+    fn tail(&self, old: u32, value: u32, _memory: &HostMemory) -> u32 {
         tail(&self.back.ring, old, value)
     }
 

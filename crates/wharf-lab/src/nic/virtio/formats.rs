@@ -73,7 +73,7 @@ impl Virtqueue {
 }
 
 impl SendFormat for Virtqueue {
-    fn tail(&self, old: u32, value: u32) -> u32 {
+    fn tail(&self, old: u32, value: u32, _memory: &HostMemory) -> u32 {
         self.tail_of(old, value)
     }
 
@@ -105,7 +105,7 @@ impl SendFormat for Virtqueue {
 }
 
 impl ReceiveFormat for Virtqueue {
-    fn tail(&self, old: u32, value: u32) -> u32 {
+    fn tail(&self, old: u32, value: u32, _memory: &HostMemory) -> u32 {
         self.tail_of(old, value)
     }
 
