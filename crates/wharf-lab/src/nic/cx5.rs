@@ -3,7 +3,7 @@
 //! Sending: entries of 64-byte blocks made of 16-byte segments, one packet each or, with `xdp_tx_mpwqe` and
 //! `skb_tx_mpwqe`, up to 58 (`segment`, `write` for the driver, `parse` for the NIC). Receiving: completions of
 //! 64 bytes or, with `rx_cqe_compress`, sessions of a title and mini completions of 8 bytes (`completion`,
-//! `compress` for the NIC, `expand` for the driver).
+//! `compress` for the NIC, `expand` for the driver). `slim` is a variant with entries of 16 bytes.
 
 pub mod completion;
 pub mod compress;
@@ -13,6 +13,7 @@ pub mod formats;
 pub mod parse;
 pub mod segment;
 pub mod setup;
+pub mod slim;
 pub mod write;
 
 #[cfg(test)]

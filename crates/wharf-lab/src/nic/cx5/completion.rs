@@ -90,6 +90,22 @@ fn u32_at(slot: &[u8; COMPLETION_BYTES], at: usize) -> u32 {
 }
 
 impl Completion {
+    /// Of entry `counter` of a queue; all else 0.
+    pub fn new(opcode: Opcode, counter: u16, byte_count: u32, queue: u32) -> Self {
+        Self {
+            opcode,
+            counter,
+            entry: 0,
+            byte_count,
+            hash: 0,
+            hash_type: 0,
+            checksum: 0,
+            headers: 0,
+            vlan: 0,
+            queue,
+        }
+    }
+
     /// As it lies in memory, with `owner` being 0 or 1.
     pub(super) fn to_slot(self, format: Format, owner: u8) -> [u8; COMPLETION_BYTES] {
         let mut slot = [0; COMPLETION_BYTES];

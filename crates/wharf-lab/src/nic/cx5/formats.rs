@@ -60,22 +60,7 @@ impl SendFormat for Entries {
         if !completion {
             return Ok(());
         }
-        self.completions.push(completion_of(Opcode::Sent, index, 0, self.queue), post)
-    }
-}
-
-fn completion_of(opcode: Opcode, index: u32, byte_count: u32, queue: u32) -> Completion {
-    Completion {
-        opcode,
-        counter: index as u16,
-        entry: 0,
-        byte_count,
-        hash: 0,
-        hash_type: 0,
-        checksum: 0,
-        headers: 0,
-        vlan: 0,
-        queue,
+        self.completions.push(Completion::new(Opcode::Sent, index as u16, 0, self.queue), post)
     }
 }
 
@@ -108,7 +93,7 @@ impl ReceiveFormat for Descriptors {
     fn received(
         &mut self, index: u32, packet: &Incoming, behind: bool, post: &mut impl Post,
     ) -> Result<bool, MemoryFault> {
-        let completion = completion_of(Opcode::Received, index, packet.len_bytes, self.queue);
+        let completion = Completion::new(Opcode::Received, index as u16, packet.len_bytes, self.queue);
         // The hash of a flow; here, of all that come to this queue.
         self.completions.push(Completion { hash: 0x5eed ^ self.queue, hash_type: 1, ..completion }, post)?;
         if !behind {

@@ -3,12 +3,15 @@
 use super::compress::{CompletionWriter, Compress};
 use super::driver::{Driver, Spec};
 use super::formats::{Descriptors, Entries};
+use super::slim::{Queues, Slim, SlimEntries};
 use crate::engine::VirtualClock;
 use crate::nic::buffers::Buffers;
 use crate::nic::host::{HostMemory, open};
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
+use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
 use std::sync::Arc;
+use wharf_core::device::DeviceError;
 use wharf_core::pool::PagePool;
 
 /// Frames lie so many bytes apart.
@@ -37,6 +40,45 @@ pub struct Setup {
 
 /// The machine of a `cx5`.
 pub type Cx5Machine = Machine<Driver, Entries, Descriptors>;
+
+/// The machine of a NIC whose entries are of 16 bytes.
+pub type SlimMachine = Machine<Pair<Slim>, SlimEntries, Descriptors>;
+
+/// Builds that one: rings of 2^[`Spec::log_receive`] both ways; the switches for multi-packet entries do not apply.
+///
+/// # Errors
+/// [`MachineFault`]: no memory, or rings of a size that cannot be.
+pub fn build_slim(setup: Setup) -> Result<SlimMachine, MachineFault> {
+    let log = setup.spec.log_receive;
+    if !(6..=15).contains(&log) {
+        let what = "rings are of 2^6 to 2^15 entries".into();
+        return Err(DeviceError::Unsupported { device: "cx5-slim".into(), what }.into());
+    }
+    let clock = Arc::new(VirtualClock::default());
+    let pool = PagePool::builder()
+        .frames(((2 << log) + SPARE_FRAMES) * setup.queues as u32)
+        .frame_bytes(FRAME_BYTES)
+        .huge_pages(false)
+        .clock(clock.clone())
+        .build()?;
+    let memory = HostMemory::shared();
+    let buffers = Buffers::new(pool.region(), &mut open(&memory));
+    let buffer_bytes = pool.region().data_bytes_max();
+    let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..setup.queues {
+        let mut there = open(&memory);
+        let queues = Queues::allocate(log, &mut there);
+        let rings = Slim::new(queues, &mut there)?;
+        drop(there);
+        drivers.push(Pair::new("cx5-slim", number, rings, &memory, buffers, buffer_bytes));
+        let sent = CompletionWriter::new(queues.sent, None);
+        send.push((queues.send, SlimEntries::new(sent, number as u32)));
+        let received = CompletionWriter::new(queues.received, setup.rx_cqe_compress);
+        receive.push((queues.receive, Descriptors::new(received, number as u32)));
+    }
+    let port = Port::new(&setup.port, memory, buffers, send, receive, setup.arrivals);
+    Machine::new(port, drivers, pool, clock, setup.job, setup.cores)
+}
 
 /// Builds it.
 ///

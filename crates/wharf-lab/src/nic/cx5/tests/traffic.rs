@@ -1,13 +1,14 @@
 //! Bytes on the bus per packet, measured by running the model.
 
 use crate::engine::Random;
+use crate::nic::NicDriver;
 use crate::nic::cx5::compress::Compress;
 use crate::nic::cx5::driver::{SELECTED, Spec};
-use crate::nic::cx5::setup::{Setup, build};
-use crate::nic::machine::{CoreCosts, Job, Totals};
+use crate::nic::cx5::setup::{Setup, build, build_slim};
+use crate::nic::machine::{CoreCosts, Job, Machine, Totals};
 use crate::nic::port::{Arrivals, PortCosts};
-use crate::nic::receive::ReceiveCosts;
-use crate::nic::send::SendCosts;
+use crate::nic::receive::{ReceiveCosts, ReceiveFormat};
+use crate::nic::send::{SendCosts, SendFormat};
 use crate::pcie::BusSpec;
 
 fn setup(job: Job) -> Setup {
@@ -46,7 +47,12 @@ fn setup(job: Job) -> Setup {
 /// Runs it for 200 microseconds after 50; hundredths of a byte to the NIC and to the host per packet.
 fn bytes(setup: Setup) -> (u64, u64) {
     let sending = matches!(setup.job, Job::Send { .. });
-    let mut machine = build(setup).unwrap();
+    measured(build(setup).unwrap(), sending)
+}
+
+fn measured<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
+    mut machine: Machine<D, S, R>, sending: bool,
+) -> (u64, u64) {
     let before = machine.run(50_000_000).unwrap();
     let after = machine.run(250_000_000).unwrap();
     machine.end(250_000_000).unwrap();
@@ -115,4 +121,16 @@ fn compressed_completions_in_sessions_of_64_and_8() {
 fn what_is_sent_back_crosses_the_bus_twice() {
     let (to_nic, to_host) = bytes(setup(Job::SendBack { per_doorbell: 64 }));
     assert!(to_nic > 13_000 && to_host > 19_500, "{to_nic} {to_host}");
+}
+
+/// Packet and metadata 100, 32 entries at once 552 / 32, a doorbell for 32; a completion for 32.
+#[test]
+fn entries_of_16_bytes_with_the_metadata_in_the_buffer() {
+    near(measured(build_slim(send(32)).unwrap(), true), (11_825, 2_750));
+    let mut setup = setup(Job::SendBack { per_doorbell: 64 });
+    setup.rx_cqe_compress = Some(Compress { selected: SELECTED, session_max: 64 });
+    let mut machine = build_slim(setup).unwrap();
+    machine.run(100_000_000).unwrap();
+    let totals = machine.end(100_000_000).unwrap();
+    assert!(totals.accepted > 3000, "{totals:?}");
 }
