@@ -106,12 +106,31 @@ impl Batch {
         if self.room() == 0 {
             return Err(frame);
         }
+        self.put(frame);
+        Ok(())
+    }
+
+    /// As [`Batch::push`], where there is known to be room.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, frame: Frame) {
+        debug_assert!(self.room() > 0);
         self.make_space(1);
         self.inside.summary.add(&frame);
         let tail = self.inside.tail();
         self.inside.slots[tail] = frame;
         self.inside.len += 1;
-        Ok(())
+    }
+
+    /// Takes the only frame, where there is one only, and of pool `pool` without a row in the side table.
+    #[inline(always)]
+    pub(crate) fn pop_only(&mut self, pool: u8) -> Option<Frame> {
+        let frame = self.inside.slots.get(self.inside.head).filter(|frame| frame.is_plain_of(pool));
+        if self.inside.len != 1 {
+            return None;
+        }
+        let frame = frame?.moved();
+        self.reset();
+        Some(frame)
     }
 
     /// Takes the first frame.
@@ -141,12 +160,21 @@ impl Batch {
     #[inline]
     pub fn append(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len();
-        if self.is_empty() && count <= max.min(self.capacity) {
-            // An empty inside is as new: `reset` has seen to that.
-            std::mem::swap(&mut self.inside, &mut from.inside);
+        if count <= max && self.replace(from) {
             return count;
         }
         self.append_slowly(from, max)
+    }
+
+    /// Takes all frames of `from`, if this one is empty and has room for them: two pointers change places.
+    #[inline]
+    pub fn replace(&mut self, from: &mut Batch) -> bool {
+        let fits = self.is_empty() && from.len() <= self.capacity;
+        if fits {
+            // An empty inside is as new: `reset` has seen to that.
+            std::mem::swap(&mut self.inside, &mut from.inside);
+        }
+        fits
     }
 
     #[inline(never)]

@@ -271,9 +271,7 @@ impl Region {
             return if is_ours { Ok(0) } else { Err(fault) };
         }
         each(free.index());
-        // There is room.
-        let pushed = to.push(Frame::from_parts(free, template));
-        debug_assert!(pushed.is_ok());
+        to.put(Frame::from_parts(free, template));
         Ok(1)
     }
 
@@ -289,6 +287,12 @@ impl Region {
             return Ok(());
         }
         self.give_with_care(from, to, count)
+    }
+
+    /// Takes the only frame of `from` as a free buffer, where there is one only and nothing special about it.
+    #[inline(always)]
+    pub fn give_only(&self, from: &mut Batch) -> Option<FreeFrame> {
+        Some(from.pop_only(self.layout.number)?.into_free())
     }
 
     /// Chains, or frames that may be another pool's.

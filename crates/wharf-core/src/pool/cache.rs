@@ -175,13 +175,20 @@ impl Cache {
     /// As [`Cache::give`], for frames known to be this cache's own, as they are where it has no rival.
     #[inline(always)]
     pub(crate) fn give_own(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let Shared { region, ledger, .. } = &*self.pool.shared;
+        let Some(free) = region.give_only(from) else { return self.give_own_many(from) };
+        ledger.freed(free.index());
+        self.stack.push(free);
+        self.trim(0);
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn give_own_many(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let old = self.stack.len();
         let given = self.pool.shared.region.give(from, &mut self.stack, from.len());
         let ledger = &self.pool.shared.ledger;
-        match &self.stack[old..] {
-            [one] => ledger.freed(one.index()),
-            many => many.iter().for_each(|free| ledger.freed(free.index())),
-        }
+        self.stack[old..].iter().for_each(|free| ledger.freed(free.index()));
         self.trim(0);
         Ok(given?)
     }

@@ -56,7 +56,8 @@ impl Port {
     /// One call to the device, one doorbell; frames taken, and whether it stopped.
     #[inline(always)]
     pub(super) fn hand(&mut self, batch: &mut Batch) -> (u32, bool) {
-        let (offered, bytes, last_bytes) = (batch.len(), batch.bytes(), batch.last_bytes());
+        let (offered, bytes) = (batch.len(), batch.bytes());
+        let last_bytes = if offered == 1 { bytes as u32 } else { batch.last_bytes() };
         let done = self.device.transmit(batch, false);
         if !batch.is_empty() {
             return self.handed_partly(batch, offered, bytes, done.doorbell);
