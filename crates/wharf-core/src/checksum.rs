@@ -27,12 +27,15 @@ pub fn fold(sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum to write for a sum of TCP's or UDP's: its complement, and all ones in place of 0, which means
-/// "none" in UDP (RFC 768) and is the same number.
+/// Where UDP's checksum lies in its header (RFC 768), and no other's that a sender leaves unfinished.
+pub const UDP_OFFSET: usize = 6;
+
+/// The checksum to write, `offset` behind the start of its header, for a sum: its complement. In UDP all ones stand in
+/// place of 0, which means "none" there (RFC 768) and is the same number; a TCP checksum is 0 when it comes to that.
 #[inline]
-pub fn of_sum(sum: u64) -> u16 {
+pub fn of_sum(sum: u64, offset: usize) -> u16 {
     match !fold(sum) {
-        0 => 0xffff,
+        0 if offset == UDP_OFFSET => 0xffff,
         checksum => checksum,
     }
 }
@@ -42,7 +45,7 @@ pub fn of_sum(sum: u64) -> u16 {
 pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(covered) = packet.get_mut(start..) else { return false };
     let Some(end) = offset.checked_add(2).filter(|&end| end <= covered.len()) else { return false };
-    let checksum = of_sum(sum(covered));
+    let checksum = of_sum(sum(covered), offset);
     covered[offset..end].copy_from_slice(&checksum.to_be_bytes());
     true
 }
@@ -88,7 +91,13 @@ mod tests {
     #[test]
     fn the_example_of_the_rfc() {
         assert_eq!(fold(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
-        assert_eq!((sum(&[]), of_sum(0xffff), of_sum(0)), (0, 0xffff, 0xffff));
+        assert_eq!(sum(&[]), 0);
+    }
+
+    #[test]
+    fn only_udp_has_no_checksum_of_0() {
+        assert_eq!((of_sum(0xffff, UDP_OFFSET), of_sum(0, UDP_OFFSET)), (0xffff, 0xffff));
+        assert_eq!((of_sum(0xffff, 16), of_sum(0xffff, 2), of_sum(0, 16)), (0, 0, 0xffff));
     }
 
     #[test]
@@ -97,8 +106,11 @@ mod tests {
         for (start, offset) in [(11, 0), (10, 0), (9, 0), (2, 7), (0, usize::MAX)] {
             assert!(!complete(&mut packet, start, offset), "{start} {offset}");
         }
-        assert!(complete(&mut packet, 2, 6));
+        packet[8..].fill(0xff);
+        assert!(complete(&mut packet, 2, UDP_OFFSET));
         assert_eq!(packet[8..], [0xff, 0xff]);
+        assert!(complete(&mut packet, 4, 4));
+        assert_eq!(packet[8..], [0, 0]);
     }
 
     #[test]

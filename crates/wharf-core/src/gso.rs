@@ -7,7 +7,7 @@
 //! [`Cut::new`] reads the headers once; [`Cut::write`] then makes any segment, so that whoever runs out of memory half-way
 //! goes on later.
 
-use crate::checksum::{of_sum, sum};
+use crate::checksum::{UDP_OFFSET, of_sum, sum};
 use crate::qdisc::{IpPacket, ip_packet};
 
 /// Kinds of segmentation, as in the virtio net header (virtio 1.2, section 5.1.6): TCP over IPv4.
@@ -29,6 +29,7 @@ const IPV6_DESTINATION: u8 = 60;
 const EXTENSIONS_MAX: usize = 8;
 const IP_BYTES_MAX: usize = 65535;
 const TCP_FLAGS_AT: usize = 13;
+const TCP_CHECKSUM_OFFSET: usize = 16;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
@@ -156,14 +157,14 @@ impl Cut {
         if at > 0 {
             tcp[TCP_FLAGS_AT] &= !CWR;
         }
-        self.write_checksum(to, 16);
+        self.write_checksum(to, TCP_CHECKSUM_OFFSET);
     }
 
     fn write_udp(&self, to: &mut [u8]) {
         let udp = &mut to[self.transport_at..];
         let len = udp.len() as u16;
         put(udp, 4, len);
-        self.write_checksum(to, 6);
+        self.write_checksum(to, UDP_OFFSET);
     }
 
     /// The transport's checksum, which lies `offset` behind the start of its header.
@@ -172,7 +173,7 @@ impl Cut {
         let pseudo = sum(&to[self.ip_at..][addresses]) + u64::from(self.protocol);
         let transport = &mut to[self.transport_at..];
         put(transport, offset, 0);
-        let checksum = of_sum(pseudo + transport.len() as u64 + sum(transport));
+        let checksum = of_sum(pseudo + transport.len() as u64 + sum(transport), offset);
         put(transport, offset, checksum);
     }
 }
