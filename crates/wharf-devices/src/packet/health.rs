@@ -79,10 +79,20 @@ impl Health {
         }
     }
 
+    /// Whether the MTU allows a frame of these first bytes, and `len_bytes` in all: a tag is not counted.
+    #[inline]
+    pub(super) fn fits(&self, first: &[u8], len_bytes: u32) -> bool {
+        len_bytes <= self.longest_with(first)
+    }
+
+    fn longest_with(&self, first: &[u8]) -> u32 {
+        self.longest_bytes.saturating_add(if is_tagged(first) { VLAN_BYTES } else { 0 })
+    }
+
     /// Why a frame of these first bytes, and `len_bytes` in all, cannot be sent now.
     #[cold]
     pub(super) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
-        let longest_bytes = self.longest_bytes + if is_tagged(first) { VLAN_BYTES } else { 0 };
+        let longest_bytes = self.longest_with(first);
         match self.state {
             State::Gone => Some("gone"),
             State::Down => Some("link-down"),
@@ -111,5 +121,24 @@ impl Health {
     #[cold]
     pub(super) fn note(&mut self, what: &str, source: io::Error) {
         self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_not_counted_to_the_mtu() {
+        let health =
+            Health::new("packet:x".into(), "x".into(), Interface { index: 1, is_ethernet: true }, 1514);
+        let frame = |protocol: [u8; 2]| [[0; 12].as_slice(), &protocol].concat();
+        for (protocol, longest) in
+            [([8, 0], 1514), ([0x81, 0], 1518), ([0x88, 0xa8], 1518), ([0x91, 0], 1514)]
+        {
+            let frame = frame(protocol);
+            assert!(health.fits(&frame, longest) && !health.fits(&frame, longest + 1), "{protocol:x?}");
+        }
+        assert!(health.fits(&[], 1514) && !health.fits(&[0x81], 1515));
     }
 }

@@ -200,8 +200,9 @@ impl PacketSender {
 
     /// Why a frame cannot be sent that is too long, too short, or for an interface that is down.
     fn fault_of(&mut self, frame: &Frame, is_super: bool) -> Option<&'static str> {
+        let first = self.region.as_ref().and_then(|region| region.bytes(frame).ok()).unwrap_or_default();
         // The interface may be back, or its MTU larger now.
-        let is_odd = self.health.state() != State::Up || frame.len_bytes() > self.health.longest_bytes();
+        let is_odd = self.health.state() != State::Up || !self.health.fits(first, frame.len_bytes());
         if is_odd
             && !is_super
             && self.health.state() != State::Gone
@@ -209,7 +210,6 @@ impl PacketSender {
         {
             self.health.look(slots.socket());
         }
-        let first = self.region.as_ref().and_then(|region| region.bytes(frame).ok()).unwrap_or_default();
         // A super-packet is as long as it likes.
         let len_bytes =
             if is_super { frame.len_bytes().min(self.health.longest_bytes()) } else { frame.len_bytes() };
