@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod devices;
+mod files;
 mod lab;
 mod output;
 mod plan;

@@ -166,7 +166,7 @@ fn what_cannot_be_is_one_line() {
         (&["receive", "--from", "no"], 2, "unknown kind of device"),
         (&["receive", "--from", "wire"], 2, "nobody sends"),
         (&["receive", "--from", &from, "--count", "0"], 2, "a number from 1 on"),
-        (&["receive", "--from", &from, "--pcap", &file], 2, "is the capture that is read"),
+        (&["receive", "--from", &from, "--pcap", &file], 2, "is read, and it is the same file"),
         (&["receive", "--from", &from, "--cpu", "100000"], 2, "may use processors"),
         (&["receive", "--from", &missing], 1, "cannot open"),
         (&["receive", "--from", &from, "--pcap", "/dev/full"], 1, "No space left"),

@@ -127,3 +127,30 @@ fn a_disk_that_fills_up_costs_the_trace_frames_and_the_path_none() {
         format!("wharf: trace:{traced}: {missed} of 5000 frames are not in the file: File too large");
     assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
 }
+
+#[test]
+fn no_file_is_read_and_written_nor_written_twice() {
+    let folder = Folder::new();
+    let [input, out, link] = ["in.pcap", "out.pcap", "link.pcap"].map(|name| text(&folder.path(name)));
+    std::fs::copy(SAMPLE, &input).unwrap();
+    std::os::unix::fs::symlink(&input, &link).unwrap();
+    let [from, to_link, to_out] = [&input, &link, &out].map(|path| format!("pcap:{path}"));
+    let cases: [(&[&str], &str); 6] = [
+        (&["send", "--pcap", &input, "--to", "null", "--trace", &link], "--trace"),
+        (&["send", "--pcap", &input, "--to", &to_link], "--to"),
+        (&["send", "--size", "60", "--count", "9", "--to", &to_out, "--trace", &out], "--trace"),
+        (&["receive", "--from", &from, "--trace", &input], "--trace"),
+        (&["receive", "--from", &from, "--pcap", &link], "--pcap"),
+        (&["receive", "--from", &from, "--pcap", &out, "--trace", &out], "--trace"),
+    ];
+    for (arguments, name) in cases {
+        let done = wharf(arguments);
+        let is_told = done.stderr.starts_with(&format!("wharf: {name} ")) && done.stderr.lines().count() == 1;
+        assert!(done.code == Some(2) && is_told && done.stderr.contains("the same file"), "{done:?}");
+    }
+    assert_eq!(std::fs::read(&input).unwrap(), std::fs::read(SAMPLE).unwrap());
+    assert!(!std::path::Path::new(&out).exists());
+    // What is no file may be named as often as one likes.
+    let done = wharf(&["receive", "--from", &from, "--pcap", "/dev/null", "--trace", "/dev/null"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+}

@@ -1,5 +1,6 @@
 //! What is put around a device: faults, and a tap.
 
+use crate::files::Named;
 use clap::Args;
 use std::path::PathBuf;
 use wharf::devices::fault::FaultSpec;
@@ -15,4 +16,11 @@ pub(crate) struct WrapArgs {
     /// Write every frame that the device takes, or receives, into this capture as well
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+}
+
+impl WrapArgs {
+    /// The file to trace into.
+    pub(crate) fn trace_file(&self) -> Option<Named<'_>> {
+        self.trace.as_deref().map(|path| ("--trace", path))
+    }
 }

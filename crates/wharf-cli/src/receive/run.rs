@@ -2,6 +2,7 @@
 
 use super::account::{Account, Outcome};
 use crate::args::ReceiveArgs;
+use crate::files::{capture_of, check_written};
 use crate::output::{self, grouped, with_causes};
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -9,8 +10,6 @@ use crate::usage;
 use crate::wrap::wrap;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -38,19 +37,8 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
         let list: Vec<String> = there.iter().map(usize::to_string).collect();
         return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
     }
-    let source = args.from.strip_prefix("pcap:").map(|rest| rest.split(',').next().unwrap_or(rest));
-    match (source, &args.pcap) {
-        (Some(source), Some(out)) if is_same_file(Path::new(source), out) => {
-            Err(usage(format!("--pcap {}: is the capture that is read", out.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    let identity =
-        |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
-    identity(a).is_some_and(|a| identity(b) == Some(a))
+    let written = [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file()];
+    check_written(capture_of(&args.from).map(|path| ("--from", path)), &written)
 }
 
 /// Receives until one of the ends that were asked for.

@@ -3,6 +3,7 @@
 use super::run::opening;
 use super::traffic::Traffic;
 use crate::args::{QdiscChoice, SendArgs, WrapArgs};
+use crate::files::{capture_of, check_written};
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
@@ -44,6 +45,8 @@ impl Plan {
     pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
         check_kind(&args.to)?;
+        let read = args.pcap.as_deref().map(|path| ("--pcap", path));
+        check_written(read, &[capture_of(&args.to).map(|path| ("--to", path)), args.wrap.trace_file()])?;
         let ends = Ends::new(args)?;
         let (what, traffic) = match &args.pcap {
             Some(path) => replay(args, path, ends.rounds)?,
