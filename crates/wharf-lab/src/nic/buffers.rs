@@ -15,16 +15,25 @@ pub const NUMBER_BYTES: usize = 8;
 #[derive(Debug, Clone, Copy)]
 pub struct Buffers {
     numbers: u64,
-    frames: u32,
+    all_bytes: u64,
     frame_bytes: u64,
+    /// There is a number for so many bytes.
+    granule_bytes: u64,
 }
 
 impl Buffers {
-    /// Of this region.
+    /// Of this region, a packet to a frame.
     pub fn new(region: &Region, memory: &mut HostMemory) -> Self {
-        let spec = region.spec();
-        let numbers = memory.allocate(spec.frames as usize * NUMBER_BYTES);
-        Self { numbers, frames: spec.frames, frame_bytes: spec.frame_bytes.into() }
+        Self::with_granule(region, region.spec().frame_bytes, memory)
+    }
+
+    /// Of this region, where packets may begin every `granule_bytes` of a frame.
+    pub fn with_granule(region: &Region, granule_bytes: u32, memory: &mut HostMemory) -> Self {
+        let (frame_bytes, granule_bytes) =
+            (u64::from(region.spec().frame_bytes), u64::from(granule_bytes.max(1)));
+        let all_bytes = u64::from(region.spec().frames) * frame_bytes;
+        let numbers = memory.allocate((all_bytes / granule_bytes) as usize * NUMBER_BYTES);
+        Self { numbers, all_bytes, frame_bytes, granule_bytes }
     }
 
     /// Where a frame lies.
@@ -34,11 +43,10 @@ impl Buffers {
     }
 
     fn number_at(&self, address: u64) -> Result<u64, MemoryFault> {
-        let index = address.checked_sub(FIRST).map(|offset| offset / self.frame_bytes);
-        let index = index.filter(|&index| index < u64::from(self.frames));
-        let there_bytes = self.frames as usize * self.frame_bytes as usize;
+        let offset = address.checked_sub(FIRST).filter(|&offset| offset < self.all_bytes);
+        let there_bytes = self.all_bytes as usize;
         let fault = MemoryFault { address, len_bytes: NUMBER_BYTES, there_bytes };
-        index.map(|index| self.numbers + index * NUMBER_BYTES as u64).ok_or(fault)
+        offset.map(|offset| self.numbers + offset / self.granule_bytes * NUMBER_BYTES as u64).ok_or(fault)
     }
 
     /// The number of the packet at `address`.

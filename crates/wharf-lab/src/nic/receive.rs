@@ -32,6 +32,8 @@ pub struct Posted {
     pub before_bytes: u32,
     /// Bytes that had to be read beside the ring.
     pub table_bytes: u32,
+    /// Whether the next packet goes into the same one.
+    pub more: bool,
 }
 
 /// How a family of NICs describes what is received.
@@ -39,8 +41,8 @@ pub trait ReceiveFormat {
     /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
     fn tail(&self, old: u32, value: u32, memory: &HostMemory) -> u32;
 
-    /// Reads the descriptor at unit `index`; `None` where it makes no sense.
-    fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory) -> Option<Posted>;
+    /// Reads the descriptor at unit `index`, for a packet of `len_bytes`; `None` where it makes no sense.
+    fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory, len_bytes: u32) -> Option<Posted>;
 
     /// The packet for the buffer at `index` is in memory. Completions may be kept while `behind`: while others wait
     /// for the bus. Whether some began to be kept now.
@@ -222,20 +224,23 @@ impl<F: ReceiveFormat> Receiving<F> {
                 continue;
             }
             let index = at.used;
-            at.used = at.used.wrapping_add(1);
             let memory = fabric.memory().clone();
             let mut memory = open(&memory);
             let bytes = memory.bytes(at.ring.at(index), at.ring.unit_bytes as usize)?;
-            let posted =
-                at.format.parse(bytes, index, &memory).filter(|posted| posted.len_bytes >= packet.len_bytes);
+            let posted = at
+                .format
+                .parse(bytes, index, &memory, packet.len_bytes)
+                .filter(|posted| posted.len_bytes >= packet.len_bytes);
             let set =
                 posted.map(|posted| self.buffers.set_number(posted.address, packet.number, &mut memory));
             drop(memory);
-            let Some((Posted { before_bytes, table_bytes, .. }, Ok(()))) = posted.zip(set) else {
+            let Some((Posted { before_bytes, table_bytes, more, .. }, Ok(()))) = posted.zip(set) else {
                 self.totals.no_buffer += 1;
                 self.stop(queue, format!("the buffer posted at {index} is none, or too short"));
                 continue;
             };
+            let at = &mut self.queues[queue];
+            at.used = at.used.wrapping_add(u32::from(!more));
             if table_bytes > 0 {
                 fabric.read(now_ps, table_bytes.into(), Read::Table);
             }

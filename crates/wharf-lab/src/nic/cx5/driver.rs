@@ -1,13 +1,14 @@
 //! The driver: one send queue and one receive queue, with their completion queues, as a `Device`.
 
-use super::completion::{Opcode, Selected};
+use super::completion::Opcode;
 use super::compress::CompletionRing;
 use super::expand::CompletionReader;
-use super::segment::{BLOCK_BYTES, Ethernet, Pointer, SEGMENT_BYTES};
+use super::half::{self, ReceiveHalf, Surroundings, Trouble};
+use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
 use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
 use crate::nic::NicDriver;
-use crate::nic::buffers::{Buffers, number_of, put_number};
-use crate::nic::host::{Doorbell, HostMemory, SharedMemory, open};
+use crate::nic::buffers::{Buffers, number_of};
+use crate::nic::host::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
 use crate::nic::send::Ring;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,11 +19,9 @@ use wharf_mem::{Batch, Frame, Region};
 /// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
 const DOORBELL_BYTES: u64 = 8;
 /// Buffers that are posted at a time.
-const POST: usize = 32;
+pub(super) const POST: usize = 32;
 /// The key of all memory.
-const KEY: u32 = 0x1000;
-/// What mini completions say, as the driver sets its queues up (`MLX5_CQE_FORMAT_CSUM`).
-pub const SELECTED: Selected = Selected::Checksum;
+pub(super) const KEY: u32 = 0x1000;
 
 /// How a queue pair is set up. The switches have the names that `ethtool --show-priv-flags` gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +53,7 @@ pub struct Queues {
 
 /// The driver of one queue pair.
 #[derive(Debug)]
-pub struct Driver {
+pub struct Driver<R> {
     number: usize,
     memory: SharedMemory,
     buffers: Buffers,
@@ -65,15 +64,11 @@ pub struct Driver {
     held: VecDeque<Frame>,
     /// Of those, sent and not given back yet.
     done: usize,
-    received: CompletionReader,
-    posted: Vec<Option<Frame>>,
-    next_post: u32,
-    free_places: u32,
-    fresh: Batch,
+    half: R,
     closed: bool,
 }
 
-impl Driver {
+impl<R: ReceiveHalf> Driver<R> {
     /// Sets up queue pair `number` in `memory`, for the frames in `buffers`.
     ///
     /// # Errors
@@ -85,20 +80,18 @@ impl Driver {
             let what = "rings are of 2^5 to 2^15 blocks and 2^6 to 2^15 buffers".into();
             return Err(DeviceError::Unsupported { device: "cx5".into(), what });
         }
+        let lacking =
+            |fault: MemoryFault| DeviceError::Unsupported { device: "cx5".into(), what: fault.to_string() };
         let mut there = open(memory);
-        let queues = Queues::allocate(number as u32, spec, &mut there);
-        let reader = |ring, there: &mut HostMemory| {
-            CompletionReader::new(ring, SELECTED, there)
-                .map_err(|fault| DeviceError::Unsupported { device: "cx5".into(), what: fault.to_string() })
-        };
-        let (sent, received) = (reader(queues.sent, &mut there)?, reader(queues.received, &mut there)?);
+        let half = R::new(spec.log_receive, &mut there).map_err(lacking)?;
+        let queues = Queues::allocate(number as u32, spec, half.rings(), &mut there);
+        let sent = CompletionReader::new(queues.sent, half::SELECTED, &mut there).map_err(lacking)?;
         drop(there);
         let mode = Mode {
             multi: spec.xdp_tx_mpwqe,
             inline_from: spec.inline_from,
             completion_each: spec.completion_each,
         };
-        let places = queues.receive.units;
         Ok(Self {
             number,
             memory: memory.clone(),
@@ -109,11 +102,7 @@ impl Driver {
             sent,
             held: VecDeque::new(),
             done: 0,
-            received,
-            posted: (0..places).map(|_| None).collect(),
-            next_post: 0,
-            free_places: places,
-            fresh: Batch::new(POST),
+            half,
             closed: false,
         })
     }
@@ -144,51 +133,28 @@ impl Driver {
         }
     }
 
-    /// Takes the frame of one completion, as long as the packet is; `None` for no more completions.
-    fn take_received(&mut self, region: &Region) -> Result<Option<Frame>, DeviceError> {
-        let mut memory = open(&self.memory);
-        let next = self.received.next(&mut memory).map_err(|error| self.trouble(&error))?;
-        let Some(completion) = next else { return Ok(None) };
-        let place = usize::from(completion.counter) & (self.posted.len() - 1);
-        let Some(mut frame) = self.posted[place].take() else {
-            return Err(self.not_held(completion.counter.into()));
-        };
-        self.free_places += 1;
-        let address = self.buffers.address(&frame);
-        let number = self.buffers.number(address, &memory).unwrap_or(u64::MAX);
-        let told = match region.set_len(&mut frame, completion.byte_count) {
-            Ok(()) if completion.opcode == Opcode::Received && completion.byte_count > 0 => {
-                region.bytes_mut(&mut frame).map(|bytes| put_number(bytes, number)).map_err(|e| e.to_string())
-            }
-            Ok(()) => Err(format!("{:?} of {} bytes", completion.opcode, completion.byte_count)),
-            Err(error) => Err(error.to_string()),
-        };
-        drop(memory);
-        let Err(what) = told else { return Ok(Some(frame)) };
-        // The buffer is good, only what was said about it is not: it is used again.
-        let pushed = self.fresh.push(frame);
-        debug_assert!(pushed.is_ok(), "empty between calls");
-        Err(self.trouble(&what))
+    /// Works on the receiving half.
+    fn with_half<T>(
+        &mut self, cache: &mut Cache, work: impl FnOnce(&mut R, &mut Surroundings<'_>) -> T,
+    ) -> Option<T> {
+        let Self { region, buffers, memory, half, .. } = self;
+        let region = region.as_deref()?;
+        let mut memory = open(memory);
+        Some(work(half, &mut Surroundings { buffers, region, memory: &mut memory, cache }))
     }
 }
 
 impl Queues {
-    fn allocate(number: u32, spec: &Spec, memory: &mut HostMemory) -> Self {
+    fn allocate(
+        number: u32, spec: &Spec, (receive, received): (Ring, CompletionRing), memory: &mut HostMemory,
+    ) -> Self {
         let send = SendRing { address: 0, log_blocks: spec.log_send_blocks, queue: number };
         let sent = CompletionRing { address: 0, log_slots: spec.log_send_blocks };
-        let received = CompletionRing { address: 0, log_slots: spec.log_receive };
-        let units = 1 << spec.log_receive;
-        let receive = memory.allocate(units * SEGMENT_BYTES);
         Self {
             send: SendRing { address: memory.allocate(BLOCK_BYTES << spec.log_send_blocks), ..send },
             sent: CompletionRing { address: memory.allocate(sent.len_bytes()), ..sent },
-            receive: Ring {
-                address: receive,
-                unit_bytes: SEGMENT_BYTES as u32,
-                read_bytes: SEGMENT_BYTES as u32,
-                units: units as u32,
-            },
-            received: CompletionRing { address: memory.allocate(received.len_bytes()), ..received },
+            receive,
+            received,
         }
     }
 
@@ -203,7 +169,7 @@ impl Queues {
     }
 }
 
-impl Device for Driver {
+impl<R: ReceiveHalf> Device for Driver<R> {
     fn name(&self) -> String {
         format!("cx5:{}", self.number)
     }
@@ -268,29 +234,24 @@ impl Device for Driver {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().chain(self.posted.iter().flatten()).for_each(see);
+        self.held.iter().for_each(&mut *see);
+        self.half.visit(see);
     }
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        let Some(region) = self.region.clone() else { return Ok(0) };
         let mut count = 0;
         let mut result = Ok(());
-        while count < budget && to.room() > 0 {
-            match self.take_received(&region) {
-                Ok(Some(frame)) => {
+        while count < budget && to.room() > 0 && result.is_ok() {
+            match self.with_half(cache, |half, around| half.take(around)) {
+                Some(Ok(Some(frame))) => {
                     let pushed = to.push(frame);
                     debug_assert!(pushed.is_ok(), "there was room");
                     count += 1;
                 }
-                Ok(None) => break,
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
+                None | Some(Ok(None)) => break,
+                Some(Err(Trouble::NotHeld(slot))) => result = Err(self.not_held(slot)),
+                Some(Err(Trouble::Lie(what))) => result = Err(self.trouble(&what)),
             }
-        }
-        if !self.fresh.is_empty() && cache.give(&mut self.fresh).is_err() {
-            debug_assert!(false, "it came from this pool");
         }
         self.post(cache);
         result.map(|()| count)
@@ -306,35 +267,17 @@ impl Device for Driver {
     }
 }
 
-impl NicDriver for Driver {
+impl<R: ReceiveHalf> NicDriver for Driver<R> {
     fn post(&mut self, cache: &mut Cache) {
-        let Some(region) = &self.region else { return };
-        let len_bytes = region.data_bytes_max().min(2048);
-        let before = self.next_post;
-        let mut memory = open(&self.memory);
-        while self.free_places as usize >= POST && cache.take(&mut self.fresh, POST, len_bytes).is_ok() {
-            while let Some(frame) = self.fresh.pop() {
-                let pointer = Pointer { address: self.buffers.address(&frame), len_bytes, key: KEY };
-                let written = memory.write(self.queues.receive.at(self.next_post), &pointer.to_segment());
-                debug_assert_eq!(written, Ok(()), "the ring was allocated");
-                let place = self.next_post as usize & (self.posted.len() - 1);
-                self.posted[place] = Some(frame);
-                self.next_post = self.next_post.wrapping_add(1);
-                self.free_places -= 1;
-            }
-        }
-        if self.next_post != before {
+        let posted = self.with_half(cache, |half, around| half.post(around)).flatten();
+        if let Some(value) = posted {
             // The number of buffers posted lies in memory (`mlx5_wq_cyc_update_db_record`): no write to a register.
-            let doorbell =
-                Doorbell { queue: self.number, receive: true, value: self.next_post, len_bytes: 0 };
-            memory.doorbells.push_back(doorbell);
+            let doorbell = Doorbell { queue: self.number, receive: true, value, len_bytes: 0 };
+            open(&self.memory).doorbells.push_back(doorbell);
         }
     }
 
     fn unpost(&mut self, cache: &mut Cache) {
-        for frame in self.posted.iter_mut().filter_map(Option::take) {
-            let given = cache.give_one(frame);
-            debug_assert!(given.is_ok(), "it came from this pool");
-        }
+        self.half.unpost(cache);
     }
 }

@@ -84,10 +84,10 @@ impl ReceiveFormat for Descriptors {
         value
     }
 
-    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, _len_bytes: u32) -> Option<Posted> {
         let segment: &[u8; SEGMENT_BYTES] = bytes.first_chunk()?;
         let Pointer { address, len_bytes, .. } = Pointer::from_segment(segment)?;
-        Some(Posted { address, len_bytes, before_bytes: 0, table_bytes: 0 })
+        Some(Posted { address, len_bytes, before_bytes: 0, table_bytes: 0, more: false })
     }
 
     fn received(

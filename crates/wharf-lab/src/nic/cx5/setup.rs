@@ -3,19 +3,24 @@
 use super::compress::{CompletionWriter, Compress};
 use super::driver::{Driver, Spec};
 use super::formats::{Descriptors, Entries};
+use super::half::{ReceiveHalf, Single};
 use super::slim::{Queues, Slim, SlimEntries};
+use super::striding::{STRIDE_BYTES, Strides, Striding};
 use crate::engine::VirtualClock;
 use crate::nic::buffers::Buffers;
 use crate::nic::host::{HostMemory, open};
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
 use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
+use crate::nic::receive::ReceiveFormat;
 use std::sync::Arc;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::PagePool;
 
 /// Frames lie so many bytes apart.
 const FRAME_BYTES: u32 = 2048;
+/// 62 strides, headroom and colour.
+const STRIDING_FRAME_BYTES: u32 = 16384;
 /// Frames in the hands of one processor, at most.
 const SPARE_FRAMES: u32 = 512;
 
@@ -39,7 +44,10 @@ pub struct Setup {
 }
 
 /// The machine of a `cx5`.
-pub type Cx5Machine = Machine<Driver, Entries, Descriptors>;
+pub type Cx5Machine = Machine<Driver<Single>, Entries, Descriptors>;
+
+/// The machine of a `cx5` that receives by strides.
+pub type StridingMachine = Machine<Driver<Striding>, Entries, Strides>;
 
 /// The machine of a NIC whose entries are of 16 bytes.
 pub type SlimMachine = Machine<Pair<Slim>, SlimEntries, Descriptors>;
@@ -85,17 +93,31 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, MachineFault> {
 /// # Errors
 /// [`MachineFault`]: no memory, or rings of a size that cannot be.
 pub fn build(setup: Setup) -> Result<Cx5Machine, MachineFault> {
+    build_with(setup, FRAME_BYTES, FRAME_BYTES, Descriptors::new)
+}
+
+/// Builds one with striding receive: frames of many strides, 2^[`Spec::log_receive`] completions.
+///
+/// # Errors
+/// [`MachineFault`]: no memory, or rings of a size that cannot be.
+pub fn build_striding(setup: Setup) -> Result<StridingMachine, MachineFault> {
+    build_with(setup, STRIDING_FRAME_BYTES, STRIDE_BYTES, Strides::new)
+}
+
+fn build_with<H: ReceiveHalf, R: ReceiveFormat>(
+    setup: Setup, frame_bytes: u32, granule_bytes: u32, format: fn(CompletionWriter, u32) -> R,
+) -> Result<Machine<Driver<H>, Entries, R>, MachineFault> {
     let clock = Arc::new(VirtualClock::default());
     let per_queue =
-        (1u32 << setup.spec.log_receive) + 16 * (1u32 << setup.spec.log_send_blocks) / 4 + SPARE_FRAMES;
+        (1u32 << setup.spec.log_receive) + 4 * (1u32 << setup.spec.log_send_blocks) + SPARE_FRAMES;
     let pool = PagePool::builder()
         .frames(per_queue * setup.queues as u32)
-        .frame_bytes(FRAME_BYTES)
+        .frame_bytes(frame_bytes)
         .huge_pages(false)
         .clock(clock.clone())
         .build()?;
     let memory = HostMemory::shared();
-    let buffers = Buffers::new(pool.region(), &mut open(&memory));
+    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut open(&memory));
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..setup.queues {
         let driver = Driver::new(number, &setup.spec, &memory, buffers)?;
@@ -103,7 +125,7 @@ pub fn build(setup: Setup) -> Result<Cx5Machine, MachineFault> {
         let sent = CompletionWriter::new(queues.sent, None);
         send.push((queues.send_ring(), Entries::new(sent, number as u32)));
         let received = CompletionWriter::new(queues.received, setup.rx_cqe_compress);
-        receive.push((queues.receive, Descriptors::new(received, number as u32)));
+        receive.push((queues.receive, format(received, number as u32)));
         drivers.push(driver);
     }
     let port = Port::new(&setup.port, memory, buffers, send, receive, setup.arrivals);

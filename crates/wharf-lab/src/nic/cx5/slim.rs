@@ -7,8 +7,8 @@
 
 use super::completion::{Completion, Opcode};
 use super::compress::{CompletionRing, CompletionWriter};
-use super::driver::SELECTED;
 use super::expand::CompletionReader;
+use super::half::SELECTED;
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::pair::{Kick, Lie, RingBytes};

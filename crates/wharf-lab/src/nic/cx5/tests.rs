@@ -1,5 +1,6 @@
 //! Both sides of both queues, against each other and against hostile bytes.
 
 mod completions;
+mod driver;
 mod entries;
 mod traffic;

@@ -138,10 +138,10 @@ impl<L: Layout> ReceiveFormat for ReceiveDescriptors<L> {
         tail(&self.back.ring, old, value)
     }
 
-    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, _len_bytes: u32) -> Option<Posted> {
         self.read = *bytes.first_chunk()?;
         let address = L::read_to_receive(&self.read);
-        Some(Posted { address, len_bytes: self.buffer_bytes, before_bytes: 0, table_bytes: 0 })
+        Some(Posted { address, len_bytes: self.buffer_bytes, before_bytes: 0, table_bytes: 0, more: false })
     }
 
     fn received(

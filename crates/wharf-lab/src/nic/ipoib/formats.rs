@@ -82,13 +82,14 @@ impl ReceiveFormat for Queue {
         value
     }
 
-    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, _len_bytes: u32) -> Option<Posted> {
         let pointer = pointer(bytes, SEGMENT_BYTES)?;
         Some(Posted {
             address: pointer.address.checked_add(ROUTING_HEADER_BYTES.into())?,
             len_bytes: pointer.len_bytes.checked_sub(ROUTING_HEADER_BYTES)?,
             before_bytes: ROUTING_HEADER_BYTES,
             table_bytes: 0,
+            more: false,
         })
     }
 

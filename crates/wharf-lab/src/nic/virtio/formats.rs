@@ -109,7 +109,7 @@ impl ReceiveFormat for Virtqueue {
         self.tail_of(old, value)
     }
 
-    fn parse(&mut self, bytes: &[u8], _index: u32, memory: &HostMemory) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, memory: &HostMemory, _len_bytes: u32) -> Option<Posted> {
         let &[a, b] = bytes.first_chunk()?;
         let id = u16::from_le_bytes([a, b]);
         let descriptor = self.ring.read_descriptor(id, memory).ok()?;
@@ -120,6 +120,7 @@ impl ReceiveFormat for Virtqueue {
             len_bytes,
             before_bytes: HEADER_BYTES,
             table_bytes: DESCRIPTOR_BYTES as u32,
+            more: false,
         })
     }
 

@@ -3,8 +3,10 @@
 use crate::engine::Random;
 use crate::nic::NicDriver;
 use crate::nic::cx5::compress::Compress;
-use crate::nic::cx5::driver::{SELECTED, Spec};
-use crate::nic::cx5::setup::{Setup, build, build_slim};
+use crate::nic::cx5::driver::Spec;
+use crate::nic::cx5::half::SELECTED;
+use crate::nic::cx5::setup::{Setup, build, build_slim, build_striding};
+use crate::nic::cx5::striding;
 use crate::nic::machine::{CoreCosts, Job, Machine, Totals};
 use crate::nic::port::{Arrivals, PortCosts};
 use crate::nic::receive::{ReceiveCosts, ReceiveFormat};
@@ -133,4 +135,32 @@ fn entries_of_16_bytes_with_the_metadata_in_the_buffer() {
     machine.run(100_000_000).unwrap();
     let totals = machine.end(100_000_000).unwrap();
     assert!(totals.accepted > 3000, "{totals:?}");
+}
+
+/// A buffer's entry and its read are shared by all its packets: next to nothing to the NIC, title and mini
+/// completions to the host. Sessions end with the buffer, so they are shorter than 64.
+#[test]
+fn striding_receive_posts_next_to_nothing() {
+    for (session_max, to_host) in [(64, 10_250), (8, 11_100)] {
+        let mut setup = setup(Job::Drop);
+        setup.spec.log_receive = 12;
+        setup.rx_cqe_compress = Some(Compress { selected: striding::SELECTED, session_max });
+        let (nic, host) = measured(build_striding(setup).unwrap(), false);
+        assert!(nic < 150 && host.abs_diff(to_host) < 200, "{nic} {host}");
+    }
+}
+
+#[test]
+fn strides_of_all_sizes_come_back_in_order() {
+    for (sizes, compress) in [(vec![(64, 3), (300, 2), (1522, 1)], true), (vec![(1522, 1)], false)] {
+        let mut setup = setup(Job::SendBack { per_doorbell: 64 });
+        setup.arrivals = Arrivals::at_wire_rate(sizes, 4, 80, 20, Random::new(3));
+        setup.spec.log_receive = 10;
+        let session_max = 64;
+        setup.rx_cqe_compress = compress.then_some(Compress { selected: striding::SELECTED, session_max });
+        let mut machine = build_striding(setup).unwrap();
+        machine.run(200_000_000).unwrap();
+        let totals = machine.end(200_000_000).unwrap();
+        assert!(totals.accepted > 1000, "{totals:?}");
+    }
 }
