@@ -37,7 +37,7 @@ fn every_device_says_what_it_is_and_what_it_lacks() {
 #[test]
 fn the_bench_has_a_row_for_each_case() {
     let args =
-        ["bench", "path", "--cores", "1", "--bursts", "1,32", "--direct", "--seconds", "0.05", "--json"];
+        ["bench", "path", "--cores", "1", "--bursts", "1,32", "--direct", "--seconds", "0.3", "--json"];
     let run = wharf(&args).good_json();
     let rows = run["rows"].as_array().unwrap();
     let kinds: Vec<(&str, u64)> =
