@@ -8,19 +8,21 @@
 //! packets inside the entries: under `auto` the driver begins with that at 128 packets outstanding, which these runs
 //! do not reach, since it is the way to the host that binds.
 
+mod ran;
+
 use super::published::figure;
-use super::{Bench, Experiment, LabError, Parameters, Row, RowKind};
+use super::{Bench, Experiment, LabError, Parameters, Row};
 use crate::engine::Random;
-use crate::kernel::Fault;
 use crate::nic::cx5::compress::Compress;
 use crate::nic::cx5::driver::Spec;
-use crate::nic::cx5::half::SELECTED;
-use crate::nic::cx5::setup::{Cx5Machine, Setup, build};
-use crate::nic::machine::{CoreCosts, Job, Totals};
+use crate::nic::cx5::setup::{Setup, build, build_slim, build_striding};
+use crate::nic::cx5::{half, striding};
+use crate::nic::machine::{CoreCosts, Job};
 use crate::nic::port::{Arrivals, PortCosts};
 use crate::nic::receive::ReceiveCosts;
 use crate::nic::send::SendCosts;
 use crate::pcie::{BusSpec, Link};
+use ran::Ran;
 
 /// The experiment.
 #[derive(Debug)]
@@ -33,9 +35,6 @@ const TO_NIC: (&str, &str) = ("to_nic", "bytes on the bus per packet");
 const TO_HOST: (&str, &str) = ("to_host", "bytes on the bus per packet");
 const GAIN: (&str, &str) = ("gain", "percent");
 const BUSIER: (&str, &str) = ("busier_way", "percent of the bus");
-
-/// Between two questions whether to go on: some thousand packets.
-const SLICE_PS: u64 = 50_000_000;
 
 /// Lengths with checksum and how many of each: the usual mixture.
 const IMIX: [(u32, u32); 3] = [(64, 7), (594, 4), (1518, 1)];
@@ -68,6 +67,17 @@ struct Case {
     rx_cqe_compress: bool,
     xdp_tx_mpwqe: bool,
     inline: Inline,
+    descriptors: Descriptors,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Descriptors {
+    /// As the driver has them.
+    Mlx5,
+    /// Received by strides.
+    Striding,
+    /// Sent by entries of 16 bytes.
+    Slim,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +88,8 @@ enum Inline {
     Always,
 }
 
-const NOTHING: Case = Case { rx_cqe_compress: false, xdp_tx_mpwqe: false, inline: Inline::Off };
+const NOTHING: Case =
+    Case { rx_cqe_compress: false, xdp_tx_mpwqe: false, inline: Inline::Off, descriptors: Descriptors::Mlx5 };
 const COMPRESS: Case = Case { rx_cqe_compress: true, ..NOTHING };
 const MULTI: Case = Case { xdp_tx_mpwqe: true, ..COMPRESS };
 
@@ -86,6 +97,8 @@ const MULTI: Case = Case { xdp_tx_mpwqe: true, ..COMPRESS };
 fn drop(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let off = one(bench, "xdp_drop/rx_cqe_compress=off", Work::Drop, NOTHING)?;
     let on = one(bench, "xdp_drop/rx_cqe_compress=on", Work::Drop, COMPRESS)?;
+    let striding = Case { descriptors: Descriptors::Striding, ..COMPRESS };
+    let striding = one(bench, "xdp_drop/rx_cqe_compress=on,rx_striding_rq=on", Work::Drop, striding)?;
     let published = |key: &str| figure(&format!("pcie.{key}"));
     let gain = (published("xdp_drop_mpps.after")? / published("xdp_drop_mpps.before")? - 1.0) * 100.0;
     Ok(vec![
@@ -94,6 +107,9 @@ fn drop(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
         read_as(on.mpps().beside(published("xdp_drop_mpps.after")?), (130.0, 135.0)),
         on.row(TO_HOST, on.to_host_millionths()),
         on.gain_over(&off).beside((gain * 10.0).round() / 10.0),
+        striding.mpps(),
+        striding.row(TO_NIC, striding.to_nic_millionths()),
+        striding.row(TO_HOST, striding.to_host_millionths()),
     ])
 }
 
@@ -105,6 +121,8 @@ fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let auto = one(bench, "xdp_tx/xdp_tx_mpwqe=on,inline=auto", Work::SendBack, auto)?;
     let always = Case { inline: Inline::Always, ..MULTI };
     let always = one(bench, "xdp_tx/xdp_tx_mpwqe=on,inline=always", Work::SendBack, always)?;
+    let slim = Case { descriptors: Descriptors::Slim, ..COMPRESS };
+    let slim = one(bench, "xdp_tx/tx_metadata_in_buffer=on", Work::SendBack, slim)?;
     let gain = figure("pcie.xdp_tx_gain_percent")?;
     let fitted = Row { kind: bench.parameters.fit(&["entry_ps"]), ..before.mpps() }.beside(70.0);
     Ok(vec![
@@ -119,6 +137,8 @@ fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
         always.row(TO_NIC, always.to_nic_millionths()),
         always.row(TO_HOST, always.to_host_millionths()),
         always.gain_over(&before).beside(gain),
+        slim.mpps(),
+        slim.row(TO_NIC, slim.to_nic_millionths()),
     ])
 }
 
@@ -248,16 +268,20 @@ fn setup(bench: &Bench<'_>, work: Work, case: Case) -> Result<Setup, LabError> {
         Inline::Always => Some(0),
     };
     let session_max = get("session_packets")? as u32;
+    let (selected, receive_ring) = match case.descriptors {
+        Descriptors::Striding => (striding::SELECTED, "striding_completions_log"),
+        _ => (half::SELECTED, "receive_ring_log"),
+    };
     Ok(Setup {
         queues,
         spec: Spec {
             log_send_blocks: get("send_ring_log")? as u32,
-            log_receive: get("receive_ring_log")? as u32,
+            log_receive: get(receive_ring)? as u32,
             xdp_tx_mpwqe: case.xdp_tx_mpwqe,
             inline_from,
             completion_each: false,
         },
-        rx_cqe_compress: case.rx_cqe_compress.then_some(Compress { selected: SELECTED, session_max }),
+        rx_cqe_compress: case.rx_cqe_compress.then_some(Compress { selected, session_max }),
         port: port_costs(parameters)?,
         arrivals,
         job: work.job(parameters)?,
@@ -295,94 +319,13 @@ fn port_costs(parameters: &Parameters) -> Result<PortCosts, LabError> {
     })
 }
 
-/// What one run came to.
-#[derive(Debug)]
-struct Ran {
-    label: &'static str,
-    measured_ps: u64,
-    link: Link,
-    /// Packets that did what they were to do, and their bytes on wires.
-    packets: u64,
-    bytes: u64,
-    to_nic: u64,
-    to_host: u64,
-}
-
 fn one(bench: &mut Bench<'_>, label: &'static str, work: Work, case: Case) -> Result<Ran, LabError> {
-    let get = |key: &str| Ok::<u64, LabError>(bench.parameters.get(key)? * 1000);
-    let (settle_ps, measured_ps) =
-        (get(if work == Work::Stack { "stack_settle_ns" } else { "settle_ns" })?, get("measure_ns")?);
     let setup = setup(bench, work, case)?;
-    let link = setup.port.bus.link;
-    let fault = |source| LabError::Machine { run: label.into(), source };
-    let mut machine = build(setup).map_err(fault)?;
-    let before = until(bench, label, &mut machine, 0, settle_ps)?;
-    let after = until(bench, label, &mut machine, settle_ps, settle_ps + measured_ps)?;
-    let end = machine.end(settle_ps + measured_ps).map_err(fault)?;
-    bench.packets += end.arrived.offered + end.departed;
+    let settle = if work == Work::Stack { "stack_settle_ns" } else { "settle_ns" };
     let sent = !matches!(work, Work::Drop | Work::Stack);
-    let of = |totals: &Totals| if sent { totals.departed } else { totals.received };
-    let (nic, host) = (|totals: &Totals| totals.bus.bytes.to_nic, |totals: &Totals| totals.bus.bytes.to_host);
-    Ok(Ran {
-        label,
-        measured_ps,
-        link,
-        packets: of(&after) - of(&before),
-        bytes: after.departed_bytes - before.departed_bytes,
-        to_nic: nic(&after) - nic(&before),
-        to_host: host(&after) - host(&before),
-    })
-}
-
-/// Lets the machine run, and asks now and then whether to go on.
-fn until(
-    bench: &mut Bench<'_>, label: &str, machine: &mut Cx5Machine, from_ps: u64, until_ps: u64,
-) -> Result<Totals, LabError> {
-    for slice_ps in (from_ps..until_ps).step_by(SLICE_PS as usize) {
-        if !bench.goes_on(label) {
-            return Err(LabError::Run { run: label.into(), source: Fault::Interrupted });
-        }
-        let ran = machine.run((slice_ps + SLICE_PS).min(until_ps));
-        ran.map_err(|source| LabError::Machine { run: label.into(), source })?;
+    match case.descriptors {
+        Descriptors::Mlx5 => Ran::new(bench, label, setup, settle, sent, build),
+        Descriptors::Striding => Ran::new(bench, label, setup, settle, sent, build_striding),
+        Descriptors::Slim => Ran::new(bench, label, setup, settle, sent, build_slim),
     }
-    Ok(machine.totals())
-}
-
-impl Ran {
-    fn row(&self, what: (&'static str, &'static str), millionths: i64) -> Row {
-        Row::new(self.label, what, millionths, RowKind::Predicted)
-    }
-
-    fn mpps(&self) -> Row {
-        self.row(MPPS, ratio(self.packets, 1_000_000_000_000, self.measured_ps))
-    }
-
-    fn to_nic_millionths(&self) -> i64 {
-        ratio(self.to_nic, 1_000_000, self.packets)
-    }
-
-    fn to_host_millionths(&self) -> i64 {
-        ratio(self.to_host, 1_000_000, self.packets)
-    }
-
-    fn bits_millionths(&self) -> i64 {
-        ratio(self.bytes * 8, 1_000_000_000, self.measured_ps)
-    }
-
-    /// How much of the bus is used, in the direction that is used more.
-    fn busier_millionths(&self) -> i64 {
-        ratio(self.link.picoseconds(self.to_nic.max(self.to_host)), 100_000_000, self.measured_ps)
-    }
-
-    fn gain_over(&self, before: &Ran) -> Row {
-        self.row(GAIN, ratio(self.packets, 100_000_000, before.packets) - 100_000_000)
-    }
-}
-
-/// `part` x `scale` / `whole`, rounded to nearest; 0 of nothing.
-fn ratio(part: u64, scale: u64, whole: u64) -> i64 {
-    if whole == 0 {
-        return 0;
-    }
-    ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as i64
 }
