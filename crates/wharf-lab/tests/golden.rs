@@ -110,3 +110,19 @@ fn pcie_is_what_it_was_and_near_what_was_published() {
         assert!(near || (row.label.contains("mpwqe=on") && said), "{row:?}");
     }
 }
+
+/// Each parameter of `pcie` at both ends of what is allowed: every run drains, and breaks no rule.
+#[test]
+fn no_setting_within_bounds_breaks_a_rule_of_the_nics() {
+    let base = ["queues=2", "settle_ns=3000", "stack_settle_ns=3000", "measure_ns=3000"].map(str::to_string);
+    let run = |set: &[String]| run("pcie", set, 3, &mut |_| true);
+    for (key, parameter) in run(&base).unwrap().parameters.iter() {
+        if key.ends_with("settle_ns") || key == "measure_ns" || key == "queues" {
+            continue;
+        }
+        for value in parameter.allowed {
+            let set: Vec<_> = base.iter().cloned().chain([format!("{key}={value}")]).collect();
+            assert!(run(&set).is_ok(), "{key}={value}: {:?}", run(&set).err());
+        }
+    }
+}

@@ -18,8 +18,8 @@ use wharf_mem::Batch;
 
 /// Packets of one poll: NAPI's.
 const BUDGET: usize = 64;
-/// Longer than anything is under way.
-const DRAIN_PS: u64 = 1_000_000_000_000;
+/// Longer than anything is under way, at whatever setting: a run that drains earlier ends earlier.
+const DRAIN_PS: u64 = 1_000_000_000_000_000;
 
 /// What a processor does with packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
