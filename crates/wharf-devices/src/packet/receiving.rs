@@ -1,10 +1,12 @@
 //! `PacketReceiver`: the receive side.
 
+mod drops;
 mod work;
 
 use super::{ENODEV, Opened, down};
 use crate::copy::{Placed, Placer};
 use crate::host::ExactClock;
+use drops::Drops;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -76,15 +78,6 @@ pub struct PacketReceiver {
     ending: Option<(DeviceError, u64)>,
     ended: bool,
     refused: Vec<Frame>,
-}
-
-/// Frames that were dropped, by reason.
-#[derive(Debug, Clone, Copy, Default)]
-struct Drops {
-    kernel: u64,
-    malformed: u64,
-    truncated: u64,
-    too_long: u64,
 }
 
 /// What became of the frame at hand.
@@ -237,7 +230,7 @@ impl PacketReceiver {
 
     fn count_kernel_drops(&mut self) {
         if let Some(Ok(statistics)) = self.ring.as_ref().map(|ring| ring.socket().take_statistics()) {
-            self.drops.kernel += u64::from(statistics.drops);
+            self.drops.add_kernel(statistics.drops);
         }
     }
 }
@@ -279,6 +272,9 @@ impl Device for PacketReceiver {
     }
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        if self.drops.is_due() {
+            self.count_kernel_drops();
+        }
         let before = to.len();
         let budget = budget.min(to.room());
         while to.len() - before < budget {
@@ -303,13 +299,7 @@ impl Device for PacketReceiver {
 
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_kernel_drops();
-        let Drops { kernel, malformed, truncated, too_long } = self.drops;
-        see("kernel", kernel);
-        for (reason, count) in [("malformed", malformed), ("truncated", truncated), ("too-long", too_long)] {
-            if count > 0 {
-                see(reason, count);
-            }
-        }
+        self.drops.show(see);
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
