@@ -117,6 +117,12 @@ impl Health {
         self.error = Some(DeviceError::Unsupported { device: self.device.clone(), what });
     }
 
+    /// The interface stands as it should, and yet nothing leaves.
+    #[cold]
+    pub(super) fn lose(&mut self, what: &str, source: io::Error) {
+        self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
+    }
+
     /// An answer of the kernel that is no usual one.
     #[cold]
     pub(super) fn note(&mut self, what: &str, source: io::Error) {

@@ -57,6 +57,8 @@ pub struct PacketSender {
     owes_doorbell: bool,
     /// The kernel had no room for what was requested: ask again.
     refused: bool,
+    /// How many frames had left when that began, and when, on the exact clock.
+    stuck: Option<(u64, u64)>,
     /// Doorbells until the next look at the interface.
     look_due: u32,
     /// What had left when the device was closed.
@@ -99,6 +101,7 @@ impl PacketSender {
             ring_frames,
             owes_doorbell: false,
             refused: false,
+            stuck: None,
             look_due: LOOK_EVERY,
             left: Vec::new(),
             failed: Vec::with_capacity(ring_frames as usize),
@@ -135,7 +138,7 @@ impl PacketSender {
         let is_super = meta.gso_bytes > 0;
         let reason = match self.fault_of(frame, is_super) {
             Some(reason) => Some(reason),
-            None if is_super || self.is_beyond_slots(frame) => match self.send_whole(frame) {
+            None if is_super || self.is_beyond_slots(frame) => match self.send_whole(frame, is_super) {
                 Ok(true) => None,
                 Ok(false) => return false,
                 Err(reason) => Some(reason),
@@ -161,7 +164,7 @@ impl PacketSender {
     }
 
     /// Sends a frame by a call of its own, after all that was posted; false when the kernel has no room now.
-    fn send_whole(&mut self, frame: &Frame) -> Result<bool, &'static str> {
+    fn send_whole(&mut self, frame: &Frame, is_super: bool) -> Result<bool, &'static str> {
         let Some(region) = self.region.clone() else { return Err("not-attached") };
         if std::mem::take(&mut self.owes_doorbell) || self.refused {
             self.ring();
@@ -170,7 +173,10 @@ impl PacketSender {
             return Ok(false);
         }
         let error = match self.whole.send(frame, &region) {
-            Ok(()) => return Ok(true),
+            Ok(()) => {
+                self.stuck = None;
+                return Ok(true);
+            }
             Err(Unsent::Unfit(reason)) => return Err(reason),
             Err(Unsent::Refused(error)) => error,
         };
@@ -178,11 +184,22 @@ impl PacketSender {
         match (self.health.state(), error.raw_os_error()) {
             (State::Gone, _) => Err("gone"),
             (State::Down, _) => Err("link-down"),
-            (State::Up, Some(EAGAIN | EINTR | ENOBUFS | ENOMEM | ENETDOWN)) => Ok(false),
-            (State::Up, _) => {
+            (State::Up, Some(EAGAIN | EINTR | ENOBUFS | ENOMEM | ENETDOWN)) => {
+                if self.is_stuck() {
+                    Err("refused")
+                } else {
+                    Ok(false)
+                }
+            }
+            (State::Up, _) if is_super => {
                 self.health.note("the kernel refuses a super-packet", error);
                 Err("refused")
             }
+            // The MTU may be smaller by now.
+            (State::Up, _) => Err(self.fault_of(frame, false).unwrap_or_else(|| {
+                self.health.note("the kernel refuses a long frame", error);
+                "refused"
+            })),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Interfaces that are not there, or go away.
 
 use super::net::{End, frame, ip, with_pair};
+use std::time::{Duration, Instant};
+use wharf_core::device::DeviceError;
 use wharf_devices::open::{Direction, open};
 
 fn fault(spec: &str, direction: Direction) -> String {
@@ -75,6 +77,53 @@ fn down_and_up_again() {
         ip("link set va up");
         from.offer(&frame(0, 100));
         assert_eq!(from.send_all(), (1, vec![]));
+        from.assert_all_home();
+    });
+}
+
+/// A frame longer than a slot goes by a call of its own, and it is the kernel that finds it too long.
+#[test]
+fn an_mtu_that_shrinks_under_traffic_is_told_as_one() {
+    with_pair(|| {
+        // The ring's slots are made for the MTU of the beginning.
+        let mut from = End::new("packet:va", Direction::Send, 16_384 - 64);
+        ip("link set va mtu 9000");
+        ip("link set vb mtu 9000");
+        from.offer(&frame(7, 9000));
+        assert_eq!(from.send_all(), (1, vec![]));
+        ip("link set va mtu 600");
+        from.offer(&frame(8, 9000));
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        assert!(error.contains("a frame of 9000 bytes is too long: va's MTU of 600"), "{error}");
+        assert_eq!(from.reap(), (0, vec!["too-long"]));
+        from.assert_all_home();
+    });
+}
+
+/// A veth drops what is too long for its other end, and the kernel calls that no room for now.
+#[test]
+fn the_other_ends_mtu_too_small_is_no_wait_without_end() {
+    with_pair(|| {
+        ip("link set va mtu 9000");
+        let mut from = End::new("packet:va", Direction::Send, 16_384 - 64);
+        for len in [3000, 9000] {
+            from.offer(&frame(1, len));
+            let until = Instant::now() + Duration::from_secs(20);
+            let error = loop {
+                from.device.transmit(&mut from.batch, false);
+                match from.device.reap(0, &mut from.done) {
+                    Err(error) => break error,
+                    Ok(()) => assert!(Instant::now() < until, "{len} bytes: nothing is told"),
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            };
+            let is_lost = matches!(error, DeviceError::Lost { .. });
+            assert!(is_lost && error.to_string().contains("MTU"), "{len} bytes: {error}");
+            assert_eq!(from.reap(), (0, vec!["refused"]));
+            from.offer(&frame(2, 100));
+            assert_eq!(from.send_all(), (1, vec![]));
+        }
         from.assert_all_home();
     });
 }

@@ -3,10 +3,16 @@
 use super::super::health::State;
 use super::super::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};
 use super::PacketSender;
+use super::slots::Slots;
+use crate::host::ExactClock;
 use std::io;
+use wharf_core::host::Clock;
 
 /// Doorbells between two looks at the interface: without any error it may have lost its carrier, or changed its MTU.
 pub(super) const LOOK_EVERY: u32 = 64;
+/// How long the kernel may have no room for the frame that is next: a queueing discipline that lets less than a frame
+/// go in that time is none, and a frame that the other end of a veth drops for its MTU never goes.
+const STUCK_NS: u64 = 5_000_000_000;
 /// Times that a doorbell is rung again at once although the interface was said to be down, and is not.
 const TRIES: u32 = 3;
 
@@ -19,10 +25,36 @@ impl PacketSender {
             Ok(took_all) => self.refused = !took_all,
             Err(error) => self.ring_again(error),
         }
+        if self.refused && self.is_stuck() {
+            self.withdraw("refused");
+        } else if !self.refused {
+            self.stuck = None;
+        }
         self.look_due = self.look_due.saturating_sub(1);
         if self.look_due == 0 {
             self.look_again();
         }
+    }
+
+    /// The kernel has no room: whether that is for so long with nothing leaving that it will not change. Then that is
+    /// reported, and the interface given up for now.
+    #[cold]
+    pub(super) fn is_stuck(&mut self) -> bool {
+        let (left, now_ns) = (self.slots.as_ref().map_or(0, Slots::left), ExactClock.now_ns());
+        let since_ns = match self.stuck {
+            Some((then, since_ns)) if then == left => since_ns,
+            _ => now_ns,
+        };
+        self.stuck = Some((left, since_ns));
+        let is_stuck = now_ns.saturating_sub(since_ns) >= STUCK_NS;
+        if is_stuck {
+            self.stuck = None;
+            self.health.lose(
+                "the kernel has dropped the same frame for 5 s: is the MTU of the interface's other end too small?",
+                io::Error::from_raw_os_error(ENOBUFS),
+            );
+        }
+        is_stuck
     }
 
     /// Looks whether the interface is still as it was: a link without carrier drops frames in silence.
