@@ -65,7 +65,7 @@ impl Direct {
     ///
     /// # Errors
     /// [`QueueError::ForeignPool`].
-    #[inline]
+    #[inline(always)]
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
@@ -91,7 +91,7 @@ impl Direct {
     ///
     /// # Errors
     /// [`QueueError::ForeignPool`].
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         loop {
             self.try_send(burst)?;

@@ -235,9 +235,6 @@ impl Region {
         self.check_len(len_bytes)?;
         let number = self.layout.number;
         let template = Frame::template(number, sender, len_bytes);
-        if count == 1 {
-            return self.take_one(from, to, template, each);
-        }
         let space = to.space(count.min(from.len()));
         let count = space.len();
         if count == 0 {
@@ -259,10 +256,15 @@ impl Region {
     }
 
     /// As [`Region::take`] for one buffer: what a quiet path takes is spared the set-up of a loop.
+    ///
+    /// # Errors
+    /// As [`Region::take`].
     #[inline(always)]
-    fn take_one(
-        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, template: u64, each: impl Fn(u32),
+    pub fn take_one(
+        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, sender: u16, len_bytes: u32, each: impl Fn(u32),
     ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let template = Frame::template(self.layout.number, sender, len_bytes);
         let Some(free) = from.pop() else { return Ok(0) };
         let is_ours = free.pool() == self.layout.number;
         if !is_ours || to.room() == 0 {

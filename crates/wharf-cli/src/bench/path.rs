@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use wharf::device::Device;
 use wharf::devices::host::{HostClock, HostPark, pin};
 use wharf::devices::null::Null;
+use wharf::direct::Direct;
 use wharf::pool::{Burst, PagePool, PoolError};
 use wharf::queue::{QueueBuilder, TxQueue};
 use wharf::sender::Sender;
@@ -100,7 +101,9 @@ fn joined<T>(thread: Handle<'_, T>) -> anyhow::Result<T> {
 #[inline(always)]
 pub(super) fn write(burst: &mut Burst) {
     let packet = [1u8; PACKET_BYTES as usize];
-    burst.iter_mut().for_each(|bytes| bytes.copy_from_slice(&packet));
+    for bytes in burst.iter_mut() {
+        bytes.copy_from_slice(&packet);
+    }
 }
 
 fn direct(case: &Case) -> anyhow::Result<(f64, f64)> {
@@ -109,11 +112,7 @@ fn direct(case: &Case) -> anyhow::Result<(f64, f64)> {
     let mut send = |time: Duration| -> anyhow::Result<f64> {
         let (began, mut packets) = (Instant::now(), 0);
         while began.elapsed() < time {
-            for _ in 0..BURSTS {
-                packets += path.fill(&mut burst, case.burst, PACKET_BYTES)?;
-                write(&mut burst);
-                path.send(&mut burst)?;
-            }
+            packets += send_directly(&mut path, &mut burst, case.burst)?;
         }
         Ok(packets as f64 / began.elapsed().as_secs_f64() / 1e6)
     };
@@ -123,6 +122,18 @@ fn direct(case: &Case) -> anyhow::Result<(f64, f64)> {
     drop(burst);
     all_home(path.close().out())?;
     Ok((mpps, packets_per_doorbell))
+}
+
+/// Sends [`BURSTS`] bursts of `count` packets; how many packets.
+#[inline(never)]
+fn send_directly(path: &mut Direct, burst: &mut Burst, count: usize) -> anyhow::Result<usize> {
+    let mut packets = 0;
+    for _ in 0..BURSTS {
+        packets += path.fill(burst, count, PACKET_BYTES)?;
+        write(burst);
+        path.send(burst)?;
+    }
+    Ok(packets)
 }
 
 fn all_home(out: usize) -> anyhow::Result<()> {

@@ -108,7 +108,12 @@ impl Cache {
     pub fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         // One frame from a stack that has some is what a quiet path takes.
         if count == 1 && self.clock_due > 0 && !self.stack.is_empty() {
-            return self.take_noted(to, 1, len_bytes);
+            self.clock_due -= 1;
+            let Shared { region, ledger, .. } = &*self.pool.shared;
+            let note = |index| ledger.write(index, self.stamp);
+            if let Ok(1) = region.take_one(&mut self.stack, to, self.sender, len_bytes, note) {
+                return Ok(1);
+            }
         }
         self.take_slowly(to, count, len_bytes)
     }
@@ -123,12 +128,6 @@ impl Cache {
             self.clock_due = CLOCK_EVERY;
             self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
         }
-        self.take_noted(to, count, len_bytes)
-    }
-
-    /// From the stack, with the ledger's rows written.
-    #[inline(always)]
-    fn take_noted(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.clock_due -= 1;
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);
