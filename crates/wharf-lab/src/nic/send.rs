@@ -317,7 +317,7 @@ impl<F: SendFormat> Sending<F> {
             let Some(pending) = self.pending.pop_front() else { return };
             self.next_unread = self.next_unread.saturating_sub(1);
             let Pending { piece, queue, ends, .. } = pending;
-            self.packet_bytes += piece.len_bytes;
+            self.packet_bytes = self.packet_bytes.saturating_add(piece.len_bytes);
             let mut frame = None;
             if piece.last {
                 let len_bytes = std::mem::take(&mut self.packet_bytes);

@@ -67,7 +67,7 @@ impl CompletionWriter {
     pub fn new(ring: CompletionRing, compress: Option<Compress>) -> Self {
         let session_max = |compress: Compress| {
             let most = SESSION_MAX.min(ring.slots());
-            Compress { session_max: compress.session_max.clamp(2, most), ..compress }
+            Compress { session_max: compress.session_max.max(2).min(most), ..compress }
         };
         Self { ring, next: 0, compress: compress.map(session_max), session: Vec::new() }
     }
