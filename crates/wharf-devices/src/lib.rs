@@ -14,6 +14,7 @@ pub mod null;
 pub mod open;
 pub mod packet;
 pub mod pcap;
+mod refused;
 pub mod trace;
 pub mod traffic;
 pub mod units;

@@ -6,6 +6,7 @@ mod work;
 use super::{ENODEV, Opened, down};
 use crate::copy::{Placed, Placer};
 use crate::host::ExactClock;
+use crate::refused::Refused;
 use drops::Drops;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -77,7 +78,7 @@ pub struct PacketReceiver {
     /// What ends receiving, and when, on the exact clock.
     ending: Option<(DeviceError, u64)>,
     ended: bool,
-    refused: Vec<Frame>,
+    refused: Refused,
 }
 
 /// What became of the frame at hand.
@@ -122,7 +123,7 @@ impl PacketReceiver {
             look_due: LOOK_EVERY,
             ending: None,
             ended: false,
-            refused: Vec::new(),
+            refused: Refused::new("receive-only"),
         })
     }
 
@@ -249,8 +250,7 @@ impl Device for PacketReceiver {
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
-        self.refused.extend(std::iter::from_fn(|| batch.pop()));
-        Transmitted { doorbell: !self.refused.is_empty(), stopped: false }
+        self.refused.transmit(batch)
     }
 
     fn flush(&mut self) -> bool {
@@ -258,8 +258,7 @@ impl Device for PacketReceiver {
     }
 
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let count = self.refused.len().min(budget);
-        into.failed.extend(self.refused.drain(..count).map(|frame| (frame, "receive-only")));
+        self.refused.reap(budget, into);
         Ok(())
     }
 
@@ -268,7 +267,7 @@ impl Device for PacketReceiver {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.refused.iter().for_each(see);
+        self.refused.visit(see);
     }
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {

@@ -3,6 +3,7 @@
 use super::format::{PcapReader, Record};
 use super::{device_error, device_name};
 use crate::copy::{Placed, Placer};
+use crate::refused::Refused;
 use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
@@ -33,7 +34,7 @@ pub struct PcapSource {
     /// What ended the reading, until it has been reported.
     error: Option<DeviceError>,
     ended: bool,
-    refused: Vec<Frame>,
+    refused: Refused,
 }
 
 impl std::fmt::Debug for PcapSource {
@@ -59,7 +60,7 @@ impl PcapSource {
             placer: Placer::default(),
             error: None,
             ended: false,
-            refused: Vec::new(),
+            refused: Refused::new("read-only"),
         })
     }
 
@@ -138,8 +139,7 @@ impl Device for PcapSource {
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
-        self.refused.extend(std::iter::from_fn(|| batch.pop()));
-        Transmitted { doorbell: !self.refused.is_empty(), stopped: false }
+        self.refused.transmit(batch)
     }
 
     fn flush(&mut self) -> bool {
@@ -147,8 +147,7 @@ impl Device for PcapSource {
     }
 
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let count = self.refused.len().min(budget);
-        into.failed.extend(self.refused.drain(..count).map(|frame| (frame, "read-only")));
+        self.refused.reap(budget, into);
         Ok(())
     }
 
@@ -157,7 +156,7 @@ impl Device for PcapSource {
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.refused.iter().for_each(see);
+        self.refused.visit(see);
     }
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
