@@ -1,4 +1,4 @@
-//! `wharf lab`: experiments in virtual time.
+//! `wharf lab`: experiments, in virtual time or on this machine.
 
 use crate::args::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
 use crate::output::{print, print_json, table, text};
@@ -9,7 +9,7 @@ use comfy_table::CellAlignment;
 use serde::Serialize;
 use std::io::Write;
 use std::time::Instant;
-use wharf_lab::experiment::{self, ParameterKind, Report, Row, RowKind};
+use wharf_lab::experiment::{self, Experiment, ParameterKind, Report, Request, Row, RowKind, World};
 
 #[derive(Debug, Serialize)]
 struct Listing {
@@ -20,6 +20,7 @@ struct Listing {
 struct Entry {
     name: &'static str,
     what: &'static str,
+    worlds: &'static [World],
 }
 
 /// Lists or runs.
@@ -31,16 +32,20 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
 }
 
 fn list(args: &LabListArgs) -> anyhow::Result<()> {
-    let entry =
-        |experiment: &&dyn experiment::Experiment| Entry { name: experiment.name(), what: experiment.what() };
+    let entry = |experiment: &&dyn Experiment| Entry {
+        name: experiment.name(),
+        what: experiment.what(),
+        worlds: experiment.worlds(),
+    };
     let experiments: Vec<Entry> = experiment::all().iter().map(entry).collect();
     if args.json {
         return print_json(&Listing { experiments });
     }
-    let mut lines = table(&["experiment", "what it shows"]);
+    let mut lines = table(&["experiment", "worlds", "what it shows"]);
     lines.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
     experiments.iter().for_each(|entry| {
-        lines.add_row([entry.name, entry.what]);
+        let worlds = entry.worlds.iter().map(World::to_string).collect::<Vec<_>>().join(", ");
+        lines.add_row([entry.name, &worlds, entry.what]);
     });
     print(&text(&lines))
 }
@@ -51,7 +56,15 @@ fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         progress.say(|| what.to_string());
         !signals.asked()
     };
-    let report = experiment::run(&args.name, &args.set, args.seed, &mut say)
+    let request = Request {
+        name: args.name.clone(),
+        set: args.set.clone(),
+        seed: args.seed,
+        world: args.world.map(World::from),
+        threads: args.threads.clone(),
+        duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
+    };
+    let report = experiment::run(&request, &mut say)
         .map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
     drop(progress);
     if args.time {

@@ -76,6 +76,10 @@ const WRONG: &[(&str, &str)] = &[
     ("lab run bulk --set cpus=65", "want a whole number from 1 to 64"),
     ("lab run bulk --set cpus", "want a whole number from 1 to 64"),
     ("lab run bulk --seed x", "--seed"),
+    ("lab run pcie --world host", "pcie does not run in world host: it runs in model"),
+    ("lab run bulk --threads 1,2", "threads and seconds are for --world host"),
+    ("lab run bulk --threads 1,0", "want a number from 1 to 1024"),
+    ("lab run bulk --seconds 0", "want a time above 0"),
     ("lab run", "NAME"),
     ("devices --verbose", "--help lists what there is"),
 ];

@@ -14,6 +14,25 @@ use crate::kernel::Fault;
 use crate::nic::machine::MachineFault;
 use serde::Serialize;
 
+/// Where an experiment runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum World {
+    /// In virtual time: the same to the byte everywhere.
+    Model,
+    /// On this machine, with threads and its clock.
+    Host,
+}
+
+impl std::fmt::Display for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            World::Model => "model",
+            World::Host => "host",
+        })
+    }
+}
+
 /// What can be asked of the lab.
 pub trait Experiment: Sync {
     /// Its name on the command line.
@@ -22,8 +41,13 @@ pub trait Experiment: Sync {
     /// What it shows, in one line.
     fn what(&self) -> &'static str;
 
-    /// Its file of parameters.
-    fn parameters(&self) -> &'static str;
+    /// Where it can run; the first is what is meant if nothing is said.
+    fn worlds(&self) -> &'static [World] {
+        &[World::Model]
+    }
+
+    /// Its file of parameters in `world`.
+    fn parameters(&self, world: World) -> &'static str;
 
     /// Runs it, a row after the other.
     ///
@@ -49,6 +73,19 @@ pub enum LabError {
         /// Those that there are.
         there: String,
     },
+    /// It does not run there.
+    #[error("{experiment} does not run in world {world}: it runs in {there}")]
+    World {
+        /// Which experiment.
+        experiment: &'static str,
+        /// Where it was to run.
+        world: World,
+        /// Where it can.
+        there: String,
+    },
+    /// Threads and seconds were given for virtual time.
+    #[error("threads and seconds are for --world host: in world model, --set changes parameters")]
+    NotHost,
     /// No such parameter.
     #[error("{experiment} has no parameter {key:?}: it has {there}")]
     Key {
@@ -87,6 +124,17 @@ pub enum LabError {
         /// What.
         source: Fault,
     },
+    /// Something went wrong on this machine, or a rule of the path was broken there.
+    #[error("{run}: {what}")]
+    Host {
+        /// Which run.
+        run: String,
+        /// What.
+        what: String,
+    },
+    /// It was to end early: not an error to be shown.
+    #[error("interrupted")]
+    Interrupted,
     /// A rule of a NIC, or of a machine around one, was broken in a run.
     #[error("{run}: {source}")]
     Machine {
@@ -100,7 +148,14 @@ pub enum LabError {
 impl LabError {
     /// Whether it was the asking that was wrong.
     pub fn is_usage(&self) -> bool {
-        matches!(self, LabError::Experiment { .. } | LabError::Key { .. } | LabError::Value { .. })
+        matches!(
+            self,
+            LabError::Experiment { .. }
+                | LabError::World { .. }
+                | LabError::NotHost
+                | LabError::Key { .. }
+                | LabError::Value { .. }
+        )
     }
 }
 
@@ -158,10 +213,16 @@ impl Row {
 
 /// What a run is made with, and what it reports as it goes.
 pub struct Bench<'a> {
+    /// Where it runs: one of [`Experiment::worlds`].
+    pub world: World,
     /// The parameters.
     pub parameters: &'a Parameters,
     /// The generator's seed.
     pub seed: u64,
+    /// World host: how many threads, a run for each; empty where the experiment is to choose.
+    pub threads: &'a [u32],
+    /// World host: how long to measure each point; `None` where the experiment is to choose.
+    pub duration_ns: Option<u64>,
     /// Packets simulated so far, for the lab's own speed.
     pub packets: u64,
     /// The figures so far.
@@ -187,8 +248,8 @@ impl std::fmt::Debug for Bench<'_> {
 pub struct Report {
     /// Its name.
     pub experiment: &'static str,
-    /// Where it ran: `model`.
-    pub world: &'static str,
+    /// Where it ran.
+    pub world: World,
     /// The generator's seed.
     pub seed: u64,
     /// All parameters.
@@ -203,24 +264,62 @@ pub struct Report {
     pub packets: u64,
 }
 
-/// Runs experiment `name` with its parameters, those in `set` (`key=value`) changed; `say` is told what is being
-/// run, several times a second, and answers whether to go on.
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Which experiment.
+    pub name: String,
+    /// `key=value`: parameters to change.
+    pub set: Vec<String>,
+    /// The generator's seed.
+    pub seed: u64,
+    /// Where to run; `None` for the experiment's first world.
+    pub world: Option<World>,
+    /// World host: how many threads, a run for each; empty for the experiment's own choice.
+    pub threads: Vec<u32>,
+    /// World host: how long to measure each point; `None` for the experiment's own choice.
+    pub duration_ns: Option<u64>,
+}
+
+/// Runs what is asked for; `say` is told what is being run, several times a second, and answers whether to go on.
 ///
 /// # Errors
-/// [`LabError`]: no such experiment, key or value; or a run that broke a rule of the path.
-pub fn run(
-    name: &str, set: &[String], seed: u64, say: &mut dyn FnMut(&str) -> bool,
-) -> Result<Report, LabError> {
+/// [`LabError`]: no such experiment, world, key or value; or a run that broke a rule of the path.
+pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Report, LabError> {
+    let Request { name, set, seed, threads, duration_ns, .. } = request;
     let there = || all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
     let found = all().iter().find(|experiment| experiment.name() == name);
     let experiment = found.ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })?;
-    let mut parameters = Parameters::read(experiment.name(), experiment.parameters())?;
+    let world = world_of(*experiment, request)?;
+    let mut parameters = Parameters::read(experiment.name(), experiment.parameters(world))?;
     set.iter().try_for_each(|assignment| parameters.set(assignment))?;
-    let mut bench = Bench { parameters: &parameters, seed, packets: 0, rows: Vec::new(), say };
+    let (seed, duration_ns) = (*seed, *duration_ns);
+    let mut bench = Bench {
+        world,
+        parameters: &parameters,
+        seed,
+        threads,
+        duration_ns,
+        packets: 0,
+        rows: Vec::new(),
+        say,
+    };
     let interrupted = match experiment.run(&mut bench) {
-        Err(LabError::Run { source: Fault::Interrupted, .. }) => true,
+        Err(LabError::Run { source: Fault::Interrupted, .. } | LabError::Interrupted) => true,
         done => done.map(|()| false)?,
     };
     let Bench { packets, rows, .. } = bench;
-    Ok(Report { experiment: experiment.name(), world: "model", seed, parameters, rows, interrupted, packets })
+    Ok(Report { experiment: experiment.name(), world, seed, parameters, rows, interrupted, packets })
+}
+
+/// Where `experiment` is to run.
+fn world_of(experiment: &dyn Experiment, request: &Request) -> Result<World, LabError> {
+    let worlds = experiment.worlds();
+    let world = request.world.or(worlds.first().copied()).unwrap_or(World::Model);
+    if !worlds.contains(&world) {
+        let there = worlds.iter().map(World::to_string).collect::<Vec<_>>().join(", ");
+        return Err(LabError::World { experiment: experiment.name(), world, there });
+    }
+    let is_host = !request.threads.is_empty() || request.duration_ns.is_some();
+    if is_host && world == World::Model { Err(LabError::NotHost) } else { Ok(world) }
 }

@@ -3,7 +3,7 @@
 //! `UPDATE_GOLDEN=1 cargo test --release -p wharf-lab --test golden` writes the tables anew; look at what changed.
 
 use std::path::Path;
-use wharf_lab::experiment::{Report, RowKind, run};
+use wharf_lab::experiment::{Report, Request, RowKind, run};
 
 #[track_caller]
 fn assert_golden(name: &str, report: &Report) {
@@ -17,9 +17,13 @@ fn assert_golden(name: &str, report: &Report) {
     assert!(wanted == json, "{name} differs first in {differs:?}");
 }
 
+fn request(name: &str, set: &[&str], seed: u64) -> Request {
+    let set = set.iter().map(ToString::to_string).collect();
+    Request { name: name.into(), set, seed, ..Request::default() }
+}
+
 fn bulk(set: &[&str], seed: u64) -> Report {
-    let set: Vec<String> = set.iter().map(ToString::to_string).collect();
-    run("bulk", &set, seed, &mut |_| true).unwrap()
+    run(&request("bulk", set, seed), &mut |_| true).unwrap()
 }
 
 /// Short enough for a debug build.
@@ -45,8 +49,7 @@ fn a_parameter_changes_the_result_and_is_shown() {
 
 #[test]
 fn a_run_that_is_to_end_has_the_rows_so_far() {
-    let set: Vec<String> = SHORT.iter().map(ToString::to_string).collect();
-    let report = run("bulk", &set, 7, &mut |what| !what.starts_with("udp")).unwrap();
+    let report = run(&request("bulk", &SHORT, 7), &mut |what| !what.starts_with("udp")).unwrap();
     let whole = bulk(&SHORT, 7);
     assert!(report.interrupted && !whole.interrupted);
     assert_eq!(report.rows, whole.rows[..report.rows.len()]);
@@ -90,9 +93,8 @@ fn the_doorbell_is_the_best_fit() {
 /// All rows of `pcie`, a shorter time.
 #[test]
 fn a_short_pcie_is_what_it_was() {
-    let set =
-        ["queues=4", "settle_ns=20000", "stack_settle_ns=30000", "measure_ns=20000"].map(str::to_string);
-    assert_golden("pcie-short.json", &run("pcie", &set, 7, &mut |_| true).unwrap());
+    let set = ["queues=4", "settle_ns=20000", "stack_settle_ns=30000", "measure_ns=20000"];
+    assert_golden("pcie-short.json", &run(&request("pcie", &set, 7), &mut |_| true).unwrap());
 }
 
 /// With the parameters as they are in the file: before-figures within 10 %, the fitted one within 1, and what is
@@ -100,7 +102,7 @@ fn a_short_pcie_is_what_it_was() {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
 fn pcie_is_what_it_was_and_near_what_was_published() {
-    let report = run("pcie", &[], 1, &mut |_| true).unwrap();
+    let report = run(&request("pcie", &[], 1), &mut |_| true).unwrap();
     assert_golden("pcie.json", &report);
     for row in report.rows.iter().filter(|row| row.metric == "mpps") {
         let Some(published) = row.published else { continue };
@@ -114,14 +116,15 @@ fn pcie_is_what_it_was_and_near_what_was_published() {
 /// Each parameter of `pcie` at both ends of what is allowed: every run drains, and breaks no rule.
 #[test]
 fn no_setting_within_bounds_breaks_a_rule_of_the_nics() {
-    let base = ["queues=2", "settle_ns=3000", "stack_settle_ns=3000", "measure_ns=3000"].map(str::to_string);
-    let run = |set: &[String]| run("pcie", set, 3, &mut |_| true);
+    let base = ["queues=2", "settle_ns=3000", "stack_settle_ns=3000", "measure_ns=3000"];
+    let run = |set: &[&str]| run(&request("pcie", set, 3), &mut |_| true);
     for (key, parameter) in run(&base).unwrap().parameters.iter() {
         if key.ends_with("settle_ns") || key == "measure_ns" || key == "queues" {
             continue;
         }
         for value in parameter.allowed {
-            let set: Vec<_> = base.iter().cloned().chain([format!("{key}={value}")]).collect();
+            let changed = format!("{key}={value}");
+            let set: Vec<&str> = base.iter().copied().chain([changed.as_str()]).collect();
             assert!(run(&set).is_ok(), "{key}={value}: {:?}", run(&set).err());
         }
     }

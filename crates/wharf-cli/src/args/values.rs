@@ -158,6 +158,10 @@ pub(super) fn senders(text: &str) -> Result<u16, String> {
     within(text, 1, SENDERS_MAX)
 }
 
+pub(super) fn threads(text: &str) -> Result<u32, String> {
+    within(text, 1, SENDERS_MAX).map(u32::from)
+}
+
 pub(super) fn cpu(text: &str) -> Result<usize, String> {
     want(text.parse().ok(), "numbers of processors, such as 0,1")
 }

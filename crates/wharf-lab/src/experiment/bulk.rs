@@ -4,7 +4,7 @@
 //! beside the path to the processor time of 24 streams. All others follow.
 
 use super::published::figure;
-use super::{Bench, Experiment, LabError, Parameters, Row, RowKind};
+use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
@@ -32,7 +32,7 @@ impl Experiment for Bulk {
         "bulk dequeue on 10 Gbit/s in 2014: doorbells, spin locks, processor time, without and with"
     }
 
-    fn parameters(&self) -> &'static str {
+    fn parameters(&self, _: World) -> &'static str {
         include_str!("../../parameters/bulk.toml")
     }
 

@@ -11,7 +11,7 @@
 mod ran;
 
 use super::published::figure;
-use super::{Bench, Experiment, LabError, Parameters, Row};
+use super::{Bench, Experiment, LabError, Parameters, Row, World};
 use crate::engine::Random;
 use crate::nic::cx5::compress::Compress;
 use crate::nic::cx5::driver::Spec;
@@ -48,7 +48,7 @@ impl Experiment for Pcie {
         "small packets on PCI Express, ConnectX-5: compressed completions, multi-packet entries, inlining"
     }
 
-    fn parameters(&self) -> &'static str {
+    fn parameters(&self, _: World) -> &'static str {
         include_str!("../../parameters/pcie.toml")
     }
 
