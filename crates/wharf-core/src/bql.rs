@@ -99,6 +99,8 @@ pub struct Bql {
     min_limit_bytes: u32,
     /// Upper bound of the limit.
     max_limit_bytes: u32,
+    /// The limit may lie outside its bounds: no completion has come since they were set.
+    bounds_moved: bool,
 }
 
 const _: () = assert!(size_of::<Bql>() <= 64, "Bql fits one cache line");
@@ -133,6 +135,7 @@ impl Bql {
             slack_hold_ns: hold_ns,
             min_limit_bytes: 0,
             max_limit_bytes: MAX_LIMIT_BYTES,
+            bounds_moved: false,
         }
     }
 
@@ -211,16 +214,33 @@ impl Bql {
         Ok(())
     }
 
+    /// As [`Bql::completed`], if all is done by that, and neither now nor before was anything over the limit:
+    /// such a completion says nothing about the limit, and needs no time. False: nothing is changed. The general
+    /// rule comes to the same; this is what a path with a fast device does for each batch.
+    #[inline(always)]
+    pub(crate) fn ran_dry_within_limit(&mut self, bytes: u32) -> bool {
+        let in_flight_bytes = self.in_flight();
+        if bytes != in_flight_bytes || in_flight_bytes > self.limit_bytes || bytes == 0 {
+            return false;
+        }
+        if self.prev_over_limit_bytes != 0 || self.bounds_moved {
+            return false;
+        }
+        self.prev_last_packet_bytes = self.last_packet_bytes;
+        (self.completed_bytes, self.prev_queued_bytes) = (self.queued_bytes, self.queued_bytes);
+        true
+    }
+
     /// Sets the lower bound of the limit, in force from the next completion. If the bounds cross,
     /// the upper one holds.
     pub fn set_min(&mut self, min_bytes: u32) {
-        self.min_limit_bytes = min_bytes;
+        (self.min_limit_bytes, self.bounds_moved) = (min_bytes, true);
     }
 
     /// Sets the upper bound of the limit, at most [`MAX_LIMIT_BYTES`], in force from the next
     /// completion.
     pub fn set_max(&mut self, max_bytes: u32) {
-        self.max_limit_bytes = max_bytes.min(MAX_LIMIT_BYTES);
+        (self.max_limit_bytes, self.bounds_moved) = (max_bytes.min(MAX_LIMIT_BYTES), true);
     }
 
     /// Forgets what is in flight and what was learnt; hold time and bounds stay. For after a flush
@@ -234,7 +254,7 @@ impl Bql {
         self.last_packet_bytes = 0;
         self.prev_last_packet_bytes = 0;
         self.prev_over_limit_bytes = 0;
-        self.limit_bytes = 0;
+        (self.limit_bytes, self.bounds_moved) = (0, true);
         self.restart_window(now);
     }
 
@@ -242,28 +262,16 @@ impl Bql {
     #[inline]
     fn account_completion(&mut self, bytes: u32, in_flight_bytes: u32, now: impl FnOnce() -> Duration) {
         let over_limit_bytes = positive_diff(in_flight_bytes, self.limit_bytes);
-        if bytes == in_flight_bytes && over_limit_bytes | self.prev_over_limit_bytes == 0 {
-            return self.ran_dry_within_limit();
-        }
         let limit_bytes = self
             .reckon_limit(bytes, in_flight_bytes, over_limit_bytes, now)
             .max(self.min_limit_bytes)
             .min(self.max_limit_bytes);
         // Being over a limit that has just moved says nothing about the new one.
         self.prev_over_limit_bytes = if limit_bytes == self.limit_bytes { over_limit_bytes } else { 0 };
-        self.limit_bytes = limit_bytes;
+        (self.limit_bytes, self.bounds_moved) = (limit_bytes, false);
         self.prev_last_packet_bytes = self.last_packet_bytes;
         self.completed_bytes = self.completed_bytes.wrapping_add(bytes);
         self.prev_queued_bytes = self.queued_bytes;
-    }
-
-    /// All is done, and neither now nor before was anything over the limit: that says nothing about it. The
-    /// general rule comes to the same; this is what a path with a fast device does for each batch.
-    #[inline(always)]
-    fn ran_dry_within_limit(&mut self) {
-        self.limit_bytes = self.limit_bytes.max(self.min_limit_bytes).min(self.max_limit_bytes);
-        self.prev_last_packet_bytes = self.last_packet_bytes;
-        (self.completed_bytes, self.prev_queued_bytes) = (self.queued_bytes, self.queued_bytes);
     }
 
     /// The limit that the completion of `bytes` asks for, before the bounds.

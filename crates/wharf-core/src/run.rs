@@ -185,7 +185,7 @@ impl Run {
         }
         self.port.counters.accepted.add(count as u64);
         let (taken, stopped) = self.port.hand(burst);
-        if !burst.is_empty() {
+        if taken as usize != count {
             self.batch.append(burst, usize::MAX);
         }
         Some((taken, if stopped { Pause::Stopped } else { Pause::Empty }))
@@ -328,8 +328,16 @@ impl Run {
     /// What follows on [`Run::pass`]: as [`Run::reap`], and whether to transmit again.
     #[inline(always)]
     pub(crate) fn reap_after(&mut self, pause: Pause, sink: &mut impl Sink) -> bool {
-        let reaped = self.port.reap(sink);
-        pause != Pause::Empty && reaped > 0 && !self.is_closed()
+        if pause == Pause::Empty {
+            self.port.reap(sink);
+            return false;
+        }
+        self.reap_stopped(sink)
+    }
+
+    #[cold]
+    fn reap_stopped(&mut self, sink: &mut impl Sink) -> bool {
+        self.port.reap(sink) > 0 && !self.is_closed()
     }
 
     /// Gives everything back that the device has not taken, unsent; how many.

@@ -114,10 +114,22 @@ impl Batch {
     #[inline(always)]
     pub(crate) fn put(&mut self, frame: Frame) {
         debug_assert!(self.room() > 0);
-        self.make_space(1);
-        self.inside.summary.add(&frame);
-        let tail = self.inside.tail();
-        self.inside.slots[tail] = frame;
+        // A reference of its own: what is written through it cannot be the pointer to it.
+        let inside = &mut *self.inside;
+        inside.summary.add(&frame);
+        match inside.slots.get_mut(inside.head + inside.len) {
+            Some(slot) => {
+                *slot = frame;
+                inside.len += 1;
+            }
+            None => self.shift_and_put(frame),
+        }
+    }
+
+    #[cold]
+    fn shift_and_put(&mut self, frame: Frame) {
+        self.shift();
+        self.inside.slots[self.inside.len] = frame;
         self.inside.len += 1;
     }
 
@@ -204,6 +216,13 @@ impl Batch {
     #[inline]
     pub fn is_of_pool(&self, pool: u8) -> bool {
         self.inside.summary.is_of_pool(pool)
+    }
+
+    /// Whether all frames are known to belong to pool `pool`, and none to have a row in its side table.
+    #[inline]
+    pub(crate) fn is_plain_of(&self, pool: u8) -> bool {
+        let (summary, want) = (&self.inside.summary, Frame::template(pool, 0, 0));
+        ((summary.any ^ want) | (summary.all ^ want)) & (POOL_MASK | META) == 0
     }
 
     /// Whether all frames are known to belong to pool `pool` and to be charged to `sender`.

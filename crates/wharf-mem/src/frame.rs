@@ -1,17 +1,18 @@
 //! `Frame`: the owned name of one buffer, in 8 bytes; `FreeFrame`: the same buffer while nobody uses it.
 //!
-//! Bits of a frame, from the top: length 18 (bytes), index 24, pool 6, sender 12, band 3, has-metadata 1.
-//! The length lies on top because every stage sums it: one shift. Neither type can be cloned, and only this
+//! Bits of a frame, from the top: length 18 (bytes), sender 12, band 3, has-metadata 1, pool 6, index 24.
+//! The length lies on top because every stage sums it: one shift. Index and pool lie at the bottom as in a
+//! free frame: one instruction makes the one of the other. Neither type can be cloned, and only this
 //! crate turns bits into one, so a frame in hand is the only way to its buffer. The pool's number is checked
 //! on every access: a frame used with another pool's region would be somebody else's memory.
 #![forbid(unsafe_code)]
 
 const LENGTH_SHIFT: u32 = 46;
-const INDEX_SHIFT: u32 = 22;
-const POOL_SHIFT: u32 = 16;
-const SENDER_SHIFT: u32 = 4;
-const BAND_SHIFT: u32 = 1;
-pub(crate) const META: u64 = 1;
+const SENDER_SHIFT: u32 = 34;
+const BAND_SHIFT: u32 = 31;
+const META_SHIFT: u32 = 30;
+const POOL_SHIFT: u32 = 24;
+pub(crate) const META: u64 = 1 << META_SHIFT;
 pub(crate) const SENDER_MASK: u64 = (SENDERS_MAX as u64 - 1) << SENDER_SHIFT;
 pub(crate) const POOL_MASK: u64 = 63 << POOL_SHIFT;
 
@@ -35,9 +36,11 @@ impl Frame {
     /// What fills an empty place in a table: names no buffer (pools count from 1) and never leaves this crate.
     pub(crate) const NONE: Frame = Frame(0);
 
+    /// `template` names the pool of `free`.
     #[inline(always)]
     pub(crate) fn from_parts(free: FreeFrame, template: u64) -> Self {
-        Frame(template | u64::from(free.0 & INDEX_MASK) << INDEX_SHIFT)
+        debug_assert_eq!(u64::from(free.0) & POOL_MASK, template & POOL_MASK);
+        Frame(template | u64::from(free.0))
     }
 
     /// The bits that frames of one pool, sender and length share.
@@ -66,7 +69,7 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn into_free(self) -> FreeFrame {
-        FreeFrame::new(self.pool(), self.index())
+        FreeFrame(self.0 as u32 & (POOL_MASK as u32 | INDEX_MASK))
     }
 
     /// Number of the pool it belongs to, from 1.
@@ -78,7 +81,7 @@ impl Frame {
     /// Which of the pool's buffers it is.
     #[inline(always)]
     pub fn index(&self) -> u32 {
-        (self.0 >> INDEX_SHIFT) as u32 & INDEX_MASK
+        self.0 as u32 & INDEX_MASK
     }
 
     /// Length of the packet in bytes; of a super-packet, all its chunks together.
@@ -132,7 +135,7 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn set_has_meta(&mut self, has: bool) {
-        self.0 = self.0 & !META | u64::from(has);
+        self.0 = self.0 & !META | u64::from(has) << META_SHIFT;
     }
 }
 
@@ -143,7 +146,6 @@ impl std::fmt::Debug for Frame {
 }
 
 const INDEX_MASK: u32 = FRAMES_MAX - 1;
-const FREE_POOL_SHIFT: u32 = 24;
 
 /// One buffer that nobody uses, in 4 bytes: pool 6 (above), index 24. What caches, depots and home rings hold.
 #[must_use = "a free frame dropped is a buffer lost: give it back to its pool"]
@@ -154,7 +156,7 @@ pub struct FreeFrame(u32);
 impl FreeFrame {
     #[inline(always)]
     pub(crate) fn new(pool: u8, index: u32) -> Self {
-        FreeFrame(u32::from(pool) << FREE_POOL_SHIFT | index)
+        FreeFrame(u32::from(pool) << POOL_SHIFT | index)
     }
 
     #[inline(always)]
@@ -170,7 +172,7 @@ impl FreeFrame {
     /// Number of the pool it belongs to, from 1.
     #[inline(always)]
     pub fn pool(&self) -> u8 {
-        (self.0 >> FREE_POOL_SHIFT) as u8
+        (self.0 >> POOL_SHIFT) as u8
     }
 
     /// Which of the pool's buffers it is.

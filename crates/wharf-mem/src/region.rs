@@ -165,7 +165,7 @@ impl Region {
     #[inline]
     pub fn each_bytes_mut<'a>(&'a self, batch: &'a mut Batch) -> impl Iterator<Item = &'a mut [u8]> {
         let layout = self.layout;
-        let all_plain = !batch.any_meta() && batch.is_of_pool(layout.number);
+        let all_plain = batch.is_plain_of(layout.number);
         batch.frames_to_write().iter_mut().filter_map(move |frame| {
             if !all_plain && !frame.is_plain_of(layout.number) {
                 return self.bytes_mut(frame).ok();
@@ -284,7 +284,7 @@ impl Region {
     #[inline(always)]
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
-        if !from.any_meta() && from.is_of_pool(self.layout.number) {
+        if from.is_plain_of(self.layout.number) {
             from.free_into(to, count);
             return Ok(());
         }

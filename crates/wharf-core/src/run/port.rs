@@ -103,11 +103,8 @@ impl Port {
             if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {
                 self.counters.error(&error);
             }
-            let count = self.completions.len();
+            let count = self.complete(sink);
             reaped += count as u32;
-            if count > 0 {
-                self.complete(count, sink);
-            }
             if count < REAP_BUDGET {
                 break;
             }
@@ -115,20 +112,28 @@ impl Port {
         reaped
     }
 
+    /// Accounts for what the device gave back and sends it home; how many.
     #[inline(always)]
-    fn complete(&mut self, count: usize, sink: &mut impl Sink) {
-        let (sent, bytes) = (&self.completions.sent, self.completions.sent.bytes());
-        if !sent.is_of_pool(self.pool) || !self.completions.failed.is_empty() {
+    fn complete(&mut self, sink: &mut impl Sink) -> usize {
+        // An empty batch is of no pool.
+        let Completions { sent, failed } = &mut self.completions;
+        if !sent.is_of_pool(self.pool) || !failed.is_empty() {
             return self.complete_with_care(sink);
         }
+        let (count, bytes) = (sent.len(), sent.bytes());
         self.counters.sent.add(count as u64);
-        sink.take_home(&mut self.completions.sent);
+        sink.take_home(sent);
         self.settle(count, bytes);
+        count
     }
 
-    /// As [`Port::complete`], where some have failed, or are not of this pool.
-    #[cold]
-    fn complete_with_care(&mut self, sink: &mut impl Sink) {
+    /// As [`Port::complete`], where there are none, some have failed, or are not of this pool.
+    #[inline(never)]
+    fn complete_with_care(&mut self, sink: &mut impl Sink) -> usize {
+        let all = self.completions.len();
+        if all == 0 {
+            return 0;
+        }
         let (mut count, mut bytes) = (0, 0);
         for _ in 0..self.completions.sent.len() {
             let Some(frame) = self.completions.sent.pop() else { break };
@@ -151,6 +156,7 @@ impl Port {
             }
         }
         self.settle(count, bytes);
+        all
     }
 
     /// Another pool's frame cannot have been given to the device by this queue: its own pool's ledger goes on
@@ -168,20 +174,34 @@ impl Port {
     #[inline(always)]
     fn settle(&mut self, count: usize, bytes: u64) {
         self.in_device = self.in_device.saturating_sub(count);
-        if let Some(bql) = &mut self.bql {
-            let now = || Duration::from_nanos(self.clock.now_ns());
-            let completed = bql.completed_at(bytes as u32, now);
-            self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
-            if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
-                self.miscounted(completed);
-            }
+        if let Some(bql) = &mut self.bql
+            && !bql.ran_dry_within_limit(bytes as u32)
+        {
+            self.reckon(bytes as u32);
         }
-        if let Some(stall) = &mut self.stall {
-            let now = Duration::from_nanos(self.clock.now_ns());
-            stall.completed(now);
-            if self.in_device > 0 {
-                stall.queued(now);
-            }
+        if self.stall.is_some() {
+            self.note_progress();
+        }
+    }
+
+    /// A completion that may move the limit.
+    #[inline(never)]
+    fn reckon(&mut self, bytes: u32) {
+        let Some(bql) = &mut self.bql else { return };
+        let completed = bql.completed_at(bytes, || Duration::from_nanos(self.clock.now_ns()));
+        self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
+        if completed.is_err() || (self.in_device == 0 && bql.in_flight() != 0) {
+            self.miscounted(completed);
+        }
+    }
+
+    #[cold]
+    fn note_progress(&mut self) {
+        let Some(stall) = &mut self.stall else { return };
+        let now = Duration::from_nanos(self.clock.now_ns());
+        stall.completed(now);
+        if self.in_device > 0 {
+            stall.queued(now);
         }
     }
 
@@ -192,6 +212,7 @@ impl Port {
         let Some(bql) = &mut self.bql else { return };
         let in_flight_bytes = bql.in_flight();
         bql.reset(Duration::from_nanos(self.clock.now_ns()));
+        self.counters.bql_limit_bytes.set(u64::from(bql.limit()));
         let device = self.device.name();
         self.counters.error(&match completed {
             Err(source) => DeviceError::OverCompletion { device, source },
