@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::batch::Batch;
-use crate::frame::FreeFrame;
+use crate::frame::{Frame, FreeFrame};
 use crate::share::{Consumer, Producer, ring};
 
 /// The owner's end.
@@ -72,6 +72,23 @@ impl HomeOut {
         // Only now: a panic in `each` before the slots are freed would leave the buffers in two places.
         to[before..].iter().for_each(|free| each(free.index()));
         ready
+    }
+
+    /// Whether `count` buffers wait, all of them of pool `pool`.
+    #[inline(always)]
+    pub(crate) fn has_of(&mut self, pool: u8, count: usize) -> bool {
+        let mut differs = 0;
+        let there = self.0.ready(count) >= count;
+        if there {
+            self.0.look(count, |bits| differs |= FreeFrame::from_bits(bits).pool() ^ pool);
+        }
+        there && differs == 0
+    }
+
+    /// Takes as many buffers as `to` has places, of which [`HomeOut::has_of`] has said that they are there.
+    #[inline(always)]
+    pub(crate) fn pop_to(&mut self, to: &mut [Frame], mut each: impl FnMut(FreeFrame) -> Frame) {
+        self.0.pop_to(to, |bits| each(FreeFrame::from_bits(bits)));
     }
 
     /// Buffers waiting in it.

@@ -5,6 +5,7 @@
 
 use crate::batch::{Batch, Summary};
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
+use crate::home::HomeOut;
 use crate::meta::{Meta, Row};
 use crate::number;
 use crate::spec::{MemError, RegionSpec};
@@ -251,6 +252,29 @@ impl Region {
             *to = Frame::from_parts(FreeFrame::from_bits(free.bits()), template);
         }
         from.truncate(left);
+        to.filled(count, Summary::of_template(template, count));
+        Ok(count)
+    }
+
+    /// As [`Region::take`], from a home ring that has `count` buffers and where `to` has room for them; else none.
+    ///
+    /// # Errors
+    /// [`MemError::TooLong`].
+    #[inline]
+    pub fn take_from_home(
+        &self, from: &mut HomeOut, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+        each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let number = self.layout.number;
+        if count > to.room() || !from.has_of(number, count) {
+            return Ok(0);
+        }
+        let template = Frame::template(number, sender, len_bytes);
+        from.pop_to(to.space(count), |free| {
+            each(free.index());
+            Frame::from_parts(free, template)
+        });
         to.filled(count, Summary::of_template(template, count));
         Ok(count)
     }

@@ -226,6 +226,16 @@ impl<T: Copy> Consumer<T> {
         self.release(to.len());
     }
 
+    /// Shows the next `count` slots, of which `ready` has said that they are there.
+    #[inline(always)]
+    pub(crate) fn look(&self, count: usize, mut see: impl FnMut(T)) {
+        let (first, second) = self.next_cells(count);
+        for cells in [first, second] {
+            // SAFETY: as in `pop_to`.
+            cells.iter().for_each(|cell| see(unsafe { read(cell) }));
+        }
+    }
+
     /// As [`Consumer::pop_to`], pushing `count` values onto a stack.
     #[inline(always)]
     pub(crate) fn pop_onto<V>(&mut self, to: &mut Vec<V>, count: usize, mut value: impl FnMut(T) -> V) {

@@ -15,6 +15,9 @@ pub(crate) const HOME_FRAMES: u32 = KEEP as u32;
 /// Takes between two looks at the clock: a frame's age in the ledger counts from one of the last eight takes.
 const CLOCK_EVERY: u32 = 8;
 
+/// Fewer frames than this are taken from the stack, which is refilled in bulk, in place of from the home ring.
+const STRAIGHT_FROM: usize = 4;
+
 /// A thread's own stock of frames.
 #[derive(Debug)]
 pub struct Cache {
@@ -121,14 +124,23 @@ impl Cache {
     #[inline(never)]
     fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
-        if self.stack.len() < count {
-            self.refill(count);
-        }
         if self.clock_due == 0 {
             self.clock_due = CLOCK_EVERY;
             self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
         }
         self.clock_due -= 1;
+        // What has come home, straight from there, spares the stack and a store to the ledger.
+        if let (Some(home), true) = (&mut self.home.0, count >= STRAIGHT_FROM) {
+            let Shared { region, ledger, .. } = &*self.pool.shared;
+            let note = |index| ledger.write(index, self.stamp);
+            let taken = region.take_from_home(home, to, count, self.sender, len_bytes, note)?;
+            if taken > 0 {
+                return Ok(taken);
+            }
+        }
+        if self.stack.len() < count {
+            self.refill(count);
+        }
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);
         match region.take(&mut self.stack, to, count, self.sender, len_bytes, note) {
