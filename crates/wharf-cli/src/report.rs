@@ -47,7 +47,7 @@ pub(crate) struct Report {
     pub(crate) compare: Option<Compare>,
 }
 
-/// Packets that failed.
+/// Packets that failed, or that a policy dropped.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Drops {
     pub(crate) total: u64,

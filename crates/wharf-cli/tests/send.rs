@@ -222,3 +222,21 @@ fn a_pace_comes_with_its_timing_error_and_top_speed_without() {
     let done = wharf(&["send", "--size", "60", "--count", "50", "--rate", "10kpps"]);
     assert!(done.stdout.contains("timing error p99"), "{}", done.stdout);
 }
+
+/// A device far slower than its senders: what is dropped is counted by reason, and what is not arrives.
+#[test]
+fn what_a_full_queue_drops_is_counted_by_reason() {
+    for policy in ["drop-tail", "drop-head"] {
+        let slow = ["send", "--json", "--count", "20000", "--senders", "2", "--qdisc", "fifo:16"];
+        let run = wharf(&[&slow[..], &["--to", "wire:rate=20mbit", "--when-full", policy]].concat());
+        let run = run.good_json();
+        let dropped = number(&run, "/drops/total");
+        assert!(dropped > 10_000, "{run}");
+        assert_eq!(number(&run, &format!("/drops/by_reason/{policy}")), dropped, "{run}");
+        assert_eq!(number(&run, "/packets") + dropped, 20_000, "{run}");
+        assert_eq!(number(&run, "/received/packets"), number(&run, "/packets"), "{run}");
+        assert_eq!((number(&run, "/received/errors"), number(&run, "/pool/out")), (0, 0), "{run}");
+        let at_senders: u64 = (0..2).map(|at| number(&run, &format!("/senders/{at}/drops"))).sum();
+        assert_eq!(at_senders, if policy == "drop-tail" { dropped } else { 0 }, "{run}");
+    }
+}

@@ -45,7 +45,7 @@ pub struct QueueCounters {
     pub requeues: Counter,
     /// Frames completed as sent.
     pub sent: Counter,
-    /// Frames completed as failed.
+    /// Frames completed as failed, and those that the discipline gave up.
     pub failed: Counter,
     /// Frames given back unsent at shutdown.
     pub returned: Counter,
@@ -62,11 +62,15 @@ pub struct QueueCounters {
 
 impl QueueCounters {
     pub(crate) fn fail(&self, reason: &'static str) {
-        self.failed.add(1);
+        self.fail_many(reason, 1);
+    }
+
+    pub(crate) fn fail_many(&self, reason: &'static str, count: u64) {
+        self.failed.add(count);
         let mut reasons = crate::pool::lock(&self.reasons);
         match reasons.iter_mut().find(|entry| entry.0 == reason) {
-            Some(entry) => entry.1 += 1,
-            None => reasons.push((reason, 1)),
+            Some(entry) => entry.1 += count,
+            None => reasons.push((reason, count)),
         }
     }
 

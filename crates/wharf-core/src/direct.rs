@@ -113,6 +113,7 @@ impl Direct {
         loop {
             let (_, pause) = self.run.transmit(source, self.quota);
             let (reaped, open) = self.run.reap(&mut Own(&mut self.cache));
+            self.run.shed(&mut Own(&mut self.cache));
             match pause {
                 Pause::Empty => return,
                 Pause::Stopped if reaped == 0 || !open => return,

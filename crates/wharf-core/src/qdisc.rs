@@ -6,10 +6,12 @@
 //! is for the limit plus one lane per sender.
 
 pub(crate) mod classify;
+mod drop_head;
 mod fifo;
 mod prio;
 
 pub use classify::{IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority};
+pub use drop_head::{DROP_HEAD, DropHead, Trim};
 pub use fifo::{Fifo, FifoLimit};
 pub use prio::Prio;
 
@@ -48,6 +50,12 @@ pub trait Qdisc: Send {
 
     /// Bit n is set while band n is full.
     fn full_bands(&self) -> u32;
+
+    /// Moves frames that it gives up, oldest first, to the back of `to`; how many. `None`, the default: it gives up
+    /// none, and senders wait while a band is full. Asked when a band is full.
+    fn shed(&mut self, _to: &mut Batch) -> Option<usize> {
+        None
+    }
 
     /// Whether frames may pass it by while it is empty: true only where it would not reorder them.
     fn can_bypass(&self) -> bool;

@@ -14,7 +14,7 @@ use crate::bql::{Bql, StallDetector};
 use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::host::Clock;
-use crate::qdisc::Qdisc;
+use crate::qdisc::{DROP_HEAD, Qdisc};
 use port::Port;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +142,28 @@ impl Run {
     #[inline]
     pub fn full_bands(&self) -> u32 {
         if self.queued == 0 { 0 } else { self.qdisc.full_bands() }
+    }
+
+    /// As [`Run::full_bands`], once the discipline has given up what it is to keep no longer.
+    #[inline]
+    pub(crate) fn shed(&mut self, sink: &mut impl Sink) -> u32 {
+        match self.full_bands() {
+            0 => 0,
+            full => self.shed_of_full(full, sink),
+        }
+    }
+
+    #[cold]
+    fn shed_of_full(&mut self, full: u32, sink: &mut impl Sink) -> u32 {
+        while let Some(count) = self.qdisc.shed(&mut self.passing) {
+            if count == 0 {
+                return 0;
+            }
+            self.queued -= count;
+            self.port.counters.fail_many(DROP_HEAD, count as u64);
+            sink.take_home(&mut self.passing);
+        }
+        full
     }
 
     /// Whether nothing stands between a frame offered now and the device.

@@ -1,11 +1,14 @@
 //! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another
 //! thread, but not be shared.
 //!
-//! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits.
+//! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits, and
+//! [`DropTail`] drops the rest.
 
+mod drop_tail;
 mod task;
 mod waiting;
 
+pub use drop_tail::{DROP_TAIL, DropTail};
 pub use task::AsyncSender;
 pub use waiting::Watch;
 

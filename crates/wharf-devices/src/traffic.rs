@@ -25,7 +25,7 @@ mod timing;
 pub use arrivals::{Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
-pub use drive::{Drive, DriveError, Driven};
+pub use drive::{Drive, DriveError, Driven, Submit};
 pub use flow::flow_hash;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, Sizes};
 pub use latency::Latency;

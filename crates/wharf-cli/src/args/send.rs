@@ -1,6 +1,6 @@
 //! `wharf send`.
 
-use super::values::{self, QdiscChoice, Speed};
+use super::values::{self, QdiscChoice, Speed, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
@@ -88,6 +88,9 @@ pub(crate) struct SendArgs {
     /// Queueing discipline: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
     pub(crate) qdisc: QdiscChoice,
+    /// What happens to packets for which the discipline has no room
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
+    pub(crate) when_full: WhenFull,
     /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
     #[arg(long, value_name = "BATCH", value_parser = values::batching)]
     pub(crate) batch: Option<Batching>,

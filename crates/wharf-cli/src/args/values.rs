@@ -1,9 +1,10 @@
 //! Values as people write them. Each error says what is allowed.
 
+use clap::ValueEnum;
 use std::time::Duration;
 use wharf::devices::traffic::Pace;
 use wharf::devices::units;
-use wharf::qdisc::{Fifo, FifoLimit, Prio, Qdisc};
+use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, Trim};
 use wharf::run::Batching;
 
 /// Packets that each band of `prio` takes, and a FIFO unless told otherwise: the kernel's `txqueuelen`.
@@ -27,16 +28,36 @@ pub(crate) enum QdiscChoice {
 }
 
 impl QdiscChoice {
-    pub(crate) fn build(self) -> Box<dyn Qdisc> {
+    pub(crate) fn build(self, when_full: WhenFull) -> Box<dyn Qdisc> {
         match self {
-            QdiscChoice::Fifo(limit) => Box::new(Fifo::new(limit)),
-            QdiscChoice::Prio => Box::new(Prio::new(QUEUE_PACKETS)),
+            QdiscChoice::Fifo(limit) => when_full.around(Fifo::new(limit)),
+            QdiscChoice::Prio => when_full.around(Prio::new(QUEUE_PACKETS)),
         }
     }
 
     /// Whether packets of one sender may overtake each other, between bands.
     pub(crate) fn has_bands(self) -> bool {
         self == QdiscChoice::Prio
+    }
+}
+
+/// What a full queue does to packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WhenFull {
+    /// Senders wait, in turn
+    Wait,
+    /// What does not fit is dropped
+    DropTail,
+    /// What has waited longest is dropped
+    DropHead,
+}
+
+impl WhenFull {
+    fn around(self, qdisc: impl Trim + 'static) -> Box<dyn Qdisc> {
+        match self {
+            WhenFull::DropHead => Box::new(DropHead::new(qdisc)),
+            WhenFull::Wait | WhenFull::DropTail => Box::new(qdisc),
+        }
     }
 }
 

@@ -8,11 +8,13 @@ use wharf::counters::QueueCounters;
 use wharf::devices::fault::INJECTED;
 use wharf::devices::traffic::{Findings, Latency};
 use wharf::pool::Audit;
+use wharf::qdisc::DROP_HEAD;
 use wharf::queue::TxQueue;
 use wharf::run::Batching;
+use wharf::sender::DROP_TAIL;
 
 /// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
-const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
+const NO_FAULTS: [&str; 3] = ["closed", INJECTED, DROP_HEAD];
 
 /// What a run leaves behind, besides its queue.
 pub(super) struct Account {
@@ -62,14 +64,14 @@ impl Account {
             doorbells: counters.doorbells.get(),
             packets_per_doorbell: rounded(counters.packets_per_doorbell()),
             requeues: counters.requeues.get(),
-            drops: drops(counters),
+            drops: drops(queue),
             returned: counters.returned.get(),
             bql: BqlReport { enabled: self.has_bql, limit_bytes },
             latency_ns: self.received.as_mut().and_then(|findings| latency(findings.latency.as_mut()?)),
             timing_error_ns: self.timing.as_mut().and_then(timing),
             senders: senders(queue),
             pool: PoolReport { frames: self.audit.frames, out: self.audit.out() as u64 },
-            received: self.received.as_ref().map(|findings| received(findings, counters.failed.get())),
+            received: self.received.as_ref().map(|findings| received(findings, drops(queue).total)),
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
             compare: None,
@@ -88,7 +90,8 @@ impl Account {
         if self.audit.out() > 0 {
             faults.push(format!("memory did not come back: {}", self.audit));
         }
-        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent, failed)));
+        let lost = drops(queue).total;
+        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent, lost)));
         faults
     }
 }
@@ -101,9 +104,9 @@ fn device_faults(counters: &QueueCounters) -> Vec<String> {
     faults
 }
 
-fn receiver_faults(findings: &Findings, sent: u64, failed: u64) -> Vec<String> {
+fn receiver_faults(findings: &Findings, sent: u64, lost: u64) -> Vec<String> {
     let mut faults = Vec::new();
-    let wrong = wrong(findings, failed);
+    let wrong = wrong(findings, lost);
     if let (1.., Some(first)) = (wrong, &findings.first_error) {
         faults.push(format!("{wrong} of {} packets received are wrong; {first}", findings.packets));
     }
@@ -113,10 +116,14 @@ fn receiver_faults(findings: &Findings, sent: u64, failed: u64) -> Vec<String> {
     faults
 }
 
-fn drops(counters: &QueueCounters) -> Drops {
-    let by_reason =
-        counters.failures().into_iter().map(|(reason, count)| (reason.to_string(), count)).collect();
-    Drops { total: counters.failed.get(), by_reason }
+/// What failed in the queue or beyond, and what senders dropped before it.
+fn drops(queue: &TxQueue) -> Drops {
+    let at_senders = queue.senders().iter().map(|sender| sender.drops.get()).sum::<u64>();
+    let at_senders = at_senders + queue.past_senders().drops.get();
+    let tail = (at_senders > 0).then_some((DROP_TAIL, at_senders));
+    let failures = queue.counters().failures().into_iter().chain(tail);
+    let by_reason = failures.map(|(reason, count)| (reason.to_string(), count)).collect();
+    Drops { total: queue.counters().failed.get() + at_senders, by_reason }
 }
 
 fn senders(queue: &TxQueue) -> Vec<SenderReport> {
@@ -141,13 +148,13 @@ fn timing(errors: &mut Latency) -> Option<TimingReport> {
     (errors.packets() > 0).then_some(report)
 }
 
-fn received(findings: &Findings, failed: u64) -> ReceivedReport {
-    ReceivedReport { packets: findings.packets, bytes: findings.bytes, errors: wrong(findings, failed) }
+fn received(findings: &Findings, lost: u64) -> ReceivedReport {
+    ReceivedReport { packets: findings.packets, bytes: findings.bytes, errors: wrong(findings, lost) }
 }
 
-/// Packets that are wrong, or missing though none is known to have failed.
-fn wrong(findings: &Findings, failed: u64) -> u64 {
-    findings.errors - findings.missing.min(failed)
+/// Packets that are wrong, or missing though fewer are known to have failed or been dropped.
+fn wrong(findings: &Findings, lost: u64) -> u64 {
+    findings.errors - findings.missing.min(lost)
 }
 
 /// To six places: what is measured is not better than that.

@@ -2,7 +2,7 @@
 
 use super::run::opening;
 use super::traffic::Traffic;
-use crate::args::{QdiscChoice, SendArgs, WrapArgs};
+use crate::args::{QdiscChoice, SendArgs, WhenFull, WrapArgs};
 use crate::files::{capture_of, check_written};
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
@@ -35,6 +35,7 @@ pub(super) struct Plan {
     pub(super) senders: u16,
     pub(super) cpus: Vec<usize>,
     pub(super) qdisc: QdiscChoice,
+    pub(super) when_full: WhenFull,
     pub(super) burst: usize,
     pub(super) frames: u32,
     pub(super) frame_bytes: u32,
@@ -62,6 +63,7 @@ impl Plan {
             senders: args.senders,
             cpus: args.cpu.clone(),
             qdisc: args.qdisc,
+            when_full: args.when_full,
             burst: args.burst,
             frames: args.frames,
             frame_bytes: args.frame_bytes,

@@ -4,6 +4,7 @@ mod supervise;
 
 use super::account::{Account, Outcome};
 use super::plan::Plan;
+use crate::args::WhenFull;
 use crate::signals::Signals;
 use crate::usage;
 use crate::wrap::{Wrapped, wrap};
@@ -45,7 +46,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
         None => device,
     };
     let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
-        .qdisc(plan.qdisc.build())
+        .qdisc(plan.qdisc.build(plan.when_full))
         .batching(batching)
         .build()?;
     let receiving = opened.far_end.map(|far_end| receive(plan, far_end)).transpose()?;
@@ -132,13 +133,17 @@ fn send(
     for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace, plan.burst, results.clone());
+        let when_full = plan.when_full;
         let schedule = schedule.cloned();
         let memory = wrapped.memory(at as u32);
         let send = move || {
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
             // Nobody listens any more only when starting another thread has failed.
-            let _ = results.send(part.drive(&drive, sender, memory));
+            let _ = results.send(match when_full {
+                WhenFull::DropTail => part.drive(&drive, sender.into_drop_tail(), memory),
+                WhenFull::Wait | WhenFull::DropHead => part.drive(&drive, sender, memory),
+            });
         };
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }

@@ -2,9 +2,8 @@
 
 use wharf::devices::fault::FailingMemory;
 use wharf::devices::traffic::{
-    Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Verify,
+    Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify,
 };
-use wharf::sender::Sender;
 
 /// What all senders send together.
 pub(super) enum Traffic {
@@ -63,11 +62,11 @@ impl Part {
 
     /// Sends all of it; the sender is gone afterwards.
     pub(super) fn drive(
-        self, drive: &Drive<'_>, mut sender: Sender, memory: FailingMemory,
+        self, drive: &Drive<'_>, mut by: impl Submit, memory: FailingMemory,
     ) -> Result<Driven, DriveError> {
         match self {
-            Part::Replay(mut replay) => drive.run_failing(&mut sender, &mut replay, memory),
-            Part::Generated(mut generator) => drive.run_failing(&mut sender, &mut generator, memory),
+            Part::Replay(mut replay) => drive.run_failing(&mut by, &mut replay, memory),
+            Part::Generated(mut generator) => drive.run_failing(&mut by, &mut generator, memory),
         }
     }
 }

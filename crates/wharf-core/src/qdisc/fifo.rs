@@ -1,6 +1,6 @@
 //! `fifo`: first in, first out, limited by packets or by bytes.
 
-use super::{Qdisc, Store};
+use super::{Qdisc, Store, Trim};
 use wharf_mem::{Batch, Frame};
 
 /// What limits a [`Fifo`].
@@ -101,5 +101,15 @@ impl Qdisc for Fifo {
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.store.frames.iter().for_each(see);
+    }
+}
+
+impl Trim for Fifo {
+    fn trim(&mut self, to: &mut Batch) -> usize {
+        let (packets, bytes) = match self.limit {
+            FifoLimit::Packets(packets) => (self.len().saturating_sub(packets), u64::MAX),
+            FifoLimit::Bytes(bytes) => (usize::MAX, self.store.bytes.saturating_sub(bytes)),
+        };
+        if packets == 0 || bytes == 0 { 0 } else { self.store.drain(to, packets, bytes).0 }
     }
 }

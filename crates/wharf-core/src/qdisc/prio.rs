@@ -3,7 +3,7 @@
 //! As the kernel's pfifo_fast: three bands, filled by priority or DSCP (`classify`). A band that is full
 //! holds back its own senders only.
 
-use super::{Qdisc, Store, classify};
+use super::{Qdisc, Store, Trim, classify};
 use wharf_mem::{Batch, Frame};
 
 const BANDS: usize = 3;
@@ -97,5 +97,13 @@ impl Qdisc for Prio {
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.bands.iter().flat_map(|band| &band.frames).for_each(see);
+    }
+}
+
+impl Trim for Prio {
+    fn trim(&mut self, to: &mut Batch) -> usize {
+        let limit_packets = self.limit_packets;
+        let excess = |band: &Store| band.frames.len().saturating_sub(limit_packets);
+        self.bands.iter_mut().map(|band| band.drain(to, excess(band), u64::MAX).0).sum()
     }
 }

@@ -211,7 +211,7 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
 /// Before leaving: wakes who can go on, publishes which bands are full; whether the poller must be woken.
 #[inline]
 pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) -> bool {
-    let mut full = inside.run.full_bands();
+    let mut full = inside.run.shed(&mut inside.lanes);
     if inside.waiting {
         let served = shared.waiters.serve(inside.run.qdisc(), inside.reaped);
         inside.waiting = served.waiting;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
 use wharf_core::queue::QueueError;
-use wharf_core::sender::Sender;
+use wharf_core::sender::{DropTail, Sender};
 use wharf_mem::Region;
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::timer::precise_sleeps;
@@ -27,6 +27,42 @@ pub enum DriveError {
     /// See [`QueueError`].
     #[error(transparent)]
     Queue(#[from] QueueError),
+}
+
+/// What a source's frames are sent by: a sender, and what it does when the path is full.
+pub trait Submit {
+    /// The sender itself.
+    fn sender(&mut self) -> &mut Sender;
+
+    /// Sends the packets of `burst`, which is empty afterwards.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
+}
+
+/// It waits.
+impl Submit for Sender {
+    fn sender(&mut self) -> &mut Sender {
+        self
+    }
+
+    #[inline]
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.send(burst)
+    }
+}
+
+/// It drops what does not fit.
+impl Submit for DropTail {
+    fn sender(&mut self) -> &mut Sender {
+        DropTail::sender(self)
+    }
+
+    #[inline]
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.send(burst).map(drop)
+    }
 }
 
 /// How to send.
@@ -77,8 +113,8 @@ impl<'a> Drive<'a> {
     ///
     /// # Errors
     /// [`DriveError`]: the device died, or the frames do not fit the pool's.
-    pub fn run<S: Source>(&self, sender: &mut Sender, source: &mut S) -> Result<Driven, DriveError> {
-        self.run_failing(sender, source, FailingMemory::default())
+    pub fn run<S: Source>(&self, by: &mut impl Submit, source: &mut S) -> Result<Driven, DriveError> {
+        self.run_failing(by, source, FailingMemory::default())
     }
 
     /// As [`Drive::run`], with takes from the pool that fail on demand.
@@ -86,9 +122,9 @@ impl<'a> Drive<'a> {
     /// # Errors
     /// As [`Drive::run`].
     pub fn run_failing<S: Source>(
-        &self, sender: &mut Sender, source: &mut S, mut memory: FailingMemory,
+        &self, by: &mut impl Submit, source: &mut S, mut memory: FailingMemory,
     ) -> Result<Driven, DriveError> {
-        let mut burst = sender.burst(self.burst_packets.max(1));
+        let mut burst = by.sender().burst(self.burst_packets.max(1));
         let mut due = Due { times_ns: Vec::with_capacity(self.burst_packets.max(1)), next_ns: 0 };
         let mut driven = Driven { packets: 0, first_ns: monotonic_ns(), last_ns: 0 };
         let has_clock = !self.pace.is_top() || source.is_stamped();
@@ -106,16 +142,16 @@ impl<'a> Drive<'a> {
                 driven.first_ns = monotonic_ns();
             }
             if memory.fails() {
-                if going(sender.wait_for_memory())? == Going::Ended {
+                if going(by.sender().wait_for_memory())? == Going::Ended {
                     break;
                 }
                 continue;
             }
-            if self.send(sender, source, &mut burst, (count, &due), now_ns)? == Going::Ended {
+            if self.send(by, source, &mut burst, (count, &due), now_ns)? == Going::Ended {
                 break;
             }
             // What an empty pool refused is made at the next round, with the time of then.
-            driven.packets = sender.counters().packets.get();
+            driven.packets = by.sender().counters().packets.get();
         }
         driven.last_ns = monotonic_ns();
         Ok(driven)
@@ -154,12 +190,12 @@ impl<'a> Drive<'a> {
 
     #[inline]
     fn send(
-        &self, sender: &mut Sender, source: &mut impl Source, burst: &mut Burst, (count, due): (usize, &Due),
-        now_ns: u64,
+        &self, by: &mut impl Submit, source: &mut impl Source, burst: &mut Burst,
+        (count, due): (usize, &Due), now_ns: u64,
     ) -> Result<Going, DriveError> {
-        match sender.fill(burst, count, source.longest_bytes()) {
+        match by.sender().fill(burst, count, source.longest_bytes()) {
             Ok(_) => {}
-            Err(PoolError::Exhausted { .. }) => return going(sender.wait_for_memory()),
+            Err(PoolError::Exhausted { .. }) => return going(by.sender().wait_for_memory()),
             Err(error) => return Err(error.into()),
         }
         if let Some(schedule) = self.schedule {
@@ -167,7 +203,7 @@ impl<'a> Drive<'a> {
         }
         let region = burst.pool().region().clone();
         write(&region, burst, source, now_ns)?;
-        going(sender.send(burst))
+        going(by.submit(burst))
     }
 }
 

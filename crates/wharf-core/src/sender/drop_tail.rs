@@ -1,0 +1,78 @@
+//! `DropTail`: a sender that drops what does not fit, in place of waiting.
+
+use super::{Burst, Packet, QueueError, Sender};
+use crate::queue::Turn;
+use wharf_mem::Published;
+
+/// Why packets are dropped that do not fit. They never enter the queue: only [`crate::counters::SenderCounters`] has
+/// them.
+pub const DROP_TAIL: &str = "drop-tail";
+
+/// See the module. Memory is another matter: where there is none, there is no packet to drop yet.
+#[derive(Debug)]
+pub struct DropTail {
+    sender: Sender,
+}
+
+impl Sender {
+    /// The same sender, dropping what does not fit.
+    #[must_use]
+    pub fn into_drop_tail(self) -> DropTail {
+        DropTail { sender: self }
+    }
+}
+
+impl DropTail {
+    /// The sender, for what drops nothing: `fill`, `wait_for_memory`, counters.
+    pub fn sender(&mut self) -> &mut Sender {
+        &mut self.sender
+    }
+
+    /// The sender back.
+    #[must_use]
+    pub fn into_sender(self) -> Sender {
+        self.sender
+    }
+
+    /// Sends what fits now, and drops the rest of `burst`, which is empty then: how many were dropped. Never waits.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; what was not sent is then still in the burst.
+    #[inline]
+    pub fn send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        self.sender.try_send(burst)?;
+        if burst.is_empty() { Ok(0) } else { self.drop_rest(burst) }
+    }
+
+    /// Sends one packet, or drops it; whether it was sent.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; the packet then goes back to its pool, and counts as neither.
+    pub fn send_packet(&mut self, packet: Packet) -> Result<bool, QueueError> {
+        let mut burst = Burst::new(packet.pool(), 1);
+        let pushed = burst.push(packet);
+        debug_assert!(pushed.is_ok(), "an empty burst of the packet's own pool takes it");
+        self.send(&mut burst).map(|dropped| dropped == 0)
+    }
+
+    #[cold]
+    fn drop_rest(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        // Where nobody looks after the queue, it would stay full for ever.
+        if !self.sender.is_driven() && self.drive() {
+            self.sender.try_send(burst)?;
+        }
+        let dropped = burst.len();
+        self.sender.cache.give(burst.batch_mut())?;
+        self.sender.counters.drops.add(dropped as u64);
+        Ok(dropped)
+    }
+
+    /// Runs the queue, if nobody does; whether it was run.
+    fn drive(&mut self) -> bool {
+        let sender = &mut self.sender;
+        sender.solo.let_go(&sender.shared.cell);
+        let Published::Owner(owned) = sender.shared.cell.claim(0) else { return false };
+        sender.counters.drained_packets.add(Turn::new(&sender.shared, owned, sender.bit).finish());
+        true
+    }
+}
