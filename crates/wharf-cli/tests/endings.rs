@@ -82,7 +82,7 @@ fn a_signal_in_the_first_of_two_runs_spares_the_second() {
 
 #[test]
 fn a_signal_ends_an_experiment_with_the_rows_so_far() {
-    let child = command(&["lab", "run", "bulk", "--set", "measure_ns=10000000000"]).spawn().unwrap();
+    let child = command(&["lab", "run", "bulk", "--set", "measure_ns=1000000000"]).spawn().unwrap();
     started(&child);
     signal(&child, "INT");
     let done = finish(child);

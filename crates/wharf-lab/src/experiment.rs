@@ -8,7 +8,7 @@ pub mod parameters;
 mod pcie;
 pub mod published;
 
-pub use parameters::{Parameter, ParameterKind, Parameters};
+pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
 
 use crate::kernel::Fault;
 use crate::nic::machine::MachineFault;
@@ -97,16 +97,14 @@ pub enum LabError {
         there: String,
     },
     /// A value that cannot be.
-    #[error("{key} of {value:?} cannot be: want a whole number from {min} to {max}")]
+    #[error("{key} of {value:?} cannot be: want {allowed}")]
     Value {
         /// Which parameter.
         key: String,
         /// What was asked for.
         value: String,
-        /// The least allowed.
-        min: u64,
-        /// The most allowed.
-        max: u64,
+        /// What is allowed.
+        allowed: Allowed,
     },
     /// A file of parameters or of published figures that is not as it should be.
     #[error("{file}: {what}")]
@@ -163,9 +161,9 @@ impl LabError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
-    /// A parameter was chosen so that it comes out.
+    /// A parameter was chosen so that it comes out; all are as they are in the file.
     Fitted,
-    /// It follows from parameters chosen for other rows.
+    /// It follows from parameters chosen for other rows, or set for this run.
     Predicted,
     /// It was measured on a real machine.
     Measured,
@@ -191,7 +189,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// A figure of `millionths`. A predicted one that is off by more than a factor of two is marked so.
+    /// A figure of `millionths`.
     pub fn new(
         label: &str, (metric, unit): (&'static str, &'static str), millionths: i64, kind: RowKind,
     ) -> Self {
@@ -199,16 +197,53 @@ impl Row {
         Self { label: label.to_string(), metric, unit, published: None, value, kind, note: None }
     }
 
-    /// Beside what was published.
+    /// Beside what was published. What a prediction is off by is noted; by more than a factor of two, it is marked as
+    /// not reproduced.
     #[must_use]
     pub fn beside(mut self, published: f64) -> Self {
-        let within = self.value >= published / 2.0 && self.value <= published * 2.0;
-        if self.kind == RowKind::Predicted && !within {
-            self.note = Some("not reproduced: off by more than a factor of 2".into());
-        }
         self.published = Some(published);
+        if self.kind != RowKind::Predicted {
+            return self;
+        }
+        let off = percent_off(self.value, published);
+        if self.value >= published / 2.0 && self.value <= published * 2.0 {
+            return self.saying(&format!("{off} from what was published"));
+        }
+        self.saying(&format!("not reproduced: off by more than a factor of 2 ({off})"))
+    }
+
+    /// Beside `published`, where the sources can be read as anything from `least` to `most`. Whether a prediction lies
+    /// among the readings is noted, or what it is off by.
+    #[must_use]
+    pub fn read_as(mut self, published: f64, least: f64, most: f64) -> Self {
+        let nearest = self.value.clamp(least, most);
+        let place = if nearest == self.value {
+            format!("within what can be read, {least} to {most}")
+        } else {
+            format!("outside what can be read, {least} to {most}, by {}", percent_off(self.value, nearest))
+        };
+        self.published = Some(published);
+        let off = percent_off(self.value, published);
+        self.saying(&format!("{off} from what was published; {place}"))
+    }
+
+    /// With `what` said about it, too.
+    #[must_use]
+    pub fn saying(mut self, what: &str) -> Self {
+        self.note = Some(match self.note {
+            Some(note) => format!("{note}; {what}"),
+            None => what.into(),
+        });
         self
     }
+}
+
+/// By how much `value` is off `published`.
+fn percent_off(value: f64, published: f64) -> String {
+    if published == 0.0 {
+        return format!("{value:+.1} where there was 0");
+    }
+    format!("{:+.1} %", (value / published - 1.0) * 100.0)
 }
 
 /// What a run is made with, and what it reports as it goes.

@@ -39,6 +39,7 @@ fn setup() -> Setup {
         batching: Batching::On,
         ring_frames: 512,
         qdisc_packets: 1000,
+        hold_ns: 1_000_000_000,
         costs: costs(LockKind::Ticket),
         jitter_permille: 100,
         seed: 1,

@@ -1,7 +1,8 @@
 //! `bulk`: what bulk dequeue was worth, 2014: doorbells spared, and time in `_raw_spin_lock`.
 //!
 //! Two figures of the time without it are fitted: the doorbell's cost to 12.8 Mpps, and what a TCP packet costs
-//! beside the path to the processor time of 24 streams. All others follow.
+//! beside the path to the processor time of 24 streams. All others follow; the capacity with the wire removed does so
+//! from what it is assumed to take to make a packet, and is shown for two other times, too.
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
@@ -38,84 +39,152 @@ impl Experiment for Bulk {
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
         trafgen(bench)?;
-        stream(bench, "tcp-1", "tcp_stream_spinlock_cpu_saved_percent")?;
-        stream(bench, "udp-24", "udp_stream_spinlock_cpu_saved_percent")?;
+        capacity(bench)?;
+        stream(bench, Senders::Tcp, "tcp_stream_spinlock_cpu_saved_percent")?;
+        stream(bench, Senders::Udps, "udp_stream_spinlock_cpu_saved_percent")?;
         processor_time(bench)
     }
 }
 
-/// 12 processes as fast as they can, shortest frames.
+/// Who sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Senders {
+    /// A process to each processor, as fast as it can.
+    Trafgen,
+    /// One stream.
+    Tcp,
+    /// Many.
+    Udps,
+    /// Many.
+    Tcps,
+}
+
+impl Senders {
+    fn count(self, parameters: &Parameters) -> Result<usize, LabError> {
+        Ok(match self {
+            Self::Trafgen => parameters.get("cpus")? as usize,
+            Self::Tcp => 1,
+            Self::Udps | Self::Tcps => parameters.get("streams")? as usize,
+        })
+    }
+
+    /// What rows of them are called.
+    fn label(self, parameters: &Parameters) -> Result<String, LabError> {
+        let name = match self {
+            Self::Trafgen => "trafgen",
+            Self::Tcp | Self::Tcps => "tcp",
+            Self::Udps => "udp",
+        };
+        Ok(format!("{name}-{}", self.count(parameters)?))
+    }
+}
+
+/// What differs from run to run.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    senders: Senders,
+    batching: Batching,
+    wire: bool,
+    /// The parameter that says how long making a packet takes, of [`Senders::Trafgen`].
+    make: &'static str,
+}
+
+const TRAFGEN: Case =
+    Case { senders: Senders::Trafgen, batching: Batching::On, wire: true, make: "trafgen_make_ns" };
+
+/// Processes as fast as they can, shortest frames.
 fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let published = |key: &str| figure(&format!("bulk_dequeue.{key}"));
-    let off = one(bench, "trafgen-12", Batching::Off, true)?;
-    let on = one(bench, "trafgen-12", Batching::On, true)?;
-    let unwired = one(bench, "trafgen-12", Batching::On, false)?;
-    let row =
-        |label: &str, outcome: &Outcome, kind| Row::new(label, MPPS, outcome.packets_per_s() as i64, kind);
-    let per_doorbell = |label: &str, outcome: &Outcome| {
-        let millionths = outcome.packets_per_doorbell_permille() as i64 * 1000;
-        Row::new(label, PER_DOORBELL, millionths, RowKind::Predicted)
-    };
+    let off = one(bench, Case { batching: Batching::Off, ..TRAFGEN })?;
+    let on = one(bench, TRAFGEN)?;
+    let label = TRAFGEN.senders.label(bench.parameters)?;
+    let fitted = bench.parameters.fit(&["doorbell_ps"]);
     let rows = [
-        row("trafgen-12/bulk=off", &off, bench.parameters.fit(&["doorbell_ps"]))
-            .beside(published("trafgen_12cpu_no_bulk_mpps")?),
-        row("trafgen-12/bulk=on", &on, RowKind::Predicted).beside(published("trafgen_12cpu_bulk_mpps")?),
-        per_doorbell("trafgen-12/bulk=on", &on),
-        row("trafgen-12/bulk=on/wire=none", &unwired, RowKind::Predicted),
-        per_doorbell("trafgen-12/bulk=on/wire=none", &unwired),
+        rate(&format!("{label}/bulk=off"), &off, fitted).beside(published("trafgen_12cpu_no_bulk_mpps")?),
+        rate(&format!("{label}/bulk=on"), &on, RowKind::Predicted)
+            .beside(published("trafgen_12cpu_bulk_mpps")?),
+        per_doorbell(&format!("{label}/bulk=on"), &on),
     ];
     bench.rows.extend(rows);
     Ok(())
 }
 
+/// The same without a wire, for three times of making a packet.
+fn capacity(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    for make in [TRAFGEN.make, "trafgen_make_short_ns", "trafgen_make_long_ns"] {
+        let outcome = one(bench, Case { wire: false, make, ..TRAFGEN })?;
+        let parameters = bench.parameters;
+        let (label, make_ns) = (TRAFGEN.senders.label(parameters)?, parameters.get(make)?);
+        let label = if make == TRAFGEN.make {
+            format!("{label}/bulk=on/wire=none")
+        } else {
+            format!("{label}/bulk=on/wire=none/trafgen_make_ns={make_ns}")
+        };
+        let says = format!("hangs on how long making a packet takes, which is assumed: {make_ns} ns");
+        bench.rows.push(rate(&label, &outcome, RowKind::Predicted).saying(&says));
+        bench.rows.push(per_doorbell(&label, &outcome));
+    }
+    Ok(())
+}
+
+fn rate(label: &str, outcome: &Outcome, kind: RowKind) -> Row {
+    Row::new(label, MPPS, outcome.packets_per_s() as i64, kind)
+}
+
+fn per_doorbell(label: &str, outcome: &Outcome) -> Row {
+    let millionths = outcome.packets_per_doorbell_permille() as i64 * 1000;
+    Row::new(label, PER_DOORBELL, millionths, RowKind::Predicted)
+}
+
 /// Full frames at wire rate: what part of the busy time goes into locks.
-fn stream(bench: &mut Bench<'_>, label: &str, saved: &str) -> Result<(), LabError> {
-    let off = one(bench, label, Batching::Off, true)?;
-    let on = one(bench, label, Batching::On, true)?;
+fn stream(bench: &mut Bench<'_>, senders: Senders, saved: &str) -> Result<(), LabError> {
+    let off = one(bench, Case { senders, batching: Batching::Off, ..TRAFGEN })?;
+    let on = one(bench, Case { senders, ..TRAFGEN })?;
+    let label = senders.label(bench.parameters)?;
     // Millionths of a percent: 100 times the millionths.
     let share = |outcome: &Outcome| outcome.busy_ppm(outcome.locking_ns) as i64 * 100;
     let row = |label: &str, what, millionths| Row::new(label, what, millionths, RowKind::Predicted);
     bench.rows.extend([
         row(&format!("{label}/bulk=off"), LOCK_SHARE, share(&off)),
         row(&format!("{label}/bulk=on"), LOCK_SHARE, share(&on)),
-        row(label, LOCK_SAVED, share(&off) - share(&on)).beside(figure(&format!("bulk_dequeue.{saved}"))?),
+        row(&label, LOCK_SAVED, share(&off) - share(&on)).beside(figure(&format!("bulk_dequeue.{saved}"))?),
     ]);
     Ok(())
 }
 
-/// 24 TCP streams: where the processors' time goes.
+/// Many TCP streams: where the processors' time goes.
 fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
-    for (batching, name, table, kind) in [
-        (
-            Batching::Off,
-            "tcp-24/bulk=off",
-            "tcp24_no_bulk",
-            bench.parameters.fit(&["tcp_copy_ns", "tcp_send_ns"]),
-        ),
-        (Batching::On, "tcp-24/bulk=on", "tcp24_bulk", RowKind::Predicted),
-    ] {
-        let outcome = one(bench, "tcp-24", batching, true)?;
+    let senders = Senders::Tcps;
+    let label = senders.label(bench.parameters)?;
+    let fitted = bench.parameters.fit(&["tcp_copy_ns", "tcp_send_ns", "tcp_ack_ns"]);
+    for (batching, table, kind) in
+        [(Batching::Off, "tcp24_no_bulk", fitted), (Batching::On, "tcp24_bulk", RowKind::Predicted)]
+    {
+        let outcome = one(bench, Case { senders, batching, ..TRAFGEN })?;
+        let label = format!("{label}/bulk={}", name_of(batching));
         for (what, key, ns) in [
             (SYSTEM, "sys_percent", outcome.system_ns),
             (SOFT, "soft_percent", outcome.soft_ns),
             (IDLE, "idle_percent", outcome.idle_ns()),
         ] {
             let published = figure(&format!("bulk_dequeue.{table}.{key}"))?;
-            bench.rows.push(Row::new(name, what, outcome.ppm(ns) as i64 * 100, kind).beside(published));
+            bench.rows.push(Row::new(&label, what, outcome.ppm(ns) as i64 * 100, kind).beside(published));
         }
     }
     Ok(())
 }
 
-/// One run of `senders`.
-fn one(bench: &mut Bench<'_>, senders: &str, batching: Batching, wire: bool) -> Result<Outcome, LabError> {
-    let run = format!("{senders}, bulk dequeue {}{}", name_of(batching), if wire { "" } else { ", no wire" });
+/// One run.
+fn one(bench: &mut Bench<'_>, case: Case) -> Result<Outcome, LabError> {
     let parameters = bench.parameters;
+    let label = case.senders.label(parameters)?;
+    let wire = if case.wire { "" } else { ", no wire" };
+    let run = format!("{label}, bulk dequeue {}{wire}", name_of(case.batching));
     let mut nic = nic_costs(parameters)?;
-    if !wire {
+    if !case.wire {
         nic.wire_ps_per_byte = 0;
     }
-    let setup = setup(parameters, senders, batching, bench.seed)?;
+    let setup = setup(parameters, case, bench.seed)?;
     let outcome =
         kernel::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
             bench.goes_on(&run)
@@ -138,24 +207,20 @@ fn nic_costs(parameters: &Parameters) -> Result<simple::Costs, LabError> {
     })
 }
 
-fn setup(parameters: &Parameters, senders: &str, batching: Batching, seed: u64) -> Result<Setup, LabError> {
+fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabError> {
     let get = |key: &str| parameters.get(key);
-    let cpus = get("cpus")? as usize;
-    let streams = match senders {
-        "trafgen-12" => cpus,
-        "tcp-1" => 1,
-        _ => 24,
-    };
-    let frame_bytes =
-        get(if senders == "trafgen-12" { "trafgen_frame_bytes" } else { "stream_frame_bytes" })?;
+    let (cpus, streams) = (get("cpus")? as usize, case.senders.count(parameters)?);
+    let is_trafgen = case.senders == Senders::Trafgen;
+    let frame_bytes = get(if is_trafgen { "trafgen_frame_bytes" } else { "stream_frame_bytes" })?;
     Ok(Setup {
         cpus,
         streams,
         frame_bytes: frame_bytes as u32,
-        traffic: traffic(parameters, senders, streams.div_ceil(cpus))?,
-        batching,
+        traffic: traffic(parameters, case, streams.div_ceil(cpus))?,
+        batching: case.batching,
         ring_frames: get("ring_frames")? as usize,
         qdisc_packets: get("qdisc_packets")? as usize,
+        hold_ns: get("bql_hold_ns")?,
         costs: costs(parameters)?,
         jitter_permille: get("jitter_permille")?,
         seed,
@@ -165,22 +230,22 @@ fn setup(parameters: &Parameters, senders: &str, batching: Batching, seed: u64) 
 }
 
 /// What the senders do, so many of them to a queue.
-fn traffic(parameters: &Parameters, senders: &str, per_queue: usize) -> Result<Traffic, LabError> {
+fn traffic(parameters: &Parameters, case: Case, per_queue: usize) -> Result<Traffic, LabError> {
     let get = |key: &str| parameters.get(key);
     let share = (get("qdisc_packets")? / per_queue as u64).max(1) as u32;
-    Ok(match senders {
-        "trafgen-12" => Traffic::Socket { make_ns: get("trafgen_make_ns")?, window_packets: share },
-        "udp-24" => {
+    Ok(match case.senders {
+        Senders::Trafgen => Traffic::Socket { make_ns: get(case.make)?, window_packets: share },
+        Senders::Udps => {
             let window_packets = share.min(get("udp_window_packets")? as u32);
             Traffic::Socket { make_ns: get("udp_make_ns")?, window_packets }
         }
-        _ => Traffic::Tcp {
+        Senders::Tcp | Senders::Tcps => Traffic::Tcp {
             copy_ns: get("tcp_copy_ns")?,
             send_ns: get("tcp_send_ns")?,
             ack_ns: get("tcp_ack_ns")?,
             round_trip_ns: get("round_trip_ns")?,
             window_packets: share,
-            ack_shift: 1,
+            ack_shift: get("tcp_ack_shift")? as usize,
         },
     })
 }
@@ -194,7 +259,7 @@ fn costs(parameters: &Parameters) -> Result<Costs, LabError> {
     };
     Ok(Costs {
         lock,
-        lock_kind: LockKind::Ticket,
+        lock_kind: if get("lock_is_fair")? == 1 { LockKind::Ticket } else { LockKind::Unfair },
         enqueue_ns: get("enqueue_ns")?,
         dequeue_ns: get("dequeue_ns")?,
         driver_ns: get("driver_ns")?,

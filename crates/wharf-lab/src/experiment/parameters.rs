@@ -18,6 +18,49 @@ pub enum ParameterKind {
     Set,
 }
 
+/// What a number may be set to.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Allowed {
+    /// From the first to the second.
+    Within([u64; 2]),
+    /// Some only.
+    OneOf {
+        /// These, least first.
+        one_of: Vec<u64>,
+    },
+}
+
+impl Allowed {
+    /// Whether it may be set to `value`.
+    pub fn has(&self, value: u64) -> bool {
+        match self {
+            Self::Within([least, most]) => (least..=most).contains(&&value),
+            Self::OneOf { one_of } => one_of.contains(&value),
+        }
+    }
+
+    /// The least and the most.
+    pub fn ends(&self) -> [u64; 2] {
+        match self {
+            Self::Within(ends) => *ends,
+            Self::OneOf { one_of } => [one_of.first(), one_of.last()].map(|end| end.copied().unwrap_or(0)),
+        }
+    }
+}
+
+impl std::fmt::Display for Allowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Within([least, most]) => write!(f, "a whole number from {least} to {most}"),
+            Self::OneOf { one_of } => {
+                let names: Vec<String> = one_of.iter().map(u64::to_string).collect();
+                write!(f, "one of {}", names.join(", "))
+            }
+        }
+    }
+}
+
 /// One number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,9 +69,9 @@ pub struct Parameter {
     pub value: u64,
     /// Where it comes from.
     pub kind: ParameterKind,
-    /// Least and most that it may be set to.
+    /// What it may be set to.
     #[serde(skip_serializing)]
-    pub allowed: [u64; 2],
+    pub allowed: Allowed,
     /// Who says so, or why.
     pub source: String,
 }
@@ -52,9 +95,9 @@ impl Parameters {
         let fault = |what: String| LabError::File { file: file.clone(), what };
         let entries: BTreeMap<String, Parameter> =
             toml::from_str(text).map_err(|error| fault(error.to_string().trim().replace('\n', " ")))?;
-        for (key, Parameter { value, allowed: [min, max], .. }) in &entries {
-            if !(min..=max).contains(&value) {
-                return Err(fault(format!("{key} of {value} is not within {min} to {max}")));
+        for (key, Parameter { value, allowed, .. }) in &entries {
+            if !allowed.has(*value) {
+                return Err(fault(format!("{key} of {value} is not {allowed}")));
             }
         }
         Ok(Self { experiment: experiment.to_string(), entries })
@@ -67,9 +110,9 @@ impl Parameters {
     pub fn set(&mut self, assignment: &str) -> Result<(), LabError> {
         let (key, value) = assignment.split_once('=').unwrap_or((assignment, ""));
         let Some(parameter) = self.entries.get_mut(key) else { return Err(self.unknown(key)) };
-        let [min, max] = parameter.allowed;
-        let wrong = || LabError::Value { key: key.into(), value: value.into(), min, max };
-        let number = value.parse().ok().filter(|number| (min..=max).contains(number)).ok_or_else(wrong)?;
+        let allowed = &parameter.allowed;
+        let wrong = || LabError::Value { key: key.into(), value: value.into(), allowed: allowed.clone() };
+        let number = value.parse().ok().filter(|&number| allowed.has(number)).ok_or_else(wrong)?;
         (parameter.value, parameter.kind) = (number, ParameterKind::Set);
         parameter.source = "set for this run".into();
         Ok(())
@@ -83,11 +126,13 @@ impl Parameters {
         self.entries.get(key).map(|parameter| parameter.value).ok_or_else(|| self.unknown(key))
     }
 
-    /// What a row is that parameters `keys` were fitted to: a prediction once they are set to something else.
+    /// What a row is that parameters `keys` were fitted to: a prediction once anything is set, since that they fit is
+    /// said of the file as a whole.
     pub fn fit(&self, keys: &[&str]) -> RowKind {
-        let is_set =
-            |key: &&str| self.entries.get(*key).is_some_and(|entry| entry.kind == ParameterKind::Set);
-        if keys.iter().any(is_set) { RowKind::Predicted } else { RowKind::Fitted }
+        let is = |key: &str, kind| self.entries.get(key).is_some_and(|entry| entry.kind == kind);
+        let any_set = self.entries.keys().any(|key| is(key, ParameterKind::Set));
+        debug_assert!(any_set || keys.iter().all(|key| is(key, ParameterKind::Fitted)), "{keys:?}");
+        if any_set { RowKind::Predicted } else { RowKind::Fitted }
     }
 
     /// All of them, by name.
@@ -129,9 +174,31 @@ mod tests {
     }
 
     #[test]
+    fn some_numbers_may_be_set_to_a_few_values_only() {
+        let text = TEXT.replace("[1, 9]", "{ one_of = [1, 3, 8] }");
+        let mut parameters = Parameters::read("x", &text).unwrap();
+        parameters.set("a_ns=8").unwrap();
+        let error = parameters.set("a_ns=2").unwrap_err();
+        assert_eq!(error.to_string(), "a_ns of \"2\" cannot be: want one of 1, 3, 8");
+        assert_eq!((parameters.get("a_ns").unwrap(), error.is_usage()), (8, true));
+        assert_eq!(parameters.iter().next().unwrap().1.allowed.ends(), [1, 8]);
+        let error = Parameters::read("x", &text.replace("= 3", "= 2")).unwrap_err().to_string();
+        assert_eq!(error, "x.toml: a_ns of 2 is not one of 1, 3, 8");
+    }
+
+    #[test]
+    fn a_row_is_fitted_while_nothing_is_set() {
+        let text = TEXT.replace("assumed", "fitted") + &TEXT.replace("a_ns", "b_ns");
+        let mut parameters = Parameters::read("x", &text).unwrap();
+        assert_eq!(parameters.fit(&["a_ns"]), RowKind::Fitted);
+        parameters.set("b_ns=3").unwrap();
+        assert_eq!(parameters.fit(&["a_ns"]), RowKind::Predicted, "whatever it was set to");
+    }
+
+    #[test]
     fn a_wrong_file_is_an_error_of_one_line() {
         for (text, part) in [
-            (TEXT.replace("= 3", "= 10"), "a_ns of 10 is not within 1 to 9"),
+            (TEXT.replace("= 3", "= 10"), "a_ns of 10 is not a whole number from 1 to 9"),
             (TEXT.replace("assumed", "guessed"), "guessed"),
             (TEXT.replace("source", "sauce"), "sauce"),
             ("[a".into(), "x.toml"),

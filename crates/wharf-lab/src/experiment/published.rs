@@ -4,7 +4,8 @@ use super::LabError;
 
 const FILE: &str = include_str!("../../parameters/published.toml");
 
-/// The figure under `path`, keys joined by points: `bulk_dequeue.trafgen_12cpu_bulk_mpps`.
+/// The figure under `path`, keys joined by points: `bulk_dequeue.trafgen_12cpu_bulk_mpps`. In a list, a number is the
+/// key: `pcie.xdp_tx_readings_mpps.1.0`.
 ///
 /// # Errors
 /// [`LabError::File`]: there is no such number.
@@ -14,7 +15,8 @@ pub fn figure(path: &str) -> Result<f64, LabError> {
         FILE.parse().map_err(|error: toml::de::Error| fault(error.message().to_string()))?;
     let mut value = &toml::Value::Table(table);
     for key in path.split('.') {
-        value = value.get(key).ok_or_else(|| fault(format!("there is no {path}")))?;
+        let nth = value.as_array().and_then(|list| list.get(key.parse::<usize>().ok()?));
+        value = nth.or_else(|| value.get(key)).ok_or_else(|| fault(format!("there is no {path}")))?;
     }
     let number = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
     number.ok_or_else(|| fault(format!("{path} is no number")))
@@ -29,6 +31,11 @@ mod tests {
         assert_eq!(figure("bulk_dequeue.trafgen_12cpu_bulk_mpps").unwrap(), 14.8);
         assert_eq!(figure("bulk_dequeue.tcp24_bulk.soft_percent").unwrap(), 7.66);
         assert_eq!(figure("pcie.xdp_drop_mpps.after").unwrap(), 130.0);
+        assert_eq!(figure("pcie.xdp_tx_readings_mpps.1.0").unwrap(), 70.0);
+        assert!(
+            figure("pcie.xdp_tx_readings_mpps.3.0").is_err()
+                && figure("pcie.xdp_tx_readings_mpps.x").is_err()
+        );
         assert!(figure("bulk_dequeue.source").unwrap_err().to_string().contains("no number"));
         assert!(figure("nothing.there").unwrap_err().to_string().contains("there is no nothing.there"));
     }

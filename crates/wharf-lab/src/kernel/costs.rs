@@ -80,6 +80,8 @@ pub struct Setup {
     pub ring_frames: usize,
     /// Packets that each qdisc takes.
     pub qdisc_packets: usize,
+    /// The byte limit's hold time.
+    pub hold_ns: u64,
     /// What the steps cost.
     pub costs: Costs,
     /// Thousandths by which the time of making a packet varies, either way.

@@ -14,9 +14,6 @@ use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::run::{Run, Sink, Source};
 use wharf_mem::{Batch, Frame};
 
-/// The byte limit's hold time: the kernel's.
-const HOLD: Duration = Duration::from_secs(1);
-
 /// One queue.
 #[derive(Debug)]
 pub(super) struct TxQueue {
@@ -40,7 +37,8 @@ impl TxQueue {
         driver.attach(pool.region().clone())?;
         let counters = Arc::new(QueueCounters::default());
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
-        let mut run = Run::new(pool_number, Box::new(driver), qdisc, HOLD, clock, counters.clone());
+        let hold = Duration::from_nanos(setup.hold_ns);
+        let mut run = Run::new(pool_number, Box::new(driver), qdisc, hold, clock, counters.clone());
         run.set_batching(setup.batching);
         let lock = || SpinLock::new(setup.costs.lock_kind, setup.costs.lock);
         Ok(Self {

@@ -9,7 +9,7 @@ use super::receive::{ReceiveFormat, ReceiveTotals};
 use super::send::{Departed, SendFormat};
 use super::{NicDriver, buffers};
 use crate::engine::{Agenda, VirtualClock};
-use crate::pcie::BusTotals;
+use crate::pcie::{BusTotals, Traffic};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::device::{Completions, DeviceError};
@@ -108,8 +108,10 @@ pub struct Totals {
     pub doorbells: u64,
     /// What became of packets from the wire.
     pub arrived: ReceiveTotals,
-    /// What has crossed the bus.
+    /// What has been put on the bus.
     pub bus: BusTotals,
+    /// Picoseconds in which each way of it was used.
+    pub bus_busy_ps: Traffic,
 }
 
 /// The machine.
@@ -184,11 +186,11 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
             self.port_due();
         }
         self.port.fault().map_or(Ok(()), |fault| Err(fault.clone()))?;
-        Ok(self.totals())
+        Ok(self.totals(until_ps))
     }
 
     /// What has happened so far.
-    pub fn totals(&self) -> Totals {
+    fn totals(&self, now_ps: u64) -> Totals {
         let sum = |of: fn(&Core<D>) -> u64| self.cores.iter().map(of).sum();
         Totals {
             received: sum(|core| core.received),
@@ -199,6 +201,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
             doorbells: sum(|core| core.doorbells),
             arrived: *self.port.receiving().totals(),
             bus: *self.port.fabric().bus().totals(),
+            bus_busy_ps: self.port.fabric().bus().busy_ps(now_ps),
         }
     }
 

@@ -38,12 +38,15 @@ pub struct Bus {
     to_host_free_ps: u64,
     tags_taken: u64,
     totals: BusTotals,
+    /// Time that each way takes, for what has been put on it so far.
+    charged_ps: Traffic,
 }
 
 impl Bus {
     /// An idle bus at time 0.
     pub fn new(spec: BusSpec) -> Self {
-        Self { spec, to_nic_free_ps: 0, to_host_free_ps: 0, tags_taken: 0, totals: BusTotals::default() }
+        let (totals, charged_ps) = (BusTotals::default(), Traffic::default());
+        Self { spec, to_nic_free_ps: 0, to_host_free_ps: 0, tags_taken: 0, totals, charged_ps }
     }
 
     /// What it is.
@@ -54,6 +57,15 @@ impl Bus {
     /// What has crossed it so far.
     pub fn totals(&self) -> &BusTotals {
         &self.totals
+    }
+
+    /// Picoseconds in which each way was used, up to `now_ps`: what waits for its turn is not counted, so that no way is
+    /// used for longer than there was time.
+    pub fn busy_ps(&self, now_ps: u64) -> Traffic {
+        Traffic {
+            to_nic: self.charged_ps.to_nic - self.to_nic_free_ps.saturating_sub(now_ps),
+            to_host: self.charged_ps.to_host - self.to_host_free_ps.saturating_sub(now_ps),
+        }
     }
 
     /// Read requests in flight.
@@ -100,11 +112,13 @@ impl Bus {
     /// Puts `traffic`, which goes one way, behind what that way carries already; when it is through.
     fn send(&mut self, now_ps: u64, traffic: Traffic) -> u64 {
         self.totals.bytes += traffic;
-        let (free, bytes) = match traffic.to_nic {
-            0 => (&mut self.to_host_free_ps, traffic.to_host),
-            bytes => (&mut self.to_nic_free_ps, bytes),
+        let (free, charged, bytes) = match traffic.to_nic {
+            0 => (&mut self.to_host_free_ps, &mut self.charged_ps.to_host, traffic.to_host),
+            bytes => (&mut self.to_nic_free_ps, &mut self.charged_ps.to_nic, bytes),
         };
-        *free = (*free).max(now_ps) + self.spec.link.picoseconds(bytes);
+        let takes_ps = self.spec.link.picoseconds(bytes);
+        *charged += takes_ps;
+        *free = (*free).max(now_ps) + takes_ps;
         *free
     }
 }

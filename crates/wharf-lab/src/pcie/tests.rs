@@ -231,3 +231,20 @@ proptest! {
         prop_assert!(link.tlp_bits_per_second() < link.raw_bits_per_second());
     }
 }
+
+/// What waits for its turn has not used the link yet: no way is used for longer than there was time.
+#[test]
+fn a_bus_is_busy_for_no_longer_than_there_was_time() {
+    let link: Link = "gen3x16".parse().unwrap();
+    let mut bus = Bus::new(BusSpec { link, tags: 4, latency_ps: 1000 });
+    let one_ps = bus.nic_write(5000, 64) - 5000;
+    assert_eq!(bus.busy_ps(5000 + one_ps / 2).to_host, one_ps / 2);
+    for _ in 0..9 {
+        bus.nic_write(5000, 64);
+    }
+    assert_eq!(bus.busy_ps(5000), Traffic::default());
+    assert_eq!(bus.busy_ps(5000 + 3 * one_ps), Traffic { to_nic: 0, to_host: 3 * one_ps });
+    assert_eq!(bus.busy_ps(1_000_000).to_host, 10 * one_ps);
+    let there_ps = bus.write_to_nic(2_000_000, 8);
+    assert_eq!(bus.busy_ps(3_000_000).to_nic, there_ps - 2_000_000);
+}

@@ -8,7 +8,7 @@ use crate::nic::cx5::setup::Setup;
 use crate::nic::machine::{Machine, MachineFault, Totals};
 use crate::nic::receive::ReceiveFormat;
 use crate::nic::send::SendFormat;
-use crate::pcie::Link;
+use crate::pcie::Traffic;
 
 /// A machine, or why there is none.
 type Built<D, S, R> = Result<Machine<D, S, R>, MachineFault>;
@@ -19,61 +19,60 @@ const SLICE_PS: u64 = 50_000_000;
 /// What one run came to.
 #[derive(Debug)]
 pub(super) struct Ran {
-    label: &'static str,
+    label: String,
     measured_ps: u64,
-    link: Link,
     /// Packets that did what they were to do, and their bytes on wires.
     packets: u64,
     bytes: u64,
-    to_nic: u64,
-    to_host: u64,
+    crossed: Traffic,
+    /// Picoseconds in which each way of the bus was used.
+    busy_ps: Traffic,
 }
 
 /// Lets the machine run, and asks now and then whether to go on.
 fn until<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
     bench: &mut Bench<'_>, label: &str, machine: &mut Machine<D, S, R>, from_ps: u64, until_ps: u64,
 ) -> Result<Totals, LabError> {
+    let mut totals = Totals::default();
     for slice_ps in (from_ps..until_ps).step_by(SLICE_PS as usize) {
         if !bench.goes_on(label) {
             return Err(LabError::Run { run: label.into(), source: Fault::Interrupted });
         }
         let ran = machine.run((slice_ps + SLICE_PS).min(until_ps));
-        ran.map_err(|source| LabError::Machine { run: label.into(), source })?;
+        totals = ran.map_err(|source| LabError::Machine { run: label.into(), source })?;
     }
-    Ok(machine.totals())
+    Ok(totals)
 }
 
 impl Ran {
     /// Lets the machine that `build` makes of `setup` settle, measures it, ends it, and has its rules checked. What
     /// counts is packets sent, or received.
     pub(super) fn new<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
-        bench: &mut Bench<'_>, label: &'static str, setup: Setup, settle: &str, sent: bool,
+        bench: &mut Bench<'_>, label: String, setup: Setup, settle: &str, sent: bool,
         build: fn(Setup) -> Built<D, S, R>,
     ) -> Result<Self, LabError> {
         let get = |key: &str| Ok::<u64, LabError>(bench.parameters.get(key)? * 1000);
         let (settle_ps, measured_ps) = (get(settle)?, get("measure_ns")?);
-        let link = setup.port.bus.link;
-        let fault = |source| LabError::Machine { run: label.into(), source };
+        let fault = |source| LabError::Machine { run: label.clone(), source };
         let mut machine = build(setup).map_err(fault)?;
-        let before = until(bench, label, &mut machine, 0, settle_ps)?;
-        let after = until(bench, label, &mut machine, settle_ps, settle_ps + measured_ps)?;
+        let before = until(bench, &label, &mut machine, 0, settle_ps)?;
+        let after = until(bench, &label, &mut machine, settle_ps, settle_ps + measured_ps)?;
         let end = machine.end(settle_ps + measured_ps).map_err(fault)?;
         bench.packets += end.arrived.offered + end.departed;
         let of = |totals: &Totals| if sent { totals.departed } else { totals.received };
         let over = |of: &dyn Fn(&Totals) -> u64| of(&after) - of(&before);
-        Ok(Self {
-            label,
-            measured_ps,
-            link,
-            packets: over(&of),
-            bytes: over(&|totals| totals.departed_bytes),
-            to_nic: over(&|totals| totals.bus.bytes.to_nic),
-            to_host: over(&|totals| totals.bus.bytes.to_host),
-        })
+        let traffic = |of: &dyn Fn(&Totals) -> Traffic| {
+            let (from, to) = (of(&before), of(&after));
+            Traffic { to_nic: to.to_nic - from.to_nic, to_host: to.to_host - from.to_host }
+        };
+        let (packets, bytes) = (over(&of), over(&|totals| totals.departed_bytes));
+        let crossed = traffic(&|totals| totals.bus.bytes);
+        let busy_ps = traffic(&|totals| totals.bus_busy_ps);
+        Ok(Self { label, measured_ps, packets, bytes, crossed, busy_ps })
     }
 
     pub(super) fn row(&self, what: (&'static str, &'static str), millionths: i64) -> Row {
-        Row::new(self.label, what, millionths, RowKind::Predicted)
+        Row::new(&self.label, what, millionths, RowKind::Predicted)
     }
 
     pub(super) fn mpps(&self) -> Row {
@@ -81,11 +80,11 @@ impl Ran {
     }
 
     pub(super) fn to_nic_millionths(&self) -> i64 {
-        ratio(self.to_nic, 1_000_000, self.packets)
+        ratio(self.crossed.to_nic, 1_000_000, self.packets)
     }
 
     pub(super) fn to_host_millionths(&self) -> i64 {
-        ratio(self.to_host, 1_000_000, self.packets)
+        ratio(self.crossed.to_host, 1_000_000, self.packets)
     }
 
     pub(super) fn bits_millionths(&self) -> i64 {
@@ -94,7 +93,22 @@ impl Ran {
 
     /// How much of the bus is used, in the direction that is used more.
     pub(super) fn busier_millionths(&self) -> i64 {
-        ratio(self.link.picoseconds(self.to_nic.max(self.to_host)), 100_000_000, self.measured_ps)
+        ratio(self.busy_ps.to_nic.max(self.busy_ps.to_host), 100_000_000, self.measured_ps)
+    }
+
+    pub(super) fn to_nic_share_millionths(&self) -> i64 {
+        ratio(self.busy_ps.to_nic, 100_000_000, self.measured_ps)
+    }
+
+    /// How much of each way of the bus is used, in words.
+    pub(super) fn bus_use(&self) -> String {
+        let percent = |busy_ps| ratio(busy_ps, 1000, self.measured_ps) as f64 / 10.0;
+        let Traffic { to_nic, to_host } = self.busy_ps;
+        format!(
+            "of the bus, {:.1} % is used to the host, {:.1} % to the NIC",
+            percent(to_host),
+            percent(to_nic)
+        )
     }
 
     pub(super) fn gain_over(&self, before: &Ran) -> Row {
@@ -103,7 +117,7 @@ impl Ran {
 }
 
 /// `part` x `scale` / `whole`, rounded to nearest; 0 of nothing.
-fn ratio(part: u64, scale: u64, whole: u64) -> i64 {
+pub(super) fn ratio(part: u64, scale: u64, whole: u64) -> i64 {
     if whole == 0 {
         return 0;
     }

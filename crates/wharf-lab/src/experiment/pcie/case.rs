@@ -1,0 +1,249 @@
+//! What a run is of: which work, with which switches; the machine that this makes of the parameters.
+
+use super::ran::Ran;
+use crate::engine::Random;
+use crate::experiment::{Bench, LabError, Parameters};
+use crate::nic::cx5::compress::Compress;
+use crate::nic::cx5::driver::Spec;
+use crate::nic::cx5::setup::{Setup, build, build_slim, build_striding};
+use crate::nic::cx5::{half, striding};
+use crate::nic::machine::{CoreCosts, Job};
+use crate::nic::port::{Arrivals, PortCosts};
+use crate::nic::receive::ReceiveCosts;
+use crate::nic::send::SendCosts;
+use crate::pcie::{BusSpec, Link, LinkError};
+
+/// What differs from run to run; all of it is in the label.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case {
+    pub(super) work: Work,
+    pub(super) rx_cqe_compress: bool,
+    /// For sockets: `skb_tx_mpwqe`.
+    pub(super) xdp_tx_mpwqe: bool,
+    pub(super) inline: Inline,
+    pub(super) descriptors: Descriptors,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Descriptors {
+    /// As the driver has them.
+    Mlx5,
+    /// Received by strides.
+    Striding,
+    /// Sent by entries of 16 bytes.
+    Slim,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inline {
+    Off,
+    /// As the driver decides, by what is outstanding.
+    Auto,
+    Always,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Received and dropped.
+    Drop,
+    /// Received and sent back.
+    SendBack,
+    /// The same, from one port to the other.
+    Redirect,
+    /// Sent back, in several sizes.
+    Mixed,
+    /// One stream, sent.
+    Socket,
+    /// Received, through all of the stack.
+    Stack,
+}
+
+impl Work {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "xdp_drop",
+            Self::SendBack => "xdp_tx",
+            Self::Redirect => "xdp_redirect",
+            Self::Mixed => "imix/xdp_tx",
+            Self::Socket => "socket-1",
+            Self::Stack => "stack",
+        }
+    }
+
+    fn sends(self) -> bool {
+        !matches!(self, Self::Drop | Self::Stack)
+    }
+
+    fn receives(self) -> bool {
+        self != Self::Socket
+    }
+
+    fn job(self, parameters: &Parameters) -> Result<Job, LabError> {
+        let get = |key: &str| parameters.get(key);
+        Ok(match self {
+            Self::Drop | Self::Stack => Job::Drop,
+            Self::SendBack | Self::Mixed => {
+                Job::SendBack { per_doorbell: get("xdp_tx_per_doorbell")? as usize }
+            }
+            Self::Redirect => Job::SendBack { per_doorbell: get("redirect_per_doorbell")? as usize },
+            Self::Socket => Job::Send {
+                len_bytes: get("packet_bytes")? as u32,
+                per_doorbell: get("socket_per_doorbell")? as usize,
+            },
+        })
+    }
+
+    fn cores(self, parameters: &Parameters, multi: bool) -> Result<CoreCosts, LabError> {
+        let get = |key: &str| parameters.get(key);
+        let packet_ps = match self {
+            Self::Drop => get("drop_ps"),
+            Self::SendBack | Self::Mixed => get("send_back_ps"),
+            Self::Redirect => get("redirect_ps"),
+            Self::Stack => get("stack_ps"),
+            Self::Socket => {
+                let cycles = get(if multi { "socket_mpwqe_cycles" } else { "socket_cycles" })?;
+                Ok(cycles * 1_000_000_000 / get("socket_clock_khz")?)
+            }
+        };
+        let poll_ps = get(if self.receives() { "poll_ps" } else { "socket_poll_ps" })?;
+        Ok(CoreCosts { poll_ps, packet_ps: packet_ps?, wake_ps: get("wake_ps")? })
+    }
+
+    /// Lengths with checksum, and how many of each.
+    fn sizes(self, parameters: &Parameters) -> Result<Vec<(u32, u32)>, LabError> {
+        let get = |key: &str| Ok::<u32, LabError>(parameters.get(key)? as u32);
+        Ok(match self {
+            Self::Mixed => vec![
+                (get("mixed_small_bytes")?, get("mixed_small_count")?),
+                (get("mixed_middle_bytes")?, get("mixed_middle_count")?),
+                (get("mixed_large_bytes")?, get("mixed_large_count")?),
+            ],
+            _ => vec![(get("packet_bytes")?, 1)],
+        })
+    }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+impl Case {
+    /// `work` with all switches off.
+    pub(super) const fn new(work: Work) -> Self {
+        Self {
+            work,
+            rx_cqe_compress: false,
+            xdp_tx_mpwqe: false,
+            inline: Inline::Off,
+            descriptors: Descriptors::Mlx5,
+        }
+    }
+
+    /// What rows of it are called: the work and every switch that says something about it.
+    pub(super) fn label(&self) -> String {
+        let mut switches = Vec::new();
+        if self.work.receives() {
+            switches.push(format!("rx_cqe_compress={}", on_off(self.rx_cqe_compress)));
+        }
+        if self.descriptors == Descriptors::Striding {
+            switches.push("rx_striding_rq=on".into());
+        }
+        if self.descriptors == Descriptors::Slim {
+            switches.push("tx_metadata_in_buffer=on".into());
+        } else if self.work.sends() {
+            let name = if self.work == Work::Socket { "skb_tx_mpwqe" } else { "xdp_tx_mpwqe" };
+            switches.push(format!("{name}={}", on_off(self.xdp_tx_mpwqe)));
+        }
+        if self.xdp_tx_mpwqe && self.work != Work::Socket {
+            let inline = match self.inline {
+                Inline::Off => "off",
+                Inline::Auto => "auto",
+                Inline::Always => "always",
+            };
+            switches.push(format!("inline={inline}"));
+        }
+        format!("{}/{}", self.work.name(), switches.join(","))
+    }
+
+    fn setup(&self, parameters: &Parameters, seed: u64) -> Result<Setup, LabError> {
+        let get = |key: &str| parameters.get(key);
+        let queues = if self.work == Work::Socket { 1 } else { get("queues")? as usize };
+        let (wire_ps_per_byte, overhead_bytes) = (get("wire_ps_per_byte")?, get("wire_overhead_bytes")?);
+        let sizes = self.work.sizes(parameters)?;
+        let arrivals = if self.work.receives() {
+            Arrivals::at_wire_rate(sizes, queues, wire_ps_per_byte, overhead_bytes, Random::new(seed))
+        } else {
+            Arrivals::none()
+        };
+        let inline_from = match self.inline {
+            Inline::Off => None,
+            Inline::Auto => Some(get("inline_from_packets")? as usize),
+            Inline::Always => Some(0),
+        };
+        let session_max = get("session_packets")? as u32;
+        let (selected, receive_ring) = match self.descriptors {
+            Descriptors::Striding => (striding::SELECTED, "striding_completions_log"),
+            _ => (half::SELECTED, "receive_ring_log"),
+        };
+        Ok(Setup {
+            queues,
+            spec: Spec {
+                log_send_blocks: get("send_ring_log")? as u32,
+                log_receive: get(receive_ring)? as u32,
+                xdp_tx_mpwqe: self.xdp_tx_mpwqe,
+                inline_from,
+                completion_each: false,
+            },
+            rx_cqe_compress: self.rx_cqe_compress.then_some(Compress { selected, session_max }),
+            port: port_costs(parameters)?,
+            arrivals,
+            job: self.work.job(parameters)?,
+            cores: self.work.cores(parameters, self.xdp_tx_mpwqe)?,
+        })
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self, bench: &mut Bench<'_>) -> Result<Ran, LabError> {
+        let setup = self.setup(bench.parameters, bench.seed)?;
+        let settle = if self.work == Work::Stack { "stack_settle_ns" } else { "settle_ns" };
+        let (label, sent) = (self.label(), self.work.sends());
+        match self.descriptors {
+            Descriptors::Mlx5 => Ran::new(bench, label, setup, settle, sent, build),
+            Descriptors::Striding => Ran::new(bench, label, setup, settle, sent, build_striding),
+            Descriptors::Slim => Ran::new(bench, label, setup, settle, sent, build_slim),
+        }
+    }
+}
+
+fn link(parameters: &Parameters) -> Result<Link, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let (generation, lanes) = (get("link_generation")?, get("link_lanes")?);
+    let (mps, mrrs, rcb) = (get("link_mps_bytes")?, get("link_mrrs_bytes")?, get("link_rcb_bytes")?);
+    let text = format!("gen{generation}x{lanes},mps={mps},mrrs={mrrs},rcb={rcb}");
+    let fault = |error: LinkError| LabError::File { file: "pcie.toml".into(), what: error.to_string() };
+    text.parse().map_err(fault)
+}
+
+fn port_costs(parameters: &Parameters) -> Result<PortCosts, LabError> {
+    let get = |key: &str| parameters.get(key);
+    Ok(PortCosts {
+        bus: BusSpec {
+            link: link(parameters)?,
+            tags: get("tags")? as u32,
+            latency_ps: get("latency_ns")? * 1000,
+        },
+        send: SendCosts {
+            entry_ps: get("entry_ps")?,
+            fetch_bytes: get("fetch_bytes")? as u32,
+            fetches: get("fetches")? as usize,
+            wire_ps_per_byte: get("wire_ps_per_byte")?,
+            wire_overhead_bytes: get("wire_overhead_bytes")?,
+            ahead_ps: get("ahead_ps")?,
+        },
+        receive: ReceiveCosts {
+            buffer_bytes: get("nic_buffer_bytes")?,
+            fetch_bytes: get("fetch_bytes")? as u32,
+            keep_ps: get("session_ns")? * 1000,
+        },
+    })
+}

@@ -1,0 +1,63 @@
+//! Fitted parameters fit: their neighbours do no better.
+
+use wharf_lab::experiment::{ParameterKind, Report, Request, RowKind, run};
+
+/// A parameter that is marked as fitted, a step beyond what two seeds differ by, and the row that it is fitted to.
+struct Fit {
+    experiment: &'static str,
+    key: &'static str,
+    step: u64,
+    label: &'static str,
+    metric: &'static str,
+}
+
+const FITS: [Fit; 6] = [
+    fit("bulk", "doorbell_ps", 1000, "trafgen-12/bulk=off", "mpps"),
+    fit("bulk", "tcp_copy_ns", 20, "tcp-24/bulk=off", "sys"),
+    fit("bulk", "tcp_send_ns", 20, "tcp-24/bulk=off", "soft"),
+    fit("bulk", "tcp_ack_ns", 40, "tcp-24/bulk=off", "soft"),
+    fit("pcie", "entry_ps", 50, "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=off", "mpps"),
+    fit("pcie", "socket_clock_khz", 50_000, "socket-1/skb_tx_mpwqe=off", "mpps"),
+];
+
+const fn fit(
+    experiment: &'static str, key: &'static str, step: u64, label: &'static str, metric: &'static str,
+) -> Fit {
+    Fit { experiment, key, step, label, metric }
+}
+
+fn report(experiment: &str, set: &[String]) -> Report {
+    let request = Request { name: experiment.into(), set: set.to_vec(), seed: 1, ..Request::default() };
+    run(&request, &mut |_| true).unwrap()
+}
+
+/// How far the row is off what was published, and what kind of row it is.
+fn off(report: &Report, fit: &Fit) -> (f64, RowKind) {
+    let is_it = |row: &&wharf_lab::experiment::Row| row.label == fit.label && row.metric == fit.metric;
+    let row = report.rows.iter().find(is_it).unwrap_or_else(|| panic!("no row {}", fit.label));
+    ((row.value - row.published.unwrap()).abs(), row.kind)
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn neighbours_of_fitted_parameters_do_no_better() {
+    for experiment in ["bulk", "pcie"] {
+        let as_in_file = report(experiment, &[]);
+        let marked = as_in_file.parameters.iter().filter(|(_, one)| one.kind == ParameterKind::Fitted);
+        let marked: Vec<&str> = marked.map(|(key, _)| key).collect();
+        let fits = || FITS.iter().filter(|fit| fit.experiment == experiment);
+        let mut listed: Vec<&str> = fits().map(|fit| fit.key).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, marked, "what is marked as fitted is tested, and the other way round");
+        for fit in fits() {
+            let value = as_in_file.parameters.get(fit.key).unwrap();
+            let (best, kind) = off(&as_in_file, fit);
+            assert_eq!(kind, RowKind::Fitted, "{}", fit.label);
+            for neighbour in [value - fit.step, value + fit.step] {
+                let (other, kind) = off(&report(experiment, &[format!("{}={neighbour}", fit.key)]), fit);
+                assert!(best < other, "{}={neighbour} is nearer: {other}, not {best}", fit.key);
+                assert_eq!(kind, RowKind::Predicted, "{}", fit.key);
+            }
+        }
+    }
+}
