@@ -3,7 +3,7 @@
 //! A [`Frame`] is the owned name of one buffer, 8 bytes, and cannot be copied. [`Region`] turns free
 //! buffers ([`FreeFrame`]) into frames and back and gives access to their bytes. Frames travel in
 //! [`Batch`]es, through [`lane`]s from a sender to the owner of a queue, and go home as free buffers through
-//! [`home`] rings. [`OwnerCell`] lets one thread at a time at a queue's inside.
+//! [`home`] rings, or lie on a [`shelf`] for another thread. [`OwnerCell`] lets one thread at a time at a queue's inside.
 //!
 //! Unsafe code lives in `region.rs` (bytes of a frame) and `share.rs` (ring slots, the owner's cell); every
 //! other file forbids it. Nothing here knows a protocol, a device or a policy.
@@ -19,6 +19,7 @@ mod number;
 pub mod region;
 #[allow(unsafe_code, reason = "ring slots and the owner's cell: one of the two files that may")]
 mod share;
+pub mod shelf;
 mod spec;
 mod sync;
 pub mod word;

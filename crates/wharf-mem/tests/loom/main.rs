@@ -12,6 +12,7 @@ mod dedicated;
 mod hand_off;
 mod path;
 mod rings;
+mod shelf;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
