@@ -8,20 +8,28 @@
 
 mod burst;
 mod cache;
+mod counters;
 mod ledger;
+mod lock;
+mod mailbox;
 mod packet;
+pub mod policy;
 mod waiting;
 
 pub use burst::Burst;
 pub use cache::Cache;
 pub(crate) use cache::HOME_FRAMES;
+pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
+pub use lock::LockCounts;
+pub(crate) use lock::lock;
 pub use packet::Packet;
 
 use crate::host::{Clock, NoClock, Wake};
 use ledger::Ledger;
+use mailbox::{Directory, Mailbox};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use waiting::WaitingForFrames;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
@@ -62,27 +70,6 @@ struct Shared {
     /// Caches that live.
     caches: AtomicUsize,
     waiting: WaitingForFrames,
-}
-
-/// Where buffers of one cache wait that others have freed.
-#[derive(Debug)]
-pub(crate) struct Mailbox {
-    name: String,
-    /// Frames in `mail`, so that the cache need not lock to find it empty.
-    count: AtomicUsize,
-    mail: Mutex<Mail>,
-}
-
-#[derive(Debug)]
-struct Mail {
-    frames: Vec<FreeFrame>,
-    /// The cache is gone: what would come here goes to the depot.
-    closed: bool,
-}
-
-/// A lock that a panicking thread left is taken as it is: what it guards is a stack, whole at every step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a pool should be. See [`PagePool::builder`].
@@ -189,8 +176,7 @@ impl PagePool {
 
     /// Frames that lie free with the depot and in mailboxes; caches hold further ones.
     pub fn free(&self) -> usize {
-        let mailed: usize =
-            lock(&self.shared.mailboxes).iter().map(|box_| box_.count.load(Ordering::Relaxed)).sum();
+        let mailed: usize = lock(&self.shared.mailboxes).iter().map(|box_| box_.len()).sum();
         lock(&self.shared.depot).len() + mailed
     }
 
@@ -214,33 +200,48 @@ impl PagePool {
 
     /// Sends free buffers, which the ledger still has as taken, to the mailboxes of their caches.
     pub(crate) fn settle(&self, free: &mut Vec<FreeFrame>) {
-        while let Some(frame) = free.last() {
-            let cache = self.shared.ledger.cache_of(frame.index());
-            let same = |frame: &&FreeFrame| self.shared.ledger.cache_of(frame.index()) == cache;
-            let run = free.iter().rev().take_while(same).count();
-            let tail = free.split_off(free.len() - run);
-            tail.iter().for_each(|frame| self.shared.ledger.freed(frame.index()));
-            self.post(cache, tail);
+        self.settle_with(free, &mut Directory::default(), &mut PageCounters::default());
+    }
+
+    /// As [`PagePool::settle`], for a thread that has a list of mailboxes.
+    fn settle_with(&self, free: &mut Vec<FreeFrame>, directory: &mut Directory, counters: &mut PageCounters) {
+        self.group(free);
+        while !free.is_empty() {
+            self.settle_run(free, directory, counters);
         }
     }
 
-    fn post(&self, cache: usize, frames: Vec<FreeFrame>) {
-        let mailbox = lock(&self.shared.mailboxes).get(cache).cloned();
-        let Some(mailbox) = mailbox else { return self.deposit(frames) };
-        let mut mail = lock(&mailbox.mail);
-        // More than a share is for everybody: nobody may hoard what others wait for.
-        if mail.closed || mail.frames.len() + frames.len() > self.share() {
-            drop(mail);
-            return self.deposit(frames);
+    /// Puts buffers of one cache beside each other: each mailbox is locked once then.
+    fn group(&self, free: &mut [FreeFrame]) {
+        if self.run_of(free) < free.len() {
+            free.sort_unstable_by_key(|frame| self.shared.ledger.cache_of(frame.index()));
         }
-        mail.frames.extend(frames);
-        mailbox.count.store(mail.frames.len(), Ordering::Release);
-        drop(mail);
-        self.wake_waiting();
     }
 
-    fn deposit(&self, frames: Vec<FreeFrame>) {
-        lock(&self.shared.depot).extend(frames);
+    /// How many buffers at the end of `free` are of one cache.
+    fn run_of(&self, free: &[FreeFrame]) -> usize {
+        let cache_of = |frame: &FreeFrame| self.shared.ledger.cache_of(frame.index());
+        let Some(cache) = free.last().map(cache_of) else { return 0 };
+        free.iter().rev().take_while(|frame| cache_of(frame) == cache).count()
+    }
+
+    /// The last run of [`PagePool::settle_with`]; how many.
+    fn settle_run(
+        &self, free: &mut Vec<FreeFrame>, directory: &mut Directory, counters: &mut PageCounters,
+    ) -> usize {
+        let Some(cache) = free.last().map(|frame| self.shared.ledger.cache_of(frame.index())) else {
+            return 0;
+        };
+        let run = self.run_of(free);
+        let start = free.len() - run;
+        free[start..].iter().for_each(|frame| self.shared.ledger.freed(frame.index()));
+        directory.post(cache, free, start, self, counters);
+        run
+    }
+
+    /// Puts free buffers into the depot.
+    fn deposit(&self, frames: impl Iterator<Item = FreeFrame>, counters: &mut PageCounters) {
+        counters.locks.lock(&self.shared.depot, &*self.shared.clock).extend(frames);
         self.wake_waiting();
     }
 

@@ -1,9 +1,12 @@
 //! `Cache`: one thread's stack of free buffers. No sharing, no lock, except in bulk with the pool.
 
+mod steps;
+
 use super::ledger::{CACHES_MAX, Ledger};
-use super::{BULK, Burst, Mail, Mailbox, Packet, PagePool, PoolError, Shared, lock};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use super::mailbox::{Directory, Mailbox};
+use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, Shared, lock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use wharf_mem::home::HomeOut;
 use wharf_mem::{Batch, Frame, FreeFrame};
 
@@ -37,6 +40,10 @@ pub struct Cache {
     clock_due: u32,
     mailbox: Arc<Mailbox>,
     home: Home,
+    /// The others' mailboxes.
+    directory: Directory,
+    /// Written on the slow paths only.
+    counters: PageCounters,
 }
 
 /// A cache's home ring, once it has one.
@@ -50,12 +57,11 @@ impl std::fmt::Debug for Home {
 
 impl Cache {
     pub(super) fn new(pool: &PagePool, name: &str) -> Result<Self, PoolError> {
-        let mail = Mutex::new(Mail { frames: Vec::new(), closed: false });
-        let mailbox = Arc::new(Mailbox { name: name.to_string(), count: AtomicUsize::new(0), mail });
+        let mailbox = Arc::new(Mailbox::new(name));
         let mut mailboxes = lock(&pool.shared.mailboxes);
         // The number of a cache that is gone is used again. What is still out under it then comes to the new
         // one, which is as good a home as any.
-        let number = mailboxes.iter().position(|other| lock(&other.mail).closed).unwrap_or(mailboxes.len());
+        let number = mailboxes.iter().position(|other| other.is_closed()).unwrap_or(mailboxes.len());
         if number >= CACHES_MAX {
             return Err(PoolError::Caches);
         }
@@ -78,6 +84,8 @@ impl Cache {
             clock_due: 0,
             mailbox,
             home: Home(None),
+            directory: Directory::default(),
+            counters: PageCounters::default(),
         })
     }
 
@@ -124,11 +132,7 @@ impl Cache {
     #[inline(never)]
     fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
-        if self.clock_due == 0 {
-            self.clock_due = CLOCK_EVERY;
-            self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
-        }
-        self.clock_due -= 1;
+        self.date();
         // What has come home, straight from there, spares the stack and a store to the ledger.
         if let (Some(home), true) = (&mut self.home.0, count >= STRAIGHT_FROM) {
             let Shared { region, ledger, .. } = &*self.pool.shared;
@@ -141,13 +145,26 @@ impl Cache {
         if self.stack.len() < count {
             self.refill(count);
         }
+        match self.take_stacked(to, count, len_bytes)? {
+            0 => Err(self.pool.exhausted()),
+            count => Ok(count),
+        }
+    }
+
+    /// Looks at the clock, now and then.
+    #[inline]
+    fn date(&mut self) {
+        if self.clock_due == 0 {
+            self.clock_due = CLOCK_EVERY;
+            self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
+        }
+        self.clock_due -= 1;
+    }
+
+    fn take_stacked(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);
-        match region.take(&mut self.stack, to, count, self.sender, len_bytes, note) {
-            Ok(0) => Err(self.pool.exhausted()),
-            Ok(count) => Ok(count),
-            Err(error) => Err(error.into()),
-        }
+        Ok(region.take(&mut self.stack, to, count, self.sender, len_bytes, note)?)
     }
 
     /// As [`Cache::take`], into a burst.
@@ -178,8 +195,10 @@ impl Cache {
     /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
     #[inline]
     pub fn give(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let old = self.stash.len();
         let given = self.pool.shared.region.give(from, &mut self.stash, from.len());
-        self.sort_stash();
+        self.sort_stash(old);
+        self.settle_stash();
         Ok(given?)
     }
 
@@ -209,29 +228,39 @@ impl Cache {
     /// # Errors
     /// The frame of another pool.
     pub fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
+        let old = self.stash.len();
         let given = self.pool.shared.region.give_one(frame, &mut self.stash);
-        self.sort_stash();
+        self.sort_stash(old);
+        self.settle_stash();
         given.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// Own frames from the stash to the stack; the others home, once there is a bulk of them.
-    fn sort_stash(&mut self) {
+    /// Own frames from what the stash has from `old` on to the stack.
+    fn sort_stash(&mut self, old: usize) {
         let ledger = &self.pool.shared.ledger;
-        let own = self.stash.extract_if(.., |free| ledger.cache_of(free.index()) == self.number);
+        let own = self.stash.extract_if(old.., |free| ledger.cache_of(free.index()) == self.number);
         for free in own {
             ledger.freed(free.index());
             self.stack.push(free);
         }
-        if self.stash.len() >= BULK.min(self.keep) || self.pool.is_waited_for() {
-            self.pool.settle(&mut self.stash);
+    }
+
+    /// The others home, once there is a bulk of them.
+    fn settle_stash(&mut self) {
+        if self.has_bulk_for_others() {
+            self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         }
         self.trim(0);
+    }
+
+    pub(super) fn has_bulk_for_others(&self) -> bool {
+        self.stash.len() >= BULK.min(self.keep) || self.pool.is_waited_for()
     }
 
     /// Whether there are frames to be taken without asking the depot.
     pub(crate) fn has_frames(&mut self) -> bool {
         !self.stack.is_empty()
-            || self.mailbox.count.load(Ordering::Relaxed) > 0
+            || self.mailbox.len() > 0
             || self.home.0.as_mut().is_some_and(|home| !home.is_empty())
     }
 
@@ -239,22 +268,35 @@ impl Cache {
     #[inline(never)]
     fn refill(&mut self, need: usize) {
         self.keep = self.pool.share();
+        self.counters.slow_paths += 1;
         if let Some(home) = &mut self.home.0 {
             let ledger = &self.pool.shared.ledger;
             home.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
         }
-        if self.stack.len() < need && self.mailbox.count.load(Ordering::Acquire) > 0 {
-            let mut mail = lock(&self.mailbox.mail);
-            self.stack.append(&mut mail.frames);
-            self.mailbox.count.store(0, Ordering::Release);
+        if self.stack.len() < need && self.mailbox.len() > 0 {
+            self.refill_from_mail();
         }
         if self.stack.len() < need {
-            let mut depot = lock(&self.pool.shared.depot);
-            let bulk = (need - self.stack.len()).max(BULK.min(self.keep)).min(depot.len());
-            let left = depot.len() - bulk;
-            self.stack.extend(depot.drain(left..));
+            self.refill_from_depot(need);
         }
         self.trim(need);
+    }
+
+    /// All that others have sent back; how many.
+    fn refill_from_mail(&mut self) -> usize {
+        let moved = self.mailbox.empty(&mut self.stack, &self.pool, &mut self.counters);
+        self.counters.recycled += moved as u64;
+        moved
+    }
+
+    /// A bulk from the depot, or more where `need` is; how many.
+    fn refill_from_depot(&mut self, need: usize) -> usize {
+        let Shared { depot, clock, .. } = &*self.pool.shared;
+        let mut depot = self.counters.locks.lock(depot, &**clock);
+        let bulk = need.saturating_sub(self.stack.len()).max(BULK.min(self.keep)).min(depot.len());
+        let left = depot.len() - bulk;
+        self.stack.extend(depot.drain(left..));
+        bulk
     }
 
     /// Keeps at least `need`, and no more than its share of the pool beyond that.
@@ -265,25 +307,20 @@ impl Cache {
         }
     }
 
-    /// The oldest buffers, least likely to be in this core's caches, go to the depot.
+    /// The oldest buffers, least likely to be in this core's caches, go to the depot; how many.
     #[cold]
-    fn give_surplus(&mut self, need: usize) {
+    pub(super) fn give_surplus(&mut self, need: usize) -> usize {
         let surplus = self.stack.len() - need - self.keep / 2;
-        lock(&self.pool.shared.depot).extend(self.stack.drain(..surplus));
-        self.pool.wake_waiting();
+        self.pool.deposit(self.stack.drain(..surplus), &mut self.counters);
+        surplus
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        self.pool.settle(&mut self.stash);
-        let mut mail = lock(&self.mailbox.mail);
-        mail.closed = true;
-        self.mailbox.count.store(0, Ordering::Release);
-        let mut depot = lock(&self.pool.shared.depot);
-        depot.append(&mut mail.frames);
-        depot.append(&mut self.stack);
-        drop((mail, depot));
+        self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
+        self.mailbox.close(&mut self.stack);
+        lock(&self.pool.shared.depot).append(&mut self.stack);
         self.pool.shared.caches.fetch_sub(1, Ordering::Relaxed);
         self.pool.wake_waiting();
     }

@@ -1,0 +1,120 @@
+//! Mailboxes: where buffers of one cache wait that others have freed, in bulk.
+
+use super::lock::lock;
+use super::{PageCounters, PagePool};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use wharf_mem::FreeFrame;
+
+/// A cache's mailbox.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    pub(super) name: String,
+    /// Frames in `mail`, so that the cache need not lock to find it empty.
+    count: AtomicUsize,
+    mail: Mutex<Mail>,
+}
+
+#[derive(Debug)]
+struct Mail {
+    frames: Vec<FreeFrame>,
+    /// The cache is gone: what would come here goes to the depot.
+    closed: bool,
+}
+
+impl Mailbox {
+    pub(super) fn new(name: &str) -> Self {
+        let mail = Mutex::new(Mail { frames: Vec::new(), closed: false });
+        Self { name: name.to_string(), count: AtomicUsize::new(0), mail }
+    }
+
+    /// Frames that wait in it.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether its cache is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.mail).closed
+    }
+
+    /// Moves all that wait onto `to`; how many.
+    pub(super) fn empty(
+        &self, to: &mut Vec<FreeFrame>, pool: &PagePool, counters: &mut PageCounters,
+    ) -> usize {
+        let mut mail = counters.locks.lock(&self.mail, &*pool.shared.clock);
+        let moved = mail.frames.len();
+        to.append(&mut mail.frames);
+        self.count.store(0, Ordering::Release);
+        moved
+    }
+
+    /// Takes no more; moves what waits onto `to`.
+    pub(super) fn close(&self, to: &mut Vec<FreeFrame>) {
+        let mut mail = lock(&self.mail);
+        mail.closed = true;
+        to.append(&mut mail.frames);
+        self.count.store(0, Ordering::Release);
+    }
+
+    /// Takes the buffers of `from` from `start` on, unless that would be more than `share` in all: nobody may hoard what
+    /// others wait for.
+    fn post(
+        &self, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool, counters: &mut PageCounters,
+    ) -> Posted {
+        let mut mail = counters.locks.lock(&self.mail, &*pool.shared.clock);
+        if mail.closed {
+            return Posted::Closed;
+        }
+        if mail.frames.len() + from.len() - start > pool.share() {
+            return Posted::Full;
+        }
+        counters.remote_returns += (from.len() - start) as u64;
+        mail.frames.extend(from.drain(start..));
+        self.count.store(mail.frames.len(), Ordering::Release);
+        Posted::Done
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Posted {
+    Done,
+    Full,
+    Closed,
+}
+
+/// One thread's own list of mailboxes: that of the pool is locked only when somebody has come or gone.
+#[derive(Debug, Default)]
+pub(super) struct Directory(Vec<Arc<Mailbox>>);
+
+impl Directory {
+    /// Moves the buffers of `from` from `start` on to cache number `cache`, or else to the depot.
+    pub(super) fn post(
+        &mut self, cache: usize, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool,
+        counters: &mut PageCounters,
+    ) {
+        if self.post_to_mailbox(cache, from, start, pool, counters) {
+            pool.wake_waiting();
+        } else {
+            pool.deposit(from.drain(start..), counters);
+        }
+    }
+
+    fn post_to_mailbox(
+        &mut self, cache: usize, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool,
+        counters: &mut PageCounters,
+    ) -> bool {
+        if let Some(mailbox) = self.0.get(cache) {
+            match mailbox.post(from, start, pool, counters) {
+                Posted::Closed => {} // its number may be another's now
+                posted => return posted == Posted::Done,
+            }
+        }
+        if cache == super::ledger::NO_CACHE {
+            return false;
+        }
+        self.0.clone_from(&counters.locks.lock(&pool.shared.mailboxes, &*pool.shared.clock));
+        self.0.get(cache).is_some_and(|mailbox| mailbox.post(from, start, pool, counters) == Posted::Done)
+    }
+}

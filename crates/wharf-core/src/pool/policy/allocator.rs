@@ -1,0 +1,73 @@
+//! `allocator`: the kernel's page allocator: a list per processor, one locked list behind them.
+//!
+//! Where one processor takes and another frees, every page passes through the global list: its lock is taken twice
+//! per batch, by everybody.
+
+use super::lists::Lists;
+use super::{PageCache, Place, Policy, Wanted};
+use crate::pool::{PageCounters, PagePool, PoolError};
+use wharf_mem::Batch;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Allocator(PagePool);
+
+impl Allocator {
+    /// For the pages of `pool`.
+    pub fn new(pool: &PagePool) -> Self {
+        Self(pool.clone())
+    }
+}
+
+impl Policy for Allocator {
+    type Cache = AllocatorCache;
+
+    fn cache(&self, _: &str) -> Result<AllocatorCache, PoolError> {
+        Ok(AllocatorCache(Lists::new(&self.0, 1)))
+    }
+
+    fn pool(&self) -> &PagePool {
+        &self.0
+    }
+}
+
+/// A processor's list.
+#[derive(Debug)]
+pub struct AllocatorCache(Lists);
+
+impl PageCache for AllocatorCache {
+    #[inline]
+    fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
+        self.0.take(to, count, wanted)
+    }
+
+    fn source(&self) -> Place {
+        Place::Depot
+    }
+
+    fn fetch(&mut self, count: usize) -> usize {
+        self.0.fetch(count)
+    }
+
+    #[inline]
+    fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        self.0.give(from)
+    }
+
+    #[inline]
+    fn surplus(&self) -> Option<Place> {
+        self.0.is_high().then_some(Place::Depot)
+    }
+
+    fn bring(&mut self) -> usize {
+        self.0.bring()
+    }
+
+    fn counters(&self) -> PageCounters {
+        self.0.counters
+    }
+
+    fn exhausted(&self) -> PoolError {
+        self.0.exhausted()
+    }
+}

@@ -1,0 +1,128 @@
+//! `halves`: two packets in a page, which is free when both are done with it: half as many pages through the allocator.
+//!
+//! A page is two neighbouring frames. Whichever comes back first waits on the shelf for the other: the count of references
+//! is that place. The price: one packet that stays holds two packets' memory.
+
+use super::lists::Lists;
+use super::{PageCache, Place, Policy, Wanted};
+use crate::pool::{PageCounters, PagePool, PoolError, lock};
+use std::sync::Arc;
+use wharf_mem::shelf::Shelf;
+use wharf_mem::{Batch, FreeFrame};
+
+/// The policy.
+#[derive(Debug)]
+pub struct Halves(Arc<Meeting>);
+
+/// Where the halves of a page meet: a place per page.
+#[derive(Debug)]
+struct Meeting {
+    pool: PagePool,
+    shelf: Shelf,
+}
+
+impl Halves {
+    /// For the pages of `pool`.
+    pub fn new(pool: &PagePool) -> Self {
+        // The last frame of an odd number has no other half, and no place: it is always free by itself.
+        let shelf = Shelf::new(pool.frames() as usize / 2);
+        (0..shelf.places()).for_each(|page| shelf.open(page));
+        Self(Arc::new(Meeting { pool: pool.clone(), shelf }))
+    }
+}
+
+impl Policy for Halves {
+    type Cache = HalvesCache;
+
+    fn cache(&self, _: &str) -> Result<HalvesCache, PoolError> {
+        Ok(HalvesCache {
+            lists: Lists::new(&self.0.pool, 2),
+            meeting: self.0.clone(),
+            second: Vec::with_capacity(1),
+            hand: Vec::new(),
+        })
+    }
+
+    fn pool(&self) -> &PagePool {
+        &self.0.pool
+    }
+}
+
+/// A thread's list of whole pages, and the half that is next.
+#[derive(Debug)]
+pub struct HalvesCache {
+    lists: Lists,
+    meeting: Arc<Meeting>,
+    /// The other half of a page of which one was taken.
+    second: Vec<FreeFrame>,
+    /// Halves on their way back.
+    hand: Vec<FreeFrame>,
+}
+
+impl PageCache for HalvesCache {
+    fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
+        let count = count.min(to.room());
+        let halves = self.lists.take_from(&mut self.second, to, count, wanted)?;
+        let whole = self.lists.take(to, (count - halves) & !1, wanted)?;
+        let mut taken = halves + whole;
+        if taken < count && self.lists.free.len() >= 2 {
+            self.second.extend(self.lists.free.pop());
+            taken += self.lists.take(to, 1, wanted)?;
+        } else if taken < count {
+            taken += self.lists.take(to, 1, wanted)?;
+        }
+        Ok(taken)
+    }
+
+    fn source(&self) -> Place {
+        Place::Depot
+    }
+
+    fn fetch(&mut self, count: usize) -> usize {
+        self.lists.fetch(count)
+    }
+
+    fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let given = self.lists.retake(from, &mut self.hand, from.len());
+        for free in self.hand.drain(..) {
+            let page = free.index() as usize / 2;
+            self.lists.counters.looks += 1;
+            if let Err(free) = self.meeting.shelf.lay(page, free) {
+                // The first is there: nobody else can pick it, since this is the only other half.
+                self.lists.free.extend(self.meeting.shelf.pick(page));
+                self.lists.free.push(free);
+            }
+        }
+        given
+    }
+
+    fn surplus(&self) -> Option<Place> {
+        self.lists.is_high().then_some(Place::Depot)
+    }
+
+    fn bring(&mut self) -> usize {
+        self.lists.bring()
+    }
+
+    fn counters(&self) -> PageCounters {
+        self.lists.counters
+    }
+
+    fn exhausted(&self) -> PoolError {
+        self.lists.exhausted()
+    }
+}
+
+impl Drop for HalvesCache {
+    fn drop(&mut self) {
+        self.lists.free.append(&mut self.second);
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        let waiting = (0..self.shelf.places()).filter_map(|page| self.shelf.close(page));
+        lock(&self.pool.shared.depot).extend(waiting);
+        self.pool.wake_waiting();
+    }
+}

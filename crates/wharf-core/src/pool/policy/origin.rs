@@ -1,0 +1,104 @@
+//! `origin`, the default: a page goes back to the cache that took it, in bulk. Nothing is added to a [`Cache`] here but
+//! counts, and its slow path step by step for modelled processors.
+
+use super::{PageCache, Place, Policy, Wanted};
+use crate::pool::{Cache, PageCounters, PagePool, PoolError};
+use wharf_mem::Batch;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Origin(PagePool);
+
+impl Origin {
+    /// For the pages of `pool`.
+    pub fn new(pool: &PagePool) -> Self {
+        Self(pool.clone())
+    }
+}
+
+impl Policy for Origin {
+    type Cache = OriginCache;
+
+    fn cache(&self, name: &str) -> Result<OriginCache, PoolError> {
+        let cache = self.0.cache(name)?;
+        Ok(OriginCache { cache, allocations: 0, frees: 0, returning: false })
+    }
+
+    fn pool(&self) -> &PagePool {
+        &self.0
+    }
+}
+
+/// A [`Cache`] as it is.
+#[derive(Debug)]
+pub struct OriginCache {
+    cache: Cache,
+    allocations: u64,
+    frees: u64,
+    /// Pages of others are being brought to them, a mailbox at a time.
+    returning: bool,
+}
+
+impl PageCache for OriginCache {
+    fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
+        let taken = self.cache.take_here(to, count, wanted)?;
+        self.allocations += taken as u64;
+        Ok(taken)
+    }
+
+    fn source(&self) -> Place {
+        if self.cache.has_mail() { Place::Mailbox(self.cache.number()) } else { Place::Depot }
+    }
+
+    fn fetch(&mut self, count: usize) -> usize {
+        self.cache.fetch(count)
+    }
+
+    fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let before = from.len();
+        let given = self.cache.give_here(from);
+        self.frees += (before - from.len()) as u64;
+        if !self.returning && self.cache.has_bulk_for_others() {
+            self.returning = self.cache.group_stash();
+        }
+        given
+    }
+
+    fn surplus(&self) -> Option<Place> {
+        let others = if self.returning { self.cache.next_home() } else { None };
+        others.or_else(|| self.cache.has_surplus().then_some(Place::Depot))
+    }
+
+    fn bring(&mut self) -> usize {
+        if !self.returning {
+            return self.cache.give_surplus(0);
+        }
+        let brought = self.cache.return_run();
+        self.returning = self.cache.next_home().is_some();
+        brought
+    }
+
+    fn counters(&self) -> PageCounters {
+        PageCounters { allocations: self.allocations, frees: self.frees, ..self.cache.counters() }
+    }
+
+    #[inline]
+    fn take(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
+        self.cache.charge_to(wanted.sender);
+        let taken = self.cache.take(to, count, wanted.len_bytes)?;
+        self.allocations += taken as u64;
+        Ok(taken)
+    }
+
+    #[inline]
+    fn give(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let before = from.len();
+        let given = self.cache.give(from);
+        self.frees += (before - from.len()) as u64;
+        given
+    }
+
+    fn exhausted(&self) -> PoolError {
+        self.cache.pool().exhausted()
+    }
+}

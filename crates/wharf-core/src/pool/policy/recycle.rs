@@ -1,0 +1,188 @@
+//! `recycle-head` and `recycle-scan`: who takes a page waits for it in a FIFO, and takes it again once it is free.
+//!
+//! mlx5's page cache until 2023: the driver kept a reference to each page that it handed out, and looked at the head of
+//! its FIFO only: one page that a slow reader holds there makes all others behind it useless. Variants let go of a
+//! busy head, put it last, or look through the whole FIFO. What is not to be had there comes from the allocator.
+
+use super::lists::Lists;
+use super::{PageCache, Place, Policy, Wanted, taken_since};
+use crate::pool::{PageCounters, PagePool, PoolError};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wharf_mem::shelf::Shelf;
+use wharf_mem::{Batch, FreeFrame};
+
+/// What is done about a page in use at the head of the FIFO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnBusy {
+    /// Nothing: no page comes from the FIFO until it is free.
+    Stop,
+    /// It is let go, for whoever frees it, and the next is looked at, once for each page wanted.
+    Release,
+    /// It goes to the end, and the next is looked at, once for each page wanted.
+    Rotate,
+    /// All others are looked at, in order.
+    Scan,
+}
+
+/// The policy.
+#[derive(Debug)]
+pub struct Recycle {
+    pool: PagePool,
+    /// A place per page, open while its FIFO waits for it.
+    shelf: Arc<Shelf>,
+    on_busy: OnBusy,
+    fifo_pages: usize,
+}
+
+impl Recycle {
+    /// For the pages of `pool`; a thread's FIFO holds up to `fifo_pages`.
+    pub fn new(pool: &PagePool, on_busy: OnBusy, fifo_pages: usize) -> Self {
+        let shelf = Arc::new(Shelf::new(pool.frames() as usize));
+        Self { pool: pool.clone(), shelf, on_busy, fifo_pages }
+    }
+}
+
+impl Policy for Recycle {
+    type Cache = RecycleCache;
+
+    fn cache(&self, _: &str) -> Result<RecycleCache, PoolError> {
+        Ok(RecycleCache {
+            lists: Lists::new(&self.pool, 1),
+            shelf: self.shelf.clone(),
+            on_busy: self.on_busy,
+            fifo: VecDeque::with_capacity(self.fifo_pages),
+            fifo_pages: self.fifo_pages,
+            hand: Vec::new(),
+        })
+    }
+
+    fn pool(&self) -> &PagePool {
+        &self.pool
+    }
+}
+
+/// A thread's FIFO, and its list for the rest.
+#[derive(Debug)]
+pub struct RecycleCache {
+    lists: Lists,
+    shelf: Arc<Shelf>,
+    on_busy: OnBusy,
+    /// Pages handed out from here, in order: their places are open.
+    fifo: VecDeque<u32>,
+    fifo_pages: usize,
+    /// Pages on their way from or to the shelf.
+    hand: Vec<FreeFrame>,
+}
+
+impl RecycleCache {
+    /// A page of the FIFO that has come back.
+    fn recycled(&mut self) -> Option<FreeFrame> {
+        if let Some(free) = self.look(0)? {
+            self.fifo.pop_front();
+            return Some(free);
+        }
+        self.lists.counters.head_blocked += 1;
+        match self.on_busy {
+            OnBusy::Stop => None,
+            OnBusy::Release => {
+                let head = self.fifo.pop_front()?;
+                // It may have come since: then it is as good as any.
+                self.shelf.close(head as usize).or_else(|| self.second())
+            }
+            OnBusy::Rotate => {
+                self.fifo.rotate_left(1);
+                self.second()
+            }
+            OnBusy::Scan => {
+                let (at, free) = (1..self.fifo.len()).find_map(|at| Some((at, self.look(at)??)))?;
+                self.fifo.remove(at);
+                Some(free)
+            }
+        }
+    }
+
+    /// The page at the head, now that another is not there any more.
+    fn second(&mut self) -> Option<FreeFrame> {
+        let free = self.look(0)??;
+        self.fifo.pop_front();
+        Some(free)
+    }
+
+    /// What lies at the place of the FIFO's page `at`, if there is one.
+    #[inline]
+    fn look(&mut self, at: usize) -> Option<Option<FreeFrame>> {
+        let page = *self.fifo.get(at)? as usize;
+        self.lists.counters.looks += 1;
+        Some(self.shelf.collect(page))
+    }
+
+    /// Waits for the frames that the batch has got since it had `old`.
+    fn expect(&mut self, batch: &Batch, old: usize) {
+        let room = self.fifo_pages - self.fifo.len();
+        for page in taken_since(batch, old).take(room) {
+            self.shelf.open(page);
+            self.fifo.push_back(page as u32);
+        }
+    }
+}
+
+impl PageCache for RecycleCache {
+    fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
+        let (old, count) = (to.len(), count.min(to.room()));
+        while self.hand.len() < count {
+            let Some(free) = self.recycled() else { break };
+            self.hand.push(free);
+        }
+        // A length that does not fit leaves them in hand, for the next.
+        let recycled = self.lists.take_from(&mut self.hand, to, count, wanted)?;
+        self.lists.counters.recycled += recycled as u64;
+        let taken = recycled + self.lists.take(to, count - recycled, wanted)?;
+        self.expect(to, old);
+        Ok(taken)
+    }
+
+    fn source(&self) -> Place {
+        Place::Depot
+    }
+
+    fn fetch(&mut self, count: usize) -> usize {
+        self.lists.fetch(count)
+    }
+
+    fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        let kept = self.hand.len();
+        let given = self.lists.retake(from, &mut self.hand, from.len());
+        for free in self.hand.drain(kept..) {
+            self.lists.counters.looks += 1;
+            match self.shelf.lay(free.index() as usize, free) {
+                Ok(()) => self.lists.counters.remote_returns += 1,
+                Err(free) => self.lists.free.push(free),
+            }
+        }
+        given
+    }
+
+    fn surplus(&self) -> Option<Place> {
+        self.lists.is_high().then_some(Place::Depot)
+    }
+
+    fn bring(&mut self) -> usize {
+        self.lists.bring()
+    }
+
+    fn counters(&self) -> PageCounters {
+        self.lists.counters
+    }
+
+    fn exhausted(&self) -> PoolError {
+        self.lists.exhausted()
+    }
+}
+
+impl Drop for RecycleCache {
+    fn drop(&mut self) {
+        self.lists.free.append(&mut self.hand);
+        self.lists.free.extend(self.fifo.drain(..).filter_map(|page| self.shelf.close(page as usize)));
+    }
+}

@@ -1,0 +1,123 @@
+//! `sender-cache`: one buffer kept per sender, for its next packet.
+//!
+//! What a TCP socket did in 2019 to 2021: the buffer that the reader freed last stayed with the socket, and whoever received
+//! the next packet for it took that. Fragile, since every path must know of it, and each idle sender keeps a buffer.
+
+use super::lists::Lists;
+use super::{PageCache, Place, Policy, Wanted};
+use crate::pool::{PageCounters, PagePool, PoolError, lock};
+use std::sync::Arc;
+use wharf_mem::frame::SENDERS_MAX;
+use wharf_mem::shelf::Shelf;
+use wharf_mem::{Batch, FreeFrame};
+
+/// The policy.
+#[derive(Debug)]
+pub struct SenderCache(Arc<Kept>);
+
+/// What is kept: a place per sender.
+#[derive(Debug)]
+struct Kept {
+    pool: PagePool,
+    shelf: Shelf,
+}
+
+impl SenderCache {
+    /// For the pages of `pool`.
+    pub fn new(pool: &PagePool) -> Self {
+        let shelf = Shelf::new(usize::from(SENDERS_MAX));
+        (0..shelf.places()).for_each(|sender| shelf.open(sender));
+        Self(Arc::new(Kept { pool: pool.clone(), shelf }))
+    }
+}
+
+impl Policy for SenderCache {
+    type Cache = SenderCacheCache;
+
+    fn cache(&self, _: &str) -> Result<SenderCacheCache, PoolError> {
+        let (lists, kept) = (Lists::new(&self.0.pool, 1), self.0.clone());
+        Ok(SenderCacheCache { lists, kept, hand: Vec::with_capacity(1) })
+    }
+
+    fn pool(&self) -> &PagePool {
+        &self.0.pool
+    }
+}
+
+/// A thread's list; what is kept belongs to the senders.
+#[derive(Debug)]
+pub struct SenderCacheCache {
+    lists: Lists,
+    kept: Arc<Kept>,
+    /// The kept one, on its way out.
+    hand: Vec<FreeFrame>,
+}
+
+impl PageCache for SenderCacheCache {
+    fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
+        let count = count.min(to.room());
+        if self.hand.is_empty() && count > 0 {
+            self.lists.counters.looks += 1;
+            self.hand.extend(self.kept.shelf.pick(usize::from(wanted.sender)));
+        }
+        // A length that does not fit leaves it in hand, for the next.
+        let kept = self.lists.take_from(&mut self.hand, to, count, wanted)?;
+        self.lists.counters.recycled += kept as u64;
+        Ok(kept + self.lists.take(to, count - kept, wanted)?)
+    }
+
+    fn source(&self) -> Place {
+        Place::Depot
+    }
+
+    fn fetch(&mut self, count: usize) -> usize {
+        self.lists.fetch(count)
+    }
+
+    fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
+        while let Some(sender) = from.frames().first().map(|frame| usize::from(frame.sender())) {
+            let run = from.run_of_sender();
+            let mut free = std::mem::take(&mut self.lists.free);
+            let given = self.lists.retake(from, &mut free, run);
+            self.lists.free = free;
+            given?;
+            self.lists.counters.looks += 1;
+            let Some(last) = self.lists.free.pop() else { continue };
+            match self.kept.shelf.lay(sender, last) {
+                Ok(()) => self.lists.counters.remote_returns += 1,
+                Err(last) => self.lists.free.push(last),
+            }
+        }
+        Ok(())
+    }
+
+    fn surplus(&self) -> Option<Place> {
+        self.lists.is_high().then_some(Place::Depot)
+    }
+
+    fn bring(&mut self) -> usize {
+        self.lists.bring()
+    }
+
+    fn counters(&self) -> PageCounters {
+        self.lists.counters
+    }
+
+    fn exhausted(&self) -> PoolError {
+        self.lists.exhausted()
+    }
+}
+
+impl Drop for SenderCacheCache {
+    fn drop(&mut self) {
+        self.lists.free.append(&mut self.hand);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let kept = (0..self.shelf.places()).filter_map(|sender| self.shelf.close(sender));
+        lock(&self.pool.shared.depot).extend(kept);
+        self.pool.wake_waiting();
+    }
+}
