@@ -1,6 +1,7 @@
 //! Counters: one writer each, read by anybody at any time.
 
 use crate::device::DeviceError;
+use crate::run_log::RunLog;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -110,6 +111,8 @@ pub struct SenderCounters {
     pub drops: Counter,
     /// Frames that it handed to the device as owner, for itself and others.
     pub drained_packets: Counter,
+    /// What it did as owner in detail, where [`crate::queue::QueueBuilder::log_runs`] asks for that.
+    pub runs: Option<Box<RunLog>>,
 }
 
 impl SenderCounters {

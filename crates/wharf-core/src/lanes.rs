@@ -51,6 +51,11 @@ impl Lanes {
         is_new
     }
 
+    /// Frames ever taken out of lane `at`, counted modulo 2^32.
+    pub(crate) fn taken_of(&self, at: usize) -> u32 {
+        self.lanes.get(at).and_then(Option::as_ref).map_or(0, |lane| lane.frames.taken())
+    }
+
     /// Whether there is one lane only.
     #[inline]
     pub(crate) fn is_sole(&self) -> bool {

@@ -9,9 +9,14 @@
 //!                              ├─► HandOver      quota spent, more to do, and somebody to do it
 //!                              └─► Leave ─► done, or Refused ─► Attend ─► Transmit …
 //! ```
-//! Without a successor a spent quota starts anew: leaving packets behind would strand them.
+//! Whom it is handed to is the queue's business ([`crate::queue::Turn`]); where there is nobody else at all, a spent
+//! quota starts anew: leaving packets behind would strand them.
 
-use crate::run::Pause;
+mod policy;
+
+pub use policy::{JIFFY_NS, Policy};
+
+use crate::run::{BULK_PACKETS_MAX, Pause};
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,17 +54,10 @@ pub enum Action {
     Attend,
     /// Leave; the next event is [`Event::Refused`] if that fails.
     Leave,
-    /// Leave to the successor, whatever is announced, and wake it.
+    /// Leave to the successor, whatever is announced: the poller, or whichever sender comes next.
     HandOver,
-}
-
-/// Bounds of one ownership.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    /// Frames to send before handing over; at least 1.
-    pub quota_packets: u32,
-    /// Time to hold the queue before handing over; `None` for no bound (then `now` is never looked at).
-    pub time_ns: Option<u64>,
+    /// Left to whichever sender comes next: look whether one has, and go on if none does.
+    StandBy,
 }
 
 /// One ownership of a queue.
@@ -68,9 +66,12 @@ pub struct Owner {
     policy: Policy,
     /// Whether somebody will come when handed to: a poller.
     successor: bool,
-    began_ns: u64,
+    /// Not known before the first look at the clock.
+    began_ns: Option<u64>,
     spent_packets: u32,
     total_packets: u64,
+    /// Of the runs that are over.
+    longest_packets: u32,
     pause: Pause,
 }
 
@@ -78,18 +79,32 @@ impl Owner {
     /// Of a queue just claimed at `now_ns`.
     #[inline]
     pub fn new(policy: Policy, successor: bool, now_ns: u64) -> Self {
-        Self { policy, successor, began_ns: now_ns, spent_packets: 0, total_packets: 0, pause: Pause::Empty }
+        Self { began_ns: Some(now_ns), ..Self::unclocked(policy, successor) }
     }
 
-    /// The successor is gone: the owner goes on by itself.
-    pub fn carry_on(&mut self) {
-        self.successor = false;
+    /// Of a queue just claimed, without a look at the clock: the time runs from the first one on, and a queue that is
+    /// empty after one bulk sees none.
+    #[inline(always)]
+    pub fn unclocked(policy: Policy, successor: bool) -> Self {
+        let (spent_packets, longest_packets, pause) = (0, 0, Pause::Empty);
+        Self { policy, successor, began_ns: None, spent_packets, total_packets: 0, longest_packets, pause }
+    }
+
+    /// A run is over and another begins at once: the same thread is still, or again, the owner.
+    pub fn begin_anew(&mut self) {
+        self.longest_packets = self.longest_packets.max(self.spent_packets);
+        (self.spent_packets, self.began_ns) = (0, None);
     }
 
     /// Notes `packets` sent in a transmit that has not come back yet.
     pub fn sent_some(&mut self, packets: u32) {
-        self.spent_packets += packets;
+        self.spent_packets = self.spent_packets.saturating_add(packets);
         self.total_packets += u64::from(packets);
+    }
+
+    /// Frames of the longest run so far.
+    pub fn longest_packets(&self) -> u32 {
+        self.longest_packets.max(self.spent_packets)
     }
 
     /// Frames sent in this ownership.
@@ -97,17 +112,24 @@ impl Owner {
         self.total_packets
     }
 
-    /// Frames that it may still send before handing over.
-    #[inline]
+    /// Frames that it may send before it must look again: a bulk, or fewer before handing over.
+    #[inline(always)]
     pub fn quota_left(&self) -> u32 {
-        self.policy.quota_packets.saturating_sub(self.spent_packets)
+        self.policy.quota_packets.saturating_sub(self.spent_packets).min(BULK_PACKETS_MAX as u32)
     }
 
     /// The next thing to do after `event`.
     #[inline(always)]
     pub fn step(&mut self, now_ns: u64, event: Event) -> Action {
+        self.step_by(|| now_ns, event)
+    }
+
+    /// As [`Owner::step`], with a clock that is read only if the answer depends on it.
+    #[inline(always)]
+    pub fn step_by(&mut self, now_ns: impl FnOnce() -> u64, event: Event) -> Action {
         match event {
-            Event::Claimed | Event::Attended => self.transmit_or_hand_over(now_ns),
+            Event::Claimed => Action::Transmit,
+            Event::Attended => self.transmit_or_hand_over(now_ns),
             Event::Transmitted { packets, pause } => {
                 self.sent_some(packets);
                 self.pause = pause;
@@ -123,18 +145,25 @@ impl Owner {
         }
     }
 
-    fn is_spent(&self, now_ns: u64) -> bool {
-        let too_long = |limit_ns| now_ns.saturating_sub(self.began_ns) >= limit_ns;
-        self.spent_packets >= self.policy.quota_packets || self.policy.time_ns.is_some_and(too_long)
+    /// Whether the run has to end, whatever is left to do.
+    #[inline]
+    pub fn is_spent(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
+        if self.spent_packets >= self.policy.quota_packets {
+            return true;
+        }
+        self.policy.time_ns.is_some_and(|limit_ns| {
+            let now_ns = now_ns();
+            now_ns.saturating_sub(*self.began_ns.get_or_insert(now_ns)) >= limit_ns
+        })
     }
 
     #[inline(always)]
-    fn transmit_or_hand_over(&mut self, now_ns: u64) -> Action {
+    fn transmit_or_hand_over(&mut self, now_ns: impl FnOnce() -> u64) -> Action {
         if self.is_spent(now_ns) {
             if self.successor {
                 return Action::HandOver;
             }
-            (self.spent_packets, self.began_ns) = (0, now_ns);
+            self.begin_anew();
         }
         Action::Transmit
     }
@@ -191,5 +220,43 @@ mod tests {
         assert_eq!(owner.step(1400, Event::Reaped { packets: 1, open: true }), Action::Transmit);
         owner.step(1450, sent(1, Pause::Quota));
         assert_eq!(owner.step(1500, Event::Reaped { packets: 1, open: true }), Action::HandOver);
+    }
+
+    #[test]
+    fn the_clock_is_read_only_where_a_run_goes_on_and_time_is_bounded() {
+        let unread = || -> u64 { unreachable!("nothing depends on the time here") };
+        let mut owner = Owner::unclocked(Policy::QUOTA_AND_TIME, true);
+        assert_eq!(owner.step_by(unread, Event::Claimed), Action::Transmit);
+        assert_eq!(owner.step_by(unread, sent(32, Pause::Empty)), Action::Reap);
+        assert_eq!(owner.step_by(unread, Event::Reaped { packets: 32, open: true }), Action::Leave);
+        let more = Event::Reaped { packets: 1, open: true };
+        for (policy, last_ns, wanted) in [
+            (Policy::JIFFY, JIFFY_NS + 6, Action::Transmit),
+            (Policy::JIFFY, JIFFY_NS + 7, Action::HandOver),
+            (Policy::UNBOUNDED, u64::MAX, Action::Transmit),
+            (Policy::quota(65), u64::MAX, Action::Transmit),
+        ] {
+            let mut owner = Owner::unclocked(policy, true);
+            owner.step_by(unread, Event::Claimed);
+            owner.step_by(unread, sent(64, Pause::Quota));
+            assert_eq!(owner.step(7, more), Action::Transmit, "the time runs from here");
+            owner.step_by(unread, sent(0, Pause::Quota));
+            assert_eq!(owner.step(last_ns, more), wanted, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn no_step_is_longer_than_a_bulk_and_no_run_than_its_quota() {
+        let mut owner = Owner::unclocked(Policy::quota(100), true);
+        owner.step(0, Event::Claimed);
+        assert_eq!(owner.quota_left(), 64);
+        owner.step(0, sent(64, Pause::Quota));
+        assert_eq!(owner.step(0, Event::Reaped { packets: 64, open: true }), Action::Transmit);
+        assert_eq!(owner.quota_left(), 36);
+        owner.step(0, sent(36, Pause::Quota));
+        assert_eq!(owner.step(0, Event::Reaped { packets: 36, open: true }), Action::HandOver);
+        owner.begin_anew();
+        owner.sent_some(10);
+        assert_eq!((owner.longest_packets(), owner.quota_left(), owner.packets()), (100, 64, 110));
     }
 }

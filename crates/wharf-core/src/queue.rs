@@ -11,7 +11,7 @@ mod turn;
 
 pub use build::QueueBuilder;
 pub use turn::Turn;
-pub(crate) use turn::{attend, close_up};
+pub(crate) use turn::{LOOKS_MAX, attend, close_up};
 
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::DeviceError;
@@ -20,6 +20,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::owner::Policy;
 use crate::pool::{Audit, Holder, PagePool, PoolError, lock};
 use crate::run::{Batching, Run};
+use crate::run_log::RunLog;
 use crate::sender::Sender;
 use crate::wait::Waiters;
 use places::Places;
@@ -88,6 +89,8 @@ pub(crate) struct Inside {
     /// As `reaped`, from then back to the closing up before.
     pub(crate) reaped_before: bool,
     pub(crate) poller: PollerState,
+    /// How often who offers the queue looks whether somebody takes it.
+    pub(crate) offer_looks: u32,
     /// Shut down: what still comes is given back.
     pub(crate) shut: bool,
 }
@@ -114,6 +117,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) park: Arc<dyn Park>,
     pub(crate) counters: Arc<QueueCounters>,
+    /// Set where senders keep a log of their runs: the clock for it.
+    pub(crate) log_clock: Option<Arc<dyn Clock>>,
     /// Bit n: band n is full, or others wait for it.
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
@@ -159,8 +164,10 @@ impl TxQueue {
         if self.shared.closed.load(Ordering::Acquire) {
             return Err(QueueError::Closed);
         }
-        let counters = Arc::new(SenderCounters::default());
-        let at = lock(&self.shared.senders).take(&counters)?;
+        let at = lock(&self.shared.senders).take()?;
+        let runs = self.shared.log_clock.as_ref().map(|_| Box::new(RunLog::new(at)));
+        let counters = Arc::new(SenderCounters { runs, ..SenderCounters::default() });
+        lock(&self.shared.senders).keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);
         let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
         self.shared.control(Control::Add(at, lane));

@@ -59,7 +59,8 @@ impl Sender {
         let mut cache = shared.pool.cache(name)?;
         cache.set_home(home_out, place);
         let theirs = Lane { frames: lane_out, home: Some(home_in) };
-        let (shared, bit, solo) = (shared.clone(), ready_bit(at), Solo::new());
+        let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
+        let (shared, bit) = (shared.clone(), ready_bit(at));
         let sender = Self { shared, lane: lane_in, cache, place, bit, solo, is_served: false, counters };
         Ok((sender, theirs))
     }
@@ -265,20 +266,26 @@ impl Sender {
         let Published::Owner(owned) = self.shared.cell.claim(0) else {
             return self.put(batch, usize::MAX);
         };
-        let mut turn = Turn::new(&self.shared, owned, if drained { 0 } else { bit });
-        let mut is_sole = false;
+        let log = self.counters.runs.as_deref();
+        let mut turn = Turn::of_sender(&self.shared, owned, if drained { 0 } else { bit }, log);
+        let (mut is_sole, mut has_passed) = (false, false);
         if drained {
             turn.transmit_first(|inside, quota| {
                 is_sole = inside.is_sole();
                 if inside.shut || !inside.lanes.is_empty() {
                     return inside.run.transmit(&mut inside.lanes, quota);
                 }
-                inside.run.pass(batch, quota).unwrap_or_else(|| {
-                    lane.push(batch);
-                    inside.lanes.announce(bit);
-                    inside.run.transmit(&mut inside.lanes, quota)
-                })
+                if let Some(done) = inside.run.pass(batch, quota) {
+                    has_passed = true;
+                    return done;
+                }
+                lane.push(batch);
+                inside.lanes.announce(bit);
+                inside.run.transmit(&mut inside.lanes, quota)
             });
+        }
+        if has_passed {
+            turn.passed_own(offered);
         }
         self.counters.drained_packets.add(turn.finish());
         drop(turn);
@@ -304,7 +311,9 @@ impl Sender {
         self.solo.let_go(&self.shared.cell);
         match self.shared.cell.publish(self.bit) {
             Published::Owner(owned) => {
-                self.counters.drained_packets.add(Turn::new(&self.shared, owned, self.bit).finish());
+                let log = self.counters.runs.as_deref();
+                let mut turn = Turn::of_sender(&self.shared, owned, self.bit, log);
+                self.counters.drained_packets.add(turn.finish());
             }
             Published::Seen => {}
             Published::WakeOwner => self.shared.wake_poller(),

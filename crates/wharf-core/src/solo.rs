@@ -31,6 +31,11 @@ impl Solo {
         Self { bias: None, due: TURNS_FIRST, turns: TURNS_FIRST }
     }
 
+    /// Of a sender that keeps to the way that all take: for whom every run is to be seen.
+    pub(crate) fn never() -> Self {
+        Self { due: u32::MAX, ..Self::new() }
+    }
+
     /// Enters the queue by the bias, if it is still held.
     #[inline(always)]
     pub(crate) fn enter<'a>(&'a mut self, cell: &'a OwnerCell<Inside>) -> Option<Entered<'a, Inside>> {

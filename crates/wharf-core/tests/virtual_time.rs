@@ -7,6 +7,7 @@ use common::{Gate, TestClock, assert_conserved};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::owner::Action;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{Turn, TxQueue};
 use wharf_core::sender::Sender;
@@ -67,7 +68,8 @@ fn run(bursts_apart_ns: u64, by_bulk: bool) -> (Vec<Vec<u64>>, u64, Vec<usize>) 
     while let Some(std::cmp::Reverse((at_ns, n))) = due.pop() {
         now_ns = at_ns;
         clock.0.store(now_ns, SeqCst);
-        let owners = cpus.iter().filter(|cpu| cpu.turn.is_some()).count();
+        let owns = |cpu: &&Cpu<'_>| cpu.turn.as_ref().is_some_and(|turn| turn.next() != Action::StandBy);
+        let owners = cpus.iter().filter(owns).count();
         assert!(owners <= 1, "one owner at a time");
         if let Some(delay_ns) = cpus[n].act(&queue, now_ns) {
             due.push(std::cmp::Reverse((now_ns + delay_ns + n as u64 * bursts_apart_ns, n)));

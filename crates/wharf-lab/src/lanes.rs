@@ -275,7 +275,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
         let costs = &self.setup.costs;
         let mut work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
-        if matches!(action, Action::Leave | Action::Attend | Action::HandOver) {
+        if matches!(action, Action::Leave | Action::Attend | Action::HandOver | Action::StandBy) {
             work_ns += self.word.write(at, now_ns) - now_ns;
         }
         let processor = &mut self.processors[at];

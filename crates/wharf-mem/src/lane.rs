@@ -84,6 +84,11 @@ impl LaneOut {
         self.0.ready_now()
     }
 
+    /// Frames ever taken out, counted modulo 2^32 from where the lane's indices began.
+    pub fn taken(&self) -> u32 {
+        self.0.head()
+    }
+
     /// Whether the sender is gone; what it published before may still be inside.
     pub fn is_abandoned(&self) -> bool {
         self.0.producer_gone()

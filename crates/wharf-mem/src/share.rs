@@ -11,7 +11,7 @@
 //!   word, then looks at `entered`. With the asymmetric fence between, one of them sees the other.
 
 use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Ordering, UnsafeCell, heavy, light, yield_now};
-use crate::word::{ARMED, BIASED, DEAD, DEDICATED, RUNNING, WORK};
+use crate::word::{ARMED, BIASED, DEAD, DEDICATED, OFFERED, RUNNING, WORK};
 use crossbeam_utils::CachePadded;
 
 struct Ring<T> {
@@ -262,6 +262,11 @@ impl<T: Copy> Consumer<T> {
         self.ring.head.store(self.head, Ordering::Release); // (C)
     }
 
+    /// The next slot's index.
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
     /// Whether the producer has been dropped; what it published before is still there.
     pub(crate) fn producer_gone(&self) -> bool {
         self.ring.producer_gone.load(Ordering::Acquire)
@@ -409,6 +414,12 @@ impl<T> OwnerCell<T> {
         None
     }
 
+    /// Whether an offer ([`Ownership::offer`]) is out that nobody has taken. Whoever made one asks until it is taken, or
+    /// claims the cell itself.
+    pub fn is_offered(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & (RUNNING | OFFERED) == OFFERED
+    }
+
     /// The word as it is now, for tests and displays.
     pub fn word(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
@@ -421,7 +432,7 @@ impl<T> OwnerCell<T> {
     }
 }
 
-/// The right to touch a cell's value. Ends by [`Ownership::leave`] or [`Ownership::hand_over`]; dropped
+/// The right to touch a cell's value. Ends by [`Ownership::leave`], [`Ownership::hand_over`] or [`Ownership::offer`]; dropped
 /// otherwise (a panic unwound through it), the cell is marked dead: its inside may be half-changed.
 #[derive(Debug)]
 pub struct Ownership<'a, T> {
@@ -540,6 +551,12 @@ impl<'a, T> Ownership<'a, T> {
     pub fn hand_over(self) {
         self.cell.word.fetch_and(!RUNNING, Ordering::AcqRel);
         std::mem::forget(self);
+    }
+
+    /// Leaves with bits set, for whoever claims next: only by who then stands by ([`OwnerCell::is_offered`]).
+    pub fn offer(self) {
+        self.cell.word.fetch_or(OFFERED, Ordering::Relaxed);
+        self.hand_over();
     }
 
     /// Becomes a dedicated owner: senders neither claim nor set bits, they only publish their tails, which

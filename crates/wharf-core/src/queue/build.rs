@@ -1,7 +1,7 @@
 //! Building a `TxQueue`.
 
 use super::places::Places;
-use super::{Inside, PollerState, QueueError, Shared, TxQueue};
+use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
 use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::host::{Clock, Park};
@@ -9,7 +9,7 @@ use crate::lanes::Lanes;
 use crate::owner::Policy;
 use crate::pool::PagePool;
 use crate::qdisc::{Fifo, FifoLimit, Qdisc};
-use crate::run::{BULK_PACKETS_MAX, Batching, Run};
+use crate::run::{Batching, Run};
 use crate::wait::Waiters;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
@@ -35,6 +35,7 @@ pub struct QueueBuilder {
     hold: Duration,
     lane_frames: u32,
     index_start: u32,
+    log_clock: Option<Arc<dyn Clock>>,
 }
 
 impl std::fmt::Debug for QueueBuilder {
@@ -54,11 +55,12 @@ impl TxQueue {
             qdisc: Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))),
             clock,
             park,
-            policy: Policy { quota_packets: BULK_PACKETS_MAX as u32, time_ns: None },
+            policy: Policy::default(),
             batching: Batching::On,
             hold: HOLD,
             lane_frames: LANE_FRAMES,
             index_start: 0,
+            log_clock: None,
         }
     }
 }
@@ -71,7 +73,7 @@ impl QueueBuilder {
         self
     }
 
-    /// Bounds of one ownership; 64 packets by default.
+    /// Bounds of one ownership; 64 packets and a jiffy by default.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -99,6 +101,15 @@ impl QueueBuilder {
         self
     }
 
+    /// Has each sender keep a log of what it does as owner, with `clock`, which should be exact: see
+    /// [`crate::run_log::RunLog`]. It costs two looks at the clock per run, and senders that are alone no longer
+    /// take their shortest way; without it, as by default, nothing.
+    #[must_use]
+    pub fn log_runs(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.log_clock = Some(clock);
+        self
+    }
+
     /// Where ring indices and byte counters start: tests start near 2^32 to see them wrap.
     #[must_use]
     pub fn index_start(mut self, start: u32) -> Self {
@@ -120,8 +131,19 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the run.
     pub(crate) fn into_run(self) -> Result<(Run, Arc<QueueCounters>, Parts), QueueError> {
         self.check()?;
-        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, lane_frames, index_start } =
-            self;
+        let Self {
+            pool,
+            mut device,
+            qdisc,
+            clock,
+            park,
+            policy,
+            batching,
+            hold,
+            lane_frames,
+            index_start,
+            log_clock,
+        } = self;
         let name = device.name();
         device.attach(pool.region().clone())?;
         let counters = Arc::new(QueueCounters::default());
@@ -130,7 +152,7 @@ impl QueueBuilder {
         if index_start != 0 && run.bql().is_some() {
             run.set_bql(Some(crate::bql::Bql::start_at(hold, index_start)));
         }
-        let rest = Parts { pool, clock, park, policy, lane_frames, index_start, name };
+        let rest = Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name };
         Ok((run, counters, rest))
     }
 
@@ -141,11 +163,12 @@ impl QueueBuilder {
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
         let (run, counters, rest) = self.into_run()?;
-        let Parts { pool, clock, park, policy, lane_frames, index_start, name } = rest;
+        let Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name } = rest;
         let uses_bands = run.qdisc().uses_bands();
         let lanes = Lanes::new(pool.clone());
         let (waiting, reaped, reaped_before, shut) = (false, false, false, false);
-        let inside = Inside { run, lanes, waiting, reaped, reaped_before, poller: PollerState::None, shut };
+        let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
+        let inside = Inside { run, lanes, waiting, reaped, reaped_before, poller, offer_looks, shut };
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,
@@ -157,6 +180,7 @@ impl QueueBuilder {
             clock,
             park,
             counters,
+            log_clock,
             full_bands: AtomicU32::new(0),
             waiters: Waiters::default(),
             wakers: Mutex::default(),
@@ -177,5 +201,6 @@ pub(crate) struct Parts {
     pub(crate) policy: Policy,
     lane_frames: u32,
     index_start: u32,
+    log_clock: Option<Arc<dyn Clock>>,
     name: String,
 }

@@ -27,20 +27,23 @@ impl Default for Places {
 
 impl Places {
     /// A place for a new sender.
-    pub(super) fn take(&mut self, counters: &Arc<SenderCounters>) -> Result<usize, QueueError> {
-        let at = match self.free.pop() {
-            Some(at) => at,
-            None if self.used == usize::from(SENDERS_MAX) => return Err(QueueError::Senders),
+    pub(super) fn take(&mut self) -> Result<usize, QueueError> {
+        match self.free.pop() {
+            Some(at) => Ok(at),
+            None if self.used == usize::from(SENDERS_MAX) => Err(QueueError::Senders),
             None => {
                 self.used += 1;
-                self.used - 1
+                Ok(self.used - 1)
             }
-        };
+        }
+    }
+
+    /// Keeps what a new sender does.
+    pub(super) fn keep(&mut self, counters: &Arc<SenderCounters>) {
         if self.counters.len() >= self.most {
             self.add_up();
         }
         self.counters.push(counters.clone());
-        Ok(at)
     }
 
     pub(super) fn give_back(&mut self, at: usize) {

@@ -1,11 +1,21 @@
 //! `Turn`: one ownership of a queue, step by step. The shell between the owner's state machine and the queue.
+//!
+//! A run that has spent its quota ends here, whatever is left inside. With a poller the turn is over: that one comes.
+//! Without one the queue is *offered*: it belongs to nobody, and whoever publishes next is its owner. The thread that
+//! offers it stands by meanwhile, for a few hundred nanoseconds, and begins a run of its own if nobody has come.
+//! So at no time does a frame lie in a queue that nobody owns and nobody is bound to claim (loom: `hand_off.rs`).
 
 use super::{Inside, PollerState, Shared};
 use crate::owner::{Action, Event, Owner};
 use crate::run::Pause;
+use crate::run_log::{Logged, RunLog};
 use std::sync::atomic::Ordering::Relaxed;
-use wharf_mem::Ownership;
-use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
+use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
+use wharf_mem::{Ownership, Published};
+
+/// Looks at an offer, at most, before its maker takes it back. Each one that nobody took halves it; one that somebody
+/// took restores it: where there is nobody to come, waiting for them would be for nothing.
+pub(crate) const LOOKS_MAX: u32 = 32;
 
 /// The right and duty to run a queue. A thread calls [`Turn::finish`]; a modelled processor calls
 /// [`Turn::step`] at the times that it models.
@@ -18,6 +28,9 @@ pub struct Turn<'a> {
     next: Action,
     wake_poller: bool,
     is_poller: bool,
+    /// Looks at an offer that are left.
+    looks: u32,
+    log: Option<Logged<'a>>,
 }
 
 impl<'a> Turn<'a> {
@@ -26,23 +39,34 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(shared: &'a Shared, mut owned: Ownership<'a, Inside>, bits: u64) -> Self {
         let bits = bits | owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
-        let successor = shared.has_poller.load(Relaxed);
-        Self::owned(shared, owned, successor, false)
+        Self::owned(shared, owned, false)
     }
 
     #[inline(always)]
-    fn owned(shared: &'a Shared, owned: Ownership<'a, Inside>, successor: bool, is_poller: bool) -> Self {
-        let now_ns = shared.policy_now_ns();
-        let mut owner = Owner::new(shared.policy, successor, now_ns);
-        let next = owner.step(now_ns, Event::Claimed);
-        Self { shared, owned: Some(owned), owner, next, wake_poller: false, is_poller }
+    fn owned(shared: &'a Shared, owned: Ownership<'a, Inside>, is_poller: bool) -> Self {
+        let mut owner = Owner::unclocked(shared.policy, true);
+        let next = owner.step(0, Event::Claimed);
+        let owned = Some(owned);
+        Self { shared, owned, owner, next, wake_poller: false, is_poller, looks: 0, log: None }
     }
 
-    /// As [`Turn::new`], for the poller: it hands over to nobody, and notes when it goes to sleep.
+    /// As [`Turn::new`], for a sender, whose log it goes into if it keeps one.
+    #[inline(always)]
+    pub(crate) fn of_sender(
+        shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64, log: Option<&'a RunLog>,
+    ) -> Self {
+        let mut turn = Self::new(shared, owned, bits);
+        if let Some(log) = log {
+            turn.begin_log(log);
+        }
+        turn
+    }
+
+    /// As [`Turn::new`], for the poller: it offers to whoever comes, and notes when it goes to sleep.
     pub(crate) fn of_poller(shared: &'a Shared, mut owned: Ownership<'a, Inside>) -> Self {
         let bits = owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
-        Self::owned(shared, owned, false, true)
+        Self::owned(shared, owned, true)
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
@@ -59,7 +83,12 @@ impl<'a> Turn<'a> {
     // The event stays in registers: what is kept between two steps is one byte.
     #[inline(always)]
     pub fn step(&mut self, now_ns: u64) -> bool {
-        let Some(owned) = &mut self.owned else { return false };
+        self.step_by(|| now_ns)
+    }
+
+    #[inline(always)]
+    fn step_by(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
+        let Some(owned) = &mut self.owned else { return self.stand_by() };
         let event = match self.next {
             Action::Transmit => {
                 let quota = self.owner.quota_left();
@@ -85,14 +114,10 @@ impl<'a> Turn<'a> {
                 }
                 Event::Refused
             }
-            Action::HandOver => {
-                if self.hand_over() {
-                    return false;
-                }
-                Event::Attended
-            }
+            Action::HandOver => return self.hand_over(),
+            Action::StandBy => return self.stand_by(),
         };
-        self.next = self.owner.step(now_ns, event);
+        self.next = self.owner.step_by(now_ns, event);
         true
     }
 
@@ -117,7 +142,8 @@ impl<'a> Turn<'a> {
     /// Steps to the end; frames sent.
     #[inline(always)]
     pub fn finish(&mut self) -> u64 {
-        while self.step(self.shared.policy_now_ns()) {}
+        let clock = &*self.shared.clock;
+        while self.step_by(|| clock.now_ns()) {}
         self.owner.packets()
     }
 
@@ -138,6 +164,7 @@ impl<'a> Turn<'a> {
     fn leave(&mut self) -> bool {
         let Some(mut owned) = self.owned.take() else { return true };
         let is_poller = self.is_poller;
+        self.note_log(&mut owned);
         self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
         match owned.leave() {
             Ok(()) => {
@@ -151,26 +178,115 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Hands over to the poller; false when there is none any more.
+    /// The quota is spent, and there is more to do: ends the run; whether this turn goes on.
     #[cold]
     fn hand_over(&mut self) -> bool {
-        let Some(mut owned) = self.owned.take() else { return true };
+        let Some(mut owned) = self.owned.take() else { return false };
         let is_poller = self.is_poller;
-        if owned.with(|inside| inside.poller == PollerState::None) {
-            self.owner.carry_on();
-            self.owned = Some(owned);
+        let (has_poller, is_sole, looks) = owned
+            .with(|inside| (inside.poller != PollerState::None, inside.lanes.is_sole(), inside.offer_looks));
+        if is_sole && !has_poller {
+            // There is nobody else, and what is left is the caller's own.
+            self.begin_anew(owned);
+            return true;
+        }
+        self.note_log(&mut owned);
+        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
+        self.next = Action::StandBy;
+        if has_poller && !is_poller {
+            owned.hand_over();
+            self.done();
+            // The poller may have gone meanwhile, and have looked for the last time before this.
+            return !self.shared.has_poller.load(Relaxed) && self.take_back();
+        }
+        owned.offer();
+        self.done();
+        self.looks = looks;
+        true
+    }
+
+    /// The queue is on offer: looks whether somebody has taken it; after a few looks, takes it back.
+    #[cold]
+    fn stand_by(&mut self) -> bool {
+        if self.next != Action::StandBy || !self.shared.cell.is_offered() {
+            // Taken: whoever has it must see to what is inside.
+            self.next = Action::Leave;
             return false;
         }
-        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
-        owned.hand_over();
-        self.done();
+        if self.looks > 0 {
+            self.looks -= 1;
+            std::hint::spin_loop();
+            return true;
+        }
+        self.take_back()
+    }
+
+    /// Nobody has come: claims the queue again, and begins another run; whether it is ours.
+    fn take_back(&mut self) -> bool {
+        let Published::Owner(mut owned) = self.shared.cell.claim(0) else {
+            self.next = Action::Leave;
+            return false;
+        };
+        let bits = owned.take_bits(WORK);
+        owned.with(|inside| {
+            let looks = inside.offer_looks;
+            attend(self.shared, inside, bits);
+            inside.offer_looks = looks / 2;
+        });
+        if let Some(Logged { log, .. }) = self.log.take() {
+            self.begin_log_of(log, &mut owned);
+        }
+        self.begin_anew(owned);
         true
+    }
+
+    fn begin_anew(&mut self, owned: Ownership<'a, Inside>) {
+        self.owned = Some(owned);
+        self.owner.begin_anew();
+        self.next = Action::Transmit;
     }
 
     #[inline]
     fn done(&mut self) {
         if self.wake_poller {
             self.shared.wake_poller();
+            self.wake_poller = false;
+        }
+        if let Some(logged) = &self.log {
+            logged.end(self.shared, &self.owner);
+        }
+    }
+}
+
+/// What a sender that keeps a log notes of its runs; see [`RunLog`].
+impl<'a> Turn<'a> {
+    #[cold]
+    fn begin_log(&mut self, log: &'a RunLog) {
+        if let Some(mut owned) = self.owned.take() {
+            self.begin_log_of(log, &mut owned);
+            self.owned = Some(owned);
+        }
+    }
+
+    fn begin_log_of(&mut self, log: &'a RunLog, owned: &mut Ownership<'a, Inside>) {
+        let own = owned.with(|inside| inside.lanes.taken_of(log.place()));
+        self.log = Some(Logged::begin(log, self.shared, &self.owner, own));
+    }
+
+    /// A burst of the sender's own has gone past its lane.
+    #[inline(always)]
+    pub(crate) fn passed_own(&mut self, packets: usize) {
+        if let Some(logged) = &mut self.log {
+            logged.passed_own(packets);
+        }
+    }
+
+    /// Before leaving, while the inside can be looked at.
+    #[inline(always)]
+    fn note_log(&mut self, owned: &mut Ownership<'a, Inside>) {
+        if let Some(logged) = &mut self.log {
+            let place = logged.log.place();
+            logged.note(owned.with(|inside| inside.lanes.taken_of(place)), self.shared);
         }
     }
 }
@@ -181,6 +297,9 @@ impl Drop for Turn<'_> {
             // A device panicked, or a caller dropped a turn half-way. Dead first: who is woken must see that.
             drop(owned);
             self.shared.die();
+        } else if self.next == Action::StandBy {
+            // A caller dropped a turn that had only offered the queue: that is still to be seen to.
+            self.finish();
         }
     }
 }
@@ -188,7 +307,7 @@ impl Drop for Turn<'_> {
 /// Sees to the notices in `bits`: messages first, since they may bring the lanes that the others are about.
 #[inline]
 pub(crate) fn attend(shared: &Shared, inside: &mut Inside, bits: u64) {
-    if bits & (CONTROL | WAIT) != 0 {
+    if bits & (CONTROL | WAIT | OFFERED) != 0 {
         attend_rare(shared, inside, bits);
     }
     inside.lanes.announce(bits & READY);
@@ -205,6 +324,9 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     if bits & WAIT != 0 {
         // Frames may have come home after the waiter had looked, and before its notice was seen here.
         (inside.waiting, inside.reaped) = (true, inside.reaped || inside.reaped_before);
+    }
+    if bits & OFFERED != 0 {
+        inside.offer_looks = LOOKS_MAX;
     }
 }
 
@@ -233,13 +355,5 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) ->
             true
         }
         _ => false,
-    }
-}
-
-impl Shared {
-    /// The time, if the owner's policy looks at it.
-    #[inline(always)]
-    fn policy_now_ns(&self) -> u64 {
-        if self.policy.time_ns.is_some() { self.clock.now_ns() } else { 0 }
     }
 }

@@ -97,7 +97,9 @@ impl Sender {
         let shared = watch.shared.clone();
         match shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
-                self.counters.drained_packets.add(Turn::new(&shared, owned, WAIT | self.bit).finish());
+                let log = self.counters.runs.as_deref();
+                let mut turn = Turn::of_sender(&shared, owned, WAIT | self.bit, log);
+                self.counters.drained_packets.add(turn.finish());
             }
             Published::Seen => {}
             Published::WakeOwner => shared.wake_poller(),
@@ -166,8 +168,12 @@ impl Sender {
     /// Gives an owner at work the time to empty the lane; whether there is room now.
     fn spin(&mut self) -> bool {
         for _ in 0..SPINS {
-            if self.shared.full_bands.load(Ordering::Relaxed) != 0 || self.shared.cell.word() & RUNNING == 0 {
+            if self.shared.full_bands.load(Ordering::Relaxed) != 0 {
                 return false;
+            }
+            if self.shared.cell.word() & RUNNING == 0 {
+                // Left, or on offer: it is ours to run.
+                return self.publish().is_ok() && self.lane.room() > 0;
             }
             if self.lane.room() > 0 {
                 return true;

@@ -197,3 +197,51 @@ fn whoever_waits_for_space_is_woken() {
     });
     assert!(looked_again.happened() && slept.happened());
 }
+
+/// Takes one frame per lane, then offers the path to whoever comes, looks once whether somebody has, and takes it back.
+fn serve_offering(path: &Path, mut owner: Owner<'_>) {
+    owner.take_bits(WORK);
+    let more = owner.with(|inside| {
+        inside.drain(1);
+        inside.left() != 0
+    });
+    if !more {
+        return match owner.leave() {
+            Ok(()) => {}
+            Err(back) => serve_offering(path, back),
+        };
+    }
+    // After the last change of the word: the offer alone must give the inside away.
+    owner.with(|inside| inside.hand_overs += 1);
+    owner.offer();
+    if path.cell.is_offered()
+        && let Published::Owner(again) = path.cell.claim(0)
+    {
+        serve_offering(path, again);
+    }
+}
+
+/// The mistake that standing by rules out: whoever comes next may never come.
+fn serve_offering_and_gone(path: &Path, mut owner: Owner<'_>) {
+    owner.take_bits(WORK);
+    let more = owner.with(|inside| {
+        inside.drain(1);
+        inside.left() != 0
+    });
+    if more {
+        return owner.offer();
+    }
+    if let Err(back) = owner.leave() {
+        serve(path, back);
+    }
+}
+
+#[test]
+fn an_offer_is_taken_or_taken_back() {
+    assert!(!two_senders(serve_offering, [2, 1]));
+}
+
+#[test]
+fn an_offer_that_nobody_stands_by_would_be_found() {
+    assert!(two_senders(serve_offering_and_gone, [2, 2]));
+}

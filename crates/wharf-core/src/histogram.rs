@@ -1,0 +1,123 @@
+//! `Histogram`: how often which value came, to one part in sixteen. One writer, read by anybody at any time.
+
+use crate::counters::Counter;
+
+/// Values up to this are counted exactly; above, sixteen buckets to a doubling.
+const EXACT: u64 = 16;
+const STEPS_LOG2: u32 = 4;
+const BUCKETS: usize = (64 - STEPS_LOG2 as usize + 1) << STEPS_LOG2;
+
+/// A histogram of whole numbers of any size; 8 KiB.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: Box<[Counter]>,
+    count: Counter,
+    sum: Counter,
+    max: Counter,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty one.
+    pub fn new() -> Self {
+        let buckets = (0..BUCKETS).map(|_| Counter::default()).collect();
+        Self { buckets, count: Counter::default(), sum: Counter::default(), max: Counter::default() }
+    }
+
+    /// Counts `value`; for the one writer.
+    pub fn record(&self, value: u64) {
+        self.buckets[bucket_of(value)].add(1);
+        self.count.add(1);
+        self.sum.add(value);
+        self.max.set(self.max.get().max(value));
+    }
+
+    /// Adds another's; for the one writer of this one.
+    pub fn add(&self, other: &Histogram) {
+        self.buckets.iter().zip(&other.buckets).for_each(|(ours, theirs)| ours.add(theirs.get()));
+        self.count.add(other.count.get());
+        self.sum.add(other.sum.get());
+        self.max.set(self.max.get().max(other.max.get()));
+    }
+
+    /// Values counted.
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Their sum, modulo 2^64.
+    pub fn sum(&self) -> u64 {
+        self.sum.get()
+    }
+
+    /// The greatest; 0 of none.
+    pub fn max(&self) -> u64 {
+        self.max.get()
+    }
+
+    /// What `permille` thousandths of the values do not exceed, or at most a sixteenth more; 0 of none.
+    pub fn at_permille(&self, permille: u64) -> u64 {
+        let wanted = (u128::from(self.count()) * u128::from(permille)).div_ceil(1000) as u64;
+        let mut seen = 0;
+        for (at, bucket) in self.buckets.iter().enumerate() {
+            seen += bucket.get();
+            if seen >= wanted.max(1) {
+                return last_of(at).min(self.max());
+            }
+        }
+        self.max()
+    }
+}
+
+fn bucket_of(value: u64) -> usize {
+    if value < EXACT {
+        return value as usize;
+    }
+    let shift = value.ilog2() - STEPS_LOG2;
+    ((shift as usize + 1) << STEPS_LOG2) + ((value >> shift) - EXACT) as usize
+}
+
+/// The greatest value of a bucket.
+fn last_of(bucket: usize) -> u64 {
+    let (doubling, step) = (bucket >> STEPS_LOG2, bucket as u64 & (EXACT - 1));
+    match doubling {
+        0 => step,
+        _ => (((EXACT + step + 1) as u128) << (doubling - 1)).saturating_sub(1).min(u64::MAX.into()) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_cover_all_numbers_in_order_and_are_narrow() {
+        let mut last = None;
+        for bucket in 0..BUCKETS {
+            let (first, end) = (last.map_or(0, |last: u64| last + 1), last_of(bucket));
+            assert_eq!((bucket_of(first), bucket_of(end)), (bucket, bucket));
+            assert!(end - first <= first / 16, "{first} to {end}");
+            last = Some(end);
+        }
+        assert_eq!(last, Some(u64::MAX));
+    }
+
+    #[test]
+    fn percentiles_are_within_a_sixteenth() {
+        let histogram = Histogram::new();
+        assert_eq!((histogram.at_permille(500), histogram.max()), (0, 0));
+        (1..=1000).for_each(|value| histogram.record(value));
+        let both = Histogram::new();
+        both.add(&histogram);
+        for (permille, wanted) in [(1, 1), (10, 10), (500, 500), (990, 990), (1000, 1000)] {
+            let found = both.at_permille(permille);
+            assert!((wanted..=wanted + wanted / 16).contains(&found), "{permille}: {found}");
+        }
+        assert_eq!((both.count(), both.sum(), both.max()), (1000, 500_500, 1000));
+    }
+}
