@@ -4,7 +4,7 @@
 //! half is a [`Device`] and writes descriptors; the hardware half reads what was
 //! written, as bytes, and writes its completions back. Whatever crosses the bus is charged by its size.
 //!
-//! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`send`] and [`receive`] are the
+//! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`ring`] a queue that a driver fills, [`send`] and [`receive`] are the
 //! halves of the hardware, generic over what descriptors look like, and [`port`] puts them together. One folder per
 //! family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`), [`virtio`], [`ipoib`]. [`pair`] is a driver for those whose descriptors name
 //! a buffer each.
@@ -19,6 +19,7 @@ pub mod machine;
 pub mod pair;
 pub mod port;
 pub mod receive;
+pub mod ring;
 pub mod send;
 pub mod virtio;
 

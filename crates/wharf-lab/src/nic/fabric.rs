@@ -25,6 +25,11 @@ pub enum Read {
         /// Descriptors.
         units: u32,
     },
+    /// How far the driver of a receive queue has come.
+    Record {
+        /// Which queue.
+        queue: usize,
+    },
     /// A packet to be sent, or a piece of one.
     Packet,
     /// What a ring's entry points to; it was looked at when it was asked for.
@@ -120,10 +125,7 @@ impl Fabric {
     /// A processor's writes to registers leave it.
     pub fn ring(&mut self, now_ps: u64, bells: &mut VecDeque<Doorbell>) {
         for doorbell in bells.drain(..) {
-            let at_nic_ps = match doorbell.len_bytes {
-                0 => now_ps.max(self.doorbells.back().map_or(0, |last| last.0)),
-                bytes => self.bus.write_to_nic(now_ps, bytes),
-            };
+            let at_nic_ps = self.bus.write_to_nic(now_ps, doorbell.len_bytes);
             self.doorbells.push_back((at_nic_ps, doorbell));
         }
     }

@@ -31,7 +31,7 @@ pub struct Doorbell {
     pub receive: bool,
     /// What was written.
     pub value: u32,
-    /// Bytes of that write on the bus; 0 where the value lies in memory, for the NIC to look at.
+    /// Bytes of that write on the bus.
     pub len_bytes: u64,
 }
 

@@ -66,7 +66,7 @@ pub enum MachineFault {
     Memory(#[from] super::host::MemoryFault),
     /// The NIC read what makes no sense.
     #[error(transparent)]
-    Nic(#[from] super::send::NicFault),
+    Nic(#[from] super::ring::NicFault),
     /// Packets were lost, doubled or reordered.
     #[error("{0}")]
     Broken(String),

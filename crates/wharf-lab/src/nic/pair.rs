@@ -58,7 +58,7 @@ pub trait RingBytes: Send + std::fmt::Debug {
         &mut self, address: u64, len_bytes: u32, memory: &mut HostMemory,
     ) -> Result<Option<usize>, MemoryFault>;
 
-    /// Shows the NIC what was posted.
+    /// Shows the NIC what was posted; the kick that it wants, if any: it may look by itself.
     ///
     /// # Errors
     /// The ring is not in memory.
@@ -255,6 +255,7 @@ impl<B: RingBytes> NicDriver for Pair<B> {
     fn post(&mut self, cache: &mut Cache) {
         let mut memory = open(&self.memory);
         while self.places_left >= POST && cache.take(&mut self.spare, POST, self.buffer_bytes).is_ok() {
+            let before = self.places_left;
             while let Some(frame) = self.spare.pop() {
                 let posted = self.rings.post(self.buffers.address(&frame), self.buffer_bytes, &mut memory);
                 match posted {
@@ -270,10 +271,10 @@ impl<B: RingBytes> NicDriver for Pair<B> {
                 }
             }
             let kick = self.rings.ring_posted(&mut memory).unwrap_or_default();
-            if kick.is_none() {
+            self.kick(true, kick, &mut memory);
+            if self.places_left == before {
                 return;
             }
-            self.kick(true, kick, &mut memory);
         }
     }
 

@@ -4,7 +4,8 @@ use super::buffers::Buffers;
 use super::fabric::{Arrived, Fabric, Read};
 use super::host::{Doorbell, MemoryFault, SharedMemory};
 use super::receive::{Incoming, ReceiveCosts, ReceiveFormat, Receiving};
-use super::send::{Departed, NicFault, Ring, SendCosts, SendFormat, Sending};
+use super::ring::{NicFault, Ring};
+use super::send::{Departed, SendCosts, SendFormat, Sending};
 use crate::engine::Random;
 use crate::pcie::BusSpec;
 use std::collections::VecDeque;
@@ -157,6 +158,7 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
                 Some(Arrived::Data(Read::Receive { queue, units })) => {
                     receiving.fetched(queue, units, now_ps, fabric)?;
                 }
+                Some(Arrived::Data(Read::Record { queue })) => receiving.looked(queue, now_ps, fabric)?,
                 Some(Arrived::Doorbell(bell)) if bell.receive => {
                     receiving.doorbell(bell.queue, bell.value, now_ps, fabric);
                 }

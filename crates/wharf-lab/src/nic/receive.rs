@@ -6,9 +6,12 @@
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
-use super::host::{HostMemory, MemoryFault, Post, open};
-use super::send::{NicFault, Ring};
+use super::host::{HostMemory, MemoryFault, Post, SharedMemory, open};
+use super::ring::{Intake, NicFault, Ring};
 use std::collections::VecDeque;
+
+/// What a look at a record reads.
+const RECORD_BYTES: u64 = 4;
 
 /// A packet from the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,12 @@ pub struct Posted {
 pub trait ReceiveFormat {
     /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
     fn tail(&self, old: u32, value: u32, memory: &HostMemory) -> u32;
+
+    /// Where the driver says in memory how far it has come (four bytes, big endian), for the NIC to look at when it knows
+    /// of too few descriptors; `None` where the driver writes to a register.
+    fn record(&self) -> Option<u64> {
+        None
+    }
 
     /// Reads the descriptor at unit `index`, for a packet of `len_bytes`; `None` where it makes no sense.
     fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory, len_bytes: u32) -> Option<Posted>;
@@ -74,15 +83,11 @@ pub struct ReceiveCosts {
 
 #[derive(Debug)]
 struct Queue<F> {
-    ring: Ring,
+    intake: Intake,
     format: F,
-    tail: u32,
-    asked: u32,
-    fetched: u32,
-    /// Next buffer to be filled.
-    used: u32,
+    /// The record is being read.
+    looks: bool,
     kept: u64,
-    stopped: bool,
 }
 
 /// What became of packets from the wire.
@@ -116,16 +121,7 @@ pub struct Receiving<F> {
 impl<F: ReceiveFormat> Receiving<F> {
     /// With these queues.
     pub fn new(costs: ReceiveCosts, buffers: Buffers, queues: Vec<(Ring, F)>) -> Self {
-        let queue = |(ring, format)| Queue {
-            ring,
-            format,
-            tail: 0,
-            asked: 0,
-            fetched: 0,
-            used: 0,
-            kept: 0,
-            stopped: false,
-        };
+        let queue = |(ring, format)| Queue { intake: Intake::new(ring), format, looks: false, kept: 0 };
         Self {
             costs,
             buffers,
@@ -150,47 +146,77 @@ impl<F: ReceiveFormat> Receiving<F> {
     }
 
     fn stop(&mut self, queue: usize, what: String) {
-        self.queues[queue].stopped = true;
+        self.queues[queue].intake.stopped = true;
         self.fault.get_or_insert(NicFault { queue, what });
     }
 
-    /// Buffers have been posted to `queue`.
+    /// Buffers have been posted to `queue`: the driver wrote to its register.
     pub fn doorbell(&mut self, queue: usize, value: u32, now_ps: u64, fabric: &mut Fabric) {
-        let Some(at) = self.queues.get_mut(queue) else {
-            self.fault.get_or_insert(NicFault { queue, what: "there is no such queue".into() });
-            return;
-        };
-        let tail = at.format.tail(at.tail, value, &open(fabric.memory()));
-        if tail.wrapping_sub(at.used) > at.ring.units {
-            let units = at.ring.units;
-            return self.stop(queue, format!("a tail of {value} is beyond the ring of {units}"));
+        match self.queues.get(queue) {
+            Some(at) if at.format.record().is_none() => self.moves_to(queue, value, now_ps, fabric),
+            _ => {
+                self.fault.get_or_insert(NicFault { queue, what: "there is no such register".into() });
+            }
         }
-        at.tail = tail;
-        self.fetch(queue, now_ps, fabric);
+    }
+
+    /// The record of `queue` is here.
+    ///
+    /// # Errors
+    /// It is not in memory.
+    pub fn looked(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
+        let at = &mut self.queues[queue];
+        at.looks = false;
+        let Some(address) = at.format.record() else { return Ok(()) };
+        let value = u32::from_be_bytes(open(fabric.memory()).read(address)?);
+        self.moves_to(queue, value, now_ps, fabric);
+        Ok(())
+    }
+
+    fn moves_to(&mut self, queue: usize, value: u32, now_ps: u64, fabric: &mut Fabric) {
+        let at = &mut self.queues[queue];
+        let tail = at.format.tail(at.intake.tail(), value, &open(fabric.memory()));
+        match at.intake.moves_to(tail) {
+            Ok(()) => self.fetch(queue, now_ps, fabric),
+            Err(what) => self.stop(queue, what),
+        }
     }
 
     /// Fetches descriptors: whole fetches, ahead of need; less only where there are none left.
     fn fetch(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
-        let at = &mut self.queues[queue];
-        let whole = (self.costs.fetch_bytes / at.ring.unit_bytes).max(1);
+        let intake = &mut self.queues[queue].intake;
+        let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
         loop {
-            let (ahead, there) = (at.asked.wrapping_sub(at.used), at.tail.wrapping_sub(at.asked));
-            let units = there.min(whole).min(at.ring.to_edge(at.asked));
-            let enough = ahead >= 2 * whole || (units < whole && ahead > 0);
-            if at.stopped || units == 0 || enough {
+            let units = intake.readable(whole);
+            let enough = intake.ahead() >= 2 * whole || (units < whole && intake.ahead() > 0);
+            if intake.stopped || units == 0 || enough {
                 return;
             }
-            at.asked = at.asked.wrapping_add(units);
-            fabric.read(now_ps, u64::from(units * at.ring.read_bytes), Read::Receive { queue, units });
+            fabric.read(now_ps, intake.ask(units), Read::Receive { queue, units });
         }
     }
 
+    /// A packet has come to `queue`: looks for more descriptors, where no more are known than half of what is fetched at a
+    /// time. The driver posts many at once, so that this is rare.
+    fn look(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
+        let Queue { intake, format, looks, .. } = &mut self.queues[queue];
+        let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
+        let is_enough = intake.left() > whole.min(intake.ring.units) / 2;
+        if *looks || intake.stopped || is_enough || format.record().is_none() {
+            return;
+        }
+        *looks = true;
+        fabric.read(now_ps, RECORD_BYTES, Read::Record { queue });
+    }
+
     /// Descriptors are here.
+    ///
+    /// # Errors
+    /// A queue is not in memory.
     pub fn fetched(
         &mut self, queue: usize, units: u32, now_ps: u64, fabric: &mut Fabric,
     ) -> Result<(), MemoryFault> {
-        let at = &mut self.queues[queue];
-        at.fetched = at.fetched.wrapping_add(units);
+        self.queues[queue].intake.come(units);
         self.begin(now_ps, fabric)
     }
 
@@ -217,38 +243,45 @@ impl<F: ReceiveFormat> Receiving<F> {
             && let Some(packet) = self.waiting.pop_front()
         {
             self.waiting_bytes -= u64::from(packet.len_bytes);
-            let queue = packet.queue;
-            let at = &mut self.queues[queue];
-            if at.stopped || at.used == at.fetched {
-                self.totals.no_buffer += 1;
-                continue;
+            match self.posted_for(&packet, &fabric.memory().clone())? {
+                Some((index, posted)) => self.write(index, packet, &posted, now_ps, fabric),
+                None => self.totals.no_buffer += 1,
             }
-            let index = at.used;
-            let memory = fabric.memory().clone();
-            let mut memory = open(&memory);
-            let bytes = memory.bytes(at.ring.at(index), at.ring.unit_bytes as usize)?;
-            let posted = at
-                .format
-                .parse(bytes, index, &memory, packet.len_bytes)
-                .filter(|posted| posted.len_bytes >= packet.len_bytes);
-            let set =
-                posted.map(|posted| self.buffers.set_number(posted.address, packet.number, &mut memory));
-            drop(memory);
-            let Some((Posted { before_bytes, table_bytes, more, .. }, Ok(()))) = posted.zip(set) else {
-                self.totals.no_buffer += 1;
-                self.stop(queue, format!("the buffer posted at {index} is none, or too short"));
-                continue;
-            };
-            let at = &mut self.queues[queue];
-            at.used = at.used.wrapping_add(u32::from(!more));
-            if table_bytes > 0 {
-                fabric.read(now_ps, table_bytes.into(), Read::Table);
-            }
-            let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes + before_bytes));
-            self.writing = Some((there_ps, packet, index));
-            self.fetch(queue, now_ps, fabric);
+            self.look(packet.queue, now_ps, fabric);
         }
         Ok(())
+    }
+
+    /// The buffer that `packet` goes into, with its number in it, if one is there.
+    fn posted_for(
+        &mut self, packet: &Incoming, memory: &SharedMemory,
+    ) -> Result<Option<(u32, Posted)>, MemoryFault> {
+        let Queue { intake, format, .. } = &mut self.queues[packet.queue];
+        if intake.stopped || intake.here() == 0 {
+            return Ok(None);
+        }
+        let index = intake.used();
+        let mut memory = open(memory);
+        let bytes = memory.bytes(intake.ring.at(index), intake.ring.unit_bytes as usize)?;
+        let posted = format.parse(bytes, index, &memory, packet.len_bytes);
+        let posted = posted.filter(|posted| posted.len_bytes >= packet.len_bytes);
+        if let Some(posted) = posted
+            && self.buffers.set_number(posted.address, packet.number, &mut memory).is_ok()
+        {
+            return Ok(Some((index, posted)));
+        }
+        self.stop(packet.queue, format!("the buffer posted at {index} is none, or too short"));
+        Ok(None)
+    }
+
+    fn write(&mut self, index: u32, packet: Incoming, posted: &Posted, now_ps: u64, fabric: &mut Fabric) {
+        self.queues[packet.queue].intake.take(u32::from(!posted.more));
+        if posted.table_bytes > 0 {
+            fabric.read(now_ps, posted.table_bytes.into(), Read::Table);
+        }
+        let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes + posted.before_bytes));
+        self.writing = Some((there_ps, packet, index));
+        self.fetch(packet.queue, now_ps, fabric);
     }
 
     /// When this half has something to do by itself.

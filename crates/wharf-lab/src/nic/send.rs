@@ -7,44 +7,8 @@
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
 use super::host::{HostMemory, MemoryFault, Post, open};
+use super::ring::{Intake, NicFault, Ring};
 use std::collections::VecDeque;
-
-/// A ring of descriptors or blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ring {
-    /// Its first byte.
-    pub address: u64,
-    /// Bytes of a unit.
-    pub unit_bytes: u32,
-    /// Bytes of it that are read.
-    pub read_bytes: u32,
-    /// Units; a power of two.
-    pub units: u32,
-}
-
-impl Ring {
-    /// Where the unit of a free-running index lies.
-    #[inline]
-    pub fn at(&self, index: u32) -> u64 {
-        self.address + u64::from(index & (self.units - 1)) * u64::from(self.unit_bytes)
-    }
-
-    /// Units from `index` to the ring's end.
-    #[inline]
-    pub fn to_edge(&self, index: u32) -> u32 {
-        self.units - (index & (self.units - 1))
-    }
-}
-
-/// What is wrong with what a driver wrote.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("queue {queue}: {what}")]
-pub struct NicFault {
-    /// Which queue; it is stopped.
-    pub queue: usize,
-    /// What.
-    pub what: String,
-}
 
 /// A packet, or a piece of one, as an entry describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,19 +100,14 @@ pub struct SendCosts {
 
 #[derive(Debug)]
 struct Queue<F> {
-    ring: Ring,
+    intake: Intake,
     format: F,
-    tail: u32,
-    /// Next unit to ask for, next that is to come, next to parse.
-    asked: u32,
-    fetched: u32,
-    parsed: u32,
+    /// Reads of the ring in flight.
     fetches: usize,
     /// Entries parsed and not taken up.
     ready: usize,
     /// Entries parsed and not sent.
     unsent: usize,
-    stopped: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +120,8 @@ struct Work {
 
 #[derive(Debug, Clone, Copy)]
 struct Pending {
-    piece: Piece,
+    /// `None` for an entry without a packet.
+    piece: Option<Piece>,
     here: bool,
     queue: usize,
     /// Set on an entry's last piece.
@@ -197,18 +157,8 @@ pub struct Sending<F> {
 impl<F: SendFormat> Sending<F> {
     /// With these queues.
     pub fn new(costs: SendCosts, buffers: Buffers, queues: Vec<(Ring, F)>) -> Self {
-        let queue = |(ring, format)| Queue {
-            ring,
-            format,
-            tail: 0,
-            asked: 0,
-            fetched: 0,
-            parsed: 0,
-            fetches: 0,
-            ready: 0,
-            unsent: 0,
-            stopped: false,
-        };
+        let queue =
+            |(ring, format)| Queue { intake: Intake::new(ring), format, fetches: 0, ready: 0, unsent: 0 };
         Self {
             costs,
             buffers,
@@ -232,7 +182,7 @@ impl<F: SendFormat> Sending<F> {
     }
 
     fn stop(&mut self, queue: usize, what: String) {
-        self.queues[queue].stopped = true;
+        self.queues[queue].intake.stopped = true;
         self.fault.get_or_insert(NicFault { queue, what });
     }
 
@@ -242,62 +192,67 @@ impl<F: SendFormat> Sending<F> {
             self.fault.get_or_insert(NicFault { queue, what: "there is no such queue".into() });
             return;
         };
-        let tail = at.format.tail(at.tail, value, &open(fabric.memory()));
-        // No more can be new than the ring holds, less what is not parsed yet.
-        if tail.wrapping_sub(at.parsed) > at.ring.units {
-            let units = at.ring.units;
-            return self.stop(queue, format!("a tail of {value} is beyond the ring of {units}"));
+        let tail = at.format.tail(at.intake.tail(), value, &open(fabric.memory()));
+        match at.intake.moves_to(tail) {
+            Ok(()) => self.fetch(queue, now_ps, fabric),
+            Err(what) => self.stop(queue, what),
         }
-        at.tail = tail;
-        self.fetch(queue, now_ps, fabric);
     }
 
     fn fetch(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
         let Self { queues, costs, .. } = self;
-        let at = &mut queues[queue];
-        let most = (costs.fetch_bytes / at.ring.unit_bytes).max(1);
-        while !at.stopped && at.fetches < costs.fetches && at.asked != at.tail && at.ready < costs.fetches * 8
+        let Queue { intake, fetches, ready, .. } = &mut queues[queue];
+        let most = (costs.fetch_bytes / intake.ring.unit_bytes).max(1);
+        while !intake.stopped
+            && *fetches < costs.fetches
+            && intake.unasked() > 0
+            && *ready < costs.fetches * 8
         {
-            let units = at.tail.wrapping_sub(at.asked).min(most).min(at.ring.to_edge(at.asked));
-            at.asked = at.asked.wrapping_add(units);
-            at.fetches += 1;
-            fabric.read(now_ps, u64::from(units * at.ring.read_bytes), Read::Send { queue, units });
+            let units = intake.readable(most);
+            *fetches += 1;
+            fabric.read(now_ps, intake.ask(units), Read::Send { queue, units });
         }
     }
 
     /// Units of a ring are here.
     pub fn fetched(&mut self, queue: usize, units: u32, now_ps: u64, fabric: &mut Fabric) {
         let at = &mut self.queues[queue];
-        at.fetched = at.fetched.wrapping_add(units);
+        at.intake.come(units);
         at.fetches -= 1;
         let memory = fabric.memory().clone();
-        let memory = open(&memory);
-        while !self.queues[queue].stopped && self.queues[queue].parsed != self.queues[queue].fetched {
-            let at = &mut self.queues[queue];
-            let units = at.fetched.wrapping_sub(at.parsed).min(at.ring.to_edge(at.parsed));
-            let (address, len_bytes) = (at.ring.at(at.parsed), (units * at.ring.unit_bytes) as usize);
+        self.parse(queue, &open(&memory));
+        self.parsing.clear();
+        self.fetch(queue, now_ps, fabric);
+    }
+
+    /// Reads the entries that are here.
+    fn parse(&mut self, queue: usize, memory: &HostMemory) {
+        loop {
+            let Queue { intake, format, ready, unsent, .. } = &mut self.queues[queue];
+            let (index, units) = (intake.used(), intake.here());
+            if intake.stopped || units == 0 {
+                return;
+            }
+            let (address, len_bytes) = (intake.ring.at(index), (units * intake.ring.unit_bytes) as usize);
             let parsed = match memory.bytes(address, len_bytes) {
-                Ok(bytes) => at.format.parse(bytes, at.parsed, &memory, &mut self.parsing),
+                Ok(bytes) => format.parse(bytes, index, memory, &mut self.parsing),
                 Err(fault) => Parsed::Wrong(fault.to_string()),
             };
             match parsed {
                 Parsed::Entry { units: taken, completion } if (1..=units).contains(&taken) => {
                     let pieces = self.parsing.len();
                     self.pieces.extend(self.parsing.drain(..));
-                    self.work.push_back(Work { queue, index: at.parsed, pieces, completion });
-                    at.parsed = at.parsed.wrapping_add(taken);
-                    at.ready += 1;
-                    at.unsent += 1;
+                    self.work.push_back(Work { queue, index, pieces, completion });
+                    intake.take(taken);
+                    *ready += 1;
+                    *unsent += 1;
                 }
-                Parsed::Short if at.fetched != at.tail && units < at.ring.to_edge(at.parsed) => break,
+                Parsed::Short if !intake.is_all_here() && units < intake.ring.to_edge(index) => return,
                 Parsed::Short => self.stop(queue, "an entry that ends beyond the tail".into()),
                 Parsed::Entry { units, .. } => self.stop(queue, format!("an entry of {units} units")),
                 Parsed::Wrong(what) => self.stop(queue, what),
             }
         }
-        self.parsing.clear();
-        drop(memory);
-        self.fetch(queue, now_ps, fabric);
     }
 
     /// The oldest packet that was asked for is here.
@@ -317,26 +272,32 @@ impl<F: SendFormat> Sending<F> {
             let Some(pending) = self.pending.pop_front() else { return };
             self.next_unread = self.next_unread.saturating_sub(1);
             let Pending { piece, queue, ends, .. } = pending;
-            self.packet_bytes = self.packet_bytes.saturating_add(piece.len_bytes);
-            let mut frame = None;
-            if piece.last {
-                let len_bytes = std::mem::take(&mut self.packet_bytes);
-                let wire_bytes = u64::from(len_bytes.max(64)) + self.costs.wire_overhead_bytes;
-                self.wire_free_ps = self.wire_free_ps.max(now_ps) + wire_bytes * self.costs.wire_ps_per_byte;
-                let number = match piece.place {
-                    Place::Inside(number) => Ok(number),
-                    Place::Table => Ok(u64::MAX),
-                    Place::At(address) => self.buffers.number(address, &open(fabric.memory())),
-                };
-                match number {
-                    Ok(number) => {
-                        frame = Some(Departed { number, len_bytes, at_ps: self.wire_free_ps, queue })
-                    }
-                    Err(fault) => self.stop(queue, fault.to_string()),
-                }
-            }
+            let frame = piece.and_then(|piece| self.on_wire(piece, queue, now_ps, fabric));
             let at_ps = self.wire_free_ps.max(now_ps);
             self.departures.push_back((at_ps, Departure { frame, queue, ends }));
+        }
+    }
+
+    /// Puts one piece on the wire; the frame that it is the last of.
+    fn on_wire(&mut self, piece: Piece, queue: usize, now_ps: u64, fabric: &Fabric) -> Option<Departed> {
+        self.packet_bytes = self.packet_bytes.saturating_add(piece.len_bytes);
+        if !piece.last {
+            return None;
+        }
+        let len_bytes = std::mem::take(&mut self.packet_bytes);
+        let wire_bytes = u64::from(len_bytes.max(64)) + self.costs.wire_overhead_bytes;
+        self.wire_free_ps = self.wire_free_ps.max(now_ps) + wire_bytes * self.costs.wire_ps_per_byte;
+        let number = match piece.place {
+            Place::Inside(number) => Ok(number),
+            Place::Table => Ok(u64::MAX),
+            Place::At(address) => self.buffers.number(address, &open(fabric.memory())),
+        };
+        match number {
+            Ok(number) => Some(Departed { number, len_bytes, at_ps: self.wire_free_ps, queue }),
+            Err(fault) => {
+                self.stop(queue, fault.to_string());
+                None
+            }
         }
     }
 
@@ -378,7 +339,9 @@ impl<F: SendFormat> Sending<F> {
         self.engine_free_ps = now_ps + self.costs.entry_ps;
         self.queues[queue].ready -= 1;
         if pieces == 0 {
-            self.queues[queue].unsent -= 1;
+            // Nothing to send: it is done in its turn, and may want a completion.
+            let ends = Some((index, completion));
+            self.pending.push_back(Pending { piece: None, here: true, queue, ends });
         }
         for n in 0..pieces {
             let Some(piece) = self.pieces.pop_front() else { break };
@@ -391,7 +354,7 @@ impl<F: SendFormat> Sending<F> {
                 fabric.read(now_ps, u64::from(piece.len_bytes + piece.before_bytes), Read::Packet);
             }
             let ends = (n + 1 == pieces).then_some((index, completion));
-            self.pending.push_back(Pending { piece, here, queue, ends });
+            self.pending.push_back(Pending { piece: Some(piece), here, queue, ends });
         }
         self.put_on_wire(now_ps, fabric);
         self.fetch(queue, now_ps, fabric);

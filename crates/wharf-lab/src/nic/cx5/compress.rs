@@ -6,7 +6,7 @@
 //! (Linux `mlx5/core/en_rx.c`, `mlx5e_decompress_cqes_start`, read backwards.)
 
 use super::completion::{COMPLETION_BYTES, Completion, Format, MINI_BYTES, MINIS, Selected};
-use crate::nic::host::{MemoryFault, Post};
+use crate::nic::host::{HostMemory, MemoryFault, Post};
 
 /// Where a completion queue lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,11 @@ pub struct CompletionRing {
 }
 
 impl CompletionRing {
+    /// Allocates 2^`log_slots` slots.
+    pub(super) fn allocate(log_slots: u32, memory: &mut HostMemory) -> Self {
+        Self { address: memory.allocate(COMPLETION_BYTES << log_slots), log_slots }
+    }
+
     /// Slots.
     pub fn slots(&self) -> u32 {
         1 << self.log_slots
@@ -39,7 +44,7 @@ impl CompletionRing {
     }
 }
 
-/// Completions in a session at most: no number is published; as many as a NAPI poll takes.
+/// Completions in a session at most: no number is published that can be cited; as many as a NAPI poll takes.
 pub const SESSION_MAX: u32 = 64;
 
 /// Writes one completion queue.

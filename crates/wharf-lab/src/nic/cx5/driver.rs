@@ -3,13 +3,13 @@
 use super::completion::Opcode;
 use super::compress::CompletionRing;
 use super::expand::CompletionReader;
-use super::half::{self, ReceiveHalf, Surroundings, Trouble};
+use super::half::{self, ReceiveHalf, ReceiveQueues, Surroundings, Trouble};
 use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
 use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
 use crate::nic::NicDriver;
 use crate::nic::buffers::{Buffers, number_of};
 use crate::nic::host::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
-use crate::nic::send::Ring;
+use crate::nic::ring::Ring;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
@@ -46,9 +46,7 @@ pub struct Queues {
     /// Its completions.
     pub sent: CompletionRing,
     /// Receive queue.
-    pub receive: Ring,
-    /// Its completions.
-    pub received: CompletionRing,
+    pub receive: ReceiveQueues,
 }
 
 /// The driver of one queue pair.
@@ -84,7 +82,7 @@ impl<R: ReceiveHalf> Driver<R> {
             |fault: MemoryFault| DeviceError::Unsupported { device: "cx5".into(), what: fault.to_string() };
         let mut there = open(memory);
         let half = R::new(spec.log_receive, &mut there).map_err(lacking)?;
-        let queues = Queues::allocate(number as u32, spec, half.rings(), &mut there);
+        let queues = Queues::allocate(number as u32, spec, half.queues(), &mut there);
         let sent = CompletionReader::new(queues.sent, half::SELECTED, &mut there).map_err(lacking)?;
         drop(there);
         let mode = Mode {
@@ -117,7 +115,7 @@ impl<R: ReceiveHalf> Driver<R> {
     }
 
     fn not_held(&self, slot: u32) -> DeviceError {
-        DeviceError::NotHeld { device: self.name(), slot, ring_frames: self.queues.receive.units }
+        DeviceError::NotHeld { device: self.name(), slot, ring_frames: self.queues.receive.ring.units }
     }
 
     /// Reads the completions of what was sent.
@@ -145,17 +143,11 @@ impl<R: ReceiveHalf> Driver<R> {
 }
 
 impl Queues {
-    fn allocate(
-        number: u32, spec: &Spec, (receive, received): (Ring, CompletionRing), memory: &mut HostMemory,
-    ) -> Self {
-        let send = SendRing { address: 0, log_blocks: spec.log_send_blocks, queue: number };
-        let sent = CompletionRing { address: 0, log_slots: spec.log_send_blocks };
-        Self {
-            send: SendRing { address: memory.allocate(BLOCK_BYTES << spec.log_send_blocks), ..send },
-            sent: CompletionRing { address: memory.allocate(sent.len_bytes()), ..sent },
-            receive,
-            received,
-        }
+    fn allocate(number: u32, spec: &Spec, receive: ReceiveQueues, memory: &mut HostMemory) -> Self {
+        let log = spec.log_send_blocks;
+        let address = memory.allocate(BLOCK_BYTES << log);
+        let send = SendRing { address, log_blocks: log, queue: number };
+        Self { send, sent: CompletionRing::allocate(log, memory), receive }
     }
 
     /// The send queue as the general engine knows it.
@@ -269,12 +261,7 @@ impl<R: ReceiveHalf> Device for Driver<R> {
 
 impl<R: ReceiveHalf> NicDriver for Driver<R> {
     fn post(&mut self, cache: &mut Cache) {
-        let posted = self.with_half(cache, |half, around| half.post(around)).flatten();
-        if let Some(value) = posted {
-            // The number of buffers posted lies in memory (`mlx5_wq_cyc_update_db_record`): no write to a register.
-            let doorbell = Doorbell { queue: self.number, receive: true, value, len_bytes: 0 };
-            open(&self.memory).doorbells.push_back(doorbell);
-        }
+        self.with_half(cache, |half, around| half.post(around));
     }
 
     fn unpost(&mut self, cache: &mut Cache) {

@@ -139,22 +139,14 @@ impl CompletionReader {
         mini.copy_from_slice(&session.array[at..at + MINI_BYTES]);
         let completion = self.selected.expand(&session.title, nth, mini);
         session.taken += 1;
-        self.next = self.next.wrapping_add(1);
         if session.taken == session.count {
-            let (first, count) = (session.first, session.count);
             self.session = None;
-            self.give_back(first, count, memory)?;
         }
+        // The slot holds an array, or what was there before: the owner bit of the next pass must not be mistaken for it.
+        // It is the NIC's again at once, in mid-session, too, since buffers are posted for what was taken.
+        let own = self.ring.owner(self.next);
+        memory.write(self.ring.slot(self.next) + OWNER_AT as u64, &[own])?;
+        self.next = self.next.wrapping_add(1);
         Ok(Some(completion))
-    }
-
-    /// The slots of a session hold what the owner bit of the next pass must not be mistaken for: arrays, and what
-    /// was there before.
-    fn give_back(&self, first: u32, count: u32, memory: &mut HostMemory) -> Result<(), MemoryFault> {
-        for n in 0..count {
-            let index = first.wrapping_add(n);
-            memory.write(self.ring.slot(index) + OWNER_AT as u64, &[self.ring.owner(index)])?;
-        }
-        Ok(())
     }
 }

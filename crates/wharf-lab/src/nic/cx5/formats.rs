@@ -69,19 +69,24 @@ impl SendFormat for Entries {
 pub struct Descriptors {
     completions: CompletionWriter,
     queue: u32,
+    record: u64,
     kept: u64,
 }
 
 impl Descriptors {
-    /// Of queue number `queue`.
-    pub fn new(completions: CompletionWriter, queue: u32) -> Self {
-        Self { completions, queue, kept: 0 }
+    /// Of queue number `queue`, whose driver says at `record` how many buffers it has posted.
+    pub fn new(completions: CompletionWriter, queue: u32, record: u64) -> Self {
+        Self { completions, queue, record, kept: 0 }
     }
 }
 
 impl ReceiveFormat for Descriptors {
     fn tail(&self, _old: u32, value: u32, _memory: &HostMemory) -> u32 {
         value
+    }
+
+    fn record(&self) -> Option<u64> {
+        Some(self.record)
     }
 
     fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, _len_bytes: u32) -> Option<Posted> {

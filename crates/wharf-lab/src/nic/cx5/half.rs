@@ -7,7 +7,7 @@ use super::expand::CompletionReader;
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::buffers::{Buffers, put_number};
 use crate::nic::host::{HostMemory, MemoryFault};
-use crate::nic::send::Ring;
+use crate::nic::ring::Ring;
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -39,6 +39,38 @@ pub struct Surroundings<'a> {
     pub cache: &'a mut Cache,
 }
 
+/// Where a receive queue lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveQueues {
+    /// Where buffers are posted.
+    pub ring: Ring,
+    /// How many have been posted in all: four bytes, big endian.
+    pub record: u64,
+    /// Where completions come.
+    pub completions: CompletionRing,
+}
+
+impl ReceiveQueues {
+    /// Allocates 2^`log_units` units of so many bytes, 2^`log_slots` completions, and the record.
+    pub(super) fn allocate(
+        log_units: u32, unit_bytes: usize, log_slots: u32, memory: &mut HostMemory,
+    ) -> Self {
+        let address = memory.allocate(unit_bytes << log_units);
+        let (units, unit_bytes) = (1 << log_units, unit_bytes as u32);
+        let ring = Ring { address, unit_bytes, read_bytes: unit_bytes, units };
+        let completions = CompletionRing::allocate(log_slots, memory);
+        Self { ring, record: memory.allocate(RECORD_BYTES), completions }
+    }
+
+    /// Shows the NIC that `posted` buffers have been posted in all.
+    pub(super) fn show(&self, posted: u32, memory: &mut HostMemory) {
+        let written = memory.write(self.record, &posted.to_be_bytes());
+        debug_assert_eq!(written, Ok(()), "it was allocated");
+    }
+}
+
+const RECORD_BYTES: usize = 4;
+
 /// A receiving half.
 pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
     /// With 2^`log` buffers.
@@ -47,8 +79,8 @@ pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
     /// There is not enough memory.
     fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault>;
 
-    /// Where buffers are posted, and where completions come.
-    fn rings(&self) -> (Ring, CompletionRing);
+    /// Where it lies.
+    fn queues(&self) -> ReceiveQueues;
 
     /// The next packet; `None` where there is none.
     ///
@@ -56,8 +88,9 @@ pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
     /// [`Trouble`]; the completion is passed over, and no frame lost.
     fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble>;
 
-    /// Posts buffers while there are places; how many there have been in all, if there are new ones.
-    fn post(&mut self, around: &mut Surroundings<'_>) -> Option<u32>;
+    /// Posts buffers while there are places, and writes how many there have been in all into the record: there is no
+    /// register for that (`mlx5_wq_cyc_update_db_record`).
+    fn post(&mut self, around: &mut Surroundings<'_>);
 
     /// Takes back all buffers.
     fn unpost(&mut self, cache: &mut Cache);
@@ -90,8 +123,7 @@ pub(super) fn finish(
 /// A buffer for each packet.
 #[derive(Debug)]
 pub struct Single {
-    ring: Ring,
-    completions: CompletionRing,
+    queues: ReceiveQueues,
     reader: CompletionReader,
     posted: Vec<Option<Frame>>,
     next: u32,
@@ -104,22 +136,15 @@ pub const SELECTED: Selected = Selected::Checksum;
 
 impl ReceiveHalf for Single {
     fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
-        let (units, bytes) = (1u32 << log, SEGMENT_BYTES as u32);
-        let ring = Ring {
-            address: memory.allocate(SEGMENT_BYTES << log),
-            unit_bytes: bytes,
-            read_bytes: bytes,
-            units,
-        };
-        let completions = CompletionRing { address: 0, log_slots: log };
-        let completions = CompletionRing { address: memory.allocate(completions.len_bytes()), ..completions };
+        let queues = ReceiveQueues::allocate(log, SEGMENT_BYTES, log, memory);
+        let units = queues.ring.units as usize;
         let posted = (0..units).map(|_| None).collect();
-        let reader = CompletionReader::new(completions, SELECTED, memory)?;
-        Ok(Self { ring, completions, reader, posted, next: 0, free: units as usize, fresh: Batch::new(POST) })
+        let reader = CompletionReader::new(queues.completions, SELECTED, memory)?;
+        Ok(Self { queues, reader, posted, next: 0, free: units, fresh: Batch::new(POST) })
     }
 
-    fn rings(&self) -> (Ring, CompletionRing) {
-        (self.ring, self.completions)
+    fn queues(&self) -> ReceiveQueues {
+        self.queues
     }
 
     fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble> {
@@ -133,7 +158,7 @@ impl ReceiveHalf for Single {
         finish(frame, &completion, completion.byte_count, number, around)
     }
 
-    fn post(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
+    fn post(&mut self, around: &mut Surroundings<'_>) {
         let len_bytes = around.region.data_bytes_max().min(2048);
         let before = self.next;
         while self.free >= POST && around.cache.take(&mut self.fresh, POST, len_bytes).is_ok() {
@@ -146,14 +171,16 @@ impl ReceiveHalf for Single {
                     continue;
                 }
                 let pointer = Pointer { address: around.buffers.address(&frame), len_bytes, key: KEY };
-                let written = around.memory.write(self.ring.at(self.next), &pointer.to_segment());
+                let written = around.memory.write(self.queues.ring.at(self.next), &pointer.to_segment());
                 debug_assert_eq!(written, Ok(()), "the ring was allocated");
                 self.posted[place] = Some(frame);
                 self.next = self.next.wrapping_add(1);
                 self.free = self.free.saturating_sub(1);
             }
         }
-        (self.next != before).then_some(self.next)
+        if self.next != before {
+            self.queues.show(self.next, around.memory);
+        }
     }
 
     fn unpost(&mut self, cache: &mut Cache) {

@@ -81,8 +81,9 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, MachineFault> {
         drivers.push(Pair::new("cx5-slim", number, rings, &memory, buffers, buffer_bytes));
         let sent = CompletionWriter::new(queues.sent, None);
         send.push((queues.send, SlimEntries::new(sent, number as u32)));
-        let received = CompletionWriter::new(queues.received, setup.rx_cqe_compress);
-        receive.push((queues.receive, Descriptors::new(received, number as u32)));
+        let at = queues.receive;
+        let received = CompletionWriter::new(at.completions, setup.rx_cqe_compress);
+        receive.push((at.ring, Descriptors::new(received, number as u32, at.record)));
     }
     let port = Port::new(&setup.port, memory, buffers, send, receive, setup.arrivals);
     Machine::new(port, drivers, pool, clock, setup.job, setup.cores)
@@ -105,7 +106,7 @@ pub fn build_striding(setup: Setup) -> Result<StridingMachine, MachineFault> {
 }
 
 fn build_with<H: ReceiveHalf, R: ReceiveFormat>(
-    setup: Setup, frame_bytes: u32, granule_bytes: u32, format: fn(CompletionWriter, u32) -> R,
+    setup: Setup, frame_bytes: u32, granule_bytes: u32, format: fn(CompletionWriter, u32, u64) -> R,
 ) -> Result<Machine<Driver<H>, Entries, R>, MachineFault> {
     let clock = Arc::new(VirtualClock::default());
     let per_queue =
@@ -124,8 +125,9 @@ fn build_with<H: ReceiveHalf, R: ReceiveFormat>(
         let queues = *driver.queues();
         let sent = CompletionWriter::new(queues.sent, None);
         send.push((queues.send_ring(), Entries::new(sent, number as u32)));
-        let received = CompletionWriter::new(queues.received, setup.rx_cqe_compress);
-        receive.push((queues.receive, format(received, number as u32)));
+        let at = queues.receive;
+        let received = CompletionWriter::new(at.completions, setup.rx_cqe_compress);
+        receive.push((at.ring, format(received, number as u32, at.record)));
         drivers.push(driver);
     }
     let port = Port::new(&setup.port, memory, buffers, send, receive, setup.arrivals);

@@ -8,11 +8,12 @@
 use super::completion::{Completion, Opcode};
 use super::compress::{CompletionRing, CompletionWriter};
 use super::expand::CompletionReader;
-use super::half::SELECTED;
+use super::half::{ReceiveQueues, SELECTED};
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::pair::{Kick, Lie, RingBytes};
-use crate::nic::send::{Parsed, Piece, Place, Ring, SendFormat};
+use crate::nic::ring::Ring;
+use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
 /// What is read before each packet.
 pub const METADATA_BYTES: u32 = 16;
@@ -34,25 +35,17 @@ pub struct Queues {
     /// Their completions.
     pub sent: CompletionRing,
     /// Buffers to receive into.
-    pub receive: Ring,
-    /// Their completions.
-    pub received: CompletionRing,
+    pub receive: ReceiveQueues,
 }
 
 impl Queues {
     /// Allocates rings of 2^`log` entries each.
     pub fn allocate(log: u32, memory: &mut HostMemory) -> Self {
-        let mut ring = || {
-            let bytes = SEGMENT_BYTES as u32;
-            let address = memory.allocate(SEGMENT_BYTES << log);
-            Ring { address, unit_bytes: bytes, read_bytes: bytes, units: 1 << log }
-        };
-        let (send, receive) = (ring(), ring());
-        let mut completions = || {
-            let ring = CompletionRing { address: 0, log_slots: log };
-            CompletionRing { address: memory.allocate(ring.len_bytes()), ..ring }
-        };
-        Self { send, sent: completions(), receive, received: completions() }
+        let bytes = SEGMENT_BYTES as u32;
+        let address = memory.allocate(SEGMENT_BYTES << log);
+        let send = Ring { address, unit_bytes: bytes, read_bytes: bytes, units: 1 << log };
+        let sent = CompletionRing::allocate(log, memory);
+        Self { send, sent, receive: ReceiveQueues::allocate(log, SEGMENT_BYTES, log, memory) }
     }
 }
 
@@ -69,7 +62,6 @@ pub struct Slim {
     done: u32,
     last: (u64, u32),
     posted: u32,
-    posted_told: u32,
     taken: u32,
 }
 
@@ -81,7 +73,7 @@ impl Slim {
     pub fn new(queues: Queues, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
         Ok(Self {
             sent: CompletionReader::new(queues.sent, SELECTED, memory)?,
-            received: CompletionReader::new(queues.received, SELECTED, memory)?,
+            received: CompletionReader::new(queues.receive.completions, SELECTED, memory)?,
             queues,
             next: 0,
             told: 0,
@@ -89,7 +81,6 @@ impl Slim {
             done: 0,
             last: (0, 0),
             posted: 0,
-            posted_told: 0,
             taken: 0,
         })
     }
@@ -149,19 +140,19 @@ impl RingBytes for Slim {
     fn post(
         &mut self, address: u64, len_bytes: u32, memory: &mut HostMemory,
     ) -> Result<Option<usize>, MemoryFault> {
-        if self.posted.wrapping_sub(self.taken) >= self.queues.receive.units {
+        if self.posted.wrapping_sub(self.taken) >= self.queues.receive.ring.units {
             return Ok(None);
         }
         let index = self.posted;
         let pointer = Pointer { address, len_bytes, key: KEY };
-        memory.write(self.queues.receive.at(index), &pointer.to_segment())?;
+        memory.write(self.queues.receive.ring.at(index), &pointer.to_segment())?;
         self.posted = index.wrapping_add(1);
         Ok(Some(self.place(index)))
     }
 
-    fn ring_posted(&mut self, _memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault> {
-        let before = std::mem::replace(&mut self.posted_told, self.posted);
-        Ok((before != self.posted).then_some((self.posted, 0)))
+    fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault> {
+        self.queues.receive.show(self.posted, memory);
+        Ok(None)
     }
 
     fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Lie> {

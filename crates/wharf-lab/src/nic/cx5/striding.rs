@@ -6,14 +6,13 @@
 //! `mlx5/core/en_rx.c`, `mlx5e_handle_rx_cqe_mpwrq`; there a packet of its own says so, a "filler".)
 
 use super::completion::{Completion, Opcode, Selected};
-use super::compress::{CompletionRing, CompletionWriter};
+use super::compress::CompletionWriter;
 use super::driver::KEY;
 use super::expand::CompletionReader;
-use super::half::{ReceiveHalf, Surroundings, Trouble, finish, give_back};
+use super::half::{ReceiveHalf, ReceiveQueues, Surroundings, Trouble, finish, give_back};
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
-use crate::nic::send::Ring;
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame};
 
@@ -34,8 +33,7 @@ fn strides_of(len_bytes: u32) -> u32 {
 /// The driver's half.
 #[derive(Debug)]
 pub struct Striding {
-    ring: Ring,
-    completions: CompletionRing,
+    queues: ReceiveQueues,
     reader: CompletionReader,
     /// Each with the strides of it that have been taken.
     posted: Vec<Option<(Frame, u32)>>,
@@ -47,18 +45,14 @@ pub struct Striding {
 impl ReceiveHalf for Striding {
     /// 2^`log` completions, and buffers of that many strides in all.
     fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
-        let bytes = ENTRY_BYTES as u32;
-        let address = memory.allocate(ENTRY_BYTES * BUFFERS as usize);
-        let ring = Ring { address, unit_bytes: bytes, read_bytes: bytes, units: BUFFERS };
-        let completions = CompletionRing { address: 0, log_slots: log };
-        let completions = CompletionRing { address: memory.allocate(completions.len_bytes()), ..completions };
-        let reader = CompletionReader::new(completions, SELECTED, memory)?;
+        let queues = ReceiveQueues::allocate(BUFFERS.ilog2(), ENTRY_BYTES, log, memory);
+        let reader = CompletionReader::new(queues.completions, SELECTED, memory)?;
         let posted = (0..BUFFERS).map(|_| None).collect();
-        Ok(Self { ring, completions, reader, posted, next: 0, strides: 0, fresh: Batch::new(1) })
+        Ok(Self { queues, reader, posted, next: 0, strides: 0, fresh: Batch::new(1) })
     }
 
-    fn rings(&self) -> (Ring, CompletionRing) {
-        (self.ring, self.completions)
+    fn queues(&self) -> ReceiveQueues {
+        self.queues
     }
 
     fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble> {
@@ -92,12 +86,12 @@ impl ReceiveHalf for Striding {
         finish(copy, &completion, len_bytes, number, around)
     }
 
-    fn post(&mut self, around: &mut Surroundings<'_>) -> Option<u32> {
+    fn post(&mut self, around: &mut Surroundings<'_>) {
         self.strides = around.region.data_bytes_max() / STRIDE_BYTES;
         let len_bytes = self.strides * STRIDE_BYTES;
         let before = self.next;
         // Completions must have place for a packet to each stride of all buffers.
-        let most = (self.completions.slots() / self.strides.max(1)).clamp(1, BUFFERS);
+        let most = (self.queues.completions.slots() / self.strides.max(1)).clamp(1, BUFFERS);
         let there = self.posted.iter().flatten().count() as u32;
         for _ in there..most {
             let place = self.next as usize & (self.posted.len() - 1);
@@ -109,13 +103,16 @@ impl ReceiveHalf for Striding {
             }
             let Some(frame) = self.fresh.pop() else { break };
             let pointer = Pointer { address: around.buffers.address(&frame), len_bytes, key: KEY };
-            let written =
-                around.memory.write(self.ring.at(self.next) + SEGMENT_BYTES as u64, &pointer.to_segment());
+            let written = around
+                .memory
+                .write(self.queues.ring.at(self.next) + SEGMENT_BYTES as u64, &pointer.to_segment());
             debug_assert_eq!(written, Ok(()), "the ring was allocated");
             self.posted[place] = Some((frame, 0));
             self.next = self.next.wrapping_add(1);
         }
-        (self.next != before).then_some(self.next)
+        if self.next != before {
+            self.queues.show(self.next, around.memory);
+        }
     }
 
     fn unpost(&mut self, cache: &mut Cache) {
@@ -135,6 +132,7 @@ impl ReceiveHalf for Striding {
 pub struct Strides {
     completions: CompletionWriter,
     queue: u32,
+    record: u64,
     /// Strides taken of the buffer that is being filled.
     taken: u32,
     /// Of the packet that is being written: its first stride, and how many go with it.
@@ -143,15 +141,19 @@ pub struct Strides {
 }
 
 impl Strides {
-    /// Of queue number `queue`.
-    pub fn new(completions: CompletionWriter, queue: u32) -> Self {
-        Self { completions, queue, taken: 0, packet: (0, 0), kept: 0 }
+    /// Of queue number `queue`, whose driver says at `record` how many buffers it has posted.
+    pub fn new(completions: CompletionWriter, queue: u32, record: u64) -> Self {
+        Self { completions, queue, record, taken: 0, packet: (0, 0), kept: 0 }
     }
 }
 
 impl ReceiveFormat for Strides {
     fn tail(&self, _old: u32, value: u32, _memory: &HostMemory) -> u32 {
         value
+    }
+
+    fn record(&self) -> Option<u64> {
+        Some(self.record)
     }
 
     fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, len_bytes: u32) -> Option<Posted> {

@@ -5,7 +5,7 @@ use super::{DESCRIPTOR_BYTES, Descriptor, Layout, ToSend};
 use crate::nic::NicDriver;
 use crate::nic::buffers::{Buffers, number_of, put_number};
 use crate::nic::host::{Doorbell, SharedMemory, open};
-use crate::nic::send::Ring;
+use crate::nic::ring::Ring;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 use super::{DESCRIPTOR_BYTES, Descriptor, Layout, Received};
 use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
-use crate::nic::send::{Parsed, Piece, Place, Ring, SendFormat};
+use crate::nic::ring::Ring;
+use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 

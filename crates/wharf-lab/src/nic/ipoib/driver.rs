@@ -7,7 +7,7 @@ use super::{
 use crate::nic::cx5::segment::Pointer;
 use crate::nic::host::{HostMemory, MemoryFault};
 use crate::nic::pair::{Kick, Lie, RingBytes};
-use crate::nic::send::Ring;
+use crate::nic::ring::Ring;
 
 const KEY: u32 = 0x2000;
 

@@ -4,7 +4,8 @@ use super::{COMPLETION_BYTES, Completion, Next, ROUTING_HEADER_BYTES, SEGMENT_BY
 use crate::nic::cx5::segment::Pointer;
 use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
-use crate::nic::send::{Parsed, Piece, Place, Ring, SendFormat};
+use crate::nic::ring::Ring;
+use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
 /// One queue, from the adapter's side.
 #[derive(Debug)]

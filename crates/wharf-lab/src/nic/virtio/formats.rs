@@ -3,7 +3,8 @@
 use super::{DESCRIPTOR_BYTES, HEADER_BYTES, INDEX_AT, KICK_BYTES, Split};
 use crate::nic::host::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
-use crate::nic::send::{Parsed, Piece, Place, Ring, SendFormat};
+use crate::nic::ring::Ring;
+use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 use std::collections::VecDeque;
 
 /// Elements used with one new index.

@@ -73,6 +73,30 @@ fn what_differs_breaks_a_session_and_one_alone_is_plain() {
     assert_eq!(read, all);
 }
 
+/// What is taken in mid-session may be written again at once: buffers are posted for it.
+#[test]
+fn slots_of_a_session_are_free_as_they_are_taken() {
+    let mut memory = HostMemory::default();
+    let ring = ring(&mut memory, 4);
+    let mut reader = CompletionReader::new(ring, Selected::Hash, &mut memory).unwrap();
+    let compress = Some(Compress { selected: Selected::Hash, session_max: 16 });
+    let mut writer = CompletionWriter::new(ring, compress);
+    (0..16).for_each(|n| writer.push(received(n, 64), &mut memory).unwrap());
+    let mut next = 0;
+    let mut take = |count: u16, memory: &mut HostMemory| {
+        for _ in 0..count {
+            assert_eq!(reader.next(memory).unwrap(), Some(received(next, 64)), "{next}");
+            next += 1;
+        }
+    };
+    for taken in 0..20 {
+        take(11, &mut memory);
+        (0..11).for_each(|n| writer.push(received(16 + taken * 11 + n, 64), &mut memory).unwrap());
+        writer.flush(&mut memory).unwrap();
+    }
+    take(16, &mut memory);
+}
+
 /// Gives a hostile title, and what reading says.
 fn title_of(count: u32) -> Result<Option<Completion>, CompletionError> {
     let mut memory = HostMemory::default();

@@ -48,7 +48,7 @@ impl<R: ReceiveHalf> Alone<R> {
             memory,
             driver,
             sent: CompletionWriter::new(queues.sent, None),
-            received: CompletionWriter::new(queues.received, None),
+            received: CompletionWriter::new(queues.receive.completions, None),
             batch: Batch::new(64),
             done: Completions::new(64),
         }

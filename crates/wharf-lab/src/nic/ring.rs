@@ -1,0 +1,154 @@
+//! A ring that a driver fills and a NIC empties: where it lies, and how far the NIC has come with it.
+
+/// A ring of descriptors or blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ring {
+    /// Its first byte.
+    pub address: u64,
+    /// Bytes of a unit.
+    pub unit_bytes: u32,
+    /// Bytes of it that are read.
+    pub read_bytes: u32,
+    /// Units; a power of two.
+    pub units: u32,
+}
+
+impl Ring {
+    /// Where the unit of a free-running index lies.
+    #[inline]
+    pub fn at(&self, index: u32) -> u64 {
+        self.address + u64::from(index & (self.units - 1)) * u64::from(self.unit_bytes)
+    }
+
+    /// Units from `index` to the ring's end.
+    #[inline]
+    pub fn to_edge(&self, index: u32) -> u32 {
+        self.units - (index & (self.units - 1))
+    }
+}
+
+/// What is wrong with what a driver wrote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("queue {queue}: {what}")]
+pub struct NicFault {
+    /// Which queue; it is stopped.
+    pub queue: usize,
+    /// What.
+    pub what: String,
+}
+
+/// A ring from the NIC's side. Indices run free: `used` ≤ `fetched` ≤ `asked` ≤ `tail` ≤ `used` + units.
+#[derive(Debug)]
+pub(super) struct Intake {
+    pub(super) ring: Ring,
+    tail: u32,
+    asked: u32,
+    fetched: u32,
+    used: u32,
+    /// What the driver wrote made no sense: nothing more is done.
+    pub(super) stopped: bool,
+}
+
+impl Intake {
+    pub(super) fn new(ring: Ring) -> Self {
+        Self { ring, tail: 0, asked: 0, fetched: 0, used: 0, stopped: false }
+    }
+
+    /// How far the driver has come, as far as the NIC knows.
+    pub(super) fn tail(&self) -> u32 {
+        self.tail
+    }
+
+    /// The next unit to be used.
+    pub(super) fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// The driver has come to `tail`. Or what is wrong with that: no more can be new than the ring holds, less what is
+    /// not used yet. A tail that goes back is one far ahead.
+    pub(super) fn moves_to(&mut self, tail: u32) -> Result<(), String> {
+        let (new, held) = (tail.wrapping_sub(self.tail), self.left());
+        let units = self.ring.units;
+        if u64::from(new) + u64::from(held) > u64::from(units) {
+            return Err(format!(
+                "a tail of {tail}, behind {} or beyond the ring of {units}, of which {held} are not used yet",
+                self.tail
+            ));
+        }
+        self.tail = tail;
+        Ok(())
+    }
+
+    /// Units that the NIC knows of and has not used.
+    pub(super) fn left(&self) -> u32 {
+        self.tail.wrapping_sub(self.used)
+    }
+
+    /// Units that the NIC knows of and has not asked for.
+    pub(super) fn unasked(&self) -> u32 {
+        self.tail.wrapping_sub(self.asked)
+    }
+
+    /// Units asked for and not used yet.
+    pub(super) fn ahead(&self) -> u32 {
+        self.asked.wrapping_sub(self.used)
+    }
+
+    /// Units that can be read at once, `most` at a time.
+    pub(super) fn readable(&self, most: u32) -> u32 {
+        self.unasked().min(most).min(self.ring.to_edge(self.asked))
+    }
+
+    /// So many are asked for; bytes to be read.
+    pub(super) fn ask(&mut self, units: u32) -> u64 {
+        self.asked = self.asked.wrapping_add(units);
+        u64::from(units * self.ring.read_bytes)
+    }
+
+    /// So many are here.
+    pub(super) fn come(&mut self, units: u32) {
+        self.fetched = self.fetched.wrapping_add(units);
+    }
+
+    /// Units that are here and not used, in one piece.
+    pub(super) fn here(&self) -> u32 {
+        self.fetched.wrapping_sub(self.used).min(self.ring.to_edge(self.used))
+    }
+
+    /// Whether all that the NIC knows of is here.
+    pub(super) fn is_all_here(&self) -> bool {
+        self.fetched == self.tail
+    }
+
+    /// So many are used.
+    pub(super) fn take(&mut self, units: u32) {
+        self.used = self.used.wrapping_add(units);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_go_forward_and_no_further_than_there_is_room() {
+        let ring = Ring { address: 0x1000, unit_bytes: 16, read_bytes: 16, units: 8 };
+        for start in [0, u32::MAX - 3] {
+            let mut intake =
+                Intake { tail: start, asked: start, fetched: start, used: start, ..Intake::new(ring) };
+            let at = |ahead: u32| start.wrapping_add(ahead);
+            assert!(intake.moves_to(at(9)).is_err() && intake.moves_to(at(u32::MAX)).is_err());
+            intake.moves_to(at(6)).unwrap();
+            assert_eq!(intake.ask(intake.readable(4)), 64);
+            intake.come(4);
+            intake.take(2);
+            // Back, also to what is not asked for yet; further than what is used makes room for.
+            for wrong in [5, 4, 2, 0, 11] {
+                let what = intake.moves_to(at(wrong)).unwrap_err();
+                assert!(what.contains("beyond the ring of 8, of which 4 are not used yet"), "{what}");
+            }
+            intake.moves_to(at(10)).unwrap();
+            assert_eq!((intake.unasked(), intake.ahead(), intake.here()), (6, 2, 2));
+        }
+    }
+}
