@@ -12,6 +12,7 @@ pub mod checksum;
 pub mod counters;
 pub mod device;
 pub mod direct;
+pub mod discipline;
 pub mod gso;
 pub mod histogram;
 pub mod host;

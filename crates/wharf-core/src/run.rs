@@ -187,6 +187,11 @@ impl Run {
         self.port.in_device
     }
 
+    /// Bytes that the limit lets through now, and one packet past them, at least 1; 0 when not even that.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.port.room_bytes().map_or(0, |bytes| bytes.max(1))
+    }
+
     /// Whether a transmit would be refused right now by the byte limit.
     fn is_closed(&self) -> bool {
         self.port.room_bytes().is_none()

@@ -13,6 +13,7 @@ pub mod batch;
 pub mod frame;
 pub mod home;
 pub mod lane;
+pub mod list;
 pub mod meta;
 mod number;
 #[allow(unsafe_code, reason = "bytes of a frame: one of the two files that may")]
@@ -26,6 +27,7 @@ pub mod word;
 
 pub use batch::Batch;
 pub use frame::{Frame, FreeFrame};
+pub use list::FrameList;
 pub use meta::Meta;
 pub use region::Region;
 pub use share::{Bias, Entered, OwnerCell, Ownership, Published};

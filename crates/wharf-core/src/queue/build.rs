@@ -9,7 +9,7 @@ use crate::lanes::Lanes;
 use crate::owner::Policy;
 use crate::pool::PagePool;
 use crate::qdisc::{Fifo, FifoLimit, Qdisc};
-use crate::run::{Batching, Run};
+use crate::run::{BULK_PACKETS_MAX, Batching, Run};
 use crate::wait::Waiters;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
@@ -129,7 +129,7 @@ impl QueueBuilder {
     }
 
     /// Attaches the device to the pool's memory and makes the run.
-    pub(crate) fn into_run(self) -> Result<(Run, Arc<QueueCounters>, Parts), QueueError> {
+    pub(crate) fn into_run(self) -> Result<Made, QueueError> {
         self.check()?;
         let Self {
             pool,
@@ -154,6 +154,14 @@ impl QueueBuilder {
         }
         let rest = Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name };
         Ok((run, counters, rest))
+    }
+
+    /// As [`QueueBuilder::into_run`], with the qdisc beside the run, which has one of its own for a bulk: for
+    /// [`crate::discipline`].
+    pub(crate) fn into_split_run(mut self) -> Result<(Box<dyn Qdisc>, Made), QueueError> {
+        let slot = Box::new(Fifo::new(FifoLimit::Packets(2 * BULK_PACKETS_MAX)));
+        let qdisc = std::mem::replace(&mut self.qdisc, slot);
+        Ok((qdisc, self.into_run()?))
     }
 
     /// Builds it.
@@ -193,6 +201,9 @@ impl QueueBuilder {
     }
 }
 
+/// What a builder makes.
+pub(crate) type Made = (Run, Arc<QueueCounters>, Parts);
+
 /// What a builder has left once its run is made.
 pub(crate) struct Parts {
     pub(crate) pool: PagePool,
@@ -201,6 +212,6 @@ pub(crate) struct Parts {
     pub(crate) policy: Policy,
     lane_frames: u32,
     index_start: u32,
-    log_clock: Option<Arc<dyn Clock>>,
+    pub(crate) log_clock: Option<Arc<dyn Clock>>,
     name: String,
 }

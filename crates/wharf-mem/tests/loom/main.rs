@@ -10,6 +10,7 @@
 mod bias;
 mod dedicated;
 mod hand_off;
+mod list;
 mod path;
 mod rings;
 mod shelf;

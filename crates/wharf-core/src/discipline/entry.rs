@@ -1,0 +1,128 @@
+//! The three ways in.
+
+use super::locked::{Root, Shared};
+use super::spin::spin;
+use crate::pool::PagePool;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use wharf_mem::{Frame, FrameList};
+
+/// What became of a frame.
+#[derive(Debug)]
+pub enum Entered<'a> {
+    /// It is in (or was dropped by the qdisc), and the root lock is ours: run the qdisc if nobody does.
+    First(MutexGuard<'a, Root>),
+    /// Somebody else will put it in.
+    Left,
+    /// There was no room for it.
+    Refused(Frame),
+}
+
+/// A way of the kernel's into a qdisc.
+pub trait Discipline: Send + Sync + Sized + 'static {
+    /// Its name, as the command line knows it.
+    const NAME: &'static str;
+    /// Most packets that are taken out and handed over at once.
+    const BULK_PACKETS: usize;
+
+    /// For frames of `pool`.
+    fn new(pool: &PagePool) -> Self;
+
+    /// Puts `frame` in.
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a>;
+
+    /// Under the root lock: takes in what lies elsewhere.
+    fn gather(&self, _root: &mut Root) {}
+
+    /// Whether frames lie nowhere but in the qdisc.
+    fn is_gathered(&self) -> bool {
+        true
+    }
+}
+
+/// `root-lock`: the kernel of 2011.
+#[derive(Debug)]
+pub struct RootLock;
+
+impl Discipline for RootLock {
+    const NAME: &'static str = "root-lock";
+    const BULK_PACKETS: usize = 1;
+
+    fn new(_: &PagePool) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a> {
+        let mut root = spin(&shared.root);
+        root.put(frame);
+        Entered::First(root)
+    }
+}
+
+/// `root-lock+busylock`: with a second lock, so that whoever runs the qdisc has one rival at most for the first.
+#[derive(Debug)]
+pub struct BusyLock(Mutex<()>);
+
+impl Discipline for BusyLock {
+    const NAME: &'static str = "root-lock+busylock";
+    const BULK_PACKETS: usize = 1;
+
+    fn new(_: &PagePool) -> Self {
+        Self(Mutex::new(()))
+    }
+
+    #[inline]
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a> {
+        let _contended = shared.is_running().then(|| spin(&self.0));
+        let mut root = spin(&shared.root);
+        root.put(frame);
+        Entered::First(root)
+    }
+}
+
+/// `lockless-list`: producers touch one word; who found the list empty takes it, under the root lock.
+#[derive(Debug)]
+pub struct LocklessList {
+    list: FrameList,
+    /// About: it is set to 0 a moment after the list has been taken, as in the kernel.
+    count: AtomicUsize,
+}
+
+/// Frames on the list beyond which it drops: the kernel's `qdisc_max_burst`.
+const LIST_PACKETS_MAX: usize = 1000;
+
+impl Discipline for LocklessList {
+    const NAME: &'static str = "lockless-list";
+    const BULK_PACKETS: usize = crate::run::BULK_PACKETS_MAX;
+
+    fn new(pool: &PagePool) -> Self {
+        Self { list: FrameList::new(pool.region().number(), pool.frames()), count: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a> {
+        if self.count.load(Relaxed) >= LIST_PACKETS_MAX {
+            return Entered::Refused(frame);
+        }
+        self.count.fetch_add(1, Relaxed);
+        match self.list.push(frame) {
+            Ok(false) => Entered::Left,
+            Ok(true) => {
+                let mut root = spin(&shared.root);
+                self.gather(&mut root);
+                Entered::First(root)
+            }
+            Err(foreign) => Entered::Refused(foreign),
+        }
+    }
+
+    fn gather(&self, root: &mut Root) {
+        self.list.take(|frame| root.put(frame));
+        self.count.store(0, Relaxed);
+    }
+
+    fn is_gathered(&self) -> bool {
+        self.list.is_empty()
+    }
+}

@@ -1,0 +1,133 @@
+//! A thread's end of a locked queue.
+
+use super::entry::{Discipline, Entered};
+use super::locked::Shared;
+use super::runner::Runner;
+use super::spin::spin;
+use crate::counters::Counter;
+use crate::pool::{Burst, Cache, PoolError};
+use crate::qdisc::classify;
+use crate::queue::QueueError;
+use crate::run_log::RunLog;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_mem::Batch;
+
+/// What one sender has done.
+#[derive(Debug)]
+pub struct LockedCounters {
+    /// Frames that it offered.
+    pub offered: Counter,
+    /// Of those, dropped by the qdisc.
+    pub drops: Counter,
+    /// Of those, refused before they came to the qdisc.
+    pub refused: Counter,
+    /// Frames that it handed to the device while it ran the qdisc, whoever sent them.
+    pub drained_packets: Counter,
+    /// What it did as runner in detail, where that was asked for.
+    pub runs: Option<Box<RunLog>>,
+}
+
+impl LockedCounters {
+    pub(super) fn new(logged: Option<usize>) -> Self {
+        let counter = Counter::default;
+        let runs = logged.map(|place| Box::new(RunLog::new(place)));
+        let (offered, drops, refused, drained_packets) = (counter(), counter(), counter(), counter());
+        Self { offered, drops, refused, drained_packets, runs }
+    }
+
+    /// Frames that it offered and that were not taken.
+    pub fn dropped(&self) -> u64 {
+        self.drops.get() + self.refused.get()
+    }
+}
+
+/// One producer of a [`super::LockedQueue`].
+pub struct LockedSender<D: Discipline> {
+    shared: Arc<Shared<D>>,
+    cache: Cache,
+    place: u16,
+    runner: Runner,
+    back: Batch,
+    counters: Arc<LockedCounters>,
+}
+
+impl<D: Discipline> std::fmt::Debug for LockedSender<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LockedSender({} of {})", self.place, D::NAME)
+    }
+}
+
+impl<D: Discipline> LockedSender<D> {
+    pub(super) fn new(
+        shared: Arc<Shared<D>>, cache: Cache, place: usize, counters: Arc<LockedCounters>,
+    ) -> Self {
+        let place = place as u16;
+        let runner = Runner::new(counters.runs.as_ref().map(|_| place));
+        Self { shared, cache, place, runner, back: Batch::new(1), counters }
+    }
+
+    /// An empty burst of the queue's pool, for up to `capacity` packets.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        self.shared.pool.burst(capacity)
+    }
+
+    /// Adds up to `count` packets of `len_bytes` to a burst; how many.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] when all frames are under way.
+    #[inline]
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.cache.fill(burst, count, len_bytes)
+    }
+
+    /// Sends the packets of `burst`, one by one. Those that there was no room for are dropped, which
+    /// [`LockedCounters::dropped`] tells: by the list's discipline perhaps only later, and by another thread.
+    ///
+    /// # Errors
+    /// [`QueueError::ForeignPool`]: the burst is as it was.
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        let (ours, theirs) = (self.cache.pool_number(), burst.number());
+        let batch = burst.batch_mut();
+        if ours != theirs || !crate::sender::all_of_pool(batch, ours) {
+            return Err(crate::sender::foreign_pool(ours, theirs, batch));
+        }
+        self.counters.offered.add(batch.len() as u64);
+        while let Some(mut frame) = batch.pop() {
+            frame.set_sender(self.place);
+            if self.shared.uses_bands {
+                classify::classify(&mut frame, self.shared.pool.region());
+            }
+            let shared = &*self.shared;
+            match shared.discipline.enter(shared, frame) {
+                Entered::Left => {}
+                Entered::First(root) if shared.is_served.load(Relaxed) => drop(root),
+                Entered::First(root) => {
+                    let packets = self.runner.run(shared, root, self.counters.runs.as_deref());
+                    self.counters.drained_packets.add(packets);
+                }
+                Entered::Refused(frame) => {
+                    self.counters.refused.add(1);
+                    let pushed = self.back.push(frame);
+                    debug_assert!(pushed.is_ok(), "it was empty");
+                    let given = self.cache.give(&mut self.back);
+                    debug_assert!(given.is_ok(), "the pool was checked above");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &Arc<LockedCounters> {
+        &self.counters
+    }
+}
+
+impl<D: Discipline> Drop for LockedSender<D> {
+    fn drop(&mut self) {
+        if let Some(home) = self.cache.take_home() {
+            spin(&self.shared.back).homes.orphan(self.place.into(), home);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Owners and their bounds: no run is longer than its quota, whoever is handed to comes, and logs add up.
+
+mod common;
+
+use common::{Gate, TestClock, assert_conserved, numbered, pool};
+use proptest::prelude::*;
+use std::sync::Arc;
+use wharf_core::owner::{Action, Policy};
+use wharf_core::queue::{Turn, TxQueue};
+use wharf_core::sender::Sender;
+
+/// A sender of a modelled processor: how many it has sent, and the turn that it is in.
+struct Cpu<'q> {
+    sender: Sender,
+    sent: u64,
+    turn: Option<Turn<'q>>,
+}
+
+impl<'q> Cpu<'q> {
+    fn new(queue: &'q TxQueue, who: usize) -> Self {
+        Self { sender: queue.sender(&format!("cpu{who}")).unwrap(), sent: 0, turn: None }
+    }
+
+    /// One step as owner, or else a burst of `count`.
+    fn act(&mut self, queue: &'q TxQueue, who: usize, count: usize) {
+        match &mut self.turn {
+            Some(turn) => {
+                if !turn.step_bulk(0) {
+                    self.turn = None;
+                }
+            }
+            None => {
+                let mut burst = numbered(&mut self.sender, (who as u64) << 32 | self.sent, count, 64);
+                let bit = self.sender.stage(&mut burst).unwrap();
+                self.sent += (count - burst.len()) as u64;
+                self.turn = queue.claim(bit);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Any order of steps of three processors, then each to its end in any order: nothing is left behind, though any
+    /// of them may have stopped in the middle of standing by for the others.
+    #[test]
+    fn nothing_is_stranded_by_any_order_of_steps(
+        steps in prop::collection::vec((0..3usize, 1..9usize), 1..400),
+        quota in 1..20u32,
+        last in Just([0, 1, 2]).prop_shuffle(),
+    ) {
+        let pool = pool(4096);
+        let (gate, control) = Gate::open(64);
+        let queue = common::builder(&pool, gate).policy(Policy::quota(quota)).build().unwrap();
+        let mut cpus: Vec<_> = (0..3).map(|who| Cpu::new(&queue, who)).collect();
+        for (who, count) in steps {
+            cpus[who].act(&queue, who, count);
+            let owners = cpus.iter().filter_map(|cpu| cpu.turn.as_ref());
+            prop_assert!(owners.filter(|turn| turn.next() != Action::StandBy).count() <= 1);
+        }
+        for who in last {
+            while cpus[who].turn.is_some() {
+                cpus[who].act(&queue, who, 0);
+            }
+        }
+        let sent: u64 = cpus.iter().map(|cpu| cpu.sent).sum();
+        prop_assert_eq!(queue.counters().sent.get(), sent);
+        for who in 0..3u64 {
+            let mine = control.sent().into_iter().filter(|seq| seq >> 32 == who).map(|seq| seq & 0xffff_ffff);
+            prop_assert!(mine.eq(0..cpus[who as usize].sent), "order of {}", who);
+        }
+        prop_assert!(control.calls.lock().unwrap().iter().all(|call| call.len() <= quota as usize));
+        drop(cpus);
+        assert_conserved(&queue);
+    }
+}
+
+/// Two processors that always have more to send: each drains about half.
+#[test]
+fn eager_senders_take_turns_at_draining() {
+    let pool = pool(4096);
+    let (gate, _) = Gate::open(64);
+    let queue = common::builder(&pool, gate).policy(Policy::quota(16)).build().unwrap();
+    let mut cpus: Vec<_> = (0..2).map(|who| Cpu::new(&queue, who)).collect();
+    let mut steps = [0u32; 2];
+    for _ in 0..2000 {
+        for who in 0..2 {
+            steps[who] +=
+                u32::from(cpus[who].turn.as_ref().is_some_and(|turn| turn.next() != Action::StandBy));
+            cpus[who].act(&queue, who, 8);
+        }
+    }
+    for (who, cpu) in cpus.iter_mut().enumerate() {
+        while cpu.turn.is_some() {
+            cpu.act(&queue, who, 0);
+        }
+    }
+    assert!(steps.iter().all(|&steps| steps > 700), "{steps:?}");
+    drop(cpus);
+    assert_conserved(&queue);
+}
+
+#[test]
+fn logs_say_how_long_runs_were_and_for_whom() {
+    let (gate, control) = Gate::open(256);
+    let pool = pool(4096);
+    let clock = Arc::new(TestClock::default());
+    let queue = common::builder(&pool, gate).policy(Policy::quota(7)).log_runs(clock).build().unwrap();
+    std::thread::scope(|scope| {
+        for who in 0..3u64 {
+            let queue = &queue;
+            scope.spawn(move || {
+                let mut sender = queue.sender(&format!("sender {who}")).unwrap();
+                for n in 0..500 {
+                    let mut burst = numbered(&mut sender, who << 32 | (n * 6), 6, 64);
+                    sender.send(&mut burst).unwrap();
+                }
+            });
+        }
+    });
+    assert!(queue.drain(u64::MAX));
+    let senders = queue.senders();
+    let logs = || senders.iter().map(|sender| sender.runs.as_ref().unwrap());
+    assert_eq!(control.sent().len(), 9000);
+    assert!(logs().all(|log| log.longest_packets.get() <= 7));
+    let packets: u64 = logs().map(|log| log.packets.get()).sum();
+    let drained: u64 = senders.iter().map(|sender| sender.drained_packets.get()).sum();
+    assert_eq!(packets, drained);
+    assert_eq!(packets, 9000, "no poller, and nothing was left for the end");
+    assert_eq!(logs().map(|log| log.time_ns.count()).sum::<u64>(), logs().map(|log| log.runs.get()).sum());
+    assert!(logs().map(|log| log.for_others.get()).sum::<u64>() <= packets);
+    assert_conserved(&queue);
+}
+
+/// A single sender of a queue with a log goes the way of all: its runs are seen, and all for itself.
+#[test]
+fn a_sender_that_is_alone_drains_for_itself() {
+    let (gate, _) = Gate::open(256);
+    let pool = pool(256);
+    let clock = Arc::new(TestClock::default());
+    let queue = common::builder(&pool, gate).log_runs(clock).build().unwrap();
+    let mut sender = queue.sender("alone").unwrap();
+    for n in 0..100 {
+        let mut burst = numbered(&mut sender, n, 1, 64);
+        sender.send(&mut burst).unwrap();
+    }
+    let log = sender.counters().runs.as_ref().unwrap();
+    assert_eq!((log.runs.get(), log.packets.get(), log.for_others.get()), (100, 100, 0));
+    assert_eq!(log.longest_packets.get(), 1);
+    drop(sender);
+    assert_conserved(&queue);
+}
