@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Report {
     /// The device's name.
     pub(crate) device: String,
+    /// How it works on this machine; null where that is the same everywhere.
+    pub(crate) mode: Option<&'static str>,
     /// From the first packet to the last.
     pub(crate) seconds: f64,
     /// Packets that the device took.
@@ -114,6 +116,17 @@ pub(crate) struct FaultReport {
     pub(crate) seed: u64,
     /// How often, by kind.
     pub(crate) injected: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// The device, and how it works where that may differ.
+    pub(crate) fn device_text(&self) -> String {
+        device_text(&self.device, self.mode)
+    }
+}
+
+pub(crate) fn device_text(device: &str, mode: Option<&str>) -> String {
+    mode.map_or_else(|| device.to_string(), |mode| format!("{device} ({mode})"))
 }
 
 impl FaultReport {

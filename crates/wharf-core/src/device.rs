@@ -135,6 +135,11 @@ pub trait Device: Send {
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
 
+    /// How it works on this machine, once it is attached to memory, where that may differ: `zero-copy`, `copy`.
+    fn mode(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The memory that its frames lie in. Called once, before anything else.
     ///
     /// # Errors

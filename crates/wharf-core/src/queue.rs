@@ -109,6 +109,7 @@ pub(crate) enum PollerState {
 pub(crate) struct Shared {
     pub(crate) cell: OwnerCell<Inside>,
     pub(crate) name: String,
+    pub(crate) mode: Option<&'static str>,
     pub(crate) pool: PagePool,
     pub(crate) policy: Policy,
     pub(crate) lane_frames: u32,
@@ -182,6 +183,11 @@ impl TxQueue {
     /// Runs `change` on the queue's inside as its owner, between two bulks.
     pub fn apply(&self, change: impl FnOnce(&mut Run) + Send + 'static) {
         self.shared.control(Control::Apply(Box::new(change)));
+    }
+
+    /// How its device works on this machine: see [`Device::mode`](crate::device::Device::mode).
+    pub fn device_mode(&self) -> Option<&'static str> {
+        self.shared.mode
     }
 
     /// What the queue has done.

@@ -189,6 +189,10 @@ impl Device for Fault {
         self.inner.name()
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        self.inner.mode()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 /// Kinds that can be opened.
-pub(crate) const BUILT: [&str; 4] = ["null", "wire", "pcap", "packet"];
+pub(crate) const BUILT: [&str; 5] = ["null", "wire", "pcap", "packet", "xdp"];
 /// Kinds that are to come.
-pub(crate) const PLANNED: [&str; 5] = ["udp", "tap", "xdp", "virtio-user", "vhost-user"];
+pub(crate) const PLANNED: [&str; 4] = ["udp", "tap", "virtio-user", "vhost-user"];
 
 /// A kind of device, as it stands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,14 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         capabilities: &[NET_RAW],
         tun: false,
     },
+    Row {
+        name: "xdp",
+        spec: "xdp:INTERFACE[,queue=0,mode=auto|copy|zerocopy] to send, with [,csum=fill|off] to receive",
+        what: "AF_XDP on a queue of an interface",
+        needs: "CAP_NET_RAW; to receive, also CAP_NET_ADMIN and CAP_BPF",
+        capabilities: &[NET_RAW, NET_ADMIN, BPF],
+        tun: false,
+    },
     free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     Row {
         name: "tap",
@@ -103,14 +111,6 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         needs: "CAP_NET_ADMIN, /dev/net/tun",
         capabilities: &[NET_ADMIN],
         tun: true,
-    },
-    Row {
-        name: "xdp",
-        spec: "xdp:INTERFACE[,queue=0,mode=auto|copy|zerocopy,csum=fill|off]",
-        what: "AF_XDP on a queue of an interface",
-        needs: "CAP_NET_RAW; to receive, also CAP_NET_ADMIN and CAP_BPF",
-        capabilities: &[NET_RAW, NET_ADMIN, BPF],
-        tun: false,
     },
     free("virtio-user", "virtio-user:SOCKET", "a virtio-net driver", "a vhost-user peer at the socket"),
     free("vhost-user", "vhost-user:SOCKET", "a virtio-net device", "a virtio-user peer at the socket"),

@@ -1,7 +1,7 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
 //! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`, and
-//! [`kinds`](kinds::kinds) lists what there is. `packet` needs a privilege, the others none.
+//! [`kinds`](kinds::kinds) lists what there is. `packet` and `xdp` need a privilege, the others none.
 //! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ pub mod fault;
 pub mod host;
 pub mod interface;
 pub mod kinds;
+mod link;
 pub mod null;
 pub mod open;
 pub mod packet;
@@ -19,6 +20,7 @@ pub mod trace;
 pub mod traffic;
 pub mod units;
 pub mod wire;
+pub mod xdp;
 
 /// The how-to's example, compiled and run.
 #[cfg(doctest)]

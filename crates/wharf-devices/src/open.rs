@@ -10,6 +10,7 @@ use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
 use crate::pcap::{PcapSink, PcapSource, Snapped};
 use crate::units::{self, UnitError};
 use crate::wire::{WireSpec, wire};
+use crate::xdp::{Mode, XdpOptions, XdpSender};
 use std::path::Path;
 use wharf_core::device::{Device, DeviceError};
 
@@ -59,6 +60,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
         "wire" => open_wire(&parts),
         "pcap" => open_pcap(&parts, direction),
         "packet" => open_packet(&parts, direction),
+        "xdp" => open_xdp(&parts, direction),
         _ => Err(unknown(spec, kind)),
     }
 }
@@ -160,6 +162,27 @@ fn open_packet(parts: &[String], direction: Direction) -> Result<Opened, DeviceE
     }
 }
 
+fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
+    let Some((interface, parts)) = parts.split_first().filter(|(interface, _)| !interface.is_empty()) else {
+        let what = "which interface? xdp:INTERFACE".into();
+        return Err(DeviceError::Unsupported { device: "xdp".into(), what });
+    };
+    let kind = format!("xdp:{}", interface.escape_debug());
+    let options = Options::new(&kind, parts, &["queue", "mode"])?;
+    let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zerocopy", Mode::ZeroCopy)];
+    let mut spec = XdpOptions { mode: options.choose("mode", &modes)?, ..XdpOptions::default() };
+    if let Some(queue) = options.read("queue", units::size_bytes)? {
+        spec.queue = match u32::try_from(queue) {
+            Ok(queue @ 0..=65535) => queue,
+            _ => return Err(options.fault(&format!("queue: {queue} cannot be: 0 to 65535"))),
+        };
+    }
+    match direction {
+        Direction::Send => Ok(Opened::alone(XdpSender::open(interface, spec)?)),
+        Direction::Receive => Err(options.fault("receiving is not built yet")),
+    }
+}
+
 /// Splits at commas, except those after a backslash, which goes.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -255,10 +278,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
         let cases = [
-            ("", r#""": unknown kind of device; there are null, wire, pcap, packet"#),
-            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap, packet"#),
-            ("no\nline", r#""no\nline": unknown kind of device; there are null, wire, pcap, packet"#),
-            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap, packet"#),
+            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp"#),
+            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp"#),
+            ("no\nline", r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp"#),
+            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap, packet, xdp"#),
             ("null:x=1", r#"null: unknown key "x"; it takes none"#),
             ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
             ("wire:speed=1", r#"wire: unknown key "speed"; its keys are rate, delay, ring, overhead"#),

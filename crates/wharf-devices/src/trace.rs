@@ -192,6 +192,10 @@ impl Device for Trace {
         self.inner.name()
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        self.inner.mode()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }

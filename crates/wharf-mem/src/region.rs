@@ -119,6 +119,15 @@ impl Region {
         Ok(self.spec.headroom_bytes as usize + self.layout.offset_of(frame.index()))
     }
 
+    /// The buffer that byte `offset_bytes` of the region lies in, and where that buffer's data begin: the way back from
+    /// [`Region::offset_bytes`]. `None` beyond the last one.
+    #[inline]
+    pub fn buffer_at(&self, offset_bytes: usize) -> Option<(u32, usize)> {
+        let index = u32::try_from(offset_bytes / self.layout.stride_bytes).ok()?;
+        let start = || self.spec.headroom_bytes as usize + self.layout.offset_of(index);
+        (index < self.spec.frames).then(|| (index, start()))
+    }
+
     #[inline(always)]
     fn check(&self, frame: &Frame) -> Result<(), MemError> {
         if frame.pool() == self.layout.number {

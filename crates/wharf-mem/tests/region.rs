@@ -23,8 +23,12 @@ fn check_places(frames: u32, frame_bytes: u32, headroom_bytes: u32) {
         assert_eq!(bytes.as_ptr() as usize % 64, 0);
         assert!(offset >= stride + headroom_bytes as usize);
         assert!(offset + max_bytes <= stride + frame_bytes as usize);
+        for at in [stride, offset, stride + frame_bytes as usize - 1] {
+            assert_eq!(pool.region.buffer_at(at), Some((frame.index(), offset)));
+        }
         pool.give(frame);
     }
+    assert_eq!(pool.region.buffer_at(frames as usize * frame_bytes as usize), None);
     pool.assert_whole();
 }
 

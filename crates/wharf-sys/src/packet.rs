@@ -5,13 +5,11 @@
 //! the status words are atomics, everything else is touched only between two of them. Kernel structures are
 //! `libc`'s, with their sizes asserted where they are used.
 
-mod interface;
 mod mapped;
 mod receive;
 mod socket;
 mod transmit;
 
-pub use interface::{Interface, InterfaceState};
 pub use receive::{BlockRing, ReceiveShape, Received};
 pub use socket::{PacketSocket, Statistics};
 pub use transmit::{SlotRing, SlotState};

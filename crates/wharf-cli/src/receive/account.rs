@@ -11,6 +11,7 @@ use wharf::pool::Audit;
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) device: String,
+    pub(super) mode: Option<&'static str>,
     pub(super) batches: u64,
     /// Dropped before they could be received.
     pub(super) drops: ByReason,
@@ -98,6 +99,7 @@ impl Account {
         };
         Report {
             device: self.device.clone(),
+            mode: self.mode,
             seconds,
             packets,
             bytes,

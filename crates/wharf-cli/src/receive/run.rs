@@ -5,6 +5,7 @@ use crate::args::ReceiveArgs;
 use crate::files::{capture_of, check_written};
 use crate::output::{self, grouped, with_causes};
 use crate::progress::Progress;
+use crate::report::device_text;
 use crate::signals::Signals;
 use crate::usage;
 use crate::wrap::wrap;
@@ -55,10 +56,11 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
     let receiver = Receiver::new(wrapped_device, &pool, recorder)?;
     // Scripts wait for this line before they send.
-    output::complain(&format!("listening on {device}"));
+    let mode = receiver.mode();
+    output::complain(&format!("listening on {}", device_text(&device, mode)));
     let (mut receiver, ended) = receive(args, receiver, signals)?;
     let batches = receiver.batches();
-    let mut account = Account { device, batches, wrapped, ..Account::default() };
+    let mut account = Account { device, mode, batches, wrapped, ..Account::default() };
     account.fault(ended.err().map(|error| with_causes(&error.into())));
     receiver.drops(&mut |reason, count| *account.drops.entry(reason.into()).or_default() += count);
     account.fault(receiver.close().err().map(|error| error.to_string()));

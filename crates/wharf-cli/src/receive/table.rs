@@ -14,7 +14,7 @@ pub(super) fn summary(outcome: &Outcome) -> String {
     for (name, value) in figures(report).into_iter().filter(|(_, value)| !value.is_empty()) {
         rows.add_row([name, value]);
     }
-    let headline = format!("from {}", report.common.device);
+    let headline = format!("from {}", report.common.device_text());
     let parts = [headline, text(&rows), senders(report), verdict(outcome)];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n\n")

@@ -55,6 +55,7 @@ impl Account {
         let limit_bytes = if self.has_bql { counters.bql_limit_bytes.get() } else { 0 };
         Report {
             device: self.device.clone(),
+            mode: queue.device_mode(),
             seconds,
             packets,
             bytes,

@@ -21,7 +21,7 @@ pub(super) fn summary(plan: &Plan, outcomes: &[Outcome]) -> String {
 }
 
 fn headline(plan: &Plan, outcomes: &[Outcome]) -> String {
-    let device = outcomes.first().map_or("", |outcome| &outcome.report.device);
+    let device = outcomes.first().map_or(String::new(), |outcome| outcome.report.device_text());
     let senders = if plan.senders == 1 { "1 sender".into() } else { format!("{} senders", plan.senders) };
     format!("{} to {device}, {senders}", plan.what)
 }

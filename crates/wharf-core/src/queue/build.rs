@@ -146,13 +146,14 @@ impl QueueBuilder {
         } = self;
         let name = device.name();
         device.attach(pool.region().clone())?;
+        let mode = device.mode();
         let counters = Arc::new(QueueCounters::default());
         let mut run = Run::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
         run.set_batching(batching);
         if index_start != 0 && run.bql().is_some() {
             run.set_bql(Some(crate::bql::Bql::start_at(hold, index_start)));
         }
-        let rest = Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name };
+        let rest = Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name, mode };
         Ok((run, counters, rest))
     }
 
@@ -171,7 +172,7 @@ impl QueueBuilder {
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
         let (run, counters, rest) = self.into_run()?;
-        let Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name } = rest;
+        let Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name, mode } = rest;
         let uses_bands = run.qdisc().uses_bands();
         let lanes = Lanes::new(pool.clone());
         let (waiting, reaped, reaped_before, shut) = (false, false, false, false);
@@ -180,6 +181,7 @@ impl QueueBuilder {
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,
+            mode,
             pool,
             policy,
             lane_frames,
@@ -214,4 +216,5 @@ pub(crate) struct Parts {
     index_start: u32,
     pub(crate) log_clock: Option<Arc<dyn Clock>>,
     name: String,
+    mode: Option<&'static str>,
 }

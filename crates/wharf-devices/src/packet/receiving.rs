@@ -3,9 +3,10 @@
 mod drops;
 mod work;
 
-use super::{ENODEV, Opened, down};
+use super::Opened;
 use crate::copy::{Placed, Placer};
 use crate::host::ExactClock;
+use crate::link::{ENETDOWN, ENODEV, Link, down};
 use crate::refused::Refused;
 use drops::Drops;
 use std::io;
@@ -15,7 +16,8 @@ use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmi
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Meta, Region};
-use wharf_sys::packet::{BlockRing, Interface, ReceiveShape};
+use wharf_sys::interface::Interface;
+use wharf_sys::packet::{BlockRing, ReceiveShape};
 use work::{Work, is_plain};
 
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
@@ -98,9 +100,9 @@ impl PacketReceiver {
     /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
     /// [`DeviceError::Unsupported`] when it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        let opened = Opened::new(interface)?;
-        let fault = opened.fault("cannot set up a receive ring");
-        let Opened { name, interface_name, socket, interface, .. } = opened;
+        let Opened { socket, link } = Opened::new(interface)?;
+        let fault = link.fault("cannot set up a receive ring");
+        let Link { name, interface_name, interface, .. } = link;
         socket.enable_vnet_header().map_err(&fault)?;
         // Linux before 4.20 does not know it; frames are told apart by their kind, too.
         let _ = socket.ignore_outgoing();
@@ -220,9 +222,9 @@ impl PacketReceiver {
     /// Why nothing will come any more, if so.
     fn end_of_interface(&self) -> Option<DeviceError> {
         let ring = self.ring.as_ref()?;
-        let (what, source) = match ring.socket().interface_state(self.interface.index) {
+        let (what, source) = match ring.socket().interface_state(&self.interface) {
             Ok(state) if state.is_up => return None,
-            Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(super::ENETDOWN)),
+            Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
             Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
             Err(error) => ("cannot look at the interface".into(), error),
         };

@@ -4,11 +4,10 @@ mod doorbell;
 mod slots;
 mod whole;
 
-use super::health::{Health, State};
-use super::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, Opened, VLAN_BYTES, no_carrier};
+use super::Opened;
+use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, Health, State, VLAN_BYTES};
 use doorbell::LOOK_EVERY;
 use slots::Slots;
-use std::io;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_mem::{Batch, Frame, Region};
@@ -73,16 +72,12 @@ impl PacketSender {
     /// [`DeviceError::Io`] when there is no such interface, it is down or without carrier, or CAP_NET_RAW is
     /// lacking; [`DeviceError::Unsupported`] when it is no Ethernet.
     pub fn open(interface: &str, options: SendOptions) -> Result<Self, DeviceError> {
-        let opened = Opened::new(interface)?;
-        if !opened.state.is_running {
-            return Err(opened.fault(&no_carrier(interface))(io::Error::from_raw_os_error(ENETDOWN)));
-        }
-        let longest_bytes = opened.state.mtu_bytes.saturating_add(ETHERNET_BYTES);
-        let fault = opened.fault("cannot set up a transmit ring");
-        let Opened { name, interface_name, socket, interface, .. } = opened;
+        let Opened { socket, link } = Opened::new(interface)?;
+        link.check_carrier()?;
+        let (fault, longest_bytes) = (link.fault("cannot set up a transmit ring"), link.longest_bytes());
         let second = PacketSocket::open().map_err(&fault)?;
         for socket in [&socket, &second] {
-            socket.bind_to_send(interface.index).map_err(&fault)?;
+            socket.bind_to_send(link.interface.index).map_err(&fault)?;
             socket.enable_vnet_header().map_err(&fault)?;
             if options.bypass {
                 socket.bypass_qdisc().map_err(&fault)?;
@@ -93,11 +88,11 @@ impl PacketSender {
         let ring = SlotRing::new(socket, options.ring_frames, slot_frame_bytes as usize).map_err(&fault)?;
         let ring_frames = ring.slots();
         Ok(Self {
-            name: name.clone(),
+            name: link.name.clone(),
             slots: Some(Slots::new(ring)),
             whole: Whole::new(second, ring_frames as usize),
             region: None,
-            health: Health::new(name, interface_name, interface, longest_bytes),
+            health: Health::new(link),
             ring_frames,
             owes_doorbell: false,
             refused: false,
@@ -225,7 +220,7 @@ impl PacketSender {
             && self.health.state() != State::Gone
             && let Some(slots) = &self.slots
         {
-            self.health.look(slots.socket());
+            self.health.look(slots.socket().fd());
         }
         // A super-packet is as long as it likes.
         let len_bytes =

@@ -127,6 +127,11 @@ impl<C: Check> Receiver<C> {
         Ok(())
     }
 
+    /// How the device works on this machine: see [`Device::mode`].
+    pub fn mode(&self) -> Option<&'static str> {
+        self.device.mode()
+    }
+
     /// Calls to the device that gave frames.
     pub fn batches(&self) -> u64 {
         self.batches

@@ -104,6 +104,10 @@ impl Device for Timed {
         self.device.name()
     }
 
+    fn mode(&self) -> Option<&'static str> {
+        self.device.mode()
+    }
+
     fn capabilities(&self) -> Capabilities {
         self.device.capabilities()
     }

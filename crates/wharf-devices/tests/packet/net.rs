@@ -1,4 +1,5 @@
 //! A network of one's own, and both ends of what lies in it.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -124,6 +125,23 @@ impl End {
         self.batch.refresh();
     }
 
+    /// As [`End::offer`], in as many buffers as it takes.
+    pub fn offer_chain(&mut self, bytes: &[u8]) {
+        let region = self.pool.region().clone();
+        let mut whole: Option<wharf_mem::Frame> = None;
+        for chunk in bytes.chunks(region.data_bytes_max() as usize) {
+            let mut one = Batch::new(1);
+            assert_eq!(self.cache.take(&mut one, 1, chunk.len() as u32).unwrap(), 1);
+            let mut piece = one.pop().unwrap();
+            region.bytes_mut(&mut piece).unwrap().copy_from_slice(chunk);
+            match &mut whole {
+                None => whole = Some(piece),
+                Some(head) => region.link(head, piece).unwrap(),
+            }
+        }
+        self.batch.push(whole.unwrap()).unwrap();
+    }
+
     /// Transmits what was offered, and reaps until all has come back; how many were sent, and reasons of the others.
     pub fn send_all(&mut self) -> (usize, Vec<&'static str>) {
         let (mut sent, mut failed) = (0, Vec::new());
@@ -205,13 +223,22 @@ pub struct Tcpdump {
 impl Tcpdump {
     /// Captures `count` frames of those that come in at `interface`.
     pub fn start(interface: &str, count: usize, name: &str) -> Self {
+        Self::start_with(interface, count, name, "-s2048")
+    }
+
+    /// As [`Tcpdump::start`], with all bytes of jumbo frames.
+    pub fn start_whole(interface: &str, count: usize, name: &str) -> Self {
+        Self::start_with(interface, count, name, "-s0")
+    }
+
+    fn start_with(interface: &str, count: usize, name: &str, length: &str) -> Self {
         let file = std::env::temp_dir().join(format!("wharf-packet-{name}-{}.pcap", std::process::id()));
         let mut child = Command::new("tcpdump")
             .args([
                 "-Z",
                 "root",
                 "-n",
-                "-s2048",
+                length,
                 "-B",
                 "32768",
                 "--immediate-mode",

@@ -1,5 +1,6 @@
 //! The socket and its options.
 
+use crate::interface::{Interface, InterfaceState};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -38,6 +39,22 @@ impl PacketSocket {
     /// The socket's descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Looks up the interface `name` in the socket's network namespace.
+    ///
+    /// # Errors
+    /// As [`Interface::find`].
+    pub fn interface(&self, name: &str) -> io::Result<Interface> {
+        Interface::find(self.fd(), name)
+    }
+
+    /// How an interface stands now.
+    ///
+    /// # Errors
+    /// ENODEV when it is gone.
+    pub fn interface_state(&self, interface: &Interface) -> io::Result<InterfaceState> {
+        interface.state(self.fd())
     }
 
     /// Binds it to interface `index`, to send only.

@@ -1,10 +1,9 @@
 //! The doorbell, and what the kernel answers to it.
 
-use super::super::health::State;
-use super::super::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO};
 use super::PacketSender;
 use super::slots::Slots;
 use crate::host::ExactClock;
+use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, State};
 use std::io;
 use wharf_core::host::Clock;
 
@@ -62,7 +61,7 @@ impl PacketSender {
     pub(super) fn look_again(&mut self) {
         self.look_due = LOOK_EVERY;
         if let Some(slots) = &self.slots {
-            self.health.look(slots.socket());
+            self.health.look(slots.socket().fd());
         }
         self.withdraw_if_down();
     }
@@ -92,12 +91,12 @@ impl PacketSender {
             Some(EINTR) => true,
             Some(EAGAIN | ENOBUFS | ENOMEM) => {
                 self.refused = true;
-                self.health.look(slots.socket());
+                self.health.look(slots.socket().fd());
                 self.withdraw_if_down();
                 false
             }
             Some(ENETDOWN | ENXIO | ENODEV) => {
-                self.health.look(slots.socket());
+                self.health.look(slots.socket().fd());
                 // An old error of an interface that is back is told once, with the first doorbell.
                 !self.withdraw_if_down()
             }

@@ -1,12 +1,13 @@
 //! `Health`: how the interface stands, as far as it has been noticed, and what is told about it.
 
-use super::{ENETDOWN, ENODEV, ETHERNET_BYTES, VLAN_BYTES, down, is_tagged, no_carrier};
+use super::{ENETDOWN, ENODEV, ETHERNET_BYTES, Link, VLAN_BYTES, down, is_tagged, no_carrier};
 use std::io;
+use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
-use wharf_sys::packet::{Interface, PacketSocket};
+use wharf_sys::interface::Interface;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     Up,
     /// Switched off, or without carrier: frames fail until it is back.
     Down,
@@ -15,7 +16,7 @@ pub(super) enum State {
 }
 
 #[derive(Debug)]
-pub(super) struct Health {
+pub(crate) struct Health {
     device: String,
     interface_name: String,
     interface: Interface,
@@ -29,34 +30,38 @@ pub(super) struct Health {
 }
 
 impl Health {
-    pub(super) fn new(
-        device: String, interface_name: String, interface: Interface, longest_bytes: u32,
-    ) -> Self {
-        let (state, told_too_long, error) = (State::Up, false, None);
+    pub(crate) fn new(link: Link) -> Self {
+        let (state, told_too_long, error, longest_bytes) = (State::Up, false, None, link.longest_bytes());
+        let Link { name: device, interface_name, interface, .. } = link;
         Self { device, interface_name, interface, state, longest_bytes, told_too_long, error }
     }
 
+    /// The device's name.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
     #[inline]
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         self.state
     }
 
     #[inline]
-    pub(super) fn longest_bytes(&self) -> u32 {
+    pub(crate) fn longest_bytes(&self) -> u32 {
         self.longest_bytes
     }
 
     /// What is to be reported, once.
     #[inline]
-    pub(super) fn take_error(&mut self) -> Result<(), DeviceError> {
+    pub(crate) fn take_error(&mut self) -> Result<(), DeviceError> {
         if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
     }
 
-    /// Looks at the interface.
+    /// Looks at the interface, by way of any socket of its network namespace.
     #[cold]
-    pub(super) fn look(&mut self, socket: &PacketSocket) {
+    pub(crate) fn look(&mut self, socket: BorrowedFd<'_>) {
         let down_error = || io::Error::from_raw_os_error(ENETDOWN);
-        match socket.interface_state(self.interface.index) {
+        match self.interface.state(socket) {
             Err(error) if error.raw_os_error() == Some(ENODEV) => {
                 self.change(State::Gone, "the interface is gone", error);
             }
@@ -66,13 +71,17 @@ impl Health {
                 self.change(State::Down, &no_carrier(&self.interface_name), down_error());
             }
             Ok(state) => {
-                self.state = State::Up;
+                self.come_back();
                 self.longest_bytes = state.mtu_bytes.saturating_add(ETHERNET_BYTES);
             }
         }
     }
 
-    fn change(&mut self, to: State, what: &str, source: io::Error) {
+    pub(crate) fn come_back(&mut self) {
+        self.state = State::Up;
+    }
+
+    pub(crate) fn change(&mut self, to: State, what: &str, source: io::Error) {
         if self.state != to && self.state != State::Gone {
             self.state = to;
             self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
@@ -81,7 +90,7 @@ impl Health {
 
     /// Whether the MTU allows a frame of these first bytes, and `len_bytes` in all: a tag is not counted.
     #[inline]
-    pub(super) fn fits(&self, first: &[u8], len_bytes: u32) -> bool {
+    pub(crate) fn fits(&self, first: &[u8], len_bytes: u32) -> bool {
         len_bytes <= self.longest_with(first)
     }
 
@@ -91,7 +100,7 @@ impl Health {
 
     /// Why a frame of these first bytes, and `len_bytes` in all, cannot be sent now.
     #[cold]
-    pub(super) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
+    pub(crate) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
         let longest_bytes = self.longest_with(first);
         match self.state {
             State::Gone => Some("gone"),
@@ -119,13 +128,13 @@ impl Health {
 
     /// The interface stands as it should, and yet nothing leaves.
     #[cold]
-    pub(super) fn lose(&mut self, what: &str, source: io::Error) {
+    pub(crate) fn lose(&mut self, what: &str, source: io::Error) {
         self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
     }
 
     /// An answer of the kernel that is no usual one.
     #[cold]
-    pub(super) fn note(&mut self, what: &str, source: io::Error) {
+    pub(crate) fn note(&mut self, what: &str, source: io::Error) {
         self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
     }
 }
@@ -133,11 +142,17 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wharf_sys::interface::InterfaceState;
 
     #[test]
     fn a_tag_is_not_counted_to_the_mtu() {
-        let health =
-            Health::new("packet:x".into(), "x".into(), Interface { index: 1, is_ethernet: true }, 1514);
+        let link = Link {
+            name: "packet:x".into(),
+            interface_name: "x".into(),
+            interface: Interface { index: 1, is_ethernet: true },
+            state: InterfaceState { mtu_bytes: 1500, is_up: true, is_running: true },
+        };
+        let health = Health::new(link);
         let frame = |protocol: [u8; 2]| [[0; 12].as_slice(), &protocol].concat();
         for (protocol, longest) in
             [([8, 0], 1514), ([0x81, 0], 1518), ([0x88, 0xa8], 1518), ([0x91, 0], 1514)]

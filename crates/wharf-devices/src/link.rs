@@ -1,0 +1,96 @@
+//! What every device on a network interface has to know of one: errors, lengths, and how it stands.
+
+mod health;
+
+pub(crate) use health::{Health, State};
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use wharf_core::device::DeviceError;
+use wharf_sys::interface::{Interface, InterfaceState};
+
+/// Ethernet header, and one VLAN tag.
+pub(crate) const ETHERNET_BYTES: u32 = 14;
+pub(crate) const VLAN_BYTES: u32 = 4;
+/// Where the EtherType, or the first VLAN tag, stands.
+pub(crate) const ETHERTYPE_AT: usize = 12;
+
+/// Numbers of errors, as in errno(3) on Linux.
+pub(crate) const EINTR: i32 = 4;
+pub(crate) const ENXIO: i32 = 6;
+pub(crate) const EAGAIN: i32 = 11;
+pub(crate) const ENOMEM: i32 = 12;
+pub(crate) const EBUSY: i32 = 16;
+pub(crate) const ENODEV: i32 = 19;
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const EOPNOTSUPP: i32 = 95;
+pub(crate) const ENETDOWN: i32 = 100;
+pub(crate) const ENOBUFS: i32 = 105;
+
+/// An interface that can be used.
+#[derive(Debug, Clone)]
+pub(crate) struct Link {
+    /// The device's name, for messages.
+    pub(crate) name: String,
+    pub(crate) interface_name: String,
+    pub(crate) interface: Interface,
+    /// As it stood when it was looked up.
+    pub(crate) state: InterfaceState,
+}
+
+impl Link {
+    /// Looks for `interface_name`, which must be Ethernet and up, in the network namespace of `socket`.
+    pub(crate) fn find(
+        name: String, interface_name: &str, socket: BorrowedFd<'_>,
+    ) -> Result<Self, DeviceError> {
+        let fault = |what: &str, source: io::Error| DeviceError::Io {
+            device: name.escape_debug().to_string(),
+            what: what.into(),
+            source,
+        };
+        let interface = Interface::find(socket, interface_name).map_err(|error| {
+            fault("no such interface in this network namespace (`ip link` lists them)", error)
+        })?;
+        if !interface.is_ethernet {
+            let what = "its frames have no Ethernet header: only Ethernet interfaces can be used".into();
+            return Err(DeviceError::Unsupported { device: name, what });
+        }
+        let state = interface.state(socket).map_err(|error| fault("the interface has gone again", error))?;
+        if !state.is_up {
+            return Err(fault(&down(interface_name), io::Error::from_raw_os_error(ENETDOWN)));
+        }
+        Ok(Self { name, interface_name: interface_name.into(), interface, state })
+    }
+
+    /// What the system refused while setting up.
+    pub(crate) fn fault(&self, what: &str) -> impl Fn(io::Error) -> DeviceError + use<> {
+        let (device, what) = (self.name.clone(), what.to_string());
+        move |source| DeviceError::Io { device: device.clone(), what: what.clone(), source }
+    }
+
+    /// An error where frames could not leave: the other end is not there.
+    pub(crate) fn check_carrier(&self) -> Result<(), DeviceError> {
+        if self.state.is_running {
+            return Ok(());
+        }
+        Err(self.fault(&no_carrier(&self.interface_name))(io::Error::from_raw_os_error(ENETDOWN)))
+    }
+
+    /// Longest frame by the MTU, bytes, without a tag.
+    pub(crate) fn longest_bytes(&self) -> u32 {
+        self.state.mtu_bytes.saturating_add(ETHERNET_BYTES)
+    }
+}
+
+pub(crate) fn down(interface: &str) -> String {
+    format!("the interface is down: `ip link set {interface} up`")
+}
+
+pub(crate) fn no_carrier(interface: &str) -> String {
+    format!("{interface} has no carrier: its other end is down or not plugged in")
+}
+
+/// Whether an Ethernet frame begins with a VLAN tag, for which the MTU leaves room.
+pub(crate) fn is_tagged(frame: &[u8]) -> bool {
+    matches!(frame.get(ETHERTYPE_AT..ETHERTYPE_AT + 2), Some([0x81, 0x00] | [0x88, 0xa8]))
+}

@@ -1,0 +1,147 @@
+//! `xdp:INTERFACE`: AF_XDP on one queue of a network interface, by rings shared with the kernel; the pool's own memory
+//! is what the kernel, or the adapter, reads and writes: no copy in user space.
+//!
+//! Sending: [`XdpSender`]. A frame's place goes into a ring, one system call hands a batch over, and it comes back when
+//! the frame has left: real completions, so that there is a byte queue limit. Needs CAP_NET_RAW, loads no program.
+//! How well it works depends on driver and kernel, and [`Device::mode`](wharf_core::device::Device::mode) says which it is.
+//!
+//! The interface is looked up in the network namespace of the thread that opens it.
+
+mod memory;
+mod sending;
+mod table;
+
+pub use sending::XdpSender;
+
+use crate::link::{EBUSY, EINVAL, EOPNOTSUPP, Link};
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+use wharf_core::device::DeviceError;
+use wharf_mem::Region;
+use wharf_sys::interface::Asker;
+use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
+
+/// How long a queue that was just let go of may take to be free: the kernel sees to that later.
+const FREE_WITHIN: Duration = Duration::from_millis(500);
+const NAP: Duration = Duration::from_millis(2);
+
+/// How an [`XdpSender`] should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct XdpOptions {
+    /// Number of the interface's queue, 0 by default.
+    pub queue: u32,
+    /// Who copies.
+    pub mode: Mode,
+}
+
+/// Who copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Nobody if the driver can do without, else the kernel.
+    #[default]
+    Auto,
+    /// The kernel.
+    Copy,
+    /// Nobody, or it is an error.
+    ZeroCopy,
+}
+
+impl Mode {
+    /// The ways to bind that are to be tried, the best one first.
+    fn ways(self) -> impl Iterator<Item = Bind> {
+        let (without, with) = (self != Mode::Copy, self != Mode::ZeroCopy);
+        let all = [(true, true), (true, false), (false, true), (false, false)];
+        all.into_iter()
+            .filter(move |&(zero_copy, _)| if zero_copy { without } else { with })
+            .map(|(zero_copy, multi_buffer)| Bind { zero_copy, multi_buffer })
+    }
+}
+
+/// Looks for an interface, and whether this process may use it.
+fn find(interface_name: &str) -> Result<Link, DeviceError> {
+    let name = format!("xdp:{interface_name}");
+    let fault = |what: &str| {
+        let (device, what) = (name.escape_debug().to_string(), what.to_string());
+        |source| DeviceError::Io { device, what, source }
+    };
+    XdpSocket::open()
+        .map_err(fault("an AF_XDP socket needs CAP_NET_RAW (`wharf devices` says how to get it)"))?;
+    let asker = Asker::open().map_err(fault("cannot ask about interfaces"))?;
+    Link::find(name, interface_name, asker.as_fd())
+}
+
+/// What an error of binding to queue `queue` comes to, in words.
+fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> DeviceError {
+    let interface = &link.interface_name;
+    let what = match (step, source.raw_os_error()) {
+        (Step::Register, Some(crate::link::ENOBUFS)) => format!(
+            "the pool's {} KiB may not be locked in memory: raise the limit (`ulimit -l`), or use fewer frames",
+            region.mapping().len_bytes() >> 10
+        ),
+        (Step::Register, _) => "the kernel cannot share the pool's memory".into(),
+        (Step::Rings, _) => "cannot set up its rings".into(),
+        (Step::Bind, Some(EBUSY)) => format!("queue {queue} is in use by another AF_XDP socket"),
+        (Step::Bind, Some(EOPNOTSUPP)) => {
+            "the driver cannot do without copying here: mode=auto takes the best that works".into()
+        }
+        (Step::Bind, Some(EINVAL)) => {
+            format!("it has no queue {queue}, perhaps (`ethtool -l {interface}` lists them)")
+        }
+        (Step::Bind, _) => format!("cannot use queue {queue}"),
+    };
+    link.fault(&what)(source)
+}
+
+/// Where setting up has failed, and the system's answer.
+type Refusal = (Step, io::Error);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Register,
+    Rings,
+    Bind,
+}
+
+impl Step {
+    fn refused(self) -> impl Fn(io::Error) -> Refusal {
+        move |error| (self, error)
+    }
+}
+
+/// A socket with `region` as its memory.
+fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> {
+    let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
+    socket.register(region.mapping(), shape).map_err(Step::Register.refused())?;
+    Ok(socket)
+}
+
+/// Binds, and waits for a queue that is being freed.
+fn bind(socket: &XdpSocket, index: i32, queue: u32, how: Bind) -> Result<(), Refusal> {
+    let until = Instant::now() + FREE_WITHIN;
+    loop {
+        match socket.bind(index, queue, how) {
+            Err(error) if error.raw_os_error() == Some(EBUSY) && Instant::now() < until => {
+                std::thread::sleep(NAP);
+            }
+            result => return result.map_err(Step::Bind.refused()),
+        }
+    }
+}
+
+/// The first of the ways to bind that works.
+fn first_that_works<T>(
+    mode: Mode, mut make: impl FnMut(Bind) -> Result<T, Refusal>,
+) -> Result<(T, Bind), Refusal> {
+    let mut last = None;
+    for how in mode.ways() {
+        match make(how) {
+            Ok(made) => return Ok((made, how)),
+            Err((Step::Bind, error)) if matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)) => {
+                last = Some((Step::Bind, error));
+            }
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Err(last.unwrap_or_else(|| (Step::Bind, io::Error::from_raw_os_error(EINVAL))))
+}

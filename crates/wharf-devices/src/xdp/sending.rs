@@ -1,0 +1,160 @@
+//! `XdpSender`: the transmit side.
+
+mod core;
+mod doorbell;
+mod rings;
+
+use self::core::{Kernel, Sending};
+use super::{Refusal, Step, XdpOptions, bind, fault, find, first_that_works, memory, registered};
+use crate::link::{Health, Link};
+use rings::{DESCRIPTORS_MAX, Rings};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::interface::Asker;
+use wharf_sys::xdp::{Bind, Producer, XdpSocket};
+
+/// Descriptors of the transmit ring, and of the completion ring: what DPDK takes, too.
+const ENTRIES: u32 = 2048;
+/// Of the fill ring, which has to be there, and stays empty: nothing is received.
+const FILL_ENTRIES: u32 = 64;
+/// The kernel's account of all that may be under way: a buffer of its own for each frame, of up to 4 KiB.
+const SEND_BUFFER_BYTES: usize = ENTRIES as usize * 4096;
+
+/// Sends frames by an AF_XDP socket.
+///
+/// A frame is complete when the kernel has let go of it: when the driver has sent it, or, on a veth, the other end has
+/// taken it. What the kernel has no room for stays in the ring, and every reap asks again; so does what is in the ring
+/// when the interface is switched off, and it leaves when that is on again. A frame that the interface dropped comes back
+/// as failed (`refused`, `link-down`).
+///
+/// With zero-copy the driver takes over the queue's receive side, too, and drops what arrives there: nobody gives it
+/// memory for that.
+#[derive(Debug)]
+pub struct XdpSender {
+    link: Link,
+    options: XdpOptions,
+    mode: Option<&'static str>,
+    /// `None` until there is memory.
+    sending: Option<Sending<Socket>>,
+}
+
+/// The socket, one to ask about its interface, and who copies.
+#[derive(Debug)]
+struct Socket {
+    socket: XdpSocket,
+    asker: Asker,
+    zero_copy: bool,
+}
+
+impl Kernel for Socket {
+    fn kick(&self) -> io::Result<()> {
+        self.socket.kick()
+    }
+
+    fn look(&self, health: &mut Health) {
+        health.look(self.asker.as_fd());
+    }
+
+    fn takes_at_once(&self) -> bool {
+        !self.zero_copy
+    }
+}
+
+impl XdpSender {
+    /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when there is no such interface, it is down or without carrier, or CAP_NET_RAW is
+    /// lacking; [`DeviceError::Unsupported`] when it is no Ethernet.
+    pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
+        let link = find(interface)?;
+        link.check_carrier()?;
+        Ok(Self { link, options, mode: None, sending: None })
+    }
+
+    fn make(&self, region: &Arc<Region>, how: Bind) -> Result<(Socket, Rings), Refusal> {
+        let socket = registered(region, &memory::to_send(region))?;
+        let rings = Step::Rings.refused();
+        let _fill: Producer<u64> = socket.fill_ring(FILL_ENTRIES).map_err(&rings)?;
+        let completion = socket.completion_ring(ENTRIES).map_err(&rings)?;
+        let transmit = socket.transmit_ring(ENTRIES).map_err(&rings)?;
+        // Older kernels take 32 frames a call: then the doorbell is rung again.
+        socket.set_transmit_budget(ENTRIES);
+        socket.set_send_buffer(SEND_BUFFER_BYTES);
+        bind(&socket, self.link.interface.index, self.options.queue, how)?;
+        if how.zero_copy {
+            // Some drivers bind, and send only while a program is attached: they say so when they are called.
+            socket.kick().map_err(|_| (Step::Bind, io::Error::from_raw_os_error(crate::link::EOPNOTSUPP)))?;
+        }
+        let asker = Asker::open().map_err(&rings)?;
+        let socket = Socket { socket, asker, zero_copy: how.zero_copy };
+        Ok((socket, Rings::new(transmit, completion, region.clone(), how.multi_buffer, ENTRIES)))
+    }
+}
+
+impl Device for XdpSender {
+    fn name(&self) -> String {
+        self.link.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ring_frames: Some(ENTRIES),
+            real_completions: true,
+            segments_max: DESCRIPTORS_MAX as u16,
+            ..Capabilities::default()
+        }
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.mode
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        let made = first_that_works(self.options.mode, |how| self.make(&region, how));
+        let ((socket, rings), how) =
+            made.map_err(|refusal| fault(&self.link, self.options.queue, &region, refusal))?;
+        self.mode = Some(if how.zero_copy { "zero-copy" } else { "copy" });
+        let health = Health::new(self.link.clone());
+        self.sending = Some(Sending::new(socket, rings, health, region));
+        Ok(())
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.sending.as_mut().map_or_else(Transmitted::default, |sending| sending.transmit(batch, more))
+    }
+
+    #[inline]
+    fn flush(&mut self) -> bool {
+        self.sending.as_mut().is_some_and(Sending::flush)
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.sending.as_mut().map_or(Ok(()), |sending| sending.reap(budget, into))
+    }
+
+    fn outstanding(&self) -> usize {
+        self.sending.as_ref().map_or(0, Sending::held)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some(sending) = &self.sending {
+            sending.visit(see);
+        }
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if let Some(sending) = &mut self.sending {
+            sending.close();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! `Sending`: the transmit side, whoever plays the kernel.
+
+use super::super::memory::PIECE_BYTES;
+use super::super::table::Fate;
+use super::rings::{Rings, Unposted};
+use crate::link::{ETHERNET_BYTES, Health, State};
+use std::io;
+use std::sync::Arc;
+use wharf_core::checksum;
+use wharf_core::device::{Completions, DeviceError, Transmitted};
+use wharf_mem::{Batch, Frame, Region};
+
+/// Doorbells between two looks at the interface: without any error its MTU may have changed.
+pub(super) const LOOK_EVERY: u32 = 64;
+
+/// What is asked of the kernel.
+pub(in super::super) trait Kernel {
+    /// Lets it look at the transmit ring.
+    fn kick(&self) -> io::Result<()>;
+    /// Looks how the interface stands.
+    fn look(&self, health: &mut Health);
+    /// Whether it takes all that it can within the kick, as it does where it copies.
+    fn takes_at_once(&self) -> bool;
+}
+
+#[derive(Debug)]
+pub(in super::super) struct Sending<K> {
+    /// `None` once closed, or when the interface is gone.
+    pub(super) open: Option<(K, Rings)>,
+    pub(super) health: Health,
+    region: Arc<Region>,
+    owes_doorbell: bool,
+    /// The kernel has not taken all that was posted: ask again.
+    pub(super) refused: bool,
+    /// Doorbells until the next look at the interface.
+    pub(super) look_due: u32,
+    /// Whether it was told that the interface drops frames.
+    pub(super) told_of_drops: bool,
+    /// What had come back when it was closed.
+    left: Vec<Frame>,
+    failed: Vec<(Frame, &'static str)>,
+}
+
+impl<K: Kernel> Sending<K> {
+    pub(super) fn new(kernel: K, rings: Rings, health: Health, region: Arc<Region>) -> Self {
+        Self {
+            open: Some((kernel, rings)),
+            health,
+            region,
+            owes_doorbell: false,
+            refused: false,
+            look_due: LOOK_EVERY,
+            told_of_drops: false,
+            left: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    pub(super) fn held(&self) -> usize {
+        let in_rings = self.open.as_ref().map_or(0, |(_, rings)| rings.held() as usize);
+        in_rings + self.left.len() + self.failed.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.open.as_ref().is_some_and(|(_, rings)| rings.is_full())
+    }
+
+    #[inline]
+    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let mut is_full = self.is_full();
+        while !is_full {
+            let Some(first) = batch.frames().first() else { break };
+            is_full = if self.is_usual(first) { self.post_first(batch) } else { self.take_unusual(batch) };
+        }
+        let is_full = is_full || self.is_full();
+        let doorbell = (!more || is_full || self.refused) && self.flush();
+        Transmitted { doorbell, stopped: is_full || self.refused }
+    }
+
+    /// Whether nothing about a frame asks for a closer look.
+    #[inline(always)]
+    fn is_usual(&self, frame: &Frame) -> bool {
+        let len_bytes = frame.len_bytes();
+        len_bytes <= self.health.longest_bytes()
+            && len_bytes > ETHERNET_BYTES
+            && len_bytes as usize <= PIECE_BYTES
+            && !frame.has_meta()
+            && self.health.state() == State::Up
+    }
+
+    /// Posts the first frame, a usual one; whether there was no room.
+    #[inline(always)]
+    fn post_first(&mut self, batch: &mut Batch) -> bool {
+        let Some((_, rings)) = &mut self.open else { return self.take_unusual(batch) };
+        let Some(frame) = batch.pop() else { return true };
+        let posted = rings.post(frame);
+        self.posted(posted)
+    }
+
+    /// Sees to the first frame, which is no usual one; whether there was no room for it, so that it stays.
+    #[cold]
+    fn take_unusual(&mut self, batch: &mut Batch) -> bool {
+        let Some(first) = batch.frames().first() else { return true };
+        let fault = self.fault_of(first);
+        let Some((_, rings)) = &mut self.open else {
+            self.failed.extend(batch.pop().map(|frame| (frame, fault.unwrap_or("closed"))));
+            return false;
+        };
+        let fits = fault.map_or_else(|| rings.descriptors(first), Err).map(|needed| needed <= rings.room());
+        if fits == Ok(false) {
+            return true;
+        }
+        let Some(mut frame) = batch.pop() else { return true };
+        let posted = match fits.and_then(|_| complete_checksum(&self.region, &mut frame)) {
+            Ok(()) => rings.post_chain(frame),
+            Err(reason) => Err((Unposted::Unfit(reason), frame)),
+        };
+        self.posted(posted)
+    }
+
+    /// Notes what became of a frame; whether there is no more room.
+    #[inline]
+    fn posted(&mut self, posted: Result<(), (Unposted, Frame)>) -> bool {
+        match posted {
+            Ok(()) => self.owes_doorbell = true,
+            Err((Unposted::Unfit(reason), frame)) => self.failed.push((frame, reason)),
+            // There was room a moment ago: a kernel that goes backwards.
+            Err((Unposted::Full, frame)) => self.failed.push((frame, "no-room")),
+        }
+        self.is_full()
+    }
+
+    /// Why a frame cannot be sent that is too long, too short, or for an interface that is down.
+    fn fault_of(&mut self, frame: &Frame) -> Option<&'static str> {
+        let region = self.region.clone();
+        let first = region.bytes(frame).unwrap_or_default();
+        // The interface may be back, or its MTU larger now.
+        let is_odd = self.health.state() != State::Up || !self.health.fits(first, frame.len_bytes());
+        if let (true, Some((kernel, _))) = (is_odd, &self.open) {
+            kernel.look(&mut self.health);
+        }
+        self.health.fault_of(first, frame.len_bytes())
+    }
+
+    #[inline]
+    pub(super) fn flush(&mut self) -> bool {
+        if !std::mem::take(&mut self.owes_doorbell) {
+            return false;
+        }
+        let Some((_, rings)) = &self.open else { return false };
+        rings.publish();
+        let rings_it = rings.needs_wakeup();
+        if rings_it {
+            self.ring();
+        }
+        rings_it
+    }
+
+    #[inline]
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        if let Some((kernel, rings)) = &self.open
+            && (self.refused || (!kernel.takes_at_once() && rings.waiting() > 0 && rings.needs_wakeup()))
+        {
+            self.ring();
+        }
+        let mut room = budget.min(into.sent.room());
+        let mut result = Ok(());
+        if let Some((_, rings)) = &mut self.open {
+            while room > 0 {
+                match rings.next_done() {
+                    Ok(None) => break,
+                    Ok(Some((frame, fate))) => {
+                        room -= 1;
+                        match fate.reason() {
+                            None => put(into, frame),
+                            Some(reason) => into.failed.push((frame, reason)),
+                        }
+                    }
+                    Err(not_held) => {
+                        let (device, ring_frames) = (self.health.device().into(), super::ENTRIES);
+                        result = Err(DeviceError::NotHeld { device, slot: not_held.0, ring_frames });
+                        break;
+                    }
+                }
+            }
+            rings.release();
+        }
+        let left = self.left.len().min(room);
+        self.left.drain(..left).for_each(|frame| put(into, frame));
+        let failed = self.failed.len().min(room - left);
+        into.failed.extend(self.failed.drain(..failed));
+        result.and_then(|()| self.health.take_error())
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some((_, rings)) = &self.open {
+            rings.visit(see);
+        }
+        self.left.iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    /// Lets go of the socket: what has left is sent, all else failed.
+    pub(super) fn close(&mut self) {
+        self.let_go("closed");
+    }
+
+    /// As [`Sending::close`], with the reason why frames fail.
+    pub(super) fn let_go(&mut self, reason: &'static str) {
+        let Some((kernel, mut rings)) = self.open.take() else { return };
+        loop {
+            match rings.next_done() {
+                Ok(Some((frame, Fate::Sent))) => self.left.push(frame),
+                Ok(Some((frame, fate))) => self.failed.push((frame, fate.reason().unwrap_or(reason))),
+                Ok(None) => break,
+                // The rings are not read any more.
+                Err(_) => break,
+            }
+        }
+        // The queue is let go of before anybody may have its frames.
+        let held = rings.into_held();
+        drop(kernel);
+        self.failed.extend(held.map(|frame| (frame, reason)));
+        (self.refused, self.owes_doorbell) = (false, false);
+    }
+}
+
+fn put(into: &mut Completions, frame: Frame) {
+    if let Err(frame) = into.sent.push(frame) {
+        unreachable!("there was room for {frame:?}");
+    }
+}
+
+/// Fills in a checksum that the frame's sender has left to the device; super-packets cannot be sent.
+fn complete_checksum(region: &Region, frame: &mut Frame) -> Result<(), &'static str> {
+    let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
+    if meta.gso_bytes > 0 {
+        return Err("super-packet");
+    }
+    if !meta.needs_checksum {
+        return Ok(());
+    }
+    let len_bytes = frame.len_bytes() as usize;
+    let bytes = region.bytes_mut(frame).map_err(|_| "foreign-pool")?;
+    let is_whole = bytes.len() == len_bytes;
+    match is_whole && checksum::complete(bytes, meta.checksum_start.into(), meta.checksum_offset.into()) {
+        true => Ok(()),
+        false => Err("unfinished-checksum"),
+    }
+}

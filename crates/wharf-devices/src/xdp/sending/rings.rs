@@ -1,0 +1,201 @@
+//! `Rings`: the transmit and completion rings, and the frames between them.
+//!
+//! Descriptors out never exceed either ring, so that there is room for every completion.
+
+use super::super::memory::PIECE_BYTES;
+use super::super::table::{Fate, NotHeld, Table, pieces};
+use std::sync::Arc;
+use wharf_mem::{Frame, MemError, Region};
+use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
+
+/// Most descriptors of one packet: what the kernel puts into one buffer of its own.
+pub(in super::super) const DESCRIPTORS_MAX: usize = 17;
+
+#[derive(Debug)]
+pub(super) struct Rings {
+    transmit: Producer<Descriptor>,
+    completion: Consumer<u64>,
+    table: Table,
+    region: Arc<Region>,
+    /// Descriptors posted whose completion has not been seen.
+    out: u32,
+    /// Most of them.
+    out_max: u32,
+    /// Index of the first descriptor that the kernel is not known to have taken: it may say so later.
+    taken: u32,
+    multi_buffer: bool,
+}
+
+/// Why a frame was not posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unposted {
+    /// There is no room for it now.
+    Full,
+    Unfit(&'static str),
+}
+
+impl Rings {
+    pub(super) fn new(
+        transmit: Producer<Descriptor>, completion: Consumer<u64>, region: Arc<Region>, multi_buffer: bool,
+        completions: u32,
+    ) -> Self {
+        let (out_max, taken) = (transmit.entries().min(completions), transmit.next());
+        let table = Table::new(&region);
+        Self { transmit, completion, table, region, out: 0, out_max, taken, multi_buffer }
+    }
+
+    /// Frames inside.
+    #[inline]
+    pub(super) fn held(&self) -> u32 {
+        self.table.held()
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.out >= self.out_max
+    }
+
+    /// Descriptors that may be posted now.
+    pub(super) fn room(&self) -> usize {
+        (self.out_max - self.out.min(self.out_max)) as usize
+    }
+
+    /// Posts a frame of one buffer, of at most a piece, which there is room for.
+    #[inline]
+    pub(super) fn post(&mut self, frame: Frame) -> Result<(), (Unposted, Frame)> {
+        let Ok(at) = self.region.offset_bytes(&frame) else {
+            return Err((Unposted::Unfit("foreign-pool"), frame));
+        };
+        if self.is_full() || !self.put(at, frame.len_bytes() as usize, 0) {
+            return Err((Unposted::Full, frame));
+        }
+        self.table.hold(frame);
+        Ok(())
+    }
+
+    fn put(&mut self, at: usize, len: usize, options: u32) -> bool {
+        let is_put = self.transmit.put(Descriptor { addr: at as u64, len: len as u32, options });
+        self.out += u32::from(is_put);
+        is_put
+    }
+
+    /// Descriptors that a frame takes.
+    pub(super) fn descriptors(&self, frame: &Frame) -> Result<usize, &'static str> {
+        let chunks = self.region.chunks(frame).map_err(|_: MemError| "foreign-pool")?;
+        let count = chunks.map(|chunk| pieces(chunk.len())).sum::<usize>();
+        let most = if self.multi_buffer { DESCRIPTORS_MAX } else { 1 };
+        if count > most { Err("too-many-chunks") } else { Ok(count) }
+    }
+
+    /// Posts a frame whatever it consists of, if there is room for its descriptors.
+    #[cold]
+    pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (Unposted, Frame)> {
+        let region = self.region.clone();
+        let (Ok(mut left), Ok(chunks)) = (self.descriptors(&frame), region.chunks(&frame)) else {
+            return Err((Unposted::Unfit("foreign-pool"), frame));
+        };
+        if left > self.room().min(self.transmit.room() as usize) {
+            return Err((Unposted::Full, frame));
+        }
+        let (start, mut buffers) = (region.mapping().start().as_ptr() as usize, Vec::with_capacity(left));
+        for chunk in chunks {
+            let at = chunk.as_ptr() as usize - start;
+            buffers.extend(region.buffer_at(at).map(|(index, _)| (index, chunk.len())));
+            for (piece, bytes) in chunk.chunks(PIECE_BYTES).enumerate() {
+                left -= 1;
+                let options = if left > 0 { PACKET_CONTINUES } else { 0 };
+                let is_put = self.put(at + piece * PIECE_BYTES, bytes.len(), options);
+                debug_assert!(is_put, "there is room for all of them");
+            }
+        }
+        self.table.hold_chain(frame, buffers.into_iter());
+        Ok(())
+    }
+
+    /// Shows the kernel all that was posted.
+    #[inline]
+    pub(super) fn publish(&self) {
+        self.transmit.publish();
+    }
+
+    /// Descriptors that the kernel has not taken.
+    #[inline]
+    pub(super) fn waiting(&self) -> u32 {
+        self.transmit.waiting()
+    }
+
+    /// Whether the kernel looks at the transmit ring only when it is called.
+    #[inline]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.transmit.needs_wakeup()
+    }
+
+    /// Looks how far the kernel is; whether it has taken anything since the last look.
+    #[inline]
+    pub(super) fn look(&mut self) -> bool {
+        let taken = self.transmit.taken();
+        let is_ahead = taken.wrapping_sub(self.taken) as i32 > 0;
+        if is_ahead {
+            self.taken = taken;
+        }
+        is_ahead
+    }
+
+    /// The kernel has just said that the interface dropped a frame, the last one that it took: its fate is `fate`.
+    ///
+    /// The kernel says how far it is only with the first frame that is sent. So if it has not moved, the frame is the
+    /// one behind those that are known to have been taken.
+    #[cold]
+    pub(super) fn dropped(&mut self, fate: Fate) {
+        let last = if self.look() {
+            self.taken.wrapping_sub(1)
+        } else {
+            let mut last = self.taken;
+            while last != self.transmit.next() && self.transmit.entry(last).options & PACKET_CONTINUES != 0 {
+                last = last.wrapping_add(1);
+            }
+            if last == self.transmit.next() {
+                return;
+            }
+            self.taken = last.wrapping_add(1);
+            last
+        };
+        let at = usize::try_from(self.transmit.entry(last).addr).unwrap_or(usize::MAX);
+        if let Some((index, _)) = self.region.buffer_at(at) {
+            self.table.doom(index, fate);
+        }
+    }
+
+    /// The next frame that has come back, if any.
+    #[inline]
+    pub(super) fn next_done(&mut self) -> Result<Option<(Frame, Fate)>, NotHeld> {
+        while let Some(addr) = self.completion.take() {
+            let at = usize::try_from(addr).unwrap_or(usize::MAX);
+            let (index, start) = self.region.buffer_at(at).ok_or(NotHeld(u32::MAX))?;
+            let behind = at.wrapping_sub(start);
+            if at < start || !behind.is_multiple_of(PIECE_BYTES) {
+                return Err(NotHeld(index));
+            }
+            let done = self.table.complete(index, behind / PIECE_BYTES)?;
+            self.out = self.out.saturating_sub(1);
+            if done.is_some() {
+                return Ok(done);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets the kernel write completions again where they have been read.
+    #[inline]
+    pub(super) fn release(&self) {
+        self.completion.release();
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.table.visit(see);
+    }
+
+    pub(super) fn into_held(self) -> impl Iterator<Item = Frame> {
+        self.table.into_held()
+    }
+}

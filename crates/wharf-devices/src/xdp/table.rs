@@ -1,0 +1,184 @@
+//! `Table`: the frames that the kernel has, by the buffers that they lie in. A number from a ring becomes a frame only by
+//! taking it out of here, once.
+//!
+//! A row per buffer of the pool: 16 bytes, less than a hundredth of the buffer. A frame stands in the row of its first
+//! buffer; those of its further buffers say where that is. Each row knows which pieces of its buffer, of up to
+//! [`PIECE_BYTES`] each, the kernel has still got.
+
+use super::memory::PIECE_BYTES;
+use wharf_mem::{Frame, Region};
+
+/// What became of a frame that came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Sent,
+    /// The interface dropped it: that is told before it comes back.
+    Refused,
+    LinkDown,
+    Gone,
+}
+
+impl Fate {
+    /// Why it failed, if so.
+    pub(super) fn reason(self) -> Option<&'static str> {
+        match self {
+            Fate::Sent => None,
+            Fate::Refused => Some("refused"),
+            Fate::LinkDown => Some("link-down"),
+            Fate::Gone => Some("gone"),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Row {
+    Free,
+    Head {
+        frame: Frame,
+        /// Pieces of this buffer that are out, and buffers of the frame with such.
+        pieces: u16,
+        buffers: u8,
+        fate: Fate,
+    },
+    Further {
+        head: u32,
+        pieces: u16,
+    },
+}
+
+const _: () = assert!(size_of::<Row>() == 16);
+
+/// A completion of what is not there: that of row number so and so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotHeld(pub(super) u32);
+
+#[derive(Debug)]
+pub(super) struct Table {
+    rows: Box<[Row]>,
+    held: u32,
+}
+
+/// A bit for each of the first `count` pieces of a buffer.
+fn bits(count: usize) -> u16 {
+    u16::try_from((1u32 << count.min(16)) - 1).unwrap_or(u16::MAX)
+}
+
+/// Pieces that `len` bytes make.
+pub(super) fn pieces(len: usize) -> usize {
+    len.div_ceil(PIECE_BYTES)
+}
+
+impl Table {
+    pub(super) fn new(region: &Region) -> Self {
+        Self { rows: (0..region.spec().frames).map(|_| Row::Free).collect(), held: 0 }
+    }
+
+    /// Frames inside.
+    #[inline]
+    pub(super) fn held(&self) -> u32 {
+        self.held
+    }
+
+    /// Keeps a frame of one buffer and one piece.
+    #[inline]
+    pub(super) fn hold(&mut self, frame: Frame) {
+        let at = frame.index() as usize;
+        self.rows[at] = Row::Head { frame, pieces: 1, buffers: 1, fate: Fate::Sent };
+        self.held += 1;
+    }
+
+    /// Keeps a frame of several buffers, each with its number and length, the frame's own first.
+    pub(super) fn hold_chain(&mut self, frame: Frame, buffers: impl Iterator<Item = (u32, usize)>) {
+        let head = frame.index();
+        let (mut count, mut first) = (0, 0);
+        for (at, len) in buffers {
+            count += 1;
+            if at == head {
+                first = bits(pieces(len));
+            } else {
+                self.rows[at as usize] = Row::Further { head, pieces: bits(pieces(len)) };
+            }
+        }
+        self.rows[head as usize] = Row::Head { frame, pieces: first, buffers: count, fate: Fate::Sent };
+        self.held += 1;
+    }
+
+    /// Notes what becomes of the frame that has buffer `at`, if there is one.
+    pub(super) fn doom(&mut self, at: u32, to: Fate) {
+        let head = match self.rows.get(at as usize) {
+            Some(Row::Further { head, .. }) => *head,
+            _ => at,
+        };
+        if let Some(Row::Head { fate, .. }) = self.rows.get_mut(head as usize) {
+            *fate = to;
+        }
+    }
+
+    /// Piece `piece` of buffer `at` has come back; the frame, if that was its last.
+    #[inline]
+    pub(super) fn complete(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, Fate)>, NotHeld> {
+        let row = self.rows.get_mut(at as usize).ok_or(NotHeld(at))?;
+        match row {
+            Row::Head { pieces: 1, buffers: 1, .. } if piece == 0 => Ok(self.take(at)),
+            Row::Free => Err(NotHeld(at)),
+            _ => self.complete_part(at, piece),
+        }
+    }
+
+    #[cold]
+    fn complete_part(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, Fate)>, NotHeld> {
+        let bit = if piece < 16 { 1u16 << piece } else { 0 };
+        let (head, is_done) = match &mut self.rows[at as usize] {
+            Row::Head { pieces, .. } if *pieces & bit != 0 => {
+                *pieces &= !bit;
+                (at, *pieces == 0)
+            }
+            Row::Further { head, pieces } if *pieces & bit != 0 => {
+                *pieces &= !bit;
+                (*head, *pieces == 0)
+            }
+            _ => return Err(NotHeld(at)),
+        };
+        if !is_done {
+            return Ok(None);
+        }
+        if head != at {
+            self.rows[at as usize] = Row::Free;
+        }
+        match &mut self.rows[head as usize] {
+            Row::Head { buffers: 1, .. } => Ok(self.take(head)),
+            Row::Head { buffers, .. } => {
+                *buffers -= 1;
+                Ok(None)
+            }
+            _ => Err(NotHeld(head)),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, at: u32) -> Option<(Frame, Fate)> {
+        match std::mem::replace(&mut self.rows[at as usize], Row::Free) {
+            Row::Head { frame, fate, .. } => {
+                self.held -= 1;
+                Some((frame, fate))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        for row in self.rows.iter().filter(|_| self.held > 0) {
+            if let Row::Head { frame, .. } = row {
+                see(frame);
+            }
+        }
+    }
+
+    /// Everything inside, whoever has it.
+    pub(super) fn into_held(self) -> impl Iterator<Item = Frame> {
+        self.rows.into_iter().filter_map(|row| match row {
+            Row::Head { frame, .. } => Some(frame),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Interfaces that are not there, or go away, and queues that are free again.
+
+use super::net::{End, frame, ip, with_pair};
+use wharf_devices::open::{Direction, open};
+
+fn fault(spec: &str) -> String {
+    let message = open(spec, Direction::Send).map(|opened| opened.device.name()).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "one line: {message:?}");
+    message
+}
+
+fn attach_fault(spec: &str) -> String {
+    let mut device = open(spec, Direction::Send).unwrap().device;
+    let pool = super::common::pool(64);
+    let message = device.attach(pool.region().clone()).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "one line: {message:?}");
+    message
+}
+
+#[test]
+fn an_interface_that_cannot_be_used_is_told_as_it_is_opened() {
+    with_pair(|| {
+        assert!(fault("xdp:nowhere").starts_with("xdp:nowhere: no such interface"));
+        let message = attach_fault("xdp:va,queue=7");
+        assert!(message.contains("no queue 7"), "{message}");
+        let message = attach_fault("xdp:va,mode=zerocopy");
+        assert!(message.contains("mode=auto"), "{message}");
+        ip("link set va down");
+        assert!(fault("xdp:va").contains("is down: `ip link set va up`"));
+        assert!(fault("xdp:vb").contains("vb has no carrier"));
+    });
+}
+
+#[test]
+fn a_queue_has_one_socket_and_is_free_when_that_is_closed() {
+    with_pair(|| {
+        for round in 0..20 {
+            let mut end = End::sender("xdp:va");
+            (0..round).for_each(|number| end.offer(&frame(number, 100)));
+            end.device.transmit(&mut end.batch, false);
+            if round == 3 {
+                let message = attach_fault("xdp:va");
+                assert!(message.contains("queue 0 is in use by another AF_XDP socket"), "{message}");
+            }
+            // Closed with frames inside, or dropped without a word after all are back.
+            if round % 2 == 0 {
+                end.device.close().unwrap();
+            }
+            end.send_all();
+            end.assert_all_home();
+        }
+    });
+}
+
+#[test]
+fn removed_under_traffic() {
+    with_pair(|| {
+        let mut from = End::sender("xdp:va");
+        (0..40).for_each(|number| from.offer(&frame(number, 100)));
+        assert_eq!(from.send_all(), (40, vec![]));
+        ip("link del va");
+        (0..40).for_each(|number| from.offer(&frame(number, 100)));
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        assert!(error.starts_with("xdp:va: the interface is gone"), "{error}");
+        assert_eq!(from.reap(), (0, vec!["gone"; 40]));
+        from.offer(&frame(0, 100));
+        assert_eq!(from.send_all(), (0, vec!["gone"]), "for good, and told once");
+        assert!(from.device.reap(256, &mut from.done).is_ok());
+        from.assert_all_home();
+    });
+}
+
+#[test]
+fn switched_off_and_on_again() {
+    with_pair(|| {
+        let mut from = End::sender("xdp:va");
+        ip("link set va down");
+        (0..5).for_each(|number| from.offer(&frame(number, 100)));
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(256, &mut from.done).unwrap_err().to_string();
+        assert!(error.starts_with("xdp:va: the interface is down"), "{error}");
+        assert_eq!(from.device.outstanding(), 5, "what the kernel has got waits");
+        from.offer(&frame(9, 100));
+        from.device.transmit(&mut from.batch, false);
+        assert_eq!(from.reap(), (0, vec!["link-down"]), "what it has not got yet fails");
+        ip("link set va up");
+        assert_eq!(from.send_all(), (5, vec![]));
+        from.offer(&frame(0, 100));
+        assert_eq!(from.send_all(), (1, vec![]));
+        from.assert_all_home();
+    });
+}
+
+#[test]
+fn without_a_carrier_frames_fail_until_it_is_back() {
+    with_pair(|| {
+        let mut from = End::sender("xdp:va");
+        ip("link set vb down");
+        (0..5).for_each(|number| from.offer(&frame(number, 100)));
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        assert!(error.starts_with("xdp:va: va has no carrier"), "{error}");
+        assert_eq!(from.send_all(), (0, vec!["link-down"; 5]));
+        ip("link set vb up");
+        from.offer(&frame(0, 100));
+        assert_eq!(from.send_all(), (1, vec![]));
+        from.assert_all_home();
+    });
+}
+
+#[test]
+fn what_is_too_long_or_too_short_is_counted_and_disturbs_nothing() {
+    with_pair(|| {
+        let mut from = End::new("xdp:va", Direction::Send, 4096 - 64);
+        for len in [1514, 1515, 14, 15, 3000, 60] {
+            from.offer(&vec![2; len]);
+        }
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        assert!(error.contains("a frame of 1515 bytes is too long: va's MTU of 1500"), "{error}");
+        let (sent, mut failed) = from.send_all();
+        failed.sort_unstable();
+        assert_eq!((sent, failed), (3, vec!["too-long", "too-long", "too-short"]));
+        from.assert_all_home();
+    });
+}
+
+#[test]
+fn what_the_other_end_is_too_small_for_fails_and_is_told() {
+    with_pair(|| {
+        ip("link set va mtu 3000");
+        let mut from = End::new("xdp:va", Direction::Send, 4096 - 64);
+        for len in [60, 2000, 1514, 2000] {
+            from.offer(&frame(1, len));
+        }
+        from.device.transmit(&mut from.batch, false);
+        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        assert!(error.contains("drops frames: the MTU of its other end"), "{error}");
+        assert_eq!(from.send_all(), (2, vec!["refused"; 2]));
+        from.assert_all_home();
+    });
+}

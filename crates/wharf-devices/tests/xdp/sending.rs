@@ -1,0 +1,116 @@
+//! What is sent, as tcpdump sees it at the other end.
+
+use super::common::{assert_conserved, len_of, pool};
+use super::net::{End, Tcpdump, frame, has, ip, with_pair};
+use std::sync::Arc;
+use wharf_core::host::Clock;
+use wharf_core::queue::TxQueue;
+use wharf_devices::host::{HostClock, HostPark, PollerThread};
+use wharf_devices::open::{Direction, open};
+
+/// Over frames of `frame_bytes` (and 64 of headroom), which decides how the kernel is told of the memory.
+fn sends(spec: &'static str, frame_bytes: u32, name: &'static str) {
+    with_pair(move || {
+        if !has("tcpdump") {
+            return;
+        }
+        let tcpdump = Tcpdump::start("vb", 3000, name);
+        let mut end = End::new(spec, Direction::Send, frame_bytes);
+        assert_eq!(end.device.mode(), Some("copy"), "a veth can do no better");
+        let frames: Vec<Vec<u8>> = (0..3000).map(|number| frame(number, len_of(number))).collect();
+        for some in frames.chunks(50) {
+            some.iter().for_each(|bytes| end.offer(bytes));
+            assert_eq!(end.send_all(), (some.len(), vec![]));
+        }
+        let captured = tcpdump.frames();
+        assert_eq!(captured.len(), frames.len());
+        assert!(captured == frames, "not what was sent");
+        end.assert_all_home();
+    });
+}
+
+#[test]
+fn every_byte_arrives_in_order() {
+    sends("xdp:va", 2048 - 64, "xdp");
+}
+
+#[test]
+fn from_pages() {
+    sends("xdp:va,mode=copy", 4096 - 64, "xdp-pages");
+}
+
+#[test]
+fn from_buffers_of_an_odd_length() {
+    sends("xdp:va,queue=0", 2240 - 64, "xdp-odd");
+}
+
+#[test]
+fn from_buffers_longer_than_a_page() {
+    sends("xdp:va", 16_384 - 64, "xdp-long");
+}
+
+#[test]
+fn jumbo_frames_go_out_in_pieces_and_chains_as_one() {
+    with_pair(|| {
+        if !has("tcpdump") {
+            return;
+        }
+        ip("link set va mtu 9000");
+        ip("link set vb mtu 9000");
+        let tcpdump = Tcpdump::start_whole("vb", 40, "xdp-jumbo");
+        let mut end = End::new("xdp:va", Direction::Send, 16_384 - 64);
+        let mut frames: Vec<Vec<u8>> =
+            (0..20).map(|number| frame(number, 4000 + 251 * number as usize)).collect();
+        frames.iter().for_each(|bytes| end.offer(bytes));
+        assert_eq!(end.send_all(), (20, vec![]));
+        end.assert_all_home();
+        drop(end);
+        // The same queue again, and chains of frames of 1536 bytes.
+        let mut end = End::new("xdp:va", Direction::Send, 2048 - 64);
+        for number in 20..40 {
+            let bytes = frame(number, 2000 + 240 * (number as usize - 10));
+            end.offer_chain(&bytes);
+            frames.push(bytes);
+        }
+        assert_eq!(end.send_all(), (20, vec![]));
+        assert!(tcpdump.frames() == frames, "not what was sent");
+        end.assert_all_home();
+    });
+}
+
+/// A queue with its threads: all that was accepted has left, and the byte limit has learnt something.
+#[test]
+fn a_path_over_it_adds_up() {
+    with_pair(|| {
+        let device = open("xdp:va", Direction::Send).unwrap().device;
+        let pool = pool(2048);
+        let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap();
+        let poller = PollerThread::start(&queue).unwrap();
+        let mut sender = queue.sender("test").unwrap();
+        let mut burst = sender.burst(32);
+        for round in 0..300 {
+            while burst.is_empty() {
+                match sender.fill(&mut burst, 32, 60 + round) {
+                    Ok(_) => {}
+                    Err(_) => sender.wait_for_memory().unwrap(),
+                }
+            }
+            for (packet, number) in burst.iter_mut().zip(0..) {
+                let len = packet.len();
+                packet.copy_from_slice(&frame(number, len));
+            }
+            sender.send(&mut burst).unwrap();
+        }
+        drop(sender);
+        assert!(queue.drain(HostClock.now_ns() + 20_000_000_000), "stuck");
+        drop(poller);
+        queue.shutdown(0);
+        assert_conserved(&queue);
+        let counters = queue.counters();
+        assert_eq!(
+            (queue.device_mode(), counters.sent.get(), counters.failed.get()),
+            (Some("copy"), 9600, 0)
+        );
+        assert!(counters.bql_limit_bytes.get() > 0 && counters.packets_per_doorbell() > 30.0);
+    });
+}

@@ -1,0 +1,133 @@
+//! What is shared with the kernel, as in linux/if_xdp.h: numbers and layouts. Headers of the distributions that Wharf
+//! is built on are older than some of them.
+
+pub(super) const AF_XDP: libc::c_int = 44;
+pub(super) const SOL_XDP: libc::c_int = 283;
+
+/// Options of the socket.
+pub(super) const XDP_MMAP_OFFSETS: libc::c_int = 1;
+pub(super) const XDP_RX_RING: libc::c_int = 2;
+pub(super) const XDP_TX_RING: libc::c_int = 3;
+pub(super) const XDP_UMEM_REG: libc::c_int = 4;
+pub(super) const XDP_UMEM_FILL_RING: libc::c_int = 5;
+pub(super) const XDP_UMEM_COMPLETION_RING: libc::c_int = 6;
+pub(super) const XDP_STATISTICS: libc::c_int = 7;
+pub(super) const XDP_OPTIONS: libc::c_int = 8;
+/// Linux 6.17.
+pub(super) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+/// Where rings are mapped from.
+pub(super) const XDP_PGOFF_RX_RING: u64 = 0;
+pub(super) const XDP_PGOFF_TX_RING: u64 = 0x8000_0000;
+pub(super) const XDP_UMEM_PGOFF_FILL_RING: u64 = 0x1_0000_0000;
+pub(super) const XDP_UMEM_PGOFF_COMPLETION_RING: u64 = 0x1_8000_0000;
+
+/// Flags of bind(2).
+pub(super) const XDP_COPY: u16 = 1 << 1;
+pub(super) const XDP_ZEROCOPY: u16 = 1 << 2;
+pub(super) const XDP_USE_NEED_WAKEUP: u16 = 1 << 3;
+/// Linux 6.6.
+pub(super) const XDP_USE_SG: u16 = 1 << 4;
+
+/// Of a UMEM: addresses in the fill ring are taken as they are, in place of the chunk that they lie in.
+pub(super) const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1;
+/// Of [`XDP_OPTIONS`].
+pub(super) const XDP_OPTIONS_ZEROCOPY: u32 = 1;
+/// In the flags of a fill or transmit ring: the kernel looks at it only when it is called.
+pub(super) const XDP_RING_NEED_WAKEUP: u32 = 1;
+
+/// In [`Descriptor::options`]: the packet goes on in the next one.
+pub const PACKET_CONTINUES: u32 = 1;
+/// Bytes that the kernel leaves before the data of every frame received, besides the UMEM's headroom.
+pub const PACKET_HEADROOM_BYTES: u32 = 256;
+
+/// `struct sockaddr_xdp`.
+#[repr(C)]
+pub(super) struct Address {
+    pub(super) family: u16,
+    pub(super) flags: u16,
+    pub(super) interface: u32,
+    pub(super) queue: u32,
+    pub(super) shared_umem_fd: u32,
+}
+
+const _: () = assert!(size_of::<Address>() == 16);
+
+/// `struct xdp_umem_reg`.
+#[repr(C)]
+pub(super) struct UmemRegistration {
+    pub(super) addr: u64,
+    pub(super) len: u64,
+    pub(super) chunk_bytes: u32,
+    pub(super) headroom_bytes: u32,
+    pub(super) flags: u32,
+    pub(super) transmit_metadata_bytes: u32,
+}
+
+const _: () = assert!(size_of::<UmemRegistration>() == 32);
+
+/// `struct xdp_ring_offset`: where a ring's parts lie, bytes from the start of its mapping.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RingOffsets {
+    pub(super) producer: u64,
+    pub(super) consumer: u64,
+    pub(super) entries: u64,
+    pub(super) flags: u64,
+}
+
+/// `struct xdp_mmap_offsets`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Offsets {
+    pub(super) receive: RingOffsets,
+    pub(super) transmit: RingOffsets,
+    pub(super) fill: RingOffsets,
+    pub(super) completion: RingOffsets,
+}
+
+const _: () = assert!(size_of::<RingOffsets>() == 32 && size_of::<Offsets>() == 128);
+
+/// `struct xdp_desc`: one buffer of a packet.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Descriptor {
+    /// Where it begins, bytes from the UMEM's start. When received into a UMEM of unaligned chunks: what the fill
+    /// ring said, and in the upper 16 bits how far behind that.
+    pub addr: u64,
+    /// Its bytes.
+    pub len: u32,
+    /// [`PACKET_CONTINUES`], or 0.
+    pub options: u32,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == 16 && align_of::<Descriptor>() == 8);
+
+/// `struct xdp_statistics`: what has gone wrong since the socket was bound.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Frames dropped since there was no buffer in the fill ring, or it was too short.
+    pub received_dropped: u64,
+    /// Addresses in the fill ring that are none.
+    pub received_invalid: u64,
+    /// Descriptors in the transmit ring that the kernel cannot use.
+    pub transmit_invalid: u64,
+    /// Frames dropped since the receive ring was full.
+    pub receive_ring_full: u64,
+    /// Times that the fill ring was found empty.
+    pub fill_ring_empty: u64,
+    /// Times that the transmit ring was found empty.
+    pub transmit_ring_empty: u64,
+}
+
+const _: () = assert!(size_of::<Statistics>() == 48);
+
+/// `struct xdp_options`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    pub(super) flags: u32,
+}
+
+const _: () = assert!(size_of::<Options>() == 4);

@@ -1,0 +1,235 @@
+//! The program that hands a queue's frames to a socket: six instructions, loaded and attached by bpf(2) alone.
+//!
+//! Layouts and numbers: include/uapi/linux/bpf.h.
+
+use super::XdpSocket;
+use super::socket::check;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const BPF_MAP_CREATE: libc::c_int = 0;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_PROG_LOAD: libc::c_int = 5;
+const BPF_LINK_CREATE: libc::c_int = 28;
+
+const BPF_MAP_TYPE_XSKMAP: u32 = 17;
+const BPF_PROG_TYPE_XDP: u32 = 6;
+const BPF_XDP: u32 = 37;
+/// The program does not mind frames in several buffers: Linux 5.18.
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// linux/if_link.h.
+const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
+
+/// What becomes of frames of queues that have no socket.
+const XDP_PASS: i32 = 2;
+const BPF_FUNC_REDIRECT_MAP: i32 = 51;
+/// Of `struct xdp_md`: the number of the queue.
+const RX_QUEUE_INDEX_AT: i16 = 16;
+
+/// `struct bpf_insn`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+const _: () = assert!(size_of::<Instruction>() == 8);
+
+/// Of registers `to` and `from`: bit fields, which begin at the low end on little-endian machines only.
+const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
+    let registers = if cfg!(target_endian = "little") { to | from << 4 } else { to << 4 | from };
+    Instruction { code, registers, offset, immediate }
+}
+
+/// `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)`.
+const fn redirect(map: i32) -> [Instruction; 6] {
+    // BPF_PSEUDO_MAP_FD, in the place of a register: the number is a descriptor.
+    const MAP_FD: u8 = 1;
+    [
+        instruction(0x61, 2, 1, RX_QUEUE_INDEX_AT, 0), // r2 = *(u32 *)(r1 + 16)
+        instruction(0x18, 1, MAP_FD, 0, map),          // r1 = map, in two instructions
+        instruction(0, 0, 0, 0, 0),
+        instruction(0xb7, 3, 0, 0, XDP_PASS), // r3 = XDP_PASS
+        instruction(0x85, 0, 0, 0, BPF_FUNC_REDIRECT_MAP),
+        instruction(0x95, 0, 0, 0, 0), // return r0
+    ]
+}
+
+/// The first members of `union bpf_attr`, for each command; the kernel takes the others as 0.
+#[repr(C)]
+struct MapCreate {
+    map_type: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+}
+
+#[repr(C)]
+struct MapUpdate {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct ProgramLoad {
+    program_type: u32,
+    instructions: u32,
+    at: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    expected_attach_type: u32,
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    interface: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+const _: () = assert!(size_of::<MapCreate>() == 16 && size_of::<MapUpdate>() == 32);
+const _: () = assert!(size_of::<ProgramLoad>() == 72 && size_of::<LinkCreate>() == 16);
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// In the driver, before the kernel makes a packet of it.
+    Native,
+    /// In the kernel's general path, with any driver.
+    Generic,
+}
+
+/// The program, loaded, with its map of sockets by queue.
+#[derive(Debug)]
+pub struct Redirect {
+    program: OwnedFd,
+    map: OwnedFd,
+}
+
+/// The program, attached to an interface until this is dropped.
+#[derive(Debug)]
+pub struct Attached {
+    _link: OwnedFd,
+}
+
+impl Redirect {
+    /// Loads it, for queues up to number `queue_max`.
+    ///
+    /// # Errors
+    /// EPERM without CAP_BPF and CAP_NET_ADMIN in the first user namespace.
+    pub fn load(queue_max: u32) -> io::Result<Self> {
+        let entries = queue_max.saturating_add(1);
+        let create = MapCreate { map_type: BPF_MAP_TYPE_XSKMAP, key_bytes: 4, value_bytes: 4, entries };
+        let map = descriptor(BPF_MAP_CREATE, &create)?;
+        let instructions = redirect(map.as_raw_fd());
+        // Linux before 5.18 refuses the flag.
+        let program = load(&instructions, BPF_F_XDP_HAS_FRAGS).or_else(|_| load(&instructions, 0))?;
+        Ok(Self { program, map })
+    }
+
+    /// Attaches it to interface `index`.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where the driver cannot, EBUSY or EEXIST when the interface has such a program already.
+    pub fn attach(&self, index: i32, hook: Hook) -> io::Result<Attached> {
+        let flags = match hook {
+            Hook::Native => XDP_FLAGS_DRV_MODE,
+            Hook::Generic => XDP_FLAGS_SKB_MODE,
+        };
+        let (program, interface) = (self.program.as_raw_fd() as u32, index as u32);
+        let link = LinkCreate { program, interface, attach_type: BPF_XDP, flags };
+        Ok(Attached { _link: descriptor(BPF_LINK_CREATE, &link)? })
+    }
+
+    /// Lets `socket`, which is bound, have the frames of queue `queue`.
+    ///
+    /// # Errors
+    /// E2BIG beyond the queues that it was loaded for.
+    pub fn direct(&self, queue: u32, socket: &XdpSocket) -> io::Result<()> {
+        let socket = socket.fd().as_raw_fd();
+        let update = MapUpdate {
+            map: self.map.as_raw_fd() as u32,
+            padding: 0,
+            key: (&raw const queue) as u64,
+            value: (&raw const socket) as u64,
+            flags: 0,
+        };
+        bpf(BPF_MAP_UPDATE_ELEM, &update).map(drop)
+    }
+}
+
+fn load(instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
+    let mut name = [0; 16];
+    name[..5].copy_from_slice(b"wharf");
+    let load = ProgramLoad {
+        program_type: BPF_PROG_TYPE_XDP,
+        instructions: instructions.len() as u32,
+        at: instructions.as_ptr() as u64,
+        license: c"MIT".as_ptr() as u64,
+        log_level: 0,
+        log_bytes: 0,
+        log: 0,
+        kernel_version: 0,
+        flags,
+        name,
+        interface: 0,
+        expected_attach_type: BPF_XDP,
+    };
+    descriptor(BPF_PROG_LOAD, &load)
+}
+
+fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+    let fd = bpf(command, attributes)? as i32;
+    // SAFETY: these commands give a descriptor that is new and ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<usize> {
+    let (at, len) = ((&raw const *attributes), size_of::<T>() as libc::c_ulong);
+    // SAFETY: attributes of that length, which the kernel reads; what they point to lives as long as the call.
+    check(unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, at, len) } as isize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_program_is_the_one_that_the_kernels_headers_spell() {
+        let bytes: Vec<u8> = redirect(0x0102)
+            .iter()
+            .flat_map(|one| {
+                [
+                    [one.code, one.registers].as_slice(),
+                    &one.offset.to_le_bytes(),
+                    &one.immediate.to_le_bytes(),
+                ]
+                .concat()
+            })
+            .collect();
+        let want = [
+            [0x61, 0x12, 16, 0, 0, 0, 0, 0],
+            [0x18, 0x11, 0, 0, 2, 1, 0, 0],
+            [0; 8],
+            [0xb7, 3, 0, 0, 2, 0, 0, 0],
+            [0x85, 0, 0, 0, 51, 0, 0, 0],
+            [0x95, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(bytes, want.concat());
+    }
+}

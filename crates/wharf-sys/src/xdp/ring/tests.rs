@@ -1,0 +1,84 @@
+use super::*;
+
+fn both(entries: u32, start: u32) -> (Producer<u64>, Consumer<u64>, Shared<u64>) {
+    let shared = Shared::own(entries, start).unwrap();
+    (Producer::new(shared.clone()), Consumer::new(shared.clone()), shared)
+}
+
+#[test]
+fn everything_arrives_once_and_in_order_over_the_end_of_the_indices() {
+    for start in [0, u32::MAX - 3, u32::MAX, 1 << 31] {
+        let (mut producer, mut consumer, _) = both(8, start);
+        let (mut put, mut taken) = (0u64, 0u64);
+        for round in 0..100u64 {
+            for _ in 0..=round % 9 {
+                put += u64::from(producer.put(put));
+            }
+            producer.publish();
+            assert!(put - taken <= 8);
+            for _ in 0..=round % 5 {
+                if let Some(entry) = consumer.take() {
+                    assert_eq!(entry, taken);
+                    taken += 1;
+                }
+            }
+            consumer.release();
+            assert_eq!(producer.waiting(), (put - taken) as u32);
+            assert_eq!(producer.room(), 8 - (put - taken) as u32);
+        }
+        assert!(taken > 200);
+    }
+}
+
+#[test]
+fn nothing_is_seen_before_it_is_published_nor_overwritten_before_it_is_released() {
+    let (mut producer, mut consumer, _) = both(2, u32::MAX);
+    assert!(producer.put(1) && producer.put(2) && !producer.put(3));
+    assert_eq!(consumer.take(), None);
+    producer.publish();
+    assert_eq!((consumer.ready(), consumer.take()), (2, Some(1)));
+    assert!(!producer.put(3), "taken, and not released");
+    consumer.release();
+    assert!(producer.put(3));
+    producer.publish();
+    assert_eq!((consumer.take(), consumer.take(), consumer.take()), (Some(2), Some(3), None));
+}
+
+#[test]
+fn a_side_that_lies_gets_no_more_than_the_ring() {
+    let (mut producer, mut consumer, shared) = both(4, 0);
+    assert!(producer.put(7));
+    shared.area.word(shared.consumer_at).store(3, Relaxed);
+    assert_eq!((producer.room(), producer.put(8)), (0, false), "more taken than put");
+    shared.area.word(shared.producer_at).store(1 << 20, Relaxed);
+    assert_eq!(consumer.ready(), 4);
+    assert_eq!(std::iter::from_fn(|| consumer.take()).take(100).count(), 100, "bounded by whoever asks");
+}
+
+#[test]
+fn an_entry_can_be_looked_up_again_and_the_flag_is_seen() {
+    let (mut producer, _, shared) = both(4, u32::MAX - 1);
+    for address in [10, 11, 12] {
+        producer.put(address);
+    }
+    assert_eq!((producer.entry(u32::MAX - 1), producer.entry(0), producer.next()), (10, 12, 1));
+    assert!(!producer.needs_wakeup());
+    shared.set_needs_wakeup(true);
+    assert!(producer.needs_wakeup());
+}
+
+#[test]
+fn a_ring_that_does_not_fit_its_memory_is_none() {
+    let offsets = RingOffsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
+    let fault = |len_bytes, offsets, entries| {
+        let made = Shared::<Descriptor>::new(Area::own(len_bytes).unwrap(), &offsets, entries);
+        made.unwrap_err().raw_os_error()
+    };
+    assert!(Shared::<Descriptor>::new(Area::own(192 + 64).unwrap(), &offsets, 4).is_ok());
+    assert_eq!(fault(192 + 63, offsets, 4), Some(libc::EINVAL));
+    assert_eq!(fault(4096, offsets, 3), Some(libc::EINVAL));
+    assert_eq!(fault(4096, offsets, 0), Some(libc::EINVAL));
+    assert_eq!(fault(4096, RingOffsets { flags: 4093, ..offsets }, 4), Some(libc::EINVAL));
+    assert_eq!(fault(4096, RingOffsets { entries: 196, ..offsets }, 4), Some(libc::EINVAL));
+    assert_eq!(fault(4096, RingOffsets { consumer: u64::MAX - 3, ..offsets }, 4), Some(libc::EINVAL));
+}
