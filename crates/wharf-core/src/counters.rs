@@ -113,6 +113,8 @@ pub struct SenderCounters {
     pub drained_packets: Counter,
     /// What it did as owner in detail, where [`crate::queue::QueueBuilder::log_runs`] asks for that.
     pub runs: Option<Box<RunLog>>,
+    /// The most bytes that it may have inside now; 0 until that was looked at.
+    pub small_queue_bytes: Counter,
 }
 
 impl SenderCounters {

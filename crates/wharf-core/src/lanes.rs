@@ -146,11 +146,20 @@ impl Lanes {
         if ready <= 1 { max } else { (max / ready as usize).max(1) }
     }
 
-    /// Sends the first `count` frames of `done` home to `sender`.
+    /// Bytes that have come home to the sender at `place`, as a sum that wraps; `None` when it is gone.
+    pub(crate) fn home_bytes(&self, place: u16) -> Option<u32> {
+        let lane = self.lanes.get(usize::from(place))?.as_ref()?;
+        Some(lane.frames.home_bytes())
+    }
+
+    /// Sends the first `count` frames of `done` home to `sender`, and counts `bytes` of them.
     #[inline(always)]
-    fn home(&mut self, done: &mut Batch, sender: u16, count: usize) {
+    fn home(&mut self, done: &mut Batch, sender: u16, count: usize, bytes: u64) {
         let home = match self.lanes.get_mut(usize::from(sender)) {
-            Some(Some(Lane { home: Some(home), .. })) => home.push(done, count),
+            Some(Some(Lane { home: Some(home), frames })) => {
+                frames.add_home_bytes(bytes as u32);
+                home.push(done, count)
+            }
             _ => 0,
         };
         if home < count {
@@ -176,7 +185,12 @@ impl Lanes {
     #[cold]
     fn strip(&mut self, done: &mut Batch) {
         for frame in done.frames_mut() {
+            // Charged with all its bytes; as a single buffer it has fewer.
+            let (sender, bytes) = (frame.sender(), frame.len_bytes());
             let stripped = self.pool.region().strip(frame, &mut self.pieces);
+            if let Some(Some(lane)) = self.lanes.get(usize::from(sender)) {
+                lane.frames.add_home_bytes(bytes - frame.len_bytes());
+            }
             debug_assert!(stripped.is_ok());
         }
         self.pool.settle(&mut self.pieces);
@@ -221,7 +235,7 @@ impl Sink for Lanes {
     #[inline(always)]
     fn take_home(&mut self, done: &mut Batch) {
         match (done.any_meta(), done.sender()) {
-            (false, Some(sender)) => self.home(done, sender, done.len()),
+            (false, Some(sender)) => self.home(done, sender, done.len(), done.bytes()),
             _ => self.take_home_run_by_run(done),
         }
     }
@@ -235,7 +249,8 @@ impl Lanes {
             self.strip(done);
         }
         while let Some(first) = done.frames().first() {
-            self.home(done, first.sender(), done.run_of_sender());
+            let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
+            self.home(done, sender, count, bytes);
         }
     }
 }

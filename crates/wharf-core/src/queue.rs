@@ -113,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) pool: PagePool,
     pub(crate) policy: Policy,
     pub(crate) lane_frames: u32,
+    /// See [`QueueBuilder::small_queues`].
+    pub(crate) small_queue_bytes: Option<u32>,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
     pub(crate) clock: Arc<dyn Clock>,

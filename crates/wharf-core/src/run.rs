@@ -355,16 +355,8 @@ impl Run {
     /// What follows on [`Run::pass`]: as [`Run::reap`], and whether to transmit again.
     #[inline(always)]
     pub(crate) fn reap_after(&mut self, pause: Pause, sink: &mut impl Sink) -> bool {
-        if pause == Pause::Empty {
-            self.port.reap(sink);
-            return false;
-        }
-        self.reap_stopped(sink)
-    }
-
-    #[cold]
-    fn reap_stopped(&mut self, sink: &mut impl Sink) -> bool {
-        self.port.reap(sink) > 0 && !self.is_closed()
+        let reaped = self.port.reap(sink);
+        pause != Pause::Empty && reaped > 0 && !self.is_closed()
     }
 
     /// Gives everything back that the device has not taken, unsent; how many.

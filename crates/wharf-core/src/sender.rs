@@ -13,6 +13,7 @@ pub use task::AsyncSender;
 pub use waiting::Watch;
 
 use crate::counters::SenderCounters;
+use crate::credit::Credit;
 use crate::lanes::Lane;
 use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
 use crate::qdisc::classify;
@@ -38,6 +39,7 @@ pub struct Sender {
     place: u16,
     bit: u64,
     solo: Solo,
+    credit: Credit,
     /// Its turn has come: it may send past a mark that keeps others waiting, once.
     is_served: bool,
     counters: Arc<SenderCounters>,
@@ -59,9 +61,11 @@ impl Sender {
         let mut cache = shared.pool.cache(name)?;
         cache.set_home(home_out, place);
         let theirs = Lane { frames: lane_out, home: Some(home_in) };
+        let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
         let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
-        let sender = Self { shared, lane: lane_in, cache, place, bit, solo, is_served: false, counters };
+        let sender =
+            Self { shared, lane: lane_in, cache, place, bit, solo, credit, is_served: false, counters };
         Ok((sender, theirs))
     }
 
@@ -120,8 +124,7 @@ impl Sender {
     pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
         self.admit(burst)?;
         self.solo.let_go(&self.shared.cell);
-        let count = self.lane.push(burst.batch_mut());
-        self.counters.packets.add(count as u64);
+        self.push(burst.batch_mut(), usize::MAX);
         Ok(self.bit)
     }
 
@@ -194,8 +197,15 @@ impl Sender {
         if full != 0 {
             return self.offer_in_turn(batch, full);
         }
+        let bytes = batch.bytes();
+        if !self.credit.admits(bytes) {
+            let count = self.within_credit(batch);
+            if count < batch.len() {
+                return self.put(batch, count);
+            }
+        }
         if batch.len() <= BYPASS_FRAMES {
-            if let Some(sent) = self.offer_alone(batch) {
+            if let Some(sent) = self.offer_alone(batch, bytes) {
                 return Ok(sent);
             }
             if self.shared.cell.word() == 0 {
@@ -210,34 +220,47 @@ impl Sender {
     fn offer_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
         let is_served = std::mem::take(&mut self.is_served);
         let count = if is_served { usize::MAX } else { before_full(batch, full) };
-        self.put(batch, count)
+        let within_credit = self.within_credit(batch);
+        self.put(batch, count.min(within_credit))
     }
 
     /// Puts up to `max` frames into the lane, whatever is full, and publishes them.
     #[inline]
     fn put(&mut self, batch: &mut Batch, max: usize) -> Result<usize, QueueError> {
-        let count = self.lane.push_first(batch, max);
+        let count = self.push(batch, max);
         if count > 0 {
-            self.counters.packets.add(count as u64);
             self.publish()?;
         }
         Ok(count)
     }
 
+    /// Puts up to `max` frames into the lane, to be announced later; how many.
+    #[inline]
+    fn push(&mut self, batch: &mut Batch, max: usize) -> usize {
+        let bytes = batch.bytes();
+        let count = self.lane.push_first(batch, max);
+        self.credit.charge(bytes - batch.bytes());
+        self.counters.packets.add(count as u64);
+        count
+    }
+
     /// Alone on an idle queue: a burst goes to the device without a locked instruction. `None`: nothing was done.
     #[inline(always)]
-    fn offer_alone(&mut self, batch: &mut Batch) -> Option<usize> {
+    fn offer_alone(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
         let shared = &self.shared;
         let entered = self.solo.enter(&shared.cell)?;
         // Whatever goes into the lane lets go of the bias first.
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
-        let home = Home { cache: &mut self.cache, place: self.place };
+        let home = Home { cache: &mut self.cache, credit: &mut self.credit, place: self.place };
         let (died, mut entered) = (Dies(shared), entered);
         let passed = entered.with(|inside| inside.pass(batch, quota, home));
         std::mem::forget(died);
         entered.leave();
+        if passed.is_some() {
+            self.credit.charge(bytes);
+        }
         let Some((packets, false)) = passed else { return self.end_alone(passed, count) };
         self.counters.drained_packets.add(u64::from(packets));
         self.counters.packets.add(count as u64);
@@ -260,7 +283,7 @@ impl Sender {
     /// Nobody owns the queue: as its owner, a burst can go to the device without the lane.
     #[inline]
     fn offer_idle(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
-        let offered = batch.len();
+        let (offered, bytes) = (batch.len(), batch.bytes());
         let (lane, bit) = (&mut self.lane, self.bit);
         let drained = lane.is_drained();
         let Published::Owner(owned) = self.shared.cell.claim(0) else {
@@ -293,6 +316,7 @@ impl Sender {
             self.solo.turn_is_over(&self.shared.cell);
         }
         let sent = offered - batch.len();
+        self.credit.charge(bytes - batch.bytes());
         self.counters.packets.add(sent as u64);
         if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
     }

@@ -6,6 +6,7 @@
 //! system call and of waiting for one burst; so each time that happens, the sender waits twice as long before
 //! it asks for the bias again. Its own frames come home to it at once, without the ring between threads.
 
+use crate::credit::Credit;
 use crate::lanes::Lanes;
 use crate::pool::Cache;
 use crate::queue::{Inside, PollerState};
@@ -84,8 +85,8 @@ impl Inside {
             return None;
         }
         let (packets, pause) = self.run.pass(burst, quota)?;
-        let (lanes, Home { cache, place }) = (&mut self.lanes, home);
-        Some((packets, self.run.reap_after(pause, &mut HomeOrLane { cache, place, lanes })))
+        let (lanes, Home { cache, credit, place }) = (&mut self.lanes, home);
+        Some((packets, self.run.reap_after(pause, &mut HomeOrLane { cache, credit, place, lanes })))
     }
 
     /// Whether one sender alone uses the queue, and nobody waits.
@@ -99,12 +100,14 @@ impl Inside {
 /// The sender that is alone: where its frames are at home.
 pub(crate) struct Home<'a> {
     pub(crate) cache: &'a mut Cache,
+    pub(crate) credit: &'a mut Credit,
     pub(crate) place: u16,
 }
 
 /// The sender's own frames to its cache, others by their lanes.
 struct HomeOrLane<'a> {
     cache: &'a mut Cache,
+    credit: &'a mut Credit,
     place: u16,
     lanes: &'a mut Lanes,
 }
@@ -112,9 +115,10 @@ struct HomeOrLane<'a> {
 impl Sink for HomeOrLane<'_> {
     #[inline(always)]
     fn take_home(&mut self, done: &mut Batch) {
-        if done.sender() != Some(self.place) || done.any_meta() {
+        if !done.is_from(self.place) || done.any_meta() {
             return self.lanes.take_home_run_by_run(done);
         }
+        self.credit.discharge(done.bytes());
         // Cannot fail: the sender has checked the pool of all that it sent.
         let given = self.cache.give_own(done);
         debug_assert!(given.is_ok());

@@ -18,6 +18,8 @@ pub(crate) enum Need {
     Space { band: u8, frames: usize },
     /// Any frame coming home.
     Memory,
+    /// The sum of bytes that have come home to the sender at a place reaching so many.
+    Credit { place: u16, home_bytes: u32 },
 }
 
 #[derive(Debug)]
@@ -31,6 +33,11 @@ struct Waiting {
 struct List {
     waiting: VecDeque<Waiting>,
     next_ticket: u64,
+}
+
+/// Whether the sum `there`, which wraps, has reached `wanted`.
+pub(crate) fn has_reached(there: u32, wanted: u32) -> bool {
+    there.wrapping_sub(wanted) as i32 >= 0
 }
 
 /// The list.
@@ -64,14 +71,20 @@ impl Waiters {
         lock(&self.0).waiting.retain(|waiting| waiting.ticket != ticket);
     }
 
-    /// Wakes those that there is room for, first come first; `reaped` says whether frames came home.
-    pub(crate) fn serve(&self, qdisc: &dyn Qdisc, reaped: bool) -> Served {
+    /// Wakes those that there is room for, first come first; `reaped` says whether frames came home, and
+    /// `home_bytes` how many bytes to the sender at a place.
+    pub(crate) fn serve(
+        &self, qdisc: &dyn Qdisc, reaped: bool, home_bytes: impl Fn(u16) -> Option<u32>,
+    ) -> Served {
         let mut list = lock(&self.0);
         let mut granted = [0usize; wharf_mem::frame::BANDS_MAX as usize];
         let mut served = Served::default();
         list.waiting.retain(|waiting| {
             let go = match waiting.need {
                 Need::Memory => reaped,
+                Need::Credit { place, home_bytes: wanted } => {
+                    home_bytes(place).is_none_or(|there| has_reached(there, wanted))
+                }
                 Need::Space { band, frames } => {
                     let taken = &mut granted[usize::from(band) % granted.len()];
                     let room = qdisc.room(band).saturating_sub(*taken);

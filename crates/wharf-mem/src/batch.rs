@@ -232,6 +232,13 @@ impl Batch {
         ((summary.any ^ want) | (summary.all ^ want)) & (POOL_MASK | SENDER_MASK) == 0
     }
 
+    /// Whether all frames are known to be charged to `sender`.
+    #[inline(always)]
+    pub fn is_from(&self, sender: u16) -> bool {
+        let (summary, want) = (&self.inside.summary, Frame::template(0, sender, 0));
+        ((summary.any ^ want) | (summary.all ^ want)) & SENDER_MASK == 0
+    }
+
     /// The one sender that all frames are charged to, where that is known.
     #[inline]
     pub fn sender(&self) -> Option<u16> {
@@ -257,11 +264,12 @@ impl Batch {
         Summary::of(self.frames()).bytes
     }
 
-    /// How many frames from the front have the sender of the first one: 0 only when empty.
-    pub fn run_of_sender(&self) -> usize {
+    /// How many frames from the front have the sender of the first one (0 only when empty), and their bytes.
+    pub fn run_of_sender(&self) -> (usize, u64) {
         let frames = self.frames();
-        let Some(first) = frames.first() else { return 0 };
-        frames.iter().take_while(|frame| frame.sender() == first.sender()).count()
+        let Some(first) = frames.first() else { return (0, 0) };
+        let run = frames.iter().take_while(|frame| frame.sender() == first.sender());
+        run.fold((0, 0), |(count, bytes), frame| (count + 1, bytes + u64::from(frame.len_bytes())))
     }
 
     /// Bytes of the last frame; 0 when there is none.
@@ -449,10 +457,10 @@ mod tests {
         for (index, sender) in [(0, 1), (1, 1), (2, 9), (3, 1)] {
             batch.push(frame(index, sender)).unwrap();
         }
-        assert_eq!((batch.bytes(), batch.bytes_of_first(2), batch.run_of_sender()), (406, 201, 2));
+        assert_eq!((batch.bytes(), batch.bytes_of_first(2), batch.run_of_sender().0), (406, 201, 2));
         let mut other = Batch::new(3);
         assert_eq!(other.append(&mut batch, 8), 3);
-        assert_eq!((other.len(), batch.len(), batch.run_of_sender()), (3, 1, 1));
+        assert_eq!((other.len(), batch.len(), batch.run_of_sender()), (3, 1, (1, 103)));
         assert_eq!(other.pop_back().unwrap().index(), 2);
         batch.refresh();
         assert!(batch.is_of_pool(1) && !batch.is_of_pool(2) && !batch.any_meta());

@@ -49,6 +49,12 @@ impl LaneIn {
         self.0.drained()
     }
 
+    /// Bytes of this lane's frames that have come home, as a sum that wraps and begins at the index's start.
+    #[inline]
+    pub fn home_bytes(&self) -> u32 {
+        self.0.note()
+    }
+
     /// Says that nothing more will be pushed, as dropping it does.
     pub fn abandon(&mut self) {
         self.0.abandon();
@@ -87,6 +93,17 @@ impl LaneOut {
     /// Frames ever taken out, counted modulo 2^32 from where the lane's indices began.
     pub fn taken(&self) -> u32 {
         self.0.head()
+    }
+
+    /// Adds to what the sender reads by [`LaneIn::home_bytes`].
+    #[inline(always)]
+    pub fn add_home_bytes(&self, bytes: u32) {
+        self.0.add_to_note(bytes);
+    }
+
+    /// As [`LaneIn::home_bytes`].
+    pub fn home_bytes(&self) -> u32 {
+        self.0.note()
     }
 
     /// Whether the sender is gone; what it published before may still be inside.

@@ -17,8 +17,15 @@ use crossbeam_utils::CachePadded;
 struct Ring<T> {
     slots: Box<[UnsafeCell<T>]>,
     tail: CachePadded<AtomicU32>,
-    head: CachePadded<AtomicU32>,
+    head: CachePadded<Head>,
     producer_gone: AtomicBool,
+}
+
+/// What the consumer says.
+struct Head {
+    index: AtomicU32,
+    /// A number for the producer, beside the index and on its cache line.
+    note: AtomicU32,
 }
 
 // SAFETY: a slot is accessed by one side at a time, as (A)-(D) say; `T` is `Copy` data that may move
@@ -49,7 +56,7 @@ pub(crate) fn ring<T: Copy + Default>(capacity: u32, start: u32) -> (Producer<T>
     let ring = Arc::new(Ring {
         slots: (0..capacity).map(|_| UnsafeCell::new(T::default())).collect(),
         tail: CachePadded::new(AtomicU32::new(start)),
-        head: CachePadded::new(AtomicU32::new(start)),
+        head: CachePadded::new(Head { index: AtomicU32::new(start), note: AtomicU32::new(start) }),
         producer_gone: AtomicBool::new(false),
     });
     let consumer = Consumer { ring: ring.clone(), head: start, tail_seen: start };
@@ -110,8 +117,13 @@ impl<T: Copy> Producer<T> {
         if room as usize >= want {
             return room as usize;
         }
-        self.head_seen = self.ring.head.load(Ordering::Acquire); // (D)
+        self.head_seen = self.ring.head.index.load(Ordering::Acquire); // (D)
         self.limit.saturating_sub(self.tail.wrapping_sub(self.head_seen)) as usize
+    }
+
+    /// The consumer's note.
+    pub(crate) fn note(&self) -> u32 {
+        self.ring.head.note.load(Ordering::Relaxed)
     }
 
     /// Lets at most `slots` be full at a time; at most the capacity.
@@ -172,7 +184,7 @@ impl<T: Copy> Producer<T> {
 
     /// Slots published and not taken yet.
     pub(crate) fn waiting(&mut self) -> usize {
-        self.head_seen = self.ring.head.load(Ordering::Acquire); // (D)
+        self.head_seen = self.ring.head.index.load(Ordering::Acquire); // (D)
         self.tail.wrapping_sub(self.head_seen) as usize
     }
 }
@@ -259,7 +271,19 @@ impl<T: Copy> Consumer<T> {
             return; // as in `publish`: an empty poll writes nothing
         }
         self.head = self.head.wrapping_add(count as u32);
-        self.ring.head.store(self.head, Ordering::Release); // (C)
+        self.ring.head.index.store(self.head, Ordering::Release); // (C)
+    }
+
+    /// Adds `n` to the note for the producer: a sum that wraps and orders nothing else.
+    #[inline(always)]
+    pub(crate) fn add_to_note(&self, n: u32) {
+        let note = &self.ring.head.note;
+        note.store(note.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// As [`Producer::note`].
+    pub(crate) fn note(&self) -> u32 {
+        self.ring.head.note.load(Ordering::Relaxed)
     }
 
     /// The next slot's index.

@@ -163,7 +163,7 @@ impl Twin {
             assert_eq!(batch.bytes_of_first(count), bytes(count));
         }
         let run = queue.iter().take_while(|name| name.1 == queue[0].1).count();
-        assert_eq!(batch.run_of_sender(), run);
+        assert_eq!(batch.run_of_sender().0, run);
         // What the summary says holds, though it may not say all.
         let number = self.pool.region.number();
         if let Some(first) = queue.front() {

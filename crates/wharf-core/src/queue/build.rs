@@ -3,6 +3,7 @@
 use super::places::Places;
 use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
 use crate::counters::QueueCounters;
+use crate::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use crate::device::Device;
 use crate::host::{Clock, Park};
 use crate::lanes::Lanes;
@@ -34,6 +35,7 @@ pub struct QueueBuilder {
     batching: Batching,
     hold: Duration,
     lane_frames: u32,
+    small_queue_bytes: Option<u32>,
     index_start: u32,
     log_clock: Option<Arc<dyn Clock>>,
 }
@@ -59,6 +61,7 @@ impl TxQueue {
             batching: Batching::On,
             hold: HOLD,
             lane_frames: LANE_FRAMES,
+            small_queue_bytes: Some(SMALL_QUEUE_BYTES),
             index_start: 0,
             log_clock: None,
         }
@@ -110,6 +113,14 @@ impl QueueBuilder {
         self
     }
 
+    /// Small queues: most bytes that one sender may have inside before it waits, at least 4096; `None` for no
+    /// limit. 1 MiB by default. Within it, the limit is about what left of this sender in a millisecond.
+    #[must_use]
+    pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
+        self.small_queue_bytes = max_bytes;
+        self
+    }
+
     /// Where ring indices and byte counters start: tests start near 2^32 to see them wrap.
     #[must_use]
     pub fn index_start(mut self, start: u32) -> Self {
@@ -122,6 +133,9 @@ impl QueueBuilder {
         if !self.lane_frames.is_power_of_two() || self.lane_frames > 1 << 16 {
             return fault("lane_frames", self.lane_frames.into(), "a power of two, at most 65536");
         }
+        if let Some(bytes) = self.small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {
+            return fault("small_queues", bytes.into(), "4096 bytes to 1 GiB");
+        }
         if self.policy.quota_packets == 0 {
             return fault("quota_packets", 0, "at least 1");
         }
@@ -131,19 +145,8 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the run.
     pub(crate) fn into_run(self) -> Result<Made, QueueError> {
         self.check()?;
-        let Self {
-            pool,
-            mut device,
-            qdisc,
-            clock,
-            park,
-            policy,
-            batching,
-            hold,
-            lane_frames,
-            index_start,
-            log_clock,
-        } = self;
+        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
+        let Self { lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
         let name = device.name();
         device.attach(pool.region().clone())?;
         let mode = device.mode();
@@ -153,7 +156,18 @@ impl QueueBuilder {
         if index_start != 0 && run.bql().is_some() {
             run.set_bql(Some(crate::bql::Bql::start_at(hold, index_start)));
         }
-        let rest = Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name, mode };
+        let rest = Parts {
+            pool,
+            clock,
+            park,
+            policy,
+            lane_frames,
+            small_queue_bytes,
+            index_start,
+            log_clock,
+            name,
+            mode,
+        };
         Ok((run, counters, rest))
     }
 
@@ -172,7 +186,18 @@ impl QueueBuilder {
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
         let (run, counters, rest) = self.into_run()?;
-        let Parts { pool, clock, park, policy, lane_frames, index_start, log_clock, name, mode } = rest;
+        let Parts {
+            pool,
+            clock,
+            park,
+            policy,
+            lane_frames,
+            small_queue_bytes,
+            index_start,
+            log_clock,
+            name,
+            mode,
+        } = rest;
         let uses_bands = run.qdisc().uses_bands();
         let lanes = Lanes::new(pool.clone());
         let (waiting, reaped, reaped_before, shut) = (false, false, false, false);
@@ -185,6 +210,7 @@ impl QueueBuilder {
             pool,
             policy,
             lane_frames,
+            small_queue_bytes,
             index_start,
             uses_bands,
             clock,
@@ -213,6 +239,7 @@ pub(crate) struct Parts {
     pub(crate) park: Arc<dyn Park>,
     pub(crate) policy: Policy,
     lane_frames: u32,
+    small_queue_bytes: Option<u32>,
     index_start: u32,
     pub(crate) log_clock: Option<Arc<dyn Clock>>,
     name: String,

@@ -335,7 +335,10 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
 pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) -> bool {
     let mut full = inside.run.shed(&mut inside.lanes);
     if inside.waiting {
-        let served = shared.waiters.serve(inside.run.qdisc(), inside.reaped);
+        let served = {
+            let lanes = &inside.lanes;
+            shared.waiters.serve(inside.run.qdisc(), inside.reaped, |place| lanes.home_bytes(place))
+        };
         inside.waiting = served.waiting;
         full |= served.bands;
     }

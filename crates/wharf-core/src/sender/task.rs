@@ -3,7 +3,7 @@
 //! Somebody should run the queue meanwhile (a [`crate::poller::Poller`], a dedicated owner): without one, a task
 //! that waits asks to be polled again at once, and runs the queue itself each time.
 
-use super::waiting::{Watch, need_of};
+use super::waiting::Watch;
 use super::{Burst, PoolError, QueueError, Sender};
 use crate::host::Wake;
 use crate::pool::lock;
@@ -65,7 +65,7 @@ impl AsyncSender {
     /// As [`Sender::send`].
     pub async fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.sender.try_send(burst)?;
-        while let Some(need) = need_of(burst.batch_mut()) {
+        while let Some(need) = self.sender.need(burst.batch_mut()) {
             self.wait(need).await?;
             self.sender.offer_served(burst.batch_mut())?;
         }
@@ -77,6 +77,9 @@ impl AsyncSender {
     /// # Errors
     /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub async fn ready(&mut self) -> Result<(), QueueError> {
+        while let Some(held) = self.sender.held() {
+            self.wait(held).await?;
+        }
         match self.sender.full_band() {
             None => Ok(()),
             Some(band) => self.wait(Need::Space { band, frames: 1 }).await,

@@ -5,11 +5,12 @@
 //! owner look who is next.
 
 use super::Sender;
+use crate::credit::Credit;
 use crate::host::Wake;
 use crate::pool::PagePool;
 use crate::qdisc::classify;
 use crate::queue::{QueueError, Shared, Turn};
-use crate::wait::Need;
+use crate::wait::{Need, has_reached};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::word::{RUNNING, WAIT};
@@ -63,7 +64,8 @@ impl Sender {
     /// Asks for a wake-up, in turn, when there is room for packets of band `band` again, `frames` of them if
     /// possible. Then [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
     pub fn watch(&mut self, band: u8, frames: usize, wake: Arc<dyn Wake>) -> Watch {
-        self.register(Need::Space { band, frames }, wake)
+        let need = self.held().unwrap_or(Need::Space { band, frames });
+        self.register(need, wake)
     }
 
     /// As [`Sender::watch`], for free memory.
@@ -87,7 +89,7 @@ impl Sender {
         let seen = self.look_once(watch)?;
         watch.is_over = true;
         watch.shared.waiters.cancel(watch.ticket);
-        self.is_served = seen.is_ok() && watch.need != Need::Memory;
+        self.is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
         Some(seen)
     }
 
@@ -131,6 +133,7 @@ impl Sender {
     fn has_come(&mut self, need: Need) -> bool {
         match need {
             Need::Memory => self.has_memory(),
+            Need::Credit { home_bytes, .. } => has_reached(self.lane.home_bytes(), home_bytes),
             Need::Space { .. } => {
                 let is_open = !self.shared.closed.load(Ordering::Acquire);
                 is_open && self.shared.full_bands.load(Ordering::Relaxed) == 0 && self.lane.room() > 0
@@ -145,8 +148,8 @@ impl Sender {
     /// The slow part of `send`: wait in turn, then put in what there is room for.
     #[cold]
     pub(super) fn send_rest(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
-        while let Some(need) = need_of(batch) {
-            if self.spin() && self.offer(batch)? > 0 {
+        while let Some(need) = self.need(batch) {
+            if self.spin(need) && self.offer(batch)? > 0 {
                 continue;
             }
             self.wait(need)?;
@@ -158,24 +161,25 @@ impl Sender {
     /// Puts in what there is room for, when its turn has come.
     pub(super) fn offer_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
         self.is_served = false;
-        self.put(batch, usize::MAX)?;
+        let count = self.within_credit(batch);
+        self.put(batch, count)?;
         if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
             return Err(self.closed());
         }
         Ok(())
     }
 
-    /// Gives an owner at work the time to empty the lane; whether there is room now.
-    fn spin(&mut self) -> bool {
+    /// Gives an owner at work the time to do what `need` is about; whether it has.
+    fn spin(&mut self, need: Need) -> bool {
         for _ in 0..SPINS {
             if self.shared.full_bands.load(Ordering::Relaxed) != 0 {
                 return false;
             }
             if self.shared.cell.word() & RUNNING == 0 {
                 // Left, or on offer: it is ours to run.
-                return self.publish().is_ok() && self.lane.room() > 0;
+                return self.publish().is_ok() && self.has_come(need);
             }
-            if self.lane.room() > 0 {
+            if self.has_come(need) {
                 return true;
             }
             std::hint::spin_loop();
@@ -197,8 +201,40 @@ impl Sender {
     }
 }
 
-/// What the frames of `batch` wait for; `None` when there is none.
-pub(super) fn need_of(batch: &Batch) -> Option<Need> {
-    let band = classify::band_of(batch.frames().first()?);
-    Some(Need::Space { band, frames: batch.len() })
+impl Sender {
+    /// What the frames of `batch` wait for; `None` when there is none.
+    pub(super) fn need(&mut self, batch: &Batch) -> Option<Need> {
+        let band = classify::band_of(batch.frames().first()?);
+        let space = Need::Space { band, frames: batch.len() };
+        if self.within_credit(batch) > 0 { Some(space) } else { Some(self.credit_need()) }
+    }
+
+    /// What it waits for if it has as much inside as it may.
+    pub(super) fn held(&mut self) -> Option<Need> {
+        (self.credit.is_short() && self.renewed_credit().is_short()).then(|| self.credit_need())
+    }
+
+    fn credit_need(&mut self) -> Need {
+        Need::Credit { place: self.place, home_bytes: self.credit.hold() }
+    }
+
+    /// How many frames from the front of `batch` are within what this sender may have inside.
+    #[inline]
+    pub(super) fn within_credit(&mut self, batch: &Batch) -> usize {
+        if self.credit.admits(batch.bytes()) { batch.len() } else { self.within_renewed_credit(batch) }
+    }
+
+    #[cold]
+    fn within_renewed_credit(&mut self, batch: &Batch) -> usize {
+        let has_bands = self.shared.uses_bands;
+        self.renewed_credit().admitted(batch, |frame| has_bands && classify::band_of(frame) == 0)
+    }
+
+    /// The account as it is now.
+    #[cold]
+    fn renewed_credit(&mut self) -> &mut Credit {
+        self.credit.look(self.lane.home_bytes(), self.shared.clock.now_ns());
+        self.counters.small_queue_bytes.set(self.credit.limit_bytes().into());
+        &mut self.credit
+    }
 }

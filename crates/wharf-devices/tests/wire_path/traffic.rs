@@ -281,7 +281,8 @@ fn the_path_of_one_sender_drives_a_wire() {
 
 #[test]
 fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_bulk_ones() {
-    let Path { queue, mut far, .. } = path(&untimed(16), |queue| queue.qdisc(Box::new(Prio::new(2000))));
+    let Path { queue, mut far, .. } =
+        path(&untimed(16), |queue| queue.qdisc(Box::new(Prio::new(2000))).small_queues(None));
     let mut sender = queue.sender("both").unwrap();
     let mut put = |who: u32, number: u32, priority: u8| {
         let mut burst = sender.burst(1);

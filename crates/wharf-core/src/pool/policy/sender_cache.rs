@@ -76,7 +76,7 @@ impl PageCache for SenderCacheCache {
 
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         while let Some(sender) = from.frames().first().map(|frame| usize::from(frame.sender())) {
-            let run = from.run_of_sender();
+            let (run, _) = from.run_of_sender();
             let mut free = std::mem::take(&mut self.lists.free);
             let given = self.lists.retake(from, &mut free, run);
             self.lists.free = free;
