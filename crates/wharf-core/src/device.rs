@@ -184,7 +184,8 @@ pub trait Device: Send {
     /// those that the kernel had no room for in a ring, above all.
     fn receive_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
 
-    /// Asks for a notification at the next completion; false when one is due already: reap again.
+    /// Asks for a notification at the next completion and the next arrival; false when one is due already: look again.
+    /// Whatever happens after this call is told of, until [`Device::disarm`]; what happened before need not be.
     fn arm(&mut self) -> bool {
         true
     }
@@ -192,13 +193,19 @@ pub trait Device: Send {
     /// Masks notifications while polling.
     fn disarm(&mut self) {}
 
-    /// What becomes readable with a notification.
+    /// What changes with a notification: it becomes readable or writable, or does so once more. The same as long as the
+    /// device is open; without one, pollers look from time to time.
     fn wait_fd(&self) -> Option<RawFd> {
         None
     }
 
     /// In how many nanoseconds the next completion is due, when the device knows.
     fn next_completion_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// In how many nanoseconds the next frame arrives, when the device knows.
+    fn next_arrival_ns(&self) -> Option<u64> {
         None
     }
 

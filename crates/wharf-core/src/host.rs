@@ -2,6 +2,7 @@
 //! modelled ones in virtual time.
 
 use std::fmt::Debug;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// A cheap clock: nanoseconds from any fixed origin, good to some milliseconds. Read at most once per batch.
@@ -23,6 +24,61 @@ pub trait Park: Send + Sync + Debug {
 
     /// Waits until woken or for `timeout_ns`; may return early.
     fn park(&self, timeout_ns: u64);
+}
+
+/// How a poller waits: for a call, a time, or devices that tell. Used by one thread, which makes nothing in it block but
+/// [`Wait::wait`].
+pub trait Wait: Send + Debug {
+    /// What ends a wait of this thread; called while it does not wait, it ends the next one at once.
+    fn waker(&self) -> Arc<dyn Wake>;
+
+    /// Now, exactly, from any fixed origin.
+    fn now_ns(&self) -> u64;
+
+    /// Will tell of device `at` by what happens to `fd`, once unmasked; false when that cannot be.
+    fn watch(&mut self, at: usize, fd: RawFd) -> bool;
+
+    /// From now on device `at` tells: whatever happens after this call ends a wait, or makes the next one return at once.
+    /// What happened before may be forgotten: look at the device after this.
+    fn unmask(&mut self, at: usize);
+
+    /// Ends [`Wait::unmask`].
+    fn mask(&mut self, at: usize);
+
+    /// Waits until woken or told, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may return early. Each
+    /// device that has told is shown to `told`, once.
+    fn wait(&mut self, timeout_ns: u64, told: &mut dyn FnMut(usize));
+}
+
+/// Waits by [`Park`] alone: no device can tell.
+#[derive(Debug)]
+pub(crate) struct ParkWait {
+    pub(crate) park: Arc<dyn Park>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Wait for ParkWait {
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.park.waker()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn watch(&mut self, _at: usize, _fd: RawFd) -> bool {
+        false
+    }
+
+    fn unmask(&mut self, _at: usize) {}
+
+    fn mask(&mut self, _at: usize) {}
+
+    fn wait(&mut self, timeout_ns: u64, _told: &mut dyn FnMut(usize)) {
+        if timeout_ns > 0 {
+            self.park.park(timeout_ns);
+        }
+    }
 }
 
 /// A clock that stands still, for those who need no time: nothing held is ever old, and no byte limit falls.

@@ -2,7 +2,8 @@
 //!
 //! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (whoever owns it) → [`qdisc`] → [`run`] (bulk
 //! dequeue within [`bql`]) → [`device`] → completion → home to the pool. [`direct`] is the same without the
-//! lane, for one sender; [`poller`] looks after what no sender does.
+//! lane, for one sender; [`poller`] looks after what no sender does, and
+//! after what arrives: [`receive`].
 //!
 //! No unsafe code, no system call, no clock: time comes in, and waiting goes out, through [`host`].
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod poller;
 pub mod pool;
 pub mod qdisc;
 pub mod queue;
+pub mod receive;
 pub mod run;
 pub mod run_log;
 pub mod sender;

@@ -1,196 +1,199 @@
-//! `Poller`: the thread that looks after a queue when no sender does: completions that come later, waiters,
-//! and owners out of quota. `Dedicated`: an owner for good, which senders leave all draining to.
+//! `Poller`: the thread that looks after queues when no sender does: completions that come later, waiters, owners
+//! out of quota, frames that arrive. `Dedicated`: an owner for good, which senders leave all draining to.
+//!
+//! A poller has many devices and several pollers may have the same ones: who finds a device taken comes back, so that
+//! no work is done twice; who stops calls another, so that none is stranded. The decisions are those of [`schedule`];
+//! here is the thread that carries them out.
 
-use crate::host::Wake;
-use crate::queue::{Control, Inside, PollerState, QueueError, Shared, Turn, TxQueue};
-use crate::run::Pause;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use wharf_mem::word::{CONTROL, DEDICATED, READY, WAIT, WORK};
-use wharf_mem::{Ownership, Published};
+mod dedicated;
+mod pollee;
+pub mod schedule;
 
-/// A nap while something is under way and the device cannot say when it will be done. Shorter ones take the
-/// processor from senders and receivers, and find a few frames each (at 20 us a replay ran at half the rate).
-const NAP_NS: u64 = 70_000;
-/// Longest nap while something is under way.
-const NAP_NS_MAX: u64 = 1_000_000;
-/// Polls that find nothing before a dedicated owner arms and sleeps.
-const IDLE_POLLS: u32 = 100_000;
-/// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines. Fewer
-/// when it found nothing: a whole burst may be there next.
-const LITTLE_PACKETS: u32 = 32;
+pub use dedicated::Dedicated;
+pub(crate) use pollee::{Call, Callers, Pollee};
+pub use schedule::{Mode, Settings};
+
+use crate::host::{ParkWait, Wait, Wake};
+use crate::pool::lock;
+use crate::queue::TxQueue;
+use crate::receive::RxQueue;
+use pollee::Tx;
+use schedule::{Action, Event, Found, Notice, Schedule};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// Rounds of a pause between two polls that found nothing.
 const PAUSES: u32 = 24;
-const PAUSES_IDLE: u32 = 4;
 
-/// Looks after one queue. Run it in a thread of its own.
+/// Looks after devices. Run it in a thread of its own.
 #[derive(Debug)]
 pub struct Poller {
-    shared: Arc<Shared>,
-    stop: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+    wait: Box<dyn Wait>,
+    settings: Settings,
+    pollees: Vec<Arc<dyn Pollee>>,
 }
 
 /// Ends a poller.
 #[derive(Debug, Clone)]
 pub struct PollerStop {
-    shared: Arc<Shared>,
-    stop: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+}
+
+/// What a poller shares with those who call it.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    stop: AtomicBool,
+    /// Some device has been called for.
+    called: AtomicBool,
+    /// It sleeps, or is about to: whoever may choose calls one that does.
+    asleep: AtomicBool,
+    /// The thread that runs it.
+    wake: Mutex<Option<Arc<dyn Wake>>>,
 }
 
 impl PollerStop {
     /// Makes the poller return from its run.
     pub fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.shared.wake_poller_itself();
+        self.bell.stop.store(true, SeqCst);
+        // The runner registers under this lock before it looks at `stop`.
+        lock(&self.bell.wake).iter().for_each(|wake| wake.wake());
     }
 }
 
 impl TxQueue {
-    /// A poller for this queue, and what ends it. One per queue.
+    /// A poller for this queue alone, waiting as its senders do, and what ends it.
     pub fn poller(&self) -> (Poller, PollerStop) {
-        let (shared, stop) = (self.shared.clone(), Arc::new(AtomicBool::new(false)));
-        (Poller { shared: shared.clone(), stop: stop.clone() }, PollerStop { shared, stop })
+        let wait = ParkWait { park: self.shared.park.clone(), clock: self.shared.clock.clone() };
+        let mut poller = Poller::new(Box::new(wait), Settings::default());
+        poller.add(self);
+        let stop = poller.stopper();
+        (poller, stop)
     }
 }
 
 impl Poller {
-    /// Registers the calling thread and polls until stopped.
+    /// A poller without devices, which waits by `wait`. A budget out of its bounds is moved to the nearest.
+    pub fn new(wait: Box<dyn Wait>, settings: Settings) -> Self {
+        let budget_packets = settings.budget_packets.clamp(1, wharf_mem::batch::BATCH_FRAMES_MAX as u32);
+        let settings = Settings { budget_packets, ..settings };
+        Self { bell: Arc::default(), wait, settings, pollees: Vec::new() }
+    }
+
+    /// Looks after `queue`, too.
+    pub fn add(&mut self, queue: &TxQueue) {
+        self.pollees.push(Arc::new(Tx(queue.shared.clone())));
+    }
+
+    /// Receives from `queue`, too, and looks after its transmit side where it has one.
+    pub fn add_receiver(&mut self, queue: &RxQueue) {
+        self.pollees.push(queue.shared.clone());
+    }
+
+    /// What ends it.
+    pub fn stopper(&self) -> PollerStop {
+        PollerStop { bell: self.bell.clone() }
+    }
+
+    /// Registers the calling thread and polls until stopped. A device that panics is left alone from then on; the
+    /// others go on.
     pub fn run(self) {
-        self.register(Some(self.shared.park.waker()), PollerState::Awake);
-        while !self.stop.load(Ordering::Acquire) {
-            let nap_ns = self.poll();
-            self.shared.park.park(nap_ns);
-        }
-        self.register(None, PollerState::None);
-        self.shared.waiters.nudge_all();
-        if let Published::Owner(owned) = self.shared.cell.claim(0) {
-            Turn::new(&self.shared, owned, 0).finish();
-        }
-    }
-
-    fn register(&self, wake: Option<Arc<dyn Wake>>, state: PollerState) {
-        self.shared.set_wakers(|wakers| wakers.poller = wake);
-        self.shared.control(Control::Poller(state));
-    }
-
-    /// Does what there is to do; how long to sleep then (until woken, when nothing is under way).
-    fn poll(&self) -> u64 {
-        if self.shared.cell.word() & DEDICATED != 0 {
-            // Whoever stays for good calls when it goes.
-            return u64::MAX;
-        }
-        let Published::Owner(owned) = self.shared.cell.claim(0) else { return NAP_NS };
-        let mut turn = Turn::of_poller(&self.shared, owned);
-        let mut nap_ns = u64::MAX;
-        while turn.step(0) {
-            nap_ns = turn.look_if_owned(next_look_ns).unwrap_or(nap_ns);
-        }
-        nap_ns
-    }
-}
-
-/// When the poller must look again.
-fn next_look_ns(inside: &mut Inside) -> u64 {
-    if !inside.is_pending() && !inside.waiting {
-        return u64::MAX;
-    }
-    inside.run.device_mut().next_completion_ns().unwrap_or(NAP_NS).min(NAP_NS_MAX)
-}
-
-/// An owner for good: senders publish and return, and this thread drains all lanes by polling them.
-pub struct Dedicated<'a> {
-    shared: &'a Shared,
-    owned: Option<Ownership<'a, Inside>>,
-    idle_polls: u32,
-    /// A round has begun and not ended: a device has panicked in it.
-    in_round: bool,
-}
-
-impl std::fmt::Debug for Dedicated<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Dedicated({})", self.shared.name)
-    }
-}
-
-impl TxQueue {
-    /// Makes the calling thread the owner until the value is dropped; waits for the present owner to leave.
-    ///
-    /// # Errors
-    /// [`QueueError::Dead`].
-    pub fn dedicate(&self) -> Result<Dedicated<'_>, QueueError> {
-        let shared = &*self.shared;
-        let mut owned = loop {
-            match shared.cell.claim(0) {
-                Published::Owner(owned) => break owned,
-                Published::Dead => return Err(shared.dead()),
-                Published::Seen | Published::WakeOwner => shared.park.park(NAP_NS),
-            }
+        let Self { bell, mut wait, settings, pollees } = self;
+        let wake = wait.waker();
+        *lock(&bell.wake) = Some(wake.clone());
+        let may_sleep = settings.mode != Mode::Busy;
+        let tells = |(at, pollee): (usize, &Arc<dyn Pollee>)| {
+            may_sleep && pollee.wait_fd().is_some_and(|fd| wait.watch(at, fd))
         };
-        shared.set_wakers(|wakers| wakers.owner = Some(shared.park.waker()));
-        owned.dedicate();
-        Ok(Dedicated { shared, owned: Some(owned), idle_polls: 0, in_round: false })
+        let tells: Vec<bool> = pollees.iter().enumerate().map(tells).collect();
+        let schedule = Schedule::new(settings, tells);
+        let enrolled = Enrolled::new(&bell, &wake, &pollees);
+        Shell { bell: &bell, wait, settings, schedule, enrolled }.run();
     }
 }
 
-impl Dedicated<'_> {
-    /// One round over all lanes; frames sent.
-    #[inline]
-    pub fn poll(&mut self) -> u32 {
-        let Some(owned) = &mut self.owned else { return 0 };
-        let bits = owned.take_bits(WORK);
-        let shared = self.shared;
-        let quota = shared.policy.quota_packets;
-        self.in_round = true;
-        let (packets, pause) = owned.with(|inside| {
-            crate::queue::attend(shared, inside, bits | READY);
-            let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
-            let (reaped, _) = inside.run.reap(&mut inside.lanes);
-            inside.reaped |= reaped > 0;
-            crate::queue::close_up(shared, inside, true);
-            (packets, pause)
-        });
-        self.in_round = false;
-        if packets < LITTLE_PACKETS && pause != Pause::Quota {
-            self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };
-            let pauses = if packets == 0 { PAUSES_IDLE } else { PAUSES };
-            (0..pauses).for_each(|_| std::hint::spin_loop());
+/// One run of a poller.
+struct Shell<'a> {
+    bell: &'a Bell,
+    wait: Box<dyn Wait>,
+    settings: Settings,
+    schedule: Schedule,
+    enrolled: Enrolled<'a>,
+}
+
+impl Shell<'_> {
+    fn run(mut self) {
+        let mut event = Event::Began;
+        while !self.bell.stop.load(SeqCst) {
+            let now_ns = self.wait.now_ns();
+            self.enrolled.take_calls(self.bell, |at| self.schedule.called(now_ns, at));
+            event = match self.schedule.step(now_ns, event) {
+                Action::Poll { at, notice, away } => Event::Polled(self.poll(at, notice, away)),
+                Action::Pause => {
+                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                    Event::Rested
+                }
+                Action::Sleep { for_ns } => {
+                    self.sleep(for_ns);
+                    Event::Rested
+                }
+            };
         }
-        packets
     }
 
-    /// Polls, and sleeps when nothing has come for a while; returns at least every `nap_ns`.
-    pub fn poll_or_sleep(&mut self, nap_ns: u64) -> u32 {
-        let packets = self.poll();
-        if self.idle_polls < IDLE_POLLS {
-            return packets;
+    fn poll(&mut self, at: usize, notice: Notice, away: bool) -> Found {
+        match notice {
+            Notice::Keep => {}
+            Notice::Mask => self.wait.mask(at),
+            Notice::Unmask => self.wait.unmask(at),
         }
-        self.idle_polls = 0;
-        let Some(owned) = &mut self.owned else { return packets };
-        owned.arm();
-        let late = owned.with(|inside| inside.lanes.len() > 0 || inside.is_pending());
-        if !late && owned.peek_bits(CONTROL | WAIT) == 0 {
-            self.shared.park.park(nap_ns);
-        }
-        if let Some(owned) = &mut self.owned {
-            owned.disarm();
-        }
-        packets
+        let (pollee, budget) = (&self.enrolled.pollees[at], self.settings.budget_packets);
+        // A device that panicked has marked its queue dead: the panic has been told of, and nobody polls it again.
+        catch_unwind(AssertUnwindSafe(|| pollee.poll(notice, away, budget)))
+            .unwrap_or(Found { over: true, ..Found::default() })
+    }
+
+    fn sleep(&mut self, for_ns: u64) {
+        let schedule = &mut self.schedule;
+        self.bell.asleep.store(true, SeqCst);
+        let mut told = Vec::new();
+        self.wait.wait(for_ns, &mut |at| told.push(at));
+        self.bell.asleep.store(false, SeqCst);
+        let now_ns = self.wait.now_ns();
+        told.into_iter().for_each(|at| schedule.called(now_ns, at));
     }
 }
 
-impl Drop for Dedicated<'_> {
+/// A poller's devices, which know that they are looked after until this is dropped.
+struct Enrolled<'a> {
+    pollees: &'a [Arc<dyn Pollee>],
+    calls: Vec<Arc<Call>>,
+}
+
+impl<'a> Enrolled<'a> {
+    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, pollees: &'a [Arc<dyn Pollee>]) -> Self {
+        let calls: Vec<_> = pollees.iter().map(|_| Arc::new(Call::new(bell, wake))).collect();
+        let enrolled = Self { pollees, calls };
+        enrolled.each(|pollee, call| pollee.enroll(call));
+        enrolled
+    }
+
+    fn each(&self, mut work: impl FnMut(&dyn Pollee, &Arc<Call>)) {
+        self.pollees.iter().zip(&self.calls).for_each(|(pollee, call)| work(&**pollee, call));
+    }
+
+    /// Takes the calls that have come.
+    fn take_calls(&self, bell: &Bell, mut called: impl FnMut(usize)) {
+        if bell.called.load(SeqCst) && bell.called.swap(false, SeqCst) {
+            let calls = self.calls.iter().enumerate().filter(|(_, call)| call.take());
+            calls.for_each(|(at, _)| called(at));
+        }
+    }
+}
+
+impl Drop for Enrolled<'_> {
     fn drop(&mut self) {
-        self.shared.set_wakers(|wakers| wakers.owner = None);
-        let Some(mut owned) = self.owned.take() else { return };
-        if self.in_round {
-            // The inside may be half-changed: nobody may run it any more. Dead first: who is woken must see that.
-            drop(owned);
-            self.shared.die();
-        } else {
-            owned.undedicate();
-            Turn::new(self.shared, owned, READY).finish();
-            self.shared.waiters.nudge_all();
-        }
-        // It slept meanwhile, and is the one to look after the queue again.
-        self.shared.wake_poller_itself();
+        self.each(|pollee, call| pollee.leave(call));
     }
 }

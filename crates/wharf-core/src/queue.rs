@@ -11,19 +11,21 @@ mod turn;
 
 pub use build::QueueBuilder;
 pub use turn::Turn;
-pub(crate) use turn::{LOOKS_MAX, attend, close_up};
+pub(crate) use turn::{LOOKS_MAX, Leaving, attend, close_up};
 
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::DeviceError;
 use crate::host::{Clock, Park, Wake};
 use crate::lanes::{Lane, Lanes};
 use crate::owner::Policy;
+use crate::poller::Callers;
 use crate::pool::{Audit, Holder, PagePool, PoolError, lock};
 use crate::run::{Batching, Run};
 use crate::run_log::RunLog;
 use crate::sender::Sender;
 use crate::wait::Waiters;
 use places::Places;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use wharf_mem::home::HomeOut;
@@ -100,8 +102,10 @@ pub(crate) struct Inside {
 pub(crate) enum PollerState {
     /// There is none.
     None,
-    /// It will look again by itself.
+    /// It will look again by itself, soon.
     Awake,
+    /// It will look again by itself, later, or when the device tells of a completion.
+    Away,
     /// It sleeps until woken.
     Asleep,
 }
@@ -125,6 +129,8 @@ pub(crate) struct Shared {
     /// Bit n: band n is full, or others wait for it.
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
+    /// What the device tells by, if anything.
+    pub(crate) wait_fd: Option<RawFd>,
     wakers: Mutex<Wakers>,
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
@@ -141,8 +147,8 @@ impl std::fmt::Debug for Shared {
 /// Who comes when called.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
-    /// The poller's thread.
-    pub(crate) poller: Option<Arc<dyn Wake>>,
+    /// The pollers.
+    pub(crate) pollers: Callers,
     /// That of a dedicated owner: while there is one, it is the one to call.
     pub(crate) owner: Option<Arc<dyn Wake>>,
 }
@@ -153,7 +159,8 @@ pub(crate) enum Control {
     Orphan(usize, HomeOut),
     SetBatching(Batching),
     Apply(Box<dyn FnOnce(&mut Run) + Send>),
-    Poller(PollerState),
+    /// The pollers are others now; one of them is about to look.
+    Pollers,
     /// Give back what is inside and what still comes, and close the device.
     Shut,
 }
@@ -314,7 +321,7 @@ impl Shared {
                 Control::Orphan(at, home) => inside.lanes.orphan(at, home),
                 Control::SetBatching(batching) => inside.run.set_batching(batching),
                 Control::Apply(change) => change(&mut inside.run),
-                Control::Poller(state) => inside.poller = state,
+                Control::Pollers => inside.poller = self.poller_state(),
                 Control::Shut => self.shut(inside),
             }
         }
@@ -359,24 +366,33 @@ impl Shared {
         pending.unwrap_or_else(|why| why == NotOwner::Busy)
     }
 
-    /// Wakes whoever looks after the queue: a dedicated owner, else the poller.
+    /// Wakes whoever looks after the queue: a dedicated owner, else a poller.
     pub(crate) fn wake_poller(&self) {
         let wakers = lock(&self.wakers);
-        if let Some(one) = wakers.owner.as_ref().or(wakers.poller.as_ref()) {
-            one.wake();
+        match &wakers.owner {
+            Some(owner) => owner.wake(),
+            None => _ = wakers.pollers.call_one(),
         }
     }
 
-    /// Wakes the poller itself, even beside a dedicated owner.
-    pub(crate) fn wake_poller_itself(&self) {
-        lock(&self.wakers).poller.iter().for_each(|poller| poller.wake());
+    /// Wakes the pollers themselves, even beside a dedicated owner; whether there is any.
+    pub(crate) fn wake_pollers(&self) -> bool {
+        let wakers = lock(&self.wakers);
+        wakers.pollers.call_all();
+        !wakers.pollers.is_empty()
+    }
+
+    /// What to take the pollers for when they have changed: whoever is there is about to look.
+    fn poller_state(&self) -> PollerState {
+        if lock(&self.wakers).pollers.is_empty() { PollerState::None } else { PollerState::Awake }
     }
 
     /// Changes who comes when called.
     pub(crate) fn set_wakers(&self, change: impl FnOnce(&mut Wakers)) {
         let mut wakers = lock(&self.wakers);
         change(&mut wakers);
-        self.has_poller.store(wakers.poller.is_some() || wakers.owner.is_some(), Ordering::Release);
+        let is_any = !wakers.pollers.is_empty() || wakers.owner.is_some();
+        self.has_poller.store(is_any, Ordering::Release);
     }
 
     /// Whoever ran the queue is gone in the middle of it: whoever waits would wait for ever.

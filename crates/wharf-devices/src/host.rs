@@ -1,12 +1,14 @@
 //! The host's clock and threads, as the path wants them.
 
+mod poller;
+
+pub use poller::{HostWait, PollerBuilder, PollerThread};
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
-use wharf_core::poller::PollerStop;
-use wharf_core::queue::TxQueue;
 use wharf_sys::event::EventFd;
 
 /// CLOCK_MONOTONIC_COARSE: good to some milliseconds, which is what byte limits and ledgers need, for 3 ns.
@@ -104,38 +106,6 @@ impl AsFd for WakeFd {
 impl Wake for WakeFd {
     fn wake(&self) {
         self.0.signal();
-    }
-}
-
-/// A poller's thread, stopped and joined when dropped.
-#[derive(Debug)]
-pub struct PollerThread {
-    stop: PollerStop,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl PollerThread {
-    /// Starts a poller for `queue`.
-    ///
-    /// # Errors
-    /// The system gave no thread.
-    pub fn start(queue: &TxQueue) -> std::io::Result<Self> {
-        let (poller, stop) = queue.poller();
-        let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
-            wharf_sys::timer::precise_sleeps();
-            poller.run();
-        })?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for PollerThread {
-    fn drop(&mut self) {
-        self.stop.stop();
-        if let Some(thread) = self.thread.take() {
-            // A poller that panicked has marked its queue dead; there is nothing to add here.
-            let _ = thread.join();
-        }
     }
 }
 

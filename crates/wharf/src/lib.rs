@@ -61,7 +61,8 @@
 //! | a transmit queue and its senders | [`queue`], [`sender`] |
 //! | senders that wait as tasks (any runtime) or in a poll loop | [`sender::AsyncSender`], [`sender::Sender::watch`] |
 //! | one sender that owns its path outright: no lane, no other thread | [`direct`] |
-//! | who looks after a queue when no sender does; a core for it alone | [`poller`] |
+//! | who looks after queues when no sender does; a core for one alone | [`poller`], [`devices::host::PollerThread`] |
+//! | the receive side of devices, in pollers' hands | [`receive`] |
 //! | FIFO and priority bands | [`qdisc`] |
 //! | byte queue limits, batching on, off or by bytes | [`bql`], [`run`] |
 //! | what was done, by queue and sender | [`counters`] |
@@ -72,6 +73,8 @@
 //! The same from the command line: `wharf send`, `wharf receive`, `wharf bench path`, `wharf devices`.
 #![forbid(unsafe_code)]
 
-pub use wharf_core::{bql, counters, device, direct, host, owner, poller, pool, qdisc, queue, run, sender};
+pub use wharf_core::{
+    bql, counters, device, direct, host, owner, poller, pool, qdisc, queue, receive, run, sender,
+};
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;

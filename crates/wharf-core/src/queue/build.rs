@@ -185,7 +185,7 @@ impl QueueBuilder {
     /// [`QueueError::Setting`], and [`QueueError::Device`] when the device cannot use the pool's memory.
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
-        let (run, counters, rest) = self.into_run()?;
+        let (mut run, counters, rest) = self.into_run()?;
         let Parts {
             pool,
             clock,
@@ -198,6 +198,7 @@ impl QueueBuilder {
             name,
             mode,
         } = rest;
+        let wait_fd = run.device_mut().wait_fd();
         let uses_bands = run.qdisc().uses_bands();
         let lanes = Lanes::new(pool.clone());
         let (waiting, reaped, reaped_before, shut) = (false, false, false, false);
@@ -219,6 +220,7 @@ impl QueueBuilder {
             log_clock,
             full_bands: AtomicU32::new(0),
             waiters: Waiters::default(),
+            wait_fd,
             wakers: Mutex::default(),
             has_poller: AtomicBool::new(false),
             closed: AtomicBool::new(false),

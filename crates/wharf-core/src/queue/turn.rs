@@ -6,7 +6,7 @@
 //! So at no time does a frame lie in a queue that nobody owns and nobody is bound to claim (loom: `hand_off.rs`).
 
 use super::{Inside, PollerState, Shared};
-use crate::owner::{Action, Event, Owner};
+use crate::owner::{Action, Event, Owner, Policy};
 use crate::run::Pause;
 use crate::run_log::{Logged, RunLog};
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,10 +27,22 @@ pub struct Turn<'a> {
     owner: Owner,
     next: Action,
     wake_poller: bool,
-    is_poller: bool,
+    leaving: Leaving,
     /// Looks at an offer that are left.
     looks: u32,
     log: Option<Logged<'a>>,
+}
+
+/// Who leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Anybody.
+    Sender,
+    /// A poller, who comes back by itself where there is need; perhaps not soon.
+    Poller {
+        /// Only later, or when the device tells.
+        away: bool,
+    },
 }
 
 impl<'a> Turn<'a> {
@@ -39,15 +51,15 @@ impl<'a> Turn<'a> {
     pub(crate) fn new(shared: &'a Shared, mut owned: Ownership<'a, Inside>, bits: u64) -> Self {
         let bits = bits | owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
-        Self::owned(shared, owned, false)
+        Self::owned(shared, owned, shared.policy, Leaving::Sender)
     }
 
     #[inline(always)]
-    fn owned(shared: &'a Shared, owned: Ownership<'a, Inside>, is_poller: bool) -> Self {
-        let mut owner = Owner::unclocked(shared.policy, true);
+    fn owned(shared: &'a Shared, owned: Ownership<'a, Inside>, policy: Policy, leaving: Leaving) -> Self {
+        let mut owner = Owner::unclocked(policy, true);
         let next = owner.step(0, Event::Claimed);
         let owned = Some(owned);
-        Self { shared, owned, owner, next, wake_poller: false, is_poller, looks: 0, log: None }
+        Self { shared, owned, owner, next, wake_poller: false, leaving, looks: 0, log: None }
     }
 
     /// As [`Turn::new`], for a sender, whose log it goes into if it keeps one.
@@ -62,11 +74,16 @@ impl<'a> Turn<'a> {
         turn
     }
 
-    /// As [`Turn::new`], for the poller: it offers to whoever comes, and notes when it goes to sleep.
-    pub(crate) fn of_poller(shared: &'a Shared, mut owned: Ownership<'a, Inside>) -> Self {
+    /// As [`Turn::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
+    /// will come back otherwise.
+    pub(crate) fn of_poller(
+        shared: &'a Shared, mut owned: Ownership<'a, Inside>, quota_packets: u32, away: bool,
+    ) -> Self {
         let bits = owned.take_bits(WORK);
         owned.with(|inside| attend(shared, inside, bits));
-        Self::owned(shared, owned, true)
+        let quota_packets = quota_packets.min(shared.policy.quota_packets);
+        let policy = Policy { quota_packets, ..shared.policy };
+        Self::owned(shared, owned, policy, Leaving::Poller { away })
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
@@ -147,25 +164,25 @@ impl<'a> Turn<'a> {
         self.owner.packets()
     }
 
-    /// Looks at the inside, unless it is no longer ours.
-    pub(crate) fn look_if_owned<R>(&mut self, look: impl FnOnce(&mut Inside) -> R) -> Option<R> {
-        self.owned.as_mut().map(|owned| owned.with(look))
+    /// Frames sent so far.
+    pub(crate) fn packets(&self) -> u64 {
+        self.owner.packets()
     }
 
     /// Looks at the inside.
     pub(crate) fn look<R>(&mut self, look: impl FnOnce(&mut Inside) -> R) -> R {
         match &mut self.owned {
             Some(owned) => owned.with(look),
-            None => unreachable!("a turn is looked into before it is stepped"),
+            None => unreachable!("a turn is looked into while it owns the queue"),
         }
     }
 
     #[inline(always)]
     fn leave(&mut self) -> bool {
         let Some(mut owned) = self.owned.take() else { return true };
-        let is_poller = self.is_poller;
+        let leaving = self.leaving;
         self.note_log(&mut owned);
-        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
+        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, leaving));
         match owned.leave() {
             Ok(()) => {
                 self.done();
@@ -182,18 +199,31 @@ impl<'a> Turn<'a> {
     #[cold]
     fn hand_over(&mut self) -> bool {
         let Some(mut owned) = self.owned.take() else { return false };
-        let is_poller = self.is_poller;
-        let (has_poller, is_sole, looks) = owned
-            .with(|inside| (inside.poller != PollerState::None, inside.lanes.is_sole(), inside.offer_looks));
+        let leaving = self.leaving;
+        let (poller, is_sole, looks) =
+            owned.with(|inside| (inside.poller, inside.lanes.is_sole(), inside.offer_looks));
+        let has_poller = poller != PollerState::None;
         if is_sole && !has_poller {
             // There is nobody else, and what is left is the caller's own.
             self.begin_anew(owned);
             return true;
         }
         self.note_log(&mut owned);
-        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, is_poller));
+        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, leaving));
+        if leaving != Leaving::Sender {
+            // It comes back by itself, when its other devices have had their turn.
+            self.next = Action::Leave;
+            owned.hand_over();
+            self.done();
+            return false;
+        }
         self.next = Action::StandBy;
-        if has_poller && !is_poller {
+        if has_poller {
+            // Whatever is announced from here on lies until the poller comes: one that sleeps, or comes late, is called.
+            if poller != PollerState::Awake {
+                self.wake_poller = true;
+                owned.with(|inside| inside.poller = PollerState::Awake);
+            }
             owned.hand_over();
             self.done();
             // The poller may have gone meanwhile, and have looked for the last time before this.
@@ -332,7 +362,7 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
 
 /// Before leaving: wakes who can go on, publishes which bands are full; whether the poller must be woken.
 #[inline]
-pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) -> bool {
+pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -> bool {
     let mut full = inside.run.shed(&mut inside.lanes);
     if inside.waiting {
         let served = {
@@ -346,14 +376,23 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, is_poller: bool) ->
     if shared.full_bands.load(Relaxed) != full {
         shared.full_bands.store(full, Relaxed);
     }
-    let pending = inside.is_pending();
-    match (inside.poller, is_poller) {
+    let pending = inside.is_pending() || inside.waiting;
+    match (inside.poller, leaving) {
         (PollerState::None, _) => false,
-        (_, true) => {
-            inside.poller = if pending || inside.waiting { PollerState::Awake } else { PollerState::Asleep };
+        (_, Leaving::Poller { away }) => {
+            inside.poller = match (pending, away) {
+                (false, _) => PollerState::Asleep,
+                (true, false) => PollerState::Awake,
+                (true, true) => PollerState::Away,
+            };
             false
         }
-        (PollerState::Asleep, false) if pending || inside.waiting => {
+        // The device tells of what it holds, and of nothing else.
+        (PollerState::Away, Leaving::Sender) if pending && inside.run.in_device() == 0 => {
+            inside.poller = PollerState::Awake;
+            true
+        }
+        (PollerState::Asleep, Leaving::Sender) if pending => {
             inside.poller = PollerState::Awake;
             true
         }

@@ -1,0 +1,276 @@
+//! The schedule by hand, and among devices that do as they like.
+
+use super::*;
+
+fn schedule(mode: Mode, tells: &[bool]) -> Schedule {
+    Schedule::new(Settings { mode, ..Settings::default() }, tells.iter().copied())
+}
+
+fn poll(at: usize, notice: Notice) -> Action {
+    Action::Poll { at, notice, away: notice == Notice::Unmask }
+}
+
+const NOTHING: Found = Found {
+    received: 0,
+    sent: 0,
+    completed: 0,
+    more: false,
+    in_device: 0,
+    blocked: false,
+    waiting: false,
+    busy: false,
+    unarmed: false,
+    due_ns: None,
+    receives: false,
+    over: false,
+};
+const LISTENS: Found = Found { receives: true, ..NOTHING };
+const FOREVER: Action = Action::Sleep { for_ns: u64::MAX };
+
+#[test]
+fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it_has_work() {
+    let mut schedule = schedule(Mode::Sleeping, &[true]);
+    assert_eq!(schedule.step(0, Event::Began), poll(0, Notice::Keep));
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, Notice::Unmask));
+    // It came between the first look and the unmasking.
+    let some = Found { received: 3, ..LISTENS };
+    assert_eq!(schedule.step(0, Event::Polled(some)), poll(0, Notice::Mask));
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, Notice::Unmask));
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), FOREVER);
+    schedule.called(9, 0);
+    assert_eq!(schedule.step(9, Event::Rested), poll(0, Notice::Mask));
+}
+
+#[test]
+fn what_was_due_already_is_no_request_to_tell() {
+    let mut schedule = schedule(Mode::Sleeping, &[true]);
+    schedule.step(0, Event::Began);
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, Notice::Unmask));
+    let unarmed = Found { unarmed: true, ..LISTENS };
+    assert_eq!(schedule.step(0, Event::Polled(unarmed)), poll(0, Notice::Mask));
+}
+
+#[test]
+fn a_call_during_a_poll_is_not_lost() {
+    let mut schedule = schedule(Mode::Sleeping, &[false]);
+    schedule.step(0, Event::Began);
+    schedule.called(0, 0);
+    assert_eq!(schedule.step(0, Event::Polled(NOTHING)), poll(0, Notice::Keep));
+    assert_eq!(schedule.step(0, Event::Polled(NOTHING)), FOREVER);
+}
+
+#[test]
+fn busy_never_sleeps_and_never_unmasks() {
+    let mut schedule = schedule(Mode::Busy, &[true, true]);
+    let mut action = schedule.step(0, Event::Began);
+    for round in 0..100 {
+        assert_eq!(action, poll(round % 2, Notice::Keep));
+        action = schedule.step(0, Event::Polled(LISTENS));
+        if round % 2 == 1 {
+            assert_eq!(action, Action::Pause, "a round that found nothing");
+            action = schedule.step(0, Event::Rested);
+        }
+    }
+}
+
+#[test]
+fn adaptive_spins_for_a_while_after_arrivals_and_learns_whether_that_is_worth_it() {
+    let mut schedule = schedule(Mode::Adaptive, &[true]);
+    // Polls, spinning, until it sleeps; when that was.
+    let until_asleep = |schedule: &mut Schedule, from_ns: u64| {
+        let mut now_ns = from_ns;
+        let mut action = schedule.step(now_ns, Event::Polled(Found { received: 1, ..LISTENS }));
+        loop {
+            now_ns += 100;
+            action = match action {
+                Action::Poll { .. } => schedule.step(now_ns, Event::Polled(LISTENS)),
+                Action::Pause => schedule.step(now_ns, Event::Rested),
+                Action::Sleep { .. } => return now_ns - from_ns,
+            };
+        }
+    };
+    schedule.step(1, Event::Began);
+    let first_ns = until_asleep(&mut schedule, 1);
+    assert!((50_000..60_000).contains(&first_ns), "{first_ns}");
+    let mut now_ns = 1_000_000;
+    // Frames a millisecond apart: spinning is given up; then 40 us apart: it is taken up again.
+    for (apart_ns, spins) in [(1_000_000, false), (40_000, true)] {
+        let mut last_ns = 0;
+        for _ in 0..8 {
+            now_ns += apart_ns;
+            schedule.called(now_ns, 0);
+            assert_eq!(schedule.step(now_ns, Event::Rested), poll(0, Notice::Mask));
+            last_ns = until_asleep(&mut schedule, now_ns);
+            now_ns += last_ns;
+        }
+        assert_eq!(last_ns > 40_000, spins, "{last_ns}");
+    }
+}
+
+#[test]
+fn naps_go_after_the_completions() {
+    let mut schedule = schedule(Mode::Adaptive, &[false]);
+    schedule.step(0, Event::Began);
+    let mut nap = |found: Found, now_ns: u64| match schedule.step(now_ns, Event::Polled(found)) {
+        Action::Sleep { for_ns } => {
+            assert!(matches!(schedule.step(now_ns + for_ns, Event::Rested), Action::Poll { .. }));
+            for_ns
+        }
+        other => panic!("{other:?}"),
+    };
+    let none = Found { in_device: 100, ..NOTHING };
+    let all = Found { completed: 100, blocked: true, waiting: true, ..NOTHING };
+    let half = Found { completed: 50, in_device: 50, blocked: true, ..NOTHING };
+    assert_eq!(nap(none, 0), 70_000);
+    let longer: Vec<u64> = (1..8).map(|n| nap(none, n << 30)).collect();
+    assert_eq!(longer, [140_000, 280_000, 560_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000]);
+    assert_eq!((nap(half, 9 << 30), nap(half, 10 << 30)), (70_000, 70_000));
+    let shorter: Vec<u64> = (11..14).map(|n| nap(all, n << 30)).collect();
+    assert_eq!(shorter, [35_000, 20_000, 20_000]);
+    let few = Found { completed: 1, in_device: 99, ..NOTHING };
+    assert_eq!((nap(few, 14 << 30), nap(few, 15 << 30), nap(few, 16 << 30)), (40_000, 70_000, 70_000));
+    // The device knows better.
+    assert_eq!(nap(Found { due_ns: Some(300), ..none }, 19 << 30), 300);
+    assert_eq!(nap(Found { due_ns: Some(u64::MAX), ..none }, 20 << 30), 1_000_000);
+}
+
+#[test]
+fn who_has_more_leaves_the_others_their_turns_and_their_events() {
+    let mut schedule = schedule(Mode::Sleeping, &[true, true, false]);
+    let flood = Found { received: 64, more: true, ..LISTENS };
+    let (mut action, mut now_ns, mut naps, mut looks, mut others) =
+        (schedule.step(0, Event::Began), 0, 0, 0, 0);
+    for n in 0..10_000 {
+        now_ns += 1_000;
+        action = match action {
+            Action::Poll { at: 0, .. } => schedule.step(now_ns, Event::Polled(flood)),
+            Action::Poll { at: 1, notice, .. } => {
+                others += u32::from(notice == Notice::Mask);
+                schedule.step(now_ns, Event::Polled(LISTENS))
+            }
+            Action::Poll { .. } => {
+                naps += 1;
+                schedule.step(now_ns, Event::Polled(Found { in_device: 1, ..NOTHING }))
+            }
+            Action::Sleep { for_ns } => {
+                assert_eq!(for_ns, 0, "there is always work");
+                looks += 1;
+                if n > 5_000 {
+                    schedule.called(now_ns, 1);
+                }
+                schedule.step(now_ns, Event::Rested)
+            }
+            Action::Pause => panic!("there is always work"),
+        };
+    }
+    assert!(naps >= 9 && looks > 400 && others > 100, "{naps} naps, {looks} looks, {others} events");
+}
+
+/// A device as the schedule cannot see it.
+#[derive(Default)]
+struct Hidden {
+    arrived: u32,
+    in_device: u32,
+    done: u32,
+    unmasked: bool,
+    told: bool,
+    tells: bool,
+    receives: bool,
+}
+
+impl Hidden {
+    fn event(&mut self) {
+        self.told |= self.unmasked && self.tells;
+    }
+
+    fn found(&mut self, budget: u32, busy: bool) -> Found {
+        if busy {
+            return Found { busy, receives: self.receives, ..NOTHING };
+        }
+        let (received, completed) = (self.arrived.min(budget), self.done);
+        self.arrived -= received;
+        (self.in_device, self.done) = (self.in_device - completed, 0);
+        let (more, receives, in_device) = (self.arrived > 0, self.receives, self.in_device);
+        Found { received, completed, more, in_device, receives, ..NOTHING }
+    }
+}
+
+/// Devices where anything happens between any two steps, except that who hands a frame to an idle one calls. Whenever
+/// the poller sleeps without a bound, nothing must lie anywhere that would not end the sleep.
+#[test]
+fn no_event_is_lost_whenever_it_comes() {
+    for seed in 1..400u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mode = [Mode::Adaptive, Mode::Sleeping][random(2) as usize];
+        let mut devices: Vec<Hidden> = (0..1 + random(4))
+            .map(|_| Hidden { tells: random(2) == 0, receives: random(2) == 0, ..Hidden::default() })
+            .collect();
+        let mut schedule = schedule(mode, &devices.iter().map(|device| device.tells).collect::<Vec<_>>());
+        let (mut now_ns, mut event, mut sleeps) = (1, Event::Began, 0);
+        for _ in 0..3000 {
+            now_ns += random(2000);
+            for (at, device) in devices.iter_mut().enumerate() {
+                match random(40) {
+                    0 if device.receives => {
+                        device.arrived += 1 + random(100) as u32;
+                        device.event();
+                    }
+                    1 => {
+                        // A sender: it calls where it finds nothing in the device.
+                        let idle = device.in_device == 0;
+                        device.in_device += 1 + random(9) as u32;
+                        if idle {
+                            schedule.called(now_ns, at);
+                        }
+                    }
+                    2 if device.in_device > device.done => {
+                        device.done += 1;
+                        device.event();
+                    }
+                    _ => {}
+                }
+            }
+            event = match schedule.step(now_ns, event) {
+                Action::Poll { at, notice, .. } => {
+                    let device = &mut devices[at];
+                    match notice {
+                        Notice::Keep => {}
+                        Notice::Mask => (device.unmasked, device.told) = (false, false),
+                        Notice::Unmask => (device.unmasked, device.told) = (true, false),
+                    }
+                    Event::Polled(device.found(64, random(20) == 0))
+                }
+                Action::Pause => Event::Rested,
+                Action::Sleep { for_ns } => {
+                    let told: Vec<usize> = (0..devices.len()).filter(|&at| devices[at].told).collect();
+                    for device in &devices {
+                        let lies = device.arrived > 0 || device.done > 0;
+                        let ends = device.told || for_ns < u64::MAX || !told.is_empty();
+                        assert!(
+                            !lies || ends,
+                            "seed {seed}: work lies in a device, and nothing ends the sleep"
+                        );
+                        assert!(
+                            device.tells || !device.receives || for_ns < u64::MAX,
+                            "seed {seed}: never again"
+                        );
+                    }
+                    sleeps += 1;
+                    for &at in &told {
+                        devices[at].told = false;
+                        schedule.called(now_ns, at);
+                    }
+                    if told.is_empty() && for_ns < u64::MAX {
+                        now_ns += for_ns;
+                    }
+                    Event::Rested
+                }
+            };
+        }
+        assert!(sleeps > 0, "seed {seed}");
+    }
+}

@@ -1,0 +1,258 @@
+//! A poller's thread, and how it waits: for a call, a time, or any of its devices.
+
+use super::ExactClock;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::thread::{self, JoinHandle};
+use wharf_core::host::{Clock, Wait, Wake};
+use wharf_core::poller::{Poller, PollerStop, Settings};
+use wharf_core::queue::TxQueue;
+use wharf_core::receive::RxQueue;
+use wharf_sys::epoll::Epoll;
+use wharf_sys::event::EventFd;
+
+/// Waits in epoll(7).
+#[derive(Debug)]
+pub struct HostWait {
+    epoll: Epoll,
+    bell: Arc<Bell>,
+    /// By device.
+    fds: BTreeMap<usize, RawFd>,
+    /// Devices that told while another one was unmasked.
+    told: Vec<usize>,
+}
+
+/// The number of the bell, which is no device's.
+const BELL: u64 = u64::MAX;
+
+/// Wakes the thread that waits: by a system call only where it sleeps.
+#[derive(Debug)]
+struct Bell {
+    state: AtomicU8,
+    event: EventFd,
+}
+
+const AWAKE: u8 = 0;
+const SLEEPS: u8 = 1;
+const RUNG: u8 = 2;
+
+impl Wake for Bell {
+    fn wake(&self) {
+        if self.state.swap(RUNG, SeqCst) == SLEEPS {
+            self.event.signal();
+        }
+    }
+}
+
+impl HostWait {
+    /// A new one, for any thread.
+    ///
+    /// # Errors
+    /// The system is out of descriptors.
+    pub fn new() -> io::Result<Self> {
+        let (epoll, event) = (Epoll::new()?, EventFd::new()?);
+        epoll.add(event.as_fd().as_raw_fd(), BELL, true)?;
+        let bell = Arc::new(Bell { state: AtomicU8::new(AWAKE), event });
+        let wait = Self { epoll, bell, fds: BTreeMap::new(), told: Vec::new() };
+        // An event counter is writable, and says so once.
+        wait.epoll.told(|_| {});
+        Ok(wait)
+    }
+
+    fn set(&mut self, at: usize, unmasked: bool) {
+        if let Some(&fd) = self.fds.get(&at) {
+            // Fails only for a device that has been closed since: it is found so when it is polled.
+            let _ = self.epoll.set(fd, at as u64, unmasked);
+        }
+    }
+
+    fn collect(&mut self) {
+        let (told, bell) = (&mut self.told, &self.bell);
+        self.epoll.told(|number| match number {
+            BELL => _ = bell.event.clear(),
+            at => told.push(at as usize),
+        });
+    }
+}
+
+impl Wait for HostWait {
+    fn waker(&self) -> Arc<dyn Wake> {
+        self.bell.clone()
+    }
+
+    fn now_ns(&self) -> u64 {
+        ExactClock.now_ns()
+    }
+
+    fn watch(&mut self, at: usize, fd: RawFd) -> bool {
+        let watched = self.epoll.add(fd, at as u64, false).is_ok();
+        if watched {
+            self.fds.insert(at, fd);
+        }
+        watched
+    }
+
+    fn unmask(&mut self, at: usize) {
+        self.set(at, true);
+        // Most sockets are writable at any time, and say so now: that is no news. What happens from here on is.
+        self.collect();
+        self.told.retain(|&told| told != at);
+    }
+
+    fn mask(&mut self, at: usize) {
+        self.set(at, false);
+    }
+
+    fn wait(&mut self, timeout_ns: u64, told: &mut dyn FnMut(usize)) {
+        let sleeps = timeout_ns > 0 && self.told.is_empty();
+        if sleeps && self.bell.state.compare_exchange(AWAKE, SLEEPS, SeqCst, SeqCst).is_ok() {
+            self.epoll.wait(timeout_ns);
+        }
+        if timeout_ns > 0 {
+            self.bell.state.swap(AWAKE, SeqCst);
+        }
+        self.collect();
+        self.told.drain(..).for_each(told);
+    }
+}
+
+/// A poller's thread, stopped and joined when dropped.
+#[derive(Debug)]
+pub struct PollerThread {
+    stop: PollerStop,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a poller's thread is for.
+#[derive(Debug, Default)]
+pub struct PollerBuilder {
+    settings: Settings,
+    cpu: Option<usize>,
+    queues: Vec<TxQueue>,
+    receivers: Vec<RxQueue>,
+}
+
+impl PollerThread {
+    /// Starts a poller for `queue`, with the default settings.
+    ///
+    /// # Errors
+    /// The system gave no thread, or is out of descriptors.
+    pub fn start(queue: &TxQueue) -> io::Result<Self> {
+        Self::builder().queue(queue).start()
+    }
+
+    /// A poller for any number of devices.
+    pub fn builder() -> PollerBuilder {
+        PollerBuilder::default()
+    }
+}
+
+impl PollerBuilder {
+    /// Mode, budget and the like.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Pins it to processor `cpu`.
+    #[must_use]
+    pub fn pin(mut self, cpu: usize) -> Self {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    /// Looks after `queue`. Other pollers may do so as well.
+    #[must_use]
+    pub fn queue(mut self, queue: &TxQueue) -> Self {
+        self.queues.push(queue.clone());
+        self
+    }
+
+    /// Receives from `queue`. Other pollers may do so as well.
+    #[must_use]
+    pub fn receiver(mut self, queue: &RxQueue) -> Self {
+        self.receivers.push(queue.clone());
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The system gave no thread, is out of descriptors, or has no such processor for this process.
+    pub fn start(self) -> io::Result<PollerThread> {
+        if let Some(cpu) = self.cpu.filter(|cpu| !super::processors().contains(cpu)) {
+            let what = format!("no processor {cpu} for this process");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let mut poller = Poller::new(Box::new(HostWait::new()?), self.settings);
+        self.queues.iter().for_each(|queue| poller.add(queue));
+        self.receivers.iter().for_each(|receiver| poller.add_receiver(receiver));
+        let (stop, cpu) = (poller.stopper(), self.cpu);
+        let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
+            wharf_sys::timer::precise_sleeps();
+            // It was there a moment ago; should it have gone since, the thread runs where it can.
+            let _ = cpu.map(super::pin);
+            poller.run();
+        })?;
+        Ok(PollerThread { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for PollerThread {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            // A device that panicked has marked its queue dead; there is nothing to add here.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(wait: &mut HostWait, timeout_ns: u64) -> Vec<usize> {
+        let mut told = Vec::new();
+        wait.wait(timeout_ns, &mut |at| told.push(at));
+        told
+    }
+
+    #[test]
+    fn a_call_ends_one_wait_whenever_it_comes() {
+        let mut wait = HostWait::new().unwrap();
+        let waker = wait.waker();
+        waker.wake();
+        waker.wake();
+        wait.wait(u64::MAX, &mut |_| {});
+        let thread = thread::spawn(move || waker.wake());
+        wait.wait(u64::MAX, &mut |_| {});
+        thread.join().unwrap();
+        assert_eq!(told(&mut wait, 1), []);
+    }
+
+    #[test]
+    fn what_happens_after_unmasking_is_told_of_once_whichever_way() {
+        let mut wait = HostWait::new().unwrap();
+        let events = [EventFd::new().unwrap(), EventFd::new().unwrap()];
+        for (at, event) in events.iter().enumerate() {
+            assert!(wait.watch(at, event.as_fd().as_raw_fd()));
+        }
+        assert!(!wait.watch(2, -1));
+        events[0].signal();
+        wait.unmask(0);
+        assert_eq!(told(&mut wait, 0), [], "that was before");
+        events[0].signal();
+        wait.unmask(1);
+        assert_eq!(told(&mut wait, u64::MAX), [0], "not lost to another one's unmasking");
+        events[1].signal();
+        assert_eq!(told(&mut wait, u64::MAX), [1]);
+        wait.mask(1);
+        events[1].signal();
+        assert_eq!(told(&mut wait, 1), []);
+    }
+}
