@@ -11,12 +11,18 @@ printf '\6\0\0\0\44\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\4\0\0\0\4\0\0\0abcd\44\0\0\0' 
 printf '\3\0\0\0\24\0\0\0\4\0\0\0abcd\24\0\0\0' >>corpus/pcapng/blocks
 mkdir -p corpus/nics
 cp ../crates/wharf-lab/nics/*.toml corpus/nics
+# For each NIC: packets out and in, let it happen, reaped and received, twice.
+mkdir -p corpus/nic_pairs
+for which in 0 1 2 3 4 5 6 7 10; do
+  for _ in 1 2; do printf '\0\10\3\10\7\377\7\377\7\377\1\2'; done | { printf "\\$which"; cat; } >"corpus/nic_pairs/$which"
+done
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # A generated packet: Ethernet, IPv4, UDP to port 9, the stamp.
 printf '\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\0\56\0\0\100\0\100\21\0\0\300\0\2\1\306\63\144\1' >corpus/headers/stamped
 printf '\4\0\0\11\0\32\0\0WH\0\0\0\0\0\0\0\7\0\0\1\0\0\0\0\0' >>corpus/headers/stamped
-for target in pcap pcapng words headers segments nics cx5_completions cx5_entries intel_descriptors virtio_used ipoib_completions; do
+for target in pcap pcapng words headers segments nics cx5_completions cx5_entries intel_descriptors virtio_used ipoib_completions \
+  nic_pairs; do
   if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-20}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"

@@ -1,9 +1,9 @@
 //! A driver of one queue pair as a `Device`, generic over the bytes of its rings: of those families whose descriptors
 //! name a buffer each.
 
-use super::NicDriver;
 use super::buffers::{Buffers, number_of, put_number};
 use super::host::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
+use super::{NicDriver, fill};
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::pool::Cache;
@@ -26,8 +26,18 @@ pub type Kick = (u32, u64);
 /// The driver's side of two rings. Places are numbers below [`RingBytes::places`], each of which names a buffer while
 /// it is in a ring.
 pub trait RingBytes: Send + std::fmt::Debug {
-    /// Buffers that fit each ring.
+    /// Places of each ring.
     fn places(&self) -> usize;
+
+    /// Buffers that fit each ring at a time.
+    fn fits(&self) -> usize {
+        self.places()
+    }
+
+    /// Buffers that are posted at a time.
+    fn posts(&self) -> usize {
+        16
+    }
 
     /// Whether another packet fits.
     fn has_room(&self) -> bool;
@@ -89,15 +99,12 @@ pub struct Pair<B> {
     closed: bool,
 }
 
-/// Buffers posted at a time.
-const POST: usize = 16;
-
 impl<B: RingBytes> Pair<B> {
     /// Queue pair `number` of the NIC called `name`; `buffer_bytes` is how long a received packet may be.
     pub fn new(
         name: &str, number: usize, rings: B, memory: &SharedMemory, buffers: Buffers, buffer_bytes: u32,
     ) -> Self {
-        let places = rings.places();
+        let (places, fits, posts) = (rings.places(), rings.fits(), rings.posts());
         Self {
             name: format!("{name}:{number}"),
             number,
@@ -108,9 +115,9 @@ impl<B: RingBytes> Pair<B> {
             held: (0..places).map(|_| None).collect(),
             outstanding: 0,
             posted: (0..places).map(|_| None).collect(),
-            places_left: places,
+            places_left: fits,
             buffer_bytes,
-            spare: Batch::new(POST),
+            spare: Batch::new(posts),
             closed: false,
         }
     }
@@ -128,6 +135,19 @@ impl<B: RingBytes> Pair<B> {
         let Some((value, len_bytes)) = kick else { return false };
         memory.doorbells.push_back(Doorbell { queue: self.number, receive, value, len_bytes });
         true
+    }
+
+    fn reap_sent(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        for _ in 0..budget.min(into.sent.room()) {
+            let next = self.rings.next_sent(&mut open(&self.memory)).map_err(|lie| self.lie(&lie))?;
+            let Some(place) = next else { break };
+            let taken = self.held.get_mut(place).and_then(Option::take);
+            let Some(frame) = taken else { return Err(self.not_held(place)) };
+            self.outstanding -= 1;
+            let pushed = into.sent.push(frame);
+            debug_assert!(pushed.is_ok(), "bounded by the room");
+        }
+        Ok(())
     }
 
     fn take_received(&mut self, region: &Region) -> Result<Option<Frame>, DeviceError> {
@@ -158,7 +178,7 @@ impl<B: RingBytes> Device for Pair<B> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let ring_frames = Some(self.rings.places() as u32);
+        let ring_frames = Some(self.rings.fits() as u32);
         Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
     }
 
@@ -193,22 +213,15 @@ impl<B: RingBytes> Device for Pair<B> {
     }
 
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        for _ in 0..budget.min(into.sent.room()) {
-            let next = self.rings.next_sent(&mut open(&self.memory)).map_err(|lie| self.lie(&lie))?;
-            let Some(place) = next else { break };
-            let taken = self.held.get_mut(place).and_then(Option::take);
-            let Some(frame) = taken else { return Err(self.not_held(place)) };
-            self.outstanding -= 1;
-            let pushed = into.sent.push(frame);
-            debug_assert!(pushed.is_ok(), "bounded by the room");
-        }
-        if self.closed {
+        let result = self.reap_sent(budget, into);
+        // What is not sent now never will be, whatever the NIC goes on saying.
+        if self.closed && (result.is_err() || into.len() < budget) {
             let rest = budget.saturating_sub(into.len());
             let failed = self.held.iter_mut().filter_map(Option::take).take(rest);
             into.failed.extend(failed.map(|frame| (frame, "device closed")));
             self.outstanding = self.held.iter().flatten().count();
         }
-        Ok(())
+        result
     }
 
     fn outstanding(&self) -> usize {
@@ -221,24 +234,12 @@ impl<B: RingBytes> Device for Pair<B> {
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let Some(region) = self.region.clone() else { return Ok(0) };
-        let mut count = 0;
-        let mut result = Ok(());
-        while count < budget && to.room() > 0 && result.is_ok() {
-            match self.take_received(&region) {
-                Ok(Some(frame)) => {
-                    let pushed = to.push(frame);
-                    debug_assert!(pushed.is_ok(), "there was room");
-                    count += 1;
-                }
-                Ok(None) => break,
-                Err(error) => result = Err(error),
-            }
-        }
+        let result = fill(to, budget, || self.take_received(&region));
         if !self.spare.is_empty() && cache.give(&mut self.spare).is_err() {
             debug_assert!(false, "it came from this pool");
         }
         self.post(cache);
-        result.map(|()| count)
+        result
     }
 
     fn receive_ended(&self) -> bool {
@@ -253,8 +254,8 @@ impl<B: RingBytes> Device for Pair<B> {
 
 impl<B: RingBytes> NicDriver for Pair<B> {
     fn post(&mut self, cache: &mut Cache) {
-        let mut memory = open(&self.memory);
-        while self.places_left >= POST && cache.take(&mut self.spare, POST, self.buffer_bytes).is_ok() {
+        let (mut memory, posts) = (open(&self.memory), self.rings.posts());
+        while self.places_left >= posts && cache.take(&mut self.spare, posts, self.buffer_bytes).is_ok() {
             let before = self.places_left;
             while let Some(frame) = self.spare.pop() {
                 let posted = self.rings.post(self.buffers.address(&frame), self.buffer_bytes, &mut memory);

@@ -6,10 +6,10 @@ use super::expand::CompletionReader;
 use super::half::{self, ReceiveHalf, ReceiveQueues, Surroundings, Trouble};
 use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
 use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
-use crate::nic::NicDriver;
 use crate::nic::buffers::{Buffers, number_of};
 use crate::nic::host::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
 use crate::nic::ring::Ring;
+use crate::nic::{NicDriver, fill};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
@@ -231,22 +231,14 @@ impl<R: ReceiveHalf> Device for Driver<R> {
     }
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        let mut count = 0;
-        let mut result = Ok(());
-        while count < budget && to.room() > 0 && result.is_ok() {
-            match self.with_half(cache, |half, around| half.take(around)) {
-                Some(Ok(Some(frame))) => {
-                    let pushed = to.push(frame);
-                    debug_assert!(pushed.is_ok(), "there was room");
-                    count += 1;
-                }
-                None | Some(Ok(None)) => break,
-                Some(Err(Trouble::NotHeld(slot))) => result = Err(self.not_held(slot)),
-                Some(Err(Trouble::Lie(what))) => result = Err(self.trouble(&what)),
-            }
-        }
+        let result = fill(to, budget, || match self.with_half(cache, |half, around| half.take(around)) {
+            Some(Ok(frame)) => Ok(frame),
+            None => Ok(None),
+            Some(Err(Trouble::NotHeld(slot))) => Err(self.not_held(slot)),
+            Some(Err(Trouble::Lie(what))) => Err(self.trouble(&what)),
+        });
         self.post(cache);
-        result.map(|()| count)
+        result
     }
 
     fn receive_ended(&self) -> bool {

@@ -1,12 +1,13 @@
 //! A machine with one of Intel's NICs in it.
 
 use super::Layout;
-use super::driver::{Driver, Spec};
+use super::driver::{Driver, Queues, Rings, Spec};
 use super::formats::{ReceiveDescriptors, SendDescriptors};
 use crate::engine::VirtualClock;
 use crate::nic::buffers::Buffers;
 use crate::nic::host::{HostMemory, open};
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
+use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
 use std::sync::Arc;
 use wharf_core::pool::PagePool;
@@ -104,14 +105,14 @@ pub fn build<L: Layout>(setup: Setup) -> Result<IntelMachine<L>, MachineFault> {
     let memory = HostMemory::shared();
     let buffers = Buffers::new(pool.region(), &mut open(&memory));
     let buffer_bytes = pool.region().data_bytes_max();
-    let spec = Spec { descriptors, post: family.post, buffer_bytes, head_write_back };
+    let spec = Spec { descriptors, post: family.post, head_write_back };
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..queues {
-        let driver = Driver::<L>::new(family.name, number, &spec, &memory, buffers)?;
-        let (sends, receives, report) = driver.rings();
+        let rings = Rings::<L>::new(family.name, &spec, &mut open(&memory))?;
+        let Queues { send: sends, receive: receives, report } = rings.queues();
         send.push((sends, SendDescriptors::new(sends, report, family.send_write_back)));
         receive.push((receives, ReceiveDescriptors::new(receives, buffer_bytes, family.receive_write_back)));
-        drivers.push(driver);
+        drivers.push(Pair::new(family.name, number, rings, &memory, buffers, buffer_bytes));
     }
     port.send.fetch_bytes = family.send_fetch_bytes;
     port.receive.fetch_bytes = family.receive_fetch_bytes;

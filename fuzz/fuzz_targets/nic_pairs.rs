@@ -1,0 +1,11 @@
+//! Every driver and its NIC, with somebody between them who writes to memory and to registers: errors, an end, and no
+//! frame lost.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/wharf-lab/tests/hostile/mod.rs"]
+mod hostile;
+
+fuzz_target!(|bytes: &[u8]| {
+    hostile::play(&bytes[..bytes.len().min(2000)]);
+});
