@@ -4,6 +4,7 @@
 //! [`all`].
 
 mod bulk;
+mod fairness;
 pub mod parameters;
 mod pcie;
 pub mod published;
@@ -58,7 +59,7 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&bulk::Bulk, &pcie::Pcie]
+    &[&bulk::Bulk, &fairness::Fairness, &pcie::Pcie]
 }
 
 /// What can go wrong.
@@ -186,6 +187,9 @@ pub struct Row {
     pub kind: RowKind,
     /// What is to be said about it.
     pub note: Option<String>,
+    /// Where it is of several threads: the figure of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_thread: Vec<f64>,
 }
 
 impl Row {
@@ -194,7 +198,15 @@ impl Row {
         label: &str, (metric, unit): (&'static str, &'static str), millionths: i64, kind: RowKind,
     ) -> Self {
         let value = millionths as f64 / 1e6;
-        Self { label: label.to_string(), metric, unit, published: None, value, kind, note: None }
+        let (published, note, by_thread) = (None, None, Vec::new());
+        Self { label: label.to_string(), metric, unit, published, value, kind, note, by_thread }
+    }
+
+    /// With the figure of each thread.
+    #[must_use]
+    pub fn by_thread(mut self, figures: Vec<f64>) -> Self {
+        self.by_thread = figures;
+        self
     }
 
     /// Beside what was published. What a prediction is off by is noted; by more than a factor of two, it is marked as

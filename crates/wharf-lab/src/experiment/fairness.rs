@@ -1,0 +1,133 @@
+//! `fairness`: many senders, one queue: what each enqueue discipline and each owner policy makes of it, dequeue fairness
+//! above all (2011).
+//!
+//! On the host, every discipline with every policy, on `null` and on a wire with a rate, with threads that send as fast
+//! as they can: `host.rs`.
+//! Labels are `DISCIPLINE/POLICY/threads=N`, with `/wire` behind it where the device is not `null`.
+
+mod host;
+mod measured;
+mod paths;
+
+use super::{Bench, Experiment, LabError, Row, RowKind, World};
+use wharf_core::owner::Policy;
+
+/// The experiment.
+#[derive(Debug)]
+pub(super) struct Fairness;
+
+impl Experiment for Fairness {
+    fn name(&self) -> &'static str {
+        "fairness"
+    }
+
+    fn what(&self) -> &'static str {
+        "many senders, one queue: enqueue disciplines and owner policies, who sends and who drains (2011)"
+    }
+
+    fn worlds(&self) -> &'static [World] {
+        &[World::Host]
+    }
+
+    fn parameters(&self, _: World) -> &'static str {
+        include_str!("../../parameters/fairness-host.toml")
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        host::run(bench)
+    }
+}
+
+const MPPS: (&str, &str) = ("mpps", "Mpps");
+const SENT: (&str, &str) = ("sent", "packets");
+const DROPPED: (&str, &str) = ("dropped", "packets");
+const DROP_SHARE: (&str, &str) = ("drop_share", "percent");
+const JAIN_SENDERS: (&str, &str) = ("jain_senders", "Jain's index");
+const JAIN_DRAINED: (&str, &str) = ("jain_drained", "Jain's index");
+const FOR_OTHERS: (&str, &str) = ("drained_for_others", "percent of drained");
+const DEQUEUE_TIME: (&str, &str) = ("dequeue_time", "percent of time");
+const RUN_P50: (&str, &str) = ("dequeue_run_p50", "ns");
+const RUN_P99: (&str, &str) = ("dequeue_run_p99", "ns");
+const LONGEST_RUN: (&str, &str) = ("longest_run", "packets");
+
+/// How long an owner may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OwnerPolicy {
+    Unbounded,
+    Jiffy,
+    Quota,
+    QuotaAndTime,
+    /// A thread of its own drains, and senders only put in.
+    Dedicated,
+    /// So many packets, and the jiffy: for the sweep.
+    Sweep(u32),
+}
+
+use OwnerPolicy::{Dedicated, Jiffy, Quota, QuotaAndTime, Sweep, Unbounded};
+
+const POLICIES: [OwnerPolicy; 5] = [Unbounded, Jiffy, Quota, QuotaAndTime, Dedicated];
+
+/// Around the device weight, as it was tried in 2011.
+const SWEEP: [OwnerPolicy; 5] = [Sweep(32), Sweep(64), Sweep(65), Sweep(128), Sweep(256)];
+
+impl OwnerPolicy {
+    fn name(self) -> String {
+        match self {
+            Unbounded => "unbounded".into(),
+            Jiffy => "jiffy".into(),
+            Quota => "quota".into(),
+            QuotaAndTime => "quota+time".into(),
+            Dedicated => "dedicated".into(),
+            Sweep(packets) => format!("quota={packets}+time"),
+        }
+    }
+
+    fn policy(self) -> Policy {
+        match self {
+            Unbounded => Policy::UNBOUNDED,
+            Jiffy => Policy::JIFFY,
+            Quota => Policy::QUOTA,
+            QuotaAndTime | Dedicated => Policy::QUOTA_AND_TIME,
+            Sweep(quota_packets) => Policy { quota_packets, ..Policy::QUOTA_AND_TIME },
+        }
+    }
+}
+
+/// Jain's index of fairness in millionths: 1 where all have the same, 1/n where one has all. Of nothing at all it is 1.
+fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
+    let (mut count, mut sum, mut squares) = (0u128, 0u128, 0u128);
+    for share in shares.map(u128::from) {
+        (count, sum, squares) = (count + 1, sum + share, squares + share * share);
+    }
+    if squares == 0 { 1_000_000 } else { (sum * sum * 1_000_000 / (count * squares)) as i64 }
+}
+
+/// Millionths of a percent that `part` is of `whole`.
+fn percent_ppm(part: u64, whole: u64) -> i64 {
+    (u128::from(part) * 100_000_000 / u128::from(whole.max(1))) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jains_index_is_1_for_equals_and_1_by_n_for_one_who_has_all() {
+        assert_eq!(jain_ppm([7, 7, 7].into_iter()), 1_000_000);
+        assert_eq!(jain_ppm([0, 0, 5, 0].into_iter()), 250_000);
+        assert_eq!(jain_ppm([2, 1].into_iter()), 900_000);
+        assert_eq!(jain_ppm([0, 0].into_iter()), 1_000_000);
+        assert_eq!(jain_ppm([u64::MAX >> 1, u64::MAX >> 1].into_iter()), 1_000_000);
+    }
+
+    #[test]
+    fn names_are_different_and_bounds_are_those_of_the_name() {
+        let names: Vec<_> = POLICIES.iter().chain(&SWEEP).map(|policy| policy.name()).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), names.len());
+        assert_eq!(Sweep(65).policy().quota_packets, 65);
+        assert_eq!(QuotaAndTime.policy(), Policy::default(), "the default is among them");
+    }
+}

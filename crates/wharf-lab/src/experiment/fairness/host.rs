@@ -1,0 +1,329 @@
+//! World host: threads that send as fast as they can, for a while each discipline and policy.
+//!
+//! All send through the same devices from the same pool, one packet at a time unless `burst` says otherwise, since that is
+//! what the kernel's disciplines do. A thread that is told of a drop yields, as those of 2011 did; with lanes it waits.
+
+use super::measured::{Measured, counts};
+use super::paths::{Eager, Seen, Shared};
+use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use wharf_core::device::Device;
+use wharf_core::discipline::{BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
+use wharf_core::histogram::Histogram;
+use wharf_core::host::Clock;
+use wharf_core::pool::PagePool;
+use wharf_core::qdisc::{Fifo, FifoLimit};
+use wharf_core::queue::{QueueBuilder, TxQueue};
+use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread, ticks};
+use wharf_devices::null::Null;
+use wharf_devices::wire::{Wire, WireSpec, wire};
+use wharf_mem::Batch;
+
+/// Frames lie so many bytes apart: short ones are sent.
+const FRAME_BYTES: u32 = 2048;
+/// How often whether to go on is asked, while it runs.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long what is inside may take to leave at the end of a run.
+const DRAIN_NS: u64 = 10_000_000_000;
+/// A far end that has received nothing sleeps so long.
+const FAR_NAP: Duration = Duration::from_micros(50);
+
+/// Threads where none are asked for.
+const THREADS: [u32; 4] = [1, 2, 4, 16];
+
+/// What all runs have in common.
+struct Rig {
+    pool: PagePool,
+    far_pool: PagePool,
+    burst: usize,
+    frame_bytes: u32,
+    qdisc_packets: usize,
+    wire_bits_per_second: u64,
+    poller: bool,
+    clock: Arc<TickClock>,
+    only_default: bool,
+    settle: Duration,
+    measure: Duration,
+}
+
+/// One run.
+pub(super) struct Point {
+    discipline: &'static str,
+    pub(super) policy: OwnerPolicy,
+    threads: u32,
+    on_wire: bool,
+}
+
+impl Point {
+    pub(super) fn label(&self) -> String {
+        let wire = if self.on_wire { "/wire" } else { "" };
+        format!("{}/{}/threads={}{wire}", self.discipline, self.policy.name(), self.threads)
+    }
+}
+
+const LANES: &str = "lanes";
+const DISCIPLINES: [&str; 4] = [LANES, RootLock::NAME, BusyLock::NAME, LocklessList::NAME];
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let rig = Rig::new(bench)?;
+    let threads = if bench.threads.is_empty() { &THREADS } else { bench.threads };
+    let points = points(threads, rig.only_default);
+    for (done, point) in points.iter().enumerate() {
+        let name = format!("{} of {}: {}", done + 1, points.len(), point.label());
+        let measured = match point.discipline {
+            RootLock::NAME => rig.locked::<RootLock>(point, bench, &name),
+            BusyLock::NAME => rig.locked::<BusyLock>(point, bench, &name),
+            LocklessList::NAME => rig.locked::<LocklessList>(point, bench, &name),
+            _ => rig.lanes(point, bench, &name),
+        };
+        bench.rows.extend(measured?.rows(point));
+    }
+    Ok(())
+}
+
+/// All that is to be run.
+fn points(threads: &[u32], only_default: bool) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut add = |discipline, policy, on_wire, least: u32| {
+        let threads = threads.iter().filter(|&&threads| threads >= least);
+        points.extend(threads.map(|&threads| Point { discipline, policy, threads, on_wire }));
+    };
+    for on_wire in [false, true] {
+        for discipline in DISCIPLINES {
+            for policy in POLICIES {
+                if !only_default || (discipline, policy) == (LANES, QuotaAndTime) {
+                    add(discipline, policy, on_wire, 1);
+                }
+            }
+        }
+    }
+    if !only_default {
+        // One sender has nobody to hand over to.
+        SWEEP.into_iter().for_each(|policy| add(LANES, policy, false, 2));
+    }
+    points
+}
+
+impl Rig {
+    fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
+        let get = |key: &str| bench.parameters.get(key);
+        let pool = |frames: u64| {
+            let built = PagePool::builder().frames(frames as u32).frame_bytes(FRAME_BYTES);
+            built.clock(Arc::new(HostClock)).build().map_err(|error| fault("memory", &error))
+        };
+        let ns = |key: &str| get(key).map(|ms| ms * 1_000_000);
+        let measure_ns = bench.duration_ns.map_or_else(|| ns("measure_ms"), Ok)?;
+        Ok(Self {
+            pool: pool(get("pool_frames")?)?,
+            far_pool: pool(4096)?,
+            burst: get("burst")? as usize,
+            frame_bytes: get("frame_bytes")? as u32,
+            qdisc_packets: get("qdisc_packets")? as usize,
+            wire_bits_per_second: get("wire_mbit")? * 1_000_000,
+            poller: get("poller")? > 0,
+            clock: Arc::new(TickClock::new()),
+            only_default: get("only_default")? > 0,
+            settle: Duration::from_nanos(ns("settle_ms")?),
+            measure: Duration::from_nanos(measure_ns),
+        })
+    }
+
+    fn builder(&self, device: Box<dyn Device>, policy: OwnerPolicy) -> QueueBuilder {
+        let qdisc = Fifo::new(FifoLimit::Packets(self.qdisc_packets));
+        TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .qdisc(Box::new(qdisc))
+            .policy(policy.policy())
+            .log_runs(self.clock.clone())
+    }
+
+    fn lanes(&self, point: &Point, bench: &mut Bench<'_>, name: &str) -> Result<Measured, LabError> {
+        self.on_device(point, |device| {
+            let built = self.builder(device, point.policy).build();
+            let queue = built.map_err(|error| fault(name, &error))?;
+            let is_polled = self.poller && point.policy != Dedicated;
+            let poller = is_polled.then(|| PollerThread::start(&queue)).transpose();
+            let _poller = poller.map_err(|error| fault(name, &error))?;
+            self.measure(queue.clone(), point, bench, name)
+        })
+    }
+
+    fn locked<D: Discipline>(
+        &self, point: &Point, bench: &mut Bench<'_>, name: &str,
+    ) -> Result<Measured, LabError> {
+        self.on_device(point, |device| {
+            let queue = LockedQueue::<D>::new(self.builder(device, point.policy));
+            self.measure(queue.map_err(|error| fault(name, &error))?, point, bench, name)
+        })
+    }
+
+    /// Over the device of that point; the far end of a wire receives for as long.
+    fn on_device<R>(&self, point: &Point, run: impl FnOnce(Box<dyn Device>) -> R) -> R {
+        if !point.on_wire {
+            return run(Box::new(Null::default()));
+        }
+        let (near, far) = wire(&WireSpec::default().rate(self.wire_bits_per_second));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.receive(far, &stop));
+            let stopping = Stops(&stop);
+            let done = run(Box::new(near));
+            drop(stopping);
+            done
+        })
+    }
+
+    /// The far end: takes what comes.
+    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
+        let Ok(mut cache) = self.far_pool.cache("far end") else { return };
+        let mut frames = Batch::new(64);
+        let mut attached = far.attach(self.far_pool.region().clone()).is_ok();
+        while attached && !stop.load(Relaxed) {
+            match far.receive(&mut cache, &mut frames, 64) {
+                Ok(0) => std::thread::sleep(FAR_NAP),
+                Ok(_) => attached = cache.give(&mut frames).is_ok(),
+                Err(_) => attached = false,
+            }
+        }
+    }
+
+    fn measure<Q: Shared>(
+        &self, queue: Q, point: &Point, bench: &mut Bench<'_>, name: &str,
+    ) -> Result<Measured, LabError> {
+        let failed = Failed::default();
+        let window = self.with_threads(&queue, point, bench, name, &failed)?;
+        if let Some(what) = failed.what() {
+            return Err(LabError::Host { run: name.into(), what });
+        }
+        let (audit, entered, left) = queue.finish(HostClock.now_ns() + DRAIN_NS);
+        if entered != left || audit.out() != 0 {
+            let what = format!("{entered} frames went in and {left} left; {audit}");
+            return Err(LabError::Host { run: name.into(), what });
+        }
+        Ok(window)
+    }
+
+    /// Has the threads send, and looks at them for a while; all are gone when it is back.
+    fn with_threads<Q: Shared>(
+        &self, queue: &Q, point: &Point, bench: &mut Bench<'_>, name: &str, failed: &Failed,
+    ) -> Result<Measured, LabError> {
+        let made = (0..point.threads).map(|number| queue.sender(&format!("sender {number}")));
+        let senders = made.collect::<Result<Vec<_>, String>>().map_err(|what| fault(name, &what))?;
+        let seen: Vec<_> = senders.iter().map(Eager::seen).collect();
+        let server_stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = senders
+                .into_iter()
+                .map(|sender| scope.spawn(move || failed.note(self.send_on(sender, &failed.stop))))
+                .collect();
+            let dedicated = point.policy == Dedicated;
+            let server = dedicated.then(|| scope.spawn(|| failed.note(queue.serve(&server_stop))));
+            let stopping = Stops(&failed.stop);
+            let window = self.window(&seen, &failed.stop, bench, name);
+            drop(stopping);
+            // Whoever is in the middle of a send waits for the one that serves: that one goes last.
+            let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
+            server_stop.store(true, Relaxed);
+            let panicked = panicked + server.and_then(|server| server.join().err()).iter().count();
+            if panicked == 0 { window } else { Err(fault(name, &format!("{panicked} threads panicked"))) }
+        })
+    }
+
+    fn send_on(&self, mut sender: impl Eager, stop: &AtomicBool) -> Result<(), String> {
+        let mut burst = sender.burst(self.burst);
+        while !stop.load(Relaxed) {
+            sender.send(&mut burst, self.burst, self.frame_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// What the senders do within the time of measuring.
+    fn window<S: Seen>(
+        &self, seen: &[Arc<S>], stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
+    ) -> Result<Measured, LabError> {
+        wait(self.settle, stop, bench, name)?;
+        let (began, before) = (Instant::now(), counts(seen));
+        wait(self.measure, stop, bench, name)?;
+        let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen));
+        let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
+        let (runs, longest_packets) = (Histogram::new(), seen.iter().filter_map(|seen| seen.runs()));
+        let longest_packets = longest_packets.map(|log| log.longest_packets.get()).max().unwrap_or(0);
+        seen.iter().filter_map(|seen| seen.runs()).for_each(|log| runs.add(&log.time_ns));
+        Ok(Measured { threads, ns, runs, longest_packets })
+    }
+}
+
+/// Lets threads send for a while.
+fn wait(time: Duration, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str) -> Result<(), LabError> {
+    let began = Instant::now();
+    while !stop.load(Relaxed) {
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(ASK_EVERY));
+        if !bench.goes_on(name) {
+            return Err(LabError::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// The first thing that went wrong in a thread, and whether all are to stop.
+#[derive(Default)]
+struct Failed {
+    stop: AtomicBool,
+    what: Mutex<Option<String>>,
+}
+
+impl Failed {
+    fn note(&self, done: Result<(), String>) {
+        if let Err(what) = done {
+            self.what.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+            self.stop.store(true, Relaxed);
+        }
+    }
+
+    fn what(&self) -> Option<String> {
+        self.what.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Nanoseconds by the processor's own counter: two looks per run must not be what is measured.
+#[derive(Debug)]
+struct TickClock {
+    ns_per_tick: f64,
+}
+
+impl TickClock {
+    /// Found out in a few milliseconds.
+    fn new() -> Self {
+        let (began_ticks, began_ns) = (ticks(), ExactClock.now_ns());
+        std::thread::sleep(Duration::from_millis(5));
+        let (ended_ticks, ended_ns) = (ticks(), ExactClock.now_ns());
+        Self {
+            ns_per_tick: (ended_ns - began_ns) as f64 / ended_ticks.saturating_sub(began_ticks).max(1) as f64,
+        }
+    }
+}
+
+impl Clock for TickClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        (ticks() as f64 * self.ns_per_tick) as u64
+    }
+}
+
+/// Says stop when it goes, whatever the reason.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
+    LabError::Host { run: run.into(), what: error.to_string() }
+}

@@ -1,0 +1,156 @@
+//! What is compared, behind one face: a queue that threads share, and a thread's end of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use wharf_core::counters::SenderCounters;
+use wharf_core::discipline::{Discipline, LockedCounters, LockedQueue, LockedSender};
+use wharf_core::pool::{Audit, Burst, PoolError};
+use wharf_core::queue::TxQueue;
+use wharf_core::run_log::RunLog;
+use wharf_core::sender::Sender;
+
+/// A queue that threads share.
+pub(super) trait Shared: Sync + Sized {
+    type Sender: Eager;
+
+    fn sender(&self, name: &str) -> Result<Self::Sender, String>;
+
+    /// Drains for all until `stop`.
+    fn serve(&self, stop: &AtomicBool) -> Result<(), String>;
+
+    /// Once all senders are gone: sends what is left by `deadline_ns`, and says who holds memory; frames that went in, and
+    /// frames that left.
+    fn finish(self, deadline_ns: u64) -> (Audit, u64, u64);
+}
+
+/// A thread's end.
+pub(super) trait Eager: Send {
+    type Seen: Seen;
+
+    fn burst(&self, capacity: usize) -> Burst;
+
+    /// Makes up to `count` packets and sends them: one round of a thread that sends as fast as it can.
+    fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String>;
+
+    fn seen(&self) -> Arc<Self::Seen>;
+}
+
+/// What a sender has done so far.
+pub(super) trait Seen: Send + Sync {
+    /// Frames sent, dropped, and drained.
+    fn counts(&self) -> [u64; 3];
+
+    fn runs(&self) -> Option<&RunLog>;
+}
+
+impl Shared for TxQueue {
+    type Sender = Sender;
+
+    fn sender(&self, name: &str) -> Result<Sender, String> {
+        TxQueue::sender(self, name).map_err(|error| error.to_string())
+    }
+
+    fn serve(&self, stop: &AtomicBool) -> Result<(), String> {
+        let mut dedicated = self.dedicate().map_err(|error| error.to_string())?;
+        while !stop.load(Relaxed) {
+            dedicated.poll();
+        }
+        Ok(())
+    }
+
+    fn finish(self, deadline_ns: u64) -> (Audit, u64, u64) {
+        let audit = self.shutdown(deadline_ns);
+        let (counters, entered) = (self.counters(), self.senders());
+        let entered = entered.iter().map(|sender| sender.packets.get()).sum();
+        (audit, entered, counters.sent.get())
+    }
+}
+
+impl Eager for Sender {
+    type Seen = SenderCounters;
+
+    fn burst(&self, capacity: usize) -> Burst {
+        Sender::burst(self, capacity)
+    }
+
+    fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String> {
+        match self.fill(burst, count, len_bytes) {
+            Ok(_) => {}
+            Err(PoolError::Exhausted { .. }) => self.wait_for_memory().map_err(|error| error.to_string())?,
+            Err(error) => return Err(error.to_string()),
+        }
+        Sender::send(self, burst).map_err(|error| error.to_string())
+    }
+
+    fn seen(&self) -> Arc<SenderCounters> {
+        self.counters().clone()
+    }
+}
+
+impl Seen for SenderCounters {
+    fn counts(&self) -> [u64; 3] {
+        [self.packets.get(), self.drops.get(), self.drained_packets.get()]
+    }
+
+    fn runs(&self) -> Option<&RunLog> {
+        self.runs.as_deref()
+    }
+}
+
+impl<D: Discipline> Shared for LockedQueue<D> {
+    type Sender = LockedSender<D>;
+
+    fn sender(&self, name: &str) -> Result<LockedSender<D>, String> {
+        LockedQueue::sender(self, name).map_err(|error| error.to_string())
+    }
+
+    fn serve(&self, stop: &AtomicBool) -> Result<(), String> {
+        LockedQueue::serve(self, stop);
+        Ok(())
+    }
+
+    fn finish(self, deadline_ns: u64) -> (Audit, u64, u64) {
+        self.drain(deadline_ns);
+        let taken = self.senders().iter().map(|sender| sender.counts()[0]).sum();
+        let sent = self.counters().sent.get();
+        (self.close(), taken, sent)
+    }
+}
+
+impl<D: Discipline> Eager for LockedSender<D> {
+    type Seen = LockedCounters;
+
+    fn burst(&self, capacity: usize) -> Burst {
+        LockedSender::burst(self, capacity)
+    }
+
+    fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String> {
+        let before = self.counters().dropped();
+        match self.fill(burst, count, len_bytes) {
+            Ok(_) => {}
+            Err(PoolError::Exhausted { .. }) => std::thread::yield_now(),
+            Err(error) => return Err(error.to_string()),
+        }
+        LockedSender::send(self, burst).map_err(|error| error.to_string())?;
+        if self.counters().dropped() != before {
+            // ENOBUFS: it yields, and tries the next one.
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> Arc<LockedCounters> {
+        self.counters().clone()
+    }
+}
+
+impl Seen for LockedCounters {
+    fn counts(&self) -> [u64; 3] {
+        let dropped = self.dropped();
+        [self.offered.get().saturating_sub(dropped), dropped, self.drained_packets.get()]
+    }
+
+    fn runs(&self) -> Option<&RunLog> {
+        self.runs.as_deref()
+    }
+}
