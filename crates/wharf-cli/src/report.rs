@@ -91,6 +91,8 @@ pub(crate) struct SenderReport {
     pub(crate) drops: u64,
     /// Packets that it handed to the device, for itself and others.
     pub(crate) drained_packets: u64,
+    /// The most bytes that it could have inside at last; null where that was never looked at.
+    pub(crate) small_queue_bytes: Option<u64>,
 }
 
 /// The pool's memory at the end.

@@ -72,7 +72,7 @@ const WRONG: &[(&str, &str)] = &[
     ("bench path --cores 100000", "this process may use 1 to"),
     ("bench path --bursts 1,0", "want a number from 1 to 256"),
     ("lab run nothing", "there is no experiment \"nothing\": there are bulk"),
-    ("lab run bulk --set colour=1", "bulk has no parameter \"colour\": it has cpus,"),
+    ("lab run bulk --set colour=1", "bulk has no parameter \"colour\": it has bql_hold_ns, cpus,"),
     ("lab run bulk --set cpus=65", "want a whole number from 1 to 64"),
     ("lab run bulk --set cpus", "want a whole number from 1 to 64"),
     ("lab run bulk --seed x", "--seed"),
@@ -80,6 +80,7 @@ const WRONG: &[(&str, &str)] = &[
     ("lab run bulk --threads 1,2", "threads and seconds are for --world host"),
     ("lab run bulk --threads 1,0", "want a number from 1 to 1024"),
     ("lab run bulk --seconds 0", "want a time above 0"),
+    ("send --count 1 --small-queues 1k", "want on, off or a size from 4k to 1g"),
     ("lab run", "NAME"),
     ("devices --verbose", "--help lists what there is"),
 ];

@@ -74,7 +74,7 @@
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{
-    bql, counters, device, direct, host, owner, poller, pool, qdisc, queue, receive, run, sender,
+    bql, counters, credit, device, direct, host, owner, poller, pool, qdisc, queue, receive, run, sender,
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;

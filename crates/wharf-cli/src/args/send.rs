@@ -1,6 +1,6 @@
 //! `wharf send`.
 
-use super::values::{self, QdiscChoice, Speed, WhenFull};
+use super::values::{self, QdiscChoice, SmallQueues, Speed, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
@@ -91,6 +91,10 @@ pub(crate) struct SendArgs {
     /// What happens to packets for which the discipline has no room
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,
+    /// Small queues, what one sender may have inside before it waits: on (about 1 ms of its rate, at most 1m), off,
+    /// or another most, such as 64k; on unless packets are dropped
+    #[arg(long, value_name = "SIZE", value_parser = values::small_queues)]
+    pub(crate) small_queues: Option<SmallQueues>,
     /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
     #[arg(long, value_name = "BATCH", value_parser = values::batching)]
     pub(crate) batch: Option<Batching>,

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use std::time::Duration;
+use wharf::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf::devices::traffic::Pace;
 use wharf::devices::units;
 use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, Trim};
@@ -78,6 +79,22 @@ pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {
         _ => None,
     };
     want(read, &format!("fifo, fifo:N (packets, 1 to {QUEUE_PACKETS_MAX}), fifo:64k (bytes) or prio"))
+}
+
+/// Small queues: the most bytes that one sender may have inside; `None` for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SmallQueues(pub(crate) Option<u32>);
+
+pub(super) fn small_queues(text: &str) -> Result<SmallQueues, String> {
+    let bytes = |text| units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
+    let read = match text {
+        "on" => Some(SmallQueues(Some(SMALL_QUEUE_BYTES))),
+        "off" => Some(SmallQueues(None)),
+        text => bytes(text)
+            .filter(|bytes| SMALL_QUEUE_BOUNDS.contains(bytes))
+            .map(|bytes| SmallQueues(Some(bytes))),
+    };
+    want(read, "on, off or a size from 4k to 1g, such as 64k")
 }
 
 pub(super) fn batching(text: &str) -> Result<Batching, String> {

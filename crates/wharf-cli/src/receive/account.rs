@@ -95,7 +95,7 @@ impl Account {
         let by_reason = std::mem::take(&mut self.drops);
         let sender = |stream: StreamReport| {
             let packets = stream.counts.packets;
-            SenderReport { packets, waits: 0, drops: 0, drained_packets: 0 }
+            SenderReport { packets, waits: 0, drops: 0, drained_packets: 0, small_queue_bytes: None }
         };
         Report {
             device: self.device.clone(),

@@ -133,6 +133,7 @@ fn senders(queue: &TxQueue) -> Vec<SenderReport> {
         waits: counters.waits.get(),
         drops: counters.drops.get(),
         drained_packets: counters.drained_packets.get(),
+        small_queue_bytes: Some(counters.small_queue_bytes.get()).filter(|&bytes| bytes > 0),
     };
     queue.senders().iter().map(|counters| report(counters)).collect()
 }

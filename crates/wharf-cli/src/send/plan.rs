@@ -2,13 +2,14 @@
 
 use super::run::opening;
 use super::traffic::Traffic;
-use crate::args::{QdiscChoice, SendArgs, WhenFull, WrapArgs};
+use crate::args::{QdiscChoice, SendArgs, SmallQueues, WhenFull, WrapArgs};
 use crate::files::{capture_of, check_written};
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use wharf::credit::SMALL_QUEUE_BYTES;
 use wharf::devices::host::processors;
 use wharf::devices::kinds::kinds;
 use wharf::devices::open::{Direction, open};
@@ -36,6 +37,7 @@ pub(super) struct Plan {
     pub(super) cpus: Vec<usize>,
     pub(super) qdisc: QdiscChoice,
     pub(super) when_full: WhenFull,
+    pub(super) small_queue_bytes: Option<u32>,
     pub(super) burst: usize,
     pub(super) frames: u32,
     pub(super) frame_bytes: u32,
@@ -64,6 +66,7 @@ impl Plan {
             cpus: args.cpu.clone(),
             qdisc: args.qdisc,
             when_full: args.when_full,
+            small_queue_bytes: small_queue_bytes(args),
             burst: args.burst,
             frames: args.frames,
             frame_bytes: args.frame_bytes,
@@ -166,4 +169,10 @@ fn generator_spec(args: &SendArgs) -> GeneratorSpec {
         flows: args.flows.unwrap_or(args.senders.into()),
         senders: args.senders,
     }
+}
+
+/// What one sender may have inside: a sender that is to lose what does not fit must not be held before that.
+fn small_queue_bytes(args: &SendArgs) -> Option<u32> {
+    let default = (args.when_full == WhenFull::Wait).then_some(SMALL_QUEUE_BYTES);
+    args.small_queues.map_or(default, |SmallQueues(bytes)| bytes)
 }

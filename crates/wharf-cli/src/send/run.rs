@@ -48,6 +48,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
         .qdisc(plan.qdisc.build(plan.when_full))
         .batching(batching)
+        .small_queues(plan.small_queue_bytes)
         .build()?;
     let receiving = opened.far_end.map(|far_end| receive(plan, far_end)).transpose()?;
     let poller = PollerThread::start(&queue).context("cannot start a thread")?;
