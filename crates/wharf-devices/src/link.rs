@@ -16,11 +16,13 @@ pub(crate) const VLAN_BYTES: u32 = 4;
 pub(crate) const ETHERTYPE_AT: usize = 12;
 
 /// Numbers of errors, as in errno(3) on Linux.
+pub(crate) const EPERM: i32 = 1;
 pub(crate) const EINTR: i32 = 4;
 pub(crate) const ENXIO: i32 = 6;
 pub(crate) const EAGAIN: i32 = 11;
 pub(crate) const ENOMEM: i32 = 12;
 pub(crate) const EBUSY: i32 = 16;
+pub(crate) const EEXIST: i32 = 17;
 pub(crate) const ENODEV: i32 = 19;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const EOPNOTSUPP: i32 = 95;

@@ -10,7 +10,7 @@ use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
 use crate::pcap::{PcapSink, PcapSource, Snapped};
 use crate::units::{self, UnitError};
 use crate::wire::{WireSpec, wire};
-use crate::xdp::{Mode, XdpOptions, XdpSender};
+use crate::xdp::{self, Mode, XdpOptions, XdpReceiver, XdpSender};
 use std::path::Path;
 use wharf_core::device::{Device, DeviceError};
 
@@ -168,7 +168,11 @@ fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceErro
         return Err(DeviceError::Unsupported { device: "xdp".into(), what });
     };
     let kind = format!("xdp:{}", interface.escape_debug());
-    let options = Options::new(&kind, parts, &["queue", "mode"])?;
+    let keys: &[&str] = match direction {
+        Direction::Send => &["queue", "mode"],
+        Direction::Receive => &["queue", "mode", "csum"],
+    };
+    let options = Options::new(&kind, parts, keys)?;
     let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zerocopy", Mode::ZeroCopy)];
     let mut spec = XdpOptions { mode: options.choose("mode", &modes)?, ..XdpOptions::default() };
     if let Some(queue) = options.read("queue", units::size_bytes)? {
@@ -179,7 +183,12 @@ fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceErro
     }
     match direction {
         Direction::Send => Ok(Opened::alone(XdpSender::open(interface, spec)?)),
-        Direction::Receive => Err(options.fault("receiving is not built yet")),
+        Direction::Receive => {
+            let fills = options.choose("csum", &[("fill", true), ("off", false)])?;
+            let fill_checksums = options.get("csum").map(|_| fills);
+            let spec = xdp::ReceiveOptions { common: spec, fill_checksums };
+            Ok(Opened::alone(XdpReceiver::open(interface, spec)?))
+        }
     }
 }
 

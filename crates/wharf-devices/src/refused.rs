@@ -6,7 +6,7 @@ use wharf_mem::{Batch, Frame};
 
 #[derive(Debug)]
 pub(crate) struct Refused {
-    frames: Vec<Frame>,
+    frames: Vec<(Frame, &'static str)>,
     reason: &'static str,
 }
 
@@ -16,13 +16,18 @@ impl Refused {
     }
 
     pub(crate) fn transmit(&mut self, batch: &mut Batch) -> Transmitted {
-        self.frames.extend(std::iter::from_fn(|| batch.pop()));
+        self.frames.extend(std::iter::from_fn(|| batch.pop()).map(|frame| (frame, self.reason)));
         Transmitted { doorbell: !self.frames.is_empty(), stopped: false }
+    }
+
+    /// Takes frames that were inside the device when it was closed.
+    pub(crate) fn hold(&mut self, frames: impl Iterator<Item = Frame>, reason: &'static str) {
+        self.frames.extend(frames.map(|frame| (frame, reason)));
     }
 
     pub(crate) fn reap(&mut self, budget: usize, into: &mut Completions) {
         let count = self.frames.len().min(budget);
-        into.failed.extend(self.frames.drain(..count).map(|frame| (frame, self.reason)));
+        into.failed.extend(self.frames.drain(..count));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -30,6 +35,6 @@ impl Refused {
     }
 
     pub(crate) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.frames.iter().for_each(see);
+        self.frames.iter().for_each(|(frame, _)| see(frame));
     }
 }

@@ -3,17 +3,21 @@
 //!
 //! Sending: [`XdpSender`]. A frame's place goes into a ring, one system call hands a batch over, and it comes back when
 //! the frame has left: real completions, so that there is a byte queue limit. Needs CAP_NET_RAW, loads no program.
+//! Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for the program that hands frames over.
 //! How well it works depends on driver and kernel, and [`Device::mode`](wharf_core::device::Device::mode) says which it is.
 //!
 //! The interface is looked up in the network namespace of the thread that opens it.
 
+mod checksum;
 mod memory;
+mod receiving;
 mod sending;
 mod table;
 
+pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 
-use crate::link::{EBUSY, EINVAL, EOPNOTSUPP, Link};
+use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -22,11 +26,11 @@ use wharf_mem::Region;
 use wharf_sys::interface::Asker;
 use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
 
-/// How long a queue that was just let go of may take to be free: the kernel sees to that later.
+/// How long a queue, and memory, that was just let go of may take to be free: the kernel sees to that later.
 const FREE_WITHIN: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(2);
 
-/// How an [`XdpSender`] should be.
+/// How an [`XdpSender`] should be, and an [`XdpReceiver`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct XdpOptions {
     /// Number of the interface's queue, 0 by default.
@@ -75,7 +79,7 @@ fn find(interface_name: &str) -> Result<Link, DeviceError> {
 fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> DeviceError {
     let interface = &link.interface_name;
     let what = match (step, source.raw_os_error()) {
-        (Step::Register, Some(crate::link::ENOBUFS)) => format!(
+        (Step::Register, Some(ENOBUFS)) => format!(
             "the pool's {} KiB may not be locked in memory: raise the limit (`ulimit -l`), or use fewer frames",
             region.mapping().len_bytes() >> 10
         ),
@@ -89,6 +93,14 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
             format!("it has no queue {queue}, perhaps (`ethtool -l {interface}` lists them)")
         }
         (Step::Bind, _) => format!("cannot use queue {queue}"),
+        (Step::Program | Step::Attach, Some(EPERM)) => {
+            "receiving loads a program, for which it needs CAP_BPF and CAP_NET_ADMIN, and not in a user namespace".into()
+        }
+        (Step::Program, _) => "the kernel refuses the program that hands frames over".into(),
+        (Step::Attach, Some(EBUSY | EEXIST)) => {
+            format!("{interface} has an XDP program already (`ip link show {interface}`)")
+        }
+        (Step::Attach, _) => "cannot attach the program that hands frames over".into(),
     };
     link.fault(&what)(source)
 }
@@ -101,6 +113,8 @@ enum Step {
     Register,
     Rings,
     Bind,
+    Program,
+    Attach,
 }
 
 impl Step {
@@ -112,19 +126,26 @@ impl Step {
 /// A socket with `region` as its memory.
 fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> {
     let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
-    socket.register(region.mapping(), shape).map_err(Step::Register.refused())?;
+    // Memory that was just let go of counts towards the limit for a while.
+    let registered = patiently(ENOBUFS, || socket.register(region.mapping(), shape));
+    registered.map_err(Step::Register.refused())?;
     Ok(socket)
 }
 
 /// Binds, and waits for a queue that is being freed.
 fn bind(socket: &XdpSocket, index: i32, queue: u32, how: Bind) -> Result<(), Refusal> {
+    patiently(EBUSY, || socket.bind(index, queue, how)).map_err(Step::Bind.refused())
+}
+
+/// Tries again while the answer is error number `busy`, for a while.
+fn patiently(busy: i32, mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let until = Instant::now() + FREE_WITHIN;
     loop {
-        match socket.bind(index, queue, how) {
-            Err(error) if error.raw_os_error() == Some(EBUSY) && Instant::now() < until => {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(busy) && Instant::now() < until => {
                 std::thread::sleep(NAP);
             }
-            result => return result.map_err(Step::Bind.refused()),
+            result => return result,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Arrival, Check, Clocks, Findings, Verify};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Device, DeviceError};
+use wharf_core::device::{Completions, Device, DeviceError};
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::clock::{monotonic_ns, realtime_ns};
@@ -147,12 +147,24 @@ impl<C: Check> Receiver<C> {
         &self.check
     }
 
-    /// Ends the device.
+    /// Ends the device, and gives back the memory that waited in it for frames to come.
     ///
     /// # Errors
     /// What could not be completed.
-    pub fn close(&mut self) -> Result<(), DeviceError> {
-        self.device.close()
+    pub fn close(&mut self) -> Result<(), ReceiveError> {
+        let closed = self.device.close();
+        let mut done = Completions::new(BUDGET);
+        while self.device.outstanding() > 0 {
+            self.device.reap(BUDGET, &mut done)?;
+            if done.is_empty() {
+                break;
+            }
+            self.cache.give(&mut done.sent)?;
+            for (frame, _) in done.failed.drain(..) {
+                self.cache.give_one(frame).map_err(|(error, _)| error)?;
+            }
+        }
+        Ok(closed?)
     }
 
     /// What looked at the frames; the device is gone.

@@ -54,7 +54,7 @@ pub fn with_two(near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send 
 }
 
 /// Enters a network of its own with the link `link`; false, having said why, where that cannot be.
-fn enter_with(link: &str) -> bool {
+pub fn enter_with(link: &str) -> bool {
     if let Err(error) = wharf_sys::namespace::enter_new_network() {
         skip(&format!("no network namespace of its own: {error} (wants root)"));
         return false;

@@ -1,6 +1,7 @@
 //! Interfaces that are not there, or go away, and queues that are free again.
 
-use super::net::{End, frame, ip, with_pair};
+use super::net::{End, frame, ip, send_raw, with_pair};
+use std::time::Duration;
 use wharf_devices::open::{Direction, open};
 
 fn fault(spec: &str) -> String {
@@ -106,6 +107,57 @@ fn without_a_carrier_frames_fail_until_it_is_back() {
         from.offer(&frame(0, 100));
         assert_eq!(from.send_all(), (1, vec![]));
         from.assert_all_home();
+    });
+}
+
+#[test]
+fn a_receiver_gives_its_queue_and_program_back() {
+    with_pair(|| {
+        for round in 0..10 {
+            let mut end = End::receiver("xdp:vb");
+            assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
+            if round == 2 {
+                let mut device = open("xdp:vb", Direction::Receive).unwrap().device;
+                let message = device.attach(end.pool.region().clone()).unwrap_err().to_string();
+                assert!(message.contains("has an XDP program already"), "{message}");
+            }
+            // Closed, or dropped with frames inside: then only the pool is poorer.
+            if round % 2 == 0 {
+                super::receiving::finish(end);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_receivers_interface_goes_down_and_up_and_away() {
+    with_pair(|| {
+        let mut to = End::receiver("xdp:vb");
+        let frames: Vec<Vec<u8>> = (0..40).map(|number| frame(number, 100)).collect();
+        assert!(to.receive_within(1, Duration::from_millis(1)).is_empty());
+        let error = |to: &mut End| loop {
+            match to.device.receive(&mut to.cache, &mut to.batch, 64) {
+                Ok(count) => assert_eq!(count, 0),
+                Err(error) => break error.to_string(),
+            }
+        };
+        for _ in 0..2 {
+            send_raw("va", &frames);
+            assert!(to.receive(40) == frames);
+            ip("link set vb down");
+            let message = error(&mut to);
+            assert!(message.starts_with("xdp:vb: the interface is down: `ip link set vb up`"), "{message}");
+            assert!(to.receive_within(1, Duration::from_millis(1)).is_empty(), "told once");
+            assert!(!to.device.receive_ended());
+            ip("link set vb up");
+        }
+        send_raw("va", &frames);
+        assert!(to.receive(40) == frames, "it goes on");
+        ip("link del va");
+        let message = error(&mut to);
+        assert!(message.starts_with("xdp:vb: the interface is gone"), "{message}");
+        assert!(to.device.receive_ended());
+        super::receiving::finish(to);
     });
 }
 

@@ -7,4 +7,5 @@ mod common;
 mod endings;
 #[path = "../packet/net.rs"]
 mod net;
+mod receiving;
 mod sending;

@@ -1,0 +1,118 @@
+//! Checksums that a sender on this host has left to a network adapter, which a veth does not have: an AF_XDP socket gets
+//! such frames as they are, and unlike AF_PACKET's nothing tells it of them.
+//!
+//! What gives them away: in the place of the checksum stands the sum of the pseudo header (RFC 9293, section 3.1), as the
+//! adapter wants it. A finished checksum is that by chance once in 65 536 frames; then the whole is summed up, and a frame
+//! that is right as it is stays so. SCTP, which has no pseudo header, leaves 0.
+
+use wharf_core::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
+use wharf_core::qdisc::{IpPacket, ip_packet};
+use wharf_mem::{Frame, Region};
+
+const HOP_BY_HOP: u8 = 0;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DESTINATION_OPTIONS: u8 = 60;
+const SCTP: u8 = 132;
+const TCP_OFFSET: usize = 16;
+
+/// Where a segment lies in its frame, and what the pseudo header before it sums up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    protocol: u8,
+    start: usize,
+    len: usize,
+    pseudo: u64,
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+/// The segment of an Ethernet frame that begins with `bytes`; `None` for fragments and whatever has none.
+fn segment(bytes: &[u8]) -> Option<Segment> {
+    let at = |inner: &[u8]| bytes.len() - inner.len();
+    match ip_packet(bytes)? {
+        IpPacket::V4(ip) => {
+            let header = usize::from(ip.first()? & 0xf) * 4;
+            let is_fragment = word(ip, 6)? & 0x3fff != 0;
+            let len = usize::from(word(ip, 2)?).checked_sub(header)?;
+            let protocol = *ip.get(9)?;
+            let pseudo = sum(ip.get(12..20)?) + u64::from(protocol) + len as u64;
+            (header >= 20 && !is_fragment).then_some(Segment {
+                protocol,
+                start: at(ip) + header,
+                len,
+                pseudo,
+            })
+        }
+        IpPacket::V6(ip) => {
+            let (mut protocol, mut start) = (*ip.get(6)?, 40);
+            while matches!(protocol, HOP_BY_HOP | DESTINATION_OPTIONS) {
+                protocol = *ip.get(start)?;
+                start += (usize::from(*ip.get(start + 1)?) + 1) * 8;
+            }
+            let len = (usize::from(word(ip, 4)?) + 40).checked_sub(start)?;
+            let pseudo = sum(ip.get(8..40)?) + u64::from(protocol) + len as u64;
+            Some(Segment { protocol, start: at(ip) + start, len, pseudo })
+        }
+    }
+}
+
+/// Sums up `len` bytes of a frame from byte `start` of its first buffer on; `None` when it has not so many.
+fn sum_of(region: &Region, frame: &Frame, start: usize, len: usize) -> Option<u64> {
+    let (mut skip, mut left, mut total) = (start, len, 0);
+    for chunk in region.chunks(frame).ok()? {
+        let part = chunk.get(skip..)?;
+        let part = &part[..part.len().min(left)];
+        let part_sum = u64::from(fold(sum(part)));
+        // A part that begins at an odd byte has its words the other way round.
+        let is_odd = !(len - left).is_multiple_of(2);
+        total += if is_odd { u64::from((part_sum as u16).swap_bytes()) } else { part_sum };
+        (skip, left) = (0, left - part.len());
+    }
+    (left == 0).then_some(total)
+}
+
+/// Finishes the checksum of a frame received, if it is unfinished.
+#[inline]
+pub(super) fn finish(region: &Region, frame: &mut Frame) {
+    let Ok(bytes) = region.bytes(frame) else { return };
+    let Some(segment) = segment(bytes) else { return };
+    let offset = match segment.protocol {
+        TCP => TCP_OFFSET,
+        UDP => UDP_OFFSET,
+        SCTP => return finish_sctp(region, frame, &segment),
+        _ => return,
+    };
+    let at = segment.start + offset;
+    if offset + 2 <= segment.len && word(bytes, at) == Some(fold(segment.pseudo)) {
+        finish_sum(region, frame, &segment, offset);
+    }
+}
+
+#[inline(never)]
+fn finish_sum(region: &Region, frame: &mut Frame, segment: &Segment, offset: usize) {
+    let Some(sum) = sum_of(region, frame, segment.start, segment.len) else { return };
+    if fold(segment.pseudo + sum) == 0xffff {
+        return;
+    }
+    let (at, checksum) = (segment.start + offset, checksum::of_sum(sum, offset));
+    if let Some(place) = region.bytes_mut(frame).ok().and_then(|bytes| bytes.get_mut(at..at + 2)) {
+        place.copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+/// One that is 0 is either unfinished or stays 0.
+#[cold]
+fn finish_sctp(region: &Region, frame: &mut Frame, segment: &Segment) {
+    let Ok(bytes) = region.bytes_mut(frame) else { return };
+    let Some(whole) = bytes.get_mut(..segment.start + segment.len) else { return };
+    let at = segment.start + SCTP_OFFSET;
+    if whole.get(at..at + 4) == Some(&[0; 4]) {
+        checksum::complete_sctp(whole, segment.start, SCTP_OFFSET);
+    }
+}
+
+#[cfg(test)]
+mod tests;

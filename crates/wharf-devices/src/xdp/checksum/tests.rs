@@ -1,0 +1,173 @@
+use super::*;
+use wharf_core::pool::PagePool;
+use wharf_mem::Batch;
+
+/// An Ethernet frame around `ip`, behind `tags` VLAN tags, with padding of ones.
+fn frame(ethertype: u16, ip: &[u8], tags: usize, padding: usize) -> Vec<u8> {
+    let mut bytes = vec![2; 12];
+    (0..tags).for_each(|_| bytes.extend([0x81, 0, 0, 5]));
+    bytes.extend(ethertype.to_be_bytes());
+    bytes.extend(ip);
+    bytes.extend(std::iter::repeat_n(0xff, padding));
+    bytes
+}
+
+fn ipv4(protocol: u8, options: usize, segment: &[u8]) -> Vec<u8> {
+    let len = 20 + options + segment.len();
+    let mut ip =
+        vec![0x45 + (options / 4) as u8, 0, (len >> 8) as u8, len as u8, 0, 1, 0x40, 0, 64, protocol, 0, 0];
+    ip.extend([10, 9, 0, 1, 10, 9, 0, 2]);
+    ip.extend(std::iter::repeat_n(1, options));
+    ip.extend(segment);
+    ip
+}
+
+fn ipv6(protocol: u8, hops: bool, segment: &[u8]) -> Vec<u8> {
+    let extension: &[u8] = if hops { &[protocol, 0, 5, 2, 0, 0, 1, 0] } else { &[] };
+    let len = extension.len() + segment.len();
+    let next = if hops { HOP_BY_HOP } else { protocol };
+    let mut ip = vec![0x60, 0, 0, 0, (len >> 8) as u8, len as u8, next, 64];
+    ip.extend((0..32).map(|n| n as u8 * 7));
+    ip.extend(extension);
+    ip.extend(segment);
+    ip
+}
+
+/// A segment of `len` bytes whose checksum lies at `offset` and is 0.
+fn bare(len: usize, offset: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|n| (n * 31 + 7) as u8).collect();
+    bytes[offset..offset + 2].fill(0);
+    bytes
+}
+
+/// What the kernel leaves, and what should come of it, by a parser that nobody here wrote.
+fn unfinished(mut bytes: Vec<u8>, offset: usize) -> (Vec<u8>, Vec<u8>) {
+    let segment = segment(&bytes).unwrap();
+    let (at, end) = (segment.start + offset, segment.start + segment.len);
+    let mut finished = bytes.clone();
+    let want = checksum::of_sum(segment.pseudo + sum(&bytes[segment.start..end]), offset);
+    finished[at..at + 2].copy_from_slice(&want.to_be_bytes());
+    bytes[at..at + 2].copy_from_slice(&fold(segment.pseudo).to_be_bytes());
+    (bytes, finished)
+}
+
+/// What becomes of a frame that lies in buffers of `room` bytes.
+fn finished(bytes: &[u8], room: usize) -> Vec<u8> {
+    let pool = PagePool::builder().frames(64).frame_bytes(4096).huge_pages(false).build().unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let region = pool.region().clone();
+    let mut whole: Option<Frame> = None;
+    for chunk in bytes.chunks(room) {
+        let mut one = Batch::new(1);
+        cache.take(&mut one, 1, chunk.len() as u32).unwrap();
+        let mut piece = one.pop().unwrap();
+        region.bytes_mut(&mut piece).unwrap().copy_from_slice(chunk);
+        match &mut whole {
+            None => whole = Some(piece),
+            Some(head) => region.link(head, piece).unwrap(),
+        }
+    }
+    let mut whole = whole.unwrap();
+    finish(&region, &mut whole);
+    let bytes = region.chunks(&whole).unwrap().flatten().copied().collect();
+    cache.give_one(whole).unwrap();
+    bytes
+}
+
+#[test]
+fn what_is_unfinished_is_finished_wherever_it_lies() {
+    for len in [20, 21, 64, 1000, 1001] {
+        for (protocol, offset) in [(TCP, TCP_OFFSET), (UDP, UDP_OFFSET)] {
+            let segment = bare(len, offset);
+            let packets = [
+                frame(0x800, &ipv4(protocol, 0, &segment), 0, 0),
+                frame(0x800, &ipv4(protocol, 8, &segment), 1, 6),
+                frame(0x86dd, &ipv6(protocol, false, &segment), 0, 3),
+                frame(0x86dd, &ipv6(protocol, true, &segment), 2, 0),
+            ];
+            for packet in packets {
+                let (sent, want) = unfinished(packet, offset);
+                assert_ne!(sent, want);
+                for room in [3000, 200, 181] {
+                    assert_eq!(finished(&sent, room), want, "{protocol} {len} {room}");
+                }
+                assert_eq!(finished(&want, 3000), want, "what is right stays");
+            }
+        }
+    }
+}
+
+#[test]
+fn etherparse_agrees() {
+    let udp =
+        etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 9).udp(5, 6);
+    let mut want = Vec::new();
+    udp.write(&mut want, &[1, 2, 3, 4, 5]).unwrap();
+    let (sent, again) = unfinished(
+        {
+            let mut bytes = want.clone();
+            bytes[40..42].fill(0);
+            bytes
+        },
+        UDP_OFFSET,
+    );
+    assert_eq!((&again, finished(&sent, 3000)), (&want, want.clone()));
+}
+
+/// A finished checksum that happens to be the sum of the pseudo header.
+#[test]
+fn a_checksum_that_only_looks_unfinished_stays() {
+    let mut segment = bare(40, UDP_OFFSET);
+    let bytes = frame(0x800, &ipv4(UDP, 0, &segment), 0, 0);
+    let found = super::segment(&bytes).unwrap();
+    // The payload's last word is chosen so that all sums up to ones with that checksum in its place.
+    segment[38..].fill(0);
+    segment[6..8].copy_from_slice(&fold(found.pseudo).to_be_bytes());
+    let last = !fold(found.pseudo + sum(&segment));
+    segment[38..].copy_from_slice(&last.to_be_bytes());
+    let bytes = frame(0x800, &ipv4(UDP, 0, &segment), 0, 0);
+    assert_eq!(finished(&bytes, 3000), bytes);
+}
+
+#[test]
+fn all_else_stays_as_it_is() {
+    let segment = bare(40, UDP_OFFSET);
+    let mut fragment = ipv4(UDP, 0, &segment);
+    fragment[6] = 0x20;
+    let (mut cut, _) = unfinished(frame(0x800, &ipv4(UDP, 0, &segment), 0, 0), UDP_OFFSET);
+    let corrupt = {
+        let (_, mut bytes) = unfinished(frame(0x800, &ipv4(TCP, 0, &segment), 0, 0), TCP_OFFSET);
+        bytes[50] ^= 4;
+        bytes
+    };
+    cut.truncate(60);
+    let frames = [
+        frame(0x806, &segment, 0, 0),
+        frame(0x800, &fragment, 0, 0),
+        frame(0x800, &ipv4(1, 0, &segment), 0, 0),
+        frame(0x800, &ipv4(UDP, 0, &segment[..5]), 0, 0),
+        frame(0x800, &ipv4(UDP, 0, &segment), 0, 0),
+        frame(0x86dd, &[0x60; 45], 0, 0),
+        frame(0x800, &[0x40; 30], 0, 0),
+        frame(0x800, &[], 0, 0),
+        cut,
+        corrupt,
+    ];
+    for bytes in frames {
+        for len in (0..bytes.len()).step_by(7).skip(1).chain([bytes.len()]) {
+            assert_eq!(finished(&bytes[..len], 3000), bytes[..len]);
+        }
+    }
+}
+
+#[test]
+fn sctp_that_was_left_0_gets_its_crc() {
+    let segment = bare(36, SCTP_OFFSET).into_iter().enumerate();
+    let segment: Vec<u8> = segment.map(|(at, byte)| if (8..12).contains(&at) { 0 } else { byte }).collect();
+    let bytes = frame(0x800, &ipv4(SCTP, 0, &segment), 0, 4);
+    let mut want = bytes.clone();
+    assert!(checksum::complete_sctp(&mut want[..34 + 36], 34, SCTP_OFFSET));
+    assert_ne!(bytes, want);
+    assert_eq!(finished(&bytes, 3000), want);
+    assert_eq!(finished(&want, 3000), want);
+}

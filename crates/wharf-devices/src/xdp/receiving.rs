@@ -1,0 +1,300 @@
+//! `XdpReceiver`: the receive side.
+
+mod drops;
+mod rings;
+
+use super::{Refusal, Step, bind, fault, find, memory, registered};
+use crate::link::{EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
+use crate::refused::Refused;
+use drops::Drops;
+use rings::Rings;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::ethtool::Ethtool;
+use wharf_sys::interface::Asker;
+use wharf_sys::mapping::PAGE_BYTES;
+use wharf_sys::xdp::{Attached, Bind, Hook, Redirect, XdpSocket};
+
+/// Entries of the fill and receive rings.
+const ENTRIES: u32 = 8192;
+/// Of the completion ring, which has to be there, and stays empty: nothing is sent.
+const COMPLETION_ENTRIES: u32 = 64;
+/// Polls that find nothing between two looks at the interface.
+const LOOK_EVERY: u32 = 64;
+
+/// How an [`XdpReceiver`] should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReceiveOptions {
+    /// Queue and mode.
+    pub common: super::XdpOptions,
+    /// Whether checksums that a sender on this host has left unfinished are finished; by default on a veth, where there
+    /// are such.
+    pub fill_checksums: Option<bool>,
+}
+
+/// Receives frames by an AF_XDP socket, and a program of six instructions that hands it all frames of its queue: nobody
+/// else on this host sees those.
+///
+/// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, wait for them in the fill
+/// ring, and come back when the device is closed. What was dropped since there was none is shown by
+/// [`Device::receive_drops`] as `kernel`, what the ring had no room for as `ring-full`.
+///
+/// An interface that is switched off is told once, and goes on when it is on again.
+#[derive(Debug)]
+pub struct XdpReceiver {
+    link: Link,
+    options: ReceiveOptions,
+    fills_checksums: bool,
+    mode: Option<&'static str>,
+    open: Option<Open>,
+    /// Polls until the next look at the interface.
+    look_due: u32,
+    told_down: bool,
+    ended: bool,
+    /// What was given to it to be sent, and what was inside when it was closed.
+    refused: Refused,
+    drops: Drops,
+}
+
+/// What a receiver has while it is open. Dropped in this order: the program goes first, then the queue.
+#[derive(Debug)]
+struct Open {
+    _attached: Attached,
+    _redirect: Redirect,
+    rings: Rings,
+    socket: XdpSocket,
+    asker: Asker,
+}
+
+impl XdpReceiver {
+    /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] when it is no Ethernet.
+    pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
+        let link = find(interface)?;
+        let is_veth = || {
+            Ethtool::open().and_then(|tool| tool.driver(interface)).is_ok_and(|(driver, _)| driver == "veth")
+        };
+        Ok(Self {
+            link,
+            options,
+            fills_checksums: options.fill_checksums.unwrap_or_else(is_veth),
+            mode: None,
+            open: None,
+            look_due: LOOK_EVERY,
+            told_down: false,
+            ended: false,
+            refused: Refused::new("receive-only"),
+            drops: Drops::default(),
+        })
+    }
+
+    /// The best way that works: hook by hook, and with each the ways to bind.
+    fn make_best(&self, region: &Arc<Region>) -> Result<(Open, &'static str), Refusal> {
+        let redirect = |error| (Step::Program, error);
+        let mut last = (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP));
+        for hook in [Hook::Native, Hook::Generic] {
+            for how in self.options.common.mode.ways() {
+                if how.zero_copy && (hook == Hook::Generic || region.mapping().page_bytes() == PAGE_BYTES) {
+                    continue;
+                }
+                let loaded = Redirect::load(self.options.common.queue).map_err(redirect)?;
+                match self.make(region, loaded, hook, how) {
+                    Ok(open) => return Ok((open, mode_of(hook, how))),
+                    Err((step, error)) if may_try_on(step, &error) => last = (step, error),
+                    Err(refusal) => return Err(refusal),
+                }
+            }
+        }
+        Err(last)
+    }
+
+    fn make(&self, region: &Arc<Region>, redirect: Redirect, hook: Hook, how: Bind) -> Result<Open, Refusal> {
+        let (index, queue) = (self.link.interface.index, self.options.common.queue);
+        let window = memory::to_receive(region);
+        let socket = registered(region, &window.shape)?;
+        let refused = Step::Rings.refused();
+        let _completion = socket.completion_ring(COMPLETION_ENTRIES).map_err(&refused)?;
+        let (fill, receive) =
+            (socket.fill_ring(ENTRIES).map_err(&refused)?, socket.receive_ring(ENTRIES).map_err(&refused)?);
+        let asker = Asker::open().map_err(&refused)?;
+        let attached = redirect.attach(index, hook).map_err(Step::Attach.refused())?;
+        bind(&socket, index, queue, how)?;
+        redirect.direct(queue, &socket).map_err(Step::Bind.refused())?;
+        let pages = how.zero_copy.then(|| region.mapping().page_bytes());
+        let rings = Rings::new(fill, receive, region.clone(), window, pages, self.fills_checksums);
+        Ok(Open { _attached: attached, _redirect: redirect, rings, socket, asker })
+    }
+
+    /// Nothing has come: looks whether anything still can.
+    #[cold]
+    fn look(&mut self) -> Result<(), DeviceError> {
+        self.look_due = LOOK_EVERY;
+        let Some(open) = self.open.as_ref().filter(|_| !self.ended) else { return Ok(()) };
+        let lost = |what: String, source| DeviceError::Lost { device: self.link.name.clone(), what, source };
+        let error = match self.link.interface.state(open.asker.as_fd()) {
+            Ok(state) if state.is_up => {
+                self.told_down = false;
+                return Ok(());
+            }
+            Ok(_) if self.told_down => return Ok(()),
+            Ok(_) => lost(down(&self.link.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
+            Err(error) if error.raw_os_error() == Some(ENODEV) => {
+                self.ended = true;
+                lost("the interface is gone".into(), error)
+            }
+            Err(error) => lost("cannot look at the interface".into(), error),
+        };
+        self.told_down = true;
+        Err(error)
+    }
+
+    fn count_drops(&mut self) {
+        if let Some(Ok(statistics)) = self.open.as_ref().map(|open| open.socket.statistics()) {
+            self.drops.kernel = statistics;
+        }
+        if let Some(open) = &self.open {
+            self.drops.own = open.rings.drops();
+        }
+    }
+}
+
+/// How it works, in words.
+fn mode_of(hook: Hook, how: Bind) -> &'static str {
+    match (how.zero_copy, hook) {
+        (true, _) => "zero-copy",
+        (false, Hook::Native) => "native, copy",
+        (false, Hook::Generic) => "generic, copy",
+    }
+}
+
+/// Whether a lesser way may work where this one does not.
+fn may_try_on(step: Step, error: &io::Error) -> bool {
+    match step {
+        Step::Bind => matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)),
+        Step::Attach => !matches!(error.raw_os_error(), Some(crate::link::EPERM)),
+        _ => false,
+    }
+}
+
+impl Device for XdpReceiver {
+    fn name(&self) -> String {
+        self.link.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.mode
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        let (bytes, least) = (region.data_bytes_max(), memory::ROOM_BYTES_MIN);
+        if bytes < least {
+            let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
+            return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
+        }
+        let made = self.make_best(&region);
+        let (open, mode) =
+            made.map_err(|refusal| fault(&self.link, self.options.common.queue, &region, refusal))?;
+        (self.open, self.mode) = (Some(open), Some(mode));
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
+        self.refused.transmit(batch)
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.refused.reap(budget, into);
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.refused.len() + self.open.as_ref().map_or(0, |open| open.rings.held())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.refused.visit(see);
+        if let Some(open) = &self.open {
+            open.rings.visit(see);
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let Some(open) = &mut self.open else { return Ok(0) };
+        let device = || self.link.name.clone();
+        let received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
+        if open.rings.needs_wakeup() {
+            // What is wrong with the interface is seen by looking at it.
+            let _ = open.socket.wake_fill();
+        }
+        if received > 0 {
+            self.told_down = false;
+        } else if budget > 0 {
+            self.look_due -= 1;
+            if self.look_due == 0 {
+                self.look()?;
+            }
+        }
+        Ok(received)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.ended || self.open.is_none()
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.count_drops();
+        self.drops.show(see);
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.open.as_ref().map(|open| open.socket.fd().as_raw_fd())
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_drops();
+        let Some(Open { rings, socket, _attached, _redirect, .. }) = self.open.take() else { return Ok(()) };
+        drop((_attached, _redirect));
+        let held = rings.close();
+        drop(socket);
+        if self.mode == Some("zero-copy") {
+            // The adapter may write until the kernel has let go of its queue, which it does later.
+            self.await_release();
+        }
+        self.refused.hold(held.into_iter(), "closed");
+        Ok(())
+    }
+}
+
+impl XdpReceiver {
+    /// Waits until the queue is free: until another socket could have it.
+    fn await_release(&self) {
+        let Ok(memory) = wharf_sys::mapping::Mapping::shared_small_pages(PAGE_BYTES) else { return };
+        let Ok(socket) = XdpSocket::open() else { return };
+        let shape = memory::smallest();
+        let is_made = socket.register(&memory, &shape).is_ok()
+            && socket.fill_ring(1).is_ok()
+            && socket.completion_ring(1).is_ok()
+            && socket.transmit_ring(1).is_ok();
+        if is_made {
+            let how = Bind { zero_copy: false, multi_buffer: false };
+            // An interface that is gone has let go of it, too.
+            let _ = bind(&socket, self.link.interface.index, self.options.common.queue, how);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The receive side over rings in memory of our own; the test plays the kernel.
+
+use super::super::super::memory;
+use super::*;
+use wharf_core::pool::PagePool;
+use wharf_sys::xdp::Shared;
+
+struct Bench {
+    rings: Rings,
+    filled: Consumer<u64>,
+    arrived: Producer<Descriptor>,
+    window: Window,
+    pool: PagePool,
+    cache: Cache,
+    to: Batch,
+}
+
+impl Bench {
+    fn new(frames: u32, frame_bytes: u32, start: u32) -> Self {
+        let pool =
+            PagePool::builder().frames(frames).frame_bytes(frame_bytes).huge_pages(false).build().unwrap();
+        let (fill, receive) =
+            (Shared::own(64, start).unwrap(), Shared::own(32, start.wrapping_add(9)).unwrap());
+        let (filled, arrived) = (Consumer::new(fill.clone()), Producer::new(receive.clone()));
+        let region = pool.region().clone();
+        let window = memory::to_receive(&region);
+        let rings = Rings::new(Producer::new(fill), Consumer::new(receive), region, window, None, false);
+        let cache = pool.cache("test").unwrap();
+        Self { rings, filled, arrived, window, pool, cache, to: Batch::new(64) }
+    }
+
+    /// Receives; the bytes of what came.
+    fn receive(&mut self) -> Result<Vec<Vec<u8>>, DeviceError> {
+        let result = self.rings.receive(&mut self.cache, &mut self.to, 64, || "xdp:x".into());
+        let region = self.pool.region().clone();
+        let bytes = |frame| region.chunks(frame).unwrap().flatten().copied().collect();
+        let frames = self.to.frames().iter().map(bytes).collect();
+        self.cache.give(&mut self.to).unwrap();
+        result.map(|_| frames)
+    }
+
+    /// The next address that was filled.
+    fn next_filled(&mut self) -> Option<u64> {
+        let address = self.filled.take();
+        self.filled.release();
+        address
+    }
+
+    /// A buffer of `len` bytes arrives where the kernel puts it.
+    fn arrive(&mut self, address: u64, len: u32, options: u32) {
+        let behind = u64::from(self.window.shape.headroom_bytes + 256);
+        assert!(self.arrived.put(Descriptor { addr: address | behind << 48, len, options }), "ring full");
+        self.arrived.publish();
+    }
+
+    fn assert_conserved(self) {
+        let Self { rings, mut cache, pool, .. } = self;
+        for frame in rings.close() {
+            cache.give_one(frame).unwrap();
+        }
+        assert_eq!(pool.audit().out(), 0);
+    }
+}
+
+#[test]
+fn every_buffer_that_is_lent_lies_within_the_region_and_ends_with_its_frame() {
+    for (frames, frame_bytes) in [(64, 2048), (64, 4096), (40, 2240), (16, 16_384), (100, 512), (4, 65_536)] {
+        let pool =
+            PagePool::builder().frames(frames).frame_bytes(frame_bytes).huge_pages(false).build().unwrap();
+        let region = pool.region();
+        let window = memory::to_receive(region);
+        let (chunk, headroom) = (window.shape.chunk_bytes, window.shape.headroom_bytes);
+        assert!((2048..=4096).contains(&chunk) && headroom <= chunk - 256 - memory::ROOM_BYTES_MIN);
+        let room = chunk - headroom - 256;
+        assert!(room <= region.data_bytes_max() && (room == region.data_bytes_max() || room == 3840));
+        let mut unfit = 0;
+        for index in 0..frames as usize {
+            let (_, data) = region.buffer_at(index * frame_bytes as usize).unwrap();
+            match window.begins_at(data, None) {
+                Some(at) => {
+                    assert_eq!(at + (headroom + 256) as usize, data);
+                    assert!(at + chunk as usize <= (index + 1) * frame_bytes as usize);
+                }
+                None => unfit += 1,
+            }
+        }
+        assert!(unfit <= 8, "{unfit} of {frames} frames of {frame_bytes} bytes");
+    }
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    let window = memory::to_receive(pool.region());
+    let fit = (0..64).filter(|n| window.begins_at(n * 2048 + 64, Some(4096)).is_some()).count();
+    assert_eq!(fit, 32, "every other one would cross the end of a page");
+}
+
+#[test]
+fn what_is_lent_comes_back_as_packets_over_the_end_of_the_indices() {
+    for start in [0, u32::MAX - 30, u32::MAX] {
+        let mut bench = Bench::new(256, 2048, start);
+        assert!(bench.receive().unwrap().is_empty());
+        let region = bench.pool.region().clone();
+        for round in 0..300u32 {
+            let count = 1 + round % 30;
+            for len in 1..=count {
+                let address = bench.next_filled().unwrap();
+                // Any order of buffers, and never one twice: the table would not have it.
+                assert!(region.buffer_at(address as usize + 512).is_some());
+                bench.arrive(address, 60 + len, 0);
+            }
+            let lens: Vec<usize> = bench.receive().unwrap().iter().map(Vec::len).collect();
+            assert!(lens.into_iter().eq((1..=count).map(|len| 60 + len as usize)));
+        }
+        assert_eq!(bench.rings.drops(), Own::default());
+        bench.assert_conserved();
+    }
+}
+
+#[test]
+fn packets_of_several_buffers_are_joined_even_if_they_come_bit_by_bit() {
+    let mut bench = Bench::new(256, 256, u32::MAX - 1);
+    bench.receive().unwrap();
+    let more = PACKET_CONTINUES;
+    for (len, options) in [(192, more), (192, more), (10, 0), (60, 0), (192, more)] {
+        let address = bench.next_filled().unwrap();
+        bench.arrive(address, len, options);
+    }
+    let lens = |frames: Vec<Vec<u8>>| frames.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(lens(bench.receive().unwrap()), [394, 60]);
+    assert!(bench.receive().unwrap().is_empty());
+    let address = bench.next_filled().unwrap();
+    bench.arrive(address, 8, 0);
+    assert_eq!(lens(bench.receive().unwrap()), [200]);
+    // And one that stays half.
+    let address = bench.next_filled().unwrap();
+    bench.arrive(address, 192, more);
+    assert!(bench.receive().unwrap().is_empty());
+    bench.assert_conserved();
+}
+
+#[test]
+fn what_is_not_held_is_an_error_and_costs_nothing_else() {
+    let mut bench = Bench::new(256, 2048, 5);
+    bench.receive().unwrap();
+    let (first, second) = (bench.next_filled().unwrap(), bench.next_filled().unwrap());
+    bench.arrive(first, 60, 0);
+    bench.arrive(first, 60, 0);
+    bench.arrive(second, 61, 0);
+    assert!(matches!(bench.receive(), Err(DeviceError::NotHeld { .. })));
+    assert_eq!(bench.receive().unwrap().len(), 1);
+    for address in [u64::MAX, 256 * 2048, (1 << 48) - 1] {
+        bench.arrive(address, 60, 0);
+        assert!(matches!(bench.receive(), Err(DeviceError::NotHeld { .. })), "{address:x}");
+    }
+    bench.assert_conserved();
+}
+
+#[test]
+fn what_lies_elsewhere_in_its_buffer_is_moved_or_dropped() {
+    let mut bench = Bench::new(256, 2048, 0);
+    bench.receive().unwrap();
+    let behind = u64::from(bench.window.shape.headroom_bytes + 256);
+    for (shift, len, options) in
+        [(14, 60, 0), (14, 1530, 0), (u64::MAX, 60, 0), (0, 2000, PACKET_CONTINUES), (0, 60, 0), (0, 61, 0)]
+    {
+        let address = bench.next_filled().unwrap();
+        let address = address | behind.wrapping_add(shift) << 48;
+        bench.arrived.put(Descriptor { addr: address, len, options });
+    }
+    bench.arrived.publish();
+    let lens: Vec<usize> = bench.receive().unwrap().iter().map(Vec::len).collect();
+    assert_eq!((lens, bench.rings.drops().misplaced), (vec![60, 61], 3));
+    bench.assert_conserved();
+}
+
+#[test]
+fn an_empty_pool_waits_and_a_small_one_keeps_a_quarter() {
+    let mut bench = Bench::new(16, 2048, 0);
+    bench.receive().unwrap();
+    // One frame's window would begin before the region.
+    assert_eq!((bench.rings.table.held(), bench.rings.aside.len()), (12, 1));
+    let mut out = Batch::new(16);
+    while bench.cache.take(&mut out, 16, 60).is_ok_and(|count| count > 0) {}
+    for round in 0..12 {
+        let address = bench.next_filled().unwrap();
+        bench.arrive(address, 60 + round, 0);
+        bench.rings.receive(&mut bench.cache, &mut out, 1, || "xdp:x".into()).unwrap();
+    }
+    assert_eq!((bench.rings.table.held(), bench.next_filled()), (0, None));
+    bench.cache.give(&mut out).unwrap();
+    bench.receive().unwrap();
+    assert_eq!(bench.rings.table.held(), 12);
+    bench.assert_conserved();
+}
