@@ -1,7 +1,7 @@
 //! Interfaces that are not there, or go away, and queues that are free again.
 
 use super::net::{End, frame, ip, send_raw, with_pair};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wharf_devices::open::{Direction, open};
 
 fn fault(spec: &str) -> String {
@@ -28,6 +28,9 @@ fn an_interface_that_cannot_be_used_is_told_as_it_is_opened() {
         assert!(message.contains("mode=auto"), "{message}");
         ip("link set va down");
         assert!(fault("xdp:va").contains("is down: `ip link set va up`"));
+        // The kernel tells the other end of it some time later.
+        let until = Instant::now() + Duration::from_secs(5);
+        while open("xdp:vb", Direction::Send).is_ok() && Instant::now() < until {}
         assert!(fault("xdp:vb").contains("vb has no carrier"));
     });
 }
