@@ -56,6 +56,8 @@ pub struct QueueCounters {
     pub device_errors: Counter,
     /// Times that the device was lost ([`DeviceError::Lost`]).
     pub lost: Counter,
+    /// Changes ([`crate::queue::TxQueue::apply`]) and wake-ups that panicked; the queue went on.
+    pub panics: AtomicU64,
     /// Reasons of failed frames, and the last device error.
     reasons: Mutex<Vec<(&'static str, u64)>>,
     last_error: Mutex<Option<String>>,
@@ -107,6 +109,8 @@ pub struct SenderCounters {
     pub packets: Counter,
     /// Times it had to wait.
     pub waits: Counter,
+    /// Times that it went on while somebody waited who had come before it for the same.
+    pub overtakes: Counter,
     /// Frames that it dropped because a policy said so.
     pub drops: Counter,
     /// Frames that it handed to the device as owner, for itself and others.
@@ -122,6 +126,7 @@ impl SenderCounters {
     pub(crate) fn add(&self, other: &SenderCounters) {
         self.packets.add(other.packets.get());
         self.waits.add(other.waits.get());
+        self.overtakes.add(other.overtakes.get());
         self.drops.add(other.drops.get());
         self.drained_packets.add(other.drained_packets.get());
     }

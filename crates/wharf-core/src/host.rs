@@ -3,7 +3,9 @@
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A cheap clock: nanoseconds from any fixed origin, good to some milliseconds. Read at most once per batch.
 pub trait Clock: Send + Sync + Debug {
@@ -11,7 +13,8 @@ pub trait Clock: Send + Sync + Debug {
     fn now_ns(&self) -> u64;
 }
 
-/// Wakes one waiting thread; calling it early makes that thread's next wait return at once.
+/// Wakes one waiting thread or task. Whoever runs a queue calls it, for any other: it must return soon, and a panic in
+/// it is counted and goes no further. Calling it early makes that thread's next wait return at once.
 pub trait Wake: Send + Sync + Debug {
     /// Wakes it.
     fn wake(&self);
@@ -88,5 +91,42 @@ pub struct NoClock;
 impl Clock for NoClock {
     fn now_ns(&self) -> u64 {
         0
+    }
+}
+
+/// Wakes, and lets go of the wake-up; whether neither panicked. Both run code of those who wait (a runtime's, a task's
+/// last end) in a thread that has nothing to do with them.
+pub(crate) fn wake(one: Arc<dyn Wake>) -> bool {
+    outlive(move || one.wake()).is_some()
+}
+
+/// Runs a user's code where its panic must not be the end of everybody; `None` if it panicked.
+pub(crate) fn outlive<R>(run: impl FnOnce() -> R) -> Option<R> {
+    // Whoever calls this uses nothing afterwards that `run` may have left half-changed.
+    catch_unwind(AssertUnwindSafe(run)).ok()
+}
+
+/// A clock that has stopped when it panics: whoever owns a queue reads it.
+#[derive(Debug)]
+pub(crate) struct Unfailing {
+    clock: Arc<dyn Clock>,
+    last_ns: AtomicU64,
+}
+
+impl Unfailing {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, last_ns: AtomicU64::new(0) }
+    }
+}
+
+impl Clock for Unfailing {
+    fn now_ns(&self) -> u64 {
+        match outlive(|| self.clock.now_ns()) {
+            Some(now_ns) => {
+                self.last_ns.store(now_ns, Relaxed);
+                now_ns
+            }
+            None => self.last_ns.load(Relaxed),
+        }
     }
 }

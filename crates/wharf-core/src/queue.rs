@@ -11,7 +11,7 @@ mod turn;
 
 pub use build::QueueBuilder;
 pub use turn::Turn;
-pub(crate) use turn::{LOOKS_MAX, Leaving, attend, close_up};
+pub(crate) use turn::{Calls, LOOKS_MAX, Leaving, attend, close_up};
 
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::DeviceError;
@@ -231,7 +231,7 @@ impl TxQueue {
     /// processor does. `None` when somebody owns the queue.
     pub fn claim(&self, bits: u64) -> Option<Turn<'_>> {
         match self.shared.cell.claim(bits) {
-            Published::Owner(owned) => Some(Turn::new(&self.shared, owned, bits)),
+            Published::Owner(owned) => Some(Turn::new(&self.shared, owned, bits).stepped_by_others()),
             _ => None,
         }
     }
@@ -320,13 +320,20 @@ impl Shared {
                 }
                 Control::Orphan(at, home) => inside.lanes.orphan(at, home),
                 Control::SetBatching(batching) => inside.run.set_batching(batching),
-                Control::Apply(change) => change(&mut inside.run),
+                Control::Apply(change) => self.apply(change, &mut inside.run),
                 Control::Pollers => inside.poller = self.poller_state(),
                 Control::Shut => self.shut(inside),
             }
         }
         let mut senders = lock(&self.senders);
         inside.lanes.sweep(|at| senders.give_back(at));
+    }
+
+    /// A user's code: what it panics about is not the queue's end.
+    fn apply(&self, change: Box<dyn FnOnce(&mut Run) + Send>, run: &mut Run) {
+        if crate::host::outlive(|| change(run)).is_none() {
+            self.counters.panics.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn shut(&self, inside: &mut Inside) {
@@ -370,7 +377,7 @@ impl Shared {
     pub(crate) fn wake_poller(&self) {
         let wakers = lock(&self.wakers);
         match &wakers.owner {
-            Some(owner) => owner.wake(),
+            Some(owner) => _ = crate::host::wake(owner.clone()),
             None => _ = wakers.pollers.call_one(),
         }
     }

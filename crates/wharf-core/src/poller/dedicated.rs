@@ -1,6 +1,6 @@
 //! `Dedicated`: an owner for good, which senders leave all draining to.
 
-use crate::queue::{Inside, Leaving, QueueError, Shared, Turn, TxQueue};
+use crate::queue::{Calls, Inside, Leaving, QueueError, Shared, Turn, TxQueue};
 use crate::run::Pause;
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
@@ -59,15 +59,19 @@ impl Dedicated<'_> {
         let shared = self.shared;
         let quota = shared.policy.quota_packets;
         self.in_round = true;
+        let mut calls = Calls::default();
         let (packets, pause) = owned.with(|inside| {
             crate::queue::attend(shared, inside, bits | READY);
             let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
             let (reaped, _) = inside.run.reap(&mut inside.lanes);
             inside.reaped |= reaped > 0;
-            crate::queue::close_up(shared, inside, Leaving::Poller { away: false });
+            calls = crate::queue::close_up(shared, inside, Leaving::Poller { away: false });
             (packets, pause)
         });
         self.in_round = false;
+        if calls.served {
+            shared.waiters.wake_served();
+        }
         if packets < LITTLE_PACKETS && pause != Pause::Quota {
             self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };
             let pauses = if packets == 0 { PAUSES_IDLE } else { PAUSES };

@@ -3,7 +3,7 @@
 use super::Bell;
 use super::schedule::{Found, Notice};
 use crate::device::Device;
-use crate::host::Wake;
+use crate::host::{self, Wake};
 use crate::owner::Action;
 use crate::pool::lock;
 use crate::queue::{Control, Inside, Shared, Turn};
@@ -47,7 +47,7 @@ impl Call {
     pub(crate) fn call(&self) {
         self.called.store(true, SeqCst);
         self.bell.called.store(true, SeqCst);
-        self.wake.wake();
+        host::wake(self.wake.clone());
     }
 
     pub(super) fn take(&self) -> bool {

@@ -4,7 +4,7 @@
 //! buffers there does so under the lock and looks at the count afterwards. One of the two sees the other.
 
 use super::lock;
-use crate::host::Wake;
+use crate::host::{self, Wake};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -30,14 +30,26 @@ impl WaitingForFrames {
 
     pub(super) fn cancel(&self, ticket: u64) {
         let mut list = lock(&self.list);
-        list.retain(|entry| entry.0 != ticket);
+        let gone = list.iter().position(|entry| entry.0 == ticket).map(|at| list.remove(at));
         self.count.store(list.len(), SeqCst);
+        // Its last end may run a task's: not under the lock.
+        drop(list);
+        drop(gone);
+    }
+
+    /// Not under the lock: who is woken may look and leave at once, in this thread.
+    #[cold]
+    fn wake_listed(&self) {
+        let wakes: Vec<_> = lock(&self.list).iter().map(|entry| entry.1.clone()).collect();
+        wakes.into_iter().for_each(|one| {
+            host::wake(one);
+        });
     }
 
     /// Wakes all: they look for themselves, and those who find nothing wait on.
     pub(super) fn wake_all(&self) {
         if self.count.load(SeqCst) > 0 {
-            lock(&self.list).iter().for_each(|entry| entry.1.wake());
+            self.wake_listed();
         }
     }
 }

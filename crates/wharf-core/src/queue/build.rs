@@ -5,7 +5,7 @@ use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
 use crate::counters::QueueCounters;
 use crate::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use crate::device::Device;
-use crate::host::{Clock, Park};
+use crate::host::{Clock, Park, Unfailing};
 use crate::lanes::Lanes;
 use crate::owner::Policy;
 use crate::pool::PagePool;
@@ -148,6 +148,7 @@ impl QueueBuilder {
         let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
         let Self { lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
         let name = device.name();
+        let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
         device.attach(pool.region().clone())?;
         let mode = device.mode();
         let counters = Arc::new(QueueCounters::default());
@@ -200,7 +201,7 @@ impl QueueBuilder {
         } = rest;
         let wait_fd = run.device_mut().wait_fd();
         let uses_bands = run.qdisc().uses_bands();
-        let lanes = Lanes::new(pool.clone());
+        let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, reaped, reaped_before, shut) = (false, false, false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
         let inside = Inside { run, lanes, waiting, reaped, reaped_before, poller, offer_looks, shut };
@@ -219,7 +220,7 @@ impl QueueBuilder {
             counters,
             log_clock,
             full_bands: AtomicU32::new(0),
-            waiters: Waiters::default(),
+            waiters,
             wait_fd,
             wakers: Mutex::default(),
             has_poller: AtomicBool::new(false),

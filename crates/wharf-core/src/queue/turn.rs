@@ -26,11 +26,22 @@ pub struct Turn<'a> {
     owned: Option<Ownership<'a, Inside>>,
     owner: Owner,
     next: Action,
-    wake_poller: bool,
+    calls: Calls,
     leaving: Leaving,
+    /// Its holder has it between two steps: whatever happens to it then, the inside is whole.
+    is_between: bool,
     /// Looks at an offer that are left.
     looks: u32,
     log: Option<Logged<'a>>,
+}
+
+/// Whom to call when the queue has been left.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Calls {
+    /// The poller: frames stay behind that somebody must come back for.
+    pub(crate) poller: bool,
+    /// Senders that were served.
+    pub(crate) served: bool,
 }
 
 /// Who leaves.
@@ -48,10 +59,10 @@ pub(crate) enum Leaving {
 impl<'a> Turn<'a> {
     /// Of an ownership just claimed, for `bits`.
     #[inline(always)]
-    pub(crate) fn new(shared: &'a Shared, mut owned: Ownership<'a, Inside>, bits: u64) -> Self {
-        let bits = bits | owned.take_bits(WORK);
-        owned.with(|inside| attend(shared, inside, bits));
-        Self::owned(shared, owned, shared.policy, Leaving::Sender)
+    pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64) -> Self {
+        let mut turn = Self::owned(shared, owned, shared.policy, Leaving::Sender);
+        turn.attend(bits);
+        turn
     }
 
     #[inline(always)]
@@ -59,7 +70,24 @@ impl<'a> Turn<'a> {
         let mut owner = Owner::unclocked(policy, true);
         let next = owner.step(0, Event::Claimed);
         let owned = Some(owned);
-        Self { shared, owned, owner, next, wake_poller: false, leaving, looks: 0, log: None }
+        let calls = Calls::default();
+        Self { shared, owned, owner, next, calls, leaving, is_between: false, looks: 0, log: None }
+    }
+
+    /// Sees to the notices there are, and to `bits`.
+    #[inline(always)]
+    fn attend(&mut self, bits: u64) {
+        let shared = self.shared;
+        if let Some(owned) = &mut self.owned {
+            let bits = bits | owned.take_bits(WORK);
+            owned.with(|inside| attend(shared, inside, bits));
+        }
+    }
+
+    /// For a holder outside: what becomes of it between two steps harms nobody.
+    pub(crate) fn stepped_by_others(mut self) -> Self {
+        self.is_between = true;
+        self
     }
 
     /// As [`Turn::new`], for a sender, whose log it goes into if it keeps one.
@@ -77,13 +105,13 @@ impl<'a> Turn<'a> {
     /// As [`Turn::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
     /// will come back otherwise.
     pub(crate) fn of_poller(
-        shared: &'a Shared, mut owned: Ownership<'a, Inside>, quota_packets: u32, away: bool,
+        shared: &'a Shared, owned: Ownership<'a, Inside>, quota_packets: u32, away: bool,
     ) -> Self {
-        let bits = owned.take_bits(WORK);
-        owned.with(|inside| attend(shared, inside, bits));
         let quota_packets = quota_packets.min(shared.policy.quota_packets);
         let policy = Policy { quota_packets, ..shared.policy };
-        Self::owned(shared, owned, policy, Leaving::Poller { away })
+        let mut turn = Self::owned(shared, owned, policy, Leaving::Poller { away });
+        turn.attend(0);
+        turn
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
@@ -97,12 +125,14 @@ impl<'a> Turn<'a> {
     }
 
     /// Does the next thing; whether there is more to do. After `false` the queue is no longer ours.
-    // The event stays in registers: what is kept between two steps is one byte.
-    #[inline(always)]
     pub fn step(&mut self, now_ns: u64) -> bool {
-        self.step_by(|| now_ns)
+        self.is_between = false;
+        let goes_on = self.step_by(|| now_ns);
+        self.is_between = true;
+        goes_on
     }
 
+    // The event stays in registers: what is kept between two steps is one byte.
     #[inline(always)]
     fn step_by(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
         let Some(owned) = &mut self.owned else { return self.stand_by() };
@@ -121,8 +151,7 @@ impl<'a> Turn<'a> {
                 Event::Reaped { packets, open }
             }
             Action::Attend => {
-                let bits = owned.take_bits(WORK);
-                owned.with(|inside| attend(self.shared, inside, bits));
+                self.attend(0);
                 Event::Attended
             }
             Action::Leave => {
@@ -143,7 +172,9 @@ impl<'a> Turn<'a> {
     pub fn step_bulk(&mut self, now_ns: u64) -> bool {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
         let quota = self.owner.quota_left();
+        self.is_between = false;
         let (packets, pause) = owned.with(|inside| inside.run.transmit_bulk(&mut inside.lanes, quota));
+        self.is_between = true;
         match pause {
             Some(pause) => self.next = self.owner.step(now_ns, Event::Transmitted { packets, pause }),
             None => self.owner.sent_some(packets),
@@ -171,18 +202,19 @@ impl<'a> Turn<'a> {
 
     /// Looks at the inside.
     pub(crate) fn look<R>(&mut self, look: impl FnOnce(&mut Inside) -> R) -> R {
-        match &mut self.owned {
+        let is_between = std::mem::replace(&mut self.is_between, false);
+        let seen = match &mut self.owned {
             Some(owned) => owned.with(look),
             None => unreachable!("a turn is looked into while it owns the queue"),
-        }
+        };
+        self.is_between = is_between;
+        seen
     }
 
     #[inline(always)]
     fn leave(&mut self) -> bool {
-        let Some(mut owned) = self.owned.take() else { return true };
-        let leaving = self.leaving;
-        self.note_log(&mut owned);
-        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, leaving));
+        self.close_up();
+        let Some(owned) = self.owned.take() else { return true };
         match owned.leave() {
             Ok(()) => {
                 self.done();
@@ -190,6 +222,8 @@ impl<'a> Turn<'a> {
             }
             Err(owned) => {
                 self.owned = Some(owned);
+                // There may be no end to what is announced: nobody waits for that.
+                self.wake_served();
                 false
             }
         }
@@ -198,19 +232,17 @@ impl<'a> Turn<'a> {
     /// The quota is spent, and there is more to do: ends the run; whether this turn goes on.
     #[cold]
     fn hand_over(&mut self) -> bool {
-        let Some(mut owned) = self.owned.take() else { return false };
-        let leaving = self.leaving;
         let (poller, is_sole, looks) =
-            owned.with(|inside| (inside.poller, inside.lanes.is_sole(), inside.offer_looks));
+            self.look(|inside| (inside.poller, inside.lanes.is_sole(), inside.offer_looks));
         let has_poller = poller != PollerState::None;
         if is_sole && !has_poller {
             // There is nobody else, and what is left is the caller's own.
-            self.begin_anew(owned);
+            self.begin_anew();
             return true;
         }
-        self.note_log(&mut owned);
-        self.wake_poller |= owned.with(|inside| close_up(self.shared, inside, leaving));
-        if leaving != Leaving::Sender {
+        self.close_up();
+        let Some(mut owned) = self.owned.take() else { return false };
+        if self.leaving != Leaving::Sender {
             // It comes back by itself, when its other devices have had their turn.
             self.next = Action::Leave;
             owned.hand_over();
@@ -221,7 +253,7 @@ impl<'a> Turn<'a> {
         if has_poller {
             // Whatever is announced from here on lies until the poller comes: one that sleeps, or comes late, is called.
             if poller != PollerState::Awake {
-                self.wake_poller = true;
+                self.calls.poller = true;
                 owned.with(|inside| inside.poller = PollerState::Awake);
             }
             owned.hand_over();
@@ -253,34 +285,47 @@ impl<'a> Turn<'a> {
 
     /// Nobody has come: claims the queue again, and begins another run; whether it is ours.
     fn take_back(&mut self) -> bool {
-        let Published::Owner(mut owned) = self.shared.cell.claim(0) else {
-            self.next = Action::Leave;
-            return false;
-        };
-        let bits = owned.take_bits(WORK);
-        owned.with(|inside| {
-            let looks = inside.offer_looks;
-            attend(self.shared, inside, bits);
-            inside.offer_looks = looks / 2;
-        });
+        self.next = Action::Leave;
+        let Published::Owner(mut owned) = self.shared.cell.claim(0) else { return false };
+        let looks = owned.with(|inside| inside.offer_looks);
+        self.owned = Some(owned);
+        self.attend(0);
+        self.look(|inside| inside.offer_looks = looks / 2);
         if let Some(Logged { log, .. }) = self.log.take() {
-            self.begin_log_of(log, &mut owned);
+            self.begin_log(log);
         }
-        self.begin_anew(owned);
+        self.begin_anew();
         true
     }
 
-    fn begin_anew(&mut self, owned: Ownership<'a, Inside>) {
-        self.owned = Some(owned);
+    fn begin_anew(&mut self) {
         self.owner.begin_anew();
         self.next = Action::Transmit;
     }
 
+    #[inline(always)]
+    fn close_up(&mut self) {
+        let (shared, leaving) = (self.shared, self.leaving);
+        self.note_log();
+        if let Some(owned) = &mut self.owned {
+            let calls = owned.with(|inside| close_up(shared, inside, leaving));
+            self.calls.poller |= calls.poller;
+            self.calls.served |= calls.served;
+        }
+    }
+
+    #[inline(always)]
+    fn wake_served(&mut self) {
+        if std::mem::take(&mut self.calls.served) {
+            self.shared.waiters.wake_served();
+        }
+    }
+
     #[inline]
     fn done(&mut self) {
-        if self.wake_poller {
+        self.wake_served();
+        if std::mem::take(&mut self.calls.poller) {
             self.shared.wake_poller();
-            self.wake_poller = false;
         }
         if let Some(logged) = &self.log {
             logged.end(self.shared, &self.owner);
@@ -292,15 +337,10 @@ impl<'a> Turn<'a> {
 impl<'a> Turn<'a> {
     #[cold]
     fn begin_log(&mut self, log: &'a RunLog) {
-        if let Some(mut owned) = self.owned.take() {
-            self.begin_log_of(log, &mut owned);
-            self.owned = Some(owned);
+        if let Some(owned) = &mut self.owned {
+            let own = owned.with(|inside| inside.lanes.taken_of(log.place()));
+            self.log = Some(Logged::begin(log, self.shared, &self.owner, own));
         }
-    }
-
-    fn begin_log_of(&mut self, log: &'a RunLog, owned: &mut Ownership<'a, Inside>) {
-        let own = owned.with(|inside| inside.lanes.taken_of(log.place()));
-        self.log = Some(Logged::begin(log, self.shared, &self.owner, own));
     }
 
     /// A burst of the sender's own has gone past its lane.
@@ -313,8 +353,8 @@ impl<'a> Turn<'a> {
 
     /// Before leaving, while the inside can be looked at.
     #[inline(always)]
-    fn note_log(&mut self, owned: &mut Ownership<'a, Inside>) {
-        if let Some(logged) = &mut self.log {
+    fn note_log(&mut self) {
+        if let (Some(logged), Some(owned)) = (&mut self.log, &mut self.owned) {
             let place = logged.log.place();
             logged.note(owned.with(|inside| inside.lanes.taken_of(place)), self.shared);
         }
@@ -323,13 +363,15 @@ impl<'a> Turn<'a> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        if self.is_between {
+            // A caller, who may have panicked elsewhere, leaves it half-way: somebody must end it.
+            self.is_between = false;
+            self.finish();
+        }
         if let Some(owned) = self.owned.take() {
-            // A device panicked, or a caller dropped a turn half-way. Dead first: who is woken must see that.
+            // A device panicked. Dead first: who is woken must see that.
             drop(owned);
             self.shared.die();
-        } else if self.next == Action::StandBy {
-            // A caller dropped a turn that had only offered the queue: that is still to be seen to.
-            self.finish();
         }
     }
 }
@@ -360,16 +402,17 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     }
 }
 
-/// Before leaving: wakes who can go on, publishes which bands are full; whether the poller must be woken.
+/// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left.
 #[inline]
-pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -> bool {
+pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -> Calls {
     let mut full = inside.run.shed(&mut inside.lanes);
+    let mut wakes = false;
     if inside.waiting {
         let served = {
             let lanes = &inside.lanes;
             shared.waiters.serve(inside.run.qdisc(), inside.reaped, |place| lanes.home_bytes(place))
         };
-        inside.waiting = served.waiting;
+        (inside.waiting, wakes) = (served.waiting, served.wakes);
         full |= served.bands;
     }
     (inside.reaped_before, inside.reaped) = (inside.reaped, false);
@@ -377,7 +420,7 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -
         shared.full_bands.store(full, Relaxed);
     }
     let pending = inside.is_pending() || inside.waiting;
-    match (inside.poller, leaving) {
+    let poller = match (inside.poller, leaving) {
         (PollerState::None, _) => false,
         (_, Leaving::Poller { away }) => {
             inside.poller = match (pending, away) {
@@ -397,5 +440,6 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -
             true
         }
         _ => false,
-    }
+    };
+    Calls { poller, served: wakes }
 }

@@ -49,7 +49,7 @@ impl Drop for Watch {
         if self.is_over {
             return;
         }
-        self.shared.waiters.cancel(self.ticket);
+        self.shared.waiters.leave(self.ticket, self.need);
         match self.shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
                 Turn::new(&self.shared, owned, WAIT).finish();
@@ -88,8 +88,9 @@ impl Sender {
     pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), QueueError>> {
         let seen = self.look_once(watch)?;
         watch.is_over = true;
-        watch.shared.waiters.cancel(watch.ticket);
+        let before = watch.shared.waiters.leave(watch.ticket, watch.need);
         self.is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
+        self.counters.overtakes.add(u64::from(before > 0 && self.is_served));
         Some(seen)
     }
 
@@ -113,7 +114,7 @@ impl Sender {
         if shared.closed.load(Ordering::Acquire) {
             return Some(Err(self.closed()));
         }
-        (!shared.waiters.waits(watch.ticket)).then_some(Ok(()))
+        (!shared.waiters.waits(watch.ticket, watch.need)).then_some(Ok(()))
     }
 
     /// Whether somebody runs the queue who will wake those who wait.

@@ -183,7 +183,13 @@ pub fn builder(pool: &PagePool, device: impl Device + 'static) -> QueueBuilder {
 /// A burst of `count` packets of `len` bytes, numbered from `first` in their first 8 bytes.
 pub fn numbered(sender: &mut Sender, first: u64, count: usize, len: u32) -> Burst {
     let mut burst = sender.burst(count);
-    assert_eq!(sender.fill(&mut burst, count, len).unwrap(), count);
+    while burst.len() < count {
+        // Others may have all of it.
+        let missing = count - burst.len();
+        if sender.fill(&mut burst, missing, len).is_err() {
+            sender.wait_for_memory().unwrap();
+        }
+    }
     for (n, bytes) in burst.iter_mut().enumerate() {
         bytes[..8].copy_from_slice(&(first + n as u64).to_be_bytes());
     }
