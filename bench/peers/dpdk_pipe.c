@@ -6,6 +6,8 @@
  *         ./dpdk_pipe --lcores '0@0,(1-4)@(0,1)' --no-pci --vdev=net_null0,copy=0 -m 512     four senders floating over two cores
  * With -DCLOCK_EVERY=256 the clock is read once in 256 bursts instead of at every one (a read costs 9 to 29 ns in
  * virtual machines).
+ * With -DMANY=1 the bursts are 1 and 32; -DRING_MODE=RING_F_MP_RTS_ENQ or RING_F_MP_HTS_ENQ is for senders that are
+ * pre-empted.
  * Prints packets per second at bursts of 1, 8, 32 and 64. Wants huge pages (or --no-huge).
  */
 #include <rte_cycles.h>
@@ -67,6 +69,11 @@ static int sender(void *arg)
 #define CLOCK_EVERY 1
 #endif
 
+/* How many senders share the ring: 0, RING_F_MP_RTS_ENQ or RING_F_MP_HTS_ENQ. */
+#ifndef RING_MODE
+#define RING_MODE 0
+#endif
+
 static void drain(const char *label, double seconds, int produce_too)
 {
 	char frame[64] = {1};
@@ -89,7 +96,11 @@ static void drain(const char *label, double seconds, int produce_too)
 
 int main(int argc, char **argv)
 {
+#ifdef MANY
+	static const unsigned bursts[] = {1, 32};
+#else
 	static const unsigned bursts[] = {1, 8, 32, 64};
+#endif
 	char label[32];
 	unsigned senders, lcore;
 	void *left;
@@ -99,14 +110,14 @@ int main(int argc, char **argv)
 	senders = rte_lcore_count() - 1;
 	yields = senders > 1;
 	pool = rte_pktmbuf_pool_create("pool", 65535, 256, 0, 2176, rte_socket_id());
-	ring = rte_ring_create("ring", 1024, rte_socket_id(), RING_F_SC_DEQ);
+	ring = rte_ring_create("ring", 1024, rte_socket_id(), RING_F_SC_DEQ | RING_MODE);
 	port_init(0);
-	for (unsigned i = 0; i < 4 && senders == 1; i++) {
+	for (unsigned i = 0; i < sizeof bursts / sizeof *bursts && senders == 1; i++) {
 		burst = bursts[i];
 		drain("one-core", 1.5, 1);
 	}
 	snprintf(label, sizeof label, senders == 1 ? "two-core" : "senders=%u", senders);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < sizeof bursts / sizeof *bursts; i++) {
 		burst = bursts[i];
 		stop = 0;
 		RTE_LCORE_FOREACH_WORKER(lcore)

@@ -8,7 +8,7 @@ mod send;
 mod values;
 mod wrap;
 
-pub(crate) use bench::{BenchArgs, BenchCommand, PathArgs};
+pub(crate) use bench::{BenchArgs, BenchCommand, OwnerChoice, PathArgs};
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;

@@ -4,7 +4,7 @@ mod path;
 mod stages;
 mod table;
 
-use crate::args::{BenchArgs, BenchCommand, PathArgs};
+use crate::args::{BenchArgs, BenchCommand, OwnerChoice, PathArgs};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -73,21 +73,19 @@ fn cases(args: &PathArgs) -> anyhow::Result<Vec<Case>> {
     if let Some(cores) = cores.iter().find(|&&cores| cores > there.len()) {
         return Err(usage(format!("--cores {cores}: this process may use 1 to {} processors", there.len())));
     }
-    let mut cases = Vec::new();
-    for cores in cores {
-        let kind = if cores == 1 { Kind::Lane } else { Kind::Dedicated };
-        let kinds = if args.direct && cores == 1 { vec![kind, Kind::Direct] } else { vec![kind] };
-        for kind in kinds {
-            let senders = if kind == Kind::Direct { 1 } else { args.senders };
-            let case = |&burst: &usize| Case {
-                kind,
-                cpus: there[..cores].into(),
-                senders,
-                burst,
-                time: args.seconds,
-            };
-            cases.extend(args.bursts.iter().map(case));
-        }
+    let cases = cores.into_iter().flat_map(|cores| cases_on(args, &there[..cores]));
+    Ok(cases.collect())
+}
+
+/// What is measured on processors `cpus`.
+fn cases_on(args: &PathArgs, cpus: &[usize]) -> Vec<Case> {
+    let is_inline = cpus.len() == 1 || args.owner == OwnerChoice::Inline;
+    let kind = if is_inline { Kind::Lane } else { Kind::Dedicated };
+    let case = |kind, senders, burst| Case { kind, cpus: cpus.into(), senders, burst, time: args.seconds };
+    let bursts = |kind, senders| args.bursts.iter().map(move |&burst| case(kind, senders, burst));
+    let mut cases: Vec<Case> = args.senders.iter().flat_map(|&senders| bursts(kind, senders)).collect();
+    if args.direct && cpus.len() == 1 {
+        cases.extend(bursts(Kind::Direct, 1));
     }
-    Ok(cases)
+    cases
 }

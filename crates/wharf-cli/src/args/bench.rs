@@ -1,7 +1,7 @@
 //! `wharf bench`.
 
 use super::values;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
 
 /// What to measure.
@@ -22,13 +22,21 @@ const EXAMPLES: &str = "\
 Examples:
   wharf bench path
   wharf bench path --cores 2 --senders 4 --bursts 32,64 --seconds 2 --json
+  wharf bench path --cores 2 --senders 2,4,16,64 --owner inline --bursts 1,32
 
 With one core the senders run the queue themselves; from two cores on, one core belongs to the queue's owner, \
-and the senders share the others. Cycles are ticks of the time stamp counter, from a run of their own, by stage:
+and the senders share the others, unless --owner inline shares all of them among the senders. Cycles are ticks of the time stamp counter, from a run of their own, by stage:
   alloc     taking frames out of the pool
   fill      writing the packets
   send      lane, qdisc, byte limit, hand-over to the device
   complete  completions, byte limit, frames back home";
+
+/// Who runs the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OwnerChoice {
+    Dedicated,
+    Inline,
+}
 
 /// `wharf bench path`.
 #[derive(Debug, Args)]
@@ -38,8 +46,11 @@ pub(crate) struct PathArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cores)]
     pub(crate) cores: Vec<usize>,
     /// Threads that send
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]
-    pub(crate) senders: u16,
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = values::senders)]
+    pub(crate) senders: Vec<u16>,
+    /// Who runs the queue from two cores on: a thread that does nothing else, or the senders
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = OwnerChoice::Dedicated)]
+    pub(crate) owner: OwnerChoice,
     /// Packets handed over at a time
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32,64", value_parser = values::burst)]
     pub(crate) bursts: Vec<usize>,

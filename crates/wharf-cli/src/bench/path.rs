@@ -147,6 +147,7 @@ fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
     let senders = senders.collect::<Result<Vec<Sender>, _>>()?;
     let (stop, through) = (AtomicBool::new(false), AtomicBool::new(false));
     let (owner_cpu, sender_cpus) = match case.kind {
+        // The owner has the first core for itself.
         Kind::Dedicated => (case.cpus.first(), &case.cpus[1..]),
         Kind::Lane | Kind::Direct => (None, &case.cpus[..]),
     };
