@@ -35,8 +35,8 @@ Examples:
   wharf lab run bulk --set doorbell_ps=200000 --json
 
 In world model the same seed and parameters give the same result, to the byte, on any machine. Kinds of rows:
-  fitted     a parameter was chosen so that it comes out
-  predicted  it follows from parameters chosen for other rows
+  fitted     a parameter was chosen so that it comes out, and all are as in the file
+  predicted  it follows from parameters chosen for other rows, or set for this run
   measured   it was measured on a real machine";
 
 /// Where to run.
