@@ -4,6 +4,7 @@
 //! [`all`].
 
 mod bulk;
+mod drops;
 mod fairness;
 pub mod parameters;
 mod pcie;
@@ -59,7 +60,7 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&bulk::Bulk, &fairness::Fairness, &pcie::Pcie]
+    &[&bulk::Bulk, &drops::Drops, &fairness::Fairness, &pcie::Pcie]
 }
 
 /// What can go wrong.

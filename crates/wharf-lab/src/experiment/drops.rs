@@ -1,0 +1,179 @@
+//! `drops`: what becomes of packets that a full queue has no room for, and of their senders: dropped at the tail, or
+//! waiting in turn. In 2011 four senders of a dummy device had 40 to 60 % of theirs dropped.
+//!
+//! On the host only: threads that send as fast as they can, into `null` and onto a wire far slower than they are. Each
+//! round runs all policies one after the other, in the other order every time, and figures are medians over rounds.
+//! Labels are `DEVICE/POLICY/threads=N`; policies are `drop-tail`, `wait`, both with a queue as in 2011, and
+//! `wait+small-queues`, which is what a queue does by default: there most waits are for a sender's own packets.
+
+mod run;
+
+use super::published::figure;
+use super::{Bench, Experiment, LabError, Row, RowKind, World};
+use run::{Measured, Rig};
+
+/// The experiment.
+#[derive(Debug)]
+pub(super) struct Drops;
+
+impl Experiment for Drops {
+    fn name(&self) -> &'static str {
+        "drops"
+    }
+
+    fn what(&self) -> &'static str {
+        "a full queue: drops at the tail, or senders that wait in turn; throughput, waits, order of service (2011)"
+    }
+
+    fn worlds(&self) -> &'static [World] {
+        &[World::Host]
+    }
+
+    fn parameters(&self, _: World) -> &'static str {
+        include_str!("../../parameters/drops.toml")
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        let rig = Rig::new(bench)?;
+        let threads = if bench.threads.is_empty() { &[4] } else { bench.threads };
+        for device in [Device::Wire, Device::Null] {
+            for &threads in threads {
+                let runs = rounds(&rig, device, threads, bench)?;
+                bench.rows.extend(rows(device, threads, &runs)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is sent into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Device {
+    /// Slower than its senders.
+    Wire,
+    /// Infinitely fast.
+    Null,
+}
+
+impl Device {
+    fn name(self) -> &'static str {
+        match self {
+            Device::Wire => "wire",
+            Device::Null => "null",
+        }
+    }
+}
+
+/// What a sender does when the queue is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    DropTail,
+    Wait,
+    WaitSmallQueues,
+}
+
+const POLICIES: [Policy; 3] = [Policy::DropTail, Policy::Wait, Policy::WaitSmallQueues];
+
+impl Policy {
+    fn name(self) -> &'static str {
+        match self {
+            Policy::DropTail => "drop-tail",
+            Policy::Wait => "wait",
+            Policy::WaitSmallQueues => "wait+small-queues",
+        }
+    }
+}
+
+/// One round: what came of each policy, in the order of [`POLICIES`].
+type Round = [Measured; POLICIES.len()];
+
+fn label(device: Device, policy: Policy, threads: u32) -> String {
+    format!("{}/{}/threads={threads}", device.name(), policy.name())
+}
+
+fn rounds(rig: &Rig, device: Device, threads: u32, bench: &mut Bench<'_>) -> Result<Vec<Round>, LabError> {
+    let mut rounds = Vec::new();
+    for round in 0..rig.rounds {
+        let mut order = POLICIES;
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut measured: [Option<Measured>; POLICIES.len()] = [const { None }; POLICIES.len()];
+        for policy in order {
+            let name = format!("{}, round {} of {}", label(device, policy, threads), round + 1, rig.rounds);
+            measured[policy as usize] = Some(rig.run(device, policy, threads, bench, &name)?);
+        }
+        rounds.extend(measured.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.try_into().ok()));
+    }
+    Ok(rounds)
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(mut numbers: Vec<i64>) -> i64 {
+    numbers.sort_unstable();
+    match numbers.len() {
+        0 => 0,
+        count if count % 2 == 1 => numbers[count / 2],
+        count => (numbers[count / 2 - 1] + numbers[count / 2]) / 2,
+    }
+}
+
+fn rows(device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabError> {
+    let mut rows = Vec::new();
+    for policy in POLICIES {
+        let figures = Figures { label: label(device, policy, threads), policy, rounds };
+        rows.push(figures.row(("delivered", "Mpps"), Measured::per_second));
+        let share = figures.row(("drop_share", "percent"), Measured::drop_ppm);
+        rows.push(match (device, policy) {
+            (Device::Null, Policy::DropTail) => share.beside(published(threads)?),
+            _ => share,
+        });
+        if policy != Policy::DropTail {
+            rows.extend(figures.waiting());
+        }
+    }
+    Ok(rows)
+}
+
+/// What came of one policy, in all rounds.
+struct Figures<'a> {
+    label: String,
+    policy: Policy,
+    rounds: &'a [Round],
+}
+
+impl Figures<'_> {
+    /// The median over rounds.
+    fn row(&self, what: (&'static str, &'static str), of: impl Fn(&Measured) -> i64) -> Row {
+        self.row_of_rounds(what, |round| of(&round[self.policy as usize]))
+    }
+
+    fn row_of_rounds(&self, what: (&'static str, &'static str), of: impl Fn(&Round) -> i64) -> Row {
+        Row::new(&self.label, what, median(self.rounds.iter().map(of).collect()), RowKind::Measured)
+    }
+
+    /// How waiting did, beside dropping in the same round.
+    fn waiting(&self) -> Vec<Row> {
+        let ratio = |round: &Round| {
+            let dropping = round[Policy::DropTail as usize].per_second().max(1);
+            (i128::from(round[self.policy as usize].per_second()) * 1_000_000 / i128::from(dropping)) as i64
+        };
+        let whole = |count: u64| (count as i64).saturating_mul(1_000_000);
+        vec![
+            self.row_of_rounds(("delivered_to_dropping", "ratio"), ratio),
+            self.row(("dropped", "packets"), |run| whole(run.dropped)),
+            self.row(("waits", "sends"), |run| whole(run.waits.count())),
+            self.row(("wait_p50", "ns"), |run| whole(run.waits.at_permille(500))),
+            self.row(("wait_p99", "ns"), |run| whole(run.waits.at_permille(990))),
+            self.row(("wait_p999", "ns"), |run| whole(run.waits.at_permille(999))),
+            self.row(("served_before_an_earlier_one", "waits"), |run| whole(run.overtakes)),
+        ]
+    }
+}
+
+/// What was dropped with so many threads in 2011, percent; the worst case where there were not so many.
+fn published(threads: u32) -> Result<f64, LabError> {
+    let at = threads.saturating_sub(1);
+    figure(&format!("dequeue_fairness.drop_percent.{at}"))
+        .or_else(|_| figure("dequeue_fairness.worst_case_enobufs_drop_percent.0"))
+}

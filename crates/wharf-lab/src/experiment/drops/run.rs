@@ -1,0 +1,233 @@
+//! One run: threads that send for a while, by one policy, into one device.
+
+use super::super::{Bench, LabError};
+use super::{Device, Policy};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wharf_core::device;
+use wharf_core::histogram::Histogram;
+use wharf_core::host::Clock;
+use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::qdisc::{Fifo, FifoLimit};
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::sender::Sender;
+use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
+use wharf_devices::null::Null;
+use wharf_devices::traffic::Submit;
+use wharf_devices::wire::{Wire, WireSpec, wire};
+use wharf_mem::Batch;
+
+/// How often whether to go on is asked, while it runs.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long what is inside may take to leave at the end of a run.
+const DRAIN_NS: u64 = 10_000_000_000;
+/// A far end that has received nothing sleeps so long.
+const FAR_NAP: Duration = Duration::from_micros(50);
+
+/// What all runs have in common.
+pub(super) struct Rig {
+    pool: PagePool,
+    far_pool: PagePool,
+    burst: usize,
+    frame_bytes: u32,
+    qdisc_packets: usize,
+    wire_bits_per_second: u64,
+    yields: bool,
+    pub(super) rounds: u64,
+    settle: Duration,
+    measure: Duration,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// Packets that left within the time of measuring.
+    delivered: u64,
+    ns: u64,
+    /// Of the whole run, as all that follows.
+    offered: u64,
+    pub(super) dropped: u64,
+    /// How long sends took that waited, nanoseconds.
+    pub(super) waits: Histogram,
+    pub(super) overtakes: u64,
+}
+
+impl Measured {
+    /// Packets per second.
+    pub(super) fn per_second(&self) -> i64 {
+        (u128::from(self.delivered) * 1_000_000_000 / u128::from(self.ns.max(1))) as i64
+    }
+
+    /// What was dropped of what was offered, millionths of a percent.
+    pub(super) fn drop_ppm(&self) -> i64 {
+        (u128::from(self.dropped) * 100_000_000 / u128::from(self.offered.max(1))) as i64
+    }
+}
+
+impl Rig {
+    pub(super) fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
+        let get = |key: &str| bench.parameters.get(key);
+        let pool = |frames: u64| {
+            let built = PagePool::builder().frames(frames as u32).clock(Arc::new(HostClock)).build();
+            built.map_err(|error| fault("memory", &error))
+        };
+        let ms = |key: &str| get(key).map(Duration::from_millis);
+        Ok(Self {
+            pool: pool(get("pool_frames")?)?,
+            far_pool: pool(4096)?,
+            burst: get("burst")? as usize,
+            frame_bytes: get("frame_bytes")? as u32,
+            qdisc_packets: get("qdisc_packets")? as usize,
+            wire_bits_per_second: get("wire_mbit")? * 1_000_000,
+            yields: get("yields")? > 0,
+            rounds: get("rounds")?,
+            settle: ms("settle_ms")?,
+            measure: bench.duration_ns.map_or_else(|| ms("measure_ms"), |ns| Ok(Duration::from_nanos(ns)))?,
+        })
+    }
+
+    pub(super) fn run(
+        &self, device: Device, policy: Policy, threads: u32, bench: &mut Bench<'_>, name: &str,
+    ) -> Result<Measured, LabError> {
+        if device == Device::Null {
+            return self.run_on(Box::new(Null::default()), policy, threads, bench, name);
+        }
+        let (near, far) = wire(&WireSpec::default().rate(self.wire_bits_per_second));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.receive(far, &stop));
+            let _stopping = Stops(&stop);
+            self.run_on(Box::new(near), policy, threads, bench, name)
+        })
+    }
+
+    /// The far end: takes what comes.
+    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
+        use wharf_core::device::Device as _;
+        let Ok(mut cache) = self.far_pool.cache("far end") else { return };
+        let mut frames = Batch::new(64);
+        let mut attached = far.attach(self.far_pool.region().clone()).is_ok();
+        while attached && !stop.load(Relaxed) {
+            match far.receive(&mut cache, &mut frames, 64) {
+                Ok(0) => std::thread::sleep(FAR_NAP),
+                Ok(_) => attached = cache.give(&mut frames).is_ok(),
+                Err(_) => attached = false,
+            }
+        }
+    }
+
+    fn queue(&self, device: Box<dyn device::Device>, policy: Policy) -> Result<TxQueue, QueueError> {
+        let qdisc = Fifo::new(FifoLimit::Packets(self.qdisc_packets));
+        let builder = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark));
+        let builder = builder.qdisc(Box::new(qdisc));
+        if policy == Policy::WaitSmallQueues { builder.build() } else { builder.small_queues(None).build() }
+    }
+
+    fn run_on(
+        &self, device: Box<dyn device::Device>, policy: Policy, threads: u32, bench: &mut Bench<'_>,
+        name: &str,
+    ) -> Result<Measured, LabError> {
+        let queue = self.queue(device, policy).map_err(|error| fault(name, &error))?;
+        let poller = PollerThread::start(&queue).map_err(|error| fault(name, &error))?;
+        let waits = Histogram::new();
+        let (delivered, ns) = self.window(&queue, policy, threads, &waits, bench, name)?;
+        let drained = queue.drain(HostClock.now_ns() + DRAIN_NS);
+        drop(poller);
+        let audit = queue.shutdown(0);
+        let of = |count: fn(&wharf_core::counters::SenderCounters) -> u64| -> u64 {
+            queue.senders().iter().map(|sender| count(sender)).sum()
+        };
+        let (taken, dropped) = (of(|sender| sender.packets.get()), of(|sender| sender.drops.get()));
+        let counters = queue.counters();
+        if !drained || taken != counters.sent.get() || counters.failed.get() > 0 || audit.out() > 0 {
+            let (sent, failed) = (counters.sent.get(), counters.failed.get());
+            let what = format!("of {taken} packets taken {sent} were sent, and {failed} failed; {audit}");
+            return Err(fault(name, &what));
+        }
+        let overtakes = of(|sender| sender.overtakes.get());
+        Ok(Measured { delivered, ns, offered: taken + dropped, dropped, waits, overtakes })
+    }
+
+    /// Has the threads send; packets that left within the time of measuring, and that time in nanoseconds.
+    fn window(
+        &self, queue: &TxQueue, policy: Policy, threads: u32, waits: &Histogram, bench: &mut Bench<'_>,
+        name: &str,
+    ) -> Result<(u64, u64), LabError> {
+        let made = (0..threads).map(|number| queue.sender(&format!("sender {number}")));
+        let senders = made.collect::<Result<Vec<_>, _>>().map_err(|error| fault(name, &error))?;
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let begin = |sender: Sender| match policy {
+                Policy::DropTail => scope.spawn(|| self.send_on(sender.into_drop_tail(), &stop)),
+                Policy::Wait | Policy::WaitSmallQueues => scope.spawn(|| self.send_on(sender, &stop)),
+            };
+            let running: Vec<_> = senders.into_iter().map(begin).collect();
+            let stopping = Stops(&stop);
+            let window = self.look(queue, bench, name);
+            drop(stopping);
+            for thread in running {
+                let done = thread.join().map_err(|_| fault(name, &"a thread panicked"))?;
+                waits.add(&done.map_err(|error| fault(name, &error))?);
+            }
+            window
+        })
+    }
+
+    fn look(&self, queue: &TxQueue, bench: &mut Bench<'_>, name: &str) -> Result<(u64, u64), LabError> {
+        wait(self.settle, bench, name)?;
+        let (began, before) = (Instant::now(), queue.counters().sent.get());
+        wait(self.measure, bench, name)?;
+        Ok((queue.counters().sent.get() - before, began.elapsed().as_nanos() as u64))
+    }
+
+    /// Sends until told to stop; how long the sends took that waited.
+    fn send_on(&self, mut by: impl Submit, stop: &AtomicBool) -> Result<Histogram, QueueError> {
+        let (waits, counters) = (Histogram::new(), by.sender().counters().clone());
+        let mut burst = by.sender().burst(self.burst);
+        while !stop.load(Relaxed) {
+            match by.sender().fill(&mut burst, self.burst, self.frame_bytes) {
+                Err(PoolError::Exhausted { .. }) => by.sender().wait_for_memory()?,
+                filled => _ = filled?,
+            }
+            let (waited, dropped) = (counters.waits.get(), counters.drops.get());
+            let began_ns = ExactClock.now_ns();
+            by.submit(&mut burst)?;
+            if counters.waits.get() > waited {
+                waits.record(ExactClock.now_ns().saturating_sub(began_ns));
+            }
+            if self.yields && counters.drops.get() > dropped {
+                std::thread::yield_now();
+            }
+        }
+        Ok(waits)
+    }
+}
+
+/// Lets threads send for a while.
+fn wait(time: Duration, bench: &mut Bench<'_>, name: &str) -> Result<(), LabError> {
+    let began = Instant::now();
+    loop {
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(ASK_EVERY));
+        if !bench.goes_on(name) {
+            return Err(LabError::Interrupted);
+        }
+    }
+}
+
+/// Says stop when it goes, whatever the reason.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
+    LabError::Host { run: run.into(), what: error.to_string() }
+}
