@@ -353,3 +353,22 @@ fn what_is_wrong_is_an_error_and_loses_nothing() {
     }
     for_every_policy!(refuses());
 }
+
+/// 50 packets are always on their way, each comes back: only the first 50 pages are the allocator's.
+#[test]
+fn pages_that_come_back_in_order_are_all_recycled() {
+    for (on_busy, recycled) in [(OnBusy::Stop, 4949), (OnBusy::Release, 4949), (OnBusy::Scan, 4949)] {
+        let pool = pool_of(FRAMES);
+        let policy = Recycle::new(&pool, on_busy, 256);
+        let (mut taker, mut freer) = (policy.cache("a").unwrap(), policy.cache("b").unwrap());
+        let mut out = std::collections::VecDeque::new();
+        for _ in 0..5000 {
+            out.extend(take(&mut taker, 1, 0));
+            if out.len() > 50 {
+                give(&mut freer, out.pop_front());
+            }
+        }
+        assert_eq!((taker.counters().recycled, taker.counters().slow_paths), (recycled, 1), "{on_busy:?}");
+        give(&mut freer, out);
+    }
+}

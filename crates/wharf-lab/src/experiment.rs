@@ -6,6 +6,7 @@
 mod bulk;
 mod drops;
 mod fairness;
+mod pages;
 pub mod parameters;
 mod pcie;
 pub mod published;
@@ -60,7 +61,7 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&bulk::Bulk, &drops::Drops, &fairness::Fairness, &pcie::Pcie]
+    &[&bulk::Bulk, &drops::Drops, &fairness::Fairness, &pages::Pages, &pcie::Pcie]
 }
 
 /// What can go wrong.

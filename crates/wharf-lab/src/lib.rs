@@ -15,6 +15,7 @@ pub mod kernel;
 pub mod lanes;
 pub mod nic;
 pub mod nics;
+pub mod pages;
 pub mod pcie;
 pub mod plan;
 mod witness;

@@ -108,6 +108,29 @@ fn pcie_is_what_it_was_and_near_what_was_published() {
     }
 }
 
+/// All rows of `pages` in the model, a shorter time on a smaller machine.
+#[test]
+fn a_short_pages_is_what_it_was() {
+    let set = ["cpus=8", "channels=2", "streams=24", "settle_ns=1000000", "measure_ns=500000"];
+    assert_golden("pages-short.json", &run(&request("pages", &set, 7), &mut |_| true).unwrap());
+}
+
+/// With the parameters as they are in the file: what the lab claims of the allocator's lock and of what is without it.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn pages_is_what_it_was_and_near_what_was_published() {
+    let report = run(&request("pages", &[], 1), &mut |_| true).unwrap();
+    assert_golden("pages.json", &report);
+    assert_residuals_are_said(&report);
+    let value = |label: &str, metric: &str| {
+        report.rows.iter().find(|row| row.label == label && row.metric == metric).unwrap()
+    };
+    let [spinning, in_poll] = ["spinning", "spinning_in_poll"].map(|metric| value("allocator", metric));
+    assert!(spinning.kind == RowKind::Fitted && (spinning.value - 55.0).abs() < 0.2, "{spinning:?}");
+    assert!(in_poll.kind == RowKind::Predicted && (in_poll.value - 77.0).abs() < 7.7, "{in_poll:?}");
+    assert!(value("origin", "mpps_of_allocator").value >= 1.3 && value("origin", "spinning").value < 1.0);
+}
+
 /// A row says with which switches it was run, and how many senders there were.
 #[test]
 fn labels_say_what_was_run() {

@@ -33,6 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   wharf lab run bulk
   wharf lab run bulk --set doorbell_ps=200000 --json
+  wharf lab run pages --world host --threads 2,4 --seconds 5
 
 In world model the same seed and parameters give the same result, to the byte, on any machine. Kinds of rows:
   fitted     a parameter was chosen so that it comes out, and all are as in the file

@@ -19,11 +19,20 @@ pub struct PageCounters {
     pub recycled: u64,
     /// Looks at the head of a FIFO that found it in use.
     pub head_blocked: u64,
-    /// Looks at words that other threads write: places of a shelf.
+    /// Looks at words that threads share: places of a shelf.
     pub looks: u64,
+    /// Of those, at words that another thread wrote last, as a rule: a cache line came over.
+    pub misses: u64,
 }
 
 impl PageCounters {
+    /// Notes a look.
+    #[inline]
+    pub(super) fn look(&mut self, is_miss: bool) {
+        self.looks += 1;
+        self.misses += u64::from(is_miss);
+    }
+
     /// Adds another thread's.
     pub fn add(&mut self, other: &Self) {
         self.allocations += other.allocations;
@@ -34,5 +43,6 @@ impl PageCounters {
         self.recycled += other.recycled;
         self.head_blocked += other.head_blocked;
         self.looks += other.looks;
+        self.misses += other.misses;
     }
 }

@@ -86,8 +86,10 @@ impl PageCache for HalvesCache {
         let given = self.lists.retake(from, &mut self.hand, from.len());
         for free in self.hand.drain(..) {
             let page = free.index() as usize / 2;
-            self.lists.counters.looks += 1;
-            if let Err(free) = self.meeting.shelf.lay(page, free) {
+            let laid = self.meeting.shelf.lay(page, free);
+            // Both halves are freed by the same thread, as a rule: the second time the word is here.
+            self.lists.counters.look(laid.is_ok());
+            if let Err(free) = laid {
                 // The first is there: nobody else can pick it, since this is the only other half.
                 self.lists.free.extend(self.meeting.shelf.pick(page));
                 self.lists.free.push(free);

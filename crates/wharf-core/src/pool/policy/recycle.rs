@@ -17,7 +17,7 @@ use wharf_mem::{Batch, FreeFrame};
 pub enum OnBusy {
     /// Nothing: no page comes from the FIFO until it is free.
     Stop,
-    /// It is let go, for whoever frees it, and the next is looked at, once for each page wanted.
+    /// When the FIFO is full, it is let go, for whoever frees it, and the next is looked at, once for each page wanted.
     Release,
     /// It goes to the end, and the next is looked at, once for each page wanted.
     Rotate,
@@ -85,6 +85,8 @@ impl RecycleCache {
         self.lists.counters.head_blocked += 1;
         match self.on_busy {
             OnBusy::Stop => None,
+            // Pages must have time to come back: one that is let go at once never does.
+            OnBusy::Release if self.fifo.len() < self.fifo_pages => None,
             OnBusy::Release => {
                 let head = self.fifo.pop_front()?;
                 // It may have come since: then it is as good as any.
@@ -113,8 +115,10 @@ impl RecycleCache {
     #[inline]
     fn look(&mut self, at: usize) -> Option<Option<FreeFrame>> {
         let page = *self.fifo.get(at)? as usize;
-        self.lists.counters.looks += 1;
-        Some(self.shelf.collect(page))
+        let found = self.shelf.collect(page);
+        // What is not there yet was written here last, when it went out.
+        self.lists.counters.look(found.is_some());
+        Some(found)
     }
 
     /// Waits for the frames that the batch has got since it had `old`.
@@ -154,7 +158,7 @@ impl PageCache for RecycleCache {
         let kept = self.hand.len();
         let given = self.lists.retake(from, &mut self.hand, from.len());
         for free in self.hand.drain(kept..) {
-            self.lists.counters.looks += 1;
+            self.lists.counters.look(true);
             match self.shelf.lay(free.index() as usize, free) {
                 Ok(()) => self.lists.counters.remote_returns += 1,
                 Err(free) => self.lists.free.push(free),

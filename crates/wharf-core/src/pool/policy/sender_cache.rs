@@ -57,8 +57,9 @@ impl PageCache for SenderCacheCache {
     fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
         let count = count.min(to.room());
         if self.hand.is_empty() && count > 0 {
-            self.lists.counters.looks += 1;
-            self.hand.extend(self.kept.shelf.pick(usize::from(wanted.sender)));
+            let kept = self.kept.shelf.pick(usize::from(wanted.sender));
+            self.lists.counters.look(kept.is_some());
+            self.hand.extend(kept);
         }
         // A length that does not fit leaves it in hand, for the next.
         let kept = self.lists.take_from(&mut self.hand, to, count, wanted)?;
@@ -81,9 +82,11 @@ impl PageCache for SenderCacheCache {
             let given = self.lists.retake(from, &mut free, run);
             self.lists.free = free;
             given?;
-            self.lists.counters.looks += 1;
             let Some(last) = self.lists.free.pop() else { continue };
-            match self.kept.shelf.lay(sender, last) {
+            let laid = self.kept.shelf.lay(sender, last);
+            // A full place was filled here, as a rule: a sender's packets end on one processor.
+            self.lists.counters.look(laid.is_ok());
+            match laid {
                 Ok(()) => self.lists.counters.remote_returns += 1,
                 Err(last) => self.lists.free.push(last),
             }

@@ -1,0 +1,111 @@
+//! `pages` in virtual time: what the kernel of 2019 was measured to lose to the allocator's lock, and what other policies
+//! would have made of it.
+//!
+//! One parameter is fitted: how long a page takes under the depot's lock, to the processors' time spent spinning. What
+//! part of the polls' time that is, and everything about the other policies, follows.
+
+use super::super::published::figure;
+use super::super::{Bench, LabError, Parameters, Row, RowKind};
+use super::{BLOCKED, FREES, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, TAKES};
+use crate::engine::lock::LockCosts;
+use crate::pages::{self, Costs, Outcome, PolicyKind, Setup};
+
+const GAIN: (&str, &str) = ("gain_over_allocator", "percent of Mpps");
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let fitted = bench.parameters.fit(&["depot_page_ps"]);
+    let mut allocator_pps = 0;
+    for kind in PolicyKind::ALL {
+        let setup = setup(bench.parameters, kind, bench.seed)?;
+        let name = kind.name();
+        let outcome = pages::run(&setup, &mut || bench.goes_on(name));
+        let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
+        bench.packets += outcome.packets_in_all;
+        let row = |what, millionths, kind| Row::new(name, what, millionths, kind);
+        let pps = outcome.packets_per_s();
+        bench.rows.push(row(MPPS, pps as i64, RowKind::Predicted));
+        if kind == PolicyKind::Allocator {
+            allocator_pps = pps;
+        }
+        bench.rows.push(row(OF_ALLOCATOR, ratio(pps, allocator_pps), RowKind::Predicted));
+        if kind == PolicyKind::SenderCache {
+            let gain = (ratio(pps, allocator_pps) - 1_000_000) * 100;
+            let published = figure("page_allocator.socket_buffer_cache_gain_percent")?;
+            bench.rows.push(row(GAIN, gain, RowKind::Predicted).beside(published));
+        }
+        let [spinning, in_poll] = spinning(&outcome);
+        let (spinning, in_poll) =
+            (row(SPIN, spinning, fitted), row(SPIN_IN_POLL, in_poll, RowKind::Predicted));
+        bench.rows.extend(if kind == PolicyKind::Allocator {
+            [
+                spinning.beside(figure("page_allocator.cpu_spinning_percent")?),
+                in_poll.beside(figure("page_allocator.within_rx_poll_spinning_percent")?),
+            ]
+        } else {
+            [Row { kind: RowKind::Predicted, ..spinning }, in_poll]
+        });
+        let details = details(&outcome, &setup).map(|(what, value)| row(what, value, RowKind::Predicted));
+        bench.rows.extend(details);
+    }
+    Ok(())
+}
+
+/// Of all busy time, and of that of the channels: millionths of a percent.
+fn spinning(outcome: &Outcome) -> [i64; 2] {
+    let [busy_ns, spinning_ns] = [outcome.busy_ns, outcome.spinning_ns];
+    [ratio(spinning_ns.iter().sum(), busy_ns.iter().sum()) * 100, ratio(spinning_ns[0], busy_ns[0]) * 100]
+}
+
+fn details(outcome: &Outcome, setup: &Setup) -> [((&'static str, &'static str), i64); 7] {
+    let [takes, frees] = outcome.pages;
+    let each = |count: u64, cpus: usize| ratio(count * 1000, outcome.measured_ns * cpus as u64);
+    [
+        (TAKES, each(takes, setup.channels)),
+        (FREES, each(frees, setup.applications)),
+        (RECYCLED, ratio(outcome.recycled, takes) * 100),
+        (SLOW, ratio(outcome.slow_paths, takes) * 1000),
+        (LOCKS, ratio(outcome.locks, takes) * 1000),
+        (RETURNS, ratio(outcome.remote_returns, frees) * 100),
+        (BLOCKED, ratio(outcome.head_blocked, takes) * 100),
+    ]
+}
+
+/// Millionths of `a` over `b`.
+fn ratio(a: u64, b: u64) -> i64 {
+    (u128::from(a) * 1_000_000 / u128::from(b.max(1))) as i64
+}
+
+fn setup(parameters: &Parameters, kind: PolicyKind, seed: u64) -> Result<Setup, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let (cpus, channels) = (get("cpus")? as usize, get("channels")? as usize);
+    Ok(Setup {
+        kind,
+        fifo_pages: get("fifo_pages")? as usize,
+        channels,
+        applications: cpus.saturating_sub(channels).max(1),
+        streams: get("streams")? as usize,
+        slow_streams: get("slow_streams")? as usize,
+        slow_ns: get("slow_ns")?,
+        window_packets: get("window_packets")? as u32,
+        burst_packets: get("burst_packets")? as u32,
+        costs: Costs {
+            lock: LockCosts {
+                pair_ns: get("lock_pair_ns")?,
+                transfer_ns: get("lock_transfer_ns")?,
+                per_spinner_ns: get("lock_per_spinner_ns")?,
+            },
+            receive_ns: get("receive_ns")?,
+            read_ns: get("read_ns")?,
+            page_ns: get("page_ns")?,
+            look_miss_ns: get("look_miss_ns")?,
+            look_hit_ns: get("look_hit_ns")?,
+            depot_page_ps: get("depot_page_ps")?,
+            mail_frame_ps: get("mail_frame_ps")?,
+            wake_ns: get("wake_ns")?,
+        },
+        jitter_permille: get("jitter_permille")?,
+        seed,
+        settle_ns: get("settle_ns")?,
+        measure_ns: get("measure_ns")?,
+    })
+}

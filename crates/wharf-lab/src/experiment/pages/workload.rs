@@ -1,0 +1,158 @@
+//! The workload on real threads: channels take pages and pass packets on, applications read and free them.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wharf_core::pool::policy::{PageCache, Policy, Wanted};
+use wharf_core::pool::{PageCounters, PoolError};
+use wharf_mem::lane::{LaneIn, LaneOut, lane};
+use wharf_mem::{Batch, Region};
+
+/// Idle rounds before a thread lets another run: there may be more of them than processors.
+const IDLE_ROUNDS: u32 = 64;
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) channels: usize,
+    pub(super) applications: usize,
+    pub(super) poll_packets: usize,
+    pub(super) lane_packets: u32,
+    pub(super) touch_bytes: usize,
+    pub(super) duration: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ran {
+    pub(super) packets: u64,
+    pub(super) elapsed_ns: u64,
+    /// Of all channels, and of all applications.
+    pub(super) channels: PageCounters,
+    pub(super) applications: PageCounters,
+}
+
+/// What a thread did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    packets: u64,
+    counters: PageCounters,
+}
+
+/// Runs `load` under a policy; an application's frames come back whoever ends first.
+pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
+    let (mut ins, mut outs): (Vec<Vec<LaneIn>>, Vec<Vec<LaneOut>>) = Default::default();
+    ins.resize_with(load.channels, Vec::new);
+    outs.resize_with(load.applications, Vec::new);
+    for channel in &mut ins {
+        for application in &mut outs {
+            let (lane_in, lane_out) = lane(load.lane_packets, 0);
+            channel.push(lane_in);
+            application.push(lane_out);
+        }
+    }
+    let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, PoolError> {
+        (0..count).map(|n| policy.cache(&format!("{kind}{n}"))).collect()
+    };
+    let (taking, freeing) = (caches("channel", load.channels)?, caches("application", load.applications)?);
+    let (stop, start) = (AtomicBool::new(false), Barrier::new(load.channels + load.applications + 1));
+    let region = &**policy.pool().region();
+    std::thread::scope(|scope| {
+        let (stop, start) = (&stop, &start);
+        let channels = (0u16..).zip(taking.into_iter().zip(ins)).map(|(number, (cache, lanes))| {
+            scope.spawn(move || {
+                start.wait();
+                receive(cache, lanes, region, number, load, stop)
+            })
+        });
+        let channels: Vec<_> = channels.collect();
+        let applications = freeing.into_iter().zip(outs).map(|(cache, lanes)| {
+            scope.spawn(move || {
+                start.wait();
+                consume(cache, lanes, region, load, stop)
+            })
+        });
+        let applications: Vec<_> = applications.collect();
+        start.wait();
+        let began = Instant::now();
+        std::thread::sleep(load.duration);
+        stop.store(true, Relaxed);
+        let mut ran = Ran { elapsed_ns: began.elapsed().as_nanos() as u64, ..Ran::default() };
+        // A thread that panicked has said why; what it did does not count.
+        for done in channels.into_iter().filter_map(|thread| thread.join().ok()) {
+            ran.channels.add(&done.counters);
+        }
+        for done in applications.into_iter().filter_map(|thread| thread.join().ok()) {
+            ran.applications.add(&done.counters);
+            ran.packets += done.packets;
+        }
+        Ok(ran)
+    })
+}
+
+/// A receive channel: a poll's worth of packets at a time, each poll for the next application.
+fn receive(
+    mut cache: impl PageCache, mut lanes: Vec<LaneIn>, region: &Region, number: u16, load: Load,
+    stop: &AtomicBool,
+) -> Done {
+    let wanted = Wanted { sender: number, len_bytes: load.touch_bytes.max(60) as u32 };
+    let (mut polled, mut next, mut idle) = (Batch::new(load.poll_packets), 0, 0);
+    while !stop.load(Relaxed) {
+        if polled.is_empty() && cache.take(&mut polled, load.poll_packets, wanted).is_ok() {
+            for bytes in region.each_bytes_mut(&mut polled) {
+                bytes[..load.touch_bytes].fill(number as u8);
+            }
+        }
+        next = (next + 1) % lanes.len();
+        let moved = lanes[next].push(&mut polled);
+        idle = rest(idle, moved > 0);
+    }
+    // What was not passed on goes back; its counters are about the work.
+    let done = Done { packets: 0, counters: cache.counters() };
+    let _ = cache.give(&mut polled);
+    done
+}
+
+/// An application: reads what comes and frees it. After the end it frees what is still on its way.
+fn consume(
+    mut cache: impl PageCache, mut lanes: Vec<LaneOut>, region: &Region, load: Load, stop: &AtomicBool,
+) -> Done {
+    let (mut got, mut idle) = (Batch::new(load.poll_packets), 0);
+    let mut done = Done::default();
+    loop {
+        let ended = stop.load(Relaxed);
+        let gone = lanes.iter().all(LaneOut::is_abandoned);
+        let mut moved = 0;
+        for lane in &mut lanes {
+            moved += lane.pop(&mut got, load.poll_packets);
+            if load.touch_bytes > 0 {
+                let sum = |sum: u8, frame| {
+                    let bytes = region.bytes(frame).unwrap_or_default();
+                    bytes[..load.touch_bytes].iter().fold(sum, |sum, byte| sum ^ byte)
+                };
+                std::hint::black_box(got.frames().iter().fold(0, sum));
+            }
+            // All frames are of this pool.
+            let _ = cache.give(&mut got);
+        }
+        if !ended {
+            done = Done { packets: done.packets + moved as u64, counters: cache.counters() };
+        } else if gone && moved == 0 {
+            return done;
+        }
+        idle = rest(idle, moved > 0);
+    }
+}
+
+/// Lets others run after a while without work; the rounds without it so far.
+fn rest(idle: u32, worked: bool) -> u32 {
+    if worked {
+        return 0;
+    }
+    std::hint::spin_loop();
+    if idle < IDLE_ROUNDS {
+        return idle + 1;
+    }
+    std::thread::yield_now();
+    0
+}
