@@ -290,6 +290,10 @@ impl Device for Fault {
         if self.later.is_off() { self.inner.wait_fd() } else { None }
     }
 
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.inner.next_arrival_ns()
+    }
+
     fn next_completion_ns(&self) -> Option<u64> {
         if let Some(left_ns) = self.stall.left_ns() {
             return Some(left_ns);

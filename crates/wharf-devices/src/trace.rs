@@ -273,6 +273,10 @@ impl Device for Trace {
         self.inner.next_completion_ns()
     }
 
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.inner.next_arrival_ns()
+    }
+
     fn close(&mut self) -> Result<(), DeviceError> {
         let closed = self.inner.close();
         let finished = self.finish();

@@ -234,6 +234,10 @@ impl Device for Wire {
         self.sending.next_leave_ns()
     }
 
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.receiving.next_landing_ns()
+    }
+
     fn close(&mut self) -> Result<(), DeviceError> {
         self.sending.close();
         self.receiving.close();

@@ -8,6 +8,7 @@ use super::Opened;
 use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, Health, State, VLAN_BYTES};
 use doorbell::LOOK_EVERY;
 use slots::Slots;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_mem::{Batch, Frame, Region};
@@ -316,6 +317,11 @@ impl Device for PacketSender {
         self.whole.visit(see);
         self.left.iter().for_each(&mut *see);
         self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    /// The kernel says so, each time that it lets go of a frame, unless most of the send buffer is taken.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.slots.as_ref().map(|slots| slots.socket().fd().as_raw_fd())
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {

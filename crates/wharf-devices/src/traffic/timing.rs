@@ -159,6 +159,10 @@ impl Device for Timed {
     fn next_completion_ns(&self) -> Option<u64> {
         self.device.next_completion_ns()
     }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.device.next_arrival_ns()
+    }
 }
 
 #[cfg(test)]

@@ -77,6 +77,13 @@ impl Receiving {
         self.ended
     }
 
+    /// In how many nanoseconds the first frame under way is due.
+    pub(super) fn next_landing_ns(&self) -> Option<u64> {
+        let delay = self.delay.as_ref()?;
+        let (_, due_ns) = delay.frames.front()?;
+        Some(due_ns.saturating_sub(delay.clock.now_ns()))
+    }
+
     /// Hangs up: what has not been copied goes back to its sender, what is under way to its pool.
     pub(super) fn close(&mut self) {
         self.ended = true;

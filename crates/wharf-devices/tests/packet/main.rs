@@ -7,5 +7,6 @@ mod common;
 mod endings;
 mod net;
 mod offloads;
+mod polling;
 mod receiving;
 mod sending;
