@@ -15,6 +15,7 @@ pub mod credit;
 pub mod device;
 pub mod direct;
 pub mod discipline;
+pub mod flow;
 pub mod gso;
 pub mod histogram;
 pub mod host;

@@ -5,10 +5,12 @@
 //! [`DropTail`] drops the rest.
 
 mod drop_tail;
+mod spread;
 mod task;
 mod waiting;
 
 pub use drop_tail::{DROP_TAIL, DropTail};
+pub use spread::Spread;
 pub use task::AsyncSender;
 pub use waiting::Watch;
 

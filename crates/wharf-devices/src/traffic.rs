@@ -26,7 +26,6 @@ pub use arrivals::{Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
 pub use drive::{Drive, DriveError, Driven, Submit};
-pub use flow::flow_hash;
 pub use generate::{Generator, GeneratorError, GeneratorSpec, Sizes};
 pub use latency::Latency;
 pub use pace::{Pace, Position};
@@ -35,6 +34,7 @@ pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
 pub use timing::{Schedule, Timed};
+pub use wharf_core::flow::flow_hash;
 
 /// One sender's frames, one after the other.
 pub trait Source: Send {

@@ -60,6 +60,7 @@
 //! | memory: pools, packets, bursts, who holds what | [`pool`] |
 //! | a transmit queue and its senders | [`queue`], [`sender`] |
 //! | senders that wait as tasks (any runtime) or in a poll loop | [`sender::AsyncSender`], [`sender::Sender::watch`] |
+//! | a device with several transmit queues: each flow by one of them | [`sender::Spread`], [`flow`] |
 //! | one sender that owns its path outright: no lane, no other thread | [`direct`] |
 //! | who looks after queues when no sender does; a core for one alone | [`poller`], [`devices::host::PollerThread`] |
 //! | the receive side of devices, in pollers' hands | [`receive`] |
@@ -74,7 +75,8 @@
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{
-    bql, counters, credit, device, direct, host, owner, poller, pool, qdisc, queue, receive, run, sender,
+    bql, counters, credit, device, direct, flow, host, owner, poller, pool, qdisc, queue, receive, run,
+    sender,
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;

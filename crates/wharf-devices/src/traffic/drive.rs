@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
 use wharf_core::queue::QueueError;
-use wharf_core::sender::{DropTail, Sender};
+use wharf_core::sender::{DropTail, Sender, Spread};
 use wharf_mem::Region;
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::timer::precise_sleeps;
@@ -39,6 +39,51 @@ pub trait Submit {
     /// # Errors
     /// As [`Sender::send`].
     fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
+
+    /// As [`Sender::fill`].
+    ///
+    /// # Errors
+    /// As [`Sender::fill`].
+    #[inline]
+    fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.sender().fill(burst, count, len_bytes)
+    }
+
+    /// As [`Sender::wait_for_memory`].
+    ///
+    /// # Errors
+    /// As [`Sender::wait_for_memory`].
+    fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        self.sender().wait_for_memory()
+    }
+
+    /// Packets sent.
+    fn packets(&mut self) -> u64 {
+        self.sender().counters().packets.get()
+    }
+}
+
+/// Each flow goes by its queue; where that is full, it waits.
+impl Submit for Spread {
+    fn sender(&mut self) -> &mut Sender {
+        self.first()
+    }
+
+    fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.send(burst)
+    }
+
+    fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        Self::fill(self, burst, count, len_bytes)
+    }
+
+    fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        Self::wait_for_memory(self)
+    }
+
+    fn packets(&mut self) -> u64 {
+        Self::packets(self)
+    }
 }
 
 /// It waits.
@@ -142,7 +187,7 @@ impl<'a> Drive<'a> {
                 driven.first_ns = monotonic_ns();
             }
             if memory.fails() {
-                if going(by.sender().wait_for_memory())? == Going::Ended {
+                if going(by.wait_for_memory())? == Going::Ended {
                     break;
                 }
                 continue;
@@ -151,7 +196,7 @@ impl<'a> Drive<'a> {
                 break;
             }
             // What an empty pool refused is made at the next round, with the time of then.
-            driven.packets = by.sender().counters().packets.get();
+            driven.packets = by.packets();
         }
         driven.last_ns = monotonic_ns();
         Ok(driven)
@@ -193,9 +238,9 @@ impl<'a> Drive<'a> {
         &self, by: &mut impl Submit, source: &mut impl Source, burst: &mut Burst,
         (count, due): (usize, &Due), now_ns: u64,
     ) -> Result<Going, DriveError> {
-        match by.sender().fill(burst, count, source.longest_bytes()) {
+        match by.fill(burst, count, source.longest_bytes()) {
             Ok(_) => {}
-            Err(PoolError::Exhausted { .. }) => return going(by.sender().wait_for_memory()),
+            Err(PoolError::Exhausted { .. }) => return going(by.wait_for_memory()),
             Err(error) => return Err(error.into()),
         }
         if let Some(schedule) = self.schedule {

@@ -1,0 +1,84 @@
+//! Frames by hand.
+
+use super::*;
+
+fn ipv4(protocol: u8, fragment: u16, ports: [u8; 4], tagged: bool) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    if tagged {
+        frame.extend([0x81, 0, 0, 100]);
+    }
+    frame.extend([8, 0, 0x45, 0, 0, 40, 0, 0]);
+    frame.extend(fragment.to_be_bytes());
+    frame.extend([64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1]);
+    frame.extend(ports);
+    frame
+}
+
+#[test]
+fn ports_tell_flows_apart_and_tags_do_not() {
+    let one = flow_hash(&ipv4(UDP, 0, [0, 1, 0, 9], false));
+    assert_eq!(one, flow_hash(&ipv4(UDP, 0, [0, 1, 0, 9], true)));
+    assert_ne!(one, flow_hash(&ipv4(UDP, 0, [0, 2, 0, 9], false)));
+    assert_ne!(one, flow_hash(&ipv4(TCP, 0, [0, 1, 0, 9], false)));
+}
+
+#[test]
+fn pieces_of_one_packet_stay_together() {
+    let first = flow_hash(&ipv4(UDP, 0x2000, [0, 1, 0, 9], false));
+    let later = flow_hash(&ipv4(UDP, 0x00b9, [7, 7, 7, 7], false));
+    assert_eq!(first, later);
+}
+
+#[test]
+fn every_length_of_every_frame_has_a_hash() {
+    for frame in
+        [ipv4(UDP, 0, [0, 1, 0, 9], true), [vec![0; 12], vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0]].concat()]
+    {
+        for len in 0..frame.len() {
+            flow_hash(&frame[..len]);
+            assert!(QueueMap::new(3).queue_of(&frame[..len]) < 3);
+        }
+    }
+}
+
+/// An IPv6 frame with these extension headers (their numbers), each of 8 bytes, before what `last` is.
+fn ipv6(extensions: &[u8], last: u8, ports: [u8; 4]) -> Vec<u8> {
+    let mut frame = [vec![2; 12], vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, 40]].concat();
+    frame.extend([*extensions.first().unwrap_or(&last), 64]);
+    frame.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    frame.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    for (at, _) in extensions.iter().enumerate() {
+        frame.extend([*extensions.get(at + 1).unwrap_or(&last), 0, 0, 0, 0, 0, 0, 0]);
+    }
+    frame.extend(ports);
+    frame
+}
+
+#[test]
+fn ports_are_found_behind_extension_headers_and_not_behind_a_fragments() {
+    let plain = flow_hash(&ipv6(&[], UDP, [0, 1, 0, 9]));
+    for extensions in [&[0][..], &[0, 43], &[60], &[0, 43, 60]] {
+        assert_eq!(flow_hash(&ipv6(extensions, UDP, [0, 1, 0, 9])), plain, "{extensions:?}");
+        assert_ne!(flow_hash(&ipv6(extensions, UDP, [0, 2, 0, 9])), plain, "{extensions:?}");
+        let fragment = [extensions, &[44]].concat();
+        let piece = |ports| flow_hash(&ipv6(&fragment, UDP, ports));
+        assert_eq!(piece([0, 1, 0, 9]), piece([7, 7, 7, 7]), "{fragment:?}");
+    }
+}
+
+#[test]
+fn flows_spread_over_queues_and_stay_there() {
+    for queues in [1, 2, 3, 4, 8] {
+        let (map, mut seen) = (QueueMap::new(queues), vec![0; queues as usize]);
+        for port in 0..=255 {
+            let frame = ipv4(UDP, 0, [0, port, 0, 9], false);
+            let queue = map.queue_of(&frame);
+            let tagged = ipv4(UDP, 0, [0, port, 0, 9], true);
+            assert_eq!((map.queue_of(&frame), map.queue_of(&tagged)), (queue, queue));
+            seen[queue] += 1;
+        }
+        let share = 256 / seen.len();
+        assert!(seen.iter().all(|&count| count > share / 2 && count < 2 * share + 1), "{seen:?}");
+    }
+    assert_eq!(QueueMap::new(0), QueueMap::new(1));
+}

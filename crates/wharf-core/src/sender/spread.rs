@@ -1,0 +1,144 @@
+//! `Spread`: one producer's end of a device with several transmit queues: each flow goes by one of them, in order.
+
+use super::Sender;
+use crate::flow::QueueMap;
+use crate::pool::{Burst, PoolError};
+use crate::queue::QueueError;
+
+/// How long a thread sleeps before it looks itself, where some queue has no poller.
+const SELF_DRIVEN_NAP_NS: u64 = 20_000;
+
+/// A sender of each queue, and what goes by which. All queues send frames of one pool.
+#[derive(Debug)]
+pub struct Spread {
+    senders: Vec<Sender>,
+    map: QueueMap,
+    /// What goes by each queue next; empty between two calls.
+    staged: Vec<Burst>,
+    /// Whose stock memory is taken from first, in turn: what was sent by a queue comes home to its sender.
+    rotor: usize,
+}
+
+impl Spread {
+    /// Over the queues of `senders`, in this order: the same order makes the same mapping.
+    ///
+    /// # Errors
+    /// [`QueueError::Setting`] without any; [`QueueError::ForeignPool`] when they are not of one pool.
+    pub fn new(senders: Vec<Sender>) -> Result<Self, QueueError> {
+        let Some(first) = senders.first() else {
+            return Err(QueueError::Setting { setting: "queues", value: 0, why: "at least 1" });
+        };
+        let ours = first.cache.pool_number();
+        if let Some(other) = senders.iter().find(|sender| sender.cache.pool_number() != ours) {
+            return Err(QueueError::ForeignPool { ours, theirs: other.cache.pool_number() });
+        }
+        let burst = || first.burst(wharf_mem::batch::BATCH_FRAMES_MAX);
+        let staged = senders.iter().map(|_| burst()).collect();
+        let map = QueueMap::new(senders.len() as u32);
+        Ok(Self { senders, map, staged, rotor: 0 })
+    }
+
+    /// The senders, by queue.
+    pub fn senders(&self) -> &[Sender] {
+        &self.senders
+    }
+
+    /// The first sender, whose bursts are as good as any other's.
+    pub fn first(&mut self) -> &mut Sender {
+        &mut self.senders[0]
+    }
+
+    /// As [`Sender::fill`], from whichever sender's stock has some.
+    ///
+    /// # Errors
+    /// As [`Sender::fill`].
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        let queues = self.senders.len();
+        self.rotor = (self.rotor + 1) % queues;
+        let mut filled = self.senders[self.rotor].fill(burst, count, len_bytes);
+        for ahead in 1..queues {
+            if !matches!(filled, Err(PoolError::Exhausted { .. })) {
+                break;
+            }
+            filled = self.senders[(self.rotor + ahead) % queues].fill(burst, count, len_bytes);
+        }
+        filled
+    }
+
+    /// Sends all packets of `burst`, each by the queue of its flow, waiting for space where need be.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; what was not sent is still in the burst.
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.stage(burst)?;
+        let queues = self.staged.iter_mut().zip(&mut self.senders);
+        let sent =
+            queues.filter(|(staged, _)| !staged.is_empty()).try_for_each(|(staged, by)| by.send(staged));
+        self.unstage(burst);
+        sent
+    }
+
+    /// Sends what fits now; how many packets. The others are still in the burst, those of one flow in order.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        self.stage(burst)?;
+        let queues = self.staged.iter_mut().zip(&mut self.senders);
+        let sent = queues
+            .filter(|(staged, _)| !staged.is_empty())
+            .try_fold(0, |sent, (staged, by)| Ok(sent + by.try_send(staged)?));
+        self.unstage(burst);
+        sent
+    }
+
+    /// Waits until there is a free frame again, whichever queue brings it.
+    ///
+    /// # Errors
+    /// As [`Sender::wait_for_memory`].
+    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        if let [only] = &mut self.senders[..] {
+            return only.wait_for_memory();
+        }
+        let park = self.senders[0].shared.park.clone();
+        let is_driven = self.senders.iter().all(Sender::is_driven);
+        let mut watches: Vec<_> =
+            self.senders.iter_mut().map(|sender| sender.watch_memory(park.waker())).collect();
+        loop {
+            for (sender, watch) in self.senders.iter_mut().zip(&mut watches) {
+                if let Some(seen) = sender.look(watch) {
+                    return seen;
+                }
+            }
+            park.park(if is_driven { u64::MAX } else { SELF_DRIVEN_NAP_NS });
+        }
+    }
+
+    /// Packets sent by all queues together.
+    pub fn packets(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.counters().packets.get()).sum()
+    }
+
+    /// Sorts the packets by queue; those of one queue stay in order.
+    fn stage(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        let (ours, theirs) = (self.senders[0].cache.pool_number(), burst.number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        let batch = burst.batch_mut();
+        while let Some(frame) = batch.pop() {
+            let region = self.senders[0].shared.pool.region();
+            // What has no bytes here is another pool's: its sender says so.
+            let at = region.bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
+            let pushed = self.staged[at].batch_mut().push(frame);
+            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
+        }
+        Ok(())
+    }
+
+    fn unstage(&mut self, burst: &mut Burst) {
+        for staged in self.staged.iter_mut().filter(|staged| !staged.is_empty()) {
+            burst.batch_mut().append(staged.batch_mut(), usize::MAX);
+        }
+    }
+}
