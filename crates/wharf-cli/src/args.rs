@@ -13,7 +13,7 @@ pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use send::SendArgs;
-pub(crate) use values::{QdiscChoice, SmallQueues, WhenFull};
+pub(crate) use values::{Poll, QdiscChoice, SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
 use crate::output;

@@ -38,6 +38,8 @@ pub(crate) struct Report {
     /// When frames were handed to the device minus when they were due; null at top speed.
     pub(crate) timing_error_ns: Option<TimingReport>,
     pub(crate) senders: Vec<SenderReport>,
+    /// By transmit queue.
+    pub(crate) queues: Vec<QueueReport>,
     pub(crate) pool: PoolReport,
     /// What a receiver in this process got; null without one.
     pub(crate) received: Option<ReceivedReport>,
@@ -93,6 +95,18 @@ pub(crate) struct SenderReport {
     pub(crate) drained_packets: u64,
     /// The most bytes that it could have inside at last; null where that was never looked at.
     pub(crate) small_queue_bytes: Option<u64>,
+}
+
+/// What one transmit queue did.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct QueueReport {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) batches: u64,
+    pub(crate) doorbells: u64,
+    pub(crate) requeues: u64,
+    /// The byte queue limit at the end; 0 without one.
+    pub(crate) limit_bytes: u64,
 }
 
 /// The pool's memory at the end.

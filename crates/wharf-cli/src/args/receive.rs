@@ -1,6 +1,9 @@
 //! `wharf receive`.
 
-use super::{WrapArgs, values};
+use super::{
+    WrapArgs,
+    values::{self, Poll},
+};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +42,9 @@ pub(crate) struct ReceiveArgs {
     /// End after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
+    /// How the receiving thread waits
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
+    pub(crate) poll: Poll,
     /// Processor to pin the receiving thread to
     #[arg(long, value_name = "N", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,

@@ -1,6 +1,6 @@
 //! `wharf send`.
 
-use super::values::{self, QdiscChoice, SmallQueues, Speed, WhenFull};
+use super::values::{self, Poll, QdiscChoice, SmallQueues, Speed, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
@@ -79,6 +79,12 @@ pub(crate) struct SendArgs {
     /// Where to: see `wharf devices`
     #[arg(long, value_name = "DEVICE", default_value = "wire")]
     pub(crate) to: String,
+    /// Transmit queues of `packet`, `xdp` or `null`: each flow goes by one of them
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
+    pub(crate) queues: u32,
+    /// How the poller waits: the thread that takes completions when no sender does
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
+    pub(crate) poll: Poll,
     /// Threads that send
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]
     pub(crate) senders: u16,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use wharf::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf::devices::traffic::Pace;
 use wharf::devices::units;
+use wharf::poller::Mode;
 use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, Trim};
 use wharf::run::Batching;
 
@@ -13,6 +14,7 @@ const QUEUE_PACKETS: usize = 1000;
 const QUEUE_PACKETS_MAX: usize = 1 << 20;
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
 const SENDERS_MAX: u16 = 1024;
+const QUEUES_MAX: u32 = 64;
 const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
 
 /// How fast a capture is replayed: as [`Pace`], which generated packets have only a part of.
@@ -62,9 +64,35 @@ impl WhenFull {
     }
 }
 
+/// How a thread waits for its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Poll {
+    /// Never: it polls without end, and takes a processor
+    Busy,
+    /// It polls on for a while where something came not long ago, then sleeps
+    #[default]
+    Adaptive,
+    /// It sleeps as soon as it is idle
+    Sleeping,
+}
+
+impl From<Poll> for Mode {
+    fn from(poll: Poll) -> Self {
+        match poll {
+            Poll::Busy => Mode::Busy,
+            Poll::Adaptive => Mode::Adaptive,
+            Poll::Sleeping => Mode::Sleeping,
+        }
+    }
+}
+
 /// What was read, or what is allowed.
 fn want<T>(read: Option<T>, allowed: &str) -> Result<T, String> {
     read.ok_or_else(|| format!("want {allowed}"))
+}
+
+pub(super) fn queues(text: &str) -> Result<u32, String> {
+    want(text.parse().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues)), "a number from 1 to 64")
 }
 
 pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {

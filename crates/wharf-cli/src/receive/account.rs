@@ -115,6 +115,7 @@ impl Account {
             latency_ns: arrivals.latency().map(|mut latency| quantiles(&mut latency)),
             timing_error_ns: None,
             senders: arrivals.streams().map(sender).collect(),
+            queues: Vec::new(),
             pool: PoolReport { frames: audit.frames, out: audit.out() as u64 },
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),

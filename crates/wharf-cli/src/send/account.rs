@@ -1,9 +1,11 @@
 //! The account of a run: what its counters say, and whether it adds up.
 
 use crate::report::{
-    BqlReport, Drops, LatencyReport, PoolReport, ReceivedReport, Report, SenderReport, TimingReport,
+    BqlReport, Drops, LatencyReport, PoolReport, QueueReport, ReceivedReport, Report, SenderReport,
+    TimingReport,
 };
 use crate::wrap::Wrapped;
+use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
 use wharf::devices::fault::INJECTED;
 use wharf::devices::traffic::{Findings, Latency};
@@ -40,50 +42,65 @@ pub(super) struct Outcome {
     pub(super) interrupted: bool,
 }
 
+/// A sum over queues.
+fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> u64 {
+    queues.iter().map(|queue| count(queue.counters())).sum()
+}
+
 impl Account {
-    /// Draws it up. The queue is shut down.
-    pub(super) fn close(mut self, queue: &TxQueue, batching: Batching, interrupted: bool) -> Outcome {
-        let faults = self.faults(queue);
-        Outcome { batching, report: self.report(queue), faults, interrupted }
+    /// Draws it up. The queues, of which there is at least one, are shut down.
+    pub(super) fn close(mut self, queues: &[TxQueue], batching: Batching, interrupted: bool) -> Outcome {
+        let faults = self.faults(queues);
+        Outcome { batching, report: self.report(queues), faults, interrupted }
     }
 
-    fn report(&mut self, queue: &TxQueue) -> Report {
-        let counters = queue.counters();
-        let (packets, bytes, seconds) =
-            (counters.packets.get(), counters.bytes.get(), self.span_ns as f64 / 1e9);
+    fn report(&mut self, queues: &[TxQueue]) -> Report {
+        let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
+        let (seconds, doorbells) = (self.span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
         let per_second = |amount: f64| if self.span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
-        let limit_bytes = if self.has_bql { counters.bql_limit_bytes.get() } else { 0 };
+        let has_bql = self.has_bql;
+        let by_queue: Vec<QueueReport> =
+            queues.iter().map(|queue| queue_report(queue.counters(), has_bql)).collect();
+        let limit_bytes = by_queue.iter().map(|queue| queue.limit_bytes).sum();
+        let lost = drops(queues);
         Report {
             device: self.device.clone(),
-            mode: queue.device_mode(),
+            mode: queues.first().and_then(TxQueue::device_mode),
             seconds,
             packets,
             bytes,
             mpps: per_second(packets as f64 / 1e6),
             gbps: per_second(bytes as f64 * 8.0 / 1e9),
-            batches: counters.batches.get(),
-            doorbells: counters.doorbells.get(),
-            packets_per_doorbell: rounded(counters.packets_per_doorbell()),
-            requeues: counters.requeues.get(),
-            drops: drops(queue),
-            returned: counters.returned.get(),
-            bql: BqlReport { enabled: self.has_bql, limit_bytes },
+            batches: sum(queues, |all| all.batches.get()),
+            doorbells,
+            packets_per_doorbell: rounded(if doorbells == 0 {
+                0.0
+            } else {
+                packets as f64 / doorbells as f64
+            }),
+            requeues: sum(queues, |all| all.requeues.get()),
+            returned: sum(queues, |all| all.returned.get()),
+            bql: BqlReport { enabled: has_bql, limit_bytes },
             latency_ns: self.received.as_mut().and_then(|findings| latency(findings.latency.as_mut()?)),
             timing_error_ns: self.timing.as_mut().and_then(timing),
-            senders: senders(queue),
+            senders: senders(queues),
+            queues: by_queue,
             pool: PoolReport { frames: self.audit.frames, out: self.audit.out() as u64 },
-            received: self.received.as_ref().map(|findings| received(findings, drops(queue).total)),
+            received: self.received.as_ref().map(|findings| received(findings, lost.total)),
+            drops: lost,
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
             compare: None,
         }
     }
 
-    fn faults(&self, queue: &TxQueue) -> Vec<String> {
-        let counters = queue.counters();
-        let mut faults = device_faults(counters);
-        let accepted: u64 = queue.senders().iter().map(|sender| sender.packets.get()).sum();
-        let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());
+    fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
+        let mut faults: Vec<String> =
+            queues.iter().flat_map(|queue| device_faults(queue.counters())).collect();
+        let senders = queues.iter().flat_map(TxQueue::senders);
+        let accepted: u64 = senders.map(|sender| sender.packets.get()).sum();
+        let (sent, failed) = (sum(queues, |all| all.sent.get()), sum(queues, |all| all.failed.get()));
+        let returned = sum(queues, |all| all.returned.get());
         if accepted != sent + failed + returned {
             let sum = format!("{sent} sent, {failed} failed and {returned} returned");
             faults.push(format!("the account does not add up: {accepted} packets accepted, but {sum}"));
@@ -91,9 +108,20 @@ impl Account {
         if self.audit.out() > 0 {
             faults.push(format!("memory did not come back: {}", self.audit));
         }
-        let lost = drops(queue).total;
+        let lost = drops(queues).total;
         faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent, lost)));
         faults
+    }
+}
+
+fn queue_report(counters: &QueueCounters, has_bql: bool) -> QueueReport {
+    QueueReport {
+        packets: counters.packets.get(),
+        bytes: counters.bytes.get(),
+        batches: counters.batches.get(),
+        doorbells: counters.doorbells.get(),
+        requeues: counters.requeues.get(),
+        limit_bytes: if has_bql { counters.bql_limit_bytes.get() } else { 0 },
     }
 }
 
@@ -117,25 +145,38 @@ fn receiver_faults(findings: &Findings, sent: u64, lost: u64) -> Vec<String> {
     faults
 }
 
-/// What failed in the queue or beyond, and what senders dropped before it.
-fn drops(queue: &TxQueue) -> Drops {
-    let at_senders = queue.senders().iter().map(|sender| sender.drops.get()).sum::<u64>();
-    let at_senders = at_senders + queue.past_senders().drops.get();
-    let tail = (at_senders > 0).then_some((DROP_TAIL, at_senders));
-    let failures = queue.counters().failures().into_iter().chain(tail);
-    let by_reason = failures.map(|(reason, count)| (reason.to_string(), count)).collect();
-    Drops { total: queue.counters().failed.get() + at_senders, by_reason }
+/// What failed in the queues or beyond, and what senders dropped before them.
+fn drops(queues: &[TxQueue]) -> Drops {
+    let mut by_reason = BTreeMap::new();
+    let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
+    for queue in queues {
+        queue.counters().failures().into_iter().for_each(|(reason, count)| add(reason, count));
+        let at_senders = queue.senders().iter().map(|sender| sender.drops.get()).sum::<u64>();
+        match at_senders + queue.past_senders().drops.get() {
+            0 => {}
+            at_senders => add(DROP_TAIL, at_senders),
+        }
+    }
+    let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
+    Drops { total: sum(queues, |all| all.failed.get()) + at_senders, by_reason }
 }
 
-fn senders(queue: &TxQueue) -> Vec<SenderReport> {
-    let report = |counters: &wharf::counters::SenderCounters| SenderReport {
-        packets: counters.packets.get(),
-        waits: counters.waits.get(),
-        drops: counters.drops.get(),
-        drained_packets: counters.drained_packets.get(),
-        small_queue_bytes: Some(counters.small_queue_bytes.get()).filter(|&bytes| bytes > 0),
+/// By sender, each of which has a place in every queue.
+fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
+    let by_queue: Vec<_> = queues.iter().map(TxQueue::senders).collect();
+    let count = by_queue.iter().map(Vec::len).max().unwrap_or(0);
+    let report = |at: usize| {
+        let places = || by_queue.iter().filter_map(move |senders| senders.get(at));
+        let small_queue_bytes: u64 = places().map(|sender| sender.small_queue_bytes.get()).sum();
+        SenderReport {
+            packets: places().map(|sender| sender.packets.get()).sum(),
+            waits: places().map(|sender| sender.waits.get()).sum(),
+            drops: places().map(|sender| sender.drops.get()).sum(),
+            drained_packets: places().map(|sender| sender.drained_packets.get()).sum(),
+            small_queue_bytes: Some(small_queue_bytes).filter(|&bytes| bytes > 0),
+        }
     };
-    queue.senders().iter().map(|counters| report(counters)).collect()
+    (0..count).map(report).collect()
 }
 
 fn latency(latency: &mut Latency) -> Option<LatencyReport> {

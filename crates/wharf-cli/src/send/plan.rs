@@ -2,7 +2,7 @@
 
 use super::run::opening;
 use super::traffic::Traffic;
-use crate::args::{QdiscChoice, SendArgs, SmallQueues, WhenFull, WrapArgs};
+use crate::args::{Poll, QdiscChoice, SendArgs, SmallQueues, WhenFull, WrapArgs};
 use crate::files::{capture_of, check_written};
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
@@ -33,6 +33,8 @@ pub(super) struct Plan {
     /// One run for each, the first one reported.
     pub(super) batchings: Vec<Batching>,
     pub(super) to: String,
+    pub(super) queues: u32,
+    pub(super) poll: Poll,
     pub(super) senders: u16,
     pub(super) cpus: Vec<usize>,
     pub(super) qdisc: QdiscChoice,
@@ -45,9 +47,18 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// The device of queue `at`.
+    pub(super) fn spec_of(&self, at: u32) -> String {
+        match kind_of(&self.to) {
+            "xdp" if self.queues > 1 => format!("{},queue={at}", self.to),
+            _ => self.to.clone(),
+        }
+    }
+
     pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
         check_kind(&args.to)?;
+        check_queues(args)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
         check_written(read, &[capture_of(&args.to).map(|path| ("--to", path)), args.wrap.trace_file()])?;
         let ends = Ends::new(args)?;
@@ -62,6 +73,8 @@ impl Plan {
             time: ends.time,
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
             to: args.to.clone(),
+            queues: args.queues,
+            poll: args.poll,
             senders: args.senders,
             cpus: args.cpu.clone(),
             qdisc: args.qdisc,
@@ -99,6 +112,20 @@ fn check_kind(spec: &str) -> anyhow::Result<()> {
     }
     // Fails, and says why.
     open(spec, Direction::Send).map(drop).map_err(opening)
+}
+
+/// Whether what is asked for can be sent by several queues.
+fn check_queues(args: &SendArgs) -> anyhow::Result<()> {
+    let why = match kind_of(&args.to) {
+        _ if args.queues == 1 => return Ok(()),
+        "packet" | "xdp" | "null" if args.wrap.trace.is_some() || args.wrap.fault.is_some() => {
+            "--fault and --trace are for one"
+        }
+        "packet" | "xdp" | "null" if args.when_full == WhenFull::DropTail => "drop-tail is for one",
+        "packet" | "xdp" | "null" => return Ok(()),
+        _ => "packet, xdp and null can have several",
+    };
+    Err(usage(format!("--queues {}: {why}", args.queues)))
 }
 
 /// When runs end, and whether one is compared with another.

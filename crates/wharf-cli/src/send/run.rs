@@ -15,14 +15,15 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
-use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerThread, pin, processors};
+use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
 use wharf::devices::open::{Direction, open};
 use wharf::devices::traffic::{Drive, Findings, ReceiveError, Receiver, Schedule, Timed};
 use wharf::host::Clock;
+use wharf::poller::Settings;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::run::Batching;
-use wharf::sender::Sender;
+use wharf::sender::{Sender, Spread};
 
 /// Frames of the receiver: enough for what lies on a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Memory
 /// that nothing lies in costs nothing.
@@ -37,29 +38,62 @@ type Receiving = JoinHandle<Result<Findings, ReceiveError>>;
 pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome> {
     let pool = pool(plan, plan.frames)?;
     check_length(plan, &pool)?;
-    let opened = open(&plan.to, Direction::Send).map_err(opening)?;
-    let (name, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
     let schedule = (!plan.pace.is_top()).then(|| Schedule::new(&pool));
-    let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
-    let device = match &schedule {
-        Some(schedule) => Box::new(Timed::new(device, schedule.clone())),
-        None => device,
-    };
-    let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
-        .qdisc(plan.qdisc.build(plan.when_full))
-        .batching(batching)
-        .small_queues(plan.small_queue_bytes)
-        .build()?;
-    let receiving = opened.far_end.map(|far_end| receive(plan, far_end)).transpose()?;
-    let poller = PollerThread::start(&queue).context("cannot start a thread")?;
-    let sent = send(plan, &queue, schedule.as_ref(), &wrapped, signals);
+    let Sending { name, has_bql, queues, far_end, wrapped } =
+        sending(plan, &pool, batching, schedule.as_ref())?;
+    let receiving = far_end.map(|far_end| receive(plan, far_end)).transpose()?;
+    let poller = start_poller(plan, &queues)?;
+    let sent = send(plan, &queues, schedule.as_ref(), &wrapped, signals);
     drop(poller);
-    queue.shutdown(0);
+    queues.iter().for_each(|queue| drop(queue.shutdown(0)));
     let received = receiving.map(|receiving| joined(receiving)?.context("receiver")).transpose();
-    let (span_ns, audit) = (sent?, queue.audit());
+    let span_ns = sent?;
+    // Completions of all of them first: they share the pool.
+    queues.iter().for_each(TxQueue::poll);
+    let audit = queues[0].audit();
     let timing = schedule.map(|schedule| schedule.errors());
     let account = Account { device: name, has_bql, span_ns, audit, timing, received: received?, wrapped };
-    Ok(account.close(&queue, batching, signals.asked()))
+    Ok(account.close(&queues, batching, signals.asked()))
+}
+
+/// What is sent by.
+struct Sending {
+    name: String,
+    has_bql: bool,
+    queues: Vec<TxQueue>,
+    far_end: Option<Box<dyn Device>>,
+    wrapped: Wrapped,
+}
+
+/// Opens the device, once for each queue.
+fn sending(
+    plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>,
+) -> anyhow::Result<Sending> {
+    let mut all: Option<Sending> = None;
+    for at in 0..plan.queues {
+        let opened = open(&plan.spec_of(at), Direction::Send).map_err(opening)?;
+        let (name, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
+        let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
+        let device = match schedule {
+            Some(schedule) => Box::new(Timed::new(device, schedule.clone())),
+            None => device,
+        };
+        let queue = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .qdisc(plan.qdisc.build(plan.when_full))
+            .batching(batching)
+            .small_queues(plan.small_queue_bytes)
+            .build()?;
+        let far_end = opened.far_end;
+        let first = || Sending { name, has_bql, queues: Vec::new(), far_end, wrapped };
+        all.get_or_insert_with(first).queues.push(queue);
+    }
+    all.context("a device has at least one queue")
+}
+
+fn start_poller(plan: &Plan, queues: &[TxQueue]) -> anyhow::Result<PollerThread> {
+    let settings = Settings { mode: plan.poll.into(), ..Settings::default() };
+    let builder = PollerThread::builder().settings(settings);
+    queues.iter().fold(builder, PollerBuilder::queue).start().context("cannot start a thread")
 }
 
 fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
@@ -118,13 +152,28 @@ fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
     plan.cpus.get(at % plan.cpus.len().max(1)).copied()
 }
 
+/// What one thread sends by.
+enum By {
+    One(Box<Sender>),
+    Many(Spread),
+}
+
+fn senders_of(queues: &[TxQueue], at: u16) -> anyhow::Result<By> {
+    let name = format!("sender {at}");
+    if let [queue] = queues {
+        return Ok(By::One(Box::new(queue.sender(&name)?)));
+    }
+    let senders = queues.iter().map(|queue| queue.sender(&name)).collect::<Result<Vec<Sender>, _>>()?;
+    Ok(By::Many(Spread::new(senders)?))
+}
+
 /// Starts the senders, and waits until they are through and all has left; nanoseconds from the first frame
 /// to the last completion.
 fn send(
-    plan: &Plan, queue: &TxQueue, schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
+    plan: &Plan, queues: &[TxQueue], schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<u64> {
-    let senders = (0..plan.senders).map(|at| queue.sender(&format!("sender {at}")));
-    let senders = senders.collect::<Result<Vec<Sender>, _>>()?;
+    let senders = (0..plan.senders).map(|at| senders_of(queues, at));
+    let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (results, ended) = mpsc::channel();
     let start_ns = ExactClock.now_ns() + LEAD_NS;
@@ -141,15 +190,16 @@ fn send(
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
             // Nobody listens any more only when starting another thread has failed.
-            let _ = results.send(match when_full {
-                WhenFull::DropTail => part.drive(&drive, sender.into_drop_tail(), memory),
-                WhenFull::Wait | WhenFull::DropHead => part.drive(&drive, sender, memory),
+            let _ = results.send(match (sender, when_full) {
+                (By::Many(spread), _) => part.drive(&drive, spread, memory),
+                (By::One(sender), WhenFull::DropTail) => part.drive(&drive, sender.into_drop_tail(), memory),
+                (By::One(sender), _) => part.drive(&drive, *sender, memory),
             });
         };
         threads.push(start(&format!("wharf-send-{at}"), cpu_of(plan, at), send)?);
     }
     drop(results);
-    let supervisor = Supervisor::new(plan, queue, signals, &stop);
+    let supervisor = Supervisor::new(plan, queues, signals, &stop);
     let driven = supervisor.wait(&ended);
     threads.into_iter().try_for_each(joined)?;
     let first_ns = driven?.iter().filter(|driven| driven.packets > 0).map(|driven| driven.first_ns).min();

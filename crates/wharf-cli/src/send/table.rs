@@ -47,6 +47,13 @@ const ROWS: &[Row] = &[
         false => "none".into(),
     }),
     ("requeues", |report| grouped(report.requeues)),
+    ("packets by queue", |report| match &report.queues[..] {
+        [] | [_] => String::new(),
+        queues => {
+            let packets: Vec<String> = queues.iter().map(|queue| grouped(queue.packets)).collect();
+            packets.join("\n")
+        }
+    }),
     ("senders' waits", |report| grouped(report.senders.iter().map(|sender| sender.waits).sum())),
     ("latency p50", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p50))),
     ("latency p99", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p99))),

@@ -213,6 +213,9 @@ impl PacketReceiver {
                 Err(error)
             }
             ending => {
+                if ending.is_some() {
+                    self.look_due = 1;
+                }
                 self.ending = ending;
                 Ok(())
             }
@@ -301,6 +304,18 @@ impl Device for PacketReceiver {
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_kernel_drops();
         self.drops.show(see);
+    }
+
+    /// The next look that finds nothing looks whether anything still can come: the interface may be gone.
+    fn arm(&mut self) -> bool {
+        self.look_due = 1;
+        true
+    }
+
+    /// None, but when an end is due, that is looked for then.
+    fn next_arrival_ns(&self) -> Option<u64> {
+        let (_, ends_ns) = self.ending.as_ref()?;
+        Some(ends_ns.saturating_sub(ExactClock.now_ns()))
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

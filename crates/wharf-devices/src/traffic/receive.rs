@@ -1,25 +1,24 @@
 //! A receiver that looks at all it gets.
 
+mod idle;
+
 use super::{Arrival, Check, Clocks, Findings, Verify};
+use idle::Idle;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf_core::device::{Completions, Device, DeviceError};
+use wharf_core::poller::Mode;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::clock::{monotonic_ns, realtime_ns};
 
 /// Frames taken from the device at a time.
 const BUDGET: usize = 64;
-/// Polls that find nothing before sleeping: some tens of microseconds, about as long as a sleep takes at least.
-/// Yielding instead would put this thread behind whatever else the processors have to do, for milliseconds.
-const SPINS: u32 = 1000;
-const NAP: Duration = Duration::from_micros(20);
-/// After so many polls that found nothing, a fraction of a second, naps are long: nobody is in a hurry.
-const IDLE_POLLS: u32 = SPINS + 5000;
-const LONG_NAP: Duration = Duration::from_micros(500);
 /// Once the end was asked for: what has arrived may take so long until the device shows it. The kernel hands a
 /// block of a packet socket's ring over when it is full, or after some milliseconds.
 const QUIET: Duration = Duration::from_millis(20);
+/// Between two polls that find nothing, then.
+const ENDING_NAP: Duration = Duration::from_micros(20);
 /// Two readings of one clock further apart than this had an interruption between them.
 const PAIR_NS_MAX: u64 = 2_000;
 
@@ -43,6 +42,7 @@ pub struct Receiver<C = Box<dyn Verify>> {
     /// The chunks of a super-packet, one after the other.
     joined: Vec<u8>,
     batches: u64,
+    waits: Mode,
     check: C,
 }
 
@@ -73,7 +73,22 @@ impl<C: Check> Receiver<C> {
     pub fn new(mut device: Box<dyn Device>, pool: &PagePool, check: C) -> Result<Self, ReceiveError> {
         device.attach(pool.region().clone())?;
         let cache = pool.cache("receiver")?;
-        Ok(Self { device, cache, batch: Batch::new(BUDGET), joined: Vec::new(), batches: 0, check })
+        Ok(Self {
+            device,
+            cache,
+            batch: Batch::new(BUDGET),
+            joined: Vec::new(),
+            batches: 0,
+            waits: Mode::Adaptive,
+            check,
+        })
+    }
+
+    /// How [`Receiver::run_until`] waits: adaptively unless told otherwise.
+    #[must_use]
+    pub fn waiting(mut self, mode: Mode) -> Self {
+        self.waits = mode;
+        self
     }
 
     /// Receives and checks what has arrived, up to a batch; how many.
@@ -105,23 +120,28 @@ impl<C: Check> Receiver<C> {
     /// # Errors
     /// [`ReceiveError`]. What was received before has been checked.
     pub fn run_until(&mut self, until: &Until<'_>) -> Result<(), ReceiveError> {
-        let (mut left, mut idle, mut last) = (until.count, 0u32, None);
+        let (mut left, mut last) = (until.count, None);
+        let mut idle = Idle::new(self.waits, &*self.device);
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
             // Before polling: what was sent before the end was announced is there now.
             let ended = self.device.receive_ended();
-            let received = self.poll_up_to(BUDGET.min(usize::try_from(left).unwrap_or(BUDGET)))?;
+            let budget = BUDGET.min(usize::try_from(left).unwrap_or(BUDGET));
+            let received = self.poll_up_to(budget)?;
             left -= received as u64;
             if received > 0 {
-                idle = 0;
                 until.received.store(until.count - left, Relaxed);
             } else if ended {
                 break;
-            } else {
-                idle = IDLE_POLLS.min(idle + 1);
-                rest(idle);
             }
-            if until.stop.load(Acquire) && is_quiet(&mut last, received > 0) {
-                break;
+            if until.stop.load(Acquire) {
+                if is_quiet(&mut last, received > 0) {
+                    break;
+                }
+                if received == 0 {
+                    std::thread::sleep(ENDING_NAP);
+                }
+            } else if left > 0 {
+                idle.after(&mut *self.device, received, budget);
             }
         }
         Ok(())
@@ -192,15 +212,6 @@ fn is_quiet(last: &mut Option<Instant>, received: bool) -> bool {
         *last = Some(now);
     }
     now - *last.get_or_insert(now) >= QUIET
-}
-
-/// Between two polls, after so many that found nothing.
-fn rest(idle: u32) {
-    if idle < SPINS {
-        std::hint::spin_loop();
-    } else {
-        std::thread::sleep(if idle < IDLE_POLLS { NAP } else { LONG_NAP });
-    }
 }
 
 impl Clocks {

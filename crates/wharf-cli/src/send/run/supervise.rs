@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// What watches over one run.
 pub(super) struct Supervisor<'a> {
-    queue: &'a TxQueue,
+    queues: &'a [TxQueue],
     signals: &'a Signals,
     stop: &'a AtomicBool,
     began: Instant,
@@ -31,9 +31,11 @@ pub(super) struct Supervisor<'a> {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(plan: &Plan, queue: &'a TxQueue, signals: &'a Signals, stop: &'a AtomicBool) -> Self {
+    pub(super) fn new(
+        plan: &Plan, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
+    ) -> Self {
         let (began, stopped, progress) = (Instant::now(), Cell::new(None), Progress::new());
-        Self { queue, signals, stop, began, time: plan.time, stopped, progress }
+        Self { queues, signals, stop, began, time: plan.time, stopped, progress }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -53,7 +55,7 @@ impl<'a> Supervisor<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.is_overdue() && !closed {
-                self.queue.shutdown(0);
+                self.queues.iter().for_each(|queue| drop(queue.shutdown(0)));
                 closed = true;
             }
         }
@@ -63,7 +65,8 @@ impl<'a> Supervisor<'a> {
     /// Waits until what was sent has left; when that was, nanoseconds of CLOCK_MONOTONIC.
     pub(super) fn settle(&self) -> u64 {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
-        while !self.queue.drain(soon_ns()) && !self.is_overdue() {}
+        let drained = || self.queues.iter().all(|queue| queue.drain(soon_ns()));
+        while !drained() && !self.is_overdue() {}
         ExactClock.now_ns()
     }
 
@@ -71,7 +74,7 @@ impl<'a> Supervisor<'a> {
     fn next_look(&self) -> Duration {
         self.show();
         let left = self.time.map(|time| time.saturating_sub(self.began.elapsed()));
-        let lost = self.queue.counters().lost.get() > 0;
+        let lost = self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
         if lost || self.signals.asked() || left.is_some_and(|left| left.is_zero()) {
             self.ask_for_the_end();
         }
@@ -93,8 +96,8 @@ impl<'a> Supervisor<'a> {
 
     fn show(&self) {
         self.progress.say(|| {
-            let (packets, seconds) =
-                (self.queue.counters().packets.get(), self.began.elapsed().as_secs_f64());
+            let packets: u64 = self.queues.iter().map(|queue| queue.counters().packets.get()).sum();
+            let seconds = self.began.elapsed().as_secs_f64();
             let mpps = packets as f64 / seconds.max(1e-9) / 1e6;
             format!("{seconds:.1} s: {} packets, {mpps:.2} Mpps", grouped(packets))
         });
