@@ -3,113 +3,8 @@
 # in which an interface can fail. Needs root. Leaves nothing behind; nothing here may hang: every command has a bound.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
-cargo build --quiet --release -p wharf-cli || exit 1
-wharf=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/wharf
-sample=data/sample.pcap
-out=$(mktemp -d)
-# Names of this run's own: namespaces are the whole machine's.
+. tests/rig.sh
 to=packet:va
-a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
-started=()
-
-cleanup() {
-  trap - EXIT INT TERM
-  for pid in "${started[@]}"; do kill -9 "$pid" 2>/dev/null; done
-  wait 2>/dev/null
-  for space in $a $b $c; do ip netns del "$space" 2>/dev/null; done
-  rm -rf "$out"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-die() {
-  echo "FAILED: $*"
-  for file in "$out"/*.err "$out"/*.json; do [ -s "$file" ] && echo "-- ${file##*/}" && head -c 900 "$file"; done
-  exit 1
-}
-
-# space NAME: a namespace in which nobody sends by itself.
-space() {
-  ip netns add "$1" || die "no namespace"
-  # shellcheck disable=SC2016
-  ip netns exec "$1" sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done' 2>/dev/null
-}
-
-# pair SPACE NAME SPACE NAME: a veth pair, up.
-pair() {
-  ip -n "$1" link add "$2" type veth peer name "$4" netns "$3" || die "no veth pair"
-  ip -n "$1" link set "$2" arp off up && ip -n "$3" link set "$4" arp off up || die "interfaces stay down"
-}
-
-within() { timeout -k 5 "$@"; }
-in_a() { within 40 ip netns exec $a "$@"; }
-
-# start NAME 'WHAT IT SAYS WHEN IT IS READY, OR NOTHING' COMMAND...: in namespace b, in the background; its process is $pid.
-start() {
-  local name=$1 ready=$2
-  shift 2
-  : >"$out/$name.err"
-  ip netns exec $b "$@" >"$out/$name.json" 2>"$out/$name.err" &
-  pid=$!
-  started+=("$pid")
-  [ -n "$ready" ] || return
-  for _ in $(seq 200); do
-    grep -q "$ready" "$out/$name.err" && return
-    kill -0 $pid 2>/dev/null || break
-    sleep 0.05
-  done
-  die "$name does not start"
-}
-
-# receive NAME FROM ARGUMENTS...
-receive() {
-  local name=$1 from=$2
-  shift 2
-  start "$name" "listening on" "$wharf" receive --from "$from" --json "$@"
-}
-
-# ended NAME PID: waits for its end, at most 20 s; the exit code is $code.
-ended() {
-  for _ in $(seq 400); do
-    kill -0 "$2" 2>/dev/null || break
-    sleep 0.05
-  done
-  kill -0 "$2" 2>/dev/null && die "$1 hangs"
-  wait "$2"
-  code=$?
-}
-
-stop() { # NAME PID SIGNAL: asks for the end
-  kill "-$3" "$2" 2>/dev/null
-  ended "$1" "$2"
-}
-
-send() { # NAME ARGUMENTS...: from $to, at most 40 s; the exit code is $code
-  local name=$1
-  shift
-  in_a "$wharf" send --to "$to" --json "$@" >"$out/$name.json" 2>"$out/$name.err"
-  code=$?
-}
-
-# holds NAME... 'PYTHON CONDITION': over the JSON of each name.
-holds() {
-  python3 - "$out" "$@" <<'P' || die "${*: -1}"
-import json, sys
-out, names, condition = sys.argv[1], sys.argv[2:-1], sys.argv[-1]
-values = {name: json.load(open(f"{out}/{name}.json")) for name in names}
-sys.exit(0 if eval(f"({condition})", {}, values) else 1)
-P
-}
-
-# one_line NAME 'WHAT IT SAYS': besides the receiver's line, standard error has one.
-one_line() {
-  [ "$(grep -vc 'listening on' "$out/$1.err")" -eq 1 ] || die "$1: not one line"
-  grep -v 'listening on' "$out/$1.err" | grep -q "$2" || die "$1: does not say $2"
-}
-
-printed() { tcpdump -tnnexxr "$1" 2>/dev/null; }
-frames() { printed "$1" | grep -c $'^[^\t]'; }
-same() { cmp <(printed "$1") <(printed "$2") || die "$3: other frames than in $1"; }
 
 # The sample's shorter frames with tags in front of what they carry: a priority tag, two VLAN tags, service and VLAN tag.
 python3 - $sample "$out/tags.pcap" <<'P'
@@ -246,17 +141,6 @@ assert sum(int(row[0]) for row in rows) == sent["bytes"]
 assert {tuple(row[1:]) for row in rows} == {("9", "1", "1")}, {tuple(row[1:]) for row in rows}
 P
   echo "wharf send into tshark: 3000 packets, lengths, tags and checksums agree"
-}
-
-# refused NAME 'WHAT IT SAYS' COMMAND...: exit code 1, one line, and no summary: nothing had begun.
-refused() {
-  local name=$1 says=$2
-  shift 2
-  in_a "$@" >"$out/$name.json" 2>"$out/$name.err"
-  code=$?
-  [ $code -eq 1 ] || die "$name: exit code $code"
-  one_line "$name" "$says"
-  [ ! -s "$out/$name.json" ] || die "$name: a summary of nothing"
 }
 
 interfaces_that_are_not_there() {

@@ -218,3 +218,20 @@ pub trait Device: Send {
         Ok(())
     }
 }
+
+/// Closes a device that only receives, and gives the memory that waited in it for frames to come back to `cache`.
+///
+/// # Errors
+/// See [`Device::close`].
+pub fn close_receiver(device: &mut dyn Device, cache: &mut Cache) -> Result<(), DeviceError> {
+    const BUDGET: usize = 64;
+    let closed = device.close();
+    let mut done = Completions::new(BUDGET);
+    while device.outstanding() > 0 && device.reap(BUDGET, &mut done).is_ok() && !done.is_empty() {
+        // What is another pool's goes on being out there.
+        let _ = cache.give(&mut done.sent);
+        done.sent = Batch::new(BUDGET);
+        done.failed.drain(..).for_each(|(frame, _)| drop(cache.give_one(frame)));
+    }
+    closed
+}

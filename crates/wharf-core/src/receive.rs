@@ -5,7 +5,7 @@
 //! runs but the queue's own lock, which others only try: the handler may send on any queue, by
 //! [`crate::sender::Sender::try_send`]; blocking in it blocks the poller, and all that it looks after.
 
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, close_receiver};
 use crate::poller::schedule::{Found, Notice};
 use crate::poller::{Call, Callers, Pollee};
 use crate::pool::{Burst, Cache, PagePool, lock};
@@ -128,7 +128,8 @@ impl RxQueue {
         self.shared.ended.store(true, Relaxed);
         let mut inside = lock(&self.shared.inside);
         inside.free();
-        inside.device.take().map_or(Ok(()), |mut device| device.close())
+        let device = inside.device.take();
+        device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut inside.cache))
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Arrival, Check, Clocks, Findings, Verify};
 use idle::Idle;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device, DeviceError};
+use wharf_core::device::{Device, DeviceError, close_receiver};
 use wharf_core::poller::Mode;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -171,20 +171,8 @@ impl<C: Check> Receiver<C> {
     ///
     /// # Errors
     /// What could not be completed.
-    pub fn close(&mut self) -> Result<(), ReceiveError> {
-        let closed = self.device.close();
-        let mut done = Completions::new(BUDGET);
-        while self.device.outstanding() > 0 {
-            self.device.reap(BUDGET, &mut done)?;
-            if done.is_empty() {
-                break;
-            }
-            self.cache.give(&mut done.sent)?;
-            for (frame, _) in done.failed.drain(..) {
-                self.cache.give_one(frame).map_err(|(error, _)| error)?;
-            }
-        }
-        Ok(closed?)
+    pub fn close(&mut self) -> Result<(), DeviceError> {
+        close_receiver(&mut *self.device, &mut self.cache)
     }
 
     /// What looked at the frames; the device is gone.
