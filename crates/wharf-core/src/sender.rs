@@ -380,7 +380,8 @@ impl Drop for Sender {
         self.solo.end(&self.shared.cell);
         self.lane.abandon();
         if let Some(home) = self.cache.take_home() {
-            self.shared.control(Control::Orphan(self.place.into(), home));
+            // It may be a panic that ends this sender: one of the device's on top of it would end the process.
+            crate::host::outlive(|| self.shared.control(Control::Orphan(self.place.into(), home)));
         }
     }
 }

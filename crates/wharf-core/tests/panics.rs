@@ -333,3 +333,25 @@ fn a_device_that_panics_takes_its_own_frames_and_no_others() {
     other.shutdown(0);
     assert_eq!(pool.audit().out(), inside);
 }
+
+/// A sender that dies runs the queue on its way out: a device that panics then must not end the process.
+#[test]
+fn a_device_may_panic_under_a_sender_that_dies() {
+    quietly(|| {
+        for waits in [false, true] {
+            let pool = pool(256);
+            let (queue, control) = full(&pool);
+            let dies = std::thread::spawn({
+                let (queue, control) = (queue.clone(), control.clone());
+                move || {
+                    let mut sender = queue.sender("dies").unwrap();
+                    let _watch = waits.then(|| sender.watch(0, 1, Arc::new(Counts::default())));
+                    control.bomb.store(1, SeqCst);
+                    panic!("wanted: a sender");
+                }
+            });
+            assert!(dies.join().is_err());
+            assert!(matches!(queue.sender("late").map(drop), Err(QueueError::Closed)));
+        }
+    });
+}

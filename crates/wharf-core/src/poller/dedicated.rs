@@ -110,7 +110,8 @@ impl Drop for Dedicated<'_> {
             self.shared.die();
         } else {
             owned.undedicate();
-            Turn::new(self.shared, owned, READY).finish();
+            // It may be the caller's panic that ends this: one of the device's on top of it would end the process.
+            crate::host::outlive(|| _ = Turn::new(self.shared, owned, READY).finish());
             self.shared.waiters.nudge_all();
         }
         // It slept meanwhile, and is the one to look after the queue again.

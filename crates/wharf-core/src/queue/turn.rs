@@ -366,7 +366,8 @@ impl Drop for Turn<'_> {
         if self.is_between {
             // A caller, who may have panicked elsewhere, leaves it half-way: somebody must end it.
             self.is_between = false;
-            self.finish();
+            // A device that panics here, on top of the caller's panic, would end the process.
+            crate::host::outlive(|| self.finish());
         }
         if let Some(owned) = self.owned.take() {
             // A device panicked. Dead first: who is woken must see that.

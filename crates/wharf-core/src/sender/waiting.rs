@@ -6,7 +6,7 @@
 
 use super::Sender;
 use crate::credit::Credit;
-use crate::host::Wake;
+use crate::host::{self, Wake};
 use crate::pool::PagePool;
 use crate::qdisc::classify;
 use crate::queue::{QueueError, Shared, Turn};
@@ -50,6 +50,14 @@ impl Drop for Watch {
             return;
         }
         self.shared.waiters.leave(self.ticket, self.need);
+        // It may be a panic that ends this wait: one of the device's on top of it would end the process.
+        host::outlive(|| self.pass_on());
+    }
+}
+
+impl Watch {
+    /// Lets the owner look who is next.
+    fn pass_on(&self) {
         match self.shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
                 Turn::new(&self.shared, owned, WAIT).finish();

@@ -1,0 +1,116 @@
+//! A device around the device: it checks that each sender's packets come in order, and panics when told to.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::mem::{Batch, Region};
+
+/// What it has seen, and what it is to do.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Frames taken.
+    pub taken: AtomicU64,
+    /// The first thing that was out of order.
+    pub fault: Mutex<Option<String>>,
+    /// The next call panics.
+    pub bomb: AtomicBool,
+}
+
+/// See the module.
+pub struct Watcher {
+    inner: Box<dyn Device>,
+    region: Option<Arc<Region>>,
+    watched: Arc<Watched>,
+    /// Per sender, the number expected at least.
+    next: HashMap<u64, u64>,
+    /// Of the batch at hand.
+    stamps: Vec<(u64, u64)>,
+}
+
+impl Watcher {
+    pub fn new(inner: Box<dyn Device>, watched: Arc<Watched>) -> Self {
+        Self { inner, region: None, watched, next: HashMap::new(), stamps: Vec::new() }
+    }
+
+    fn explode_if_told(&self) {
+        if self.watched.bomb.load(SeqCst) {
+            super::senders::panic_quietly("the device");
+        }
+    }
+
+    fn check(&mut self, taken: usize) {
+        for &(sender, number) in &self.stamps[..taken] {
+            let next = self.next.entry(sender).or_default();
+            if number < *next {
+                let what = format!("packet {number} of sender {sender} came after {}", *next - 1);
+                self.watched.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+            }
+            *next = number + 1;
+        }
+        self.watched.taken.fetch_add(taken as u64, SeqCst);
+    }
+}
+
+/// Whose packet, and which one.
+pub fn stamp(bytes: &mut [u8], sender: u64, number: u64) {
+    bytes[..8].copy_from_slice(&sender.to_be_bytes());
+    bytes[8..16].copy_from_slice(&number.to_be_bytes());
+}
+
+fn stamp_of(bytes: &[u8]) -> (u64, u64) {
+    let number = |at: usize| bytes[at..at + 8].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    (number(0), number(8))
+}
+
+impl Device for Watcher {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region.clone());
+        self.inner.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.explode_if_told();
+        self.stamps.clear();
+        if let Some(region) = &self.region {
+            let bytes = batch.frames().iter().map(|frame| region.bytes(frame).unwrap_or(&[0; 16]));
+            self.stamps.extend(bytes.map(stamp_of));
+        }
+        let done = self.inner.transmit(batch, more);
+        self.check(self.stamps.len() - batch.len());
+        done
+    }
+
+    fn flush(&mut self) -> bool {
+        self.inner.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.explode_if_told();
+        self.inner.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.inner.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&wharf::mem::Frame)) {
+        self.inner.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.inner.close()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        self.inner.next_completion_ns()
+    }
+}
