@@ -161,6 +161,7 @@ impl Cache {
         self.clock_due -= 1;
     }
 
+    #[inline]
     fn take_stacked(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);

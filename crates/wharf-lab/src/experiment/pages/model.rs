@@ -13,47 +13,53 @@ use crate::pages::{self, Costs, Outcome, PolicyKind, Setup};
 const GAIN: (&str, &str) = ("gain_over_allocator", "percent of Mpps");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
-    let fitted = bench.parameters.fit(&["depot_page_ps"]);
     let mut allocator_pps = 0;
     for kind in PolicyKind::ALL {
         let setup = setup(bench.parameters, kind, bench.seed)?;
-        let name = kind.name();
-        let outcome = pages::run(&setup, &mut || bench.goes_on(name));
-        let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
+        let outcome = pages::run(&setup, &mut || bench.goes_on(kind.name()));
+        let outcome = outcome.map_err(|source| LabError::Run { run: kind.name().into(), source })?;
         bench.packets += outcome.packets_in_all;
-        let row = |what, millionths, kind| Row::new(name, what, millionths, kind);
-        let pps = outcome.packets_per_s();
-        bench.rows.push(row(MPPS, pps as i64, RowKind::Predicted));
         if kind == PolicyKind::Allocator {
-            allocator_pps = pps;
+            allocator_pps = outcome.packets_per_s();
         }
-        bench.rows.push(row(OF_ALLOCATOR, ratio(pps, allocator_pps), RowKind::Predicted));
-        if kind == PolicyKind::SenderCache {
-            let gain = (ratio(pps, allocator_pps) - 1_000_000) * 100;
-            let published = figure("page_allocator.socket_buffer_cache_gain_percent")?;
-            bench.rows.push(row(GAIN, gain, RowKind::Predicted).beside(published));
-        }
-        let [spinning, in_poll] = spinning(&outcome);
-        let (spinning, in_poll) =
-            (row(SPIN, spinning, fitted), row(SPIN_IN_POLL, in_poll, RowKind::Predicted));
-        bench.rows.extend(if kind == PolicyKind::Allocator {
-            [
-                spinning.beside(figure("page_allocator.cpu_spinning_percent")?),
-                in_poll.beside(figure("page_allocator.within_rx_poll_spinning_percent")?),
-            ]
-        } else {
-            [Row { kind: RowKind::Predicted, ..spinning }, in_poll]
-        });
-        let details = details(&outcome, &setup).map(|(what, value)| row(what, value, RowKind::Predicted));
-        bench.rows.extend(details);
+        bench.rows.extend(rates(kind, &outcome, allocator_pps)?);
+        bench.rows.extend(spinning(kind, &outcome, bench.parameters)?);
+        bench.rows.extend(details(&outcome, &setup).map(|(what, value)| predicted(kind, what, value)));
     }
     Ok(())
 }
 
-/// Of all busy time, and of that of the channels: millionths of a percent.
-fn spinning(outcome: &Outcome) -> [i64; 2] {
+fn predicted(kind: PolicyKind, what: (&'static str, &'static str), millionths: i64) -> Row {
+    Row::new(kind.name(), what, millionths, RowKind::Predicted)
+}
+
+fn rates(kind: PolicyKind, outcome: &Outcome, allocator_pps: u64) -> Result<Vec<Row>, LabError> {
+    let of_allocator = ratio(outcome.packets_per_s(), allocator_pps);
+    let mut rows = vec![
+        predicted(kind, MPPS, outcome.packets_per_s() as i64),
+        predicted(kind, OF_ALLOCATOR, of_allocator),
+    ];
+    if kind == PolicyKind::SenderCache {
+        let published = figure("page_allocator.socket_buffer_cache_gain_percent")?;
+        rows.push(predicted(kind, GAIN, (of_allocator - 1_000_000) * 100).beside(published));
+    }
+    Ok(rows)
+}
+
+/// Of all busy time, and of that of the channels. Both were published for the allocator, and one is fitted.
+fn spinning(kind: PolicyKind, outcome: &Outcome, parameters: &Parameters) -> Result<[Row; 2], LabError> {
     let [busy_ns, spinning_ns] = [outcome.busy_ns, outcome.spinning_ns];
-    [ratio(spinning_ns.iter().sum(), busy_ns.iter().sum()) * 100, ratio(spinning_ns[0], busy_ns[0]) * 100]
+    let all = ratio(spinning_ns.iter().sum(), busy_ns.iter().sum()) * 100;
+    let [all, in_poll] =
+        [predicted(kind, SPIN, all), predicted(kind, SPIN_IN_POLL, ratio(spinning_ns[0], busy_ns[0]) * 100)];
+    if kind != PolicyKind::Allocator {
+        return Ok([all, in_poll]);
+    }
+    let all = Row { kind: parameters.fit(&["depot_page_ps"]), ..all };
+    Ok([
+        all.beside(figure("page_allocator.cpu_spinning_percent")?),
+        in_poll.beside(figure("page_allocator.within_rx_poll_spinning_percent")?),
+    ])
 }
 
 fn details(outcome: &Outcome, setup: &Setup) -> [((&'static str, &'static str), i64); 7] {

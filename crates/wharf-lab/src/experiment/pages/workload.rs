@@ -39,18 +39,9 @@ struct Done {
     counters: PageCounters,
 }
 
-/// Runs `load` under a policy; an application's frames come back whoever ends first.
+/// Runs `load` under a policy; an application frees what is still on its way to it when the time is over.
 pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
-    let (mut ins, mut outs): (Vec<Vec<LaneIn>>, Vec<Vec<LaneOut>>) = Default::default();
-    ins.resize_with(load.channels, Vec::new);
-    outs.resize_with(load.applications, Vec::new);
-    for channel in &mut ins {
-        for application in &mut outs {
-            let (lane_in, lane_out) = lane(load.lane_packets, 0);
-            channel.push(lane_in);
-            application.push(lane_out);
-        }
-    }
+    let (ins, outs) = lanes(load);
     let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, PoolError> {
         (0..count).map(|n| policy.cache(&format!("{kind}{n}"))).collect()
     };
@@ -59,35 +50,53 @@ pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
     let region = &**policy.pool().region();
     std::thread::scope(|scope| {
         let (stop, start) = (&stop, &start);
-        let channels = (0u16..).zip(taking.into_iter().zip(ins)).map(|(number, (cache, lanes))| {
-            scope.spawn(move || {
+        let mut threads = Vec::new();
+        for (number, (cache, lanes)) in (0u16..).zip(taking.into_iter().zip(ins)) {
+            threads.push(scope.spawn(move || {
                 start.wait();
                 receive(cache, lanes, region, number, load, stop)
-            })
-        });
-        let channels: Vec<_> = channels.collect();
-        let applications = freeing.into_iter().zip(outs).map(|(cache, lanes)| {
-            scope.spawn(move || {
+            }));
+        }
+        for (cache, lanes) in freeing.into_iter().zip(outs) {
+            threads.push(scope.spawn(move || {
                 start.wait();
                 consume(cache, lanes, region, load, stop)
-            })
-        });
-        let applications: Vec<_> = applications.collect();
+            }));
+        }
         start.wait();
         let began = Instant::now();
         std::thread::sleep(load.duration);
         stop.store(true, Relaxed);
-        let mut ran = Ran { elapsed_ns: began.elapsed().as_nanos() as u64, ..Ran::default() };
-        // A thread that panicked has said why; what it did does not count.
-        for done in channels.into_iter().filter_map(|thread| thread.join().ok()) {
-            ran.channels.add(&done.counters);
-        }
-        for done in applications.into_iter().filter_map(|thread| thread.join().ok()) {
-            ran.applications.add(&done.counters);
-            ran.packets += done.packets;
-        }
-        Ok(ran)
+        let elapsed_ns = began.elapsed().as_nanos() as u64;
+        // A thread that panicked has said why, and what it held shows in the ledger.
+        let done = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
+        Ok(sum(elapsed_ns, load.channels, done))
     })
+}
+
+/// A lane from each channel to each application.
+fn lanes(load: Load) -> (Vec<Vec<LaneIn>>, Vec<Vec<LaneOut>>) {
+    let mut ins: Vec<Vec<LaneIn>> = (0..load.channels).map(|_| Vec::new()).collect();
+    let mut outs: Vec<Vec<LaneOut>> = (0..load.applications).map(|_| Vec::new()).collect();
+    for channel in &mut ins {
+        for application in &mut outs {
+            let (lane_in, lane_out) = lane(load.lane_packets, 0);
+            channel.push(lane_in);
+            application.push(lane_out);
+        }
+    }
+    (ins, outs)
+}
+
+/// What the threads did together: the first `channels` of them, and the others.
+fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = Done>) -> Ran {
+    let mut ran = Ran { elapsed_ns, ..Ran::default() };
+    for (number, done) in threads.enumerate() {
+        let side = if number < channels { &mut ran.channels } else { &mut ran.applications };
+        side.add(&done.counters);
+        ran.packets += done.packets;
+    }
+    ran
 }
 
 /// A receive channel: a poll's worth of packets at a time, each poll for the next application.
