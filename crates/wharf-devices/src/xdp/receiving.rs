@@ -262,6 +262,12 @@ impl Device for XdpReceiver {
         self.drops.show(see);
     }
 
+    /// The next look that finds nothing looks at the interface, too: nobody tells when it is switched off.
+    fn arm(&mut self) -> bool {
+        self.look_due = 1;
+        self.open.as_mut().is_none_or(|open| open.rings.is_empty())
+    }
+
     fn wait_fd(&self) -> Option<RawFd> {
         self.open.as_ref().map(|open| open.socket.fd().as_raw_fd())
     }

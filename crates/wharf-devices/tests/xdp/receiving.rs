@@ -185,3 +185,20 @@ fn what_there_is_no_memory_for_is_counted() {
         finish(end);
     });
 }
+
+#[test]
+fn what_has_come_already_needs_no_notice() {
+    with_pair(|| {
+        let mut end = End::receiver("xdp:vb");
+        assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());
+        assert!(end.device.arm() && end.device.wait_fd().is_some());
+        send_raw("va", &[frame(1, 60)]);
+        let until = Instant::now() + Duration::from_secs(5);
+        while end.device.arm() {
+            assert!(Instant::now() < until, "nothing comes");
+        }
+        assert_eq!(end.receive(1).len(), 1);
+        assert!(end.device.arm());
+        finish(end);
+    });
+}

@@ -73,6 +73,11 @@ impl Rings {
         self.drops
     }
 
+    /// Whether nothing has arrived.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.receive.ready() == 0
+    }
+
     /// Whether the adapter has to be told of what was filled.
     pub(super) fn needs_wakeup(&self) -> bool {
         self.page_bytes.is_some() && self.fill.needs_wakeup()
