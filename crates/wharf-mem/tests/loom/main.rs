@@ -12,6 +12,7 @@ mod dedicated;
 mod hand_off;
 mod list;
 mod path;
+mod poller;
 mod rings;
 mod shelf;
 

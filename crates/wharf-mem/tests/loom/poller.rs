@@ -1,0 +1,193 @@
+//! A poller that sleeps: it unmasks, looks once more, and says in the same ownership whether a sender must call it.
+
+use crate::{OF_TWO_THREADS, Witness, check};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::sync::{Arc, Notify};
+use loom::thread;
+use wharf_mem::word::{WORK, ready_bit};
+use wharf_mem::{OwnerCell, Ownership, Published};
+
+/// A transmit queue: how many frames its device holds, and whether its poller sleeps until called.
+#[derive(Default)]
+struct Inside {
+    in_device: usize,
+    asleep: bool,
+}
+
+struct Model {
+    cell: OwnerCell<Inside>,
+    /// Frames that the device has done with.
+    done: AtomicUsize,
+    /// Whether the device tells.
+    unmasked: AtomicBool,
+    /// Somebody has called, or the device has told; and the bell that goes with it.
+    called: AtomicBool,
+    bell: Notify,
+    /// Nobody will do anything any more.
+    over: AtomicBool,
+}
+
+/// The steps that may be left out.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// A look after unmasking, or else before it.
+    looks_after: bool,
+    /// The poller notes that it sleeps while it owns the queue, or else afterwards.
+    notes_inside: bool,
+}
+
+impl Model {
+    fn call(&self) {
+        self.called.store(true, Ordering::SeqCst);
+        self.bell.notify();
+    }
+
+    /// Leaves as a sender: calls the poller if it sleeps and the device holds something.
+    fn leave(&self, mut owner: Ownership<'_, Inside>) {
+        loop {
+            if owner.take_bits(WORK) != 0 {
+                owner.with(|inside| inside.in_device += 1);
+            }
+            let wakes = owner.with(|inside| inside.in_device > 0 && std::mem::take(&mut inside.asleep));
+            match owner.leave() {
+                Ok(()) if wakes => return self.call(),
+                Ok(()) => return,
+                Err(back) => {
+                    owner = back;
+                    // Whoever was to be called still is.
+                    owner.with(|inside| inside.asleep |= wakes);
+                }
+            }
+        }
+    }
+
+    /// A sender: one frame, by itself or through whoever owns the queue.
+    fn send(&self) {
+        match self.cell.claim(ready_bit(0)) {
+            Published::Owner(mut owner) => {
+                owner.take_bits(WORK);
+                owner.with(|inside| inside.in_device += 1);
+                self.leave(owner);
+            }
+            Published::Seen => {}
+            Published::WakeOwner | Published::Dead => unreachable!(),
+        }
+    }
+
+    /// The device is done with one frame, and tells if it may.
+    fn complete(&self) {
+        self.done.fetch_add(1, Ordering::SeqCst);
+        // The kernel puts a frame back under a lock that unmasking takes as well.
+        fence(Ordering::SeqCst);
+        if self.unmasked.load(Ordering::SeqCst) {
+            self.call();
+        }
+    }
+
+    fn unmask(&self, unmasked: bool) {
+        self.unmasked.store(unmasked, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// One poll; frames taken back, and whether the device still holds some. Who finds the queue taken comes back.
+    fn poll(&self, steps: Steps) -> (usize, bool) {
+        let mut reaped = 0;
+        let mut owner = loop {
+            match self.cell.claim(0) {
+                Published::Owner(owner) => break owner,
+                _ => thread::yield_now(),
+            }
+        };
+        loop {
+            if owner.take_bits(WORK) != 0 {
+                owner.with(|inside| inside.in_device += 1);
+            }
+            let held = owner.with(|inside| {
+                let count = self.done.load(Ordering::SeqCst).min(inside.in_device);
+                self.done.fetch_sub(count, Ordering::SeqCst);
+                (inside.in_device, reaped) = (inside.in_device - count, reaped + count);
+                inside.asleep = steps.notes_inside && inside.in_device == 0;
+                inside.in_device
+            });
+            match owner.leave() {
+                Ok(()) => return (reaped, held > 0),
+                Err(back) => owner = back,
+            }
+        }
+    }
+
+    fn note_asleep(&self) {
+        if let Published::Owner(mut owner) = self.cell.claim(0) {
+            owner.with(|inside| inside.asleep = true);
+            self.leave(owner);
+        }
+    }
+}
+
+/// Whether any interleaving leaves the poller asleep for good with a frame to take back.
+fn sleeps_for_good(steps: Steps) -> bool {
+    let lost = Witness::default();
+    let witness = lost.clone();
+    check(OF_TWO_THREADS, move || {
+        let model = Arc::new(Model {
+            cell: OwnerCell::new(Inside::default()),
+            done: AtomicUsize::new(0),
+            unmasked: AtomicBool::new(false),
+            called: AtomicBool::new(false),
+            bell: Notify::new(),
+            over: AtomicBool::new(false),
+        });
+        let theirs = model.clone();
+        let other = thread::spawn(move || {
+            theirs.send();
+            theirs.complete();
+            theirs.over.store(true, Ordering::SeqCst);
+            theirs.bell.notify(); // ends the sleep that must not be, to tell of it
+        });
+        loop {
+            model.unmask(false);
+            let (mut reaped, mut pending) = model.poll(steps);
+            if reaped == 0 && pending {
+                if steps.looks_after {
+                    model.unmask(true);
+                }
+                (reaped, pending) = model.poll(steps);
+                if !steps.looks_after {
+                    model.unmask(true);
+                }
+            }
+            if reaped > 0 {
+                break;
+            }
+            if !pending && !steps.notes_inside {
+                model.note_asleep();
+            }
+            model.bell.wait();
+            // In this order: what was called before it was over is seen.
+            let is_over = model.over.load(Ordering::SeqCst);
+            if !model.called.swap(false, Ordering::SeqCst) && is_over {
+                witness.note(true);
+                break;
+            }
+        }
+        other.join().unwrap();
+    });
+    lost.happened()
+}
+
+const RIGHT: Steps = Steps { looks_after: true, notes_inside: true };
+
+#[test]
+fn a_poller_that_unmasks_and_then_looks_never_sleeps_for_good() {
+    assert!(!sleeps_for_good(RIGHT));
+}
+
+#[test]
+fn looking_before_unmasking_would_be_found() {
+    assert!(sleeps_for_good(Steps { looks_after: false, ..RIGHT }));
+}
+
+#[test]
+fn noting_the_sleep_after_leaving_would_be_found() {
+    assert!(sleeps_for_good(Steps { notes_inside: false, ..RIGHT }));
+}

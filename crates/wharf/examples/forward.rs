@@ -1,0 +1,108 @@
+//! One poller, two devices: whatever arrives at one leaves by the other, in both directions, and nothing is lost when
+//! one is slower: what cannot be sent yet is kept, and no more is received meanwhile.
+//!
+//! `cargo run --release --example forward`: host A sends to the forwarder, host B echoes what comes through it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wharf::device::Device;
+use wharf::devices::host::{HostClock, HostPark, PollerThread};
+use wharf::devices::open::{Direction, open};
+use wharf::pool::{Burst, PagePool, PoolError};
+use wharf::queue::TxQueue;
+use wharf::receive::{Handler, Rest, RxQueue};
+use wharf::sender::Sender;
+
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Error> {
+    let [forwarded, echoed] = run(100_000)?;
+    println!("{forwarded} frames went through to host B; {echoed} came back to host A");
+    Ok(())
+}
+
+/// Sends `packets` from host A; how many arrived at host B, and how many came back.
+fn run(packets: usize) -> Result<[u64; 2], Error> {
+    let (fast, slow) = (open("wire", Direction::Send)?, open("wire:rate=2gbit", Direction::Send)?);
+    let (far_a, far_b) = (fast.far_end.ok_or("two ends")?, slow.far_end.ok_or("two ends")?);
+
+    // The forwarder: both queues send frames of one pool, so that no byte is copied on the way through.
+    let pool = pool(1024)?;
+    let (to_a, to_b) = (queue(&pool, fast.device)?, queue(&pool, slow.device)?);
+    let receivers = [
+        RxQueue::of(&to_a, pass_on(to_b.sender("from a")?))?,
+        RxQueue::of(&to_b, pass_on(to_a.sender("from b")?))?,
+    ];
+    let forwarder = PollerThread::builder().receiver(&receivers[0]).receiver(&receivers[1]).start()?;
+
+    // The hosts, each with memory of its own; one poller serves both.
+    let (a, b) = (queue(&self::pool(1024)?, far_a)?, queue(&self::pool(1024)?, far_b)?);
+    let (came_back, arrived) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let ends = [RxQueue::of(&a, count(&came_back))?, RxQueue::of(&b, echo(b.sender("echo")?, &arrived))?];
+    let hosts = PollerThread::builder().receiver(&ends[0]).receiver(&ends[1]).start()?;
+
+    let mut sender = a.sender("host a")?;
+    let (mut burst, mut left) = (sender.burst(32), packets);
+    while left > 0 {
+        match sender.fill(&mut burst, left.min(32), 200) {
+            Ok(count) => left -= count,
+            Err(PoolError::Exhausted { .. }) => {
+                sender.wait_for_memory()?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        burst.iter_mut().for_each(|packet| packet.fill(left as u8));
+        sender.send(&mut burst)?;
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    while came_back.load(Relaxed) < packets as u64 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop((hosts, forwarder, burst, sender));
+    Ok([arrived.load(Relaxed), came_back.load(Relaxed)])
+}
+
+/// Sends what fits; the rest is shown again, and nothing more is received before it has gone.
+fn pass_on(mut sender: Sender) -> Handler {
+    Box::new(move |burst: &mut Burst| match sender.try_send(burst) {
+        Ok(_) => Rest::Again,
+        // The queue is closed: there is nowhere to send to.
+        Err(_) => Rest::Free,
+    })
+}
+
+fn echo(sender: Sender, arrived: &Arc<AtomicU64>) -> Handler {
+    let (mut pass_on, arrived) = (pass_on(sender), arrived.clone());
+    Box::new(move |burst: &mut Burst| {
+        let before = burst.len();
+        let rest = pass_on(burst);
+        arrived.fetch_add((before - burst.len()) as u64, Relaxed);
+        rest
+    })
+}
+
+fn count(frames: &Arc<AtomicU64>) -> Handler {
+    let frames = frames.clone();
+    Box::new(move |burst: &mut Burst| {
+        frames.fetch_add(burst.len() as u64, Relaxed);
+        Rest::Free
+    })
+}
+
+fn pool(frames: u32) -> Result<PagePool, Error> {
+    Ok(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?)
+}
+
+fn queue(pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, Error> {
+    Ok(TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_sent_goes_through_and_comes_back() {
+        assert_eq!(super::run(5_000).unwrap(), [5_000; 2]);
+    }
+}
