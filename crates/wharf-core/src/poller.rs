@@ -58,7 +58,8 @@ impl PollerStop {
     pub fn stop(&self) {
         self.bell.stop.store(true, SeqCst);
         // The runner registers under this lock before it looks at `stop`.
-        lock(&self.bell.wake).iter().for_each(|wake| wake.wake());
+        let wake = lock(&self.bell.wake).clone();
+        wake.map(crate::host::wake);
     }
 }
 

@@ -192,7 +192,7 @@ fn every_frame_is_received_and_its_completion_taken_before_the_poller_sleeps_for
         for mode in [Mode::Adaptive, Mode::Sleeping] {
             let arrivals = || (0..300u64).map(|n| 1_000 + n * apart_ns + n % 7 * 100);
             let (latencies_ns, unmaskings, end_ns) = run(mode, arrivals());
-            let last_ns = arrivals().last().unwrap();
+            let last_ns = arrivals().next_back().unwrap();
             assert!(end_ns < last_ns + 12_000_000, "{mode:?}, {apart_ns} ns apart: until {end_ns}");
             // Woken at once: what a few steps take; all at once, what is before it in the line.
             let worst_ns = latencies_ns.iter().max().copied().unwrap();
