@@ -16,6 +16,7 @@ mod outcome;
 mod process;
 mod processor;
 mod queue;
+pub mod shared;
 mod softirq;
 mod xmit;
 

@@ -12,7 +12,8 @@ use crate::hardware::{Departed, Driver, Hardware, TxMemory};
 use crate::kernel::Fault;
 use crate::witness::Witness;
 use std::sync::{Arc, Mutex};
-use wharf_core::owner::Action;
+use wharf_core::owner::{Action, Policy};
+use wharf_core::poller::Dedicated;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{Turn, TxQueue};
 use wharf_core::run::Batching;
@@ -42,6 +43,8 @@ pub struct Costs {
     pub reclaim_ns: u64,
     /// Before a sender that could not go on looks again.
     pub again_ns: u64,
+    /// One look of an owner that stands by.
+    pub look_ns: u64,
     /// The timer.
     pub tick: Tick,
 }
@@ -51,6 +54,10 @@ pub struct Costs {
 pub struct Setup {
     /// Processors, each with one sender.
     pub cpus: usize,
+    /// How long one owns the queue.
+    pub policy: Policy,
+    /// A processor more that owns the queue for good and sends nothing.
+    pub dedicated: bool,
     /// Packets handed over at a time.
     pub burst: usize,
     /// Their length, without checksum.
@@ -88,6 +95,12 @@ pub struct Outcome {
     pub by_sender: Vec<u64>,
     /// By sender: what it handed to the device as owner, for itself and others.
     pub drained: Vec<u64>,
+    /// By sender: of that, sent by others.
+    pub for_others: Vec<u64>,
+    /// By sender: time as owner, standing by left out.
+    pub owned_ns: Vec<u64>,
+    /// Packets of the longest run of an owner.
+    pub longest_run: u64,
     /// Events.
     pub events: u64,
 }
@@ -127,6 +140,10 @@ struct Processor<'q> {
     turn: Option<Turn<'q>>,
     doing: Doing,
     drained: u64,
+    for_others: u64,
+    owned_ns: u64,
+    /// Packets of the run under way.
+    run_packets: u64,
 }
 
 struct Path<'q, H> {
@@ -138,6 +155,9 @@ struct Path<'q, H> {
     witness: Witness,
     departed: Vec<Departed>,
     random: Random,
+    /// The one that owns the queue for good, in the slot behind the others'.
+    server: Option<Dedicated<'q>>,
+    longest_run: u64,
     entered: u64,
     ending: bool,
     fault: Option<Fault>,
@@ -160,10 +180,14 @@ pub fn run<H: Hardware>(
     let memory = TxMemory::new(setup.ring_frames);
     let park = Arc::new(VirtualPark::new(clock.clone()));
     let driver = Box::new(Driver::new(memory.clone()));
-    let queue = TxQueue::builder(&pool, driver, clock.clone(), park).batching(setup.batching).build()?;
+    let queue = TxQueue::builder(&pool, driver, clock.clone(), park)
+        .batching(setup.batching)
+        .policy(setup.policy)
+        .build()?;
     let mut path = Path::new(setup, &queue, &pool, hardware(vec![memory], FRAME_BYTES))?;
-    let mut agenda = Agenda::new(path.setup.cpus);
-    (0..path.setup.cpus).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
+    let slots = path.setup.cpus + usize::from(path.setup.dedicated);
+    let mut agenda = Agenda::new(slots);
+    (0..slots).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
     let to_ns = path.setup.settle_ns + path.setup.measure_ns;
     let mut events = engine::run(&mut path, &mut agenda, &clock, to_ns);
     path.ending = true;
@@ -178,7 +202,19 @@ impl<'q, H: Hardware> Path<'q, H> {
             let burst = sender.burst(setup.burst);
             let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
             let cpu = Cpu::new(setup.costs.tick, first_ns);
-            Ok(Processor { cpu, sender, burst, bit: 0, turn: None, doing: Doing::Made, drained: 0 })
+            let (turn, doing, drained, for_others, owned_ns, run_packets) = (None, Doing::Made, 0, 0, 0, 0);
+            Ok(Processor {
+                cpu,
+                sender,
+                burst,
+                bit: 0,
+                turn,
+                doing,
+                drained,
+                for_others,
+                owned_ns,
+                run_packets,
+            })
         };
         let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
         Ok(Self {
@@ -187,6 +223,8 @@ impl<'q, H: Hardware> Path<'q, H> {
             witness: Witness::new(setup.cpus, pool.frames(), window),
             departed: Vec::new(),
             random: Random::new(setup.seed),
+            server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
+            longest_run: 0,
             entered: 0,
             ending: false,
             fault: None,
@@ -265,6 +303,9 @@ impl<'q, H: Hardware> Path<'q, H> {
     fn own(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(turn) = &mut self.processors[at].turn else { return };
         let action = turn.next();
+        if action == Action::StandBy {
+            return self.stand_by(at, now_ns, agenda);
+        }
         if action == Action::Reap {
             self.hardware.write_back(0, now_ns);
         }
@@ -275,33 +316,78 @@ impl<'q, H: Hardware> Path<'q, H> {
         let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
         let costs = &self.setup.costs;
         let mut work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
-        if matches!(action, Action::Leave | Action::Attend | Action::HandOver | Action::StandBy) {
+        if matches!(action, Action::Leave | Action::Attend | Action::HandOver) {
             work_ns += self.word.write(at, now_ns) - now_ns;
         }
         let processor = &mut self.processors[at];
         processor.drained += packets;
+        processor.owned_ns += work_ns;
+        processor.run_packets += packets;
         if !goes_on {
             processor.turn = None;
+        }
+        if !goes_on || action == Action::HandOver {
+            self.longest_run = self.longest_run.max(std::mem::take(&mut processor.run_packets));
         }
         let doing = if doorbells > 0 { Doing::Driven } else { Doing::Owned };
         self.work(at, now_ns, work_ns, doing, agenda);
     }
 
-    fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+    /// Its offer is out: looks whether somebody has taken the queue; if nobody does, it takes it back.
+    fn stand_by(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(turn) = &mut self.processors[at].turn else { return };
+        if !turn.step_bulk(now_ns) {
+            self.processors[at].turn = None;
+        }
+        self.work(at, now_ns, self.setup.costs.look_ns, Doing::Owned, agenda);
+    }
+
+    /// One round of the processor that owns the queue for good.
+    fn serve(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(server) = &mut self.server else { return };
+        self.hardware.write_back(0, now_ns);
+        let counters = self.queue.counters();
+        let (sent, rung) = (counters.sent.get(), counters.doorbells.get());
+        let packets = u64::from(server.poll());
+        let (sent, rung) = (counters.sent.get() - sent, counters.doorbells.get() - rung);
+        (0..rung).for_each(|_| self.depart(at, now_ns));
+        let costs = &self.setup.costs;
+        let packet_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
+        let work_ns = packet_ns + rung * costs.doorbell_drain_ns;
+        if self.ending && self.queue.counters().sent.get() == self.entered {
+            self.server = None;
+            return;
+        }
+        agenda.set(at, now_ns + work_ns.max(costs.look_ns).max(1));
+    }
+
+    /// What the doorbell lets out, of which processor `at` was the owner.
+    fn depart(&mut self, at: usize, now_ns: u64) {
         self.hardware.doorbell(0, now_ns, &mut self.departed);
         for frame in self.departed.drain(..) {
-            self.witness.leaves(&frame);
+            let stream = self.witness.leaves(&frame);
+            if let Some(processor) = self.processors.get_mut(at) {
+                processor.for_others += u64::from(stream != Some(at));
+            }
         }
+    }
+
+    fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.depart(at, now_ns);
+        self.processors[at].owned_ns += self.setup.costs.doorbell_drain_ns;
         self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Doing::Owned, agenda);
     }
 
     /// Once everything has drained: conservation, order and the ledger.
     fn finish(self, pool: &PagePool, events: u64) -> Result<Outcome, Fault> {
-        let Self { processors, queue, witness, setup, fault, .. } = self;
+        let Self { processors, queue, witness, setup, fault, longest_run, server, .. } = self;
+        drop(server);
         fault.map_or(Ok(()), Err)?;
         let by_sender =
             processors.iter().map(|processor| processor.sender.counters().packets.get()).collect();
-        let drained = processors.iter().map(|processor| processor.drained).collect();
+        let each = |what: fn(&Processor<'q>) -> u64| processors.iter().map(what).collect::<Vec<u64>>();
+        let (drained, for_others) = (each(|one| one.drained), each(|one| one.for_others));
+        let owned_ns = each(|one| one.owned_ns);
         drop(processors);
         let counters = queue.counters();
         let (accepted, left) = (counters.accepted.get(), counters.sent.get());
@@ -318,6 +404,9 @@ impl<'q, H: Hardware> Path<'q, H> {
             doorbells,
             by_sender,
             drained,
+            for_others,
+            owned_ns,
+            longest_run,
             events,
         };
         if audit.out() == 0 { Ok(outcome) } else { Err(Fault::Ledger(audit.to_string())) }
@@ -326,6 +415,9 @@ impl<'q, H: Hardware> Path<'q, H> {
 
 impl<H: Hardware> World for Path<'_, H> {
     fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if at >= self.processors.len() {
+            return self.serve(at, now_ns, agenda);
+        }
         match self.processors[at].doing {
             Doing::Made => self.made(at, now_ns, agenda),
             Doing::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),

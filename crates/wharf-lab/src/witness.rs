@@ -40,9 +40,9 @@ impl Witness {
         self.next_in[stream] += 1;
     }
 
-    /// One leaves.
+    /// One leaves; of which stream.
     #[inline]
-    pub(crate) fn leaves(&mut self, frame: &Departed) {
+    pub(crate) fn leaves(&mut self, frame: &Departed) -> Option<usize> {
         if (self.from_ns..self.to_ns).contains(&frame.at_ns) {
             self.packets_within += 1;
             self.bytes_within += u64::from(frame.len_bytes);
@@ -50,8 +50,12 @@ impl Witness {
         match self.inside.get_mut(frame.index as usize).and_then(Option::take) {
             Some((stream, number)) if self.next_out[stream as usize] == number => {
                 self.next_out[stream as usize] += 1;
+                Some(stream as usize)
             }
-            other => self.wrong = Some(format!("{frame:?} left as {other:?}")),
+            other => {
+                self.wrong = Some(format!("{frame:?} left as {other:?}"));
+                None
+            }
         }
     }
 

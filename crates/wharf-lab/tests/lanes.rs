@@ -1,6 +1,7 @@
 //! Our own path in the model: many processors, one queue, the real owner word.
 
 use proptest::prelude::*;
+use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::line::LineCosts;
@@ -17,10 +18,13 @@ fn setup() -> Setup {
         doorbell_drain_ns: 78,
         reclaim_ns: 10,
         again_ns: 2000,
+        look_ns: 20,
         tick: Tick { every_ns: 100_000, cost_ns: 1500 },
     };
     Setup {
         cpus: 4,
+        policy: Policy::default(),
+        dedicated: false,
         burst: 1,
         frame_bytes: 60,
         batching: Batching::On,
@@ -39,6 +43,8 @@ fn go(setup: Setup, wire_ps_per_byte: u64) -> Outcome {
     run(setup, |memories, frame_bytes| Simple::new(costs, memories, frame_bytes)).unwrap()
 }
 
+const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(7), Policy::QUOTA_AND_TIME];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
@@ -50,14 +56,25 @@ proptest! {
         ring_frames in prop::sample::select(vec![2usize, 4, 16, 512]),
         pool_frames in prop::sample::select(vec![600u32, 8192]),
         (wire, seed) in (prop::sample::select(vec![0u64, 800, 8000]), any::<u64>()),
+        (policy, dedicated) in (prop::sample::select(POLICIES.to_vec()), any::<bool>()),
     ) {
         let setup = Setup {
-            cpus, burst, batching, ring_frames, pool_frames, seed, settle_ns: 200_000, measure_ns: 400_000, ..setup()
+            cpus, policy, dedicated, burst, batching, ring_frames, pool_frames, seed,
+            settle_ns: 200_000, measure_ns: 400_000, ..setup()
         };
         let outcome = go(setup.clone(), wire);
         prop_assert!(outcome.packets_in_all >= (cpus * burst) as u64, "it flows: {outcome:?}");
         prop_assert_eq!(outcome.by_sender.iter().sum::<u64>(), outcome.packets_in_all);
-        prop_assert_eq!(outcome.drained.iter().sum::<u64>(), outcome.packets_in_all);
+        let drained = outcome.drained.iter().sum::<u64>();
+        if dedicated {
+            // Bursts that were being made when the end came, and the owner had gone.
+            prop_assert!(drained <= (cpus * burst) as u64, "{outcome:?}");
+        } else {
+            prop_assert_eq!(drained, outcome.packets_in_all);
+        }
+        if !dedicated && cpus > 1 {
+            prop_assert!(outcome.longest_run <= u64::from(policy.quota_packets) + 64, "{:?}", outcome);
+        }
         prop_assert_eq!(go(setup, wire), outcome, "same seed, same result");
     }
 }

@@ -2,11 +2,12 @@
 //! above all (2011).
 //!
 //! On the host, every discipline with every policy, on `null` and on a wire with a rate, with threads that send as fast
-//! as they can: `host.rs`.
+//! as they can: `host.rs`. In virtual time, the machine of 2011 with 1 to 4 processors, and more of them: `model.rs`.
 //! Labels are `DISCIPLINE/POLICY/threads=N`, with `/wire` behind it where the device is not `null`.
 
 mod host;
 mod measured;
+mod model;
 mod paths;
 
 use super::{Bench, Experiment, LabError, Row, RowKind, World};
@@ -26,15 +27,21 @@ impl Experiment for Fairness {
     }
 
     fn worlds(&self) -> &'static [World] {
-        &[World::Host]
+        &[World::Model, World::Host]
     }
 
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/fairness-host.toml")
+    fn parameters(&self, world: World) -> &'static str {
+        match world {
+            World::Model => include_str!("../../parameters/fairness.toml"),
+            World::Host => include_str!("../../parameters/fairness-host.toml"),
+        }
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        host::run(bench)
+        match bench.world {
+            World::Model => model::run(bench),
+            World::Host => host::run(bench),
+        }
     }
 }
 

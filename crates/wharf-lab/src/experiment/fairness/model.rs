@@ -1,0 +1,211 @@
+//! World model: the machine of 2011 with 1 to 4 processors, and up to 64 of the same, a dummy device under one queue.
+//!
+//! Fitted are the time to make a packet, to one processor's 1.24 Mpps, and what a packet of another processor costs who
+//! drains it, to two processors' 2.03, both with `root-lock/jiffy`, the kernel of that time. All else follows.
+
+use super::super::published::figure;
+use super::{
+    Bench, DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN,
+    LabError, MPPS, OwnerPolicy, POLICIES, Row, RowKind, SWEEP, jain_ppm, percent_ppm,
+};
+use crate::engine::cpu::Tick;
+use crate::engine::line::LineCosts;
+use crate::engine::lock::{LockCosts, LockKind};
+use crate::experiment::Parameters;
+use crate::hardware::simple::{self, Simple};
+use crate::kernel;
+use crate::kernel::shared::{self, Discipline, Done};
+use crate::lanes;
+use wharf_core::run::Batching;
+
+/// Processors: those of 2011, and on.
+const CPUS: [u32; 8] = [1, 2, 3, 4, 8, 16, 32, 64];
+/// Those that were measured.
+const PUBLISHED_CPUS: usize = 4;
+/// Where the sweep of quotas is made.
+const SWEEP_CPUS: [u32; 2] = [4, 16];
+
+const ROOT_LOCK: &str = "root-lock";
+const LANES: &str = "lanes";
+
+/// What came of a run.
+struct Modelled {
+    by_cpu: Vec<Done>,
+    longest_run: u64,
+    measured_ns: u64,
+}
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let kernels = [
+        (ROOT_LOCK, Discipline::RootLock),
+        ("root-lock+busylock", Discipline::BusyLock),
+        ("lockless-list", Discipline::LocklessList),
+    ];
+    for (name, discipline) in kernels {
+        for policy in POLICIES {
+            for (at, cpus) in CPUS.into_iter().enumerate() {
+                let label = label(name, policy, cpus);
+                let modelled = kernel(bench, &label, discipline, policy, cpus)?;
+                let beside = name == ROOT_LOCK && policy == Jiffy && at < PUBLISHED_CPUS;
+                let rows = rows(bench.parameters, &label, policy, &modelled, beside.then_some(at))?;
+                bench.rows.extend(rows);
+            }
+        }
+    }
+    let sweep = SWEEP.into_iter().flat_map(|policy| SWEEP_CPUS.map(|cpus| (policy, cpus)));
+    let all = POLICIES.into_iter().flat_map(|policy| CPUS.map(|cpus| (policy, cpus)));
+    for (policy, cpus) in all.chain(sweep) {
+        let label = label(LANES, policy, cpus);
+        let modelled = ours(bench, &label, policy, cpus)?;
+        let rows = rows(bench.parameters, &label, policy, &modelled, None)?;
+        bench.rows.extend(rows);
+    }
+    Ok(())
+}
+
+fn label(discipline: &str, policy: OwnerPolicy, cpus: u32) -> String {
+    format!("{discipline}/{}/threads={cpus}", policy.name())
+}
+
+/// The rows of a run, beside the published figures number `published` if they are of the same.
+fn rows(
+    parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &Modelled, published: Option<usize>,
+) -> Result<Vec<Row>, LabError> {
+    let sum = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
+    let (offered, dropped) = (sum(|done| done.offered), sum(|done| done.dropped));
+    let sent = offered - dropped;
+    let per_s = (u128::from(sent) * 1_000_000_000 / u128::from(modelled.measured_ns)) as i64;
+    let row = |what, millionths| Row::new(label, what, millionths, RowKind::Predicted);
+    let (mut mpps, mut drops) = (row(MPPS, per_s), row(DROP_SHARE, percent_ppm(dropped, offered)));
+    if let Some(at) = published {
+        let of = |key: &str| figure(&format!("dequeue_fairness.{key}.{at}"));
+        mpps.kind = match at {
+            0 => parameters.fit(&["make_ns"]),
+            1 => parameters.fit(&["remote_ns"]),
+            _ => RowKind::Predicted,
+        };
+        mpps = mpps
+            .beside(of("mpps")?)
+            .saying("taken as packets that were sent: the slide does not say whether before or after drops");
+        let points = drops.value - of("drop_percent")?;
+        drops = drops.beside(of("drop_percent")?).saying(&format!("{points:+.1} percentage points"));
+    }
+    let each = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what);
+    let senders = jain_ppm(modelled.by_cpu.iter().map(|done| done.offered - done.dropped));
+    let mut rows = vec![mpps, drops, row(JAIN_SENDERS, senders)];
+    if policy != Dedicated {
+        let all_ns = modelled.measured_ns * modelled.by_cpu.len() as u64;
+        rows.extend([
+            row(JAIN_DRAINED, jain_ppm(each(|done| done.drained))),
+            row(FOR_OTHERS, percent_ppm(sum(|done| done.for_others), sum(|done| done.drained))),
+            row(DEQUEUE_TIME, percent_ppm(sum(|done| done.dequeue_ns), all_ns)),
+            row(LONGEST_RUN, modelled.longest_run as i64 * 1_000_000),
+        ]);
+    }
+    Ok(rows)
+}
+
+fn kernel(
+    bench: &mut Bench<'_>, label: &str, discipline: Discipline, policy: OwnerPolicy, cpus: u32,
+) -> Result<Modelled, LabError> {
+    let get = |key: &str| bench.parameters.get(key);
+    let setup = shared::Setup {
+        discipline,
+        policy: policy.policy(),
+        dedicated: policy == Dedicated,
+        cpus: cpus as usize,
+        qdisc_packets: get("qdisc_packets")? as usize,
+        frame_bytes: get("frame_bytes")? as u32,
+        costs: shared::Costs {
+            make_ns: get("make_ns")?,
+            lock: LockCosts {
+                pair_ns: get("lock_pair_ns")?,
+                transfer_ns: get("lock_transfer_ns")?,
+                per_spinner_ns: get("lock_per_spinner_ns")?,
+            },
+            lock_kind: LockKind::Ticket,
+            list: line(bench.parameters)?,
+            enqueue_ns: get("enqueue_ns")?,
+            dequeue_ns: get("dequeue_ns")?,
+            device_ns: get("device_ns")?,
+            remote_ns: get("remote_ns")?,
+            drop_ns: get("drop_ns")?,
+            tick: tick(bench.parameters)?,
+        },
+        jitter_permille: get("jitter_permille")?,
+        seed: bench.seed,
+        settle_ns: get("settle_ns")?,
+        measure_ns: get("measure_ns")?,
+    };
+    let outcome = shared::run(setup, &mut || bench.goes_on(label));
+    let outcome = outcome.map_err(|source| fault(label, source))?;
+    bench.packets += outcome.packets_in_all;
+    let (by_cpu, longest_run) = (outcome.by_cpu, outcome.longest_run.into());
+    Ok(Modelled { by_cpu, longest_run, measured_ns: outcome.measured_ns })
+}
+
+/// Lanes on the same machine: counted over the whole run.
+fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> Result<Modelled, LabError> {
+    if !bench.goes_on(label) {
+        return Err(LabError::Interrupted);
+    }
+    let get = |key: &str| bench.parameters.get(key);
+    let (settle_ns, measure_ns) = (get("settle_ns")?, get("measure_ns")?);
+    let setup = lanes::Setup {
+        cpus: cpus as usize,
+        policy: policy.policy(),
+        dedicated: policy == Dedicated,
+        burst: 1,
+        frame_bytes: get("frame_bytes")? as u32,
+        batching: Batching::On,
+        ring_frames: get("ring_frames")? as usize,
+        pool_frames: get("pool_frames")? as u32,
+        costs: lanes::Costs {
+            make_ns: get("make_ns")?,
+            stage_ns: get("enqueue_ns")?,
+            word: line(bench.parameters)?,
+            pull_ns: get("dequeue_ns")? + if cpus > 1 { get("lane_remote_ns")? } else { 0 },
+            driver_ns: get("device_ns")?,
+            doorbell_drain_ns: 0,
+            reclaim_ns: get("lane_home_ns")?,
+            again_ns: get("lane_again_ns")?,
+            look_ns: get("lane_look_ns")?,
+            tick: tick(bench.parameters)?,
+        },
+        jitter_permille: get("jitter_permille")?,
+        seed: bench.seed,
+        settle_ns,
+        measure_ns,
+    };
+    let nic = simple::Costs { doorbell_ps: 0, fetch_ns: 0, write_back_ns: 0, wire_ps_per_byte: 0 };
+    let outcome = lanes::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes));
+    let outcome = outcome.map_err(|source| fault(label, source))?;
+    bench.packets += outcome.packets_in_all;
+    let done = |at: usize| Done {
+        offered: outcome.by_sender[at],
+        drained: outcome.drained[at],
+        for_others: outcome.for_others[at],
+        dequeue_ns: outcome.owned_ns[at],
+        ..Done::default()
+    };
+    Ok(Modelled {
+        by_cpu: (0..cpus as usize).map(done).collect(),
+        longest_run: outcome.longest_run,
+        measured_ns: settle_ns + measure_ns,
+    })
+}
+
+fn fault(label: &str, source: kernel::Fault) -> LabError {
+    LabError::Run { run: label.into(), source }
+}
+
+fn line(parameters: &Parameters) -> Result<LineCosts, LabError> {
+    Ok(LineCosts {
+        hit_ns: parameters.get("lock_pair_ns")?,
+        transfer_ns: parameters.get("lock_transfer_ns")?,
+    })
+}
+
+fn tick(parameters: &Parameters) -> Result<Tick, LabError> {
+    Ok(Tick { every_ns: parameters.get("tick_every_ns")?, cost_ns: parameters.get("tick_cost_ns")? })
+}
