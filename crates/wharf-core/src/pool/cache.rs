@@ -238,11 +238,19 @@ impl Cache {
 
     /// Own frames from what the stash has from `old` on to the stack.
     fn sort_stash(&mut self, old: usize) {
-        let ledger = &self.pool.shared.ledger;
-        let own = self.stash.extract_if(old.., |free| ledger.cache_of(free.index()) == self.number);
-        for free in own {
-            ledger.freed(free.index());
-            self.stack.push(free);
+        let (ledger, number) = (&self.pool.shared.ledger, self.number);
+        let given = &self.stash[old..];
+        // They are all of one kind, as a rule: a thread frees its own frames, or another's.
+        match given.iter().filter(|free| ledger.is_of(free.index(), number)).count() {
+            0 => {}
+            own if own == given.len() => {
+                given.iter().for_each(|free| ledger.freed(free.index()));
+                self.stack.extend(self.stash.drain(old..));
+            }
+            _ => {
+                let own = self.stash.extract_if(old.., |free| ledger.is_of(free.index(), number));
+                self.stack.extend(own.inspect(|free| ledger.freed(free.index())));
+            }
         }
     }
 

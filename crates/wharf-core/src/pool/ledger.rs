@@ -54,6 +54,12 @@ impl Ledger {
         }
     }
 
+    /// Whether `cache` took the frame.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, index: u32, cache: usize) -> bool {
+        self.rows.get(index as usize).is_some_and(|row| row.load(Relaxed) >> CACHE_SHIFT == cache as u64 + 1)
+    }
+
     pub(crate) fn audit(&self, now_ns: u64, name: impl Fn(usize) -> Option<String>) -> Audit {
         let held = self.rows.iter().enumerate().filter_map(|(index, row)| {
             let row = row.load(Relaxed);
