@@ -24,10 +24,13 @@ use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 use wharf_sys::interface::Asker;
+use wharf_sys::mapping::{Mapping, PAGE_BYTES};
 use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
 
 /// How long a queue, and memory, that was just let go of may take to be free: the kernel sees to that later.
 const FREE_WITHIN: Duration = Duration::from_millis(500);
+/// How it works where nobody copies.
+const ZERO_COPY: &str = "zero-copy";
 const NAP: Duration = Duration::from_millis(2);
 
 /// How an [`XdpSender`] should be, and an [`XdpReceiver`].
@@ -147,6 +150,23 @@ fn patiently(busy: i32, mut attempt: impl FnMut() -> io::Result<()>) -> io::Resu
             }
             result => return result,
         }
+    }
+}
+
+/// Waits, for a while, until another socket could have the queue: until then, with zero-copy, the adapter may still read
+/// and write the memory, though the socket is closed.
+fn await_release(link: &Link, queue: u32) {
+    let Ok(memory) = Mapping::shared_small_pages(PAGE_BYTES) else { return };
+    let Ok(socket) = XdpSocket::open() else { return };
+    let made = [
+        socket.register(&memory, &memory::smallest()).map(drop),
+        socket.fill_ring(1).map(drop),
+        socket.completion_ring(1).map(drop),
+        socket.transmit_ring(1).map(drop),
+    ];
+    if made.iter().all(Result::is_ok) {
+        // An interface that is gone has let go of it, too.
+        let _ = bind(&socket, link.interface.index, queue, Bind { zero_copy: false, multi_buffer: false });
     }
 }
 

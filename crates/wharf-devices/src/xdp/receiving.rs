@@ -3,7 +3,7 @@
 mod drops;
 mod rings;
 
-use super::{Refusal, Step, bind, fault, find, memory, registered};
+use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
 use crate::link::{EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
 use crate::refused::Refused;
 use drops::Drops;
@@ -168,7 +168,7 @@ impl XdpReceiver {
 /// How it works, in words.
 fn mode_of(hook: Hook, how: Bind) -> &'static str {
     match (how.zero_copy, hook) {
-        (true, _) => "zero-copy",
+        (true, _) => ZERO_COPY,
         (false, Hook::Native) => "native, copy",
         (false, Hook::Generic) => "generic, copy",
     }
@@ -278,29 +278,10 @@ impl Device for XdpReceiver {
         drop((_attached, _redirect));
         let held = rings.close();
         drop(socket);
-        if self.mode == Some("zero-copy") {
-            // The adapter may write until the kernel has let go of its queue, which it does later.
-            self.await_release();
+        if self.mode == Some(ZERO_COPY) {
+            await_release(&self.link, self.options.common.queue);
         }
         self.refused.hold(held.into_iter(), "closed");
         Ok(())
-    }
-}
-
-impl XdpReceiver {
-    /// Waits until the queue is free: until another socket could have it.
-    fn await_release(&self) {
-        let Ok(memory) = wharf_sys::mapping::Mapping::shared_small_pages(PAGE_BYTES) else { return };
-        let Ok(socket) = XdpSocket::open() else { return };
-        let shape = memory::smallest();
-        let is_made = socket.register(&memory, &shape).is_ok()
-            && socket.fill_ring(1).is_ok()
-            && socket.completion_ring(1).is_ok()
-            && socket.transmit_ring(1).is_ok();
-        if is_made {
-            let how = Bind { zero_copy: false, multi_buffer: false };
-            // An interface that is gone has let go of it, too.
-            let _ = bind(&socket, self.link.interface.index, self.options.common.queue, how);
-        }
     }
 }

@@ -5,7 +5,10 @@ mod doorbell;
 mod rings;
 
 use self::core::{Kernel, Sending};
-use super::{Refusal, Step, XdpOptions, bind, fault, find, first_that_works, memory, registered};
+use super::{
+    Refusal, Step, XdpOptions, ZERO_COPY, await_release, bind, fault, find, first_that_works, memory,
+    registered,
+};
 use crate::link::{Health, Link};
 use rings::{DESCRIPTORS_MAX, Rings};
 use std::io;
@@ -117,7 +120,7 @@ impl Device for XdpSender {
         let made = first_that_works(self.options.mode, |how| self.make(&region, how));
         let ((socket, rings), how) =
             made.map_err(|refusal| fault(&self.link, self.options.queue, &region, refusal))?;
-        self.mode = Some(if how.zero_copy { "zero-copy" } else { "copy" });
+        self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
         let health = Health::new(self.link.clone());
         self.sending = Some(Sending::new(socket, rings, health, region));
         Ok(())
@@ -151,6 +154,9 @@ impl Device for XdpSender {
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(sending) = &mut self.sending {
             sending.close();
+            if self.mode == Some(ZERO_COPY) {
+                await_release(&self.link, self.options.queue);
+            }
         }
         Ok(())
     }
