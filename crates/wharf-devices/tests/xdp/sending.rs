@@ -1,7 +1,7 @@
 //! What is sent, as tcpdump sees it at the other end.
 
-use super::common::{assert_conserved, len_of, pool};
-use super::net::{End, Tcpdump, frame, has, ip, with_pair};
+use super::common::{assert_conserved, len_of, pool, within_a_minute};
+use super::net::{End, Tcpdump, enter_with, frame, has, ip, with_pair};
 use std::sync::Arc;
 use wharf_core::host::Clock;
 use wharf_core::queue::TxQueue;
@@ -75,6 +75,36 @@ fn jumbo_frames_go_out_in_pieces_and_chains_as_one() {
         assert_eq!(end.send_all(), (20, vec![]));
         assert!(tcpdump.frames() == frames, "not what was sent");
         end.assert_all_home();
+    });
+}
+
+/// Each has a socket of its own, over the same memory.
+#[test]
+fn two_queues_of_one_interface_from_one_pool() {
+    within_a_minute(|| {
+        if !enter_with("va numtxqueues 2 numrxqueues 2 type veth peer name vb numtxqueues 2 numrxqueues 2") {
+            return;
+        }
+        ip("link set va up");
+        ip("link set vb up");
+        let mut to = End::receiver("packet:vb");
+        let mut first = End::sender("xdp:va,queue=0");
+        let mut second = open("xdp:va,queue=1", Direction::Send).unwrap().device;
+        second.attach(first.pool.region().clone()).unwrap();
+        let frames: Vec<Vec<u8>> = (0..200).map(|number| frame(number, len_of(number))).collect();
+        for (number, bytes) in frames.iter().enumerate() {
+            first.offer(bytes);
+            if number % 2 == 1 {
+                std::mem::swap(&mut first.device, &mut second);
+            }
+            assert_eq!(first.send_all(), (1, vec![]));
+        }
+        let mut received = to.receive(frames.len());
+        received.sort_unstable();
+        let mut frames = frames;
+        frames.sort_unstable();
+        assert!(received == frames, "not what was sent");
+        first.assert_all_home();
     });
 }
 
