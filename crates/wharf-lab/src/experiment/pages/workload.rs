@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf_core::pool::policy::{PageCache, Policy, Wanted};
 use wharf_core::pool::{PageCounters, PoolError};
+use wharf_devices::host::{pin, processors};
 use wharf_mem::lane::{LaneIn, LaneOut, lane};
 use wharf_mem::{Batch, Region};
 
@@ -47,18 +48,24 @@ pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
     };
     let (taking, freeing) = (caches("channel", load.channels)?, caches("application", load.applications)?);
     let (stop, start) = (AtomicBool::new(false), Barrier::new(load.channels + load.applications + 1));
-    let region = &**policy.pool().region();
+    let (region, cpus) = (&**policy.pool().region(), processors());
+    // Channels first, so that two threads, one of each kind, are on different processors where there are two.
+    let processor = |thread: usize| cpus.get(thread % cpus.len().max(1)).copied();
     std::thread::scope(|scope| {
         let (stop, start) = (&stop, &start);
         let mut threads = Vec::new();
         for (number, (cache, lanes)) in (0u16..).zip(taking.into_iter().zip(ins)) {
+            let cpu = processor(threads.len());
             threads.push(scope.spawn(move || {
+                settle_on(cpu);
                 start.wait();
                 receive(cache, lanes, region, number, load, stop)
             }));
         }
         for (cache, lanes) in freeing.into_iter().zip(outs) {
+            let cpu = processor(threads.len());
             threads.push(scope.spawn(move || {
+                settle_on(cpu);
                 start.wait();
                 consume(cache, lanes, region, load, stop)
             }));
@@ -72,6 +79,11 @@ pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
         let done = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
         Ok(sum(elapsed_ns, load.channels, done))
     })
+}
+
+/// Keeps the thread on one processor; where that is refused, it runs wherever it is put.
+fn settle_on(cpu: Option<usize>) {
+    let _ = cpu.map(pin);
 }
 
 /// A lane from each channel to each application.
