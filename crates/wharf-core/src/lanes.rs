@@ -24,6 +24,8 @@ pub(crate) struct Lanes {
     lanes: Vec<Option<Lane>>,
     /// A bit per lane that may hold something.
     ready: Vec<u64>,
+    /// A bit per word of `ready` that is not 0: thousands of idle lanes are one look.
+    any: u64,
     rotor: usize,
     /// Places that are not empty.
     used: usize,
@@ -35,7 +37,7 @@ pub(crate) struct Lanes {
 impl Lanes {
     pub(crate) fn new(pool: PagePool) -> Self {
         let going = Batch::new(BULK_PACKETS_MAX);
-        Self { lanes: Vec::new(), ready: vec![0], rotor: 0, used: 0, pool, going, pieces: Vec::new() }
+        Self { lanes: Vec::new(), ready: vec![0], any: 0, rotor: 0, used: 0, pool, going, pieces: Vec::new() }
     }
 
     /// Puts `lane` at place `at`; whether that place is new.
@@ -82,6 +84,7 @@ impl Lanes {
         home.pop(&mut self.pieces, usize::MAX);
         self.pool.settle(&mut self.pieces);
         self.ready[at / WORD] |= 1 << (at % WORD);
+        self.any |= 1 << (at / WORD);
     }
 
     /// Forgets lanes whose sender is gone and which are empty; calls `freed` with each place.
@@ -102,10 +105,14 @@ impl Lanes {
     #[inline]
     pub(crate) fn announce(&mut self, bits: u64) {
         let class = bits & READY;
+        if class == 0 {
+            return;
+        }
         let both = class | class << READY_BITS;
         let mut lanes = self.lanes.len();
-        for word in &mut self.ready {
+        for (at, word) in self.ready.iter_mut().enumerate() {
             *word |= both & low_bits(lanes);
+            self.any |= u64::from(*word != 0) << at;
             lanes = lanes.saturating_sub(WORD);
         }
     }
@@ -219,6 +226,7 @@ impl Source for Lanes {
             };
             if left == 0 {
                 self.ready[at / WORD] &= !(1 << (at % WORD));
+                self.any &= !(u64::from(self.ready[at / WORD] == 0) << (at / WORD));
             }
             self.rotor = if at + 1 < self.lanes.len() { at + 1 } else { 0 };
         }
@@ -227,7 +235,7 @@ impl Source for Lanes {
 
     #[inline]
     fn is_empty(&self) -> bool {
-        self.ready.iter().all(|&word| word == 0)
+        self.any == 0
     }
 }
 

@@ -69,6 +69,8 @@ struct Shared {
     ledger: Ledger,
     /// Caches that live.
     caches: AtomicUsize,
+    /// Those of them that have ever taken a frame.
+    users: AtomicUsize,
     waiting: WaitingForFrames,
 }
 
@@ -128,6 +130,7 @@ impl PoolBuilder {
             mailboxes: Mutex::new(Vec::new()),
             ledger: Ledger::new(self.spec.frames),
             caches: AtomicUsize::new(0),
+            users: AtomicUsize::new(0),
             waiting: WaitingForFrames::default(),
         };
         Ok(PagePool { shared: Arc::new(shared) })
@@ -200,7 +203,7 @@ impl PagePool {
 
     /// Sends free buffers, which the ledger still has as taken, to the mailboxes of their caches.
     pub(crate) fn settle(&self, free: &mut Vec<FreeFrame>) {
-        self.settle_with(free, &mut Directory::default(), &mut PageCounters::default());
+        self.settle_with(free, &mut Directory::passing(), &mut PageCounters::default());
     }
 
     /// As [`PagePool::settle`], for a thread that has a list of mailboxes.
@@ -248,8 +251,17 @@ impl PagePool {
     /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, home ring):
     /// all caches together leave at least a quarter of the pool to whoever needs it.
     pub(crate) fn share(&self) -> usize {
-        let caches = self.shared.caches.load(Ordering::Relaxed).max(1);
-        (self.frames() as usize / (4 * caches)).clamp(1, cache::KEEP)
+        self.share_of(&self.shared.caches)
+    }
+
+    /// As [`PagePool::share`], on a cache's stack: there only those hoard that have ever taken a frame, and thousands that
+    /// have not take nothing from the others.
+    fn share_on_stack(&self) -> usize {
+        self.share_of(&self.shared.users)
+    }
+
+    fn share_of(&self, caches: &AtomicUsize) -> usize {
+        (self.frames() as usize / (4 * caches.load(Ordering::Relaxed).max(1))).clamp(1, cache::KEEP)
     }
 
     /// Wakes whoever waits for free buffers, after some have come.

@@ -1,4 +1,4 @@
-//! `Solo`: how the only sender of a queue keeps it at hand between two sends.
+//! `Solo`: how the only active sender of a queue keeps it at hand between two sends.
 //!
 //! Becoming the owner and leaving are two locked instructions, nearly half of what a burst of one costs. A sender
 //! that is alone holds the queue's bias in place of leaving for good: then it goes in and out by plain stores.
@@ -10,7 +10,7 @@ use crate::credit::Credit;
 use crate::lanes::Lanes;
 use crate::pool::Cache;
 use crate::queue::{Inside, PollerState};
-use crate::run::Sink;
+use crate::run::{Sink, Source};
 use wharf_mem::{Batch, Bias, Entered, OwnerCell};
 
 /// Turns as an ordinary owner, alone on the queue, before it holds the bias; the most that may be asked.
@@ -89,11 +89,11 @@ impl Inside {
         Some((packets, self.run.reap_after(pause, &mut HomeOrLane { cache, credit, place, lanes })))
     }
 
-    /// Whether one sender alone uses the queue, and nobody waits.
+    /// Whether one sender alone uses the queue, however many are registered, and nobody waits.
     #[inline(always)]
     pub(crate) fn is_sole(&self) -> bool {
         let quiet = self.poller == PollerState::None && !self.waiting && !self.shut;
-        quiet && self.lanes.is_sole()
+        quiet && self.lanes.is_empty()
     }
 }
 

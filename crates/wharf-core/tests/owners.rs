@@ -108,7 +108,7 @@ fn logs_say_how_long_runs_were_and_for_whom() {
     let clock = Arc::new(TestClock::default());
     let queue = common::builder(&pool, gate).policy(Policy::quota(7)).log_runs(clock).build().unwrap();
     std::thread::scope(|scope| {
-        for who in 0..3u64 {
+        let send = |who: u64| {
             let queue = &queue;
             scope.spawn(move || {
                 let mut sender = queue.sender(&format!("sender {who}")).unwrap();
@@ -116,8 +116,13 @@ fn logs_say_how_long_runs_were_and_for_whom() {
                     let mut burst = numbered(&mut sender, who << 32 | (n * 6), 6, 64);
                     sender.send(&mut burst).unwrap();
                 }
-            });
-        }
+                sender
+            })
+        };
+        let threads: Vec<_> = (0..3).map(send).collect();
+        // One that goes runs the queue once more, in nobody's log: not before all are through.
+        let gone: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        drop(gone);
     });
     assert!(queue.drain(u64::MAX));
     let senders = queue.senders();

@@ -364,9 +364,12 @@ fn a_sender_alone_keeps_the_queue_at_hand() {
     assert!(is_kept());
     queue.poll();
     assert!(!is_kept(), "whoever comes takes it away");
-    let second = queue.sender("second").unwrap();
+    let mut second = queue.sender("second").unwrap();
     send(&mut sender);
-    assert!(!is_kept(), "one of two does not keep it");
+    assert!(is_kept(), "one that is idle takes nothing away");
+    let mut burst = numbered(&mut second, 0, 1, 64);
+    second.send(&mut burst).unwrap();
+    assert!(!is_kept(), "one that sends does");
     drop((second, sender));
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
     assert_conserved(&queue);

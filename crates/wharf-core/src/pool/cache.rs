@@ -33,6 +33,8 @@ pub struct Cache {
     number: usize,
     /// Its share of the pool, as it was at the last refill.
     keep: usize,
+    /// Whether it counts among those that share the pool.
+    has_taken: bool,
     pool_number: u8,
     /// What the ledger gets for frames taken now.
     stamp: u64,
@@ -79,6 +81,7 @@ impl Cache {
             sender: 0,
             number,
             keep: pool.share(),
+            has_taken: false,
             pool_number: pool.region().number(),
             stamp: 0,
             clock_due: 0,
@@ -276,7 +279,11 @@ impl Cache {
     /// Gets at least `need` buffers onto the stack, if there are that many: from home, mail, depot.
     #[inline(never)]
     fn refill(&mut self, need: usize) {
-        self.keep = self.pool.share();
+        if !self.has_taken {
+            self.has_taken = true;
+            self.pool.shared.users.fetch_add(1, Ordering::Relaxed);
+        }
+        self.keep = self.pool.share_on_stack();
         self.counters.slow_paths += 1;
         if let Some(home) = &mut self.home.0 {
             let ledger = &self.pool.shared.ledger;
@@ -331,6 +338,7 @@ impl Drop for Cache {
         self.mailbox.close(&mut self.stack);
         lock(&self.pool.shared.depot).append(&mut self.stack);
         self.pool.shared.caches.fetch_sub(1, Ordering::Relaxed);
+        self.pool.shared.users.fetch_sub(usize::from(self.has_taken), Ordering::Relaxed);
         self.pool.wake_waiting();
     }
 }

@@ -86,9 +86,18 @@ enum Posted {
 
 /// One thread's own list of mailboxes: that of the pool is locked only when somebody has come or gone.
 #[derive(Debug, Default)]
-pub(super) struct Directory(Vec<Arc<Mailbox>>);
+pub(super) struct Directory {
+    known: Vec<Arc<Mailbox>>,
+    /// Used once: a list of thousands is not copied for that.
+    passing: bool,
+}
 
 impl Directory {
+    /// One that is used once.
+    pub(super) fn passing() -> Self {
+        Self { known: Vec::new(), passing: true }
+    }
+
     /// Moves the buffers of `from` from `start` on to cache number `cache`, or else to the depot.
     pub(super) fn post(
         &mut self, cache: usize, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool,
@@ -105,7 +114,7 @@ impl Directory {
         &mut self, cache: usize, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool,
         counters: &mut PageCounters,
     ) -> bool {
-        if let Some(mailbox) = self.0.get(cache) {
+        if let Some(mailbox) = self.known.get(cache) {
             match mailbox.post(from, start, pool, counters) {
                 Posted::Closed => {} // its number may be another's now
                 posted => return posted == Posted::Done,
@@ -114,7 +123,12 @@ impl Directory {
         if cache == super::ledger::NO_CACHE {
             return false;
         }
-        self.0.clone_from(&counters.locks.lock(&pool.shared.mailboxes, &*pool.shared.clock));
-        self.0.get(cache).is_some_and(|mailbox| mailbox.post(from, start, pool, counters) == Posted::Done)
+        let mailboxes = counters.locks.lock(&pool.shared.mailboxes, &*pool.shared.clock);
+        let mailbox = mailboxes.get(cache).cloned();
+        if !self.passing {
+            self.known.clone_from(&mailboxes);
+        }
+        drop(mailboxes);
+        mailbox.is_some_and(|mailbox| mailbox.post(from, start, pool, counters) == Posted::Done)
     }
 }

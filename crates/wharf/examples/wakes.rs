@@ -1,0 +1,269 @@
+//! What waiting costs, beside what it stands on. `bench/wake.sh` runs it; figures mean something on an idle machine only.
+//!
+//! 1. From space appearing in a full queue to the waiting sender's `send` coming back, beside a bare futex wake of a
+//!    sleeping thread, taken in turn.
+//! 2. One active sender beside thousands that are registered and idle, and one alone, taken in turn.
+//!
+//! With `idle N PACKETS BURST`, only PACKETS of one sender beside N idle ones, for a profiler to count.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::devices::host::{HostClock, HostPark};
+use wharf::devices::null::Null;
+use wharf::mem::{Batch, Frame, Region};
+use wharf::pool::PagePool;
+use wharf::qdisc::{Fifo, FifoLimit};
+use wharf::queue::TxQueue;
+use wharf::sender::Sender;
+
+const WAKES: usize = 3000;
+/// Time for a thread to fall asleep in.
+const ASLEEP: Duration = Duration::from_micros(300);
+const IDLE: usize = 4000;
+const ROUNDS: usize = 15;
+const ROUND_PACKETS: usize = 1_000_000;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [what, idle, packets, burst] = &args[..]
+        && what == "idle"
+    {
+        let mut path = Path::new(idle.parse()?)?;
+        return path.send(packets.parse()?, burst.parse()?);
+    }
+    let (mut bare, mut waits) = wakes()?;
+    println!("wake-up of a sleeping thread   p50 us   p99 us");
+    for (name, times) in [("bare futex", &mut bare), ("space to sender", &mut waits)] {
+        println!("{name:28} {:8.1} {:8.1}", at(times, 500), at(times, 990));
+    }
+    println!(
+        "{:28} {:8.2} {:8.2}",
+        "ratio",
+        at(&mut waits, 500) / at(&mut bare, 500),
+        at(&mut waits, 990) / at(&mut bare, 990)
+    );
+    println!("\none active sender, ns a packet   alone   beside {IDLE} idle   ratio");
+    for burst in [1, 32] {
+        let [alone, beside, ratio] = idle(burst)?;
+        println!("burst {burst:<2}  {alone:29.2} {beside:17.2} {ratio:7.3}");
+    }
+    Ok(())
+}
+
+/// Microseconds at so many thousandths.
+fn at(times_ns: &mut [u64], permille: usize) -> f64 {
+    times_ns.sort_unstable();
+    times_ns.get(times_ns.len() * permille / 1000).map_or(0.0, |&ns| ns as f64 / 1000.0)
+}
+
+/// A device that completes when it is told to.
+struct Gate {
+    open: Arc<AtomicBool>,
+    held: VecDeque<Frame>,
+}
+
+const RING: usize = 4;
+
+impl Device for Gate {
+    fn name(&self) -> String {
+        "gate".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { ring_frames: Some(RING as u32), real_completions: true, ..Default::default() }
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
+        let before = self.held.len();
+        while self.held.len() < RING {
+            let Some(frame) = batch.pop() else { break };
+            self.held.push_back(frame);
+        }
+        Transmitted { doorbell: self.held.len() > before, stopped: self.held.len() == RING }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        for _ in 0..budget {
+            let Some(frame) = self.open.load(SeqCst).then(|| self.held.pop_front()).flatten() else { break };
+            if let Err(frame) = into.sent.push(frame) {
+                self.held.push_front(frame);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.open.store(true, SeqCst);
+        Ok(())
+    }
+}
+
+/// Nanoseconds from a common origin.
+fn now_ns(began: Instant) -> u64 {
+    began.elapsed().as_nanos() as u64
+}
+
+/// Times of bare wake-ups and of senders', taken in turn.
+fn wakes() -> Outcome<(Vec<u64>, Vec<u64>)> {
+    let pool = PagePool::builder().frames(4096).build()?;
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = Box::new(Gate { open: open.clone(), held: VecDeque::new() });
+    let queue = TxQueue::builder(&pool, gate, Arc::new(HostClock), Arc::new(HostPark))
+        .qdisc(Box::new(Fifo::new(FifoLimit::Packets(8))))
+        .lane_frames(4)
+        .small_queues(None)
+        .build()?;
+    let (began, stop) = (Instant::now(), AtomicBool::new(false));
+    // What a woken thread noted last: when it was awake, and how often that was.
+    let (bare_awake, sender_awake) = (Awake::default(), Awake::default());
+    let (mut bare, mut waits) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            while !stop.load(SeqCst) {
+                std::thread::park();
+                bare_awake.note(began);
+            }
+        });
+        let sender = queue.sender("waits")?;
+        let counters = sender.counters().clone();
+        let sends = scope.spawn(|| send_on(sender, &stop, &sender_awake, began));
+        let mut owner = queue.dedicate()?;
+        for wake in 1..=WAKES {
+            std::thread::sleep(ASLEEP);
+            let from_ns = now_ns(began);
+            sleeper.thread().unpark();
+            bare.push(bare_awake.after(wake).saturating_sub(from_ns));
+            // The queue fills, and its sender sleeps.
+            while counters.waits.get() < wake as u64 {
+                owner.poll();
+            }
+            std::thread::sleep(ASLEEP);
+            let from_ns = now_ns(began);
+            open.store(true, SeqCst);
+            while sender_awake.count.load(SeqCst) < wake {
+                owner.poll();
+            }
+            open.store(false, SeqCst);
+            waits.push(sender_awake.after(wake).saturating_sub(from_ns));
+        }
+        stop.store(true, SeqCst);
+        open.store(true, SeqCst);
+        sleeper.thread().unpark();
+        while !sends.is_finished() {
+            owner.poll();
+        }
+        Ok::<_, Box<dyn Error + Send + Sync>>(())
+    })?;
+    queue.shutdown(0);
+    Ok((bare, waits))
+}
+
+#[derive(Default)]
+struct Awake {
+    at_ns: AtomicU64,
+    count: AtomicUsize,
+}
+
+impl Awake {
+    fn note(&self, began: Instant) {
+        self.at_ns.store(now_ns(began), SeqCst);
+        self.count.fetch_add(1, SeqCst);
+    }
+
+    /// When it was awake for the n-th time.
+    fn after(&self, count: usize) -> u64 {
+        while self.count.load(SeqCst) < count {
+            std::hint::spin_loop();
+        }
+        self.at_ns.load(SeqCst)
+    }
+}
+
+/// Sends packet after packet, and notes when a send came back that had to wait.
+fn send_on(mut sender: Sender, stop: &AtomicBool, awake: &Awake, began: Instant) -> Outcome<()> {
+    let counters = sender.counters().clone();
+    while !stop.load(SeqCst) {
+        let Ok(packet) = sender.packet(64) else { continue };
+        let before = counters.waits.get();
+        sender.send_packet(packet)?;
+        if counters.waits.get() > before {
+            awake.note(began);
+        }
+    }
+    Ok(())
+}
+
+/// One active sender of a queue, and others that have registered and do nothing.
+struct Path {
+    active: Sender,
+    _idle: Vec<Sender>,
+}
+
+impl Path {
+    fn new(idle: usize) -> Outcome<Self> {
+        let pool = PagePool::builder().frames(1 << 16).build()?;
+        let queue =
+            TxQueue::builder(&pool, Box::new(Null::default()), Arc::new(HostClock), Arc::new(HostPark));
+        let queue = queue.build()?;
+        let active = queue.sender("active")?;
+        let idle = (0..idle).map(|n| queue.sender(&format!("idle {n}"))).collect::<Result<_, _>>()?;
+        Ok(Self { active, _idle: idle })
+    }
+
+    fn send(&mut self, packets: usize, burst_packets: usize) -> Outcome<()> {
+        let mut burst = self.active.burst(burst_packets);
+        for _ in 0..packets / burst_packets {
+            while burst.len() < burst_packets {
+                let missing = burst_packets - burst.len();
+                self.active.fill(&mut burst, missing, 64)?;
+            }
+            self.active.send(&mut burst)?;
+        }
+        Ok(())
+    }
+
+    fn ns_per_packet(&mut self, burst_packets: usize) -> Outcome<f64> {
+        let began = Instant::now();
+        self.send(ROUND_PACKETS, burst_packets)?;
+        Ok(began.elapsed().as_nanos() as f64 / ROUND_PACKETS as f64)
+    }
+}
+
+/// Medians: alone, beside idle ones, and of the ratios of rounds.
+fn idle(burst_packets: usize) -> Outcome<[f64; 3]> {
+    let (mut alone, mut beside) = (Path::new(0)?, Path::new(IDLE)?);
+    let mut columns = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        let (one, other) = (alone.ns_per_packet(burst_packets)?, beside.ns_per_packet(burst_packets)?);
+        for (column, figure) in columns.iter_mut().zip([one, other, other / one]) {
+            column.push(figure);
+        }
+    }
+    Ok(columns.map(|mut column| {
+        column.sort_by(f64::total_cmp);
+        column[ROUNDS / 2]
+    }))
+}
