@@ -76,10 +76,12 @@ impl LaneOut {
         self.take(to, ready)
     }
 
-    /// As [`LaneOut::pop`], looking at the sender's index first; how many, and how many are left of those seen.
+    /// As [`LaneOut::pop`]; how many, and how many are left of those seen. None left means that the lane was empty
+    /// when it looked, after this call began: only then is the sender's index looked at for certain.
     #[inline]
     pub fn pop_now(&mut self, to: &mut Batch, max: usize) -> (usize, usize) {
-        let ready = self.0.ready_now();
+        let known = self.0.ready(0);
+        let ready = if known > max { known } else { self.0.ready_now() };
         let taken = self.take(to, ready.min(max));
         (taken, ready - taken)
     }
