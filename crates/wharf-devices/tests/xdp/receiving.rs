@@ -84,20 +84,23 @@ fn by_the_general_path_where_the_driver_has_none() {
         }
         // A bridge has no XDP of its own; the veth into it does.
         if !std::process::Command::new("ip")
-            .args(["link", "add", "br", "type", "bridge"])
+            .args(["link", "add", "name", "bridge0", "type", "bridge"])
             .status()
             .unwrap()
             .success()
         {
             return super::net::skip("no bridges here");
         }
-        for command in
-            ["link set va up", "link set vb up", "link set vb master br", "link set br up promisc on"]
-        {
+        for command in [
+            "link set va up",
+            "link set vb up",
+            "link set vb master bridge0",
+            "link set bridge0 up promisc on",
+        ] {
             ip(command);
         }
         std::thread::sleep(Duration::from_millis(100));
-        let mut end = End::receiver("xdp:br");
+        let mut end = End::receiver("xdp:bridge0");
         assert_eq!(end.device.mode(), Some("generic, copy"));
         end.device.receive(&mut end.cache, &mut end.batch, 1).unwrap();
         let frames: Vec<Vec<u8>> = (0..200).map(|number| frame(number, len_of(number))).collect();
