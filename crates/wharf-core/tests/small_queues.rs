@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use wharf_core::host::Park;
-use wharf_core::qdisc::Prio;
+use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
 
@@ -154,6 +154,41 @@ fn a_poll_loop_may_watch_for_it() {
     assert!(sender.look(&mut watch).unwrap().is_ok());
     drop(watch);
     end(&queue, sender, &control);
+}
+
+/// Its bytes have left, but the discipline is full and another waits for that: it goes to the end of that line.
+#[test]
+fn a_sender_that_was_held_does_not_overtake_those_who_wait_for_space() {
+    let (gate, control) = Gate::new(1);
+    let fifo = Fifo::new(FifoLimit::Packets(64));
+    let builder = builder(&pool(1024), gate).qdisc(Box::new(fifo)).small_queues(Some(LIMIT_BYTES));
+    let queue = builder.build().unwrap();
+    let mut sender = queue.sender("held").unwrap();
+    let mut burst = numbered(&mut sender, 0, 60, 100);
+    let mut sender = sender.into_async();
+    let counters = sender.sender().counters().clone();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut sending = Box::pin(sender.send(&mut burst));
+    assert!(sending.as_mut().poll(&mut context).is_pending());
+    assert_eq!(counters.packets.get(), WITHIN as u64);
+
+    let mut filler = queue.sender("fills").unwrap();
+    let mut rest = numbered(&mut filler, 1000, 25, 100);
+    assert_eq!(filler.try_send(&mut rest).unwrap(), 25, "the device has one, the discipline 64: it is full");
+    let mut first = queue.sender("waits").unwrap();
+    let mut watch = first.watch(0, 1, TestPark.waker());
+    assert!(first.look(&mut watch).is_none());
+
+    control.allowed.store(WITHIN / 2, SeqCst);
+    queue.poll();
+    assert!(sending.as_mut().poll(&mut context).is_pending(), "another has come first");
+    assert_eq!(counters.packets.get(), WITHIN as u64);
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    queue.poll();
+    assert!(first.look(&mut watch).unwrap().is_ok());
+    assert_eq!(sending.as_mut().poll(&mut context).map(Result::unwrap), Poll::Ready(()));
+    drop((watch, first, filler, sending));
+    end(&queue, sender.into_sender(), &control);
 }
 
 #[test]

@@ -167,11 +167,15 @@ impl Sender {
         Ok(())
     }
 
-    /// Puts in what there is room for, when its turn has come.
+    /// Puts in what there is room for, when its wait is over: past a mark that keeps others waiting only if it has
+    /// waited for space in turn, and not for its own frames to leave.
     pub(super) fn offer_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
-        self.is_served = false;
-        let count = self.within_credit(batch);
-        self.put(batch, count)?;
+        if std::mem::take(&mut self.is_served) {
+            let count = self.within_credit(batch);
+            self.put(batch, count)?;
+        } else {
+            self.offer(batch)?;
+        }
         if self.shared.closed.load(Ordering::Relaxed) && !batch.is_empty() {
             return Err(self.closed());
         }
