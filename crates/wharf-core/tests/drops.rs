@@ -90,6 +90,28 @@ fn drop_head_keeps_the_newest() {
     assert!(sent.iter().copied().eq((0..1).chain(90..100)), "{sent:?}");
 }
 
+/// A sender that was held at its share of a queue would wait for packets that are to make way for its own.
+#[test]
+fn small_queues_hold_nobody_back_before_drop_head_unless_asked_for() {
+    for (small_queues, taken) in [(None, 300), (Some(Some(100_000)), 66)] {
+        let pool = pool(512);
+        let (gate, control) = Gate::new(1);
+        let builder = builder(&pool, gate).qdisc(Box::new(DropHead::new(fifo(400))));
+        let builder = small_queues.into_iter().fold(builder, |builder, max| builder.small_queues(max));
+        let queue = builder.build().unwrap();
+        let mut sender = queue.sender("sends").unwrap();
+        let sent = |n| {
+            let mut burst = numbered(&mut sender, n, 1, 1500);
+            sender.try_send(&mut burst).unwrap()
+        };
+        assert_eq!((0..300).map(sent).sum::<usize>(), taken);
+        open(&control);
+        assert!(queue.drain(u64::MAX));
+        drop(sender);
+        assert_conserved(&queue);
+    }
+}
+
 #[test]
 fn drop_head_by_bytes() {
     let (_, sent) = survivors(DropHead::new(Fifo::new(FifoLimit::Bytes(640))));

@@ -15,7 +15,7 @@ use crate::wait::Waiters;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wharf_mem::OwnerCell;
+use wharf_mem::{Batch, OwnerCell};
 
 /// Packets in the default FIFO: the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
@@ -35,7 +35,8 @@ pub struct QueueBuilder {
     batching: Batching,
     hold: Duration,
     lane_frames: u32,
-    small_queue_bytes: Option<u32>,
+    /// `None` until set: it then depends on the discipline.
+    small_queue_bytes: Option<Option<u32>>,
     index_start: u32,
     log_clock: Option<Arc<dyn Clock>>,
 }
@@ -61,7 +62,7 @@ impl TxQueue {
             batching: Batching::On,
             hold: HOLD,
             lane_frames: LANE_FRAMES,
-            small_queue_bytes: Some(SMALL_QUEUE_BYTES),
+            small_queue_bytes: None,
             index_start: 0,
             log_clock: None,
         }
@@ -114,10 +115,12 @@ impl QueueBuilder {
     }
 
     /// Small queues: most bytes that one sender may have inside before it waits, at least 4096; `None` for no
-    /// limit. 1 MiB by default. Within it, the limit is about what left of this sender in a millisecond.
+    /// limit. 1 MiB by default, and no limit before a discipline that drops what has waited longest: a sender that
+    /// waits there would wait for packets that are to make way for its own. Within it, the limit is about what left
+    /// of this sender in a millisecond.
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
-        self.small_queue_bytes = max_bytes;
+        self.small_queue_bytes = Some(max_bytes);
         self
     }
 
@@ -133,7 +136,8 @@ impl QueueBuilder {
         if !self.lane_frames.is_power_of_two() || self.lane_frames > 1 << 16 {
             return fault("lane_frames", self.lane_frames.into(), "a power of two, at most 65536");
         }
-        if let Some(bytes) = self.small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {
+        let small_queue_bytes = self.small_queue_bytes.flatten();
+        if let Some(bytes) = small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {
             return fault("small_queues", bytes.into(), "4096 bytes to 1 GiB");
         }
         if self.policy.quota_packets == 0 {
@@ -145,8 +149,9 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the run.
     pub(crate) fn into_run(self) -> Result<Made, QueueError> {
         self.check()?;
-        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
+        let Self { pool, mut device, mut qdisc, clock, park, policy, batching, hold, .. } = self;
         let Self { lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
+        let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&mut *qdisc));
         let name = device.name();
         let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
         device.attach(pool.region().clone())?;
@@ -230,6 +235,12 @@ impl QueueBuilder {
         };
         Ok(TxQueue { shared: Arc::new(shared) })
     }
+}
+
+/// An empty discipline gives up nothing, but says whether it ever would.
+fn default_small_queues(qdisc: &mut dyn Qdisc) -> Option<u32> {
+    let drops_head = qdisc.shed(&mut Batch::new(1)).is_some();
+    (!drops_head).then_some(SMALL_QUEUE_BYTES)
 }
 
 /// What a builder makes.
