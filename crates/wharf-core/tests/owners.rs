@@ -107,11 +107,11 @@ fn logs_say_how_long_runs_were_and_for_whom() {
     let pool = pool(4096);
     let clock = Arc::new(TestClock::default());
     let queue = common::builder(&pool, gate).policy(Policy::quota(7)).log_runs(clock).build().unwrap();
+    // One that comes runs the queue, too: not once others send.
+    let senders: Vec<_> = (0..3).map(|who| (who, queue.sender(&format!("sender {who}")).unwrap())).collect();
     std::thread::scope(|scope| {
-        let send = |who: u64| {
-            let queue = &queue;
+        let send = |(who, mut sender): (u64, Sender)| {
             scope.spawn(move || {
-                let mut sender = queue.sender(&format!("sender {who}")).unwrap();
                 for n in 0..500 {
                     let mut burst = numbered(&mut sender, who << 32 | (n * 6), 6, 64);
                     sender.send(&mut burst).unwrap();
@@ -119,7 +119,7 @@ fn logs_say_how_long_runs_were_and_for_whom() {
                 sender
             })
         };
-        let threads: Vec<_> = (0..3).map(send).collect();
+        let threads: Vec<_> = senders.into_iter().map(send).collect();
         // One that goes runs the queue once more, in nobody's log: not before all are through.
         let gone: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         drop(gone);
