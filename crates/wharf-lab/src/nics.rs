@@ -166,7 +166,7 @@ impl Way {
         let moved = self.shares(link, size).into_iter().map(|share| share.cost);
         let buffer = self.buffer_bytes.value;
         let bytes = u64::from(size).div_ceil(buffer) * buffer;
-        moved.fold(Cost { pages: bytes * (ONE / PAGE_BYTES), ..Cost::default() }, |sum, cost| sum + cost)
+        moved.fold(Cost { pages: bytes * ONE / PAGE_BYTES, ..Cost::default() }, |sum, cost| sum + cost)
     }
 
     /// What each transfer has to do with that, in the order of the file.

@@ -19,6 +19,8 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use link::{BOUNDARIES, LANES, SIZES};
+
 pub use bus::{Bus, BusSpec, BusTotals};
 pub use link::{Completions, Generation, Link, LinkError};
 pub use transfer::{COMPLETION_OVERHEAD_BYTES, READ_REQUEST_BYTES, Traffic, WRITE_OVERHEAD_BYTES};

@@ -3,7 +3,7 @@
 use super::section::{FileError, Section};
 use super::transfer::{NAMES, Transfer, named};
 use super::{Figure, Mark, Nic, Way};
-use crate::pcie::{Completions, Generation, Link, LinkError};
+use crate::pcie::{BOUNDARIES, Completions, Generation, LANES, Link, LinkError, SIZES};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use toml::{Table, Value};
@@ -23,7 +23,9 @@ const HOST: &str = include_str!("../../nics/host.toml");
 
 /// The largest file that is looked at.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
-const POSITIVE: RangeInclusive<u64> = 1..=1_000_000_000;
+/// The most features of one description. A question is answered once for each of them, so that their number bounds how
+/// long that takes.
+const FEATURES_MAX: usize = 64;
 const ANY: RangeInclusive<u64> = 0..=1_000_000_000;
 
 /// A switch of a NIC, its driver or its host.
@@ -258,8 +260,13 @@ fn set(table: &mut Table, path: &str, value: &str, mark: Mark, source: &str) -> 
 
 fn features(root: &Section<'_>) -> Result<Vec<Feature>, FileError> {
     let Some(section) = root.section("features")? else { return Ok(Vec::new()) };
+    let sections = section.sections()?;
+    if sections.len() > FEATURES_MAX {
+        let what = format!("{} of them cannot be: {FEATURES_MAX} at most", sections.len());
+        return Err(root.fault("features", what));
+    }
     let mut features = Vec::new();
-    for (name, section) in section.sections()? {
+    for (name, section) in sections {
         let (mark, source) = section.origin()?;
         features.push(Feature {
             name: name.into(),
@@ -308,19 +315,19 @@ fn nic(root: &Section<'_>) -> Result<Nic, FileError> {
 }
 
 fn link(section: &Section<'_>) -> Result<Link, FileError> {
-    let number =
-        |key| Ok(section.number(key, &POSITIVE)?.map(|number| u32::try_from(number).unwrap_or(u32::MAX)));
     let wrong =
         |error: LinkError| section.fault(error.key, format!("{} cannot be: {}", error.value, error.allowed));
-    let generation = section.need("generation", number("generation")?)?;
-    let generation = Generation::from_number(generation).ok_or_else(|| {
-        section.fault("generation", format!("{generation} cannot be: one of 1, 2, 3, 4, 5, 6"))
-    })?;
-    let mut link = Link::new(generation, section.need("lanes", number("lanes")?)?).map_err(wrong)?;
+    let generations = Generation::ALL.map(Generation::number);
+    let generation = section.need("generation", section.one_of("generation", &generations)?)?;
+    let generation = section.need("generation", Generation::from_number(generation))?;
+    let lanes = section.need("lanes", section.one_of("lanes", &LANES)?)?;
+    let mut link = Link::new(generation, lanes).map_err(wrong)?;
     type Setter = fn(Link, u32) -> Result<Link, LinkError>;
-    let keys: [(&'static str, Setter); 3] = [("mps", Link::mps), ("mrrs", Link::mrrs), ("rcb", Link::rcb)];
-    for (key, setter) in keys {
-        link = number(key)?.map_or(Ok(link), |bytes| setter(link, bytes)).map_err(wrong)?;
+    let keys: [(&'static str, &[u32], Setter); 3] =
+        [("mps", &SIZES, Link::mps), ("mrrs", &SIZES, Link::mrrs), ("rcb", &BOUNDARIES, Link::rcb)];
+    for (key, allowed, setter) in keys {
+        let bytes = section.one_of(key, allowed)?;
+        link = bytes.map_or(Ok(link), |bytes| setter(link, bytes)).map_err(wrong)?;
     }
     let cuts = [("payload", Completions::Payload), ("boundary", Completions::Boundary)];
     let cut = section.choice("completions", &cuts)?;

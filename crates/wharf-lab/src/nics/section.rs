@@ -102,6 +102,16 @@ impl<'a> Section<'a> {
         self.with(key, &numbers(allowed), |value| whole(value, allowed))
     }
 
+    /// One of a few numbers.
+    pub(super) fn one_of(&self, key: &'static str, allowed: &[u32]) -> Read<Option<u32>> {
+        let listed: Vec<String> = allowed.iter().map(u32::to_string).collect();
+        let find = |value: &Value| {
+            let number = u32::try_from(value.as_integer()?).ok()?;
+            allowed.contains(&number).then_some(number)
+        };
+        self.with(key, &format!("one of {}", listed.join(", ")), find)
+    }
+
     /// One of `names`.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, names: &[(&str, T)]) -> Read<Option<T>> {
         let listed: Vec<&str> = names.iter().map(|name| name.0).collect();

@@ -300,3 +300,21 @@ fn features_that_were_found_give_way_to_those_asked_for() {
     assert_eq!(description.switched_on(&choice), ["tx_push", "page_pool"]);
     assert!(description.nic(&choice).is_ok());
 }
+
+/// What is allowed is told for what is no number, too; and a description is no longer than can be gone through.
+#[test]
+fn what_is_allowed_is_told_whatever_was_given() {
+    let ixgbe = include_str!("../../nics/ixgbe.toml");
+    let lanes = "link.lanes: {} cannot be: one of 1, 2, 4, 8, 12, 16, 32";
+    for value in ["0", "-8", "\"8\"", "8.5", "4294967304"] {
+        let text = ixgbe.replacen("lanes = 8", &format!("lanes = {value}"), 1);
+        let error = Description::parse("x.toml", &text).unwrap_err().to_string();
+        assert_eq!(error, format!("x.toml: {}", lanes.replace("{}", value)));
+    }
+    let text = ixgbe.replacen("lanes = 8", "lanes = 8\nmps = 0", 1);
+    let error = Description::parse("x.toml", &text).unwrap_err().to_string();
+    assert_eq!(error, "x.toml: link.mps: 0 cannot be: one of 128, 256, 512, 1024, 2048, 4096");
+    let many: String = (0..2000).map(|n| format!("\n[features.f{n}]")).collect();
+    let error = Description::parse("x.toml", &(ixgbe.to_string() + &many)).unwrap_err().to_string();
+    assert!(error.starts_with("x.toml: features: 200") && error.ends_with("64 at most"), "{error}");
+}

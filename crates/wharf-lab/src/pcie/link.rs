@@ -1,11 +1,11 @@
 //! What a link is, and the bits a second that it leaves for transaction layer packets.
 
 /// Lane counts of the specification's tables.
-pub(super) const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
+pub(crate) const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
 /// Sizes of payload and read requests.
-pub(super) const SIZES: [u32; 6] = [128, 256, 512, 1024, 2048, 4096];
+pub(crate) const SIZES: [u32; 6] = [128, 256, 512, 1024, 2048, 4096];
 /// Read completion boundaries of root complexes.
-pub(super) const BOUNDARIES: [u32; 2] = [64, 128];
+pub(crate) const BOUNDARIES: [u32; 2] = [64, 128];
 
 /// Bytes of an acknowledgement or flow control packet: 2 of framing, 4 of content, 2 of check.
 const DLLP_BYTES: u128 = 8;

@@ -206,8 +206,8 @@ impl<'a> Costs<'a> {
     /// Pages, from each processor's own stock, and under a lock that all share.
     fn memory(&self) -> Option<u64> {
         let (cycles, shared_ns) = self.pages;
-        let own_ps = self.cycles_ps(cycles) / u128::from(ONE);
-        let own = rate(u128::from(self.question.cores) * PICOSECONDS, own_ps);
+        let own =
+            rate(u128::from(self.question.cores) * PICOSECONDS * u128::from(ONE), self.cycles_ps(cycles));
         let shared = rate(NANOSECONDS * u128::from(ONE), shared_ns);
         own.into_iter().chain(shared).min()
     }
