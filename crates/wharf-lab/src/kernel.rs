@@ -102,7 +102,7 @@ pub fn run<H: Hardware>(
                 return Err(Fault::Interrupted);
             }
         }
-        Ok(kernel.totals())
+        Ok(kernel.totals(to_ns))
     };
     let before = advance(&mut kernel, &mut agenda, 0, from_ns)?;
     let after = advance(&mut kernel, &mut agenda, from_ns, to_ns)?;

@@ -52,6 +52,10 @@ fn go(setup: Setup, nic: simple::Costs) -> Result<Outcome, Fault> {
     run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || true)
 }
 
+fn busy_ns(outcome: &Outcome) -> u64 {
+    outcome.user_ns + outcome.system_ns + outcome.soft_ns
+}
+
 fn traffic() -> impl Strategy<Value = (bool, u32, usize)> {
     (any::<bool>(), 1..300u32, 0..3usize)
 }
@@ -83,6 +87,7 @@ proptest! {
         let outcome = go(setup.clone(), nic(wire)).unwrap();
         prop_assert!(outcome.packets_in_all >= streams as u64, "it flows: {outcome:?}");
         prop_assert!(outcome.doorbells <= outcome.given);
+        prop_assert!(busy_ns(&outcome) <= outcome.processors_ns && outcome.locking_ns <= busy_ns(&outcome));
         prop_assert_eq!(go(setup, nic(wire)).unwrap(), outcome, "same seed, same result");
     }
 }
@@ -109,4 +114,27 @@ fn another_seed_is_another_run_and_the_same_rate() {
 fn a_qdisc_that_is_too_small_is_said() {
     let fault = go(Setup { qdisc_packets: 50, ..setup() }, nic(8000)).unwrap_err();
     assert!(fault.to_string().contains("qdisc_packets"), "{fault}");
+}
+
+/// Steps as long as the time measured: what of them lies outside it is not counted.
+#[test]
+fn nobody_is_busy_for_longer_than_there_was_time() {
+    let tcp = |copy_ns, ack_ns| Traffic::Tcp {
+        copy_ns,
+        send_ns: 300_000,
+        ack_ns,
+        round_trip_ns: 9000,
+        window_packets: 50,
+        ack_shift: 1,
+    };
+    for traffic in
+        [Traffic::Socket { make_ns: 900_000, window_packets: 9 }, tcp(380, 90_000), tcp(700_000, 500)]
+    {
+        let costs = Costs { interrupt_ns: 400_000, switch_ns: 700_000, ..costs(LockKind::Ticket) };
+        let setup = Setup { traffic, costs, settle_ns: 1_000_000, measure_ns: 1_000_000, ..setup() };
+        let outcome = go(setup, nic(800)).unwrap();
+        let busy_ns = busy_ns(&outcome);
+        assert!(busy_ns <= outcome.processors_ns, "{traffic:?}: {outcome:?}");
+        assert!(busy_ns > outcome.processors_ns / 2, "{traffic:?}: {outcome:?}");
+    }
 }

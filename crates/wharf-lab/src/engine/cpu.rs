@@ -31,6 +31,28 @@ pub struct Cpu {
     /// Of that, in `_raw_spin_lock` and its like.
     locking_ns: u64,
     resched: bool,
+    /// When what was begun last ends, and how much of it, and of what came right before, is in which mode.
+    until_ns: u64,
+    begun: (Mode, u64),
+    /// The same for taking a lock.
+    lock_until_ns: u64,
+    lock_begun_ns: u64,
+}
+
+/// A processor's time up to some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// By [`Mode`].
+    pub modes_ns: [u64; MODES],
+    /// Of that, in taking locks.
+    pub locking_ns: u64,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.modes_ns.iter_mut().zip(other.modes_ns).for_each(|(sum, ns)| *sum += ns);
+        self.locking_ns += other.locking_ns;
+    }
 }
 
 impl Cpu {
@@ -38,7 +60,17 @@ impl Cpu {
     pub fn new(tick: Tick, first_tick_ns: u64) -> Self {
         let tick = Tick { cost_ns: tick.cost_ns.min(tick.every_ns / 2), ..tick };
         let next_tick_ns = if tick.every_ns == 0 { u64::MAX } else { first_tick_ns };
-        Self { tick, next_tick_ns, spent_ns: [0; MODES], locking_ns: 0, resched: false }
+        Self {
+            tick,
+            next_tick_ns,
+            spent_ns: [0; MODES],
+            locking_ns: 0,
+            resched: false,
+            until_ns: 0,
+            begun: (Mode::System, 0),
+            lock_until_ns: 0,
+            lock_begun_ns: 0,
+        }
     }
 
     /// Works for `work_ns` from `now_ns` on; when it is done: later by every tick that falls into that time.
@@ -46,7 +78,22 @@ impl Cpu {
     pub fn work(&mut self, now_ns: u64, work_ns: u64, mode: Mode) -> u64 {
         self.spent_ns[mode as usize] += work_ns;
         let end_ns = now_ns + work_ns;
-        if end_ns < self.next_tick_ns { end_ns } else { self.work_through_ticks(now_ns, end_ns) }
+        let end_ns =
+            if end_ns < self.next_tick_ns { end_ns } else { self.work_through_ticks(now_ns, end_ns) };
+        self.begin(now_ns, end_ns, work_ns, mode);
+        end_ns
+    }
+
+    /// Notes what is charged already and ends at `end_ns`. What follows in the same mode without a gap is one piece.
+    #[inline]
+    fn begin(&mut self, now_ns: u64, end_ns: u64, work_ns: u64, mode: Mode) {
+        let before_ns = if self.begun.0 == mode && self.until_ns == now_ns { self.begun.1 } else { 0 };
+        (self.until_ns, self.begun) = (end_ns, (mode, before_ns + work_ns));
+    }
+
+    /// Goes on with `left_ns` of work that was charged when it began.
+    pub fn goes_on(&mut self, now_ns: u64, left_ns: u64, mode: Mode) {
+        (self.until_ns, self.begun) = (now_ns + left_ns, (mode, left_ns));
     }
 
     #[cold]
@@ -70,20 +117,38 @@ impl Cpu {
     #[inline]
     pub fn lock(&mut self, now_ns: u64, taking_ns: u64, mode: Mode) -> u64 {
         self.locking_ns += taking_ns;
+        (self.lock_until_ns, self.lock_begun_ns) = (now_ns + taking_ns, taking_ns);
         self.work(now_ns, taking_ns, mode)
     }
 
-    /// Notes time that has passed already, spinning for a lock.
+    /// Notes that it spun for a lock from `since_ns` to `until_ns`.
     #[inline]
-    pub fn spun(&mut self, ns: u64, mode: Mode) {
+    pub fn spun(&mut self, since_ns: u64, until_ns: u64, mode: Mode) {
+        let ns = until_ns - since_ns;
         self.spent_ns[mode as usize] += ns;
         self.locking_ns += ns;
+        (self.lock_until_ns, self.lock_begun_ns) = (until_ns, ns);
+        self.begin(since_ns, until_ns, ns, mode);
     }
 
     /// Whether a tick has come since this was last asked: the process that runs should make way for another.
     #[inline]
     pub fn take_resched(&mut self) -> bool {
         std::mem::take(&mut self.resched)
+    }
+
+    /// Time spent up to `now_ns`: without what has begun and is to come. (Of a piece that a tick lengthens, what is to
+    /// come is taken to be work, then tick.)
+    pub fn spent_until(&self, now_ns: u64) -> Spent {
+        let mut modes_ns = self.spent_ns;
+        let to_come_ns = self.until_ns.saturating_sub(now_ns);
+        let (mode, begun_ns) = self.begun;
+        let work_ns = to_come_ns.min(begun_ns);
+        modes_ns[mode as usize] -= work_ns;
+        let ticks_ns = &mut modes_ns[Mode::Soft as usize];
+        *ticks_ns = ticks_ns.saturating_sub(to_come_ns - work_ns);
+        let locks_to_come_ns = self.lock_until_ns.saturating_sub(now_ns).min(self.lock_begun_ns);
+        Spent { modes_ns, locking_ns: self.locking_ns - locks_to_come_ns }
     }
 
     /// Time spent in `mode`.
@@ -115,9 +180,28 @@ mod tests {
         assert_eq!((cpu.work(10_600, 100, Mode::Soft), cpu.take_resched()), (10_700, true));
         assert_eq!((cpu.work(10_700, 100, Mode::Soft), cpu.take_resched()), (10_800, false));
         cpu.lock(10_800, 16, Mode::System);
-        cpu.spun(84, Mode::System);
+        cpu.spun(10_816, 10_900, Mode::System);
         let spent = [Mode::User, Mode::System, Mode::Soft].map(|mode| cpu.spent_ns(mode));
         assert_eq!((spent, cpu.locking_ns(), cpu.busy_ns()), ([2000, 600, 230], 100, 2830));
+    }
+
+    #[test]
+    fn what_is_to_come_is_not_spent_yet() {
+        let mut cpu = Cpu::new(Tick { every_ns: 1000, cost_ns: 10 }, 500);
+        let end_ns = cpu.lock(0, 100, Mode::System);
+        assert_eq!((end_ns, cpu.work(end_ns, 600, Mode::System)), (100, 710));
+        let spent = |cpu: &Cpu, now_ns| {
+            let Spent { modes_ns: [_, system_ns, soft_ns], locking_ns } = cpu.spent_until(now_ns);
+            (system_ns, soft_ns, locking_ns)
+        };
+        assert_eq!([spent(&cpu, 40), spent(&cpu, 400)], [(30, 10, 40), (390, 10, 100)]);
+        assert_eq!([spent(&cpu, 710), spent(&cpu, 5000)], [(700, 10, 100); 2]);
+        // Cut at 800 by a softirq of 50, and gone on with after it.
+        assert_eq!((cpu.work(710, 200, Mode::System), cpu.work(800, 50, Mode::Soft)), (910, 850));
+        cpu.goes_on(850, 110, Mode::System);
+        assert_eq!([spent(&cpu, 900), spent(&cpu, 960)], [(840, 60, 100), (900, 60, 100)]);
+        cpu.spun(960, 1000, Mode::System);
+        assert_eq!(spent(&cpu, 990), (930, 60, 130));
     }
 
     #[test]

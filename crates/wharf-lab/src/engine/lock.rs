@@ -105,7 +105,12 @@ impl SpinLock {
         self.counters
     }
 
-    /// Processors that spin for it now.
+    /// Processors that spin for it now, and since when.
+    pub fn spinning(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.spinning.iter().copied()
+    }
+
+    /// How many spin for it now.
     pub fn spinners(&self) -> usize {
         self.spinning.len()
     }

@@ -38,6 +38,9 @@ impl Experiment for Bulk {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        // Each stream of a queue has room for a packet there, at least.
+        let (cpus, streams) = (bench.parameters.get("cpus")?, bench.parameters.get("streams")?);
+        bench.parameters.at_least("qdisc_packets", streams.div_ceil(cpus))?;
         trafgen(bench)?;
         capacity(bench)?;
         stream(bench, Senders::Tcp, "tcp_stream_spinlock_cpu_saved_percent")?;

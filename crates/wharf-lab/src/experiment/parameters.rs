@@ -126,6 +126,23 @@ impl Parameters {
         self.entries.get(key).map(|parameter| parameter.value).ok_or_else(|| self.unknown(key))
     }
 
+    /// The number of that name, where others make `least` the least that it may be.
+    ///
+    /// # Errors
+    /// [`LabError::Key`]: the file lacks it; [`LabError::Value`]: it is less.
+    pub fn at_least(&self, key: &str, least: u64) -> Result<u64, LabError> {
+        let value = self.get(key)?;
+        if value >= least {
+            return Ok(value);
+        }
+        let most = self.entries.get(key).map_or(u64::MAX, |parameter| parameter.allowed.ends()[1]);
+        Err(LabError::Value {
+            key: key.into(),
+            value: value.to_string(),
+            allowed: Allowed::Within([least, most]),
+        })
+    }
+
     /// What a row is that parameters `keys` were fitted to: a prediction once anything is set, since that they fit is
     /// said of the file as a whole.
     pub fn fit(&self, keys: &[&str]) -> RowKind {

@@ -1,7 +1,7 @@
 //! What came of a run, and what can be wrong with one.
 
 use super::{Home, Kernel, Setup};
-use crate::engine::cpu::Mode;
+use crate::engine::cpu::Spent;
 use crate::hardware::Hardware;
 use wharf_core::counters::Counter;
 use wharf_core::device::DeviceError;
@@ -48,8 +48,7 @@ pub enum Fault {
 /// Sums over all processors and queues up to some time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Totals {
-    modes_ns: [u64; 3],
-    locking_ns: u64,
+    spent: Spent,
     packets: u64,
     doorbells: u64,
     contended: u64,
@@ -91,7 +90,8 @@ impl Outcome {
     pub(super) fn between(
         setup: &Setup, before: &Totals, after: &Totals, packets_in_all: u64, events: u64,
     ) -> Self {
-        let [user_ns, system_ns, soft_ns] = std::array::from_fn(|n| after.modes_ns[n] - before.modes_ns[n]);
+        let [user_ns, system_ns, soft_ns] =
+            std::array::from_fn(|n| after.spent.modes_ns[n] - before.spent.modes_ns[n]);
         Self {
             measured_ns: setup.measure_ns,
             packets: after.sent.0 - before.sent.0,
@@ -100,7 +100,7 @@ impl Outcome {
             user_ns,
             system_ns,
             soft_ns,
-            locking_ns: after.locking_ns - before.locking_ns,
+            locking_ns: after.spent.locking_ns - before.spent.locking_ns,
             given: after.packets - before.packets,
             doorbells: after.doorbells - before.doorbells,
             contended: after.contended - before.contended,
@@ -129,8 +129,7 @@ impl Outcome {
         ratio(ns, 1_000_000, self.processors_ns)
     }
 
-    /// Time in which processors did nothing. Work that began within the time measured may end after it, so this
-    /// may be too little by one step each.
+    /// Time in which processors did nothing.
     pub fn idle_ns(&self) -> u64 {
         self.processors_ns.saturating_sub(self.user_ns + self.system_ns + self.soft_ns)
     }
@@ -145,14 +144,24 @@ fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
 }
 
 impl<H: Hardware> Kernel<H> {
-    pub(super) fn totals(&self) -> Totals {
-        let spent = |mode| self.processors.iter().map(|processor| processor.cpu.spent_ns(mode)).sum();
+    /// Time spent up to `now_ns`, by all processors.
+    fn spent_until(&self, now_ns: u64) -> Spent {
+        let mut spent = Spent::default();
+        self.processors.iter().for_each(|processor| spent += processor.spent_until(now_ns));
+        for (at, since_ns) in self.queues.iter().flat_map(|queue| queue.root.spinning()) {
+            let ns = now_ns.saturating_sub(since_ns);
+            spent.modes_ns[self.processors[at].mode() as usize] += ns;
+            spent.locking_ns += ns;
+        }
+        spent
+    }
+
+    pub(super) fn totals(&self, now_ns: u64) -> Totals {
         let sum = |counter: fn(&wharf_core::counters::QueueCounters) -> &Counter| {
             self.queues.iter().map(|queue| counter(&queue.counters).get()).sum()
         };
         Totals {
-            modes_ns: [Mode::User, Mode::System, Mode::Soft].map(spent),
-            locking_ns: self.processors.iter().map(|processor| processor.cpu.locking_ns()).sum(),
+            spent: self.spent_until(now_ns),
             packets: sum(|counters| &counters.packets),
             doorbells: sum(|counters| &counters.doorbells),
             contended: self.queues.iter().map(|queue| queue.root.counters().contended).sum(),

@@ -5,7 +5,7 @@ use super::softirq::Softirq;
 use super::xmit::Xmit;
 use super::{Kernel, Setup};
 use crate::engine::Agenda;
-use crate::engine::cpu::{Cpu, Mode};
+use crate::engine::cpu::{Cpu, Mode, Spent};
 use crate::hardware::Hardware;
 use std::collections::VecDeque;
 
@@ -56,6 +56,14 @@ impl Processor {
         }
     }
 
+    /// Its time up to `now_ns`; spinning for a lock that it does not have yet is not among it.
+    pub(super) fn spent_until(&self, now_ns: u64) -> Spent {
+        let mut spent = self.cpu.spent_until(now_ns);
+        // Work was charged when it began; what an interrupt has cut off of it is to come.
+        spent.modes_ns[Mode::System as usize] -= self.cut_ns.unwrap_or(0);
+        spent
+    }
+
     /// Whose time it is that is being spent.
     pub(super) fn mode(&self) -> Mode {
         if self.in_softirq { Mode::Soft } else { Mode::System }
@@ -102,6 +110,8 @@ impl<H: Hardware> Kernel<H> {
         match processor.cut_ns.take() {
             Some(left_ns) => {
                 processor.doing = Doing::Making;
+                let mode = processor.mode();
+                processor.cpu.goes_on(now_ns, left_ns, mode);
                 agenda.set(at, now_ns + left_ns);
             }
             None => self.next_process(at, now_ns, agenda),

@@ -152,7 +152,7 @@ impl<H: Hardware> Kernel<H> {
         };
         let next = &mut self.processors[cpu];
         let mode = next.mode();
-        next.cpu.spun(at_ns - since_ns, mode);
+        next.cpu.spun(since_ns, at_ns, mode);
         (next.doing, next.xmit.phase) = (Doing::Xmit, Phase::HaveRoot);
         agenda.set(cpu, at_ns);
     }

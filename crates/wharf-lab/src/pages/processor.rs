@@ -254,7 +254,7 @@ impl<C: PageCache> Machine<C> {
     ) {
         let mode = self.mode(cpu);
         let next = &mut self.processors[cpu];
-        next.cpu.spun(at_ns - since_ns, mode);
+        next.cpu.spun(since_ns, at_ns, mode);
         next.phase = Phase::Has(place);
         agenda.set(cpu, at_ns);
     }

@@ -145,7 +145,7 @@ impl Machine {
             return;
         };
         let next = &mut self.processors[cpu];
-        next.cpu.spun(at_ns - since_ns, Mode::System);
+        next.cpu.spun(since_ns, at_ns, Mode::System);
         next.doing = next.wanted;
         agenda.set(cpu, at_ns);
     }
