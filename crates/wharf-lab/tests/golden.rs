@@ -216,3 +216,46 @@ fn what_a_packet_costs_is_the_best_fit() {
         ["remote_ns=460", "remote_ns=470", "remote_ns=480"].map(|set| error(1, 2.03, set));
     assert!(fitted < less && fitted < more, "{less} {fitted} {more}");
 }
+
+/// Each parameter of `bulk` at both ends of what is allowed: every run drains, breaks no rule, and no processor works for
+/// longer than there was time; or what cannot go together is said.
+#[test]
+fn no_setting_within_bounds_breaks_a_rule_of_the_kernel() {
+    let base = ["settle_ns=1000000", "measure_ns=1000000", "cpus=2", "streams=3"];
+    let run = |set: &[&str]| run(&request("bulk", set, 3), &mut |_| true);
+    for (key, parameter) in run(&base).unwrap().parameters.iter() {
+        if key == "settle_ns" || key == "measure_ns" {
+            continue;
+        }
+        for value in parameter.allowed.ends() {
+            let changed = format!("{key}={value}");
+            let set: Vec<&str> = base.iter().copied().chain([changed.as_str()]).collect();
+            let report = match run(&set) {
+                Err(error) if key == "qdisc_packets" => {
+                    let wanted = "qdisc_packets of \"1\" cannot be: want a whole number from 2 to 100000";
+                    assert!(error.is_usage() && error.to_string() == wanted, "{error}");
+                    continue;
+                }
+                report => report.unwrap_or_else(|error| panic!("{key}={value}: {error}")),
+            };
+            for row in report.rows.iter().filter(|row| row.unit.starts_with("percent")) {
+                assert!(row.value <= 100.0001, "{key}={value}: {row:?}");
+            }
+        }
+    }
+}
+
+/// What sessions of compressed completions are assumed to be decides what is predicted: rows show how much.
+#[test]
+fn what_an_assumption_decides_is_shown() {
+    let set =
+        ["queues=2", "settle_ns=3000", "stack_settle_ns=3000", "measure_ns=5000", "session_long_ns=8000"];
+    let report = run(&request("pcie", &set, 3), &mut |_| true).unwrap();
+    for work in ["xdp_drop/rx_cqe_compress=on", "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=on,inline=auto"] {
+        for session_ns in [1000, 8000] {
+            let label = format!("{work}/session_ns={session_ns}");
+            let row = report.rows.iter().find(|row| row.label == label).unwrap_or_else(|| panic!("{label}"));
+            assert!(row.note.as_ref().is_some_and(|note| note.contains("assumed")), "{row:?}");
+        }
+    }
+}

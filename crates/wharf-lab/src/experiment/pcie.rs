@@ -43,13 +43,15 @@ impl Experiment for Pcie {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        for part in [drop, send_back, redirect, mixed, sockets, stack] {
+        for part in [drop, send_back, redirect, sessions, mixed, sockets, stack] {
             let rows = part(bench)?;
             bench.rows.extend(rows);
         }
         Ok(())
     }
 }
+
+const SESSIONS: &str = "hangs on when sessions end, which is assumed: wharf plan has its best case of 64";
 
 /// What a row can be read as, of the published figures: least and most.
 type Readings = (f64, f64);
@@ -81,8 +83,7 @@ fn drop(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     Ok(vec![
         off.mpps().beside(before),
         off.row(TO_HOST, off.to_host_millionths()),
-        read(&on, on.mpps(), after, (after, milestone))
-            .saying("sessions are cut by session_ns, which is assumed: wharf plan has its best case of 64"),
+        read(&on, on.mpps(), after, (after, milestone)).saying(SESSIONS),
         on.row(TO_HOST, on.to_host_millionths()),
         read(&on, on.gain_over(&off), gain(before, after), (gain(before, after), gain(before, milestone))),
         striding.mpps(),
@@ -132,6 +133,19 @@ fn redirect(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
         after.mpps().beside(is),
         after.gain_over(&before).beside(gain(was, is)),
     ])
+}
+
+/// The same with other ends of sessions: what that assumption decides.
+fn sessions(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
+    let dropped = Case { rx_cqe_compress: true, ..Case::new(Work::Drop) };
+    let sent_back = Case { work: Work::SendBack, xdp_tx_mpwqe: true, inline: Inline::Auto, ..dropped };
+    let mut rows = Vec::new();
+    for case in [dropped, sent_back] {
+        for session in ["session_short_ns", "session_long_ns"] {
+            rows.push(Case { session, ..case }.run(bench)?.mpps().saying(SESSIONS));
+        }
+    }
+    Ok(rows)
 }
 
 /// Packets of several sizes: what is saved matters less.

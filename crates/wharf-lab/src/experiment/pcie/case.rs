@@ -22,7 +22,12 @@ pub(super) struct Case {
     pub(super) xdp_tx_mpwqe: bool,
     pub(super) inline: Inline,
     pub(super) descriptors: Descriptors,
+    /// The parameter that says when a session of compressed completions ends.
+    pub(super) session: &'static str,
 }
+
+/// What it is in all rows but those that show what it decides.
+const SESSION: &str = "session_ns";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Descriptors {
@@ -136,6 +141,7 @@ impl Case {
             xdp_tx_mpwqe: false,
             inline: Inline::Off,
             descriptors: Descriptors::Mlx5,
+            session: SESSION,
         }
     }
 
@@ -195,7 +201,7 @@ impl Case {
                 completion_each: false,
             },
             rx_cqe_compress: self.rx_cqe_compress.then_some(Compress { selected, session_max }),
-            port: port_costs(parameters)?,
+            port: port_costs(parameters, self.session)?,
             arrivals,
             job: self.work.job(parameters)?,
             cores: self.work.cores(parameters, self.xdp_tx_mpwqe)?,
@@ -206,7 +212,10 @@ impl Case {
     pub(super) fn run(&self, bench: &mut Bench<'_>) -> Result<Ran, LabError> {
         let setup = self.setup(bench.parameters, bench.seed)?;
         let settle = if self.work == Work::Stack { "stack_settle_ns" } else { "settle_ns" };
-        let (label, sent) = (self.label(), self.work.sends());
+        let (mut label, sent) = (self.label(), self.work.sends());
+        if self.session != SESSION {
+            label += &format!("/{SESSION}={}", bench.parameters.get(self.session)?);
+        }
         match self.descriptors {
             Descriptors::Mlx5 => Ran::new(bench, label, setup, settle, sent, build),
             Descriptors::Striding => Ran::new(bench, label, setup, settle, sent, build_striding),
@@ -224,7 +233,7 @@ fn link(parameters: &Parameters) -> Result<Link, LabError> {
     text.parse().map_err(fault)
 }
 
-fn port_costs(parameters: &Parameters) -> Result<PortCosts, LabError> {
+fn port_costs(parameters: &Parameters, session: &str) -> Result<PortCosts, LabError> {
     let get = |key: &str| parameters.get(key);
     Ok(PortCosts {
         bus: BusSpec {
@@ -243,7 +252,7 @@ fn port_costs(parameters: &Parameters) -> Result<PortCosts, LabError> {
         receive: ReceiveCosts {
             buffer_bytes: get("nic_buffer_bytes")?,
             fetch_bytes: get("fetch_bytes")? as u32,
-            keep_ps: get("session_ns")? * 1000,
+            keep_ps: get(session)? * 1000,
         },
     })
 }
