@@ -102,10 +102,14 @@ impl OwnerPolicy {
 
 /// Jain's index of fairness in millionths: 1 where all have the same, 1/n where one has all. Of nothing at all it is 1.
 fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
-    let (mut count, mut sum, mut squares) = (0u128, 0u128, 0u128);
-    for share in shares.map(u128::from) {
-        (count, sum, squares) = (count + 1, sum + share, squares + share * share);
+    let shares: Vec<u64> = shares.collect();
+    // Of shares beyond 48 bits the last do not matter: so that millionths of the squares are no more than there is room for.
+    let most_bits = shares.iter().max().map_or(0, |most| u64::BITS - most.leading_zeros());
+    let (mut sum, mut squares) = (0u128, 0u128);
+    for share in shares.iter().map(|share| u128::from(share >> most_bits.saturating_sub(48))) {
+        (sum, squares) = (sum + share, squares + share * share);
     }
+    let count = shares.len() as u128;
     if squares == 0 { 1_000_000 } else { (sum * sum * 1_000_000 / (count * squares)) as i64 }
 }
 
