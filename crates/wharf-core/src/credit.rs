@@ -117,10 +117,10 @@ impl Credit {
         self.room_bytes -= bytes as i64;
     }
 
-    /// `bytes` came out by the sender's own hand.
+    /// `bytes` went in, and `home_bytes`, of these or earlier ones, came home by the sender's own hand.
     #[inline(always)]
-    pub(crate) fn discharge(&mut self, bytes: u64) {
-        self.room_bytes += bytes as i64;
+    pub(crate) fn charge_but(&mut self, bytes: u64, home_bytes: u64) {
+        self.room_bytes += home_bytes as i64 - bytes as i64;
     }
 
     /// Whether what was refused last, or one byte more, would be refused again.

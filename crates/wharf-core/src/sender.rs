@@ -21,7 +21,7 @@ use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PoolError};
 use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
 use crate::run::{BULK_PACKETS_MAX, Source};
-use crate::solo::{Home, Solo};
+use crate::solo::{Home, Passed, Solo};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::home::home;
@@ -255,31 +255,34 @@ impl Sender {
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
-        let home = Home { cache: &mut self.cache, credit: &mut self.credit, place: self.place };
+        let home = Home { cache: &mut self.cache, place: self.place };
         let (died, mut entered) = (Dies(shared), entered);
         let passed = entered.with(|inside| inside.pass(batch, quota, home));
         std::mem::forget(died);
         entered.leave();
-        if passed.is_some() {
-            self.credit.charge(bytes);
+        let Some(Passed { packets, goes_on, home_bytes }) = passed else {
+            self.solo.let_go(&self.shared.cell);
+            return None;
+        };
+        // As nearly always: what went in has come home.
+        if bytes != home_bytes {
+            self.credit.charge_but(bytes, home_bytes);
         }
-        let Some((packets, false)) = passed else { return self.end_alone(passed, count) };
         self.counters.drained_packets.add(u64::from(packets));
         self.counters.packets.add(count as u64);
+        if goes_on {
+            self.end_alone();
+        }
         Some(count)
     }
 
     /// Not idle any more: what is left to do is an ordinary owner's.
     #[cold]
-    fn end_alone(&mut self, passed: Option<(u32, bool)>, count: usize) -> Option<usize> {
+    fn end_alone(&mut self) {
         self.solo.let_go(&self.shared.cell);
-        let (packets, _) = passed?;
-        self.counters.drained_packets.add(u64::from(packets));
-        self.counters.packets.add(count as u64);
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             self.counters.drained_packets.add(Turn::new(&self.shared, owned, 0).finish());
         }
-        Some(count)
     }
 
     /// Nobody owns the queue: as its owner, a burst can go to the device without the lane.

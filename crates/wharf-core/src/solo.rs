@@ -6,7 +6,6 @@
 //! system call and of waiting for one burst; so each time that happens, the sender waits twice as long before
 //! it asks for the bias again. Its own frames come home to it at once, without the ring between threads.
 
-use crate::credit::Credit;
 use crate::lanes::Lanes;
 use crate::pool::Cache;
 use crate::queue::{Inside, PollerState};
@@ -77,16 +76,17 @@ impl Solo {
 
 impl Inside {
     /// Sends a whole burst past an idle queue and takes completions, where nothing else is to be seen to (the only
-    /// lane is the caller's, and empty): how many frames the device took, and whether a turn would go on. `None`:
-    /// nothing was done.
+    /// lane is the caller's, and empty). `None`: nothing was done.
     #[inline(always)]
-    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, home: Home<'_>) -> Option<(u32, bool)> {
+    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, home: Home<'_>) -> Option<Passed> {
         if !self.is_sole() {
             return None;
         }
         let (packets, pause) = self.run.pass(burst, quota)?;
-        let (lanes, Home { cache, credit, place }) = (&mut self.lanes, home);
-        Some((packets, self.run.reap_after(pause, &mut HomeOrLane { cache, credit, place, lanes })))
+        let (lanes, Home { cache, place }) = (&mut self.lanes, home);
+        let mut home = HomeOrLane { cache, place, lanes, home_bytes: 0 };
+        let goes_on = self.run.reap_after(pause, &mut home);
+        Some(Passed { packets, goes_on, home_bytes: home.home_bytes })
     }
 
     /// Whether one sender alone uses the queue, however many are registered, and nobody waits.
@@ -100,16 +100,25 @@ impl Inside {
 /// The sender that is alone: where its frames are at home.
 pub(crate) struct Home<'a> {
     pub(crate) cache: &'a mut Cache,
-    pub(crate) credit: &'a mut Credit,
     pub(crate) place: u16,
+}
+
+/// What came of a burst that passed an idle queue.
+pub(crate) struct Passed {
+    /// Frames that the device took.
+    pub(crate) packets: u32,
+    /// Whether a turn would go on.
+    pub(crate) goes_on: bool,
+    /// Bytes of the sender's that came home at once.
+    pub(crate) home_bytes: u64,
 }
 
 /// The sender's own frames to its cache, others by their lanes.
 struct HomeOrLane<'a> {
     cache: &'a mut Cache,
-    credit: &'a mut Credit,
     place: u16,
     lanes: &'a mut Lanes,
+    home_bytes: u64,
 }
 
 impl Sink for HomeOrLane<'_> {
@@ -118,7 +127,7 @@ impl Sink for HomeOrLane<'_> {
         if !done.is_from(self.place) || done.any_meta() {
             return self.lanes.take_home_run_by_run(done);
         }
-        self.credit.discharge(done.bytes());
+        self.home_bytes += done.bytes();
         // Cannot fail: the sender has checked the pool of all that it sent.
         let given = self.cache.give_own(done);
         debug_assert!(given.is_ok());
