@@ -9,6 +9,7 @@
 mod burst;
 mod cache;
 mod counters;
+mod depot;
 mod ledger;
 mod lock;
 mod mailbox;
@@ -26,6 +27,7 @@ pub(crate) use lock::lock;
 pub use packet::Packet;
 
 use crate::host::{Clock, NoClock, Wake};
+use depot::Depot;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,7 +66,7 @@ pub struct PagePool {
 struct Shared {
     region: Arc<Region>,
     clock: Arc<dyn Clock>,
-    depot: Mutex<Vec<FreeFrame>>,
+    depot: Mutex<Depot>,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     ledger: Ledger,
     /// Caches that live.
@@ -126,7 +128,7 @@ impl PoolBuilder {
         let shared = Shared {
             region: Arc::new(region),
             clock: self.clock,
-            depot: Mutex::new(free),
+            depot: Mutex::new(Depot::new(free)),
             mailboxes: Mutex::new(Vec::new()),
             ledger: Ledger::new(self.spec.frames),
             caches: AtomicUsize::new(0),
@@ -170,7 +172,7 @@ impl PagePool {
         let mut batch = Batch::new(1);
         let mut free: Vec<FreeFrame> = lock(&self.shared.depot).pop().into_iter().collect();
         let taken = self.shared.region.take(&mut free, &mut batch, 1, 0, len_bytes, |_| {});
-        lock(&self.shared.depot).append(&mut free);
+        lock(&self.shared.depot).extend(free);
         taken?;
         let frame = batch.pop().ok_or_else(|| self.exhausted())?;
         self.shared.ledger.taken(frame.index(), ledger::NO_CACHE, self.now_ns());
@@ -295,6 +297,6 @@ impl PagePool {
 impl Drop for Shared {
     fn drop(&mut self) {
         let depot = self.depot.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.region.retire(std::mem::take(depot));
+        self.region.retire(depot.empty());
     }
 }

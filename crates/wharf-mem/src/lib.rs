@@ -3,7 +3,8 @@
 //! A [`Frame`] is the owned name of one buffer, 8 bytes, and cannot be copied. [`Region`] turns free
 //! buffers ([`FreeFrame`]) into frames and back and gives access to their bytes. Frames travel in
 //! [`Batch`]es, through [`lane`]s from a sender to the owner of a queue, and go home as free buffers through
-//! [`home`] rings, or lie on a [`shelf`] for another thread. [`OwnerCell`] lets one thread at a time at a queue's inside.
+//! [`home`] rings, or lie on a [`shelf`] for another thread, or in a [`FreeList`]. [`OwnerCell`] lets one thread at a
+//! time at a queue's inside.
 //!
 //! Unsafe code lives in `region.rs` (bytes of a frame) and `share.rs` (ring slots, the owner's cell); every
 //! other file forbids it. Nothing here knows a protocol, a device or a policy.
@@ -11,6 +12,7 @@
 
 pub mod batch;
 pub mod frame;
+pub mod free_list;
 pub mod home;
 pub mod lane;
 pub mod list;
@@ -27,6 +29,7 @@ pub mod word;
 
 pub use batch::Batch;
 pub use frame::{Frame, FreeFrame};
+pub use free_list::{FreeList, Links};
 pub use list::FrameList;
 pub use meta::Meta;
 pub use region::Region;

@@ -5,6 +5,7 @@
 
 use crate::batch::{Batch, Summary};
 use crate::frame::{Frame, FreeFrame, LENGTH_BYTES_MAX};
+use crate::free_list::FreeList;
 use crate::home::HomeOut;
 use crate::meta::{Meta, Row};
 use crate::number;
@@ -288,6 +289,31 @@ impl Region {
         Ok(count)
     }
 
+    /// As [`Region::take`], from the front of a list.
+    ///
+    /// # Errors
+    /// [`MemError::TooLong`]; [`MemError::Foreign`] when it is another pool's list.
+    #[inline]
+    pub fn take_from_list(
+        &self, from: &mut FreeList, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+        each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let number = self.layout.number;
+        if let (true, Some(index)) = (from.pool() != number, from.first()) {
+            return Err(MemError::Foreign { index, theirs: from.pool(), ours: number });
+        }
+        let template = Frame::template(number, sender, len_bytes);
+        let count = from.pop_to(to.space(count), |free| {
+            each(free.index());
+            Frame::from_parts(free, template)
+        });
+        if count > 0 {
+            to.filled(count, Summary::of_template(template, count));
+        }
+        Ok(count)
+    }
+
     /// As [`Region::take`] for one buffer: what a quiet path takes is spared the set-up of a loop.
     ///
     /// # Errors
@@ -322,6 +348,23 @@ impl Region {
             return Ok(());
         }
         self.give_with_care(from, to, count)
+    }
+
+    /// As [`Region::give`], to the front of a list, and calls `each` with every index; whether it could, which it cannot
+    /// unless all frames of `from` are known to be plain ones of the list's pool and this.
+    #[inline]
+    pub fn give_to_list(
+        &self, from: &mut Batch, to: &mut FreeList, count: usize, each: impl Fn(u32),
+    ) -> bool {
+        let (count, number) = (count.min(from.len()), self.layout.number);
+        if to.pool() != number || !from.is_plain_of(number) {
+            return false;
+        }
+        // First: a panic in `each` leaves them all in the batch.
+        from.frames()[..count].iter().for_each(|frame| each(frame.index()));
+        let left = from.len() - count;
+        to.push_from(from, count);
+        from.len() == left
     }
 
     /// Takes the only frame of `from` as a free buffer, where there is one only and nothing special about it.

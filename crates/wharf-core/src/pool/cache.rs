@@ -310,8 +310,7 @@ impl Cache {
         let Shared { depot, clock, .. } = &*self.pool.shared;
         let mut depot = self.counters.locks.lock(depot, &**clock);
         let bulk = need.saturating_sub(self.stack.len()).max(BULK.min(self.keep)).min(depot.len());
-        let left = depot.len() - bulk;
-        self.stack.extend(depot.drain(left..));
+        depot.move_to(&mut self.stack, bulk);
         bulk
     }
 
@@ -336,7 +335,7 @@ impl Drop for Cache {
     fn drop(&mut self) {
         self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         self.mailbox.close(&mut self.stack);
-        lock(&self.pool.shared.depot).append(&mut self.stack);
+        lock(&self.pool.shared.depot).extend(self.stack.drain(..));
         self.pool.shared.caches.fetch_sub(1, Ordering::Relaxed);
         self.pool.shared.users.fetch_sub(usize::from(self.has_taken), Ordering::Relaxed);
         self.pool.wake_waiting();

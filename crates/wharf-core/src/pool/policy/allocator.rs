@@ -1,7 +1,7 @@
 //! `allocator`: the kernel's page allocator: a list per processor, one locked list behind them.
 //!
 //! Where one processor takes and another frees, every page passes through the global list: its lock is taken twice
-//! per batch, by everybody.
+//! per batch, by everybody, and held while the line of each page of the batch comes over from who freed it.
 
 use super::lists::Lists;
 use super::{PageCache, Place, Policy, Wanted};
@@ -51,7 +51,7 @@ impl PageCache for AllocatorCache {
 
     #[inline]
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
-        self.0.give(from)
+        self.0.give(from, from.len())
     }
 
     #[inline]

@@ -65,8 +65,8 @@ impl PageCache for HalvesCache {
         let halves = self.lists.take_from(&mut self.second, to, count, wanted)?;
         let whole = self.lists.take(to, (count - halves) & !1, wanted)?;
         let mut taken = halves + whole;
-        if taken < count && self.lists.free.len() >= 2 {
-            self.second.extend(self.lists.free.pop());
+        if taken < count && self.lists.len() >= 2 {
+            self.second.extend(self.lists.pop());
             taken += self.lists.take(to, 1, wanted)?;
         } else if taken < count {
             taken += self.lists.take(to, 1, wanted)?;
@@ -91,8 +91,8 @@ impl PageCache for HalvesCache {
             self.lists.counters.look(laid.is_ok());
             if let Err(free) = laid {
                 // The first is there: nobody else can pick it, since this is the only other half.
-                self.lists.free.extend(self.meeting.shelf.pick(page));
-                self.lists.free.push(free);
+                self.lists.extend(self.meeting.shelf.pick(page));
+                self.lists.push(free);
             }
         }
         given
@@ -117,7 +117,7 @@ impl PageCache for HalvesCache {
 
 impl Drop for HalvesCache {
     fn drop(&mut self) {
-        self.lists.free.append(&mut self.second);
+        self.lists.extend(self.second.drain(..));
     }
 }
 

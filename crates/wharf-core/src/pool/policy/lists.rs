@@ -2,12 +2,14 @@
 //! other policies fall back on.
 //!
 //! An empty list takes a batch; one over its high mark gives a batch back, of those that have lain longest
-//! (`mm/page_alloc.c`: batch 63 for zones of 1 GiB and more, high mark six batches).
+//! (`mm/page_alloc.c`: batch 63 for zones of 1 GiB and more, high mark six batches). Both lists go through the pages
+//! ([`FreeList`]), and what they trade moves page by page under the lock, as with `rmqueue_bulk` and `free_pcppages_bulk`:
+//! for a page that another processor freed, its line comes over while everybody else waits.
 
 use super::Wanted;
 use crate::pool::ledger::{Ledger, NO_CACHE};
 use crate::pool::{PageCounters, PagePool, PoolError, Shared, lock};
-use wharf_mem::{Batch, FreeFrame};
+use wharf_mem::{Batch, FreeFrame, FreeList};
 
 /// Pages that a list trades with the global one at a time.
 const BATCH: usize = 63;
@@ -17,8 +19,10 @@ const HIGH_BATCHES: usize = 6;
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) pool: PagePool,
-    /// Free pages; the last is the next to be taken.
-    pub(super) free: Vec<FreeFrame>,
+    /// Free pages; the first is the next to be taken.
+    list: FreeList,
+    /// Pages between the list and a batch.
+    hand: Vec<FreeFrame>,
     /// Frames in a page.
     frames_per_page: usize,
     /// What the ledger gets for frames taken now.
@@ -27,18 +31,47 @@ pub(super) struct Lists {
 }
 
 impl Lists {
+    /// The pool's depot is linked from now on, which takes a line per page once.
     pub(super) fn new(pool: &PagePool, frames_per_page: usize) -> Self {
-        let free = Vec::with_capacity((HIGH_BATCHES + 2) * BATCH * frames_per_page);
+        let links = lock(&pool.shared.depot).linked(pool.region().number(), pool.frames());
+        let (list, hand) = (FreeList::new(links), Vec::with_capacity(BATCH));
         let stamp = Ledger::stamp(NO_CACHE, pool.now_ns());
-        Self { pool: pool.clone(), free, frames_per_page, stamp, counters: PageCounters::default() }
+        Self { pool: pool.clone(), list, hand, frames_per_page, stamp, counters: PageCounters::default() }
     }
 
-    /// Frames from the top of the list.
+    /// Free frames on the list.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The frame at the front.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<FreeFrame> {
+        self.list.pop_front()
+    }
+
+    /// Puts a free frame at the front.
+    #[inline]
+    pub(super) fn push(&mut self, free: FreeFrame) {
+        if let Err(foreign) = self.list.push_front(free) {
+            // The region lets none through.
+            self.pool.deposit([foreign].into_iter(), &mut self.counters);
+        }
+    }
+
+    /// Puts free frames at the front, one after the other.
+    #[inline]
+    pub(super) fn extend(&mut self, free: impl IntoIterator<Item = FreeFrame>) {
+        free.into_iter().for_each(|free| self.push(free));
+    }
+
+    /// Frames from the front of the list.
     #[inline]
     pub(super) fn take(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
         let Shared { region, ledger, .. } = &*self.pool.shared;
         let note = |index| ledger.write(index, self.stamp);
-        let taken = region.take(&mut self.free, to, count, wanted.sender, wanted.len_bytes, note)?;
+        let taken =
+            region.take_from_list(&mut self.list, to, count, wanted.sender, wanted.len_bytes, note)?;
         self.counters.allocations += taken as u64;
         Ok(taken)
     }
@@ -48,10 +81,11 @@ impl Lists {
     pub(super) fn take_from(
         &mut self, hand: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, wanted: Wanted,
     ) -> Result<usize, PoolError> {
-        std::mem::swap(hand, &mut self.free);
-        let taken = self.take(to, count, wanted);
-        std::mem::swap(hand, &mut self.free);
-        taken
+        let Shared { region, ledger, .. } = &*self.pool.shared;
+        let note = |index| ledger.write(index, self.stamp);
+        let taken = region.take(hand, to, count, wanted.sender, wanted.len_bytes, note)?;
+        self.counters.allocations += taken as u64;
+        Ok(taken)
     }
 
     /// Turns the first `count` frames of a batch into free buffers at the back of `to`; in the ledger they are free.
@@ -69,17 +103,27 @@ impl Lists {
 
     /// As [`Lists::retake`], onto the list.
     #[inline]
-    pub(super) fn give(&mut self, from: &mut Batch) -> Result<(), PoolError> {
-        let mut free = std::mem::take(&mut self.free);
-        let given = self.retake(from, &mut free, from.len());
-        self.free = free;
+    pub(super) fn give(&mut self, from: &mut Batch, count: usize) -> Result<(), PoolError> {
+        let Shared { region, ledger, .. } = &*self.pool.shared;
+        let before = from.len();
+        let all = region.give_to_list(from, &mut self.list, count, |index| ledger.freed(index));
+        let given = before - from.len();
+        self.counters.frees += given as u64;
+        if all {
+            return Ok(());
+        }
+        // Chains with rows, or another pool's among them.
+        let mut hand = std::mem::take(&mut self.hand);
+        let given = self.retake(from, &mut hand, count.saturating_sub(given));
+        self.extend(hand.drain(..));
+        self.hand = hand;
         given
     }
 
     /// Pages above the high mark, in whole batches.
     #[inline]
     pub(super) fn is_high(&self) -> bool {
-        self.free.len() > HIGH_BATCHES * BATCH * self.frames_per_page
+        self.list.len() > HIGH_BATCHES * BATCH * self.frames_per_page
     }
 
     /// A batch from the depot, or enough for `count` frames; how many pages.
@@ -88,9 +132,13 @@ impl Lists {
         self.counters.slow_paths += 1;
         let Shared { depot, clock, .. } = &*self.pool.shared;
         let mut depot = self.counters.locks.lock(depot, &**clock);
-        let left = depot.len() - wanted.min(depot.len());
-        let came = depot.len() - left;
-        self.free.extend(depot.drain(left..));
+        let mut came = 0;
+        while let Some(free) = (came < wanted).then(|| depot.pop()).flatten() {
+            came += 1;
+            if let Err(foreign) = self.list.push_front(free) {
+                self.hand.push(foreign);
+            }
+        }
         drop(depot);
         self.stamp = Ledger::stamp(NO_CACHE, self.pool.now_ns());
         came.div_ceil(self.frames_per_page)
@@ -98,8 +146,9 @@ impl Lists {
 
     /// A batch of the oldest to the depot; how many pages.
     pub(super) fn bring(&mut self) -> usize {
-        let count = (BATCH * self.frames_per_page).min(self.free.len());
-        self.pool.deposit(self.free.drain(..count), &mut self.counters);
+        let count = (BATCH * self.frames_per_page).min(self.list.len());
+        let oldest = std::iter::from_fn(|| self.list.pop_back()).take(count);
+        self.pool.deposit(oldest, &mut self.counters);
         count / self.frames_per_page
     }
 
@@ -110,7 +159,10 @@ impl Lists {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        lock(&self.pool.shared.depot).append(&mut self.free);
+        let mut depot = lock(&self.pool.shared.depot);
+        depot.extend(self.hand.drain(..));
+        depot.extend(std::iter::from_fn(|| self.list.pop_back()));
+        drop(depot);
         self.pool.wake_waiting();
     }
 }

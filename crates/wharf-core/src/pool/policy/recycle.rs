@@ -161,7 +161,7 @@ impl PageCache for RecycleCache {
             self.lists.counters.look(true);
             match self.shelf.lay(free.index() as usize, free) {
                 Ok(()) => self.lists.counters.remote_returns += 1,
-                Err(free) => self.lists.free.push(free),
+                Err(free) => self.lists.push(free),
             }
         }
         given
@@ -186,7 +186,7 @@ impl PageCache for RecycleCache {
 
 impl Drop for RecycleCache {
     fn drop(&mut self) {
-        self.lists.free.append(&mut self.hand);
-        self.lists.free.extend(self.fifo.drain(..).filter_map(|page| self.shelf.close(page as usize)));
+        self.lists.extend(self.hand.drain(..));
+        self.lists.extend(self.fifo.drain(..).filter_map(|page| self.shelf.close(page as usize)));
     }
 }

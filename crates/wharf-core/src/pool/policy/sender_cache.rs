@@ -78,17 +78,14 @@ impl PageCache for SenderCacheCache {
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         while let Some(sender) = from.frames().first().map(|frame| usize::from(frame.sender())) {
             let (run, _) = from.run_of_sender();
-            let mut free = std::mem::take(&mut self.lists.free);
-            let given = self.lists.retake(from, &mut free, run);
-            self.lists.free = free;
-            given?;
-            let Some(last) = self.lists.free.pop() else { continue };
+            self.lists.give(from, run)?;
+            let Some(last) = self.lists.pop() else { continue };
             let laid = self.kept.shelf.lay(sender, last);
             // A full place was filled here, as a rule: a sender's packets end on one processor.
             self.lists.counters.look(laid.is_ok());
             match laid {
                 Ok(()) => self.lists.counters.remote_returns += 1,
-                Err(last) => self.lists.free.push(last),
+                Err(last) => self.lists.push(last),
             }
         }
         Ok(())
@@ -113,7 +110,7 @@ impl PageCache for SenderCacheCache {
 
 impl Drop for SenderCacheCache {
     fn drop(&mut self) {
-        self.lists.free.append(&mut self.hand);
+        self.lists.extend(self.hand.drain(..));
     }
 }
 
