@@ -43,6 +43,14 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd, number, unmasked)
     }
 
+    /// Takes `fd` out of the set. One that a peer has, too, stays in it even when it is closed here.
+    ///
+    /// # Errors
+    /// It is not in the set.
+    pub fn remove(&self, fd: RawFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, false)
+    }
+
     fn control(&self, what: libc::c_int, fd: RawFd, number: u64, unmasked: bool) -> io::Result<()> {
         let wanted = if unmasked { libc::EPOLLIN | libc::EPOLLOUT } else { 0 };
         let mut event = libc::epoll_event { events: (libc::EPOLLET | wanted) as u32, u64: number };
@@ -79,6 +87,13 @@ impl Epoll {
     }
 }
 
+impl AsRawFd for Epoll {
+    /// Readable while something is to be told: a set can be in a set.
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +123,26 @@ mod tests {
         epoll.wait(1);
         assert_eq!(told(&epoll), []);
         assert!(epoll.add(-1, 0, true).is_err() && epoll.add(fd, 8, true).is_err());
+    }
+
+    #[test]
+    fn a_set_in_a_set_tells_of_each_event_again() {
+        let (outer, inner, event) = (Epoll::new().unwrap(), Epoll::new().unwrap(), EventFd::new().unwrap());
+        inner.add(event.as_fd().as_raw_fd(), 1, true).unwrap();
+        outer.add(inner.as_raw_fd(), 2, true).unwrap();
+        for _ in 0..3 {
+            // Nobody makes it unreadable: each signal counts all the same.
+            event.signal();
+            assert_eq!((told(&outer), told(&inner)), (vec![2], vec![1]));
+            assert_eq!((told(&outer), told(&inner)), (vec![], vec![]));
+        }
+        event.signal();
+        event.signal();
+        assert_eq!(told(&outer), [2], "told of nothing twice, whatever the inner one still has to tell");
+        event.signal();
+        assert_eq!(told(&outer), [2]);
+        inner.remove(event.as_fd().as_raw_fd()).unwrap();
+        event.signal();
+        assert_eq!(told(&inner), []);
     }
 }

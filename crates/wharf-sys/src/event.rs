@@ -22,6 +22,24 @@ impl EventFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// A peer's, which is made non-blocking: a counter that it has filled must not stop who signals.
+    ///
+    /// # Errors
+    /// InvalidInput for anything that is no such counter; those of fcntl(2).
+    pub fn of_peer(fd: OwnedFd) -> io::Result<Self> {
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+        if link.as_os_str() != "anon_inode:[eventfd]" {
+            let what = format!("{} is no eventfd", link.display().to_string().escape_debug());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        // SAFETY: plain calls on a descriptor that we own.
+        let done = unsafe {
+            let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
+            flags != -1 && libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) != -1
+        };
+        if done { Ok(Self(fd)) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Makes it readable.
     pub fn signal(&self) {
         let one = 1u64.to_ne_bytes();
@@ -66,5 +84,21 @@ mod tests {
         event.signal();
         event.wait().unwrap();
         assert_eq!((event.clear(), event.clear()), (true, false));
+    }
+
+    #[test]
+    fn a_peers_counter_that_is_full_does_not_block_and_anything_else_is_refused() {
+        // SAFETY: a number in, a descriptor out, which is ours.
+        let blocking = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, 0)) };
+        let event = EventFd::of_peer(blocking.try_clone().unwrap()).unwrap();
+        let full = (u64::MAX - 1).to_ne_bytes();
+        // SAFETY: eight readable bytes.
+        let written = unsafe { libc::write(blocking.as_raw_fd(), full.as_ptr().cast(), full.len()) };
+        assert_eq!(written, 8);
+        event.signal();
+        assert!(event.clear());
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let error = EventFd::of_peer(file.into()).unwrap_err();
+        assert_eq!(error.to_string(), "/dev/null is no eventfd");
     }
 }
