@@ -56,7 +56,7 @@ impl Row {
         let version = self.version.load(Acquire);
         let addresses = self.start.load(Relaxed)..self.end.load(Relaxed);
         fence(Acquire);
-        (version % 2 == 0 && self.version.load(Relaxed) == version).then_some(addresses)
+        (version & 1 == 0 && self.version.load(Relaxed) == version).then_some(addresses)
     }
 }
 
