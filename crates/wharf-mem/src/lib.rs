@@ -32,7 +32,7 @@ pub use frame::{Frame, FreeFrame};
 pub use free_list::{FreeList, Links};
 pub use list::FrameList;
 pub use meta::Meta;
-pub use region::Region;
+pub use region::{Chain, Region};
 pub use share::{Bias, Entered, OwnerCell, Ownership, Published};
 pub use spec::{MemError, RegionSpec};
 

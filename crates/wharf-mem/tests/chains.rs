@@ -23,14 +23,19 @@ fn patterned(pool: &mut Pool, piece: usize, len_bytes: u32) -> Frame {
     frame
 }
 
-/// A chain of pieces with these lengths.
+/// A chain of pieces with these lengths, some of them linked one by one, the others in a row.
 fn chain(pool: &mut Pool, lens: &[u32]) -> Frame {
     let mut head = patterned(pool, 0, lens[0]);
-    for (piece, &len_bytes) in lens.iter().enumerate().skip(1) {
+    let singly = lens.len() / 3;
+    for (piece, &len_bytes) in lens.iter().enumerate().take(singly + 1).skip(1) {
         let piece = patterned(pool, piece, len_bytes);
         pool.region.link(&mut head, piece).unwrap();
     }
-    head
+    let rest: Vec<Frame> =
+        (singly + 1..lens.len()).map(|piece| patterned(pool, piece, lens[piece])).collect();
+    let mut chain = pool.region.chain(head);
+    rest.into_iter().for_each(|piece| chain.push(piece).unwrap());
+    chain.done()
 }
 
 /// The ways for a chain to come apart.
