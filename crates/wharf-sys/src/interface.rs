@@ -91,9 +91,7 @@ impl Interface {
     /// # Errors
     /// ENODEV when it is gone.
     pub fn state(&self, socket: BorrowedFd<'_>) -> io::Result<InterfaceState> {
-        let mut request = empty_request();
-        request.ifr_ifru.ifru_ifindex = self.index;
-        ask(socket, libc::SIOCGIFNAME, &mut request)?;
+        let mut request = self.named(socket)?;
         ask(socket, libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: SIOCGIFMTU fills this member of the union.
         let mtu_bytes = unsafe { request.ifr_ifru.ifru_mtu };
@@ -102,6 +100,50 @@ impl Interface {
             is_running = flags(socket, &mut request)?.1;
         }
         Ok(InterfaceState { mtu_bytes: mtu_bytes.max(0) as u32, is_up, is_running: is_up && is_running })
+    }
+}
+
+impl Interface {
+    /// Switches it on.
+    ///
+    /// # Errors
+    /// EPERM without CAP_NET_ADMIN, ENODEV when it is gone.
+    pub fn bring_up(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let mut request = self.named(socket)?;
+        ask(socket, libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS fills this member of the union.
+        let flags = unsafe { request.ifr_ifru.ifru_flags };
+        request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+        ask(socket, libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    /// Sets the longest payload of a frame.
+    ///
+    /// # Errors
+    /// EINVAL when the interface allows no such MTU; as [`Interface::bring_up`].
+    pub fn set_mtu(&self, socket: BorrowedFd<'_>, mtu_bytes: i32) -> io::Result<()> {
+        let mut request = self.named(socket)?;
+        request.ifr_ifru.ifru_mtu = mtu_bytes;
+        ask(socket, libc::SIOCSIFMTU, &mut request)
+    }
+
+    /// Sets how many frames wait in each of its queues: of a TAP, those that nobody has read yet.
+    ///
+    /// # Errors
+    /// As [`Interface::bring_up`].
+    pub fn set_queue_frames(&self, socket: BorrowedFd<'_>, frames: i32) -> io::Result<()> {
+        let mut request = self.named(socket)?;
+        // The union's member for it, `ifr_qlen`, is this one by another name.
+        request.ifr_ifru.ifru_ifindex = frames;
+        ask(socket, libc::SIOCSIFTXQLEN, &mut request)
+    }
+
+    /// A request about this interface.
+    fn named(&self, socket: BorrowedFd<'_>) -> io::Result<libc::ifreq> {
+        let mut request = empty_request();
+        request.ifr_ifru.ifru_ifindex = self.index;
+        ask(socket, libc::SIOCGIFNAME, &mut request)?;
+        Ok(request)
     }
 }
 

@@ -1,0 +1,127 @@
+//! One question to rtnetlink(7): how many frames an interface has dropped on their way out.
+
+use crate::interface::Interface;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+// linux/if_link.h; not in libc 0.2.
+const RTM_GETSTATS: u16 = 94;
+const RTM_NEWSTATS: u16 = 92;
+const IFLA_STATS_LINK_64: u16 = 1;
+/// Where `tx_dropped` stands among the numbers of `struct rtnl_link_stats64`.
+const TX_DROPPED: usize = 7;
+
+/// `struct if_stats_msg`, behind the header of the message.
+#[repr(C)]
+struct StatsMessage {
+    header: libc::nlmsghdr,
+    family: u8,
+    pad: [u8; 3],
+    ifindex: u32,
+    filter_mask: u32,
+}
+
+const MESSAGE_BYTES: usize = size_of::<StatsMessage>();
+const _: () = assert!(MESSAGE_BYTES == 28);
+
+/// A socket for questions about the interfaces of the network namespace that it was opened in.
+#[derive(Debug)]
+pub struct Netlink(OwnedFd);
+
+impl Netlink {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn open() -> io::Result<Self> {
+        // SAFETY: plain numbers; a descriptor that comes back is new and ours alone.
+        unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
+            if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(Self(OwnedFd::from_raw_fd(fd))) }
+        }
+    }
+
+    /// Frames that an interface has dropped on their way out since it was made: of a TAP, those that came faster than
+    /// they were read.
+    ///
+    /// # Errors
+    /// ENODEV when it is gone.
+    pub fn transmit_drops(&self, interface: &Interface) -> io::Result<u64> {
+        // SAFETY: plain numbers, for which zero is valid.
+        let mut question: StatsMessage = unsafe { std::mem::zeroed() };
+        question.header.nlmsg_len = MESSAGE_BYTES as u32;
+        question.header.nlmsg_type = RTM_GETSTATS;
+        question.header.nlmsg_flags = libc::NLM_F_REQUEST as u16;
+        question.ifindex = interface.index as u32;
+        question.filter_mask = 1 << (IFLA_STATS_LINK_64 - 1);
+        let fd = self.0.as_raw_fd();
+        // SAFETY: a message of that many bytes.
+        check(unsafe { libc::send(fd, (&raw const question).cast(), MESSAGE_BYTES, 0) })?;
+        let mut answer = [0u8; 1024];
+        // SAFETY: room for that many bytes. The kernel has answered before `send` returned.
+        let count =
+            check(unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) })?;
+        dropped(&answer[..count])
+    }
+}
+
+/// What an answer says: header, message, attributes.
+fn dropped(answer: &[u8]) -> io::Result<u64> {
+    const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
+    const NUMBERS_AT: usize = 4;
+    let strange = || io::Error::other("rtnetlink's answer is none");
+    let word = |at: usize| answer.get(at..at + 4).map(|bytes| [bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let half = |at: usize| answer.get(at..at + 2).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+    let kind = half(4).ok_or_else(strange)?;
+    if i32::from(kind) == libc::NLMSG_ERROR {
+        let errno = i32::from_ne_bytes(word(HEADER_BYTES).ok_or_else(strange)?);
+        return Err(io::Error::from_raw_os_error(errno.wrapping_neg()));
+    }
+    let mut at = MESSAGE_BYTES;
+    while let (RTM_NEWSTATS, Some(bytes), Some(attribute)) = (kind, half(at), half(at + 2)) {
+        if attribute == IFLA_STATS_LINK_64 {
+            let from = at + NUMBERS_AT + 8 * TX_DROPPED;
+            let number = answer.get(from..).and_then(|rest| rest.first_chunk()).ok_or_else(strange)?;
+            return Ok(u64::from_ne_bytes(*number));
+        }
+        at += usize::from(bytes.max(4)).next_multiple_of(4);
+    }
+    Err(strange())
+}
+
+fn check(returned: isize) -> io::Result<usize> {
+    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::Asker;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn asks_the_kernel() {
+        let (netlink, asker) = (Netlink::open().unwrap(), Asker::open().unwrap());
+        let lo = Interface::find(asker.as_fd(), "lo").unwrap();
+        assert_eq!(netlink.transmit_drops(&lo).unwrap(), netlink.transmit_drops(&lo).unwrap());
+        let none = Interface { index: i32::MAX, is_ethernet: true };
+        assert_eq!(netlink.transmit_drops(&none).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn any_answer_is_an_error_or_a_number() {
+        let mut answer = vec![0u8; 16 + 12 + 4 + 8 * 25];
+        answer[4] = RTM_NEWSTATS as u8;
+        answer[28..32].copy_from_slice(&[204, 0, 1, 0]);
+        answer[32 + 56] = 9;
+        assert_eq!(dropped(&answer).unwrap(), 9);
+        for len in 0..answer.len() {
+            let _ = dropped(&answer[..len]);
+        }
+        assert!(dropped(&answer[..90]).is_err() && dropped(&[]).is_err());
+        // Attributes of no length lead to an end, too.
+        answer[28..32].fill(0);
+        assert!(dropped(&answer).is_err());
+    }
+}
