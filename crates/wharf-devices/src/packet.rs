@@ -9,14 +9,25 @@
 
 mod receiving;
 mod sending;
-mod vnet;
 
 pub use receiving::{PacketReceiver, ReceiveOptions, SuperPackets};
 pub use sending::{PacketSender, SendOptions};
 
 use crate::link::Link;
+use crate::vnet::VnetHeader;
 use wharf_core::device::DeviceError;
+use wharf_mem::Meta;
 use wharf_sys::packet::PacketSocket;
+
+/// Bytes of a frame that the kernel copies into the packet's own buffer when it is sent. Whatever lies beyond is
+/// passed on as pages of the ring, which costs more than a copy up to here (1514 bytes: 1.35 times, on veth).
+const COPIED_BYTES_MAX: u32 = 3072;
+
+/// The header for a frame of `len_bytes` to be sent as `meta` asks; the kernel checks it.
+#[inline]
+fn header_to_send(len_bytes: u32, meta: &Meta) -> VnetHeader {
+    VnetHeader { header_bytes: len_bytes.min(COPIED_BYTES_MAX) as u16, ..VnetHeader::of(meta) }
+}
 
 /// A socket and its interface, before there is a ring.
 struct Opened {

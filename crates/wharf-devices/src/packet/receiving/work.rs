@@ -1,8 +1,8 @@
 //! `Work`: a frame that is not to arrive as it lies in the ring.
 
-use super::super::vnet::VnetHeader;
 use super::SuperPackets;
 use crate::link::ETHERTYPE_AT;
+use crate::vnet::VnetHeader;
 use wharf_core::checksum;
 use wharf_core::gso::Cut;
 use wharf_core::qdisc::{IpPacket, ip_packet};

@@ -4,7 +4,7 @@
 //! The kernel's own place in the ring is the first that it has not taken, so that those behind may be withdrawn,
 //! from the head backwards, and filled again.
 
-use super::super::vnet::VnetHeader;
+use super::super::header_to_send;
 use std::io;
 use wharf_mem::{Frame, MemError, Meta, Region};
 use wharf_sys::packet::{PacketSocket, SlotRing, SlotState, VNET_HEADER_BYTES};
@@ -85,7 +85,7 @@ impl Slots {
             copy_chunks(&frame, region, header, room)
         } else {
             region.bytes(&frame).map(|bytes| {
-                *header = VnetHeader::to_send(len as u32, &Meta::default()).bytes();
+                *header = header_to_send(len as u32, &Meta::default()).bytes();
                 room.copy_from_slice(bytes);
             })
         };
@@ -174,7 +174,7 @@ impl Slots {
 fn copy_chunks(
     frame: &Frame, region: &Region, header: &mut [u8; VNET_HEADER_BYTES], room: &mut [u8],
 ) -> Result<(), MemError> {
-    *header = VnetHeader::to_send(frame.len_bytes(), &region.meta(frame)?).bytes();
+    *header = header_to_send(frame.len_bytes(), &region.meta(frame)?).bytes();
     let mut rest = room;
     for chunk in region.chunks(frame)? {
         let (to, behind) = rest.split_at_mut(chunk.len().min(rest.len()));

@@ -3,7 +3,7 @@
 //! It is copied by the kernel within the call, and so complete at once; but it is given back in its turn, when all that
 //! was posted to the ring before it has left.
 
-use super::super::vnet::VnetHeader;
+use super::super::header_to_send;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use wharf_mem::{Frame, Region};
@@ -40,7 +40,7 @@ impl Whole {
     pub(super) fn send(&self, frame: &Frame, region: &Region) -> Result<(), Unsent> {
         let foreign = |_| Unsent::Unfit("foreign-pool");
         let meta = region.meta(frame).map_err(foreign)?;
-        let header = VnetHeader::to_send(frame.len_bytes(), &meta).bytes();
+        let header = header_to_send(frame.len_bytes(), &meta).bytes();
         let mut pieces = [IoSlice::new(&[]); CHUNKS_MAX + 1];
         let mut count = 1;
         pieces[0] = IoSlice::new(&header);

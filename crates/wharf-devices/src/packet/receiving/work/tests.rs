@@ -44,6 +44,7 @@ fn udp_sum(ip: &[u8]) -> u16 {
 const UNFINISHED: VnetHeader = VnetHeader {
     needs_checksum: true,
     gso_kind: 0,
+    has_ecn: false,
     header_bytes: 42,
     gso_bytes: 0,
     checksum_start: 34,
