@@ -19,6 +19,7 @@ mod refused;
 pub mod trace;
 pub mod traffic;
 pub mod units;
+pub mod virtio;
 pub mod vnet;
 pub mod wire;
 pub mod xdp;

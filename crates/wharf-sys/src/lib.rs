@@ -18,6 +18,7 @@ pub mod mapping;
 pub mod namespace;
 pub mod netlink;
 pub mod packet;
+pub mod shared;
 pub mod stream;
 pub mod tap;
 pub mod timer;

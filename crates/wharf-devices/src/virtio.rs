@@ -1,0 +1,72 @@
+//! Virtqueues (virtio 1.2, sections 2.6 to 2.8): split and packed, the driver's side and the device's.
+//!
+//! A virtqueue is three areas of shared memory, a [`Place`]. A [`DriverRing`] puts buffers into it, by address, and takes
+//! back those that were used; a [`DeviceRing`] takes what was put as [`Chain`]s, of which every address was looked up in a
+//! [`Memory`], and gives them back. Both layouts are types behind the two traits: [`split`] and [`packed`].
+//!
+//! The peer is not trusted. All that is read from a ring is read once, checked, and then used; what is wrong is a
+//! [`RingError`], after which the queue is not to be used any more. Neither side panics, loops without a bound, or touches
+//! anything outside, whatever the peer writes.
+//!
+//! What is put or used in a batch is published once, by `publish`. Who has published asks whether the other side
+//! wants to be told; who means to sleep enables notifications, and looks again if there is something already.
+//!
+//! Order of memory, by pairs. (A) publishing what was put: Release, pairs with (B) Acquire: whoever sees it sees the
+//! descriptors. (C) publishing what was used: Release, pairs with (D) Acquire: whoever sees it sees the bytes. (E) a full
+//! fence between publishing and looking whether the other side wants to be told, pairs with (F) one between asking
+//! to be told and looking for what was published: one of the two sees the other's.
+
+mod chain;
+mod error;
+mod ids;
+mod memory;
+mod notify;
+pub mod packed;
+mod place;
+mod ring;
+pub mod split;
+
+pub use chain::{Chain, Token};
+pub use error::RingError;
+pub use memory::{Memory, MemoryError, MemoryRegion, Part};
+pub use place::{Layout, Place};
+pub use ring::{DeviceRing, DriverRing, Extent, Options, Used};
+
+/// Feature bits (virtio 1.2, sections 5.1.3 and 6), as masks.
+pub mod feature {
+    /// The driver may leave checksums to the device.
+    pub const CSUM: u64 = 1;
+    /// The driver takes frames with unfinished checksums.
+    pub const GUEST_CSUM: u64 = 1 << 1;
+    /// The driver takes TCP super-packets over IPv4.
+    pub const GUEST_TSO4: u64 = 1 << 7;
+    /// The driver takes TCP super-packets over IPv6.
+    pub const GUEST_TSO6: u64 = 1 << 8;
+    /// The device takes TCP super-packets over IPv4.
+    pub const HOST_TSO4: u64 = 1 << 11;
+    /// The device takes TCP super-packets over IPv6.
+    pub const HOST_TSO6: u64 = 1 << 12;
+    /// The device puts frames into several receive buffers.
+    pub const MRG_RXBUF: u64 = 1 << 15;
+    /// Several queue pairs.
+    pub const MQ: u64 = 1 << 22;
+    /// Chains may lie in tables of their own.
+    pub const INDIRECT: u64 = 1 << 28;
+    /// Each side says at which index it wants to be told.
+    pub const EVENT_IDX: u64 = 1 << 29;
+    /// vhost-user: there are protocol features.
+    pub const VHOST_PROTOCOL: u64 = 1 << 30;
+    /// Virtio 1.0 or later.
+    pub const VERSION_1: u64 = 1 << 32;
+    /// The packed layout.
+    pub const PACKED: u64 = 1 << 34;
+    /// Buffers are used in the order in which they were made available.
+    pub const IN_ORDER: u64 = 1 << 35;
+    /// The device takes UDP super-packets.
+    pub const HOST_USO: u64 = 1 << 56;
+}
+
+/// Most descriptors of a ring (virtio 1.2, section 2.6).
+pub const SIZE_MAX: u16 = 32768;
+/// Most descriptors of an indirect table that are followed: more than any driver makes (Linux 19, QEMU's bound is this).
+pub const INDIRECT_MAX: u16 = 1024;

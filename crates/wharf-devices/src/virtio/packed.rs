@@ -1,0 +1,133 @@
+//! Packed virtqueues (virtio 1.2, section 2.8): one ring of descriptors, in which the driver makes buffers available and the device
+//! says in their place that they were used.
+
+mod device;
+mod driver;
+
+pub use device::PackedDevice;
+pub use driver::PackedDriver;
+
+use super::notify::needs_event;
+use wharf_sys::shared::View;
+
+/// Section 2.8.13.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Descriptor {
+    address: u64,
+    len_bytes: u32,
+    id: u16,
+    flags: u16,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES && align_of::<Descriptor>() == 8);
+const _: () = assert!(std::mem::offset_of!(Descriptor, len_bytes) == LEN_AT);
+const _: () = assert!(std::mem::offset_of!(Descriptor, id) == ID_AT);
+const _: () = assert!(std::mem::offset_of!(Descriptor, flags) == FLAGS_AT);
+
+const DESCRIPTOR_BYTES: usize = 16;
+const LEN_AT: usize = 8;
+const ID_AT: usize = 12;
+const FLAGS_AT: usize = 14;
+
+/// Flags, besides those that split rings have, too.
+const AVAILABLE: u16 = 1 << 7;
+const USED: u16 = 1 << 15;
+
+/// The flags of a buffer that is made available on a round with this wrap counter (section 2.8.1).
+#[inline(always)]
+fn available(wrap: bool) -> u16 {
+    if wrap { AVAILABLE } else { USED }
+}
+
+/// The flags of a buffer that was used on such a round.
+#[inline(always)]
+fn used(wrap: bool) -> u16 {
+    if wrap { AVAILABLE | USED } else { 0 }
+}
+
+/// A place in the ring, and on which round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cursor {
+    index: u16,
+    wrap: bool,
+}
+
+impl Cursor {
+    const START: Cursor = Cursor { index: 0, wrap: true };
+    const WRAP: u16 = 1 << 15;
+
+    #[inline(always)]
+    fn advanced(self, count: u16, size: u16) -> Self {
+        let index = u32::from(self.index) + u32::from(count);
+        match index.checked_sub(size.into()) {
+            Some(index) => Self { index: index as u16, wrap: !self.wrap },
+            None => Self { index: index as u16, wrap: self.wrap },
+        }
+    }
+
+    /// `count` places before this one.
+    fn back(self, count: u16, size: u16) -> Self {
+        match self.index.checked_sub(count) {
+            Some(index) => Self { index, wrap: self.wrap },
+            None => Self { index: self.index + (size - count), wrap: !self.wrap },
+        }
+    }
+
+    fn bits(self) -> u16 {
+        self.index | if self.wrap { Self::WRAP } else { 0 }
+    }
+
+    fn of_bits(bits: u16) -> Self {
+        Self { index: bits & !Self::WRAP, wrap: bits & Self::WRAP != 0 }
+    }
+
+    #[inline(always)]
+    fn at(self) -> usize {
+        usize::from(self.index) * DESCRIPTOR_BYTES
+    }
+}
+
+/// When one side wants to be told (section 2.8.14): two words.
+#[derive(Debug, Clone)]
+struct Event(View);
+
+/// Of [`Event`]'s second word.
+const TELL: u16 = 0;
+const NO_TELLING: u16 = 1;
+const TELL_AT: u16 = 2;
+
+impl Event {
+    const LEN_BYTES: usize = 4;
+
+    /// Asks for all that comes.
+    fn ask(&self) {
+        self.0.store_u16(2, TELL.to_le());
+    }
+
+    fn ask_at(&self, cursor: Cursor) {
+        self.0.store_u16(0, cursor.bits().to_le());
+        self.0.store_u16_release(2, TELL_AT.to_le());
+    }
+
+    fn ask_not(&self) {
+        self.0.store_u16(2, NO_TELLING.to_le());
+    }
+
+    /// Whether it is to be told that `count` descriptors came before `now`, in a ring of `size`.
+    fn wants(&self, now: Cursor, count: u16, size: u16) -> bool {
+        match u16::from_le(self.0.load_u16_acquire(2)) {
+            _ if count == 0 => false,
+            NO_TELLING => false,
+            TELL_AT if count < size => {
+                let event = Cursor::of_bits(u16::from_le(self.0.load_u16(0)));
+                // Of the round before, it is as far behind the beginning of this one.
+                let behind = if event.wrap == now.wrap { 0 } else { size };
+                needs_event(event.index.wrapping_sub(behind), now.index, now.index.wrapping_sub(count))
+            }
+            _ => true,
+        }
+    }
+}
+
+const _: () = assert!(Event::LEN_BYTES == 4);

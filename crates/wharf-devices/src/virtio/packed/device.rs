@@ -1,0 +1,212 @@
+//! The device's side of a packed ring.
+
+use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
+use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
+use super::{AVAILABLE, Cursor, DESCRIPTOR_BYTES, Descriptor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, used};
+use std::sync::atomic::{Ordering, fence};
+
+/// The device's side of a packed ring.
+#[derive(Debug)]
+pub struct PackedDevice {
+    place: Place,
+    options: Options,
+    /// The next descriptor that the driver makes available.
+    next: Cursor,
+    /// Where the next used one is written.
+    used: Cursor,
+    /// Descriptors popped and not used.
+    inside: u16,
+    /// The first of a batch that was used: where, and the flags that show it, and with it the batch.
+    held_back: Option<(usize, u16)>,
+    /// Descriptors used since it was last asked whether the driver wants to be told.
+    untold: u16,
+    driver_event: Event,
+    device_event: Event,
+}
+
+impl PackedDevice {
+    /// Goes on at `base`: bits 0 to 14 are the place of the next available descriptor, bit 15 its wrap counter, and so in the upper
+    /// half for the used side; 0 there stands for the same. A new ring begins at 0x8000.
+    ///
+    /// # Errors
+    /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
+    pub fn new(place: Place, options: Options, base: u32) -> Result<Self, RingError> {
+        let size = place.size;
+        if place.layout != Layout::Packed {
+            return Err(RingError::Size { layout: Layout::Packed, size: size.into() });
+        }
+        let next = Cursor::of_bits(base as u16);
+        let used = if base >> 16 == 0 { next } else { Cursor::of_bits((base >> 16) as u16) };
+        if next.index >= size || used.index >= size {
+            return Err(RingError::Base { base, size });
+        }
+        let (driver_event, device_event) = (Event(place.driver.clone()), Event(place.device.clone()));
+        Ok(Self {
+            place,
+            options,
+            next,
+            used,
+            inside: 0,
+            held_back: None,
+            untold: 0,
+            driver_event,
+            device_event,
+        })
+    }
+
+    /// The flags of the next descriptor, if it is available.
+    #[inline(always)]
+    fn available(&self) -> Option<u16> {
+        // (B)
+        let flags = u16::from_le(self.place.descriptors.load_u16_acquire(self.next.at() + FLAGS_AT));
+        let (available, used) = (flags & AVAILABLE != 0, flags & USED != 0);
+        (available == self.next.wrap && used != self.next.wrap).then_some(flags)
+    }
+
+    #[inline(always)]
+    fn descriptor(&self, at: usize, flags: u16) -> Descriptor {
+        let view = &self.place.descriptors;
+        Descriptor {
+            address: u64::from_le(view.load_u64(at)),
+            len_bytes: u32::from_le(view.load_u32(at + LEN_AT)),
+            id: u16::from_le(view.load_u16(at + ID_AT)),
+            flags,
+        }
+    }
+
+    /// All of a chain, whose first descriptor has more to it (sections 2.8.6 and 2.8.7).
+    #[inline(never)]
+    fn walk(&self, first: Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
+        let (mut descriptor, mut cursor, mut count) = (first, self.next, 1);
+        loop {
+            if descriptor.flags & INDIRECT != 0 {
+                self.walk_table(&descriptor, memory, chain)?;
+                break;
+            }
+            chain.push(memory, descriptor.address, descriptor.len_bytes, descriptor.flags & WRITE != 0)?;
+            if descriptor.flags & NEXT == 0 {
+                break;
+            }
+            if count == self.place.size {
+                return Err(RingError::Loop { max: count });
+            }
+            count += 1;
+            cursor = cursor.advanced(1, self.place.size);
+            let flags = u16::from_le(self.place.descriptors.load_u16(cursor.at() + FLAGS_AT));
+            descriptor = self.descriptor(cursor.at(), flags);
+        }
+        // The last one names the buffer (section 2.8.6).
+        chain.name(Token { id: descriptor.id, descriptors: count });
+        Ok(())
+    }
+
+    /// An indirect table (section 2.8.7): its descriptors follow each other, and of their flags only one counts.
+    fn walk_table(&self, table: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
+        if !self.options.indirect {
+            return Err(RingError::NoIndirect);
+        }
+        if table.flags & NEXT != 0 {
+            return Err(RingError::IndirectNext);
+        }
+        let size = table_size(table.len_bytes)?;
+        for index in 0..u64::from(size) {
+            let fault = RingError::Outside { address: table.address, len_bytes: table.len_bytes };
+            let at = table.address.checked_add(index * DESCRIPTOR_BYTES as u64).ok_or(fault)?;
+            let (mut bytes, mut hint) = ([0; DESCRIPTOR_BYTES], chain.hint);
+            memory.read(at, &mut bytes, &mut hint)?;
+            chain.hint = hint;
+            let [address, rest] = bytes.as_chunks::<8>().0 else { return Err(fault) };
+            let (address, rest) = (u64::from_le_bytes(*address), u64::from_le_bytes(*rest));
+            let flags = (rest >> 48) as u16;
+            if flags & INDIRECT != 0 {
+                return Err(RingError::NestedIndirect);
+            }
+            chain.push(memory, address, rest as u32, flags & WRITE != 0)?;
+        }
+        Ok(())
+    }
+}
+
+impl DeviceRing for PackedDevice {
+    fn size(&self) -> u16 {
+        self.place.size
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Packed
+    }
+
+    #[inline]
+    fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError> {
+        let Some(flags) = self.available() else { return Ok(false) };
+        let first = self.descriptor(self.next.at(), flags);
+        chain.start(Token { id: first.id, descriptors: 1 });
+        if flags & (NEXT | INDIRECT) == 0 {
+            chain.push(memory, first.address, first.len_bytes, flags & WRITE != 0)?;
+        } else {
+            self.walk(first, memory, chain)?;
+        }
+        let (descriptors, size) = (chain.token().descriptors, self.place.size);
+        self.inside = self
+            .inside
+            .checked_add(descriptors)
+            .filter(|&inside| inside <= size)
+            .ok_or(RingError::Loop { max: size })?;
+        self.next = self.next.advanced(descriptors, size);
+        Ok(true)
+    }
+
+    fn unpop(&mut self, token: Token) {
+        self.inside = self.inside.saturating_sub(token.descriptors);
+        self.next = self.next.back(token.descriptors.min(self.place.size), self.place.size);
+    }
+
+    #[inline]
+    fn put_used(&mut self, token: Token, written_bytes: u32) {
+        let (at, view) = (self.used.at(), &self.place.descriptors);
+        view.store_u32(at + LEN_AT, written_bytes.to_le());
+        view.store_u16(at + ID_AT, token.id.to_le());
+        let flags = used(self.used.wrap) | if written_bytes > 0 { WRITE } else { 0 };
+        match self.held_back {
+            // (C), seen once the first one of the batch is.
+            Some(_) => view.store_u16_release(at + FLAGS_AT, flags.to_le()),
+            None => self.held_back = Some((at + FLAGS_AT, flags)),
+        }
+        self.used = self.used.advanced(token.descriptors, self.place.size);
+        self.inside = self.inside.saturating_sub(token.descriptors);
+        self.untold = self.untold.saturating_add(token.descriptors);
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        let Some((at, flags)) = self.held_back.take() else { return false };
+        // (C)
+        self.place.descriptors.store_u16_release(at, flags.to_le());
+        true
+    }
+
+    fn wants_call(&mut self) -> bool {
+        // (E)
+        fence(Ordering::SeqCst);
+        self.driver_event.wants(self.used, std::mem::take(&mut self.untold), self.place.size)
+    }
+
+    fn enable(&mut self) -> bool {
+        if self.options.event_idx {
+            self.device_event.ask_at(self.next);
+        } else {
+            self.device_event.ask();
+        }
+        // (F)
+        fence(Ordering::SeqCst);
+        self.available().is_none()
+    }
+
+    fn disable(&mut self) {
+        self.device_event.ask_not();
+    }
+
+    fn base(&self) -> u32 {
+        u32::from(self.next.bits()) | u32::from(self.used.bits()) << 16
+    }
+}

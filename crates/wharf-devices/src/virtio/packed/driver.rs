@@ -1,0 +1,221 @@
+//! The driver's side of a packed ring.
+
+use super::super::ids::Ids;
+use super::super::notify::delayed;
+use super::super::split::{NEXT, WRITE};
+use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
+use super::{AVAILABLE, Cursor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, available};
+use std::sync::atomic::{Ordering, fence};
+
+/// What is known of a buffer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    /// Descriptors that it takes; 0 while it is not with the device.
+    descriptors: u16,
+    writable_bytes: u32,
+}
+
+/// The driver's side of a packed ring. It starts with one that is all 0.
+#[derive(Debug)]
+pub struct PackedDriver {
+    place: Place,
+    options: Options,
+    ids: Ids,
+    held: Box<[Held]>,
+    outstanding: u16,
+    /// Buffers by the place of their first descriptor.
+    order: Box<[u16]>,
+    /// Descriptors that are free.
+    room: u16,
+    /// The next descriptor to be made available.
+    next: Cursor,
+    /// Where the device says next that one was used.
+    used: Cursor,
+    /// The first of a batch that was added: where, and the flags that show it, and with it the batch.
+    held_back: Option<(usize, u16)>,
+    /// Descriptors added since it was last asked whether the device wants to be told.
+    untold: u16,
+    /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
+    batch: Option<(u16, u32)>,
+    driver_event: Event,
+    device_event: Event,
+}
+
+impl PackedDriver {
+    /// Clears the areas, and begins.
+    ///
+    /// # Errors
+    /// [`RingError::Size`] for a place of another layout.
+    pub fn new(place: Place, options: Options) -> Result<Self, RingError> {
+        let size = place.size;
+        if place.layout != Layout::Packed {
+            return Err(RingError::Size { layout: Layout::Packed, size: size.into() });
+        }
+        for area in place.areas() {
+            (0..area.len_bytes() / 2).for_each(|at| area.store_u16(2 * at, 0));
+        }
+        Ok(Self {
+            ids: Ids::new(size),
+            held: vec![Held::default(); size.into()].into(),
+            outstanding: 0,
+            order: vec![0; size.into()].into(),
+            room: size,
+            next: Cursor::START,
+            used: Cursor::START,
+            held_back: None,
+            untold: 0,
+            batch: None,
+            driver_event: Event(place.driver.clone()),
+            device_event: Event(place.device.clone()),
+            place,
+            options,
+        })
+    }
+
+    /// Writes a descriptor, which `flags` make available once the batch is published.
+    #[inline(always)]
+    fn write(&mut self, part: &Extent, id: u16, flags: u16) {
+        let (at, view) = (self.next.at(), &self.place.descriptors);
+        view.store_u64(at, part.address.to_le());
+        view.store_u32(at + LEN_AT, part.len_bytes.to_le());
+        view.store_u16(at + ID_AT, id.to_le());
+        let flags = flags | available(self.next.wrap);
+        match self.held_back {
+            // (A), seen once the first one of the batch is.
+            Some(_) => view.store_u16_release(at + FLAGS_AT, flags.to_le()),
+            None => self.held_back = Some((at + FLAGS_AT, flags)),
+        }
+        self.next = self.next.advanced(1, self.place.size);
+    }
+
+    /// Whether the device has said that the next one was used.
+    #[inline(always)]
+    fn is_used(&self) -> bool {
+        // (D)
+        let flags = u16::from_le(self.place.descriptors.load_u16_acquire(self.used.at() + FLAGS_AT));
+        (flags & AVAILABLE != 0) == self.used.wrap && (flags & USED != 0) == self.used.wrap
+    }
+
+    /// The next used descriptor: which buffer, and bytes written into it.
+    #[inline]
+    fn next_entry(&mut self) -> Result<Option<(u16, u32)>, RingError> {
+        if let Some((last, written)) = self.batch {
+            return Ok(Some(self.in_order(last, written)));
+        }
+        // A ring with nothing in it may look used: all of it was.
+        if self.outstanding == 0 || !self.is_used() {
+            return Ok(None);
+        }
+        let (at, view) = (self.used.at(), &self.place.descriptors);
+        let (id, written) =
+            (u16::from_le(view.load_u16(at + ID_AT)), u32::from_le(view.load_u32(at + LEN_AT)));
+        match self.held.get(usize::from(id)) {
+            Some(held) if held.descriptors > 0 && !self.options.in_order => Ok(Some((id, written))),
+            Some(held) if held.descriptors > 0 => Ok(Some(self.in_order(id, written))),
+            _ => Err(RingError::NotHeld { id: id.into(), size: self.place.size }),
+        }
+    }
+
+    /// The next buffer of those used, in order, up to `last`; those before were written in full (section 2.8.8).
+    fn in_order(&mut self, last: u16, written: u32) -> (u16, u32) {
+        let id = self.order[usize::from(self.used.index)];
+        self.batch = (id != last).then_some((last, written));
+        (id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })
+    }
+
+    fn ask_at(&self, cursor: Cursor) {
+        if self.options.event_idx {
+            self.driver_event.ask_at(cursor);
+        } else {
+            self.driver_event.ask();
+        }
+        // (F)
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl DriverRing for PackedDriver {
+    fn size(&self) -> u16 {
+        self.place.size
+    }
+
+    #[inline]
+    fn room(&self) -> u16 {
+        self.room
+    }
+
+    #[inline]
+    fn add(&mut self, readable: &[Extent], writable: &[Extent]) -> Option<u16> {
+        let count = u16::try_from(readable.len() + writable.len()).ok().filter(|&count| count > 0)?;
+        if count > self.room {
+            return None;
+        }
+        let id = self.ids.take()?;
+        self.order[usize::from(self.next.index)] = id;
+        let mut left = count;
+        for (parts, flags) in [(readable, 0), (writable, WRITE)] {
+            for part in parts {
+                left -= 1;
+                self.write(part, id, if left > 0 { flags | NEXT } else { flags });
+            }
+        }
+        let writable_bytes = writable.iter().fold(0u32, |sum, part| sum.saturating_add(part.len_bytes));
+        self.held[usize::from(id)] = Held { descriptors: count, writable_bytes };
+        self.room -= count;
+        self.outstanding += 1;
+        self.untold = self.untold.saturating_add(count);
+        Some(id)
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        let Some((at, flags)) = self.held_back.take() else { return false };
+        // (A)
+        self.place.descriptors.store_u16_release(at, flags.to_le());
+        true
+    }
+
+    fn wants_kick(&mut self) -> bool {
+        // (E)
+        fence(Ordering::SeqCst);
+        self.device_event.wants(self.next, std::mem::take(&mut self.untold), self.place.size)
+    }
+
+    #[inline]
+    fn next_used(&mut self) -> Result<Option<Used>, RingError> {
+        let Some((id, written_bytes)) = self.next_entry()? else { return Ok(None) };
+        let Held { descriptors, writable_bytes } = std::mem::take(&mut self.held[usize::from(id)]);
+        if descriptors == 0 {
+            return Err(RingError::NotHeld { id: id.into(), size: self.place.size });
+        }
+        self.used = self.used.advanced(descriptors, self.place.size);
+        self.room += descriptors;
+        self.outstanding -= 1;
+        self.ids.give(id);
+        if written_bytes > writable_bytes {
+            return Err(RingError::Overwritten { id, written_bytes, room_bytes: writable_bytes });
+        }
+        Ok(Some(Used { id, written_bytes }))
+    }
+
+    fn enable(&mut self) -> bool {
+        self.ask_at(self.used);
+        self.batch.is_none() && (self.outstanding == 0 || !self.is_used())
+    }
+
+    fn enable_delayed(&mut self) -> bool {
+        let size = self.place.size;
+        let after = self.used.advanced(delayed(size - self.room), size);
+        self.ask_at(after);
+        self.batch.is_none() && (self.outstanding == 0 || !self.is_used())
+    }
+
+    fn disable(&mut self) {
+        self.driver_event.ask_not();
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+}

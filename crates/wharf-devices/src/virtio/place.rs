@@ -1,0 +1,149 @@
+//! `Place`: the three areas of a virtqueue (virtio 1.2, section 2.6), and what lies where in them.
+
+use super::{Memory, RingError, SIZE_MAX};
+use std::fmt;
+use std::sync::Arc;
+use wharf_sys::shared::{Area, View};
+
+/// How a virtqueue is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Section 2.7: a table and two rings.
+    Split,
+    /// Section 2.8: one ring, written by both sides.
+    Packed,
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layout::Split => "split",
+            Layout::Packed => "packed",
+        })
+    }
+}
+
+/// One area: bytes, and how they are aligned.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    name: &'static str,
+    len_bytes: usize,
+    align_bytes: usize,
+}
+
+impl Layout {
+    pub(super) fn sizes(self) -> &'static str {
+        match self {
+            Layout::Split => "a power of two from 1 to 32768",
+            Layout::Packed => "1 to 32768",
+        }
+    }
+
+    /// `size`, if a ring can have it.
+    ///
+    /// # Errors
+    /// [`RingError::Size`].
+    pub fn check_size(self, size: u32) -> Result<u16, RingError> {
+        let fits =
+            (1..=u32::from(SIZE_MAX)).contains(&size) && (self == Layout::Packed || size.is_power_of_two());
+        u16::try_from(size).ok().filter(|_| fits).ok_or(RingError::Size { layout: self, size })
+    }
+
+    /// The areas: section 2.7 has those of a split ring; sections 2.8.10 and 2.8.14 those of a packed one.
+    fn parts(self, size: u16) -> [Part; 3] {
+        let size = usize::from(size);
+        let part = |name, len_bytes, align_bytes| Part { name, len_bytes, align_bytes };
+        match self {
+            Layout::Split => [
+                part("descriptor area", 16 * size, 16),
+                part("driver area", 6 + 2 * size, 2),
+                part("device area", 6 + 8 * size, 4),
+            ],
+            Layout::Packed => {
+                [part("descriptor area", 16 * size, 16), part("driver area", 4, 4), part("device area", 4, 4)]
+            }
+        }
+    }
+}
+
+/// Where a virtqueue lies.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub(super) layout: Layout,
+    pub(super) size: u16,
+    /// Descriptors; of a packed ring, all of it.
+    pub(super) descriptors: View,
+    /// What the driver writes: available ring, or when it wants to be told.
+    pub(super) driver: View,
+    /// What the device writes: used ring, or when it wants to be told.
+    pub(super) device: View,
+}
+
+/// Areas of rings of our own are so far apart: two lines, since processors fetch lines in pairs.
+const APART_BYTES: usize = 128;
+
+impl Place {
+    /// A ring of `size` whose areas begin at these addresses in the peer's own address space.
+    ///
+    /// # Errors
+    /// [`RingError::Size`]; [`RingError::Place`] where an area does not lie within one region of `memory`.
+    pub fn find(
+        layout: Layout, size: u32, memory: &Memory, descriptors: u64, driver: u64, device: u64,
+    ) -> Result<Self, RingError> {
+        let size = layout.check_size(size)?;
+        let [first, second, third] = layout.parts(size);
+        let find = |part: Part, at| {
+            let view = memory.view_of_user(at, part.len_bytes);
+            let fault = RingError::Place { area: part.name, align_bytes: part.align_bytes };
+            view.filter(|view| view.is_aligned(part.align_bytes)).ok_or(fault)
+        };
+        let (descriptors, driver, device) =
+            (find(first, descriptors)?, find(second, driver)?, find(third, device)?);
+        Ok(Self { layout, size, descriptors, driver, device })
+    }
+
+    /// A ring of `size` in memory of our own, from byte `at` on.
+    ///
+    /// # Errors
+    /// As [`Place::find`].
+    pub fn within(area: &Arc<Area>, at: usize, layout: Layout, size: u32) -> Result<Self, RingError> {
+        let size = layout.check_size(size)?;
+        let [first, second, third] = layout.parts(size);
+        let view = |part: Part, at| {
+            let fault = RingError::Place { area: part.name, align_bytes: APART_BYTES };
+            View::new(area, at, part.len_bytes).filter(|view| view.is_aligned(part.align_bytes)).ok_or(fault)
+        };
+        let [descriptors, driver, device] = Self::offsets(layout, size, at);
+        let (descriptors, driver) = (view(first, descriptors)?, view(second, driver)?);
+        Ok(Self { layout, size, descriptors, driver, device: view(third, device)? })
+    }
+
+    /// Where the areas of such a ring begin: descriptors, driver, device.
+    pub fn offsets(layout: Layout, size: u16, at: usize) -> [usize; 3] {
+        let [first, second, _] = layout.parts(size);
+        let at = at.next_multiple_of(APART_BYTES);
+        let driver = (at + first.len_bytes).next_multiple_of(APART_BYTES);
+        [at, driver, (driver + second.len_bytes).next_multiple_of(APART_BYTES)]
+    }
+
+    /// Bytes that such a ring takes, from a multiple of 128 on.
+    pub fn len_bytes(layout: Layout, size: u16) -> usize {
+        let [.., last] = Self::offsets(layout, size, 0);
+        (last + layout.parts(size)[2].len_bytes).next_multiple_of(APART_BYTES)
+    }
+
+    /// How it is laid out.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Descriptors that it has.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Its areas, in the order descriptors, driver, device: for whoever plays a peer that breaks the rules.
+    pub fn areas(&self) -> [&View; 3] {
+        [&self.descriptors, &self.driver, &self.device]
+    }
+}

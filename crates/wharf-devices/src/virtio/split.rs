@@ -1,0 +1,104 @@
+//! Split virtqueues (virtio 1.2, section 2.7): a table of descriptors, a ring of those available, a ring of those used.
+
+mod device;
+mod driver;
+
+pub use device::SplitDevice;
+pub use driver::SplitDriver;
+
+use super::{INDIRECT_MAX, RingError};
+use wharf_sys::shared::View;
+
+/// Section 2.7.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Descriptor {
+    pub(super) address: u64,
+    pub(super) len_bytes: u32,
+    pub(super) flags: u16,
+    pub(super) next: u16,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES && align_of::<Descriptor>() == 8);
+const _: () =
+    assert!(std::mem::offset_of!(Descriptor, flags) == 12 && std::mem::offset_of!(Descriptor, next) == 14);
+
+pub(super) const DESCRIPTOR_BYTES: usize = 16;
+/// There is a next one.
+pub(super) const NEXT: u16 = 1;
+/// The device writes it.
+pub(super) const WRITE: u16 = 2;
+/// It is a table of descriptors.
+pub(super) const INDIRECT: u16 = 4;
+
+/// Of the available ring (section 2.7.6) and the used ring (section 2.7.8): where flags, index and entries are.
+const FLAGS_AT: usize = 0;
+const INDEX_AT: usize = 2;
+const RING_AT: usize = 4;
+const AVAILABLE_BYTES: usize = 2;
+const USED_BYTES: usize = 8;
+/// In the flags of either: the other side need not tell.
+const NO_TELLING: u16 = 1;
+
+impl Descriptor {
+    /// Each word once: what the peer writes meanwhile is not seen.
+    #[inline(always)]
+    fn read(table: &View, index: u16) -> Self {
+        let at = usize::from(index) * DESCRIPTOR_BYTES;
+        Self::of_words(u64::from_le(table.load_u64(at)), u64::from_le(table.load_u64(at + 8)))
+    }
+
+    pub(super) fn of_bytes(bytes: &[u8; DESCRIPTOR_BYTES]) -> Self {
+        let [address, rest] = bytes.as_chunks::<8>().0 else { return Self::of_words(0, 0) };
+        Self::of_words(u64::from_le_bytes(*address), u64::from_le_bytes(*rest))
+    }
+
+    #[inline(always)]
+    fn of_words(address: u64, rest: u64) -> Self {
+        Self { address, len_bytes: rest as u32, flags: (rest >> 32) as u16, next: (rest >> 48) as u16 }
+    }
+
+    #[inline(always)]
+    pub(super) fn words(&self) -> [u64; 2] {
+        let rest = u64::from(self.len_bytes) | u64::from(self.flags) << 32 | u64::from(self.next) << 48;
+        [self.address, rest]
+    }
+
+    #[inline(always)]
+    fn write(&self, table: &View, index: u16) {
+        let at = usize::from(index) * DESCRIPTOR_BYTES;
+        let [address, rest] = self.words();
+        table.store_u64(at, address.to_le());
+        table.store_u64(at + 8, rest.to_le());
+    }
+}
+
+/// Descriptors of a table of so many bytes.
+pub(super) fn table_size(len_bytes: u32) -> Result<u16, RingError> {
+    let whole = len_bytes.is_multiple_of(DESCRIPTOR_BYTES as u32);
+    let size = u16::try_from(len_bytes / DESCRIPTOR_BYTES as u32).unwrap_or(u16::MAX);
+    match whole && (1..=INDIRECT_MAX).contains(&size) {
+        true => Ok(size),
+        false => Err(RingError::IndirectLength { len_bytes }),
+    }
+}
+
+#[inline(always)]
+fn available_at(slot: u16) -> usize {
+    RING_AT + usize::from(slot) * AVAILABLE_BYTES
+}
+
+#[inline(always)]
+fn used_at(slot: u16) -> usize {
+    RING_AT + usize::from(slot) * USED_BYTES
+}
+
+#[inline(always)]
+fn load(view: &View, at: usize) -> u16 {
+    u16::from_le(view.load_u16(at))
+}
+
+#[inline(always)]
+fn store(view: &View, at: usize, value: u16) {
+    view.store_u16(at, value.to_le());
+}

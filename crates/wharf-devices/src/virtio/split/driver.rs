@@ -1,0 +1,265 @@
+//! The driver's side of a split ring.
+
+use super::super::ids::Ids;
+use super::super::notify::{delayed, needs_event};
+use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
+use super::{Descriptor, FLAGS_AT, INDEX_AT, NEXT, NO_TELLING, WRITE, available_at, load, store, used_at};
+use std::sync::atomic::{Ordering, fence};
+
+/// What is known of a buffer, by its first descriptor; of further descriptors, only which is next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    /// Descriptors that it takes; 0 while it is not with the device.
+    descriptors: u16,
+    next: u16,
+    writable_bytes: u32,
+}
+
+/// The driver's side of a split ring. It starts with one that is all 0.
+#[derive(Debug)]
+pub struct SplitDriver {
+    place: Place,
+    options: Options,
+    mask: u16,
+    free: Ids,
+    held: Box<[Held]>,
+    outstanding: u16,
+    /// Buffers in the order in which they were made available, by index.
+    order: Box<[u16]>,
+    /// Index of the next available entry to be written.
+    next: u16,
+    /// The available index as the device may see it.
+    published: u16,
+    /// As it was when it was last asked whether the device wants to be told.
+    told: u16,
+    /// Index of the next used entry to be read.
+    used: u16,
+    /// The used index when it was read last.
+    seen: u16,
+    /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
+    batch: Option<(u16, u32)>,
+}
+
+impl SplitDriver {
+    /// Clears the areas, and begins.
+    ///
+    /// # Errors
+    /// [`RingError::Size`] for a place of another layout.
+    pub fn new(place: Place, options: Options) -> Result<Self, RingError> {
+        Self::beginning_at(place, options, 0)
+    }
+
+    /// As [`SplitDriver::new`], with both indices at `index`: for tests of where they wrap.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn beginning_at(place: Place, options: Options, index: u16) -> Result<Self, RingError> {
+        let size = place.size;
+        if place.layout != Layout::Split {
+            return Err(RingError::Size { layout: Layout::Split, size: size.into() });
+        }
+        for area in place.areas() {
+            (0..area.len_bytes() / 2).for_each(|at| area.store_u16(2 * at, 0));
+        }
+        store(&place.driver, INDEX_AT, index);
+        store(&place.device, INDEX_AT, index);
+        Ok(Self {
+            mask: size - 1,
+            free: Ids::new(size),
+            held: vec![Held::default(); size.into()].into(),
+            outstanding: 0,
+            order: vec![0; size.into()].into(),
+            next: index,
+            published: index,
+            told: index,
+            used: index,
+            seen: index,
+            batch: None,
+            place,
+            options,
+        })
+    }
+
+    /// Writes a chain of `count` descriptors; its first one.
+    #[inline(never)]
+    fn add_chain(&mut self, readable: &[Extent], writable: &[Extent], count: u16) -> Option<u16> {
+        let first = self.free.take()?;
+        let parts = readable.iter().map(|part| (part, 0)).chain(writable.iter().map(|part| (part, WRITE)));
+        let mut index = first;
+        for (at, (part, flags)) in parts.enumerate() {
+            let more = at + 1 < usize::from(count);
+            let next = if more { self.free.take()? } else { 0 };
+            let flags = if more { flags | NEXT } else { flags };
+            let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next };
+            descriptor.write(&self.place.descriptors, index);
+            self.held[usize::from(index)].next = next;
+            index = next;
+        }
+        Some(first)
+    }
+
+    /// The next used entry: which buffer, and bytes written into it.
+    #[inline]
+    fn next_entry(&mut self) -> Result<Option<(u16, u32)>, RingError> {
+        let size = self.place.size;
+        if self.used == self.seen {
+            // (D)
+            let index = u16::from_le(self.place.device.load_u16_acquire(INDEX_AT));
+            if index.wrapping_sub(self.used) > self.outstanding {
+                return Err(RingError::IndexJump {
+                    area: "used",
+                    index,
+                    last: self.used,
+                    size: self.outstanding,
+                });
+            }
+            self.seen = index;
+            if index == self.used {
+                // A batch that goes on behind what was published.
+                return self
+                    .batch
+                    .map_or(Ok(None), |(id, _)| Err(RingError::NotHeld { id: id.into(), size }));
+            }
+        }
+        if !self.options.in_order {
+            return self.entry_at(self.used).map(Some);
+        }
+        let (last, written) = match self.batch {
+            Some(batch) => batch,
+            None => self.entry_at(self.used)?,
+        };
+        // Buffers before the last one of a batch were used, too (section 2.7.9), and written in full.
+        let id = self.order[usize::from(self.used & self.mask)];
+        self.batch = (id != last).then_some((last, written));
+        Ok(Some((id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })))
+    }
+
+    #[inline(always)]
+    fn entry_at(&self, index: u16) -> Result<(u16, u32), RingError> {
+        let (at, view) = (used_at(index & self.mask), &self.place.device);
+        let (id, written) = (u32::from_le(view.load_u32(at)), u32::from_le(view.load_u32(at + 4)));
+        let held = usize::try_from(id).ok().and_then(|id| self.held.get(id));
+        match held {
+            Some(held) if held.descriptors > 0 => Ok((id as u16, written)),
+            _ => Err(RingError::NotHeld { id, size: self.place.size }),
+        }
+    }
+
+    fn event_reached(&self, after: u16) -> bool {
+        // (F)
+        fence(Ordering::SeqCst);
+        load(&self.place.device, INDEX_AT).wrapping_sub(self.used) > after
+    }
+
+    fn ask_at(&self, event: u16) {
+        if self.options.event_idx {
+            store(&self.place.driver, available_at(self.place.size), event);
+        } else {
+            store(&self.place.driver, FLAGS_AT, 0);
+        }
+    }
+}
+
+impl DriverRing for SplitDriver {
+    fn size(&self) -> u16 {
+        self.place.size
+    }
+
+    #[inline]
+    fn room(&self) -> u16 {
+        self.free.len()
+    }
+
+    #[inline]
+    fn add(&mut self, readable: &[Extent], writable: &[Extent]) -> Option<u16> {
+        let count = u16::try_from(readable.len() + writable.len()).ok().filter(|&count| count > 0)?;
+        if count > self.free.len() {
+            return None;
+        }
+        let id = if let ([part], []) | ([], [part]) = (readable, writable) {
+            let (id, flags) = (self.free.take()?, if writable.is_empty() { 0 } else { WRITE });
+            let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next: 0 };
+            descriptor.write(&self.place.descriptors, id);
+            id
+        } else {
+            self.add_chain(readable, writable, count)?
+        };
+        let writable_bytes = writable.iter().fold(0u32, |sum, part| sum.saturating_add(part.len_bytes));
+        let held = &mut self.held[usize::from(id)];
+        (held.descriptors, held.writable_bytes) = (count, writable_bytes);
+        let slot = self.next & self.mask;
+        store(&self.place.driver, available_at(slot), id);
+        self.order[usize::from(slot)] = id;
+        self.next = self.next.wrapping_add(1);
+        self.outstanding += 1;
+        Some(id)
+    }
+
+    #[inline]
+    fn publish(&mut self) -> bool {
+        if self.next == self.published {
+            return false;
+        }
+        // (A)
+        self.place.driver.store_u16_release(INDEX_AT, self.next.to_le());
+        self.published = self.next;
+        true
+    }
+
+    fn wants_kick(&mut self) -> bool {
+        // (E)
+        fence(Ordering::SeqCst);
+        let told = std::mem::replace(&mut self.told, self.published);
+        if self.options.event_idx {
+            let event = load(&self.place.device, used_at(self.place.size));
+            return needs_event(event, self.published, told);
+        }
+        told != self.published && load(&self.place.device, FLAGS_AT) & NO_TELLING == 0
+    }
+
+    #[inline]
+    fn next_used(&mut self) -> Result<Option<Used>, RingError> {
+        let Some((id, written_bytes)) = self.next_entry()? else { return Ok(None) };
+        let held = std::mem::take(&mut self.held[usize::from(id)].descriptors);
+        if held == 0 {
+            return Err(RingError::NotHeld { id: id.into(), size: self.place.size });
+        }
+        self.used = self.used.wrapping_add(1);
+        self.outstanding -= 1;
+        let room_bytes = self.held[usize::from(id)].writable_bytes;
+        let mut descriptor = id;
+        for _ in 0..held {
+            self.free.give(descriptor);
+            descriptor = self.held[usize::from(descriptor)].next;
+        }
+        if written_bytes > room_bytes {
+            return Err(RingError::Overwritten { id, written_bytes, room_bytes });
+        }
+        Ok(Some(Used { id, written_bytes }))
+    }
+
+    fn enable(&mut self) -> bool {
+        self.ask_at(self.used);
+        !self.event_reached(0)
+    }
+
+    fn enable_delayed(&mut self) -> bool {
+        let after = delayed(self.published.wrapping_sub(self.used));
+        self.ask_at(self.used.wrapping_add(after));
+        !self.event_reached(after)
+    }
+
+    fn disable(&mut self) {
+        if self.options.event_idx {
+            // The farthest from where the device is: passed in 2^16 buffers, and asked for anew long before.
+            store(&self.place.driver, available_at(self.place.size), self.used.wrapping_sub(1));
+        } else {
+            store(&self.place.driver, FLAGS_AT, NO_TELLING);
+        }
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+}

@@ -1,0 +1,4 @@
+//! Virtqueues: driver against device, either layout; the split one against another implementation; peers that break the rules.
+
+mod pair;
+mod pairs;
