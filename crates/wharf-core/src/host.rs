@@ -27,6 +27,9 @@ pub trait Park: Send + Sync + Debug {
 
     /// Waits until woken or for `timeout_ns`; may return early.
     fn park(&self, timeout_ns: u64);
+
+    /// Lets other threads that are ready have the processor for now: one of them may be what is waited for.
+    fn give_way(&self) {}
 }
 
 /// How a poller waits: for a call, a time, or devices that tell. Used by one thread, which makes nothing in it block but

@@ -146,11 +146,10 @@ impl Lanes {
         }
     }
 
-    /// Frames that one ready lane may give of `max`.
+    /// Lanes that are ready.
     #[inline]
-    fn share(&self, max: usize) -> usize {
-        let ready: u32 = self.ready.iter().map(|word| word.count_ones()).sum();
-        if ready <= 1 { max } else { (max / ready as usize).max(1) }
+    fn ready_lanes(&self) -> usize {
+        self.ready.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Bytes that have come home to the sender at `place`, as a sum that wraps; `None` when it is gone.
@@ -212,10 +211,15 @@ fn low_bits(count: usize) -> u64 {
 impl Source for Lanes {
     #[inline]
     fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
-        let share = self.share(max);
-        let mut pulled = 0;
+        let (mut pulled, mut share, mut lanes_due) = (0, 0, 0);
         while pulled < max {
             let Some(at) = self.next_ready() else { break };
+            if lanes_due == 0 {
+                // Another round: what some lanes have left of their share is for those that have more.
+                lanes_due = self.ready_lanes();
+                share = ((max - pulled) / lanes_due).max(1);
+            }
+            lanes_due -= 1;
             let left = match &mut self.lanes[at] {
                 Some(lane) => {
                     let (took, left) = lane.frames.pop_now(to, share.min(max - pulled));
@@ -260,5 +264,64 @@ impl Lanes {
             let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
             self.home(done, sender, count, bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_mem::home::home;
+    use wharf_mem::lane::{LaneIn, lane};
+
+    const FRAMES: u32 = 1024;
+
+    /// Lanes of which each holds so many frames.
+    fn filled(counts: &[usize]) -> (Lanes, Vec<LaneIn>) {
+        let pool = PagePool::builder().frames(FRAMES).build().unwrap();
+        let mut lanes = Lanes::new(pool.clone());
+        let fill = |(at, &count): (usize, &usize)| {
+            let (mut lane_in, frames) = lane(128, 0);
+            lanes.add(at, Lane { frames, home: Some(home(128, 0).0) });
+            let (mut cache, mut burst) = (pool.cache("test").unwrap(), pool.burst(64));
+            let filled = cache.fill(&mut burst, count, 64);
+            assert!(count == 0 || filled.is_ok());
+            burst.batch_mut().frames_mut().iter_mut().for_each(|frame| frame.set_sender(at as u16));
+            burst.batch_mut().refresh();
+            assert_eq!(lane_in.push(burst.batch_mut()), count);
+            lane_in
+        };
+        let ins = counts.iter().enumerate().map(fill).collect();
+        (lanes, ins)
+    }
+
+    fn pulled(lanes: &mut Lanes, max: usize, places: usize) -> Vec<usize> {
+        let mut to = Batch::new(BULK_PACKETS_MAX);
+        lanes.pull(&mut to, max);
+        let of = |at| to.frames().iter().filter(|frame| usize::from(frame.sender()) == at).count();
+        let counts = (0..places).map(of).collect();
+        lanes.take_home(&mut to);
+        counts
+    }
+
+    #[test]
+    fn each_lane_has_its_share_and_what_one_leaves_goes_to_the_others() {
+        let (mut lanes, _ins) = filled(&[64, 0, 4, 64]);
+        lanes.announce_all();
+        let first = pulled(&mut lanes, 64, 4);
+        assert_eq!((first[1], first[2]), (0, 4));
+        assert!(first[0] >= 16 && first[3] >= 16 && first[0] + first[3] == 60, "{first:?}");
+        let then = pulled(&mut lanes, 64, 4);
+        assert_eq!(then[0].max(then[3]), 32, "two full lanes: half each");
+    }
+
+    #[test]
+    fn one_full_lane_among_many_empty_ones_fills_a_bulk() {
+        let mut counts = [0; 64];
+        counts[40] = 64;
+        let (mut lanes, _ins) = filled(&counts);
+        lanes.announce_all();
+        assert_eq!(pulled(&mut lanes, 64, 64)[40], 64);
+
+        assert!(lanes.is_empty());
     }
 }

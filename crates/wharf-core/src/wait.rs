@@ -101,10 +101,10 @@ impl Waiters {
         ticket
     }
 
-    /// Whether `ticket` still waits.
-    pub(crate) fn waits(&self, ticket: u64, need: Need) -> bool {
+    /// How many wait before `ticket` for the same; `None` when it has been served.
+    pub(crate) fn before(&self, ticket: u64, need: Need) -> Option<usize> {
         let lines = lock(&self.lines);
-        lines.lines[self.line_of(need)].binary_search_by_key(&ticket, |waiting| waiting.ticket).is_ok()
+        lines.lines[self.line_of(need)].binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
     }
 
     /// Ends the wait of `ticket`, served or not. How many wait on who had come before it for the same.

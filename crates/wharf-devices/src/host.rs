@@ -67,6 +67,10 @@ impl Park for HostPark {
             timeout_ns => thread::park_timeout(Duration::from_nanos(timeout_ns)),
         }
     }
+
+    fn give_way(&self) {
+        thread::yield_now();
+    }
 }
 
 /// A wake-up as a file descriptor that becomes readable, for programs that wait in epoll(7) or a loop of their own:

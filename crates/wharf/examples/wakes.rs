@@ -1,7 +1,8 @@
 //! What waiting costs, beside what it stands on. `bench/wake.sh` runs it; figures mean something on an idle machine only.
 //!
 //! 1. From space appearing in a full queue to the waiting sender's `send` coming back, beside a bare futex wake of a
-//!    sleeping thread, taken in turn.
+//!    sleeping thread, taken in turn. Who is woken has a processor of its own: which of two the scheduler would choose, and
+//!    whose time slice it would wait for there, is neither's doing.
 //! 2. One active sender beside thousands that are registered and idle, and one alone, taken in turn.
 //!
 //! With `idle N PACKETS BURST`, only PACKETS of one sender beside N idle ones, for a profiler to count.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
-use wharf::devices::host::{HostClock, HostPark};
+use wharf::devices::host::{HostClock, HostPark, pin, processors};
 use wharf::devices::null::Null;
 use wharf::mem::{Batch, Frame, Region};
 use wharf::pool::PagePool;
@@ -140,8 +141,12 @@ fn wakes() -> Outcome<(Vec<u64>, Vec<u64>)> {
     // What a woken thread noted last: when it was awake, and how often that was.
     let (bare_awake, sender_awake) = (Awake::default(), Awake::default());
     let (mut bare, mut waits) = (Vec::new(), Vec::new());
+    let cpus = processors();
+    let [ours, theirs] = [cpus.first(), cpus.last()].map(|cpu| cpu.copied().unwrap_or(0));
+    pin(ours)?;
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
+            let _ = pin(theirs);
             while !stop.load(SeqCst) {
                 std::thread::park();
                 bare_awake.note(began);
@@ -149,7 +154,10 @@ fn wakes() -> Outcome<(Vec<u64>, Vec<u64>)> {
         });
         let sender = queue.sender("waits")?;
         let counters = sender.counters().clone();
-        let sends = scope.spawn(|| send_on(sender, &stop, &sender_awake, began));
+        let sends = scope.spawn(|| {
+            pin(theirs)?;
+            send_on(sender, &stop, &sender_awake, began)
+        });
         let mut owner = queue.dedicate()?;
         for wake in 1..=WAKES {
             std::thread::sleep(ASLEEP);

@@ -16,10 +16,15 @@ use std::sync::atomic::Ordering;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
 
-/// Looks at a full lane before waiting in earnest, while somebody else is emptying it.
-const SPINS: u32 = 1000;
-/// How long a waiting sender sleeps when no poller will wake it: it must come and look itself.
+/// Looks at a full lane while somebody else is emptying it, before that thread is given way to: it may have lost its
+/// processor to this one.
+const SPINS: u32 = 100;
+/// How often that is done before waiting in earnest.
+const YIELDS: u32 = 32;
+/// How long a waiting sender sleeps when no poller will wake it: it must come and look itself. For each that waits before
+/// it, and looks sooner, twice as long, up to a bound: one that looks for all is enough.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
+const DOUBLINGS_MAX: usize = 6;
 
 /// A place in the order of those who wait. Dropped, it is given up.
 #[derive(Debug)]
@@ -122,7 +127,7 @@ impl Sender {
         if shared.closed.load(Ordering::Acquire) {
             return Some(Err(self.closed()));
         }
-        (!shared.waiters.waits(watch.ticket, watch.need)).then_some(Ok(()))
+        shared.waiters.before(watch.ticket, watch.need).is_none().then_some(Ok(()))
     }
 
     /// Whether somebody runs the queue who will wake those who wait.
@@ -184,7 +189,7 @@ impl Sender {
 
     /// Gives an owner at work the time to do what `need` is about; whether it has.
     fn spin(&mut self, need: Need) -> bool {
-        for _ in 0..SPINS {
+        for look in 1..=SPINS * YIELDS {
             if self.shared.full_bands.load(Ordering::Relaxed) != 0 {
                 return false;
             }
@@ -195,9 +200,17 @@ impl Sender {
             if self.has_come(need) {
                 return true;
             }
-            std::hint::spin_loop();
+            if look % SPINS == 0 { self.shared.park.give_way() } else { std::hint::spin_loop() }
         }
         false
+    }
+
+    fn nap_ns(&self, watch: &Watch) -> u64 {
+        if self.is_driven() {
+            return u64::MAX;
+        }
+        let before = self.shared.waiters.before(watch.ticket, watch.need).unwrap_or(0);
+        SELF_DRIVEN_NAP_NS << before.min(DOUBLINGS_MAX)
     }
 
     /// Registers and sleeps until served, as a thread.
@@ -209,7 +222,7 @@ impl Sender {
             if let Some(seen) = self.look(&mut watch) {
                 return seen;
             }
-            park.park(if self.is_driven() { u64::MAX } else { SELF_DRIVEN_NAP_NS });
+            park.park(self.nap_ns(&watch));
         }
     }
 }
