@@ -195,82 +195,115 @@ impl Hidden {
     }
 }
 
-/// Devices where anything happens between any two steps, except that who hands a frame to an idle one calls. Whenever
-/// the poller sleeps without a bound, nothing must lie anywhere that would not end the sleep.
+/// Devices where anything happens between any two steps, except that who hands a frame to an idle one calls.
+struct Chaos {
+    seed: u64,
+    state: u64,
+    devices: Vec<Hidden>,
+    schedule: Schedule,
+    now_ns: u64,
+    sleeps: u32,
+}
+
+impl Chaos {
+    fn new(seed: u64) -> Self {
+        let schedule = schedule(Mode::Adaptive, &[]);
+        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut chaos = Self { seed, state, devices: Vec::new(), schedule, now_ns: 1, sleeps: 0 };
+        let mode = [Mode::Adaptive, Mode::Sleeping][chaos.random(2) as usize];
+        for _ in 0..1 + chaos.random(4) {
+            let (tells, receives) = (chaos.random(2) == 0, chaos.random(2) == 0);
+            chaos.devices.push(Hidden { tells, receives, ..Hidden::default() });
+        }
+        let tells: Vec<bool> = chaos.devices.iter().map(|device| device.tells).collect();
+        chaos.schedule = self::schedule(mode, &tells);
+        chaos
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.state >> 33) % below
+    }
+
+    /// What comes from outside, to any device.
+    fn happen(&mut self) {
+        self.now_ns += self.random(2000);
+        for at in 0..self.devices.len() {
+            let (what, arrive, sent) = (self.random(40), 1 + self.random(100), 1 + self.random(9));
+            let device = &mut self.devices[at];
+            match what {
+                0 if device.receives => {
+                    device.arrived += arrive as u32;
+                    device.event();
+                }
+                1 => {
+                    // A sender: it calls where it finds nothing in the device.
+                    let idle = device.in_device == 0;
+                    device.in_device += sent as u32;
+                    if idle {
+                        self.schedule.called(self.now_ns, at);
+                    }
+                }
+                2 if device.in_device > device.done => {
+                    device.done += 1;
+                    device.event();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event) -> Event {
+        match self.schedule.step(self.now_ns, event) {
+            Action::Poll { at, notice, .. } => self.poll(at, notice),
+            Action::Pause => Event::Rested,
+            Action::Sleep { for_ns } => self.sleep(for_ns),
+        }
+    }
+
+    fn poll(&mut self, at: usize, notice: Notice) -> Event {
+        let busy = self.random(20) == 0;
+        let device = &mut self.devices[at];
+        match notice {
+            Notice::Keep => {}
+            Notice::Mask => (device.unmasked, device.told) = (false, false),
+            Notice::Unmask => (device.unmasked, device.told) = (true, false),
+        }
+        Event::Polled(device.found(64, busy))
+    }
+
+    /// Nothing may lie anywhere that would not end the sleep.
+    fn sleep(&mut self, for_ns: u64) -> Event {
+        let told: Vec<usize> = (0..self.devices.len()).filter(|&at| self.devices[at].told).collect();
+        let seed = self.seed;
+        for device in &self.devices {
+            let lies = device.arrived > 0 || device.done > 0;
+            let ends = device.told || for_ns < u64::MAX || !told.is_empty();
+            assert!(!lies || ends, "seed {seed}: work lies in a device, and nothing ends the sleep");
+            let looks = device.tells || !device.receives || for_ns < u64::MAX;
+            assert!(looks, "seed {seed}: never again");
+        }
+        self.sleeps += 1;
+        for &at in &told {
+            self.devices[at].told = false;
+            self.schedule.called(self.now_ns, at);
+        }
+        if told.is_empty() && for_ns < u64::MAX {
+            self.now_ns += for_ns;
+        }
+        Event::Rested
+    }
+}
+
 #[test]
 fn no_event_is_lost_whenever_it_comes() {
-    for seed in 1..400u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
-        let mode = [Mode::Adaptive, Mode::Sleeping][random(2) as usize];
-        let mut devices: Vec<Hidden> = (0..1 + random(4))
-            .map(|_| Hidden { tells: random(2) == 0, receives: random(2) == 0, ..Hidden::default() })
-            .collect();
-        let mut schedule = schedule(mode, &devices.iter().map(|device| device.tells).collect::<Vec<_>>());
-        let (mut now_ns, mut event, mut sleeps) = (1, Event::Began, 0);
+    for seed in 1..400 {
+        let (mut chaos, mut event) = (Chaos::new(seed), Event::Began);
         for _ in 0..3000 {
-            now_ns += random(2000);
-            for (at, device) in devices.iter_mut().enumerate() {
-                match random(40) {
-                    0 if device.receives => {
-                        device.arrived += 1 + random(100) as u32;
-                        device.event();
-                    }
-                    1 => {
-                        // A sender: it calls where it finds nothing in the device.
-                        let idle = device.in_device == 0;
-                        device.in_device += 1 + random(9) as u32;
-                        if idle {
-                            schedule.called(now_ns, at);
-                        }
-                    }
-                    2 if device.in_device > device.done => {
-                        device.done += 1;
-                        device.event();
-                    }
-                    _ => {}
-                }
-            }
-            event = match schedule.step(now_ns, event) {
-                Action::Poll { at, notice, .. } => {
-                    let device = &mut devices[at];
-                    match notice {
-                        Notice::Keep => {}
-                        Notice::Mask => (device.unmasked, device.told) = (false, false),
-                        Notice::Unmask => (device.unmasked, device.told) = (true, false),
-                    }
-                    Event::Polled(device.found(64, random(20) == 0))
-                }
-                Action::Pause => Event::Rested,
-                Action::Sleep { for_ns } => {
-                    let told: Vec<usize> = (0..devices.len()).filter(|&at| devices[at].told).collect();
-                    for device in &devices {
-                        let lies = device.arrived > 0 || device.done > 0;
-                        let ends = device.told || for_ns < u64::MAX || !told.is_empty();
-                        assert!(
-                            !lies || ends,
-                            "seed {seed}: work lies in a device, and nothing ends the sleep"
-                        );
-                        assert!(
-                            device.tells || !device.receives || for_ns < u64::MAX,
-                            "seed {seed}: never again"
-                        );
-                    }
-                    sleeps += 1;
-                    for &at in &told {
-                        devices[at].told = false;
-                        schedule.called(now_ns, at);
-                    }
-                    if told.is_empty() && for_ns < u64::MAX {
-                        now_ns += for_ns;
-                    }
-                    Event::Rested
-                }
-            };
+            chaos.happen();
+            event = chaos.step(event);
         }
-        assert!(sleeps > 0, "seed {seed}");
+        assert!(chaos.sleeps > 0, "seed {seed}");
     }
 }
