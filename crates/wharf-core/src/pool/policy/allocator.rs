@@ -3,7 +3,7 @@
 //! Where one processor takes and another frees, every page passes through the global list: its lock is taken twice
 //! per batch, by everybody, and held while the line of each page of the batch comes over from who freed it.
 
-use super::lists::Lists;
+use super::lists::{Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use crate::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::Batch;
@@ -41,33 +41,10 @@ impl PageCache for AllocatorCache {
         self.0.take(to, count, wanted)
     }
 
-    fn source(&self) -> Place {
-        Place::Depot
-    }
-
-    fn fetch(&mut self, count: usize) -> usize {
-        self.0.fetch(count)
-    }
-
     #[inline]
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         self.0.give(from, from.len())
     }
 
-    #[inline]
-    fn surplus(&self) -> Option<Place> {
-        self.0.is_high().then_some(Place::Depot)
-    }
-
-    fn bring(&mut self) -> usize {
-        self.0.bring()
-    }
-
-    fn counters(&self) -> PageCounters {
-        self.0.counters
-    }
-
-    fn exhausted(&self) -> PoolError {
-        self.0.exhausted()
-    }
+    as_its_lists!(0);
 }

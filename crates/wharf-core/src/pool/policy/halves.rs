@@ -3,7 +3,7 @@
 //! A page is two neighbouring frames. Whichever comes back first waits on the shelf for the other: the count of references
 //! is that place. The price: one packet that stays holds two packets' memory.
 
-use super::lists::Lists;
+use super::lists::{Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use crate::pool::{PageCounters, PagePool, PoolError, lock};
 use std::sync::Arc;
@@ -74,14 +74,6 @@ impl PageCache for HalvesCache {
         Ok(taken)
     }
 
-    fn source(&self) -> Place {
-        Place::Depot
-    }
-
-    fn fetch(&mut self, count: usize) -> usize {
-        self.lists.fetch(count)
-    }
-
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let given = self.lists.retake(from, &mut self.hand, from.len());
         for free in self.hand.drain(..) {
@@ -98,21 +90,7 @@ impl PageCache for HalvesCache {
         given
     }
 
-    fn surplus(&self) -> Option<Place> {
-        self.lists.is_high().then_some(Place::Depot)
-    }
-
-    fn bring(&mut self) -> usize {
-        self.lists.bring()
-    }
-
-    fn counters(&self) -> PageCounters {
-        self.lists.counters
-    }
-
-    fn exhausted(&self) -> PoolError {
-        self.lists.exhausted()
-    }
+    as_its_lists!(lists);
 }
 
 impl Drop for HalvesCache {

@@ -16,6 +16,37 @@ const BATCH: usize = 63;
 /// Batches over which a list gives one back.
 const HIGH_BATCHES: usize = 6;
 
+/// What of a [`PageCache`](super::PageCache) is its [`Lists`]': slow paths, and the account.
+macro_rules! as_its_lists {
+    ($lists:tt) => {
+        fn source(&self) -> Place {
+            Place::Depot
+        }
+
+        fn fetch(&mut self, count: usize) -> usize {
+            self.$lists.fetch(count)
+        }
+
+        #[inline]
+        fn surplus(&self) -> Option<Place> {
+            self.$lists.is_high().then_some(Place::Depot)
+        }
+
+        fn bring(&mut self) -> usize {
+            self.$lists.bring()
+        }
+
+        fn counters(&self) -> PageCounters {
+            self.$lists.counters
+        }
+
+        fn exhausted(&self) -> PoolError {
+            self.$lists.exhausted()
+        }
+    };
+}
+pub(super) use as_its_lists;
+
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) pool: PagePool,

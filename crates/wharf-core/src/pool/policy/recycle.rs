@@ -4,7 +4,7 @@
 //! its FIFO only: one page that a slow reader holds there makes all others behind it useless. Variants let go of a
 //! busy head, put it last, or look through the whole FIFO. What is not to be had there comes from the allocator.
 
-use super::lists::Lists;
+use super::lists::{Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted, taken_since};
 use crate::pool::{PageCounters, PagePool, PoolError};
 use std::collections::VecDeque;
@@ -146,14 +146,6 @@ impl PageCache for RecycleCache {
         Ok(taken)
     }
 
-    fn source(&self) -> Place {
-        Place::Depot
-    }
-
-    fn fetch(&mut self, count: usize) -> usize {
-        self.lists.fetch(count)
-    }
-
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let kept = self.hand.len();
         let given = self.lists.retake(from, &mut self.hand, from.len());
@@ -167,21 +159,7 @@ impl PageCache for RecycleCache {
         given
     }
 
-    fn surplus(&self) -> Option<Place> {
-        self.lists.is_high().then_some(Place::Depot)
-    }
-
-    fn bring(&mut self) -> usize {
-        self.lists.bring()
-    }
-
-    fn counters(&self) -> PageCounters {
-        self.lists.counters
-    }
-
-    fn exhausted(&self) -> PoolError {
-        self.lists.exhausted()
-    }
+    as_its_lists!(lists);
 }
 
 impl Drop for RecycleCache {

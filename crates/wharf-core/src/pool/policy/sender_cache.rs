@@ -3,7 +3,7 @@
 //! What a TCP socket did in 2019 to 2021: the buffer that the reader freed last stayed with the socket, and whoever received
 //! the next packet for it took that. Fragile, since every path must know of it, and each idle sender keeps a buffer.
 
-use super::lists::Lists;
+use super::lists::{Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use crate::pool::{PageCounters, PagePool, PoolError, lock};
 use std::sync::Arc;
@@ -67,14 +67,6 @@ impl PageCache for SenderCacheCache {
         Ok(kept + self.lists.take(to, count - kept, wanted)?)
     }
 
-    fn source(&self) -> Place {
-        Place::Depot
-    }
-
-    fn fetch(&mut self, count: usize) -> usize {
-        self.lists.fetch(count)
-    }
-
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         while let Some(sender) = from.frames().first().map(|frame| usize::from(frame.sender())) {
             let (run, _) = from.run_of_sender();
@@ -91,21 +83,7 @@ impl PageCache for SenderCacheCache {
         Ok(())
     }
 
-    fn surplus(&self) -> Option<Place> {
-        self.lists.is_high().then_some(Place::Depot)
-    }
-
-    fn bring(&mut self) -> usize {
-        self.lists.bring()
-    }
-
-    fn counters(&self) -> PageCounters {
-        self.lists.counters
-    }
-
-    fn exhausted(&self) -> PoolError {
-        self.lists.exhausted()
-    }
+    as_its_lists!(lists);
 }
 
 impl Drop for SenderCacheCache {
