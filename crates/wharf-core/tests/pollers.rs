@@ -2,10 +2,11 @@
 
 mod common;
 
+use common::sleepers::{Sleepers, within_a_minute};
 use common::{Control, Gate, assert_conserved, numbered, pool};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::host::{NoClock, Park, Wait, Wake};
@@ -15,52 +16,13 @@ use wharf_core::queue::TxQueue;
 use wharf_core::receive::{Rest, RxQueue};
 use wharf_mem::{Batch, Frame, Region};
 
-fn within_a_minute(body: impl FnOnce() + Send + 'static) {
-    let (done, waits) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match waits.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
-        _ => thread.join().unwrap(),
-    }
-}
-
 #[derive(Debug, Default, Clone)]
-struct Threads {
-    /// How many sleep without a bound.
-    asleep: Arc<AtomicUsize>,
-}
-
-#[derive(Debug)]
-struct Thread(std::thread::Thread);
-
-impl Wake for Thread {
-    fn wake(&self) {
-        self.0.unpark();
-    }
-}
-
-impl Park for Threads {
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(Thread(std::thread::current()))
-    }
-
-    fn park(&self, timeout_ns: u64) {
-        if timeout_ns < u64::MAX {
-            return std::thread::park_timeout(Duration::from_nanos(timeout_ns));
-        }
-        self.asleep.fetch_add(1, SeqCst);
-        std::thread::park();
-        self.asleep.fetch_sub(1, SeqCst);
-    }
-}
+struct Threads(Sleepers);
 
 /// Devices tell by a flag of their own here.
 impl Wait for Threads {
     fn waker(&self) -> Arc<dyn Wake> {
-        Park::waker(self)
+        self.0.waker()
     }
 
     fn now_ns(&self) -> u64 {
@@ -77,20 +39,14 @@ impl Wait for Threads {
 
     fn wait(&mut self, timeout_ns: u64, _told: &mut dyn FnMut(usize)) {
         if timeout_ns > 0 {
-            self.park(timeout_ns);
+            self.0.park(timeout_ns);
         }
     }
 }
 
 impl Threads {
-    fn await_asleep(&self, count: usize) {
-        while self.asleep.load(SeqCst) != count {
-            std::thread::yield_now();
-        }
-    }
-
     fn queue(&self, pool: &PagePool, device: impl Device + 'static) -> TxQueue {
-        TxQueue::builder(pool, Box::new(device), Arc::new(NoClock), Arc::new(self.clone())).build().unwrap()
+        TxQueue::builder(pool, Box::new(device), Arc::new(NoClock), Arc::new(self.0.clone())).build().unwrap()
     }
 
     fn poller(&self, mode: Mode, queues: &[TxQueue], receivers: &[RxQueue]) -> (Poller, PollerStop) {
@@ -138,7 +94,7 @@ fn one_poller_takes_the_completions_of_many_devices_in_every_mode() {
                     }
                     made.iter().for_each(|(_, queue, _)| await_sent(queue, 10 * round));
                     if mode != Mode::Busy {
-                        threads.await_asleep(1);
+                        threads.0.await_asleep(1);
                     }
                 }
                 stop.stop();
@@ -160,15 +116,15 @@ fn what_one_poller_leaves_undone_the_other_does() {
         std::thread::scope(|scope| {
             let first = scope.spawn(move || first.run());
             scope.spawn(move || second.run());
-            threads.await_asleep(2);
+            threads.0.await_asleep(2);
             send(&queue, 0, 10);
             // One of them naps, and will come back; it may be the one that is stopped now.
-            threads.await_asleep(1);
+            threads.0.await_asleep(1);
             stop_first.stop();
             first.join().unwrap();
             control.allowed.store(10, SeqCst);
             await_sent(&queue, 10);
-            threads.await_asleep(1);
+            threads.0.await_asleep(1);
             stop_second.stop();
         });
         assert_conserved(&queue);
@@ -256,7 +212,7 @@ fn a_device_that_panics_takes_no_other_with_it() {
         let (poller, stop) = threads.poller(Mode::Adaptive, &queues, &[]);
         std::thread::scope(|scope| {
             scope.spawn(move || poller.run());
-            threads.await_asleep(1);
+            threads.0.await_asleep(1);
             queues.iter().for_each(|queue| send(queue, 0, 4));
             bomb.bomb.store(1, SeqCst);
             // Not by a call to the queue, which would set the bomb off here.

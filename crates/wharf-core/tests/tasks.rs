@@ -2,11 +2,12 @@
 
 mod common;
 
+use common::sleepers::within_a_minute;
 use common::{Gate, TestPark, assert_conserved, builder, numbered, pool};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -48,18 +49,6 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 fn poll_once<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(waker))
-}
-
-fn within_a_minute(body: impl FnOnce() + Send + 'static) {
-    let (done, waits) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match waits.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
-        _ => thread.join().unwrap(),
-    }
 }
 
 async fn send_numbered(mut sender: AsyncSender, who: u64, count: u64) {

@@ -3,26 +3,13 @@
 
 mod common;
 
+use common::sleepers::within_a_minute;
 use common::{Gate, assert_conserved, builder, numbered, pool};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc;
 use std::time::Duration;
 use wharf_core::pool::PoolError;
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
-
-/// Runs `body`, and fails if it takes a minute.
-fn within_a_minute(body: impl FnOnce() + Send + 'static) {
-    let (done, waits) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match waits.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
-        _ => thread.join().unwrap(),
-    }
-}
 
 /// A poller's thread for the time of `body`.
 fn with_poller(queue: &TxQueue, body: impl FnOnce()) {

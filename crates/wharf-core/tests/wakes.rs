@@ -3,68 +3,17 @@
 
 mod common;
 
+use common::sleepers::{Sleepers, within_a_minute};
 use common::{Control, Gate, assert_conserved, numbered, pool};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc;
-use std::time::Duration;
-use wharf_core::host::{NoClock, Park, Wake};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use wharf_core::host::NoClock;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::{QueueError, TxQueue};
 
-/// Runs `body`, and fails if it takes a minute.
-fn within_a_minute(body: impl FnOnce() + Send + 'static) {
-    let (done, waits) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        let _ = done.send(());
-    });
-    match waits.recv_timeout(Duration::from_secs(60)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hung"),
-        _ => thread.join().unwrap(),
-    }
-}
-
-/// Threads that sleep for as long as they are told to, and how many do so without a bound.
-#[derive(Debug, Default)]
-struct Sleep(AtomicUsize);
-
-#[derive(Debug)]
-struct Sleeper(std::thread::Thread);
-
-impl Wake for Sleeper {
-    fn wake(&self) {
-        self.0.unpark();
-    }
-}
-
-impl Park for Sleep {
-    fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(Sleeper(std::thread::current()))
-    }
-
-    fn park(&self, timeout_ns: u64) {
-        if timeout_ns < u64::MAX {
-            return std::thread::park_timeout(Duration::from_nanos(timeout_ns));
-        }
-        self.0.fetch_add(1, SeqCst);
-        std::thread::park();
-        self.0.fetch_sub(1, SeqCst);
-    }
-}
-
-impl Sleep {
-    /// Waits until so many sleep without a bound.
-    fn await_asleep(&self, count: usize) {
-        while self.0.load(SeqCst) != count {
-            std::thread::yield_now();
-        }
-    }
-}
-
-fn queue(pool: &PagePool) -> (TxQueue, Arc<Control>, Arc<Sleep>) {
-    let ((gate, control), sleep) = (Gate::new(64), Arc::new(Sleep::default()));
-    let builder = TxQueue::builder(pool, Box::new(gate), Arc::new(NoClock), sleep.clone());
+fn queue(pool: &PagePool) -> (TxQueue, Arc<Control>, Sleepers) {
+    let ((gate, control), sleep) = (Gate::new(64), Sleepers::default());
+    let builder = TxQueue::builder(pool, Box::new(gate), Arc::new(NoClock), Arc::new(sleep.clone()));
     (builder.build().unwrap(), control, sleep)
 }
 

@@ -1,6 +1,8 @@
 //! A device under a test's thumb, and a machine without threads.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod sleepers;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
