@@ -11,27 +11,17 @@ pub(super) fn lane_of(frame: &[u8], senders: usize, bands: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::GeneratorSpec;
     use super::*;
-
-    const UDP: u8 = 17;
-
-    fn ipv4(protocol: u8, fragment: u16, ports: [u8; 4], tagged: bool) -> Vec<u8> {
-        let mut frame = vec![2; 12];
-        if tagged {
-            frame.extend([0x81, 0, 0, 100]);
-        }
-        frame.extend([8, 0, 0x45, 0, 0, 40, 0, 0]);
-        frame.extend(fragment.to_be_bytes());
-        frame.extend([64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1]);
-        frame.extend(ports);
-        frame
-    }
 
     #[test]
     fn flows_spread_over_senders() {
-        let mut seen = [0; 4];
-        for port in 0..=255 {
-            seen[lane_of(&ipv4(UDP, 0, [0, port, 0, 9], false), 4, 1)] += 1;
+        let spec = GeneratorSpec { flows: 256, ..GeneratorSpec::default() };
+        let (generators, mut seen) = (spec.generators().unwrap(), [0; 4]);
+        for flow in 0..256 {
+            let mut frame = [0; 60];
+            generators[0].write_packet(&mut frame, flow, 0);
+            seen[lane_of(&frame, 4, 1)] += 1;
         }
         assert!(seen.iter().all(|&count| count > 32), "{seen:?}");
     }
