@@ -6,6 +6,7 @@
 mod bulk;
 mod drops;
 mod fairness;
+mod host;
 mod pages;
 pub mod parameters;
 mod pcie;

@@ -1,5 +1,6 @@
 //! One run: threads that send for a while, by one policy, into one device.
 
+use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::super::{Bench, LabError};
 use super::{Device, Policy};
 use std::sync::Arc;
@@ -15,24 +16,14 @@ use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
 use wharf_devices::traffic::Submit;
-use wharf_devices::wire::{Wire, WireSpec, wire};
-use wharf_mem::Batch;
-
-/// How often whether to go on is asked, while it runs.
-const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long what is inside may take to leave at the end of a run.
-const DRAIN_NS: u64 = 10_000_000_000;
-/// A far end that has received nothing sleeps so long.
-const FAR_NAP: Duration = Duration::from_micros(50);
 
 /// What all runs have in common.
 pub(super) struct Rig {
     pool: PagePool,
-    far_pool: PagePool,
+    far_end: FarEnd,
     burst: usize,
     frame_bytes: u32,
     qdisc_packets: usize,
-    wire_bits_per_second: u64,
     yields: bool,
     pub(super) rounds: u64,
     settle: Duration,
@@ -68,18 +59,13 @@ impl Measured {
 impl Rig {
     pub(super) fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
         let get = |key: &str| bench.parameters.get(key);
-        let pool = |frames: u64| {
-            let built = PagePool::builder().frames(frames as u32).clock(Arc::new(HostClock)).build();
-            built.map_err(|error| fault("memory", &error))
-        };
         let ms = |key: &str| get(key).map(Duration::from_millis);
         Ok(Self {
-            pool: pool(get("pool_frames")?)?,
-            far_pool: pool(4096)?,
+            pool: host::pool(PagePool::builder().frames(get("pool_frames")? as u32))?,
+            far_end: FarEnd::new(PagePool::builder(), get("wire_mbit")? * 1_000_000)?,
             burst: get("burst")? as usize,
             frame_bytes: get("frame_bytes")? as u32,
             qdisc_packets: get("qdisc_packets")? as usize,
-            wire_bits_per_second: get("wire_mbit")? * 1_000_000,
             yields: get("yields")? > 0,
             rounds: get("rounds")?,
             settle: ms("settle_ms")?,
@@ -93,28 +79,7 @@ impl Rig {
         if device == Device::Null {
             return self.run_on(Box::new(Null::default()), policy, threads, bench, name);
         }
-        let (near, far) = wire(&WireSpec::default().rate(self.wire_bits_per_second));
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| self.receive(far, &stop));
-            let _stopping = Stops(&stop);
-            self.run_on(Box::new(near), policy, threads, bench, name)
-        })
-    }
-
-    /// The far end: takes what comes.
-    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
-        use wharf_core::device::Device as _;
-        let Ok(mut cache) = self.far_pool.cache("far end") else { return };
-        let mut frames = Batch::new(64);
-        let mut attached = far.attach(self.far_pool.region().clone()).is_ok();
-        while attached && !stop.load(Relaxed) {
-            match far.receive(&mut cache, &mut frames, 64) {
-                Ok(0) => std::thread::sleep(FAR_NAP),
-                Ok(_) => attached = cache.give(&mut frames).is_ok(),
-                Err(_) => attached = false,
-            }
-        }
+        self.far_end.receiving(|near| self.run_on(near, policy, threads, bench, name))
     }
 
     fn queue(&self, device: Box<dyn device::Device>, policy: Policy) -> Result<TxQueue, QueueError> {
@@ -164,7 +129,7 @@ impl Rig {
             };
             let running: Vec<_> = senders.into_iter().map(begin).collect();
             let stopping = Stops(&stop);
-            let window = self.look(queue, bench, name);
+            let window = self.look(queue, &stop, bench, name);
             drop(stopping);
             for thread in running {
                 let done = thread.join().map_err(|_| fault(name, &"a thread panicked"))?;
@@ -174,10 +139,12 @@ impl Rig {
         })
     }
 
-    fn look(&self, queue: &TxQueue, bench: &mut Bench<'_>, name: &str) -> Result<(u64, u64), LabError> {
-        wait(self.settle, bench, name)?;
+    fn look(
+        &self, queue: &TxQueue, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
+    ) -> Result<(u64, u64), LabError> {
+        host::wait(self.settle, stop, bench, name)?;
         let (began, before) = (Instant::now(), queue.counters().sent.get());
-        wait(self.measure, bench, name)?;
+        host::wait(self.measure, stop, bench, name)?;
         Ok((queue.counters().sent.get() - before, began.elapsed().as_nanos() as u64))
     }
 
@@ -202,32 +169,4 @@ impl Rig {
         }
         Ok(waits)
     }
-}
-
-/// Lets threads send for a while.
-fn wait(time: Duration, bench: &mut Bench<'_>, name: &str) -> Result<(), LabError> {
-    let began = Instant::now();
-    loop {
-        let left = time.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return Ok(());
-        }
-        std::thread::sleep(left.min(ASK_EVERY));
-        if !bench.goes_on(name) {
-            return Err(LabError::Interrupted);
-        }
-    }
-}
-
-/// Says stop when it goes, whatever the reason.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
-    LabError::Host { run: run.into(), what: error.to_string() }
 }

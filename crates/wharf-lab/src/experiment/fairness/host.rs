@@ -3,6 +3,7 @@
 //! All send through the same devices from the same pool, one packet at a time unless `burst` says otherwise, since that is
 //! what the kernel's disciplines do. A thread that is told of a drop yields, as those of 2011 did; with lanes it waits.
 
+use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::measured::{Measured, counts};
 use super::paths::{Eager, Seen, Shared};
 use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
@@ -18,29 +19,19 @@ use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread, ticks};
 use wharf_devices::null::Null;
-use wharf_devices::wire::{Wire, WireSpec, wire};
-use wharf_mem::Batch;
 
 /// Frames lie so many bytes apart: short ones are sent.
 const FRAME_BYTES: u32 = 2048;
-/// How often whether to go on is asked, while it runs.
-const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long what is inside may take to leave at the end of a run.
-const DRAIN_NS: u64 = 10_000_000_000;
-/// A far end that has received nothing sleeps so long.
-const FAR_NAP: Duration = Duration::from_micros(50);
-
 /// Threads where none are asked for.
 const THREADS: [u32; 4] = [1, 2, 4, 16];
 
 /// What all runs have in common.
 struct Rig {
     pool: PagePool,
-    far_pool: PagePool,
+    far_end: FarEnd,
     burst: usize,
     frame_bytes: u32,
     qdisc_packets: usize,
-    wire_bits_per_second: u64,
     poller: bool,
     clock: Arc<TickClock>,
     only_default: bool,
@@ -109,19 +100,15 @@ fn points(threads: &[u32], only_default: bool) -> Vec<Point> {
 impl Rig {
     fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
         let get = |key: &str| bench.parameters.get(key);
-        let pool = |frames: u64| {
-            let built = PagePool::builder().frames(frames as u32).frame_bytes(FRAME_BYTES);
-            built.clock(Arc::new(HostClock)).build().map_err(|error| fault("memory", &error))
-        };
+        let memory = || PagePool::builder().frame_bytes(FRAME_BYTES);
         let ns = |key: &str| get(key).map(|ms| ms * 1_000_000);
         let measure_ns = bench.duration_ns.map_or_else(|| ns("measure_ms"), Ok)?;
         Ok(Self {
-            pool: pool(get("pool_frames")?)?,
-            far_pool: pool(4096)?,
+            pool: host::pool(memory().frames(get("pool_frames")? as u32))?,
+            far_end: FarEnd::new(memory(), get("wire_mbit")? * 1_000_000)?,
             burst: get("burst")? as usize,
             frame_bytes: get("frame_bytes")? as u32,
             qdisc_packets: get("qdisc_packets")? as usize,
-            wire_bits_per_second: get("wire_mbit")? * 1_000_000,
             poller: get("poller")? > 0,
             clock: Arc::new(TickClock::new()),
             only_default: get("only_default")? > 0,
@@ -163,29 +150,7 @@ impl Rig {
         if !point.on_wire {
             return run(Box::new(Null::default()));
         }
-        let (near, far) = wire(&WireSpec::default().rate(self.wire_bits_per_second));
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| self.receive(far, &stop));
-            let stopping = Stops(&stop);
-            let done = run(Box::new(near));
-            drop(stopping);
-            done
-        })
-    }
-
-    /// The far end: takes what comes.
-    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
-        let Ok(mut cache) = self.far_pool.cache("far end") else { return };
-        let mut frames = Batch::new(64);
-        let mut attached = far.attach(self.far_pool.region().clone()).is_ok();
-        while attached && !stop.load(Relaxed) {
-            match far.receive(&mut cache, &mut frames, 64) {
-                Ok(0) => std::thread::sleep(FAR_NAP),
-                Ok(_) => attached = cache.give(&mut frames).is_ok(),
-                Err(_) => attached = false,
-            }
-        }
+        self.far_end.receiving(run)
     }
 
     fn measure<Q: Shared>(
@@ -242,9 +207,9 @@ impl Rig {
     fn window<S: Seen>(
         &self, seen: &[Arc<S>], stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Measured, LabError> {
-        wait(self.settle, stop, bench, name)?;
+        host::wait(self.settle, stop, bench, name)?;
         let (began, before) = (Instant::now(), counts(seen));
-        wait(self.measure, stop, bench, name)?;
+        host::wait(self.measure, stop, bench, name)?;
         let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen));
         let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
         let (runs, longest_packets) = (Histogram::new(), seen.iter().filter_map(|seen| seen.runs()));
@@ -252,22 +217,6 @@ impl Rig {
         seen.iter().filter_map(|seen| seen.runs()).for_each(|log| runs.add(&log.time_ns));
         Ok(Measured { threads, ns, runs, longest_packets })
     }
-}
-
-/// Lets threads send for a while.
-fn wait(time: Duration, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str) -> Result<(), LabError> {
-    let began = Instant::now();
-    while !stop.load(Relaxed) {
-        let left = time.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            break;
-        }
-        std::thread::sleep(left.min(ASK_EVERY));
-        if !bench.goes_on(name) {
-            return Err(LabError::Interrupted);
-        }
-    }
-    Ok(())
 }
 
 /// The first thing that went wrong in a thread, and whether all are to stop.
@@ -313,17 +262,4 @@ impl Clock for TickClock {
     fn now_ns(&self) -> u64 {
         (ticks() as f64 * self.ns_per_tick) as u64
     }
-}
-
-/// Says stop when it goes, whatever the reason.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
-    LabError::Host { run: run.into(), what: error.to_string() }
 }

@@ -1,0 +1,94 @@
+//! What experiments on this machine share: memory, a wire with somebody at its far end, threads that are told to stop.
+
+use super::{Bench, LabError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wharf_core::device::Device;
+use wharf_core::pool::{PagePool, PoolBuilder};
+use wharf_devices::host::HostClock;
+use wharf_devices::wire::{Wire, WireSpec, wire};
+use wharf_mem::Batch;
+
+/// How long what is inside may take to leave at the end of a run.
+pub(super) const DRAIN_NS: u64 = 10_000_000_000;
+/// How often whether to go on is asked, while it runs.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// A far end that has received nothing sleeps so long.
+const FAR_NAP: Duration = Duration::from_micros(50);
+/// Memory of the far end.
+const FAR_FRAMES: u32 = 4096;
+
+/// The pool that `builder` says, on this machine's clock.
+pub(super) fn pool(builder: PoolBuilder) -> Result<PagePool, LabError> {
+    builder.clock(Arc::new(HostClock)).build().map_err(|error| fault("memory", &error))
+}
+
+/// A wire, and what its far end needs.
+pub(super) struct FarEnd {
+    pool: PagePool,
+    bits_per_second: u64,
+}
+
+impl FarEnd {
+    /// Of a wire with this rate; frames of memory as `builder` says.
+    pub(super) fn new(builder: PoolBuilder, bits_per_second: u64) -> Result<Self, LabError> {
+        Ok(Self { pool: pool(builder.frames(FAR_FRAMES))?, bits_per_second })
+    }
+
+    /// Runs `run` with the near end of a new wire; the far end receives for as long.
+    pub(super) fn receiving<R>(&self, run: impl FnOnce(Box<dyn Device>) -> R) -> R {
+        let (near, far) = wire(&WireSpec::default().rate(self.bits_per_second));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.receive(far, &stop));
+            let _stopping = Stops(&stop);
+            run(Box::new(near))
+        })
+    }
+
+    /// Takes what comes.
+    fn receive(&self, mut far: Wire, stop: &AtomicBool) {
+        let Ok(mut cache) = self.pool.cache("far end") else { return };
+        let mut frames = Batch::new(64);
+        let mut attached = far.attach(self.pool.region().clone()).is_ok();
+        while attached && !stop.load(Relaxed) {
+            match far.receive(&mut cache, &mut frames, 64) {
+                Ok(0) => std::thread::sleep(FAR_NAP),
+                Ok(_) => attached = cache.give(&mut frames).is_ok(),
+                Err(_) => attached = false,
+            }
+        }
+    }
+}
+
+/// Lets threads send for a while, unless they stop by themselves.
+pub(super) fn wait(
+    time: Duration, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
+) -> Result<(), LabError> {
+    let began = Instant::now();
+    while !stop.load(Relaxed) {
+        let left = time.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        std::thread::sleep(left.min(ASK_EVERY));
+        if !bench.goes_on(name) {
+            return Err(LabError::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// Says stop when it goes, whatever the reason.
+pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+pub(super) fn fault(run: &str, error: &dyn std::fmt::Display) -> LabError {
+    LabError::Host { run: run.into(), what: error.to_string() }
+}
