@@ -4,20 +4,10 @@
 # Needs root, ip, tcpdump, tcpreplay, python3, two idle cores.  Usage: bench/timing.sh [ROUNDS]
 set -eu
 cd "$(dirname "$0")/.."
-rounds=${1:-3}
-cargo build --quiet --release -p wharf-cli
-wharf=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/wharf
-out=$(mktemp -d) near=wharf-near-$$ far=wharf-far-$$
-trap 'ip netns del $near; ip netns del $far; rm -rf "$out"' EXIT
-
-for space in $near $far; do
-  ip netns add "$space"
-  # shellcheck disable=SC2016
-  ip netns exec "$space" sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done'
-done
-ip -n $near link add va type veth peer name vb netns $far
-ip -n $near link set va arp off up
-ip -n $far link set vb arp off up
+. tests/rig.sh
+rounds=${1:-3} near=$a far=$b
+space $near && space $far
+pair $near va $far vb
 python3 bench/timing.py make data/sample.pcap "$out"
 
 # try NAME CAPTURE FRAMES COMMAND...: runs it in the near namespace while tcpdump looks on in the far one.

@@ -178,31 +178,11 @@ mtu_too_small() {
   echo "an MTU too small: one line, exit code 1, and the summary"
 }
 
-# lost 'WHAT THEY SAY' SECONDS COMMAND...: a sender (for so many seconds) and a receiver whose interface goes away under
-# traffic by the command.
-lost() {
-  receive got packet:vd --seconds 60
-  local receiver=$pid
-  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --to packet:vc --json >"$out/sent.json" 2>"$out/sent.err" &
-  local sender=$!
-  started+=($sender)
-  sleep 1
-  "${@:3}"
-  ended sender $sender
-  [ $code -eq 1 ] || die "$1: the sender's exit code is $code"
-  one_line sent "$1"
-  ended receiver $receiver
-  [ $code -eq 1 ] || die "$1: the receiver's exit code is $code"
-  one_line got "$1"
-  holds sent got '0 < got["packets"] <= sent["packets"] and sent["drops"]["total"] > 0
-    and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == 0'
-}
-
 under_traffic() {
   pair $a vc $b vd
-  lost "is down\|no carrier" 4 ip -n $b link set vd down # which may come back, so the sender goes on
+  lost packet 0 "is down\|no carrier" 4 ip -n $b link set vd down # which may come back, so the sender goes on
   ip -n $b link set vd up
-  lost "is gone" 60 ip -n $a link del vc
+  lost packet 0 "is gone" 60 ip -n $a link del vc
   # A namespace that is deleted takes its interfaces along, and their other ends: here both vc and vd.
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up

@@ -1,5 +1,5 @@
-# What the suites over network namespaces share; sourced from the repository's root by bash. Whoever sources it sets
-# `to`, the device that `send` sends to, and makes namespaces and interfaces by `space` and `pair`.
+# What the suites and benchmarks over network namespaces share; sourced from the repository's root by bash. Whoever sources
+# it makes namespaces and interfaces by `space` and `pair`, and sets `to`, the device that `send` sends to.
 # shellcheck shell=bash
 cargo build --quiet --release -p wharf-cli || exit 1
 wharf=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/wharf
@@ -29,7 +29,7 @@ die() {
 space() {
   ip netns add "$1" || die "no namespace"
   # shellcheck disable=SC2016
-  ip netns exec "$1" sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done' 2>/dev/null
+  ip netns exec "$1" sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done' 2>/dev/null || true
 }
 
 # pair SPACE NAME SPACE NAME: a veth pair, up.
@@ -117,4 +117,26 @@ refused() {
   [ $code -eq 1 ] || die "$name: exit code $code"
   one_line "$name" "$says"
   [ ! -s "$out/$name.json" ] || die "$name: a summary of nothing"
+}
+
+# lost KIND 'PYTHON: LOST ON THE WAY' 'WHAT THEY SAY' SECONDS COMMAND...: a sender on vc (for so many seconds) and a receiver on
+# vd, devices of that kind, whose interface goes away under traffic by the command.
+lost() {
+  local kind=$1 missing=$2 says=$3 seconds=$4
+  shift 4
+  receive got "$kind:vd" --seconds 60
+  local receiver=$pid
+  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$seconds" --to "$kind:vc" --json >"$out/sent.json" 2>"$out/sent.err" &
+  local sender=$!
+  started+=($sender)
+  sleep 1
+  "$@"
+  ended sender $sender
+  [ $code -eq 1 ] || die "$says: the sender's exit code is $code"
+  one_line sent "$says"
+  ended receiver $receiver
+  [ $code -eq 1 ] || die "$says: the receiver's exit code is $code"
+  one_line got "$says"
+  holds sent got '0 < got["packets"] <= sent["packets"] and sent["drops"]["total"] > 0
+    and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == '"$missing"
 }

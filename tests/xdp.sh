@@ -143,30 +143,11 @@ killed() { # SIGKILL under traffic: the queue and the program are free again at 
   echo "killed under traffic, three times: queue and program are free for the next ones"
 }
 
-# lost 'WHAT THEY SAY' SECONDS COMMAND...: as in network.sh, a sender and a receiver whose interface goes away.
-lost() {
-  receive got xdp:vd --seconds 60
-  local receiver=$pid
-  in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --to xdp:vc --json >"$out/sent.json" 2>"$out/sent.err" &
-  local sender=$!
-  started+=($sender)
-  sleep 1
-  "${@:3}"
-  ended sender $sender
-  [ $code -eq 1 ] || die "$1: the sender's exit code is $code"
-  one_line sent "$1"
-  ended receiver $receiver
-  [ $code -eq 1 ] || die "$1: the receiver's exit code is $code"
-  one_line got "$1"
-  holds sent got '0 < got["packets"] <= sent["packets"] and sent["drops"]["total"] > 0
-    and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == got["drops"]["total"]'
-}
-
 under_traffic() {
   pair $a vc $b vd
-  lost "is down\|no carrier" 4 ip -n $b link set vd down
+  lost xdp 'got["drops"]["total"]' "is down\|no carrier" 4 ip -n $b link set vd down
   ip -n $b link set vd up
-  lost "is gone" 60 ip -n $a link del vc
+  lost xdp 'got["drops"]["total"]' "is gone" 60 ip -n $a link del vc
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
   start sent "" "$wharf" send --size 60 --rate 20kpps --seconds 60 --to xdp:vd --json
