@@ -39,7 +39,7 @@ const WRONG: &[(&str, &str)] = &[
     ("send --flows 2 --senders 3", "3 (one per sender) to 64512"),
     ("send --senders 0", "want a number from 1 to 1024"),
     ("send --queues 65", "want a number from 1 to 64"),
-    ("send --queues 2 --count 1", "--queues 2: packet, xdp and null can have several"),
+    ("send --queues 2 --count 1", "--queues 2: packet, xdp, tap and null can have several"),
     ("send --queues 2 --count 1 --to null --fault drop=1%", "unknown key"),
     ("send --queues 2 --count 1 --to null --when-full drop-tail", "drop-tail is for one"),
     ("send --poll never", "invalid value 'never'"),

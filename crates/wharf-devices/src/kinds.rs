@@ -3,9 +3,9 @@
 use std::path::Path;
 
 /// Kinds that can be opened.
-pub(crate) const BUILT: [&str; 5] = ["null", "wire", "pcap", "packet", "xdp"];
+pub(crate) const BUILT: [&str; 6] = ["null", "wire", "pcap", "packet", "xdp", "tap"];
 /// Kinds that are to come.
-pub(crate) const PLANNED: [&str; 4] = ["udp", "tap", "virtio-user", "vhost-user"];
+pub(crate) const PLANNED: [&str; 3] = ["udp", "virtio-user", "vhost-user"];
 
 /// A kind of device, as it stands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,15 +103,15 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         capabilities: &[NET_RAW, NET_ADMIN, BPF],
         tun: false,
     },
-    free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     Row {
         name: "tap",
-        spec: "tap:NAME",
+        spec: "tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on], both ways",
         what: "a virtual interface of the kernel, with offloads",
         needs: "CAP_NET_ADMIN, /dev/net/tun",
         capabilities: &[NET_ADMIN],
         tun: true,
     },
+    free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     free("virtio-user", "virtio-user:SOCKET", "a virtio-net driver", "a vhost-user peer at the socket"),
     free("vhost-user", "vhost-user:SOCKET", "a virtio-net device", "a virtio-user peer at the socket"),
 ];

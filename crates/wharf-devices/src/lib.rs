@@ -1,7 +1,7 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
 //! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`, and
-//! [`kinds`](kinds::kinds) lists what there is. `packet` and `xdp` need a privilege, the others none.
+//! [`kinds`](kinds::kinds) lists what there is. `packet`, `xdp` and `tap` need a privilege, the others none.
 //! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ pub mod open;
 pub mod packet;
 pub mod pcap;
 mod refused;
+pub mod tap;
 pub mod trace;
 pub mod traffic;
 pub mod units;

@@ -17,7 +17,9 @@ pub(crate) const ETHERTYPE_AT: usize = 12;
 
 /// Numbers of errors, as in errno(3) on Linux.
 pub(crate) const EPERM: i32 = 1;
+pub(crate) const ENOENT: i32 = 2;
 pub(crate) const EINTR: i32 = 4;
+pub(crate) const EIO: i32 = 5;
 pub(crate) const ENXIO: i32 = 6;
 pub(crate) const EAGAIN: i32 = 11;
 pub(crate) const ENOMEM: i32 = 12;
@@ -25,6 +27,7 @@ pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EEXIST: i32 = 17;
 pub(crate) const ENODEV: i32 = 19;
 pub(crate) const EINVAL: i32 = 22;
+pub(crate) const EBADFD: i32 = 77;
 pub(crate) const EOPNOTSUPP: i32 = 95;
 pub(crate) const ENETDOWN: i32 = 100;
 pub(crate) const ENOBUFS: i32 = 105;

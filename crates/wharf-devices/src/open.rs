@@ -8,6 +8,7 @@ use crate::null::Null;
 use crate::packet::{PacketReceiver, PacketSender, ReceiveOptions, SendOptions, SuperPackets};
 use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
 use crate::pcap::{PcapSink, PcapSource, Snapped};
+use crate::tap::{Tap, TapOptions};
 use crate::units::{self, UnitError};
 use crate::wire::{WireSpec, wire};
 use crate::xdp::{self, Mode, XdpOptions, XdpReceiver, XdpSender};
@@ -61,6 +62,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
         "pcap" => open_pcap(&parts, direction),
         "packet" => open_packet(&parts, direction),
         "xdp" => open_xdp(&parts, direction),
+        "tap" => open_tap(&parts),
         _ => Err(unknown(spec, kind)),
     }
 }
@@ -192,6 +194,33 @@ fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceErro
     }
 }
 
+/// Both ways, whatever for.
+fn open_tap(parts: &[String]) -> Result<Opened, DeviceError> {
+    let Some((name, parts)) = parts.split_first().filter(|(name, _)| !name.is_empty()) else {
+        let what = "which interface? tap:NAME".into();
+        return Err(DeviceError::Unsupported { device: "tap".into(), what });
+    };
+    let kind = format!("tap:{}", name.escape_debug());
+    let options =
+        Options::new(&kind, parts, &["multi_queue", "offload", "persist", "mtu", "ring", "sndbuf"])?;
+    let number = |key: &str, least: u32, most: u32| {
+        options.read(key, units::size_bytes)?.map_or(Ok(None), |number| match u32::try_from(number) {
+            Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => Err(options.fault(&format!("{key}: {number} cannot be: {least} to {most}"))),
+        })
+    };
+    let persist = options.choose("persist", &[("off", false), ("on", true)])?;
+    let spec = TapOptions {
+        multi_queue: options.choose("multi_queue", &[("off", false), ("on", true)])?,
+        offload: options.choose("offload", &[("on", true), ("off", false)])?,
+        persist: options.get("persist").map(|_| persist),
+        mtu_bytes: number("mtu", 68, 65521)?,
+        ring_frames: number("ring", 1, 65536)?,
+        send_buffer_bytes: number("sndbuf", 1, i32::MAX as u32)?,
+    };
+    Ok(Opened::alone(Tap::open(name, spec)?))
+}
+
 /// Splits at commas, except those after a backslash, which goes.
 pub(crate) fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -287,10 +316,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
         let cases = [
-            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp"#),
-            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp"#),
-            ("no\nline", r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp"#),
-            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap, packet, xdp"#),
+            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap"#),
+            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap"#),
+            (
+                "no\nline",
+                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap"#,
+            ),
+            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap, packet, xdp, tap"#),
             ("null:x=1", r#"null: unknown key "x"; it takes none"#),
             ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
             ("wire:speed=1", r#"wire: unknown key "speed"; its keys are rate, delay, ring, overhead"#),
@@ -312,6 +344,12 @@ mod tests {
             ("packet:x,ring=1m", "packet:x: ring: 1048576 cannot be: 1 to 65536 frames"),
             ("packet:x,bypass=yes", r#"packet:x: bypass: "yes" is none of off, on"#),
             ("packet:x,gso=cut", r#"packet:x: unknown key "gso"; its keys are bypass, ring"#),
+            ("tap", "tap: which interface? tap:NAME"),
+            ("tap:x,mtu=60", "tap:x: mtu: 60 cannot be: 68 to 65521"),
+            ("tap:x,ring=0", "tap:x: ring: 0 cannot be: 1 to 65536"),
+            ("tap:x,sndbuf=3g", "tap:x: sndbuf: 3221225472 cannot be: 1 to 2147483647"),
+            ("tap:x,persist=yes", r#"tap:x: persist: "yes" is none of off, on"#),
+            ("tap:x y", "tap:x y: no name of an interface: 1 to 15 bytes without spaces, /, : and %"),
             ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
             ("pcap:a,snapped=pad", r#"pcap:a: unknown key "snapped"; its keys are resolution, order"#),
         ];

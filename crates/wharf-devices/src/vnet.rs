@@ -98,6 +98,9 @@ impl VnetHeader {
     /// # Errors
     /// [`Unfit`]: it cannot be.
     pub fn to_send(start: &[u8], len_bytes: usize, meta: &Meta) -> Result<Self, Unfit> {
+        if meta.gso_kind == 0 && meta.gso_bytes > 0 {
+            return Err(GsoError::Kind { kind: 0 }.into());
+        }
         let header = Self { gso_kind: meta.gso_kind, ..Self::of(meta) };
         let header_bytes = header.check(start, len_bytes)?;
         let flags_at = usize::from(header.checksum_start) + TCP_FLAGS_AT;

@@ -51,6 +51,7 @@ impl Plan {
     pub(super) fn spec_of(&self, at: u32) -> String {
         match kind_of(&self.to) {
             "xdp" if self.queues > 1 => format!("{},queue={at}", self.to),
+            "tap" if self.queues > 1 => format!("{},multi_queue=on", self.to),
             _ => self.to.clone(),
         }
     }
@@ -118,12 +119,12 @@ fn check_kind(spec: &str) -> anyhow::Result<()> {
 fn check_queues(args: &SendArgs) -> anyhow::Result<()> {
     let why = match kind_of(&args.to) {
         _ if args.queues == 1 => return Ok(()),
-        "packet" | "xdp" | "null" if args.wrap.trace.is_some() || args.wrap.fault.is_some() => {
+        "packet" | "xdp" | "tap" | "null" if args.wrap.trace.is_some() || args.wrap.fault.is_some() => {
             "--fault and --trace are for one"
         }
-        "packet" | "xdp" | "null" if args.when_full == WhenFull::DropTail => "drop-tail is for one",
-        "packet" | "xdp" | "null" => return Ok(()),
-        _ => "packet, xdp and null can have several",
+        "packet" | "xdp" | "tap" | "null" if args.when_full == WhenFull::DropTail => "drop-tail is for one",
+        "packet" | "xdp" | "tap" | "null" => return Ok(()),
+        _ => "packet, xdp, tap and null can have several",
     };
     Err(usage(format!("--queues {}: {why}", args.queues)))
 }

@@ -77,6 +77,11 @@ impl Health {
         }
     }
 
+    /// It is another number now, and called `name`: it was moved to another network namespace, or renamed.
+    pub(crate) fn follow(&mut self, interface: Interface, name: &str) {
+        (self.interface, self.interface_name) = (interface, name.into());
+    }
+
     pub(crate) fn come_back(&mut self) {
         self.state = State::Up;
     }

@@ -7,6 +7,8 @@ mod common;
 mod endings;
 mod net;
 mod offloads;
+mod poller;
 mod polling;
 mod receiving;
 mod sending;
+mod supers;

@@ -53,8 +53,17 @@ pub fn with_two(near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send 
     });
 }
 
-/// Enters a network of its own with the link `link`; false, having said why, where that cannot be.
-pub fn enter_with(link: &str) -> bool {
+/// Runs `body` in a network without interfaces, in a thread of its own.
+pub fn with_net(body: impl FnOnce() + Send + 'static) {
+    super::common::within_a_minute(|| {
+        if enter() {
+            body();
+        }
+    });
+}
+
+/// Enters a network of its own; false, having said why, where that cannot be.
+pub fn enter() -> bool {
     if let Err(error) = wharf_sys::namespace::enter_new_network() {
         skip(&format!("no network namespace of its own: {error} (wants root)"));
         return false;
@@ -62,6 +71,14 @@ pub fn enter_with(link: &str) -> bool {
     // No router solicitations in between: only what the test sends. This directory shows each thread its own network.
     for name in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+    }
+    true
+}
+
+/// Enters a network of its own with the link `link`; false, having said why, where that cannot be.
+pub fn enter_with(link: &str) -> bool {
+    if !enter() {
+        return false;
     }
     let made = Command::new("ip").args(["link", "add"]).args(link.split(' ')).status();
     let is_made = made.is_ok_and(|status| status.success());

@@ -2,45 +2,18 @@
 
 use super::common::pool;
 use super::net::{frame, with_pair};
+use super::poller::Polling;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
-use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
+use wharf_core::poller::Mode;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
 use wharf_core::receive::{Rest, RxQueue};
 use wharf_core::sender::Sender;
-use wharf_devices::host::{HostClock, HostPark, HostWait};
+use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};
-use wharf_sys::usage::thread_cpu_seconds;
-
-/// A poller in a thread of its own, which says at the end how much processor time it took.
-struct Polling {
-    stop: PollerStop,
-    thread: JoinHandle<f64>,
-}
-
-impl Polling {
-    fn start(mode: Mode, queue: &TxQueue, receiver: &RxQueue) -> Self {
-        let settings = Settings { mode, ..Settings::default() };
-        let mut poller = Poller::new(Box::new(HostWait::new().unwrap()), settings);
-        poller.add(queue);
-        poller.add_receiver(receiver);
-        let stop = poller.stopper();
-        let thread = thread::spawn(move || {
-            poller.run();
-            let (user, system) = thread_cpu_seconds();
-            user + system
-        });
-        Self { stop, thread }
-    }
-
-    fn stop(self) -> f64 {
-        self.stop.stop();
-        self.thread.join().unwrap()
-    }
-}
 
 /// A queue over `va`, and what arrives at `vb`.
 fn ends() -> (TxQueue, RxQueue, Receiver<Vec<u8>>) {
@@ -68,7 +41,7 @@ fn idles_and_wakes(mode: Mode) {
     with_pair(move || {
         let (queue, receiver, arrived) = ends();
         let mut sender = queue.sender("test").unwrap();
-        let polling = Polling::start(mode, &queue, &receiver);
+        let polling = Polling::start(mode, Some(&queue), &receiver);
         for number in 0..50 {
             send(&mut sender, number);
             // Nobody else looks at this socket: the poller has been woken.
@@ -103,7 +76,8 @@ fn two_pollers_share_both_sockets_and_nothing_comes_twice() {
     with_pair(|| {
         let (queue, receiver, arrived) = ends();
         let mut sender = queue.sender("test").unwrap();
-        let pollers = [Mode::Sleeping, Mode::Adaptive].map(|mode| Polling::start(mode, &queue, &receiver));
+        let pollers =
+            [Mode::Sleeping, Mode::Adaptive].map(|mode| Polling::start(mode, Some(&queue), &receiver));
         (0..200).for_each(|number| send(&mut sender, number));
         for number in 0..200 {
             assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(frame(number, 100)));

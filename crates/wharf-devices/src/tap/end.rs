@@ -1,0 +1,199 @@
+//! `End`: the file, and the interface at its other end, wherever that is by now.
+
+use super::TapOptions;
+use crate::link::{EBADFD, EBUSY, EINVAL, EIO, ENODEV, ENOENT, EPERM, Health, Link, State, down};
+use std::io;
+use std::os::fd::AsFd;
+use wharf_core::device::DeviceError;
+use wharf_sys::interface::{Asker, Interface};
+use wharf_sys::netlink::Netlink;
+use wharf_sys::tap::{Offloads, Tap};
+
+/// As in errno(3).
+const E2BIG: i32 = 7;
+/// An MTU that the kernel sets for no TAP, whatever its own bounds are.
+const MTU_BYTES_MAX: u32 = 65521;
+
+#[derive(Debug)]
+pub(super) struct End {
+    /// `None` once closed.
+    tap: Option<Tap>,
+    pub(super) health: Health,
+    interface: Interface,
+    /// Of the namespace that the interface was in when it was last looked for.
+    asker: Asker,
+    netlink: Option<Netlink>,
+    /// What the kernel had dropped before, and the last that was seen.
+    drops_before: u64,
+    drops: u64,
+    /// It was told that nothing can be received any more.
+    over: bool,
+}
+
+impl End {
+    /// Makes interface `name`, or takes the one that there is; and what the kernel leaves to us.
+    pub(super) fn open(name: &str, options: TapOptions) -> Result<(Self, Offloads), DeviceError> {
+        let device = format!("tap:{}", name.escape_debug());
+        let fault = |what: &str| {
+            let (device, what) = (device.clone(), what.to_string());
+            move |source| DeviceError::Io { device, what, source }
+        };
+        if !Tap::is_name(name) {
+            let what = "no name of an interface: 1 to 15 bytes without spaces, /, : and %".into();
+            return Err(DeviceError::Unsupported { device, what });
+        }
+        let tap = Tap::open(name, options.multi_queue).map_err(|error| {
+            let what = refusal(&error, name, options.multi_queue);
+            fault(&what)(error)
+        })?;
+        let asker = Asker::open().map_err(fault("cannot ask for the interface"))?;
+        let set_up = fault("cannot set up the interface");
+        let interface = Interface::find(asker.as_fd(), name).map_err(set_up.clone())?;
+        let offloads = prepare(&tap, &interface, &asker, options, &fault)?;
+        let link = Link::find(device.clone(), name, asker.as_fd())?;
+        // Of several queues it would be the sum of all.
+        let netlink = if tap.is_multi_queue() { None } else { Netlink::open().ok() };
+        let drops_before = netlink.as_ref().and_then(|netlink| netlink.transmit_drops(&interface).ok());
+        let end = Self {
+            tap: Some(tap),
+            health: Health::new(link),
+            interface,
+            asker,
+            netlink,
+            drops_before: drops_before.unwrap_or(0),
+            drops: 0,
+            over: false,
+        };
+        Ok((end, offloads))
+    }
+
+    #[inline]
+    pub(super) fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.over || self.tap.is_none()
+    }
+
+    /// Looks at the interface: it may be down or up, its MTU another one, or it may have been moved, renamed or removed.
+    #[cold]
+    pub(super) fn look(&mut self) {
+        let Some(tap) = &self.tap else { return };
+        match tap.name() {
+            Err(error) => self.health.change(State::Gone, "the interface is gone", error),
+            Ok((name, _)) => {
+                let here = self.interface.state(self.asker.as_fd());
+                if here.is_err_and(|error| error.raw_os_error() == Some(ENODEV)) && !self.follow(&name) {
+                    // It is there, and cannot be asked: what it was is what is known.
+                    return self.health.come_back();
+                }
+                self.health.look(self.asker.as_fd());
+            }
+        }
+    }
+
+    /// Looks for the interface in the namespace that it was moved to; whether it is to be seen there.
+    fn follow(&mut self, name: &str) -> bool {
+        let Some(Ok(asker)) = self.tap.as_ref().map(Tap::asker) else { return false };
+        let Ok(interface) = Interface::find(asker.as_fd(), name) else { return false };
+        self.health.follow(interface, name);
+        (self.asker, self.interface) = (asker, interface);
+        // Its counters are asked for in the old one.
+        self.netlink = None;
+        true
+    }
+
+    /// An error of the file that is no lack of room: how the interface stands now.
+    #[cold]
+    pub(super) fn state_after(&mut self, error: &io::Error) -> State {
+        self.look();
+        if error.raw_os_error() == Some(EIO) && self.health.state() == State::Up {
+            // Down as it was written, and up again; or down, and out of sight.
+            return State::Up;
+        }
+        if error.raw_os_error() == Some(EBADFD) {
+            let source = io::Error::from_raw_os_error(EBADFD);
+            self.health.change(State::Gone, "the interface is gone", source);
+        }
+        self.health.state()
+    }
+
+    /// An error of reading: nothing will come any more, or it is to be told.
+    #[cold]
+    pub(super) fn fault_of_reading(&mut self, source: io::Error) -> DeviceError {
+        let device = self.health.device().to_string();
+        if self.state_after(&source) == State::Gone {
+            self.over = true;
+            return DeviceError::Lost { device, what: "the interface is gone".into(), source };
+        }
+        DeviceError::Io { device, what: "cannot receive".into(), source }
+    }
+
+    /// What the kernel dropped since this was opened, for lack of room in the ring; `None` where that is not to be told.
+    pub(super) fn kernel_drops(&mut self) -> Option<u64> {
+        let netlink = self.netlink.as_ref()?;
+        if let Ok(drops) = netlink.transmit_drops(&self.interface) {
+            self.drops = drops.saturating_sub(self.drops_before);
+        }
+        Some(self.drops)
+    }
+
+    pub(super) fn close(&mut self) {
+        self.kernel_drops();
+        if let Some(tap) = self.tap.take()
+            && !tap.is_multi_queue()
+            && tap.name().is_ok_and(|(_, stays)| stays)
+        {
+            // Whoever takes it next may not expect super-packets. It fails only for an interface that is gone.
+            let _ = tap.set_offloads(false);
+        }
+    }
+}
+
+/// Sets what was asked for, and switches the interface on.
+fn prepare<F: FnOnce(io::Error) -> DeviceError>(
+    tap: &Tap, interface: &Interface, asker: &Asker, options: TapOptions, fault: &impl Fn(&str) -> F,
+) -> Result<Offloads, DeviceError> {
+    let asker = asker.as_fd();
+    if let Some(stays) = options.persist {
+        tap.set_persistent(stays).map_err(fault("cannot be made to stay or go"))?;
+    }
+    if let Some(bytes) = options.send_buffer_bytes {
+        let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+        tap.set_send_buffer(bytes).map_err(fault("cannot set its send buffer"))?;
+    }
+    if let Some(mtu) = options.mtu_bytes {
+        let what = format!("cannot set an MTU of {mtu}: 68 to {MTU_BYTES_MAX}");
+        interface.set_mtu(asker, i32::try_from(mtu).unwrap_or(i32::MAX)).map_err(fault(&what))?;
+    }
+    if let Some(frames) = options.ring_frames {
+        let frames = i32::try_from(frames).unwrap_or(i32::MAX);
+        interface.set_queue_frames(asker, frames).map_err(fault("cannot set its ring"))?;
+    }
+    let offloads = tap.set_offloads(options.offload).map_err(fault("cannot set its offloads"))?;
+    let state = interface.state(asker).map_err(fault("the interface has gone again"))?;
+    if !state.is_up {
+        let name = tap.name().map(|(name, _)| name).unwrap_or_default();
+        interface.bring_up(asker).map_err(fault(&down(&name)))?;
+    }
+    Ok(offloads)
+}
+
+/// What a refusal to open means, and what to do about it.
+fn refusal(error: &io::Error, name: &str, multi_queue: bool) -> String {
+    match error.raw_os_error() {
+        Some(ENOENT | ENODEV) => "no /dev/net/tun: `modprobe tun`".into(),
+        Some(EPERM) => format!(
+            "a TAP interface needs CAP_NET_ADMIN (`wharf devices` says how to get it), or one that was made for you: `ip tuntap add {name} mode tap user USER`"
+        ),
+        Some(EBUSY) if multi_queue => "it has one queue, and somebody has that".into(),
+        Some(EBUSY) => "somebody has it open; several queues of one interface: multi_queue=on".into(),
+        Some(EINVAL) if multi_queue => {
+            "the interface of that name is no TAP, or has one queue only: leave out multi_queue=on".into()
+        }
+        Some(EINVAL) => "the interface of that name is no TAP".into(),
+        Some(E2BIG) => "it has no further queue".into(),
+        _ => "cannot open it".into(),
+    }
+}

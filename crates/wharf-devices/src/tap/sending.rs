@@ -1,0 +1,235 @@
+//! `Sending`: frames to the kernel, a call for each, which has them when the call returns.
+
+use super::PACKET_BYTES_MAX;
+use super::end::End;
+use crate::host::ExactClock;
+use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, ETHERNET_BYTES, State};
+use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
+use std::io::{self, IoSlice};
+use wharf_core::device::{Completions, Transmitted};
+use wharf_core::host::Clock;
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// Frames that may wait here to be reaped.
+pub(super) const HELD_FRAMES_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
+/// Pieces that are written as they lie; longer chains are put together first.
+const CHUNKS_MAX: usize = 63;
+/// Calls between two looks at the interface: its MTU may be another one.
+const LOOK_EVERY: u32 = 64;
+/// How long the kernel may have no room for the frame that is next.
+const STUCK_NS: u64 = 5_000_000_000;
+
+#[derive(Debug)]
+pub(super) struct Sending {
+    sent: Batch,
+    failed: Vec<(Frame, &'static str)>,
+    /// Calls until the next look.
+    look_due: u32,
+    /// Since when the kernel has had no room, on the exact clock.
+    stuck_since_ns: Option<u64>,
+    /// Where long chains are put together; empty until there is one.
+    joined: Vec<u8>,
+}
+
+/// Why a frame was not sent.
+enum Unsent {
+    /// It stays first.
+    NoRoom,
+    Failed(&'static str),
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self {
+            sent: Batch::new(HELD_FRAMES_MAX),
+            failed: Vec::with_capacity(HELD_FRAMES_MAX),
+            look_due: LOOK_EVERY,
+            stuck_since_ns: None,
+            joined: Vec::new(),
+        }
+    }
+}
+
+impl Sending {
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.sent.len() + self.failed.len()
+    }
+
+    pub(super) fn transmit(
+        &mut self, end: &mut End, region: Option<&Region>, batch: &mut Batch,
+    ) -> Transmitted {
+        let (mut taken, mut no_room) = (false, false);
+        while self.held() < HELD_FRAMES_MAX && !no_room {
+            let Some(frame) = batch.frames().first() else { break };
+            match self.send(end, region, frame) {
+                Ok(()) => {
+                    // There is room: fewer are held than there may be.
+                    batch.pop().into_iter().for_each(|frame| drop(self.sent.push(frame)));
+                    taken = true;
+                }
+                Err(Unsent::Failed(reason)) => {
+                    self.failed.extend(batch.pop().map(|frame| (frame, reason)));
+                    taken = true;
+                }
+                Err(Unsent::NoRoom) => no_room = true,
+            }
+        }
+        self.look_now_and_then(end, taken);
+        Transmitted { doorbell: taken, stopped: no_room || self.held() >= HELD_FRAMES_MAX }
+    }
+
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) {
+        let budget = budget.min(into.sent.room());
+        let sent = into.sent.append(&mut self.sent, budget);
+        let count = self.failed.len().min(budget - sent);
+        into.failed.extend(self.failed.drain(..count));
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sent.frames().iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    #[inline]
+    fn look_now_and_then(&mut self, end: &mut End, taken: bool) {
+        self.look_due = self.look_due.saturating_sub(u32::from(taken));
+        if self.look_due == 0 {
+            self.look_due = LOOK_EVERY;
+            end.look();
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, end: &mut End, region: Option<&Region>, frame: &Frame) -> Result<(), Unsent> {
+        let Some(region) = region else { return Err(Unsent::Failed("not-attached")) };
+        let first = region.bytes(frame).map_err(|_| Unsent::Failed("foreign-pool"))?;
+        let len_bytes = frame.len_bytes();
+        let is_usual = !frame.has_meta()
+            && (ETHERNET_BYTES + 1..=end.health.longest_bytes()).contains(&len_bytes)
+            && end.health.state() == State::Up;
+        if is_usual {
+            let header = [0; VNET_HEADER_BYTES];
+            return self.write(end, &[IoSlice::new(&header), IoSlice::new(first)]);
+        }
+        self.send_unusual(end, region, frame)
+    }
+
+    /// A frame that asks for something, a long or a short one, or one for an interface that is down.
+    #[inline(never)]
+    fn send_unusual(&mut self, end: &mut End, region: &Region, frame: &Frame) -> Result<(), Unsent> {
+        let foreign = |_| Unsent::Failed("foreign-pool");
+        let meta = region.meta(frame).map_err(foreign)?;
+        let (mut start, len_bytes) = ([0; START_BYTES], frame.len_bytes());
+        let start = start_of(region, frame, &mut start).ok_or(Unsent::Failed("foreign-pool"))?;
+        let header = header_to_send(start, len_bytes, &meta).map_err(Unsent::Failed)?;
+        // Of a super-packet each segment must fit.
+        let wire_bytes = match meta.gso_bytes {
+            0 => len_bytes,
+            payload => len_bytes.min(u32::from(header.header_bytes) + u32::from(payload)),
+        };
+        if end.health.state() != State::Up || !end.health.fits(start, wire_bytes) {
+            // It may be up again, or its MTU larger now.
+            end.look();
+        }
+        match end.health.fault_of(start, wire_bytes) {
+            Some(reason) => return Err(Unsent::Failed(reason)),
+            None if len_bytes as usize > PACKET_BYTES_MAX => return Err(Unsent::Failed("too-long")),
+            None => {}
+        }
+        let header = header.bytes();
+        let mut pieces = [IoSlice::new(&[]); CHUNKS_MAX + 1];
+        let mut count = 1;
+        pieces[0] = IoSlice::new(&header);
+        for chunk in region.chunks(frame).map_err(foreign)? {
+            let Some(piece) = pieces.get_mut(count) else {
+                return self.send_joined(end, region, frame, &header);
+            };
+            *piece = IoSlice::new(chunk);
+            count += 1;
+        }
+        self.write(end, &pieces[..count])
+    }
+
+    /// A chain of so many pieces that the kernel would not take them.
+    #[cold]
+    fn send_joined(
+        &mut self, end: &mut End, region: &Region, frame: &Frame, header: &[u8],
+    ) -> Result<(), Unsent> {
+        let mut joined = std::mem::take(&mut self.joined);
+        joined.clear();
+        let chunks = region.chunks(frame).map_err(|_| Unsent::Failed("foreign-pool"));
+        let written = chunks.and_then(|chunks| {
+            chunks.for_each(|chunk| joined.extend_from_slice(chunk));
+            self.write(end, &[IoSlice::new(header), IoSlice::new(&joined)])
+        });
+        self.joined = joined;
+        written
+    }
+
+    #[inline]
+    fn write(&mut self, end: &mut End, pieces: &[IoSlice<'_>]) -> Result<(), Unsent> {
+        let Some(tap) = end.tap() else { return Err(Unsent::Failed("closed")) };
+        match tap.write(pieces) {
+            Ok(_) => {
+                self.stuck_since_ns = None;
+                Ok(())
+            }
+            Err(error) => self.refused(end, pieces, error),
+        }
+    }
+
+    #[cold]
+    fn refused(&mut self, end: &mut End, pieces: &[IoSlice<'_>], error: io::Error) -> Result<(), Unsent> {
+        let error = match (error.raw_os_error(), end.tap()) {
+            (Some(EINTR), Some(tap)) => match tap.write(pieces) {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            },
+            _ => error,
+        };
+        if let Some(EAGAIN | EINTR | ENOBUFS | ENOMEM) = error.raw_os_error() {
+            return Err(self.no_room(end, error));
+        }
+        Err(Unsent::Failed(match end.state_after(&error) {
+            State::Gone => "gone",
+            State::Down => "link-down",
+            State::Up => {
+                end.health.note("the kernel refuses a frame", error);
+                "refused"
+            }
+        }))
+    }
+
+    /// It stays, unless that has been so for too long.
+    fn no_room(&mut self, end: &mut End, error: io::Error) -> Unsent {
+        let now_ns = ExactClock.now_ns();
+        let since_ns = *self.stuck_since_ns.get_or_insert(now_ns);
+        if now_ns.saturating_sub(since_ns) < STUCK_NS {
+            return Unsent::NoRoom;
+        }
+        self.stuck_since_ns = None;
+        end.health.lose("the kernel has had no room for a frame for 5 s", error);
+        Unsent::Failed("refused")
+    }
+}
+
+/// The first bytes of a frame, as they lie or, where its first piece has too few, put together in `room`.
+fn start_of<'a>(region: &'a Region, frame: &'a Frame, room: &'a mut [u8; START_BYTES]) -> Option<&'a [u8]> {
+    let first = region.bytes(frame).ok()?;
+    if first.len() >= START_BYTES || first.len() == frame.len_bytes() as usize {
+        return Some(first);
+    }
+    let mut at = 0;
+    for chunk in region.chunks(frame).ok()? {
+        let count = chunk.len().min(START_BYTES - at);
+        room[at..at + count].copy_from_slice(&chunk[..count]);
+        at += count;
+    }
+    Some(&room[..at])
+}
+
+/// The header that asks for what `meta` does.
+fn header_to_send(start: &[u8], len_bytes: u32, meta: &Meta) -> Result<VnetHeader, &'static str> {
+    VnetHeader::to_send(start, len_bytes as usize, meta).map_err(|unfit| unfit.reason())
+}

@@ -1,0 +1,101 @@
+//! Interfaces that go down, away, or elsewhere under traffic.
+
+use super::net::{End, frame, ip, with_net};
+use wharf_core::device::DeviceError;
+
+#[test]
+fn down_and_up_again_both_ways() {
+    with_net(|| {
+        let (mut tap, mut to) = (End::sender("tap:t0"), End::receiver("packet:t0"));
+        ip("link set t0 down");
+        (0..3).for_each(|number| tap.offer(&frame(number, 100)));
+        tap.device.transmit(&mut tap.batch, false);
+        let error = tap.device.reap(0, &mut tap.done).unwrap_err();
+        assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
+        assert!(
+            error.to_string().starts_with("tap:t0: the interface is down: `ip link set t0 up`"),
+            "{error}"
+        );
+        assert_eq!(tap.reap(), (0, vec!["link-down"; 3]));
+        assert_eq!(tap.receive_within(1, std::time::Duration::from_millis(5)), [[0u8; 0]; 0]);
+        assert!(!tap.device.receive_ended(), "it may come back");
+        tap.offer(&frame(3, 100));
+        assert_eq!(tap.send_all(), (0, vec!["link-down"]));
+        ip("link set t0 up");
+        to = {
+            drop(to);
+            End::receiver("packet:t0")
+        };
+        tap.offer(&frame(4, 100));
+        assert_eq!(tap.send_all(), (1, vec![]));
+        assert_eq!(to.receive(1), [frame(4, 100)]);
+        let mut from = End::sender("packet:t0");
+        from.offer(&frame(5, 100));
+        assert_eq!(from.send_all(), (1, vec![]));
+        assert_eq!(tap.receive(1), [frame(5, 100)]);
+        [tap, to, from].iter_mut().for_each(End::assert_all_home);
+    });
+}
+
+#[test]
+fn removed_under_traffic() {
+    with_net(|| {
+        let mut tap = End::sender("tap:t0");
+        ip("link del t0");
+        (0..3).for_each(|number| tap.offer(&frame(number, 100)));
+        tap.device.transmit(&mut tap.batch, false);
+        let error = tap.device.reap(0, &mut tap.done).unwrap_err();
+        assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
+        assert!(error.to_string().starts_with("tap:t0: the interface is gone"), "{error}");
+        assert_eq!(tap.reap(), (0, vec!["gone"; 3]));
+        tap.offer(&frame(3, 100));
+        assert_eq!(tap.send_all(), (0, vec!["gone"]), "for good, and told once");
+        assert!(tap.device.reap(0, &mut tap.done).is_ok());
+
+        let mut receiver = End::receiver("tap:t1");
+        ip("link del t1");
+        let error = receiver.device.receive(&mut receiver.cache, &mut receiver.batch, 64).unwrap_err();
+        assert!(error.to_string().starts_with("tap:t1: the interface is gone"), "{error}");
+        assert!(receiver.device.receive_ended());
+        [tap, receiver].iter_mut().for_each(End::assert_all_home);
+    });
+}
+
+#[test]
+fn an_mtu_that_changes_under_traffic_is_heeded() {
+    with_net(|| {
+        let mut tap = End::sender("tap:t0");
+        ip("link set t0 mtu 600");
+        // It is looked at now and then.
+        let mut failed = Vec::new();
+        for _ in 0..200 {
+            tap.offer(&frame(0, 1000));
+            failed.extend(tap.send_all().1);
+        }
+        assert!(failed.len() > 100 && failed.iter().all(|&why| why == "too-long"), "{failed:?}");
+        ip("link set t0 mtu 1500");
+        tap.offer(&frame(0, 1000));
+        assert_eq!(tap.send_all(), (1, vec![]), "larger at once");
+        tap.assert_all_home();
+    });
+}
+
+#[test]
+fn renamed_it_is_the_same() {
+    with_net(|| {
+        let (mut tap, mut to) = (End::sender("tap:t0"), End::receiver("packet:t0"));
+        ip("link set t0 down");
+        ip("link set t0 name t9");
+        tap.offer(&frame(0, 100));
+        assert_eq!(tap.send_all(), (0, vec!["link-down"]));
+        ip("link set t9 up");
+        to = {
+            drop(to);
+            End::receiver("packet:t9")
+        };
+        tap.offer(&frame(1, 100));
+        assert_eq!(tap.send_all(), (1, vec![]));
+        assert_eq!(to.receive(1), [frame(1, 100)]);
+        [tap, to].iter_mut().for_each(End::assert_all_home);
+    });
+}
