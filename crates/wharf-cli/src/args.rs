@@ -1,6 +1,7 @@
 //! What the command line says.
 
 mod bench;
+mod forward;
 mod lab;
 mod plan;
 mod receive;
@@ -9,6 +10,7 @@ mod values;
 mod wrap;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, OwnerChoice, PathArgs};
+pub(crate) use forward::ForwardArgs;
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
@@ -34,6 +36,7 @@ Examples:
   wharf send --pcap data/sample.pcap                replay a capture, and see what batching did
   wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
   wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
+  wharf forward packet:eth0 packet:eth1 --qdisc prio  from each to the other, what is urgent first
   wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
   wharf lab run bulk                                what bulk dequeue was worth, in virtual time
   wharf bench path                                  what the path itself can do on this machine
@@ -48,6 +51,8 @@ pub(crate) enum Command {
     Send(Box<SendArgs>),
     /// Receive from a device: check generated packets, count others, write a capture
     Receive(Box<ReceiveArgs>),
+    /// Pass on what arrives at one device to another, both ways
+    Forward(Box<ForwardArgs>),
     /// Work out what a server can carry, and what stops it
     Plan(Box<PlanArgs>),
     /// Run experiments in virtual time, beside published figures

@@ -7,10 +7,12 @@ mod args;
 mod bench;
 mod devices;
 mod files;
+mod forward;
 mod lab;
 mod output;
 mod plan;
 mod progress;
+mod queues;
 mod receive;
 mod report;
 mod send;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let done = match command {
         Command::Send(args) => send::send(&args),
         Command::Receive(args) => receive::receive(&args),
+        Command::Forward(args) => forward::forward(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Lab(args) => lab::lab(&args),
         Command::Bench(args) => bench::bench(&args),

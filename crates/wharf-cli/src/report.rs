@@ -1,4 +1,4 @@
-//! What `send` (and later `receive` and `forward`) say about one direction. The keys are a promise: they are
+//! What `send`, `receive` and `forward` say about one direction. The keys are a promise: they are
 //! added to, never renamed.
 
 use crate::output::grouped;
@@ -52,7 +52,7 @@ pub(crate) struct Report {
 }
 
 /// Packets that failed, or that a policy dropped.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Drops {
     pub(crate) total: u64,
     pub(crate) by_reason: BTreeMap<String, u64>,

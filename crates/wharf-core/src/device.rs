@@ -180,6 +180,12 @@ pub trait Device: Send {
         true
     }
 
+    /// Once it is closed: moves memory that waited in it for frames to arrive to the back of `to`, as far as there is room;
+    /// how much. What was given to it to be sent comes back by [`Device::reap`].
+    fn take_waiting(&mut self, _to: &mut Batch) -> usize {
+        0
+    }
+
     /// Shows how many frames were dropped before they could be received, by reason, since the device was opened:
     /// those that the kernel had no room for in a ring, above all.
     fn receive_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
@@ -232,6 +238,10 @@ pub fn close_receiver(device: &mut dyn Device, cache: &mut Cache) -> Result<(), 
         let _ = cache.give(&mut done.sent);
         done.sent = Batch::new(BUDGET);
         done.failed.drain(..).for_each(|(frame, _)| drop(cache.give_one(frame)));
+    }
+    while device.take_waiting(&mut done.sent) > 0 {
+        let _ = cache.give(&mut done.sent);
+        done.sent = Batch::new(BUDGET);
     }
     closed
 }

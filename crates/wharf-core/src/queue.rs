@@ -367,6 +367,11 @@ impl Shared {
         Err(NotOwner::Busy)
     }
 
+    /// Lets `look` at the device, as the owner; not at that of a queue whose owner died or never leaves.
+    pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut dyn crate::device::Device)) {
+        let _ = self.inspect(AUDIT_TRIES, |inside| look(inside.run.device_mut()));
+    }
+
     /// Whether frames are inside, as far as can be known: a busy owner has some for all we know.
     fn pending(&self) -> bool {
         let pending = self.inspect(PENDING_TRIES, |inside| inside.is_pending() || inside.lanes.len() > 0);

@@ -114,6 +114,17 @@ impl RxQueue {
         self.shared.ended.load(Relaxed)
     }
 
+    /// Shows how many frames were dropped before they could be received, by reason: see [`Device::receive_drops`]. Of a
+    /// device that is closed nothing, where it belongs to no transmit queue. Waits for a poll under way.
+    pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        if let Some(queue) = &self.shared.of {
+            return queue.shared.look_at_device(|device| device.receive_drops(see));
+        }
+        if let Some(device) = &mut lock(&self.shared.inside).device {
+            device.receive_drops(see);
+        }
+    }
+
     /// The last error of the device, once.
     pub fn take_error(&self) -> Option<DeviceError> {
         lock(&self.shared.error).take()

@@ -272,6 +272,10 @@ impl Device for Fault {
         self.inner.receive_ended()
     }
 
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.inner.take_waiting(to)
+    }
+
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.inner.receive_drops(see);
     }

@@ -7,6 +7,7 @@
 
 mod copy;
 pub mod fault;
+pub mod forward;
 pub mod host;
 pub mod interface;
 pub mod kinds;

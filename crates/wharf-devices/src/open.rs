@@ -11,7 +11,7 @@ use crate::pcap::{PcapSink, PcapSource, Snapped};
 use crate::tap::{Tap, TapOptions};
 use crate::units::{self, UnitError};
 use crate::wire::{WireSpec, wire};
-use crate::xdp::{self, Mode, XdpOptions, XdpReceiver, XdpSender};
+use crate::xdp::{self, Mode, XdpBoth, XdpOptions, XdpReceiver, XdpSender};
 use std::path::Path;
 use wharf_core::device::{Device, DeviceError};
 
@@ -22,12 +22,16 @@ pub enum Direction {
     Send,
     /// To receive.
     Receive,
+    /// Both ways.
+    Both,
 }
 
 /// A device, opened.
 pub struct Opened {
     /// The device.
     pub device: Box<dyn Device>,
+    /// Its receive side, where that is a device of its own: of one opened both ways. Else `device` receives as well.
+    pub receiving: Option<Box<dyn Device>>,
     /// The other end, where that is in this process: a wire's.
     pub far_end: Option<Box<dyn Device>>,
 }
@@ -41,7 +45,7 @@ impl std::fmt::Debug for Opened {
 
 impl Opened {
     fn alone(device: impl Device + 'static) -> Self {
-        Self { device: Box::new(device), far_end: None }
+        Self { device: Box::new(device), receiving: None, far_end: None }
     }
 }
 
@@ -101,7 +105,7 @@ fn open_wire(parts: &[String]) -> Result<Opened, DeviceError> {
         }
     }
     let (device, far_end) = wire(&spec);
-    Ok(Opened { device: Box::new(device), far_end: Some(Box::new(far_end)) })
+    Ok(Opened { device: Box::new(device), receiving: None, far_end: Some(Box::new(far_end)) })
 }
 
 fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
@@ -124,6 +128,10 @@ fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceErr
             let ways = [("refuse", Snapped::Refuse), ("pad", Snapped::Pad), ("send", Snapped::Send)];
             Ok(Opened::alone(PcapSource::open(path, options.choose("snapped", &ways)?)?))
         }
+        Direction::Both => {
+            let what = "a capture is read or written, not both at once".into();
+            Err(DeviceError::Unsupported { device: kind, what })
+        }
     }
 }
 
@@ -133,35 +141,49 @@ fn open_packet(parts: &[String], direction: Direction) -> Result<Opened, DeviceE
         return Err(DeviceError::Unsupported { device: "packet".into(), what });
     };
     let kind = format!("packet:{}", interface.escape_debug());
-    let switch = [("off", false), ("on", true)];
+    let (to_send, to_receive): (&[&str], &[&str]) = (&["bypass", "ring"], &["gso", "buffer", "promisc"]);
     match direction {
         Direction::Send => {
-            let options = Options::new(&kind, parts, &["bypass", "ring"])?;
-            let mut spec =
-                SendOptions { bypass: options.choose("bypass", &switch)?, ..SendOptions::default() };
-            if let Some(frames) = options.read("ring", units::size_bytes)? {
-                spec.ring_frames = match u32::try_from(frames) {
-                    Ok(frames @ 1..=65536) => frames,
-                    _ => return Err(options.fault(&format!("ring: {frames} cannot be: 1 to 65536 frames"))),
-                };
-            }
-            Ok(Opened::alone(PacketSender::open(interface, spec)?))
+            let options = Options::new(&kind, parts, to_send)?;
+            Ok(Opened::alone(PacketSender::open(interface, packet_to_send(&options)?)?))
         }
         Direction::Receive => {
-            let options = Options::new(&kind, parts, &["gso", "buffer", "promisc"])?;
-            let ways = [("cut", SuperPackets::Cut), ("keep", SuperPackets::Keep)];
-            let super_packets = options.choose("gso", &ways)?;
-            let promiscuous = options.choose("promisc", &[("on", true), ("off", false)])?;
-            let mut spec = ReceiveOptions { super_packets, promiscuous, ..ReceiveOptions::default() };
-            if let Some(bytes) = options.read("buffer", units::size_bytes)? {
-                if !(256 << 10..=1 << 30).contains(&bytes) {
-                    return Err(options.fault(&format!("buffer: {bytes} cannot be: 256k to 1g bytes")));
-                }
-                spec.buffer_bytes = bytes;
-            }
-            Ok(Opened::alone(PacketReceiver::open(interface, spec)?))
+            let options = Options::new(&kind, parts, to_receive)?;
+            Ok(Opened::alone(PacketReceiver::open(interface, packet_to_receive(&options)?)?))
+        }
+        Direction::Both => {
+            let keys = [to_send, to_receive].concat();
+            let options = Options::new(&kind, parts, &keys)?;
+            let receiver = PacketReceiver::open(interface, packet_to_receive(&options)?)?;
+            let sender = PacketSender::open(interface, packet_to_send(&options)?)?;
+            Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::alone(sender) })
         }
     }
+}
+
+fn packet_to_send(options: &Options<'_>) -> Result<SendOptions, DeviceError> {
+    let bypass = options.choose("bypass", &[("off", false), ("on", true)])?;
+    let mut spec = SendOptions { bypass, ..SendOptions::default() };
+    if let Some(frames) = options.read("ring", units::size_bytes)? {
+        spec.ring_frames = match u32::try_from(frames) {
+            Ok(frames @ 1..=65536) => frames,
+            _ => return Err(options.fault(&format!("ring: {frames} cannot be: 1 to 65536 frames"))),
+        };
+    }
+    Ok(spec)
+}
+
+fn packet_to_receive(options: &Options<'_>) -> Result<ReceiveOptions, DeviceError> {
+    let super_packets = options.choose("gso", &[("cut", SuperPackets::Cut), ("keep", SuperPackets::Keep)])?;
+    let promiscuous = options.choose("promisc", &[("on", true), ("off", false)])?;
+    let mut spec = ReceiveOptions { super_packets, promiscuous, ..ReceiveOptions::default() };
+    if let Some(bytes) = options.read("buffer", units::size_bytes)? {
+        if !(256 << 10..=1 << 30).contains(&bytes) {
+            return Err(options.fault(&format!("buffer: {bytes} cannot be: 256k to 1g bytes")));
+        }
+        spec.buffer_bytes = bytes;
+    }
+    Ok(spec)
 }
 
 fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
@@ -172,7 +194,7 @@ fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceErro
     let kind = format!("xdp:{}", interface.escape_debug());
     let keys: &[&str] = match direction {
         Direction::Send => &["queue", "mode"],
-        Direction::Receive => &["queue", "mode", "csum"],
+        Direction::Receive | Direction::Both => &["queue", "mode", "csum"],
     };
     let options = Options::new(&kind, parts, keys)?;
     let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zerocopy", Mode::ZeroCopy)];
@@ -183,14 +205,15 @@ fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceErro
             _ => return Err(options.fault(&format!("queue: {queue} cannot be: 0 to 65535"))),
         };
     }
+    if direction == Direction::Send {
+        return Ok(Opened::alone(XdpSender::open(interface, spec)?));
+    }
+    let fills = options.choose("csum", &[("fill", true), ("off", false)])?;
+    let fill_checksums = options.get("csum").map(|_| fills);
+    let spec = xdp::ReceiveOptions { common: spec, fill_checksums };
     match direction {
-        Direction::Send => Ok(Opened::alone(XdpSender::open(interface, spec)?)),
-        Direction::Receive => {
-            let fills = options.choose("csum", &[("fill", true), ("off", false)])?;
-            let fill_checksums = options.get("csum").map(|_| fills);
-            let spec = xdp::ReceiveOptions { common: spec, fill_checksums };
-            Ok(Opened::alone(XdpReceiver::open(interface, spec)?))
-        }
+        Direction::Both => Ok(Opened::alone(XdpBoth::open(interface, spec)?)),
+        _ => Ok(Opened::alone(XdpReceiver::open(interface, spec)?)),
     }
 }
 

@@ -30,6 +30,16 @@ impl Refused {
         into.failed.extend(self.frames.drain(..count));
     }
 
+    /// Moves them to the back of `to`, as far as there is room, as if they had never been given; how many.
+    pub(crate) fn take(&mut self, to: &mut Batch) -> usize {
+        let count = self.frames.len().min(to.room());
+        for (frame, _) in self.frames.drain(..count) {
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "there was room");
+        }
+        count
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }

@@ -4,16 +4,19 @@
 //! Sending: [`XdpSender`]. A frame's place goes into a ring, one system call hands a batch over, and it comes back when
 //! the frame has left: real completions, so that there is a byte queue limit. Needs CAP_NET_RAW, loads no program.
 //! Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for the program that hands frames over.
+//! Both at once: [`XdpBoth`], by one socket.
 //! How well it works depends on driver and kernel, and [`Device::mode`](wharf_core::device::Device::mode) says which it is.
 //!
 //! The interface is looked up in the network namespace of the thread that opens it.
 
+mod both;
 mod checksum;
 mod memory;
 mod receiving;
 mod sending;
 mod table;
 
+pub use both::XdpBoth;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 

@@ -1,12 +1,14 @@
-//! One poller, two devices: whatever arrives at one leaves by the other, in both directions, and nothing is lost when
-//! one is slower: what cannot be sent yet is kept, and no more is received meanwhile.
+//! Whatever arrives at one device leaves by the other, in both directions, and nothing is lost when one is slower: what cannot be
+//! sent yet is kept, and no more is received meanwhile.
 //!
-//! `cargo run --release --example forward`: host A sends to the forwarder, host B echoes what comes through it.
+//! `cargo run --release --example forward`: host A sends to the forwarder, host B echoes what comes through it, by a
+//! handler of its own on the receive side of its queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf::device::Device;
+use wharf::devices::forward::{End, Forward};
 use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
 use wharf::pool::{Burst, PagePool, PoolError};
@@ -27,14 +29,8 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     let (fast, slow) = (open("wire", Direction::Send)?, open("wire:rate=2gbit", Direction::Send)?);
     let (far_a, far_b) = (fast.far_end.ok_or("two ends")?, slow.far_end.ok_or("two ends")?);
 
-    // The forwarder: both queues send frames of one pool, so that no byte is copied on the way through.
-    let pool = pool(1024)?;
-    let (to_a, to_b) = (queue(&pool, fast.device)?, queue(&pool, slow.device)?);
-    let receivers = [
-        RxQueue::of(&to_a, pass_on(to_b.sender("from a")?))?,
-        RxQueue::of(&to_b, pass_on(to_a.sender("from b")?))?,
-    ];
-    let forwarder = PollerThread::builder().receiver(&receivers[0]).receiver(&receivers[1]).start()?;
+    // The forwarder: both directions send frames of one pool, so that no byte is copied on the way through.
+    let forwarder = Forward::builder(End::One(fast.device), End::One(slow.device)).start()?;
 
     // The hosts, each with memory of its own; one poller serves both.
     let (a, b) = (queue(&self::pool(1024)?, far_a)?, queue(&self::pool(1024)?, far_b)?);
@@ -60,7 +56,10 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     while came_back.load(Relaxed) < packets as u64 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
-    drop((hosts, forwarder, burst, sender));
+    drop((hosts, burst, sender));
+    for direction in forwarder.finish(Duration::ZERO) {
+        assert!(direction.drops.is_empty() && direction.missing().is_none(), "{direction:?}");
+    }
     Ok([arrived.load(Relaxed), came_back.load(Relaxed)])
 }
 

@@ -95,6 +95,10 @@ pub(super) fn queues(text: &str) -> Result<u32, String> {
     want(text.parse().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues)), "a number from 1 to 64")
 }
 
+pub(super) fn pollers(text: &str) -> Result<usize, String> {
+    within(text, 1, 2)
+}
+
 pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {
     let fifo = |limit: &str| match limit.parse() {
         Ok(packets) => (1..=QUEUE_PACKETS_MAX).contains(&packets).then_some(FifoLimit::Packets(packets)),

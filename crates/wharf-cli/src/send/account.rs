@@ -1,9 +1,7 @@
 //! The account of a run: what its counters say, and whether it adds up.
 
-use crate::report::{
-    BqlReport, Drops, LatencyReport, PoolReport, QueueReport, ReceivedReport, Report, SenderReport,
-    TimingReport,
-};
+use crate::queues::{of_queues, sum};
+use crate::report::{Drops, LatencyReport, ReceivedReport, Report, TimingReport};
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
@@ -42,11 +40,6 @@ pub(super) struct Outcome {
     pub(super) interrupted: bool,
 }
 
-/// A sum over queues.
-fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> u64 {
-    queues.iter().map(|queue| count(queue.counters())).sum()
-}
-
 impl Account {
     /// Draws it up. The queues, of which there is at least one, are shut down.
     pub(super) fn close(mut self, queues: &[TxQueue], batching: Batching, interrupted: bool) -> Outcome {
@@ -55,42 +48,15 @@ impl Account {
     }
 
     fn report(&mut self, queues: &[TxQueue]) -> Report {
-        let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
-        let (seconds, doorbells) = (self.span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
-        let per_second = |amount: f64| if self.span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
-        let has_bql = self.has_bql;
-        let by_queue: Vec<QueueReport> =
-            queues.iter().map(|queue| queue_report(queue.counters(), has_bql)).collect();
-        let limit_bytes = by_queue.iter().map(|queue| queue.limit_bytes).sum();
         let lost = drops(queues);
         Report {
-            device: self.device.clone(),
-            mode: queues.first().and_then(TxQueue::device_mode),
-            seconds,
-            packets,
-            bytes,
-            mpps: per_second(packets as f64 / 1e6),
-            gbps: per_second(bytes as f64 * 8.0 / 1e9),
-            batches: sum(queues, |all| all.batches.get()),
-            doorbells,
-            packets_per_doorbell: rounded(if doorbells == 0 {
-                0.0
-            } else {
-                packets as f64 / doorbells as f64
-            }),
-            requeues: sum(queues, |all| all.requeues.get()),
-            returned: sum(queues, |all| all.returned.get()),
-            bql: BqlReport { enabled: has_bql, limit_bytes },
             latency_ns: self.received.as_mut().and_then(|findings| latency(findings.latency.as_mut()?)),
             timing_error_ns: self.timing.as_mut().and_then(timing),
-            senders: senders(queues),
-            queues: by_queue,
-            pool: PoolReport { frames: self.audit.frames, out: self.audit.out() as u64 },
             received: self.received.as_ref().map(|findings| received(findings, lost.total)),
             drops: lost,
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
-            compare: None,
+            ..of_queues(&self.device, queues, self.has_bql, self.span_ns, &self.audit)
         }
     }
 
@@ -111,17 +77,6 @@ impl Account {
         let lost = drops(queues).total;
         faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent, lost)));
         faults
-    }
-}
-
-fn queue_report(counters: &QueueCounters, has_bql: bool) -> QueueReport {
-    QueueReport {
-        packets: counters.packets.get(),
-        bytes: counters.bytes.get(),
-        batches: counters.batches.get(),
-        doorbells: counters.doorbells.get(),
-        requeues: counters.requeues.get(),
-        limit_bytes: if has_bql { counters.bql_limit_bytes.get() } else { 0 },
     }
 }
 
@@ -161,24 +116,6 @@ fn drops(queues: &[TxQueue]) -> Drops {
     Drops { total: sum(queues, |all| all.failed.get()) + at_senders, by_reason }
 }
 
-/// By sender, each of which has a place in every queue.
-fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
-    let by_queue: Vec<_> = queues.iter().map(TxQueue::senders).collect();
-    let count = by_queue.iter().map(Vec::len).max().unwrap_or(0);
-    let report = |at: usize| {
-        let places = || by_queue.iter().filter_map(move |senders| senders.get(at));
-        let small_queue_bytes: u64 = places().map(|sender| sender.small_queue_bytes.get()).sum();
-        SenderReport {
-            packets: places().map(|sender| sender.packets.get()).sum(),
-            waits: places().map(|sender| sender.waits.get()).sum(),
-            drops: places().map(|sender| sender.drops.get()).sum(),
-            drained_packets: places().map(|sender| sender.drained_packets.get()).sum(),
-            small_queue_bytes: Some(small_queue_bytes).filter(|&bytes| bytes > 0),
-        }
-    };
-    (0..count).map(report).collect()
-}
-
 fn latency(latency: &mut Latency) -> Option<LatencyReport> {
     let mut at = |share| latency.quantile_ns(share);
     let report = LatencyReport { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
@@ -198,9 +135,4 @@ fn received(findings: &Findings, lost: u64) -> ReceivedReport {
 /// Packets that are wrong, or missing though fewer are known to have failed or been dropped.
 fn wrong(findings: &Findings, lost: u64) -> u64 {
     findings.errors - findings.missing.min(lost)
-}
-
-/// To six places: what is measured is not better than that.
-fn rounded(number: f64) -> f64 {
-    (number * 1e6).round() / 1e6
 }

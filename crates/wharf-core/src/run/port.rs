@@ -226,5 +226,9 @@ impl Port {
             self.counters.error(&error);
         }
         self.reap(sink);
+        // What waited for frames to arrive was never sent, and counts as nothing.
+        while self.device.take_waiting(&mut self.completions.sent) > 0 {
+            sink.take_home(&mut self.completions.sent);
+        }
     }
 }

@@ -59,11 +59,18 @@ impl Default for ReceiveOptions {
     }
 }
 
+/// Whether nothing can come any more, ever: an interface that is down may be up again.
+fn is_final(error: &DeviceError) -> bool {
+    !matches!(error, DeviceError::Lost { source, .. } if source.raw_os_error() == Some(ENETDOWN))
+}
+
 /// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not seen.
 ///
 /// They arrive as on a wire: checksums that their sender had left to a network adapter are filled in, VLAN tags are back
 /// in their place. [`Meta::time_ns`] of each is when it arrived, since 1970. What the kernel dropped since its
 /// ring was full is shown by [`Device::receive_drops`] as `kernel`.
+///
+/// An interface that is switched off is told once, and goes on when it is on again.
 #[derive(Debug)]
 pub struct PacketReceiver {
     name: String,
@@ -77,7 +84,7 @@ pub struct PacketReceiver {
     drops: Drops,
     /// Polls until the next look at the socket's error.
     look_due: u32,
-    /// What ends receiving, and when, on the exact clock.
+    /// What is to be told of the interface, and when, on the exact clock.
     ending: Option<(DeviceError, u64)>,
     ended: bool,
     refused: Refused,
@@ -205,11 +212,11 @@ impl PacketReceiver {
             && ring.socket().take_error().is_some()
         {
             let ends_ns = ExactClock.now_ns() + LAST_FRAMES_NS;
-            self.ending = self.end_of_interface().map(|error| (error, ends_ns));
+            self.ending = self.fault_of_interface().map(|error| (error, ends_ns));
         }
         match self.ending.take() {
             Some((error, ends_ns)) if ExactClock.now_ns() >= ends_ns => {
-                self.ended = true;
+                self.ended = is_final(&error);
                 Err(error)
             }
             ending => {
@@ -222,8 +229,8 @@ impl PacketReceiver {
         }
     }
 
-    /// Why nothing will come any more, if so.
-    fn end_of_interface(&self) -> Option<DeviceError> {
+    /// Why nothing comes any more, if so: for good, or until the interface is up again.
+    fn fault_of_interface(&self) -> Option<DeviceError> {
         let ring = self.ring.as_ref()?;
         let (what, source) = match ring.socket().interface_state(&self.interface) {
             Ok(state) if state.is_up => return None,

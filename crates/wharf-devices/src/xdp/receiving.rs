@@ -21,10 +21,12 @@ use wharf_sys::xdp::{Attached, Bind, Hook, Redirect, XdpSocket};
 
 /// Entries of the fill and receive rings.
 const ENTRIES: u32 = 8192;
-/// Of the completion ring, which has to be there, and stays empty: nothing is sent.
 const COMPLETION_ENTRIES: u32 = 64;
 /// Polls that find nothing between two looks at the interface.
 const LOOK_EVERY: u32 = 64;
+/// Quarters of the pool that wait for packets, at most: of a device that only receives, and of one of two that send as well.
+const ALONE_QUARTERS: u32 = 3;
+const BOTH_QUARTERS: u32 = 1;
 
 /// How an [`XdpReceiver`] should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +60,8 @@ pub struct XdpReceiver {
     /// What was given to it to be sent, and what was inside when it was closed.
     refused: Refused,
     drops: Drops,
+    /// Quarters of the pool that wait for packets, at most.
+    quarters: u32,
 }
 
 /// What a receiver has while it is open. Dropped in this order: the program goes first, then the queue.
@@ -66,7 +70,7 @@ struct Open {
     _attached: Attached,
     _redirect: Redirect,
     rings: Rings,
-    socket: XdpSocket,
+    socket: Arc<XdpSocket>,
     asker: Asker,
 }
 
@@ -92,11 +96,47 @@ impl XdpReceiver {
             ended: false,
             refused: Refused::new("receive-only"),
             drops: Drops::default(),
+            quarters: ALONE_QUARTERS,
         })
     }
 
+    /// Leaves half of the pool to what is sent by the same socket.
+    pub(super) fn that_sends(mut self) -> Self {
+        self.quarters = BOTH_QUARTERS;
+        self
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// As [`Device::attach`], once `prepare` has made what else its socket, which is not bound yet, is to have. What that made,
+    /// the socket, and how it was bound.
+    pub(super) fn attach_with<T>(
+        &mut self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
+    ) -> Result<(T, Arc<XdpSocket>, Bind), DeviceError> {
+        let (bytes, least) = (region.data_bytes_max(), memory::ROOM_BYTES_MIN);
+        if bytes < least {
+            let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
+            return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
+        }
+        let best = self.make_best(region, prepare);
+        let (open, prepared, hook, how) =
+            best.map_err(|refusal| fault(&self.link, self.options.common.queue, region, refusal))?;
+        self.mode = Some(mode_of(hook, how));
+        let socket = self.open.insert(open).socket.clone();
+        Ok((prepared, socket, how))
+    }
+
+    /// Moves memory that waited for packets out of it, once it is closed; how much.
+    pub(super) fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.refused.take(to)
+    }
+
     /// The best way that works: hook by hook, and with each the ways to bind.
-    fn make_best(&self, region: &Arc<Region>) -> Result<(Open, &'static str), Refusal> {
+    fn make_best<T>(
+        &self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
+    ) -> Result<(Open, T, Hook, Bind), Refusal> {
         let redirect = |error| (Step::Program, error);
         let mut last = (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP));
         for hook in [Hook::Native, Hook::Generic] {
@@ -105,8 +145,8 @@ impl XdpReceiver {
                     continue;
                 }
                 let loaded = Redirect::load(self.options.common.queue).map_err(redirect)?;
-                match self.make(region, loaded, hook, how) {
-                    Ok(open) => return Ok((open, mode_of(hook, how))),
+                match self.make(region, loaded, hook, how, &prepare) {
+                    Ok((open, prepared)) => return Ok((open, prepared, hook, how)),
                     Err((step, error)) if may_try_on(step, &error) => last = (step, error),
                     Err(refusal) => return Err(refusal),
                 }
@@ -115,12 +155,15 @@ impl XdpReceiver {
         Err(last)
     }
 
-    fn make(&self, region: &Arc<Region>, redirect: Redirect, hook: Hook, how: Bind) -> Result<Open, Refusal> {
+    fn make<T>(
+        &self, region: &Arc<Region>, redirect: Redirect, hook: Hook, how: Bind,
+        prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
+    ) -> Result<(Open, T), Refusal> {
         let (index, queue) = (self.link.interface.index, self.options.common.queue);
         let window = memory::to_receive(region);
         let socket = registered(region, &window.shape)?;
         let refused = Step::Rings.refused();
-        let _completion = socket.completion_ring(COMPLETION_ENTRIES).map_err(&refused)?;
+        let prepared = prepare(&socket)?;
         let (fill, receive) =
             (socket.fill_ring(ENTRIES).map_err(&refused)?, socket.receive_ring(ENTRIES).map_err(&refused)?);
         let asker = Asker::open().map_err(&refused)?;
@@ -129,7 +172,9 @@ impl XdpReceiver {
         redirect.direct(queue, &socket).map_err(Step::Bind.refused())?;
         let pages = how.zero_copy.then(|| region.mapping().page_bytes());
         let rings = Rings::new(fill, receive, region.clone(), window, pages, self.fills_checksums);
-        Ok(Open { _attached: attached, _redirect: redirect, rings, socket, asker })
+        let rings = rings.keeping(self.quarters);
+        let socket = Arc::new(socket);
+        Ok((Open { _attached: attached, _redirect: redirect, rings, socket, asker }, prepared))
     }
 
     /// Nothing has come: looks whether anything still can.
@@ -197,16 +242,11 @@ impl Device for XdpReceiver {
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        let (bytes, least) = (region.data_bytes_max(), memory::ROOM_BYTES_MIN);
-        if bytes < least {
-            let what = format!("the pool's frames hold {bytes} bytes: to receive takes {least} at least");
-            return Err(DeviceError::Unsupported { device: self.link.name.clone(), what });
-        }
-        let made = self.make_best(&region);
-        let (open, mode) =
-            made.map_err(|refusal| fault(&self.link, self.options.common.queue, &region, refusal))?;
-        (self.open, self.mode) = (Some(open), Some(mode));
-        Ok(())
+        // A completion ring has to be there, and stays empty: nothing is sent.
+        let completion = |socket: &XdpSocket| {
+            socket.completion_ring(COMPLETION_ENTRIES).map(drop).map_err(Step::Rings.refused())
+        };
+        self.attach_with(&region, completion).map(drop)
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {

@@ -4,7 +4,9 @@ mod core;
 mod doorbell;
 mod rings;
 
-use self::core::{Kernel, Sending};
+pub(super) use self::core::Sending;
+
+use self::core::Kernel;
 use super::{
     Refusal, Step, XdpOptions, ZERO_COPY, await_release, bind, fault, find, first_that_works, memory,
     registered,
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::Asker;
-use wharf_sys::xdp::{Bind, Producer, XdpSocket};
+use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
 
 /// Descriptors of the transmit ring, and of the completion ring: what DPDK takes, too.
 const ENTRIES: u32 = 2048;
@@ -46,10 +48,51 @@ pub struct XdpSender {
 
 /// The socket, one to ask about its interface, and who copies.
 #[derive(Debug)]
-struct Socket {
-    socket: XdpSocket,
+pub(super) struct Socket {
+    socket: Arc<XdpSocket>,
     asker: Asker,
     zero_copy: bool,
+}
+
+/// What a socket needs to send.
+#[derive(Debug)]
+pub(super) struct Made {
+    completion: Consumer<u64>,
+    transmit: Producer<Descriptor>,
+    asker: Asker,
+}
+
+impl Made {
+    /// The rings of a socket that is not bound yet.
+    pub(super) fn new(socket: &XdpSocket) -> Result<Self, Refusal> {
+        let rings = Step::Rings.refused();
+        let completion = socket.completion_ring(ENTRIES).map_err(&rings)?;
+        let transmit = socket.transmit_ring(ENTRIES).map_err(&rings)?;
+        // Older kernels take 32 frames a call: then the doorbell is rung again.
+        socket.set_transmit_budget(ENTRIES);
+        socket.set_send_buffer(SEND_BUFFER_BYTES);
+        Ok(Self { completion, transmit, asker: Asker::open().map_err(&rings)? })
+    }
+
+    /// Sends by a socket that is bound.
+    pub(super) fn sending(
+        self, socket: Arc<XdpSocket>, how: Bind, link: &Link, region: Arc<Region>,
+    ) -> Sending<Socket> {
+        let Self { completion, transmit, asker } = self;
+        let rings = Rings::new(transmit, completion, region.clone(), how.multi_buffer, ENTRIES);
+        let socket = Socket { socket, asker, zero_copy: how.zero_copy };
+        Sending::new(socket, rings, Health::new(link.clone()), region)
+    }
+}
+
+/// What a device that sends so can do.
+pub(super) fn capabilities() -> Capabilities {
+    Capabilities {
+        ring_frames: Some(ENTRIES),
+        real_completions: true,
+        segments_max: DESCRIPTORS_MAX as u16,
+        ..Capabilities::default()
+    }
 }
 
 impl Kernel for Socket {
@@ -78,23 +121,16 @@ impl XdpSender {
         Ok(Self { link, options, mode: None, sending: None })
     }
 
-    fn make(&self, region: &Arc<Region>, how: Bind) -> Result<(Socket, Rings), Refusal> {
+    fn make(&self, region: &Arc<Region>, how: Bind) -> Result<(Arc<XdpSocket>, Made), Refusal> {
         let socket = registered(region, &memory::to_send(region))?;
-        let rings = Step::Rings.refused();
-        let _fill: Producer<u64> = socket.fill_ring(FILL_ENTRIES).map_err(&rings)?;
-        let completion = socket.completion_ring(ENTRIES).map_err(&rings)?;
-        let transmit = socket.transmit_ring(ENTRIES).map_err(&rings)?;
-        // Older kernels take 32 frames a call: then the doorbell is rung again.
-        socket.set_transmit_budget(ENTRIES);
-        socket.set_send_buffer(SEND_BUFFER_BYTES);
+        let _fill: Producer<u64> = socket.fill_ring(FILL_ENTRIES).map_err(Step::Rings.refused())?;
+        let made = Made::new(&socket)?;
         bind(&socket, self.link.interface.index, self.options.queue, how)?;
         if how.zero_copy {
             // Some drivers bind, and send only while a program is attached: they say so when they are called.
             socket.kick().map_err(|_| (Step::Bind, io::Error::from_raw_os_error(crate::link::EOPNOTSUPP)))?;
         }
-        let asker = Asker::open().map_err(&rings)?;
-        let socket = Socket { socket, asker, zero_copy: how.zero_copy };
-        Ok((socket, Rings::new(transmit, completion, region.clone(), how.multi_buffer, ENTRIES)))
+        Ok((Arc::new(socket), made))
     }
 }
 
@@ -104,12 +140,7 @@ impl Device for XdpSender {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            ring_frames: Some(ENTRIES),
-            real_completions: true,
-            segments_max: DESCRIPTORS_MAX as u16,
-            ..Capabilities::default()
-        }
+        capabilities()
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -118,11 +149,10 @@ impl Device for XdpSender {
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         let made = first_that_works(self.options.mode, |how| self.make(&region, how));
-        let ((socket, rings), how) =
+        let ((socket, made), how) =
             made.map_err(|refusal| fault(&self.link, self.options.queue, &region, refusal))?;
         self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
-        let health = Health::new(self.link.clone());
-        self.sending = Some(Sending::new(socket, rings, health, region));
+        self.sending = Some(made.sending(socket, how, &self.link, region));
         Ok(())
     }
 

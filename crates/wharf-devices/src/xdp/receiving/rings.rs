@@ -44,7 +44,7 @@ impl Rings {
         fill: Producer<u64>, receive: Consumer<Descriptor>, region: Arc<Region>, window: Window,
         page_bytes: Option<usize>, fills_checksums: bool,
     ) -> Self {
-        let wanted = fill.entries().min(region.spec().frames / 4 * 3).max(1);
+        let wanted = wanted(&fill, &region, 3);
         let table = Table::new(&region);
         let passing = Batch::new(BATCH_FRAMES_MAX);
         let (head, discards, aside, drops) = (None, false, Vec::new(), Own::default());
@@ -63,6 +63,12 @@ impl Rings {
             passing,
             drops,
         }
+    }
+
+    /// Up to so many `quarters` of the pool wait for packets, in place of 3.
+    pub(super) fn keeping(mut self, quarters: u32) -> Self {
+        self.wanted = wanted(&self.fill, &self.region, quarters);
+        self
     }
 
     pub(super) fn held(&self) -> usize {
@@ -240,6 +246,10 @@ impl Rings {
         held.extend(self.table.into_held());
         held
     }
+}
+
+fn wanted(fill: &Producer<u64>, region: &Region, quarters: u32) -> u32 {
+    fill.entries().min(region.spec().frames / 4 * quarters).max(1)
 }
 
 #[cfg(test)]

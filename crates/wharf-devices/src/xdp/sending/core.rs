@@ -56,7 +56,7 @@ impl<K: Kernel> Sending<K> {
         }
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(in super::super) fn held(&self) -> usize {
         let in_rings = self.open.as_ref().map_or(0, |(_, rings)| rings.held() as usize);
         in_rings + self.left.len() + self.failed.len()
     }
@@ -66,7 +66,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     #[inline]
-    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+    pub(in super::super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let mut is_full = self.is_full();
         while !is_full {
             let Some(first) = batch.frames().first() else { break };
@@ -143,7 +143,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     #[inline]
-    pub(super) fn flush(&mut self) -> bool {
+    pub(in super::super) fn flush(&mut self) -> bool {
         if !std::mem::take(&mut self.owes_doorbell) {
             return false;
         }
@@ -157,7 +157,9 @@ impl<K: Kernel> Sending<K> {
     }
 
     #[inline]
-    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    pub(in super::super) fn reap(
+        &mut self, budget: usize, into: &mut Completions,
+    ) -> Result<(), DeviceError> {
         if let Some((kernel, rings)) = &self.open
             && (self.refused || (!kernel.takes_at_once() && rings.waiting() > 0 && rings.needs_wakeup()))
         {
@@ -192,7 +194,7 @@ impl<K: Kernel> Sending<K> {
         result.and_then(|()| self.health.take_error())
     }
 
-    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+    pub(in super::super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         if let Some((_, rings)) = &self.open {
             rings.visit(see);
         }
@@ -201,7 +203,7 @@ impl<K: Kernel> Sending<K> {
     }
 
     /// Lets go of the socket: what has left is sent, all else failed.
-    pub(super) fn close(&mut self) {
+    pub(in super::super) fn close(&mut self) {
         self.let_go("closed");
     }
 

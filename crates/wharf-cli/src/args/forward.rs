@@ -1,0 +1,62 @@
+//! `wharf forward`.
+
+use super::values::{self, Poll, QdiscChoice, WhenFull};
+use clap::Args;
+use std::time::Duration;
+use wharf::devices::forward::{FRAME_BYTES, FRAMES};
+
+const EXAMPLES: &str = "\
+Examples:
+  wharf forward packet:eth0 packet:eth1
+      whatever arrives at one interface leaves by the other, both ways, until SIGINT or SIGTERM
+  wharf forward xdp:eth0 xdp:eth1 --qdisc prio --seconds 60 --json
+      by AF_XDP, nothing copied in user space; three bands; one JSON object after a minute
+  wharf forward pcap:in.pcap packet:eth1
+      one way: a capture at the first end is read, at the second it is written
+
+Each direction is a path of its own, with its own discipline and byte queue limit. What cannot be sent at once waits in \
+the discipline; when that is full, nothing more is received, and the first device's own ring fills: what it then has no \
+room for it drops, and that is counted. With --when-full drop-tail or drop-head frames are received all the same, and \
+dropped at the discipline: with --qdisc prio, a full band then holds nobody else up.
+
+A link that goes down is told of on standard error; what should leave by it is dropped (link-down) until it is back. When \
+an interface is gone for good, the run ends with its summary and exit code 1. Drops alone are no failure.";
+
+/// What to forward between, and how.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ForwardArgs {
+    /// One end: see `wharf devices`
+    #[arg(value_name = "A")]
+    pub(crate) a: String,
+    /// The other end
+    #[arg(value_name = "B")]
+    pub(crate) b: String,
+    /// End after this time: 2, 0.5, 300ms, 1min
+    #[arg(long, value_name = "S", value_parser = values::seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// Queueing discipline of each direction: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
+    #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
+    pub(crate) qdisc: QdiscChoice,
+    /// What happens to packets for which the discipline has no room
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
+    pub(crate) when_full: WhenFull,
+    /// Threads: 1 for both directions, or 2, one each
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::pollers)]
+    pub(crate) pollers: usize,
+    /// How they wait
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
+    pub(crate) poll: Poll,
+    /// Processors to pin them to, in turn
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
+    pub(crate) cpu: Vec<usize>,
+    /// Frames of memory: for each direction, or for both where a device has them share it
+    #[arg(long, value_name = "N", default_value_t = FRAMES, value_parser = values::frames)]
+    pub(crate) frames: u32,
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets take several
+    #[arg(long, value_name = "N", default_value_t = FRAME_BYTES, value_parser = values::memory_bytes)]
+    pub(crate) frame_bytes: u32,
+    /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}

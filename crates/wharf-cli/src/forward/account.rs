@@ -1,0 +1,57 @@
+//! The account of a run: what each direction did, and whether it adds up.
+
+use crate::queues::of_queues;
+use crate::report::{Drops, Report};
+use serde::Serialize;
+use wharf::devices::forward::Summary;
+
+/// What a run came to.
+pub(super) struct Outcome {
+    pub(super) report: ForwardReport,
+    /// What is wrong, a line each.
+    pub(super) faults: Vec<String>,
+    /// A signal ended it.
+    pub(super) interrupted: bool,
+}
+
+/// Both directions. The keys are a promise.
+#[derive(Debug, Serialize)]
+pub(super) struct ForwardReport {
+    pub(super) directions: Vec<DirectionReport>,
+}
+
+/// One direction: as `send` reports it, `device` being where frames left by.
+#[derive(Debug, Serialize)]
+pub(super) struct DirectionReport {
+    /// Where frames arrived.
+    pub(super) from: String,
+    /// How many were received.
+    pub(super) received_packets: u64,
+    #[serde(flatten)]
+    pub(super) common: Report,
+}
+
+/// Draws it up; `lost` is what ended it, if a device did.
+pub(super) fn outcome(summaries: Vec<Summary>, lost: Option<String>, interrupted: bool) -> Outcome {
+    let mut faults: Vec<String> = lost.into_iter().collect();
+    for summary in &summaries {
+        faults.extend(summary.errors.iter().map(ToString::to_string));
+        faults.extend(summary.missing());
+        let memory = format!("memory did not come back: {}", summary.audit);
+        faults.extend((summary.audit.out() > 0).then_some(memory));
+    }
+    faults.dedup();
+    let directions = summaries.into_iter().map(direction).collect();
+    Outcome { report: ForwardReport { directions }, faults, interrupted }
+}
+
+fn direction(summary: Summary) -> DirectionReport {
+    let Summary { from, to, queue, has_bql, received, returned, drops, span_ns, audit, .. } = summary;
+    let total = drops.values().sum();
+    let common = Report {
+        drops: Drops { total, by_reason: drops },
+        returned,
+        ..of_queues(&to, std::slice::from_ref(&queue), has_bql, span_ns, &audit)
+    };
+    DirectionReport { from, received_packets: received, common }
+}

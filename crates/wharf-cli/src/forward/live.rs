@@ -1,0 +1,52 @@
+//! The live line: rates since the line before, drops by reason, byte queue limits.
+
+use crate::output::{bytes, grouped};
+use crate::progress::Progress;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use wharf::devices::forward::{Direction, Forward};
+
+pub(super) struct Live {
+    progress: Progress,
+    /// When the line was shown last, and packets and bytes of each direction then.
+    before: RefCell<(Duration, Vec<[u64; 2]>)>,
+}
+
+impl Live {
+    pub(super) fn new() -> Self {
+        Self { progress: Progress::new(), before: RefCell::default() }
+    }
+
+    pub(super) fn show(&self, forward: &Forward, elapsed: Duration) {
+        self.progress.say(|| {
+            let mut before = self.before.borrow_mut();
+            before.1.resize(forward.directions().len(), [0; 2]);
+            let seconds = (elapsed - before.0).as_secs_f64().max(1e-9);
+            before.0 = elapsed;
+            let parts = forward.directions().iter().zip(&mut before.1);
+            let parts: Vec<String> =
+                parts.map(|(direction, before)| part(direction, before, seconds)).collect();
+            format!("{:.1} s: {}", elapsed.as_secs_f64(), parts.join(" | "))
+        });
+    }
+}
+
+fn part(direction: &Direction, before: &mut [u64; 2], seconds: f64) -> String {
+    let counters = direction.queue().counters();
+    let now = [counters.packets.get(), counters.bytes.get()];
+    let [packets, octets] = [now[0] - before[0], now[1] - before[1]];
+    *before = now;
+    let (mpps, gbps) = (packets as f64 / seconds / 1e6, octets as f64 * 8.0 / seconds / 1e9);
+    let limit = match direction.has_bql() {
+        true => format!(", limit {}", bytes(counters.bql_limit_bytes.get())),
+        false => String::new(),
+    };
+    format!("to {} {mpps:.3} Mpps {gbps:.3} Gbit/s{limit}{}", direction.to(), dropped(&direction.drops()))
+}
+
+fn dropped(drops: &BTreeMap<String, u64>) -> String {
+    let reasons: Vec<String> =
+        drops.iter().map(|(reason, count)| format!("{reason} {}", grouped(*count))).collect();
+    if reasons.is_empty() { String::new() } else { format!(", dropped: {}", reasons.join(", ")) }
+}

@@ -1,0 +1,93 @@
+//! One run: ends, forwarder, and what is watched meanwhile.
+
+use super::account::{Outcome, outcome};
+use super::live::Live;
+use crate::args::ForwardArgs;
+use crate::files::{capture_of, check_written};
+use crate::output;
+use crate::report::device_text;
+use crate::signals::Signals;
+use crate::usage;
+use std::time::{Duration, Instant};
+use wharf::device::DeviceError;
+use wharf::devices::forward::{End, Forward, ForwardError, Place};
+use wharf::devices::host::processors;
+use wharf::poller::Settings;
+
+/// Longest time between two looks at the signals and the devices.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long what is inside may still be sent once the end was asked for.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// What is wrong with the command line, before anything is opened or made.
+pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
+    let there = processors();
+    if let Some(cpu) = args.cpu.iter().find(|cpu| !there.contains(cpu)) {
+        let list: Vec<String> = there.iter().map(usize::to_string).collect();
+        return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
+    }
+    let written = [capture_of(&args.b).map(|path| ("the second end", path))];
+    check_written(capture_of(&args.a).map(|path| ("the first end", path)), &written)
+}
+
+/// Forwards until one of the ends that were asked for.
+pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome> {
+    let (a, b) = (end(&args.a, Place::First)?, end(&args.b, Place::Second)?);
+    let (qdisc, when_full) = (args.qdisc, args.when_full);
+    let builder = Forward::builder(a, b)
+        .memory(args.frames, args.frame_bytes)
+        .qdisc(Box::new(move |_| qdisc.build(when_full)))
+        .drop_tail(when_full == crate::args::WhenFull::DropTail)
+        .settings(Settings { mode: args.poll.into(), ..Settings::default() })
+        .pollers(args.pollers)
+        .cpus(args.cpu.clone());
+    let forward = builder.start().map_err(starting)?;
+    // Scripts wait for this line before they send.
+    output::complain(&format!("forwarding {}", between(&forward)));
+    let lost = watch(args, signals, &forward);
+    Ok(outcome(forward.finish(GRACE), lost, signals.asked()))
+}
+
+/// A specification that is none is a wrong use; a capture that is none is not.
+fn end(spec: &str, place: Place) -> anyhow::Result<End> {
+    End::open(spec, place).map_err(|error| match error {
+        DeviceError::Unsupported { ref device, .. } if !device.starts_with("pcap:") => usage(error),
+        error => error.into(),
+    })
+}
+
+fn starting(error: ForwardError) -> anyhow::Error {
+    match error {
+        ForwardError::Nothing { .. } => usage(error),
+        error => error.into(),
+    }
+}
+
+/// From where to where, and how the devices work.
+fn between(forward: &Forward) -> String {
+    let text = |direction: &wharf::devices::forward::Direction| {
+        let to = device_text(direction.to(), direction.queue().device_mode());
+        format!("{} to {to}", direction.from())
+    };
+    forward.directions().iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Watches until the end; what was lost for good, if anything.
+fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward) -> Option<String> {
+    let (began, live) = (Instant::now(), Live::new());
+    loop {
+        for direction in forward.directions() {
+            let Some(error) = direction.receiver().take_error() else { continue };
+            if direction.receiver().has_ended() {
+                return Some(error.to_string());
+            }
+            output::complain(&error.to_string());
+        }
+        let left = args.seconds.map(|time| time.saturating_sub(began.elapsed()));
+        if signals.asked() || forward.is_over() || left.is_some_and(|left| left.is_zero()) {
+            return None;
+        }
+        live.show(forward, began.elapsed());
+        std::thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
+    }
+}

@@ -1,0 +1,48 @@
+//! The summary for people.
+
+use super::account::{DirectionReport, Outcome};
+use crate::output::{bytes, grouped, table, text};
+
+/// A column per direction, and what it comes to.
+pub(super) fn summary(outcome: &Outcome) -> String {
+    let directions = &outcome.report.directions;
+    let header: Vec<String> = directions.iter().map(|direction| direction.from.clone()).collect();
+    let header: Vec<&str> = std::iter::once("from").chain(header.iter().map(String::as_str)).collect();
+    let mut rows = table(&header);
+    for (name, show) in ROWS {
+        let cells: Vec<String> = directions.iter().map(show).collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            rows.add_row(std::iter::once((*name).to_string()).chain(cells));
+        }
+    }
+    let ended = if outcome.interrupted { "\n\nEnded by a signal." } else { "" };
+    format!("{}{ended}", text(&rows))
+}
+
+type Row = (&'static str, fn(&DirectionReport) -> String);
+
+const ROWS: &[Row] = &[
+    ("to", |direction| direction.common.device_text()),
+    ("seconds", |direction| format!("{:.3}", direction.common.seconds)),
+    ("received", |direction| grouped(direction.received_packets)),
+    ("packets", |direction| grouped(direction.common.packets)),
+    ("bytes", |direction| grouped(direction.common.bytes)),
+    ("Mpps", |direction| format!("{:.6}", direction.common.mpps)),
+    ("Gbit/s", |direction| format!("{:.6}", direction.common.gbps)),
+    ("packets per doorbell", |direction| format!("{:.1}", direction.common.packets_per_doorbell)),
+    ("byte queue limit", |direction| match direction.common.bql.enabled {
+        true => bytes(direction.common.bql.limit_bytes),
+        false => "none".into(),
+    }),
+    ("requeues", |direction| grouped(direction.common.requeues)),
+    ("dropped", |direction| grouped(direction.common.drops.total)),
+    ("by reason", |direction| {
+        let reasons = direction.common.drops.by_reason.iter();
+        reasons.map(|(reason, count)| format!("{reason} {}", grouped(*count))).collect::<Vec<_>>().join("\n")
+    }),
+    ("returned unsent", |direction| match direction.common.returned {
+        0 => String::new(),
+        returned => grouped(returned),
+    }),
+    ("frames out", |direction| grouped(direction.common.pool.out)),
+];

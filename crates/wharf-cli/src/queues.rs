@@ -1,0 +1,83 @@
+//! What transmit queues have done, for a report.
+
+use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
+use wharf::counters::QueueCounters;
+use wharf::pool::Audit;
+use wharf::queue::TxQueue;
+
+/// What the counters of the queues of one device say; everything else is left out. `span_ns` is from the first packet to the
+/// last.
+pub(crate) fn of_queues(
+    device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
+) -> Report {
+    let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
+    let (seconds, doorbells) = (span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
+    let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
+    let by_queue: Vec<QueueReport> =
+        queues.iter().map(|queue| queue_report(queue.counters(), has_bql)).collect();
+    let limit_bytes = by_queue.iter().map(|queue| queue.limit_bytes).sum();
+    Report {
+        device: device.into(),
+        mode: queues.first().and_then(TxQueue::device_mode),
+        seconds,
+        packets,
+        bytes,
+        mpps: per_second(packets as f64 / 1e6),
+        gbps: per_second(bytes as f64 * 8.0 / 1e9),
+        batches: sum(queues, |all| all.batches.get()),
+        doorbells,
+        packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),
+        requeues: sum(queues, |all| all.requeues.get()),
+        drops: Drops::default(),
+        returned: sum(queues, |all| all.returned.get()),
+        bql: BqlReport { enabled: has_bql, limit_bytes },
+        latency_ns: None,
+        timing_error_ns: None,
+        senders: senders(queues),
+        queues: by_queue,
+        pool: PoolReport { frames: audit.frames, out: audit.out() as u64 },
+        received: None,
+        faults: None,
+        trace: None,
+        compare: None,
+    }
+}
+
+/// A sum over queues.
+pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> u64 {
+    queues.iter().map(|queue| count(queue.counters())).sum()
+}
+
+fn queue_report(counters: &QueueCounters, has_bql: bool) -> QueueReport {
+    QueueReport {
+        packets: counters.packets.get(),
+        bytes: counters.bytes.get(),
+        batches: counters.batches.get(),
+        doorbells: counters.doorbells.get(),
+        requeues: counters.requeues.get(),
+        limit_bytes: if has_bql { counters.bql_limit_bytes.get() } else { 0 },
+    }
+}
+
+/// By sender, each of which has a place in every queue.
+fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
+    let by_queue: Vec<_> = queues.iter().map(TxQueue::senders).collect();
+    let count = by_queue.iter().map(Vec::len).max().unwrap_or(0);
+    let report = |at: usize| {
+        let places = || by_queue.iter().filter_map(move |senders| senders.get(at));
+        let small_queue_bytes: u64 = places().map(|sender| sender.small_queue_bytes.get()).sum();
+        SenderReport {
+            packets: places().map(|sender| sender.packets.get()).sum(),
+            waits: places().map(|sender| sender.waits.get()).sum(),
+            drops: places().map(|sender| sender.drops.get()).sum(),
+            drained_packets: places().map(|sender| sender.drained_packets.get()).sum(),
+            small_queue_bytes: Some(small_queue_bytes).filter(|&bytes| bytes > 0),
+        }
+    };
+    (0..count).map(report).collect()
+}
+
+/// To six places: what is measured is not better than that.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}

@@ -1,0 +1,66 @@
+//! `wharf forward` without privileges: captures, wrong uses, and its end.
+
+mod common;
+
+use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
+
+/// What says that it has begun, which scripts wait for.
+fn begins(stderr: &str, from: &str) -> bool {
+    stderr.starts_with(&format!("wharf: forwarding {from} to ")) && stderr.lines().count() == 1
+}
+
+#[test]
+fn a_capture_goes_into_another_byte_for_byte() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out.pcap"));
+    let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), &format!("pcap:{out}"), "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(begins(&done.stderr, &format!("pcap:{SAMPLE}")), "{done:?}");
+    let report = done.json();
+    let [direction] = &report["directions"].as_array().unwrap()[..] else { panic!("{report}") };
+    for (key, value) in
+        [("received_packets", SAMPLE_FRAMES), ("packets", SAMPLE_FRAMES), ("bytes", SAMPLE_BYTES)]
+    {
+        assert_eq!(direction[key], value, "{key}");
+    }
+    assert_eq!((&direction["drops"]["total"], &direction["pool"]["out"]), (&0.into(), &0.into()));
+    assert_eq!(direction["device"], format!("pcap:{out}"));
+    let again = wharf(&["receive", "--from", &format!("pcap:{out}"), "--json"]).json();
+    assert_eq!(
+        (again["packets"].as_u64(), again["bytes"].as_u64()),
+        (Some(SAMPLE_FRAMES), Some(SAMPLE_BYTES))
+    );
+}
+
+#[test]
+fn the_summary_is_a_table_for_people() {
+    let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), "null"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for row in ["from ", "to ", "received ", "byte queue limit ", "dropped ", "frames out "] {
+        assert!(done.stdout.lines().any(|line| line.starts_with(row)), "{row}: {}", done.stdout);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_in_one_line() {
+    let read = format!("pcap:{SAMPLE}");
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["null", "null"], 2, "nothing to forward: null and null both only send"),
+        (&[&read, "wire"], 2, "wire: its other end is in this process"),
+        (&["nothing:x", "null"], 2, "unknown kind of device"),
+        (&["pcap:/no/such/file", "null"], 1, "/no/such/file"),
+        (&[&read, &read], 2, "is the same file"),
+        (&[&read, "null", "--cpu", "4095"], 2, "--cpu 4095: this process may use"),
+        (&[&read, "null", "--pollers", "3"], 2, "a number from 1 to 2"),
+        (&[&read, "packet:nowhere"], 1, "no such interface"),
+    ];
+    for (args, code, says) in cases {
+        let args = [&["forward"], args].concat();
+        let done = wharf(&args);
+        // Opening a socket takes a privilege that may be lacking here.
+        let lacking = done.stderr.contains("CAP_NET_RAW");
+        assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
+        assert!(done.line().contains(says) || lacking, "{args:?}: {done:?}");
+        assert_eq!(done.stdout, "", "{args:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! `XdpBoth`: both sides of one queue, by one socket and one registration of the pool's memory.
+
+use super::XdpReceiver;
+use super::receiving::ReceiveOptions;
+use super::sending::{Made, Sending, Socket, capabilities};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Sends and receives by an AF_XDP socket: what [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one queue.
+///
+/// Frames received may be sent at once, by it or by another one on the same pool: they are where the kernel put them, and
+/// nothing is copied on the way. A quarter of the pool, 8192 frames at most, waits for packets.
+#[derive(Debug)]
+pub struct XdpBoth {
+    receiver: XdpReceiver,
+    /// `None` until there is memory.
+    sending: Option<Sending<Socket>>,
+}
+
+impl XdpBoth {
+    /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
+    ///
+    /// # Errors
+    /// As [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
+    pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
+        let receiver = XdpReceiver::open(interface, options)?.that_sends();
+        receiver.link().check_carrier()?;
+        Ok(Self { receiver, sending: None })
+    }
+}
+
+impl Device for XdpBoth {
+    fn name(&self) -> String {
+        self.receiver.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities()
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.receiver.mode()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        let (made, socket, how) = self.receiver.attach_with(&region, Made::new)?;
+        self.sending = Some(made.sending(socket, how, self.receiver.link(), region));
+        Ok(())
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.sending.as_mut().map_or_else(Transmitted::default, |sending| sending.transmit(batch, more))
+    }
+
+    #[inline]
+    fn flush(&mut self) -> bool {
+        self.sending.as_mut().is_some_and(Sending::flush)
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.sending.as_mut().map_or(Ok(()), |sending| sending.reap(budget, into))
+    }
+
+    /// Those that are being sent; memory that waits for packets is none of them.
+    fn outstanding(&self) -> usize {
+        self.sending.as_ref().map_or(0, Sending::held)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some(sending) = &self.sending {
+            sending.visit(see);
+        }
+        self.receiver.visit(see);
+    }
+
+    #[inline]
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        self.receiver.receive(cache, to, budget)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.receiver.receive_ended()
+    }
+
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.receiver.take_waiting(to)
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.receiver.receive_drops(see);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.receiver.arm()
+    }
+
+    /// The kernel tells of what arrives, and of what it lets go of.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.receiver.wait_fd()
+    }
+
+    /// The queue is let go of before anybody gets a frame of it: neither half gives any before the other is closed.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if let Some(sending) = &mut self.sending {
+            sending.close();
+        }
+        self.receiver.close()
+    }
+}
