@@ -3,9 +3,9 @@
 use std::path::Path;
 
 /// Kinds that can be opened.
-pub(crate) const BUILT: [&str; 6] = ["null", "wire", "pcap", "packet", "xdp", "tap"];
+pub(crate) const BUILT: [&str; 7] = ["null", "wire", "pcap", "packet", "xdp", "tap", "vhost-user"];
 /// Kinds that are to come.
-pub(crate) const PLANNED: [&str; 3] = ["udp", "virtio-user", "vhost-user"];
+pub(crate) const PLANNED: [&str; 2] = ["udp", "virtio-user"];
 
 /// A kind of device, as it stands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,9 +111,14 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         capabilities: &[NET_ADMIN],
         tun: true,
     },
+    free(
+        "vhost-user",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off], both ways",
+        "a virtio-net device, for a virtual machine or another driver",
+        "nothing; client=on: a driver that listens",
+    ),
     free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     free("virtio-user", "virtio-user:SOCKET", "a virtio-net driver", "a vhost-user peer at the socket"),
-    free("vhost-user", "vhost-user:SOCKET", "a virtio-net device", "a virtio-user peer at the socket"),
 ];
 
 /// What matters of this machine and process.

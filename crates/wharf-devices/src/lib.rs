@@ -21,6 +21,7 @@ pub mod tap;
 pub mod trace;
 pub mod traffic;
 pub mod units;
+pub mod vhost_user;
 pub mod virtio;
 pub mod vnet;
 pub mod wire;

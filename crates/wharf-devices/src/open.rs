@@ -67,6 +67,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
         "packet" => open_packet(&parts, direction),
         "xdp" => open_xdp(&parts, direction),
         "tap" => open_tap(&parts),
+        "vhost-user" => Ok(Opened::alone(crate::vhost_user::spec::open(&parts)?)),
         _ => Err(unknown(spec, kind)),
     }
 }
@@ -293,13 +294,15 @@ impl<'a> Options<'a> {
         self.pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
     }
 
-    fn read<T>(&self, key: &str, read: fn(&str) -> Result<T, UnitError>) -> Result<Option<T>, DeviceError> {
+    pub(crate) fn read<T>(
+        &self, key: &str, read: fn(&str) -> Result<T, UnitError>,
+    ) -> Result<Option<T>, DeviceError> {
         let value = self.get(key).map(read).transpose();
         value.map_err(|error| self.fault(&format!("{key}: {error}")))
     }
 
     /// The way named by `key`; the first of `ways` where it is not given.
-    fn choose<T: Copy>(&self, key: &str, ways: &[(&str, T)]) -> Result<T, DeviceError> {
+    pub(crate) fn choose<T: Copy>(&self, key: &str, ways: &[(&str, T)]) -> Result<T, DeviceError> {
         let value = self.get(key).unwrap_or(ways[0].0);
         match ways.iter().find(|way| way.0 == value) {
             Some(way) => Ok(way.1),
@@ -339,13 +342,19 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
         let cases = [
-            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap"#),
-            ("wires:x", r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap"#),
+            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, vhost-user"#),
+            (
+                "wires:x",
+                r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, vhost-user"#,
+            ),
             (
                 "no\nline",
-                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap"#,
+                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, vhost-user"#,
             ),
-            ("udp:host:9", r#""udp:host:9": not built yet; there are null, wire, pcap, packet, xdp, tap"#),
+            (
+                "udp:host:9",
+                r#""udp:host:9": not built yet; there are null, wire, pcap, packet, xdp, tap, vhost-user"#,
+            ),
             ("null:x=1", r#"null: unknown key "x"; it takes none"#),
             ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
             ("wire:speed=1", r#"wire: unknown key "speed"; its keys are rate, delay, ring, overhead"#),

@@ -3,21 +3,62 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// Descriptors that may come with one message.
+pub const DESCRIPTORS_MAX: usize = 32;
+
 /// Copies what has come and not been read to the front of `to`, and leaves it to be read; how many bytes: 0 when the other end
 /// has closed, `None` when nothing has come yet. It ends where descriptors came with something.
 ///
 /// # Errors
-/// Those of recv(2).
+/// InvalidData when more than [`DESCRIPTORS_MAX`] descriptors came with it; those of recvmsg(2).
 pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> {
-    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: room for as many bytes as are asked for.
-    let count = unsafe { libc::recv(socket.as_raw_fd(), to.as_mut_ptr().cast(), to.len(), flags) };
-    match usize::try_from(count) {
-        Ok(count) => Ok(Some(count)),
-        Err(_) => match io::Error::last_os_error() {
+    /// Room for the control message, aligned as its header is (cmsg(3)): 16 bytes and the descriptors.
+    #[repr(align(8))]
+    struct Control([u8; 16 + DESCRIPTORS_MAX * size_of::<libc::c_int>()]);
+    let mut control = Control([0; 16 + DESCRIPTORS_MAX * size_of::<libc::c_int>()]);
+    let mut part = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    // SAFETY: numbers and null pointers.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: places for bytes and control messages, of the lengths said, which live as long as the call.
+    let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let Ok(count) = usize::try_from(count) else {
+        return match io::Error::last_os_error() {
             error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             error => Err(error),
-        },
+        };
+    };
+    // SAFETY: as the kernel has filled it in.
+    unsafe { close_all(&message) };
+    if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        let what = format!("more than {DESCRIPTORS_MAX} descriptors with one message");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(Some(count))
+}
+
+/// Closes the descriptors that came with a message that was looked at: whoever reads it gets others.
+///
+/// # Safety
+/// recvmsg has filled in `message`, whose control buffer lives.
+unsafe fn close_all(message: &libc::msghdr) {
+    // SAFETY: the macros of cmsg(3) stay within what the kernel wrote; the descriptors in there are new and ours.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(message);
+        if first.is_null()
+            || (*first).cmsg_level != libc::SOL_SOCKET
+            || (*first).cmsg_type != libc::SCM_RIGHTS
+        {
+            return;
+        }
+        let bytes = ((*first).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+        let descriptors = libc::CMSG_DATA(first).cast::<libc::c_int>();
+        for at in 0..bytes / size_of::<libc::c_int>() {
+            libc::close(descriptors.add(at).read_unaligned());
+        }
     }
 }
 

@@ -232,7 +232,7 @@ mod tests {
         let thread = thread::spawn(move || waker.wake());
         wait.wait(u64::MAX, &mut |_| {});
         thread.join().unwrap();
-        assert_eq!(told(&mut wait, 1), []);
+        assert_eq!(told(&mut wait, 1), [0usize; 0]);
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         assert!(!wait.watch(2, -1));
         events[0].signal();
         wait.unmask(0);
-        assert_eq!(told(&mut wait, 0), [], "that was before");
+        assert_eq!(told(&mut wait, 0), [0usize; 0], "that was before");
         events[0].signal();
         wait.unmask(1);
         assert_eq!(told(&mut wait, u64::MAX), [0], "not lost to another one's unmasking");
@@ -253,6 +253,6 @@ mod tests {
         assert_eq!(told(&mut wait, u64::MAX), [1]);
         wait.mask(1);
         events[1].signal();
-        assert_eq!(told(&mut wait, 1), []);
+        assert_eq!(told(&mut wait, 1), [0usize; 0]);
     }
 }

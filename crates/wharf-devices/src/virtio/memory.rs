@@ -74,6 +74,12 @@ impl Memory {
         Ok(Self { regions })
     }
 
+    /// Whether the driver has taken some of it away: see [`Area::is_broken`].
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.regions.iter().any(|region| region.view.area().is_broken())
+    }
+
     /// Its regions, by guest address.
     pub fn regions(&self) -> &[MemoryRegion] {
         &self.regions

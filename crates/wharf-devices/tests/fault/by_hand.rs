@@ -218,7 +218,7 @@ fn a_lost_notification_hides_what_came_until_somebody_looks_again() {
     assert_eq!(rig.reap().0, [0], "the first is told");
     rig.offer(1);
     rig.transmit(false);
-    assert_eq!(rig.reap().0, [], "the second is not");
+    assert_eq!(rig.reap().0, [0u32; 0], "the second is not");
     assert_eq!((rig.device.next_completion_ns(), rig.device.arm()), (Some(u64::MAX), true));
     assert_eq!((rig.device.outstanding(), rig.counts.of("lost")), (1, 1));
     assert_eq!(rig.reap().0, [1]);
@@ -229,7 +229,7 @@ fn a_lost_notification_hides_what_came_until_somebody_looks_again() {
         always.transmit(false);
         assert_eq!(always.reap().0.len() as u32, number % 2 * 2, "every second look finds two");
     }
-    assert_eq!(always.reap().0, []);
+    assert_eq!(always.reap().0, [0u32; 0]);
     always.assert_home();
 }
 
@@ -241,7 +241,7 @@ fn a_late_completion_holds_up_those_behind_it() {
     assert_eq!(rig.reap().0, [0, 1]);
     assert_eq!((rig.device.outstanding(), rig.device.next_completion_ns()), (3, Some(50_000)));
     rig.clock.set(49_999);
-    assert_eq!(rig.reap().0, []);
+    assert_eq!(rig.reap().0, [0u32; 0]);
     rig.clock.set(50_000);
     assert!(!rig.device.arm(), "due");
     assert_eq!(rig.reap().0, [2, 3, 4]);
@@ -282,7 +282,7 @@ fn a_closed_device_gives_all_back_at_once() {
         stalled.offer(1);
         stalled.transmit(false);
     }
-    assert_eq!(stalled.reap().0, []);
+    assert_eq!(stalled.reap().0, [0u32; 0]);
     stalled.device.close().unwrap();
     assert_eq!(stalled.reap().0, [0]);
     stalled.assert_home();

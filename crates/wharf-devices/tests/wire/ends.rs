@@ -94,7 +94,7 @@ fn closing_gives_back_what_has_not_left_and_lets_the_far_end_finish() {
     assert_eq!(ends.send(1), Transmitted { doorbell: false, stopped: true }, "a closed end takes nothing");
     assert!(!ends.far.as_ref().unwrap().receive_ended());
     assert_eq!(ends.receive(9), [0, 1, 2, 3]);
-    assert_eq!(ends.receive(9), []);
+    assert_eq!(ends.receive(9), [0u32; 0]);
     assert!(ends.far.as_ref().unwrap().receive_ended());
     assert_eq!(ends.reap().0, [0, 1, 2, 3]);
     ends.assert_all_home();
@@ -127,7 +127,7 @@ fn closing_twice_and_in_any_order_is_well() {
                 false => ends.far.as_mut().unwrap().close().unwrap(),
             }
         }
-        assert_eq!(ends.receive(9), [], "a closed end receives nothing");
+        assert_eq!(ends.receive(9), [0u32; 0], "a closed end receives nothing");
         assert_eq!(ends.reap(), (vec![], each(0..3, "link-down")));
         ends.assert_all_home();
     }

@@ -22,7 +22,7 @@ fn a_full_ring_stops_the_sender_and_loses_nothing() {
             "what does not fit stays in the batch"
         );
         assert_eq!(ends.send(0), Transmitted { doorbell: false, stopped: true });
-        assert_eq!(ends.reap().0, [], "nothing has left: the far end has not taken it");
+        assert_eq!(ends.reap().0, [0u32; 0], "nothing has left: the far end has not taken it");
         assert_eq!(ends.receive(2), [0, 1]);
         assert_eq!(
             ends.send(0),
@@ -71,14 +71,14 @@ fn frames_wait_for_their_doorbell() {
     let mut first = Batch::new(2);
     first.append(&mut ends.batch, 2);
     assert_eq!(ends.near.transmit(&mut first, true), Transmitted { doorbell: false, stopped: false });
-    assert_eq!(ends.receive(9), []);
+    assert_eq!(ends.receive(9), [0u32; 0]);
     assert!(ends.near.flush());
     assert!(!ends.near.flush(), "one doorbell is enough");
     assert_eq!(ends.receive(9), [0, 1]);
 
     first.append(&mut ends.batch, 1);
     ends.near.transmit(&mut first, true);
-    assert_eq!(ends.receive(9), []);
+    assert_eq!(ends.receive(9), [0u32; 0]);
     first.append(&mut ends.batch, 1);
     assert_eq!(ends.near.transmit(&mut first, false), Transmitted { doorbell: true, stopped: true });
     assert_eq!(ends.receive(9), [2, 3], "a later doorbell is for all before it");

@@ -54,6 +54,41 @@ impl PackedDevice {
         })
     }
 
+    /// Where the device stands in a ring that one of these has left, used buffers being published in order: told `base`, which is
+    /// believed unless it is the beginning; some drivers say that after their device has gone and come back (QEMU 7.2
+    /// does). `None` where the ring does not show it.
+    ///
+    /// In each descriptor the flag USED is that of the device's last round over it, whoever wrote it last: the driver, that means
+    /// to go on there, writes the opposite of its own round. So it changes at most once on the way through the ring, where
+    /// the device stands; see `mark`.
+    pub fn resume(place: &Place, base: u32) -> Option<u32> {
+        if Cursor::of_bits(base as u16) != Cursor::START {
+            return Some(base);
+        }
+        let is_used = |index: u16| {
+            let at = usize::from(index) * DESCRIPTOR_BYTES + FLAGS_AT;
+            u16::from_le(place.descriptors.load_u16(at)) & USED != 0
+        };
+        let first = is_used(0);
+        let cursor = match (1..place.size).find(|&index| is_used(index) != first) {
+            None => Cursor { index: 0, wrap: !first },
+            Some(index) if (index..place.size).all(|index| is_used(index) != first) => {
+                Cursor { index, wrap: first }
+            }
+            Some(_) => return None,
+        };
+        Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
+    }
+
+    /// Marks the descriptors of a chain that was used, but for the first. No driver looks at them; [`PackedDevice::resume`] does.
+    #[inline(never)]
+    fn mark(&mut self, descriptors: u16) {
+        for count in 1..descriptors {
+            let cursor = self.used.advanced(count, self.place.size);
+            self.place.descriptors.store_u16(cursor.at() + FLAGS_AT, used(cursor.wrap).to_le());
+        }
+    }
+
     /// The flags of the next descriptor, if it is available.
     #[inline(always)]
     fn available(&self) -> Option<u16> {
@@ -171,6 +206,9 @@ impl DeviceRing for PackedDevice {
             // (C), seen once the first one of the batch is.
             Some(_) => view.store_u16_release(at + FLAGS_AT, flags.to_le()),
             None => self.held_back = Some((at + FLAGS_AT, flags)),
+        }
+        if token.descriptors > 1 {
+            self.mark(token.descriptors);
         }
         self.used = self.used.advanced(token.descriptors, self.place.size);
         self.inside = self.inside.saturating_sub(token.descriptors);

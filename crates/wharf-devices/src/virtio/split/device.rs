@@ -40,6 +40,12 @@ impl SplitDevice {
         Ok(Self { place, options, mask, next, seen: next, used, published: used, told: None })
     }
 
+    /// The used index as the ring has it: of a device that uses buffers in order and at once, that is where to go on, whatever
+    /// became of the one before.
+    pub fn used_index(place: &Place) -> u16 {
+        load(&place.device, INDEX_AT)
+    }
+
     /// Looks how far the driver is; whether there is anything.
     #[inline]
     fn look(&mut self) -> Result<bool, RingError> {

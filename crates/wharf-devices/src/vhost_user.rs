@@ -1,0 +1,204 @@
+//! `vhost-user:SOCKET`: the device's side of virtio-net, for a virtual machine or any other driver that shares its memory
+//! over a socket (virtio 1.2, section 5.1; QEMU, docs/interop/vhost-user.rst).
+//!
+//! A thread serves the messages (`control`, `session`): they say where the driver's memory is, and where in it its
+//! virtqueues (`vring`). Who moves frames takes a virtqueue's lock once per batch (`link`), copies frames into the driver's
+//! buffers (`sending`) or out of them (`receiving`), and uses each buffer at once. So nothing is ever under way in
+//! a virtqueue: it can be left and resumed at any time.
+//!
+//! Nothing that the other side writes is trusted: addresses are looked up and lengths checked each time, and what was
+//! read once is what is used. A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it up
+//! anew, one that breaks the rules of the messages its connection. Either is told of by [`Device::receive`] or [`Device::reap`] as an
+//! error, and the device goes on.
+
+mod control;
+mod link;
+mod receiving;
+mod sending;
+mod session;
+pub(crate) mod spec;
+mod vring;
+
+pub use link::PAIRS_MAX;
+
+use crate::virtio::feature;
+use control::Source;
+use link::{Link, lock};
+use receiving::Receiving;
+use sending::Sending;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Between two attempts to connect anew.
+const RETRY_NS: u64 = 200_000_000;
+
+/// How a [`VhostUser`] should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VhostUserOptions {
+    /// Whether it connects to a driver that listens, in place of listening itself.
+    pub client: bool,
+    /// Queue pairs that it offers, 1 to [`PAIRS_MAX`]: 1 by default.
+    pub pairs: u16,
+    /// Whether it offers the packed layout; yes by default: the driver chooses.
+    pub packed: bool,
+}
+
+impl Default for VhostUserOptions {
+    fn default() -> Self {
+        Self { client: false, pairs: 1, packed: true }
+    }
+}
+
+/// The device's side of virtio-net, all of its queue pairs.
+///
+/// Frames to the driver wait, up to a ring of 256 of them, while it has no buffers for them or there is no driver: a ring full
+/// stops the queue, and nothing is lost. Super-packets and unfinished checksums go to a driver that takes them; for
+/// one that does not they are cut and filled in here. A frame is complete when it has been copied.
+pub struct VhostUser {
+    link: Arc<Link>,
+    sending: Sending,
+    receiving: Receiving,
+    /// `None` once closed.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for VhostUser {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "VhostUser({}, {} pairs)", self.link.name(), self.link.pairs())
+    }
+}
+
+impl VhostUser {
+    /// Listens at `path`, or connects to it, and serves whoever comes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] where that cannot be; [`DeviceError::Unsupported`] for a number of pairs that cannot be.
+    pub fn open(path: &Path, options: VhostUserOptions) -> Result<Self, DeviceError> {
+        let name = format!("vhost-user:{}", path.display().to_string().escape_debug());
+        if !(1..=PAIRS_MAX).contains(&options.pairs) {
+            let what = format!("{} queue pairs cannot be: 1 to {PAIRS_MAX}", options.pairs);
+            return Err(DeviceError::Unsupported { device: name, what });
+        }
+        let fault = |what: &'static str| {
+            let device = name.clone();
+            move |source| DeviceError::Io { device, what: what.into(), source }
+        };
+        let source = match options.client {
+            false => Source::listen(path).map_err(fault("cannot listen"))?,
+            true => Source::connect(path).map_err(fault("nobody listens there: start the driver first"))?,
+        };
+        let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
+        let withheld = if options.packed { 0 } else { feature::PACKED };
+        let theirs = link.clone();
+        let thread = std::thread::Builder::new().name("vhost-user".into());
+        let thread =
+            thread.spawn(move || control::run(&theirs, source, withheld)).map_err(fault("no thread"))?;
+        let (sending, receiving) = (Sending::new(&link), Receiving::default());
+        Ok(Self { link, sending, receiving, thread: Some(thread) })
+    }
+
+    /// Ends the connection and the thread.
+    fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.link.close();
+            // It has panicked, at worst: nothing of it is used any more.
+            let _ = thread.join();
+            self.link.reset();
+        }
+    }
+}
+
+impl Drop for VhostUser {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Device for VhostUser {
+    fn name(&self) -> String {
+        self.link.name().into()
+    }
+
+    /// What the driver does not take is done here: so these do not depend on who connects when.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ring_frames: Some(sending::RING_FRAMES as u32),
+            real_completions: true,
+            segments_max: u16::MAX,
+            segmentation: true,
+            checksum: true,
+        }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.sending.attach(region);
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.sending.transmit(&self.link, batch, more)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.sending.flush(&self.link)
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.sending.reap(&self.link, budget, into);
+        self.link.take_fault()
+    }
+
+    fn outstanding(&self) -> usize {
+        self.sending.held()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sending.visit(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        self.link.take_fault()?;
+        let received = self.receiving.receive(&self.link, cache, to, budget);
+        received.map_err(|source| match source {
+            wharf_core::pool::PoolError::Memory(source) => {
+                DeviceError::Memory { device: self.name(), source }
+            }
+            error => DeviceError::Unsupported { device: self.name(), what: error.to_string() },
+        })
+    }
+
+    /// Another driver may come at any time.
+    fn receive_ended(&self) -> bool {
+        self.thread.is_none()
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.receiving.drops(see);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.link.look();
+        let nothing_came = self.receiving.arm(&self.link);
+        self.sending.arm(&self.link) && nothing_came
+    }
+
+    fn disarm(&mut self) {
+        self.receiving.disarm(&self.link);
+        self.sending.disarm(&self.link);
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(self.link.poll_fd())
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.end();
+        self.sending.close();
+        Ok(())
+    }
+}

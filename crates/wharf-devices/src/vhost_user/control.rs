@@ -1,0 +1,224 @@
+//! The thread that listens, or connects, and serves one connection's messages at a time.
+
+use super::link::Link;
+use super::session::Session;
+use super::{RETRY_NS, lock};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vhost::vhost_user::{BackendReqHandler, Error};
+use wharf_sys::epoll::Epoll;
+use wharf_sys::stream::{peek, unread_bytes};
+
+/// How long the rest of a message may take to come.
+const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
+/// Between two looks at whether it has.
+const LOOK_AFTER: Duration = Duration::from_millis(1);
+/// Bytes of a message's header: request, flags, and how many bytes follow.
+const HEADER_BYTES: usize = 12;
+/// Longest message that the `vhost` crate reads.
+const BODY_BYTES_MAX: usize = 4096;
+
+/// Numbers in the set that the thread waits on.
+const WAKE: u64 = 0;
+const SOCKET: u64 = 1;
+
+/// Where connections come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The socket's file, which goes with it.
+    Listener(UnixListener, PathBuf),
+    /// A path to connect to, and the first connection.
+    Peer(PathBuf, Option<UnixStream>),
+}
+
+impl Source {
+    /// Listens at `path`; a socket that nobody listens at any more is replaced.
+    pub(super) fn listen(path: &Path) -> io::Result<Self> {
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
+                std::fs::remove_file(path)?;
+                UnixListener::bind(path)
+            }
+            bound => bound,
+        }?;
+        listener.set_nonblocking(true)?;
+        Ok(Self::Listener(listener, path.to_path_buf()))
+    }
+
+    /// Connects to who listens at `path`.
+    pub(super) fn connect(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        Ok(Self::Peer(path.to_path_buf(), Some(stream)))
+    }
+
+    /// The next connection; `None` when the device closes.
+    fn next(&mut self, link: &Link) -> io::Result<Option<UnixStream>> {
+        let waits = Waits::new(link, self.listener())?;
+        while !link.closes() {
+            let connected = match self {
+                Self::Listener(listener, _) => listener.accept().map(|(stream, _)| stream),
+                Self::Peer(path, first) => first.take().map_or_else(|| UnixStream::connect(path), Ok),
+            };
+            match (connected, &self) {
+                (Ok(stream), _) => {
+                    stream.set_nonblocking(false)?;
+                    return Ok(Some(stream));
+                }
+                (Err(_), Self::Peer(..)) => waits.wait(RETRY_NS),
+                (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => waits.wait(u64::MAX),
+                // Out of descriptors, perhaps: not for good.
+                (Err(_), _) => waits.wait(RETRY_NS),
+            }
+        }
+        Ok(None)
+    }
+
+    fn listener(&self) -> Option<&UnixListener> {
+        match self {
+            Self::Listener(listener, _) => Some(listener),
+            Self::Peer(..) => None,
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Self::Listener(_, path) = self {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether it is a socket that nobody listens at.
+fn is_stale(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// What the thread waits for: a wake-up from the others, and something to happen at a socket.
+struct Waits<'a> {
+    set: Epoll,
+    link: &'a Link,
+}
+
+impl<'a> Waits<'a> {
+    fn new(link: &'a Link, socket: Option<&impl AsRawFd>) -> io::Result<Self> {
+        let set = Epoll::new()?;
+        set.add(link.wake.as_fd().as_raw_fd(), WAKE, true)?;
+        if let Some(socket) = socket {
+            set.add(socket.as_raw_fd(), SOCKET, true)?;
+        }
+        Ok(Self { set, link })
+    }
+
+    fn wait(&self, timeout_ns: u64) {
+        self.set.wait(timeout_ns);
+        self.set.told(|_| {});
+        self.link.wake.clear();
+    }
+}
+
+/// The thread: serves connection after connection, until the device closes.
+pub(super) fn run(link: &Arc<Link>, mut source: Source, withheld: u64) {
+    loop {
+        match source.next(link) {
+            Ok(Some(stream)) => {
+                if let Err(what) = connection(link, &stream, withheld) {
+                    link.fault(what);
+                }
+                link.set_stream(None);
+                link.reset();
+            }
+            Ok(None) => return,
+            Err(error) => return link.fault(format!("cannot serve connections any more: {error}")),
+        }
+    }
+}
+
+fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<(), String> {
+    let said = |error: io::Error| format!("the connection is closed: {error}");
+    link.set_stream(Some(stream.try_clone().map_err(said)?));
+    let waits = Waits::new(link, Some(stream)).map_err(said)?;
+    serve(link, stream, withheld, || waits.wait(u64::MAX))
+}
+
+/// Serves one connection's messages until it ends, which is no error where the other side ended it between two; waits for
+/// more by `wait`.
+pub(super) fn serve(
+    link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(),
+) -> Result<(), String> {
+    let said = |error: io::Error| format!("the connection is closed: {error}");
+    let session = Arc::new(Mutex::new(Session::new(link.clone(), withheld)));
+    let mut handler = BackendReqHandler::from_stream(stream.try_clone().map_err(said)?, session.clone());
+    while !link.closes() && !link.hangs_up() {
+        let request = match await_message(link, stream)? {
+            Message::Whole(request) => request,
+            Message::Ended => return Ok(()),
+            Message::None => {
+                wait();
+                continue;
+            }
+        };
+        match handler.handle_request() {
+            Ok(()) => {}
+            Err(_) if link.closes() => return Ok(()),
+            Err(error) => {
+                let fault = lock(&session).take_fault();
+                return Err(match (fault, error) {
+                    (Some(fault), _) => format!("the connection is closed: {fault}"),
+                    (None, Error::Disconnected) => return Ok(()),
+                    (None, error) => {
+                        format!("the connection is closed: message of request {request}: {error}")
+                    }
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What has come.
+enum Message {
+    /// A request of this number.
+    Whole(u32),
+    /// Nothing yet.
+    None,
+    /// Nothing, and nothing will.
+    Ended,
+}
+
+/// Looks for a message, and waits for the rest of one that has begun: its reader would wait for ever.
+fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
+    let said = |error: io::Error| format!("the connection is closed: {error}");
+    let mut header = [0; HEADER_BYTES];
+    let mut until = None;
+    loop {
+        let came = match peek(stream.as_fd(), &mut header) {
+            Ok(None) => return Ok(Message::None),
+            Ok(Some(0)) => return Ok(Message::Ended),
+            Ok(Some(came)) => came,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(Message::Ended),
+            Err(error) => return Err(said(error)),
+        };
+        let word =
+            |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (request, body_bytes) = (word(0), word(8) as usize);
+        let unread = unread_bytes(stream.as_fd()).map_err(said)?;
+        // What is too long is refused by its reader, from its header.
+        if came == HEADER_BYTES && (body_bytes > BODY_BYTES_MAX || unread >= HEADER_BYTES + body_bytes) {
+            return Ok(Message::Whole(request));
+        }
+        let until = *until.get_or_insert_with(|| Instant::now() + MESSAGE_WITHIN);
+        if Instant::now() >= until || link.closes() {
+            return Err(format!("the connection is closed: a message was cut short, after {unread} bytes"));
+        }
+        std::thread::sleep(LOOK_AFTER);
+    }
+}

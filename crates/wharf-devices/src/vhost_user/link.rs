@@ -1,0 +1,239 @@
+//! `Link`: what the thread that serves messages and whoever moves frames have in common.
+//!
+//! Each virtqueue is behind a lock of its own: who moves frames takes it once per batch, the other one for the moment of
+//! a change. So a ring that was stopped is not being used by anybody, whenever its frames were moved last.
+
+use super::vring::{Agreed, NoStart, Vring};
+use crate::virtio::{Memory, RingError};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wharf_core::device::DeviceError;
+use wharf_sys::epoll::Epoll;
+use wharf_sys::event::EventFd;
+
+/// Most queue pairs: as many as fit the word that says which are open.
+pub const PAIRS_MAX: u16 = 32;
+
+/// In the set of what a poller waits for: a change; the kicks are behind it.
+const CHANGE: u64 = 0;
+
+#[derive(Debug)]
+pub(super) struct Link {
+    name: String,
+    /// By their number in messages: first the one by which frames go to the driver, then the one by which they come.
+    vrings: Box<[Mutex<Vring>]>,
+    /// Bit n: frames may go to the driver by pair n.
+    open_pairs: AtomicU32,
+    /// What a poller waits for: kicks, and changes.
+    poll: Epoll,
+    change: EventFd,
+    faults: Mutex<Vec<String>>,
+    has_faults: AtomicBool,
+    /// Wakes the thread that serves messages.
+    pub(super) wake: EventFd,
+    /// Whether the connection is to end, and the device with it.
+    hangs_up: AtomicBool,
+    closes: AtomicBool,
+    /// The connection, so that it can be ended from outside.
+    stream: Mutex<Option<UnixStream>>,
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    pub(super) fn new(name: String, pairs: u16) -> std::io::Result<Self> {
+        let (poll, change) = (Epoll::new()?, EventFd::new()?);
+        poll.add(change.as_fd().as_raw_fd(), CHANGE, true)?;
+        Ok(Self {
+            name,
+            vrings: (0..2 * pairs).map(|_| Mutex::default()).collect(),
+            open_pairs: AtomicU32::new(0),
+            poll,
+            change,
+            faults: Mutex::default(),
+            has_faults: AtomicBool::new(false),
+            wake: EventFd::new()?,
+            hangs_up: AtomicBool::new(false),
+            closes: AtomicBool::new(false),
+            stream: Mutex::new(None),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn pairs(&self) -> usize {
+        self.vrings.len() / 2
+    }
+
+    /// Virtqueue `index`, as messages count them.
+    #[inline]
+    pub(super) fn vring(&self, index: usize) -> Option<MutexGuard<'_, Vring>> {
+        self.vrings.get(index).map(lock)
+    }
+
+    pub(super) fn vrings(&self) -> impl Iterator<Item = MutexGuard<'_, Vring>> {
+        self.vrings.iter().map(lock)
+    }
+
+    /// By which pair a frame goes to the driver that is the `hash`th of those, or the first one while there is none.
+    #[inline]
+    pub(super) fn pair_for(&self, hash: impl FnOnce() -> u64) -> usize {
+        let open = self.open_pairs.load(Ordering::Relaxed);
+        match open.count_ones() {
+            0 => 0,
+            1 => open.trailing_zeros() as usize,
+            count => {
+                let nth = ((hash() >> 32) * u64::from(count)) >> 32;
+                let mut pairs = (0..u32::BITS).filter(|pair| open >> pair & 1 != 0);
+                pairs.nth(nth as usize).unwrap_or(0) as usize
+            }
+        }
+    }
+
+    /// Whether frames may go by `pair`, or there is no other, either.
+    #[inline]
+    pub(super) fn may_go_by(&self, pair: usize) -> bool {
+        let open = self.open_pairs.load(Ordering::Relaxed);
+        open == 0 || open >> pair & 1 != 0
+    }
+
+    /// Sets what tells of buffers in virtqueue `index`.
+    pub(super) fn set_kick(
+        &self, index: usize, vring: &mut Vring, kick: Option<EventFd>,
+    ) -> std::io::Result<()> {
+        self.unset_kick(vring);
+        if let Some(kick) = &kick {
+            self.poll.add(kick.as_fd().as_raw_fd(), CHANGE + 1 + index as u64, true)?;
+        }
+        vring.kick = Some(kick);
+        Ok(())
+    }
+
+    pub(super) fn unset_kick(&self, vring: &mut Vring) {
+        if let Some(Some(kick)) = vring.kick.take() {
+            // It was put in there.
+            let _ = self.poll.remove(kick.as_fd().as_raw_fd());
+        }
+    }
+
+    /// Starts virtqueue `index` if all is known; a ring that cannot be is a fault of the connection, one that cannot be resumed
+    /// is told of.
+    pub(super) fn start(&self, index: usize, memory: &Arc<Memory>, agreed: Agreed) -> Result<(), RingError> {
+        let Some(mut vring) = self.vring(index) else { return Ok(()) };
+        let started = vring.start(memory, agreed);
+        drop(vring);
+        self.changed();
+        match started {
+            Ok(_) => Ok(()),
+            Err(NoStart::Ring(error)) => Err(error),
+            Err(error @ NoStart::Unknown) => {
+                self.fault(format!("virtqueue {index}: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// A virtqueue was started, stopped, or switched on or off: whoever moves frames looks again.
+    pub(super) fn changed(&self) {
+        let open = self.vrings().step_by(2).enumerate().filter(|(_, vring)| vring.is_open());
+        let mask = open.fold(0, |mask, (pair, _)| mask | 1u32 << pair);
+        self.open_pairs.store(mask, Ordering::Relaxed);
+        self.change.signal();
+    }
+
+    /// Forgets all that the connection told.
+    pub(super) fn reset(&self) {
+        for mut vring in self.vrings() {
+            vring.stop();
+            self.unset_kick(&mut vring);
+            *vring = Vring::default();
+        }
+        self.hangs_up.store(false, Ordering::Relaxed);
+        self.changed();
+    }
+
+    /// The descriptor that tells a poller of kicks and changes.
+    pub(super) fn poll_fd(&self) -> RawFd {
+        self.poll.as_raw_fd()
+    }
+
+    /// What has happened until now is not told of any more.
+    pub(super) fn look(&self) {
+        self.poll.told(|_| {});
+    }
+
+    /// Notes what is to be told to whoever moves frames.
+    pub(super) fn fault(&self, what: String) {
+        lock(&self.faults).push(what);
+        self.has_faults.store(true, Ordering::Release);
+        self.change.signal();
+    }
+
+    /// The first thing that is to be told, once.
+    #[inline]
+    pub(super) fn take_fault(&self) -> Result<(), DeviceError> {
+        if !self.has_faults.load(Ordering::Acquire) { Ok(()) } else { self.take_first_fault() }
+    }
+
+    #[cold]
+    fn take_first_fault(&self) -> Result<(), DeviceError> {
+        let mut faults = lock(&self.faults);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let what = faults.remove(0);
+        self.has_faults.store(!faults.is_empty(), Ordering::Release);
+        Err(DeviceError::Unsupported { device: self.name.clone(), what })
+    }
+
+    /// A virtqueue whose driver breaks the rules.
+    #[cold]
+    pub(super) fn broken(&self, index: usize, error: &RingError) {
+        self.fault(format!("virtqueue {index}: {error}; it stands still until its driver sets it up anew"));
+    }
+
+    /// The connection is to end: shared memory has gone.
+    #[cold]
+    pub(super) fn lost_memory(&self) {
+        if !self.hangs_up.swap(true, Ordering::Relaxed) {
+            self.fault("the other side made its shared memory shorter; the connection is closed".into());
+            self.wake.signal();
+        }
+    }
+
+    pub(super) fn hangs_up(&self) -> bool {
+        self.hangs_up.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn closes(&self) -> bool {
+        self.closes.load(Ordering::Relaxed)
+    }
+
+    /// Notes the connection that is served, if there may be one any more; or that there is none.
+    pub(super) fn set_stream(&self, stream: Option<UnixStream>) {
+        *lock(&self.stream) = stream;
+        if self.closes() {
+            self.shut();
+        }
+    }
+
+    /// Ends it all: the thread that serves messages comes to its end.
+    pub(super) fn close(&self) {
+        self.closes.store(true, Ordering::Relaxed);
+        self.shut();
+        self.wake.signal();
+    }
+
+    fn shut(&self) {
+        if let Some(stream) = lock(&self.stream).take() {
+            // It may be gone.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `Sending`: frames on their way into the driver's receive buffers.
+
+mod deliver;
+mod turn;
+
+use super::link::Link;
+use super::vring::with_ring;
+use crate::virtio::DeviceRing;
+use deliver::Writer;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use turn::{InLine, LaneState, Standing, tell, turn};
+use wharf_core::device::{Completions, Transmitted};
+use wharf_core::flow::flow_hash;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Frames that are held at a time: waiting for buffers, or copied and not reaped.
+pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
+
+/// Frames that wait for buffers of one queue pair.
+#[derive(Debug, Default)]
+struct Lane {
+    waiting: VecDeque<Frame>,
+    state: LaneState,
+}
+
+pub(super) struct Sending {
+    region: Option<Arc<Region>>,
+    lanes: Box<[Lane]>,
+    waiting: usize,
+    done: Batch,
+    failed: Vec<(Frame, &'static str)>,
+    writer: Writer,
+}
+
+impl Sending {
+    pub(super) fn new(link: &Link) -> Self {
+        let lane = || Lane { waiting: VecDeque::with_capacity(RING_FRAMES), ..Lane::default() };
+        Self {
+            region: None,
+            lanes: (0..link.pairs()).map(|_| lane()).collect(),
+            waiting: 0,
+            done: Batch::new(RING_FRAMES),
+            failed: Vec::with_capacity(RING_FRAMES),
+            writer: Writer::default(),
+        }
+    }
+
+    pub(super) fn attach(&mut self, region: Arc<Region>) {
+        self.region = Some(region);
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.waiting + self.done.len() + self.failed.len()
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.lanes.iter().flat_map(|lane| &lane.waiting).for_each(&mut *see);
+        self.done.frames().iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    pub(super) fn transmit(&mut self, link: &Link, batch: &mut Batch, more: bool) -> Transmitted {
+        let mut doorbell = false;
+        if self.lanes.len() == 1 && self.waiting == 0 {
+            doorbell |= self.straight(link, batch, more);
+        }
+        if !batch.is_empty() {
+            self.line_up(link, batch);
+            doorbell |= self.push(link, more);
+        }
+        let stopped = self.waiting > 0 || self.held() == RING_FRAMES;
+        if stopped && more {
+            doorbell |= self.flush(link);
+        }
+        Transmitted { doorbell, stopped }
+    }
+
+    /// One pair, and nobody waits: frames are copied where they stand in the batch.
+    fn straight(&mut self, link: &Link, batch: &mut Batch, more: bool) -> bool {
+        let room = RING_FRAMES - self.held();
+        let Self { region: Some(region), lanes, done, failed, writer, .. } = self else { return false };
+        let Some(lane) = lanes.first_mut() else { return false };
+        let mut front = Standing { batch, done, failed, room, count: 0 };
+        let rang = turn(link, 0, &mut front, &mut lane.state, writer, region, more);
+        front.settle();
+        rang
+    }
+
+    /// Frames wait in the lanes of their flows' pairs, as long as there is room.
+    fn line_up(&mut self, link: &Link, batch: &mut Batch) {
+        let Some(region) = &self.region else { return };
+        while self.waiting + self.done.len() + self.failed.len() < RING_FRAMES {
+            let Some(frame) = batch.pop() else { return };
+            let hash = || region.bytes(&frame).map_or(0, flow_hash);
+            let pair = if self.lanes.len() == 1 { 0 } else { link.pair_for(hash) };
+            self.lanes[pair].waiting.push_back(frame);
+            self.waiting += 1;
+        }
+    }
+
+    /// Delivers what waits, as far as it can be; whether a driver was told.
+    fn push(&mut self, link: &Link, more: bool) -> bool {
+        let mut rang = false;
+        for pair in 0..self.lanes.len() {
+            if self.lanes[pair].waiting.is_empty() {
+                continue;
+            }
+            if !link.may_go_by(pair) {
+                self.go_elsewhere(link, pair);
+                continue;
+            }
+            let Self { region: Some(region), lanes, done, failed, writer, waiting, .. } = self else {
+                return rang;
+            };
+            let Lane { waiting: frames, state } = &mut lanes[pair];
+            let before = frames.len();
+            rang |= turn(link, pair, &mut InLine { frames, done, failed }, state, writer, region, more);
+            *waiting -= before - frames.len();
+        }
+        rang
+    }
+
+    /// Frames of a pair that was switched off go by one that is on.
+    #[cold]
+    fn go_elsewhere(&mut self, link: &Link, pair: usize) {
+        let other = link.pair_for(|| 0);
+        if other != pair {
+            let frames = std::mem::take(&mut self.lanes[pair].waiting);
+            self.lanes[other].waiting.extend(frames);
+            // A super-packet that was half delivered begins anew: its receiver knows segments that it has.
+            self.lanes[pair].state.segments = 0;
+        }
+    }
+
+    pub(super) fn flush(&mut self, link: &Link) -> bool {
+        let mut rang = false;
+        for (pair, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.state.owes_call) {
+            let Some(mut vring) = link.vring(2 * pair) else { continue };
+            rang |=
+                vring.open().is_some_and(|(running, call)| tell(&mut running.ring, &mut lane.state, call));
+        }
+        rang
+    }
+
+    pub(super) fn reap(&mut self, link: &Link, budget: usize, into: &mut Completions) {
+        if self.waiting > 0 {
+            self.push(link, false);
+        }
+        let sent = into.sent.append(&mut self.done, budget);
+        let failed = self.failed.len().min(budget - sent);
+        into.failed.extend(self.failed.drain(..failed));
+    }
+
+    /// Asks to be told of buffers, if frames wait for some; false when there are some already.
+    pub(super) fn arm(&self, link: &Link) -> bool {
+        let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
+        let mut nothing_came = true;
+        for (pair, _) in waiting {
+            let Some(mut vring) = link.vring(2 * pair) else { continue };
+            if let Some((running, _)) = vring.open() {
+                nothing_came &= with_ring!(&mut running.ring, ring => ring.enable());
+            }
+        }
+        nothing_came
+    }
+
+    pub(super) fn disarm(&self, link: &Link) {
+        for pair in 0..self.lanes.len() {
+            let Some(mut vring) = link.vring(2 * pair) else { continue };
+            if let Some((running, _)) = vring.open() {
+                with_ring!(&mut running.ring, ring => ring.disable());
+            }
+        }
+    }
+
+    /// What waits will not go any more.
+    pub(super) fn close(&mut self) {
+        for lane in &mut self.lanes {
+            self.failed.extend(lane.waiting.drain(..).map(|frame| (frame, "closed")));
+        }
+        self.waiting = 0;
+    }
+}

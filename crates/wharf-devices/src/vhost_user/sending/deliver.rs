@@ -1,0 +1,237 @@
+//! `Writer`: one frame into the driver's buffers, as the driver takes it.
+
+use super::super::vring::Agreed;
+use crate::virtio::{Chain, DeviceRing, Memory, RingError};
+use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
+use wharf_core::checksum;
+use wharf_core::gso::Cut;
+use wharf_mem::{Frame, Meta, Region};
+
+/// Header and number of buffers.
+const HEADER_BYTES_MAX: usize = VNET_HEADER_BYTES + size_of::<u16>();
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    Done,
+    /// There are not enough buffers now.
+    Full,
+    /// It cannot be, whatever buffers come.
+    Failed(&'static str),
+    /// The driver breaks the rules.
+    Broken(RingError),
+}
+
+/// Where buffers come from.
+pub(super) struct Buffers<'a, R> {
+    pub(super) ring: &'a mut R,
+    pub(super) memory: &'a Memory,
+    pub(super) agreed: Agreed,
+    pub(super) chain: &'a mut Chain,
+}
+
+/// Writes frames; keeps what that takes from one to the next.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    /// A frame in one piece, to be cut or to have its checksum filled in.
+    whole: Vec<u8>,
+    segment: Vec<u8>,
+    /// Of a frame in several buffers, those behind the first one.
+    further: Vec<Chain>,
+}
+
+impl Writer {
+    /// Copies `frame` into buffers of the driver; `segments` of it have been already, of a super-packet that is cut.
+    #[inline(always)]
+    pub(super) fn deliver(
+        &mut self, to: &mut Buffers<'_, impl DeviceRing>, region: &Region, frame: &Frame,
+        segments: &mut usize,
+    ) -> Delivery {
+        if frame.has_meta() {
+            return self.deliver_with_care(to, region, frame, segments);
+        }
+        match region.bytes(frame) {
+            Ok(bytes) => self.put(to, VnetHeader::default(), bytes.len(), [bytes].into_iter()),
+            Err(_) => Delivery::Failed("foreign-pool"),
+        }
+    }
+
+    /// Chains, and what has requests.
+    #[inline(never)]
+    fn deliver_with_care(
+        &mut self, to: &mut Buffers<'_, impl DeviceRing>, region: &Region, frame: &Frame,
+        segments: &mut usize,
+    ) -> Delivery {
+        let (Ok(meta), Ok(chunks)) = (region.meta(frame), region.chunks(frame)) else {
+            return Delivery::Failed("foreign-pool");
+        };
+        let is_super = meta.gso_bytes > 0;
+        let as_it_is = if is_super {
+            to.agreed.takes(meta.gso_kind)
+        } else {
+            !meta.needs_checksum || to.agreed.has(crate::virtio::feature::GUEST_CSUM)
+        };
+        let len = frame.len_bytes() as usize;
+        if !as_it_is {
+            self.whole.clear();
+            chunks.for_each(|chunk| self.whole.extend_from_slice(chunk));
+            return self.deliver_changed(to, &meta, segments);
+        }
+        let header = if is_super || meta.needs_checksum {
+            let mut start = [0; START_BYTES];
+            let mut filled = 0;
+            for chunk in region.chunks(frame).into_iter().flatten() {
+                let count = chunk.len().min(START_BYTES - filled);
+                start[filled..filled + count].copy_from_slice(&chunk[..count]);
+                filled += count;
+            }
+            match VnetHeader::to_send(&start[..filled], len, &meta) {
+                Ok(header) => header,
+                Err(unfit) => return Delivery::Failed(unfit.reason()),
+            }
+        } else {
+            VnetHeader::default()
+        };
+        self.put(to, header, len, chunks)
+    }
+
+    /// The frame in `whole`, cut or with its checksum filled in.
+    fn deliver_changed(
+        &mut self, to: &mut Buffers<'_, impl DeviceRing>, meta: &Meta, segments: &mut usize,
+    ) -> Delivery {
+        if meta.gso_bytes == 0 {
+            let mut whole = std::mem::take(&mut self.whole);
+            let filled =
+                checksum::complete(&mut whole, meta.checksum_start.into(), meta.checksum_offset.into());
+            let delivery = match filled {
+                true => self.put_plain(to, &whole),
+                false => Delivery::Failed("unfinished-checksum"),
+            };
+            self.whole = whole;
+            return delivery;
+        }
+        let Ok(cut) = Cut::new(&self.whole, meta.gso_kind, meta.gso_bytes) else {
+            return Delivery::Failed("gso-header");
+        };
+        let mut segment = std::mem::take(&mut self.segment);
+        let mut delivery = Delivery::Done;
+        while *segments < cut.segments() && delivery == Delivery::Done {
+            segment.resize(cut.segment_bytes(*segments), 0);
+            cut.write(&self.whole, *segments, &mut segment);
+            delivery = self.put_plain(to, &segment);
+            *segments += usize::from(delivery == Delivery::Done);
+        }
+        self.segment = segment;
+        if !matches!(delivery, Delivery::Full | Delivery::Broken(_)) {
+            *segments = 0;
+        }
+        delivery
+    }
+
+    fn put_plain(&mut self, to: &mut Buffers<'_, impl DeviceRing>, bytes: &[u8]) -> Delivery {
+        self.put(to, VnetHeader::default(), bytes.len(), [bytes].into_iter())
+    }
+
+    /// Puts `header` and the `len` bytes of `chunks` into as many buffers as it takes.
+    #[inline(always)]
+    fn put<'a>(
+        &mut self, to: &mut Buffers<'_, impl DeviceRing>, header: VnetHeader, len: usize,
+        chunks: impl Iterator<Item = &'a [u8]>,
+    ) -> Delivery {
+        match to.ring.pop(to.memory, to.chain) {
+            Ok(true) => {}
+            Ok(false) => return Delivery::Full,
+            Err(error) => return Delivery::Broken(error),
+        }
+        let (header_bytes, mut header_of_one) = (to.agreed.header_bytes(), bytes_of(&header));
+        let Ok(total) = u32::try_from(header_bytes + len) else {
+            to.ring.unpop(to.chain.token());
+            return Delivery::Failed("too-long");
+        };
+        if to.chain.writable_bytes() < total {
+            return self.put_in_several(to, header_of_one, total, chunks);
+        }
+        // The driver need not have agreed on several buffers: there is one (section 5.1.6.4.1).
+        header_of_one[VNET_HEADER_BYTES] = 1;
+        let mut at = to.chain.copy_in(to.memory, 0, &header_of_one[..header_bytes]) as u32;
+        for chunk in chunks {
+            at += to.chain.copy_in(to.memory, at, chunk) as u32;
+        }
+        to.ring.put_used(to.chain.token(), at);
+        Delivery::Done
+    }
+
+    /// As [`Writer::put`], where the first buffer, `chain`, is too short.
+    #[inline(never)]
+    fn put_in_several<'a>(
+        &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut header: [u8; HEADER_BYTES_MAX], total: u32,
+        chunks: impl Iterator<Item = &'a [u8]>,
+    ) -> Delivery {
+        let header_bytes = to.agreed.header_bytes();
+        if !to.agreed.has(crate::virtio::feature::MRG_RXBUF)
+            || (to.chain.writable_bytes() as usize) < header_bytes
+        {
+            to.ring.unpop(to.chain.token());
+            return Delivery::Failed("too-long");
+        }
+        let (count, short) = self.gather(to, to.chain.writable_bytes(), total);
+        if let Some(short) = short {
+            self.further[..count].iter().rev().for_each(|further| to.ring.unpop(further.token()));
+            to.ring.unpop(to.chain.token());
+            return short;
+        }
+        let buffers = u16::try_from(1 + count).unwrap_or(u16::MAX);
+        header[VNET_HEADER_BYTES..].copy_from_slice(&buffers.to_le_bytes());
+        let Buffers { ring, memory, chain, .. } = to;
+        let mut all = std::iter::once(&**chain).chain(&self.further[..count]);
+        let Some(mut buffer) = all.next() else { return Delivery::Full };
+        let mut at = buffer.copy_in(memory, 0, &header[..header_bytes]) as u32;
+        for mut chunk in chunks {
+            loop {
+                let copied = buffer.copy_in(memory, at, chunk);
+                (at, chunk) = (at + copied as u32, &chunk[copied..]);
+                if chunk.is_empty() {
+                    break;
+                }
+                ring.put_used(buffer.token(), at);
+                let Some(next) = all.next() else { return Delivery::Failed("too-long") };
+                (buffer, at) = (next, 0);
+            }
+        }
+        ring.put_used(buffer.token(), at);
+        // There are none, but a frame shorter than it said would leave some.
+        all.for_each(|rest| ring.put_used(rest.token(), 0));
+        Delivery::Done
+    }
+
+    /// Pops buffers until there is room for `total` bytes, of which there is `room` already; how many, and why there is not.
+    fn gather(
+        &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut room: u32, total: u32,
+    ) -> (usize, Option<Delivery>) {
+        let mut count = 0;
+        while room < total {
+            // Not even all the buffers of a ring.
+            if count + 1 >= usize::from(to.ring.size()) {
+                return (count, Some(Delivery::Failed("too-long")));
+            }
+            if self.further.len() == count {
+                self.further.push(Chain::new());
+            }
+            let next = &mut self.further[count];
+            match to.ring.pop(to.memory, next) {
+                Ok(true) => (room, count) = (room.saturating_add(next.writable_bytes()), count + 1),
+                Ok(false) => return (count, Some(Delivery::Full)),
+                Err(error) => return (count, Some(Delivery::Broken(error))),
+            }
+        }
+        (count, None)
+    }
+}
+
+/// A header's bytes, with place for the number of buffers.
+#[inline(always)]
+fn bytes_of(header: &VnetHeader) -> [u8; HEADER_BYTES_MAX] {
+    let mut bytes = [0; HEADER_BYTES_MAX];
+    bytes[..VNET_HEADER_BYTES].copy_from_slice(&header.bytes());
+    bytes
+}

@@ -1,0 +1,131 @@
+//! One turn at one virtqueue: frames from the front of something, as long as the driver has buffers.
+
+use super::super::link::Link;
+use super::super::vring::{Ring, with_ring};
+use super::deliver::{Buffers, Delivery, Writer};
+use crate::virtio::DeviceRing;
+use std::collections::VecDeque;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::event::EventFd;
+
+/// What is kept for a pair from one turn to the next.
+#[derive(Debug, Default)]
+pub(super) struct LaneState {
+    /// Segments of the first frame that have been delivered.
+    pub(super) segments: usize,
+    /// There are used buffers of which the driver was not told.
+    pub(super) owes_call: bool,
+}
+
+/// Frames to be delivered, in order.
+pub(super) trait Front {
+    fn first(&self) -> Option<&Frame>;
+    /// That one was delivered.
+    fn done(&mut self);
+    /// That one cannot be.
+    fn failed(&mut self, reason: &'static str);
+}
+
+/// Frames where they stand in a batch, of which at most `room` are taken.
+pub(super) struct Standing<'a> {
+    pub(super) batch: &'a mut Batch,
+    pub(super) done: &'a mut Batch,
+    pub(super) failed: &'a mut Vec<(Frame, &'static str)>,
+    pub(super) room: usize,
+    /// Frames at the front that were delivered: they are moved all at once.
+    pub(super) count: usize,
+}
+
+impl Standing<'_> {
+    pub(super) fn settle(&mut self) {
+        self.done.append(self.batch, self.count);
+        (self.room, self.count) = (self.room - self.count, 0);
+    }
+}
+
+impl Front for Standing<'_> {
+    #[inline(always)]
+    fn first(&self) -> Option<&Frame> {
+        self.batch.frames().get(self.count).filter(|_| self.count < self.room)
+    }
+
+    #[inline(always)]
+    fn done(&mut self) {
+        self.count += 1;
+    }
+
+    #[cold]
+    fn failed(&mut self, reason: &'static str) {
+        self.settle();
+        self.failed.extend(self.batch.pop().map(|frame| (frame, reason)));
+        self.room -= 1;
+    }
+}
+
+/// Frames that wait in line, all of which `done` and `failed` have room for.
+pub(super) struct InLine<'a> {
+    pub(super) frames: &'a mut VecDeque<Frame>,
+    pub(super) done: &'a mut Batch,
+    pub(super) failed: &'a mut Vec<(Frame, &'static str)>,
+}
+
+impl Front for InLine<'_> {
+    fn first(&self) -> Option<&Frame> {
+        self.frames.front()
+    }
+
+    fn done(&mut self) {
+        if let Some(Err(frame)) = self.frames.pop_front().map(|frame| self.done.push(frame)) {
+            self.frames.push_front(frame);
+        }
+    }
+
+    fn failed(&mut self, reason: &'static str) {
+        self.failed.extend(self.frames.pop_front().map(|frame| (frame, reason)));
+    }
+}
+
+/// Delivers frames by `pair`; whether the driver was told, which waits where `more` follow.
+pub(super) fn turn(
+    link: &Link, pair: usize, front: &mut impl Front, lane: &mut LaneState, writer: &mut Writer,
+    region: &Region, more: bool,
+) -> bool {
+    let Some(mut vring) = link.vring(2 * pair) else { return false };
+    let Some((running, call)) = vring.open() else { return false };
+    let (memory, agreed, chain) = (&*running.memory, running.agreed, &mut running.chain);
+    let broken = with_ring!(&mut running.ring, ring => {
+        let mut to = Buffers { ring, memory, agreed, chain };
+        let broken = loop {
+            let Some(frame) = front.first() else { break None };
+            match writer.deliver(&mut to, region, frame, &mut lane.segments) {
+                Delivery::Done => front.done(),
+                Delivery::Full => break None,
+                Delivery::Failed(reason) => front.failed(reason),
+                Delivery::Broken(error) => break Some(error),
+            }
+        };
+        lane.owes_call |= to.ring.publish();
+        broken
+    });
+    let rang = !more && tell(&mut running.ring, lane, call);
+    if memory.is_broken() {
+        link.lost_memory();
+    } else if let Some(error) = broken {
+        vring.fail();
+        drop(vring);
+        link.broken(2 * pair, &error);
+        link.changed();
+    }
+    rang
+}
+
+/// Tells the driver of used buffers, if it does not know of some and wants to be told; whether it did.
+pub(super) fn tell(ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
+    if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.wants_call()) {
+        return false;
+    }
+    if let Some(call) = call {
+        call.signal();
+    }
+    call.is_some()
+}

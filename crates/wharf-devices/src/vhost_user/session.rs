@@ -1,0 +1,351 @@
+//! `Session`: what one connection's messages make of the virtqueues. The `vhost` crate reads and checks the messages
+//! themselves, and answers them (QEMU, docs/interop/vhost-user.rst).
+
+use super::link::Link;
+use super::vring::Agreed;
+use crate::virtio::{Memory, MemoryRegion, feature};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use vhost::VhostUserMemoryRegionBase;
+use vhost::vhost_user::message::*;
+use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
+use wharf_sys::event::EventFd;
+use wharf_sys::shared::{Area, seal};
+
+/// Regions of shared memory at a time: as many as a message can bring.
+const REGIONS_MAX: usize = 32;
+
+/// What we can do for a driver.
+const FEATURES: u64 = feature::CSUM
+    | feature::GUEST_CSUM
+    | feature::GUEST_TSO4
+    | feature::GUEST_TSO6
+    | feature::HOST_TSO4
+    | feature::HOST_TSO6
+    | feature::HOST_USO
+    | feature::MRG_RXBUF
+    | feature::INDIRECT
+    | feature::EVENT_IDX
+    | feature::VHOST_PROTOCOL
+    | feature::VERSION_1
+    | feature::PACKED
+    | feature::IN_ORDER;
+
+/// A region of shared memory, as it was told.
+struct Region {
+    told: VhostUserMemoryRegion,
+    region: MemoryRegion,
+}
+
+pub(super) struct Session {
+    link: Arc<Link>,
+    offered: u64,
+    agreed: Agreed,
+    has_protocol: bool,
+    regions: Vec<Region>,
+    memory: Arc<Memory>,
+    /// What was wrong with the last message, in words.
+    fault: Option<String>,
+}
+
+impl Session {
+    /// For a connection; `withheld` are features that are not to be offered.
+    pub(super) fn new(link: Arc<Link>, withheld: u64) -> Self {
+        let several = if link.pairs() > 1 { feature::MQ } else { 0 };
+        let offered = (FEATURES | several) & !withheld;
+        let (agreed, memory) = (Agreed(0), Arc::default());
+        Self { link, offered, agreed, has_protocol: false, regions: Vec::new(), memory, fault: None }
+    }
+
+    /// What was wrong, in words, if that is known.
+    pub(super) fn take_fault(&mut self) -> Option<String> {
+        self.fault.take()
+    }
+
+    fn refuse<T>(&mut self, what: impl ToString) -> Result<T> {
+        self.fault = Some(what.to_string());
+        Err(Error::InvalidParam)
+    }
+
+    fn no_such<T>(&mut self, index: u32) -> Result<T> {
+        self.refuse(format!("virtqueue {index}: there are {}", 2 * self.link.pairs()))
+    }
+
+    /// Starts virtqueue `index`, if all is known that this takes.
+    fn start(&mut self, index: usize) -> Result<()> {
+        match self.link.start(index, &self.memory, self.agreed) {
+            Ok(()) => Ok(()),
+            Err(error) => self.refuse(format!("virtqueue {index}: {error}")),
+        }
+    }
+
+    /// Changes virtqueue `index`, standing still meanwhile.
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut super::vring::Vring)) -> Result<()> {
+        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
+        vring.stop();
+        change(&mut vring);
+        drop(vring);
+        self.start(index as usize)
+    }
+
+    /// Regions have come or gone: rings go on in the new memory, where they are in it.
+    fn set_regions(&mut self, regions: Vec<Region>) -> Result<()> {
+        let memory = match Memory::new(regions.iter().map(|region| region.region.clone()).collect()) {
+            Ok(memory) => Arc::new(memory),
+            Err(error) => return self.refuse(error),
+        };
+        for mut vring in self.link.vrings() {
+            vring.stop();
+        }
+        (self.regions, self.memory) = (regions, memory);
+        for index in 0..2 * self.link.pairs() {
+            self.start(index)?;
+        }
+        Ok(())
+    }
+
+    /// Maps a region.
+    fn map(&mut self, told: &VhostUserMemoryRegion, file: &File) -> Result<Region> {
+        let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *told;
+        let Some(end) = mmap_offset.checked_add(memory_size) else {
+            return self.refuse(format!("a region of {memory_size} bytes at {mmap_offset:#x} of its file"));
+        };
+        // Where this cannot be had, a fault in it ends the connection.
+        seal(file.as_fd());
+        let area = match Area::of_peer(file.as_fd(), end) {
+            Ok(area) => Arc::new(area),
+            Err(error) => return self.refuse(format!("a region of shared memory: {error}")),
+        };
+        match MemoryRegion::new(guest_phys_addr, user_addr, &area, mmap_offset, memory_size) {
+            Some(region) => Ok(Region { told: *told, region }),
+            None => self.refuse(format!(
+                "a region of {memory_size} bytes at {guest_phys_addr:#x} goes beyond all addresses"
+            )),
+        }
+    }
+
+    /// An event that came with a message for virtqueue `index`, or none where it will be polled.
+    fn event(&mut self, index: u8, what: &str, file: Option<File>) -> Result<Option<EventFd>> {
+        if usize::from(index) >= 2 * self.link.pairs() {
+            return self.no_such(index.into());
+        }
+        match file.map(|file| EventFd::of_peer(file.into())).transpose() {
+            Ok(event) => Ok(event),
+            Err(error) => self.refuse(format!("virtqueue {index}: {what}: {error}")),
+        }
+    }
+}
+
+impl VhostUserBackendReqHandlerMut for Session {
+    fn set_owner(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.reset_device()
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        self.link.reset();
+        self.agreed = Agreed(0);
+        Ok(())
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(self.offered)
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        if features & !self.offered != 0 {
+            return self.refuse(format!("features {:#x}, which were not offered", features & !self.offered));
+        }
+        let agreed = Agreed(features);
+        if agreed == self.agreed {
+            return Ok(());
+        }
+        self.agreed = agreed;
+        for index in 0..2 * self.link.pairs() as u32 {
+            // Without protocol features there is no message to enable a virtqueue.
+            let is_on = !agreed.has(feature::VHOST_PROTOCOL);
+            self.change(index, |vring| vring.is_enabled |= is_on)?;
+        }
+        Ok(())
+    }
+
+    fn set_mem_table(
+        &mut self, told: &[VhostUserMemoryRegion], files: Vec<File>, _postcopy: Option<bool>,
+    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
+        if told.len() != files.len() {
+            return self.refuse(format!("{} regions and {} files", told.len(), files.len()));
+        }
+        let regions: Result<Vec<Region>> =
+            told.iter().zip(&files).map(|(told, file)| self.map(told, file)).collect();
+        self.set_regions(regions?)?;
+        Ok(None)
+    }
+
+    fn set_vring_num(&mut self, index: u32, size: u32) -> Result<()> {
+        if size == 0 || size > crate::virtio::SIZE_MAX.into() {
+            return self.refuse(format!("virtqueue {index}: it cannot have {size} descriptors"));
+        }
+        self.change(index, |vring| vring.size = size)
+    }
+
+    fn set_vring_addr(
+        &mut self, index: u32, flags: VhostUserVringAddrFlags, descriptors: u64, used: u64, available: u64,
+        _log: u64,
+    ) -> Result<()> {
+        if flags.contains(VhostUserVringAddrFlags::VHOST_VRING_F_LOG) {
+            return self.refuse(format!("virtqueue {index}: migration with a log of pages is not supported"));
+        }
+        self.change(index, |vring| vring.addresses = Some([descriptors, available, used]))
+    }
+
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        self.change(index, |vring| vring.base = base)
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
+        let base = vring.stop();
+        self.link.unset_kick(&mut vring);
+        vring.call = None;
+        drop(vring);
+        self.link.changed();
+        Ok(VhostUserVringState::new(index, base))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let kick = self.event(index, "kick", file)?;
+        let Some(mut vring) = self.link.vring(index.into()) else { return self.no_such(index.into()) };
+        let set = self.link.set_kick(index.into(), &mut vring, kick);
+        drop(vring);
+        match set {
+            Ok(()) => self.start(index.into()),
+            Err(error) => self.refuse(format!("virtqueue {index}: kick: {error}")),
+        }
+    }
+
+    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let call = self.event(index, "call", file)?;
+        // What the driver was told of by the old one it need not know: once for nothing is better than never.
+        if let Some(call) = &call {
+            call.signal();
+        }
+        if let Some(mut vring) = self.link.vring(index.into()) {
+            vring.call = call;
+        }
+        Ok(())
+    }
+
+    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let error = self.event(index, "error", file)?;
+        if let Some(mut vring) = self.link.vring(index.into()) {
+            vring.error = error;
+        }
+        Ok(())
+    }
+
+    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
+        Ok(VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
+    }
+
+    fn set_protocol_features(&mut self, features: u64) -> Result<()> {
+        let offered = self.get_protocol_features()?.bits();
+        if features & !offered != 0 {
+            return self
+                .refuse(format!("protocol features {:#x}, which were not offered", features & !offered));
+        }
+        self.has_protocol = true;
+        Ok(())
+    }
+
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(self.link.pairs() as u64)
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
+        vring.is_enabled = enable;
+        drop(vring);
+        self.start(index as usize)
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        Ok(REGIONS_MAX as u64)
+    }
+
+    fn add_mem_region(
+        &mut self, told: &VhostUserSingleMemoryRegion, file: File, _postcopy: Option<bool>,
+    ) -> Result<Option<VhostUserMemoryRegionBase>> {
+        if self.regions.len() == REGIONS_MAX {
+            return self.refuse(format!("more than {REGIONS_MAX} regions of shared memory"));
+        }
+        let added = self.map(told, &file)?;
+        let mut regions: Vec<Region> = self.regions.drain(..).collect();
+        regions.push(added);
+        self.set_regions(regions)?;
+        Ok(None)
+    }
+
+    fn remove_mem_region(&mut self, told: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let is_it = |region: &Region| {
+            let (a, b) = (region.told, **told);
+            let key = |region: VhostUserMemoryRegion| {
+                (region.guest_phys_addr, region.user_addr, region.memory_size)
+            };
+            key(a) == key(b)
+        };
+        let Some(at) = self.regions.iter().position(is_it) else {
+            return self.refuse("a region to be removed that was not there");
+        };
+        let mut regions: Vec<Region> = self.regions.drain(..).collect();
+        regions.remove(at);
+        self.set_regions(regions)
+    }
+
+    fn get_config(&mut self, _offset: u32, _size: u32, _flags: VhostUserConfigFlags) -> Result<Vec<u8>> {
+        self.refuse("a device without configuration")
+    }
+
+    fn set_config(&mut self, _offset: u32, _bytes: &[u8], _flags: VhostUserConfigFlags) -> Result<()> {
+        self.refuse("a device without configuration")
+    }
+
+    fn set_gpu_socket(&mut self, _socket: GpuBackend) -> Result<()> {
+        self.refuse("no graphics device")
+    }
+
+    fn get_shared_object(&mut self, _id: VhostUserSharedMsg) -> Result<File> {
+        self.refuse("no shared objects")
+    }
+
+    fn get_inflight_fd(&mut self, _inflight: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        self.refuse("nothing is ever under way: buffers are used at once")
+    }
+
+    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
+        self.refuse("nothing is ever under way: buffers are used at once")
+    }
+
+    fn set_device_state_fd(
+        &mut self, _direction: VhostTransferStateDirection, _phase: VhostTransferStatePhase, _file: File,
+    ) -> Result<Option<File>> {
+        self.refuse("a device without state to be moved")
+    }
+
+    fn check_device_state(&mut self) -> Result<()> {
+        self.refuse("a device without state to be moved")
+    }
+
+    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
+        self.refuse("a device without memory of its own")
+    }
+
+    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
+        self.refuse("migration with a log of pages is not supported")
+    }
+}

@@ -1,0 +1,165 @@
+//! `Vring`: one virtqueue: what the messages have told of it, and, once that is enough, as it runs.
+
+use crate::virtio::packed::PackedDevice;
+use crate::virtio::split::SplitDevice;
+use crate::virtio::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, feature};
+use crate::vnet::VNET_HEADER_BYTES;
+use std::sync::Arc;
+use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6};
+use wharf_sys::event::EventFd;
+
+/// What the two sides have agreed upon, as far as it changes frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Agreed(pub(super) u64);
+
+impl Agreed {
+    pub(super) fn has(self, feature: u64) -> bool {
+        self.0 & feature != 0
+    }
+
+    /// Bytes before each frame (virtio 1.2, sections 5.1.6 and 5.1.6.1).
+    pub(super) fn header_bytes(self) -> usize {
+        let long = self.has(feature::VERSION_1 | feature::MRG_RXBUF);
+        VNET_HEADER_BYTES + if long { size_of::<u16>() } else { 0 }
+    }
+
+    /// Whether the driver takes super-packets of this kind.
+    pub(super) fn takes(self, gso_kind: u8) -> bool {
+        self.has(feature::GUEST_CSUM)
+            && match gso_kind {
+                GSO_TCPV4 => self.has(feature::GUEST_TSO4),
+                GSO_TCPV6 => self.has(feature::GUEST_TSO6),
+                _ => false,
+            }
+    }
+
+    pub(super) fn layout(self) -> Layout {
+        if self.has(feature::PACKED) { Layout::Packed } else { Layout::Split }
+    }
+}
+
+/// A ring of either layout.
+#[derive(Debug)]
+pub(super) enum Ring {
+    Split(SplitDevice),
+    Packed(PackedDevice),
+}
+
+/// `$work` with `$ring` as what it is: a loop of its own for either layout.
+macro_rules! with_ring {
+    ($either:expr, $ring:ident => $work:expr) => {
+        match $either {
+            $crate::vhost_user::vring::Ring::Split($ring) => $work,
+            $crate::vhost_user::vring::Ring::Packed($ring) => $work,
+        }
+    };
+}
+pub(super) use with_ring;
+
+/// A ring that runs, and what its chains are looked up in.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) ring: Ring,
+    pub(super) memory: Arc<Memory>,
+    pub(super) agreed: Agreed,
+    pub(super) chain: Chain,
+}
+
+/// One virtqueue.
+#[derive(Debug, Default)]
+pub(super) struct Vring {
+    /// SET_VRING_NUM.
+    pub(super) size: u32,
+    /// SET_VRING_ADDR: descriptors, available, used, by user addresses.
+    pub(super) addresses: Option<[u64; 3]>,
+    /// SET_VRING_BASE.
+    pub(super) base: u32,
+    /// SET_VRING_KICK: `Some(None)` where the driver will not tell.
+    pub(super) kick: Option<Option<EventFd>>,
+    /// SET_VRING_CALL.
+    pub(super) call: Option<EventFd>,
+    /// SET_VRING_ERR.
+    pub(super) error: Option<EventFd>,
+    /// SET_VRING_ENABLE.
+    pub(super) is_enabled: bool,
+    /// Whether it has run since the connection was made.
+    has_run: bool,
+    running: Option<Running>,
+}
+
+/// Why a ring does not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoStart {
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    #[error(
+        "what was under way in a packed ring when it was left cannot be told from it: bind its driver anew, in the guest"
+    )]
+    Unknown,
+}
+
+impl Vring {
+    /// Starts it, if all is known that this takes; whether it runs now.
+    pub(super) fn start(&mut self, memory: &Arc<Memory>, agreed: Agreed) -> Result<bool, NoStart> {
+        if self.running.is_some() {
+            return Ok(true);
+        }
+        let (Some([descriptors, driver, device]), Some(_), 1..) = (self.addresses, &self.kick, self.size)
+        else {
+            return Ok(false);
+        };
+        let place = Place::find(agreed.layout(), self.size, memory, descriptors, driver, device)?;
+        let options = Options::of(agreed.0);
+        let ring = match agreed.layout() {
+            Layout::Split => {
+                // Buffers are used in order and at once, so that the used index says all, whoever came before.
+                let base = SplitDevice::used_index(&place);
+                Ring::Split(SplitDevice::new(place, options, base.into())?)
+            }
+            Layout::Packed => {
+                let base =
+                    if self.has_run { Some(self.base) } else { PackedDevice::resume(&place, self.base) };
+                Ring::Packed(PackedDevice::new(place, options, base.ok_or(NoStart::Unknown)?)?)
+            }
+        };
+        self.has_run = true;
+        self.running = Some(Running { ring, memory: memory.clone(), agreed, chain: Chain::new() });
+        Ok(true)
+    }
+
+    /// Stops it, for as long as nothing starts it; where it stands.
+    pub(super) fn stop(&mut self) -> u32 {
+        if let Some(Running { ring, .. }) = self.running.take() {
+            self.base = with_ring!(&ring, ring => ring.base());
+        }
+        self.base
+    }
+
+    /// Ends it, until the driver sets it up anew: it broke the rules.
+    pub(super) fn fail(&mut self) {
+        self.stop();
+        self.addresses = None;
+        if let Some(error) = &self.error {
+            error.signal();
+        }
+    }
+
+    /// As it runs, if it does.
+    #[inline]
+    pub(super) fn running(&mut self) -> Option<&mut Running> {
+        self.running.as_mut()
+    }
+
+    /// As it runs, where frames may pass.
+    #[inline]
+    pub(super) fn open(&mut self) -> Option<(&mut Running, Option<&EventFd>)> {
+        if !self.is_enabled {
+            return None;
+        }
+        self.running.as_mut().map(|running| (running, self.call.as_ref()))
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_enabled && self.running.is_some()
+    }
+}
