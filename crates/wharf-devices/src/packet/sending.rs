@@ -19,6 +19,8 @@ use whole::{CHUNKS_MAX, Unsent, Whole};
 const CHARGE_BYTES: usize = 1024;
 /// The same of a few super-packets.
 const SUPER_CHARGE_BYTES: usize = 1 << 20;
+/// How long until a look at frames that were sent by calls of their own.
+const WHOLE_LOOK_NS: u64 = 250_000;
 /// Longest frame that a slot is made for, whatever the MTU.
 const SLOT_FRAME_BYTES_MAX: u32 = 9216;
 
@@ -132,12 +134,12 @@ impl PacketSender {
         let Some(frame) = batch.frames().first() else { return false };
         let meta = self.region.as_ref().and_then(|region| region.meta(frame).ok()).unwrap_or_default();
         let is_super = meta.gso_bytes > 0;
-        let reason = match self.fault_of(frame, is_super) {
-            Some(reason) => Some(reason),
+        let sent = match self.fault_of(frame, is_super) {
+            Some(reason) => Err(reason),
             None if is_super || self.is_beyond_slots(frame) => match self.send_whole(frame, is_super) {
-                Ok(true) => None,
-                Ok(false) => return false,
-                Err(reason) => Some(reason),
+                Ok(Some(charge_bytes)) => Ok(charge_bytes),
+                Ok(None) => return false,
+                Err(reason) => Err(reason),
             },
             None => {
                 batch.pop().into_iter().for_each(|frame| self.post(frame));
@@ -146,9 +148,9 @@ impl PacketSender {
         };
         let posted = self.slots.as_ref().map_or(0, Slots::posted);
         if let Some(frame) = batch.pop() {
-            match reason {
-                Some(reason) => self.failed.push((frame, reason)),
-                None => self.whole.hold(frame, posted),
+            match sent {
+                Err(reason) => self.failed.push((frame, reason)),
+                Ok(charge_bytes) => self.whole.hold(frame, posted, charge_bytes),
             }
         }
         true
@@ -159,19 +161,20 @@ impl PacketSender {
         self.slots.as_ref().is_some_and(|slots| frame.len_bytes() as usize > slots.frame_bytes_max())
     }
 
-    /// Sends a frame by a call of its own, after all that was posted; false when the kernel has no room now.
-    fn send_whole(&mut self, frame: &Frame, is_super: bool) -> Result<bool, &'static str> {
+    /// Sends a frame by a call of its own, after all that was posted; what the kernel charges for it, none when it has no
+    /// room now.
+    fn send_whole(&mut self, frame: &Frame, is_super: bool) -> Result<Option<usize>, &'static str> {
         let Some(region) = self.region.clone() else { return Err("not-attached") };
         if std::mem::take(&mut self.owes_doorbell) || self.refused {
             self.ring();
         }
         if self.refused {
-            return Ok(false);
+            return Ok(None);
         }
         let error = match self.whole.send(frame, &region) {
-            Ok(()) => {
+            Ok(charge_bytes) => {
                 self.stuck = None;
-                return Ok(true);
+                return Ok(Some(charge_bytes));
             }
             Err(Unsent::Unfit(reason)) => return Err(reason),
             Err(Unsent::Refused(error)) => error,
@@ -184,7 +187,7 @@ impl PacketSender {
                 if self.is_stuck() {
                     Err("refused")
                 } else {
-                    Ok(false)
+                    Ok(None)
                 }
             }
             (State::Up, _) if is_super => {
@@ -293,6 +296,9 @@ impl Device for PacketSender {
         if self.refused {
             self.ring();
         }
+        if self.whole.held() > 0 {
+            self.whole.look();
+        }
         let mut room = budget.min(into.sent.room());
         while room > 0 {
             let Some(frame) = self.next_sent() else { break };
@@ -324,11 +330,16 @@ impl Device for PacketSender {
         self.slots.as_ref().map(|slots| slots.socket().fd().as_raw_fd())
     }
 
+    /// Nothing tells of what is sent whole.
+    fn next_completion_ns(&self) -> Option<u64> {
+        (self.whole.held() > 0).then_some(WHOLE_LOOK_NS)
+    }
+
     fn close(&mut self) -> Result<(), DeviceError> {
         if self.slots.is_some() {
             let sent: Vec<Frame> = std::iter::from_fn(|| self.next_sent()).collect();
             self.left.extend(sent);
-            self.left.extend(std::iter::from_fn(|| self.whole.next_sent(u64::MAX)));
+            self.left.extend(std::iter::from_fn(|| self.whole.give_up()));
             self.left.reverse();
         }
         if let Some(slots) = self.slots.take() {

@@ -164,6 +164,18 @@ impl PacketSocket {
         }
     }
 
+    /// Bytes of frames under way, counted with the kernel's own overhead, until the device or a queueing discipline anywhere
+    /// has let go of them: SIOCOUTQ.
+    ///
+    /// # Errors
+    /// Those of ioctl(2).
+    pub fn unsent_bytes(&self) -> io::Result<usize> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: TIOCOUTQ, as libc calls it, writes one `int`.
+        let returned = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ as _, &raw mut bytes) };
+        check(returned as isize).map(|_| usize::try_from(bytes).unwrap_or(0))
+    }
+
     /// Sends one frame, the `chunks` one after the other, without waiting.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! `Whole`: what is too long for a slot, and super-packets: each by a call of its own, on a second socket.
 //!
-//! It is copied by the kernel within the call, and so complete at once; but it is given back in its turn, when all that
-//! was posted to the ring before it has left.
+//! It is copied by the kernel within the call, but complete only when it has left, and all that was posted to the ring before
+//! it. The kernel does not say of which frame it has let go, only what all of them are charged with ([`PacketSocket::unsent_bytes`]);
+//! since they leave in order, one has left when the charges of those behind it account for all of that. A queueing discipline
+//! that cuts a super-packet makes it weigh more: then some are noticed a little late, the last one never.
 
 use super::super::header_to_send;
 use std::collections::VecDeque;
@@ -15,8 +17,19 @@ pub(super) const CHUNKS_MAX: usize = 96;
 #[derive(Debug)]
 pub(super) struct Whole {
     socket: PacketSocket,
-    /// Each with the number of frames that were posted to the ring before it.
-    sent: VecDeque<(Frame, u64)>,
+    sent: VecDeque<Held>,
+    /// What all of them were charged with.
+    charged_bytes: usize,
+    /// What the kernel still held when it was asked last.
+    unsent_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    frame: Frame,
+    /// Frames that were posted to the ring before it.
+    posted: u64,
+    charge_bytes: usize,
 }
 
 /// Why a frame was not sent.
@@ -29,15 +42,15 @@ pub(super) enum Unsent {
 
 impl Whole {
     pub(super) fn new(socket: PacketSocket, capacity: usize) -> Self {
-        Self { socket, sent: VecDeque::with_capacity(capacity) }
+        Self { socket, sent: VecDeque::with_capacity(capacity), charged_bytes: 0, unsent_bytes: 0 }
     }
 
     pub(super) fn held(&self) -> usize {
         self.sent.len()
     }
 
-    /// Sends a frame now; the caller then gives it to [`Whole::hold`].
-    pub(super) fn send(&self, frame: &Frame, region: &Region) -> Result<(), Unsent> {
+    /// Sends a frame now; the caller then gives it to [`Whole::hold`], with the charge that comes back.
+    pub(super) fn send(&mut self, frame: &Frame, region: &Region) -> Result<usize, Unsent> {
         let foreign = |_| Unsent::Unfit("foreign-pool");
         let meta = region.meta(frame).map_err(foreign)?;
         let header = header_to_send(frame.len_bytes(), &meta).bytes();
@@ -48,22 +61,42 @@ impl Whole {
             *pieces.get_mut(count).ok_or(Unsent::Unfit("too-many-chunks"))? = IoSlice::new(chunk);
             count += 1;
         }
-        self.socket.send(&pieces[..count]).map(drop).map_err(Unsent::Refused)
+        let before_bytes = self.look();
+        self.socket.send(&pieces[..count]).map_err(Unsent::Refused)?;
+        // Others may have left meanwhile.
+        Ok(self.look().saturating_sub(before_bytes).max(frame.len_bytes() as usize))
     }
 
-    /// Keeps a frame that was sent after `posted` others, until it is its turn.
-    pub(super) fn hold(&mut self, frame: Frame, posted: u64) {
-        self.sent.push_back((frame, posted));
+    /// Asks the kernel what it still holds. Should it not say, nothing: then all is complete at once.
+    pub(super) fn look(&mut self) -> usize {
+        self.unsent_bytes = self.socket.unsent_bytes().unwrap_or(0);
+        self.unsent_bytes
     }
 
-    /// The first frame held, if `left` frames of the ring were before it.
+    /// Keeps a frame that was sent after `posted` others, until it has left.
+    pub(super) fn hold(&mut self, frame: Frame, posted: u64, charge_bytes: usize) {
+        self.charged_bytes += charge_bytes;
+        self.sent.push_back(Held { frame, posted, charge_bytes });
+    }
+
+    /// The first frame held, if it had left at the last [`Whole::look`], and `left` frames of the ring were before it.
     #[inline]
     pub(super) fn next_sent(&mut self, left: u64) -> Option<Frame> {
-        self.sent.front().filter(|(_, posted)| *posted <= left)?;
-        self.sent.pop_front().map(|(frame, _)| frame)
+        let first = self.sent.front().filter(|first| first.posted <= left)?;
+        if self.unsent_bytes > self.charged_bytes - first.charge_bytes {
+            return None;
+        }
+        self.give_up()
+    }
+
+    /// The first frame held, wherever it is: the kernel has its copy.
+    pub(super) fn give_up(&mut self) -> Option<Frame> {
+        let first = self.sent.pop_front()?;
+        self.charged_bytes -= first.charge_bytes;
+        Some(first.frame)
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sent.iter().for_each(|(frame, _)| see(frame));
+        self.sent.iter().for_each(|held| see(&held.frame));
     }
 }
