@@ -39,6 +39,34 @@ pub const MAX_OBJECT_BYTES: u32 = u32::MAX / 16;
 /// [`MAX_OBJECT_BYTES`] on top, bytes in flight still compare as signed 32-bit numbers.
 pub const MAX_LIMIT_BYTES: u32 = u32::MAX / 2 - MAX_OBJECT_BYTES;
 
+/// Between which the limit is learnt: the kernel's `limit_min` and `limit_max`
+/// (`/sys/class/net/IF/queues/tx-0/byte_queue_limits`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Lower bound, bytes.
+    pub min_bytes: u32,
+    /// Upper bound, bytes, which holds where the two cross; at most [`MAX_LIMIT_BYTES`].
+    pub max_bytes: u32,
+}
+
+impl Bounds {
+    /// No bounds: what a device needs is learnt.
+    pub const LEARN: Self = Self { min_bytes: 0, max_bytes: MAX_LIMIT_BYTES };
+    /// A limit that never binds: off, as `echo max >limit_min` turns it off in the kernel.
+    pub const OFF: Self = Self { min_bytes: MAX_LIMIT_BYTES, max_bytes: MAX_LIMIT_BYTES };
+
+    /// Whether the limit never binds.
+    pub fn is_off(self) -> bool {
+        self == Self::OFF
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::LEARN
+    }
+}
+
 /// No slack seen yet in this window.
 const NO_SLACK_YET: u32 = u32::MAX;
 
@@ -241,6 +269,12 @@ impl Bql {
     /// completion.
     pub fn set_max(&mut self, max_bytes: u32) {
         (self.max_limit_bytes, self.bounds_moved) = (max_bytes.min(MAX_LIMIT_BYTES), true);
+    }
+
+    /// Sets both bounds: see [`Bounds`].
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.set_min(bounds.min_bytes);
+        self.set_max(bounds.max_bytes);
     }
 
     /// Forgets what is in flight and what was learnt; hold time and bounds stay. For after a flush

@@ -13,6 +13,7 @@ pub use build::QueueBuilder;
 pub use turn::Turn;
 pub(crate) use turn::{Calls, LOOKS_MAX, Leaving, attend, close_up};
 
+use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::DeviceError;
 use crate::host::{Clock, Park, Wake};
@@ -187,6 +188,11 @@ impl TxQueue {
     /// Sets the batching switch, under traffic if need be.
     pub fn set_batching(&self, batching: Batching) {
         self.shared.control(Control::SetBatching(batching));
+    }
+
+    /// Bounds the byte limit, under traffic if need be: in force from the next completion.
+    pub fn set_byte_limits(&self, bounds: Bounds) {
+        self.apply(move |run| run.set_byte_limits(bounds));
     }
 
     /// Runs `change` on the queue's inside as its owner, between two bulks.

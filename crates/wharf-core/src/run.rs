@@ -10,7 +10,7 @@
 
 mod port;
 
-use crate::bql::{Bql, StallDetector};
+use crate::bql::{Bounds, Bql, StallDetector};
 use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::host::Clock;
@@ -106,6 +106,13 @@ impl Run {
     #[doc(hidden)]
     pub fn set_bql(&mut self, bql: Option<Bql>) {
         self.port.bql = bql;
+    }
+
+    /// Bounds the byte limit, from the next completion on; nothing where the device has none.
+    pub fn set_byte_limits(&mut self, bounds: Bounds) {
+        if let Some(bql) = &mut self.port.bql {
+            bql.set_bounds(bounds);
+        }
     }
 
     /// Sets the switch.

@@ -5,6 +5,7 @@ mod common;
 use common::{Gate, assert_conserved, builder, numbered, pool};
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::bql::Bounds;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
 use wharf_core::queue::QueueError;
 use wharf_core::run::Batching;
@@ -46,6 +47,39 @@ fn what_a_device_leaves_goes_first_next_time() {
     assert_eq!(control.silent.load(SeqCst), 0, "a doorbell is never forgotten");
     drop(sender);
     assert_conserved(&queue);
+}
+
+#[test]
+fn a_byte_limit_that_is_off_leaves_the_ring_as_the_only_bound_and_may_come_back_live() {
+    for bounds in [Bounds::LEARN, Bounds::OFF] {
+        let (gate, control) = Gate::new(64);
+        let pool = pool(512);
+        let queue = builder(&pool, gate).byte_limits(bounds).build().unwrap();
+        let mut sender = queue.sender("one").unwrap();
+        let mut in_device = || {
+            let mut burst = numbered(&mut sender, 0, 40, 1000);
+            sender.send(&mut burst).unwrap();
+            queue.poll();
+            control.sent().len()
+        };
+        // The first bulk goes, whatever it is; its completion says what the limit is.
+        let first = in_device();
+        control.allowed.fetch_add(first, SeqCst);
+        queue.poll();
+        let beyond = in_device() - first;
+        match bounds.is_off() {
+            true => assert_eq!(beyond, 64, "the ring is full"),
+            false => assert!(beyond < 64, "{beyond} frames within the limit"),
+        }
+        queue.set_byte_limits(Bounds { min_bytes: 0, max_bytes: 5000 });
+        control.allowed.fetch_add(beyond, SeqCst);
+        queue.poll();
+        assert!(queue.counters().bql_limit_bytes.get() <= 5000, "in force with the next completion");
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        assert!(queue.drain(u64::MAX));
+        drop(sender);
+        assert_conserved(&queue);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::places::Places;
 use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
+use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
 use crate::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use crate::device::Device;
@@ -34,6 +35,7 @@ pub struct QueueBuilder {
     policy: Policy,
     batching: Batching,
     hold: Duration,
+    byte_limits: Bounds,
     lane_frames: u32,
     /// `None` until set: it then depends on the discipline.
     small_queue_bytes: Option<Option<u32>>,
@@ -61,6 +63,7 @@ impl TxQueue {
             policy: Policy::default(),
             batching: Batching::On,
             hold: HOLD,
+            byte_limits: Bounds::LEARN,
             lane_frames: LANE_FRAMES,
             small_queue_bytes: None,
             index_start: 0,
@@ -95,6 +98,14 @@ impl QueueBuilder {
     #[must_use]
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
+        self
+    }
+
+    /// The byte limit's bounds; none by default. [`Bounds::OFF`] for a limit that never binds: the device's ring alone
+    /// bounds what is under way then.
+    #[must_use]
+    pub fn byte_limits(mut self, bounds: Bounds) -> Self {
+        self.byte_limits = bounds;
         self
     }
 
@@ -150,7 +161,7 @@ impl QueueBuilder {
     pub(crate) fn into_run(self) -> Result<Made, QueueError> {
         self.check()?;
         let Self { pool, mut device, mut qdisc, clock, park, policy, batching, hold, .. } = self;
-        let Self { lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
+        let Self { byte_limits, lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
         let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&mut *qdisc));
         let name = device.name();
         let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
@@ -160,8 +171,9 @@ impl QueueBuilder {
         let mut run = Run::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
         run.set_batching(batching);
         if index_start != 0 && run.bql().is_some() {
-            run.set_bql(Some(crate::bql::Bql::start_at(hold, index_start)));
+            run.set_bql(Some(Bql::start_at(hold, index_start)));
         }
+        run.set_byte_limits(byte_limits);
         let rest = Parts {
             pool,
             clock,
