@@ -32,6 +32,7 @@ pub(crate) fn of_queues(
         returned: sum(queues, |all| all.returned.get()),
         bql: BqlReport { enabled: has_bql, limit_bytes },
         latency_ns: None,
+        latency_by_dscp: Vec::new(),
         timing_error_ns: None,
         senders: senders(queues),
         queues: by_queue,

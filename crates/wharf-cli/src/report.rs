@@ -1,9 +1,11 @@
 //! What `send`, `receive` and `forward` say about one direction. The keys are a promise: they are
 //! added to, never renamed.
 
-use crate::output::grouped;
+use crate::output::{grouped, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use wharf::devices::traffic::{Latencies, Latency};
+use wharf::qdisc::{band_of_priority, priority_of_tos};
 
 /// One direction.
 #[derive(Debug, Clone, Serialize)]
@@ -35,6 +37,8 @@ pub(crate) struct Report {
     pub(crate) bql: BqlReport,
     /// From the time stamp in generated packets; null for others.
     pub(crate) latency_ns: Option<LatencyReport>,
+    /// The same by DSCP; empty where that is null.
+    pub(crate) latency_by_dscp: Vec<ClassReport>,
     /// When frames were handed to the device minus when they were due; null at top speed.
     pub(crate) timing_error_ns: Option<TimingReport>,
     pub(crate) senders: Vec<SenderReport>,
@@ -73,6 +77,49 @@ pub(crate) struct LatencyReport {
     pub(crate) p50: u64,
     pub(crate) p99: u64,
     pub(crate) p999: u64,
+}
+
+/// How long packets of one DSCP took.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ClassReport {
+    pub(crate) dscp: u8,
+    /// Which band of three the kernel's map makes of it.
+    pub(crate) band: u8,
+    pub(crate) packets: u64,
+    pub(crate) latency_ns: LatencyReport,
+}
+
+impl LatencyReport {
+    pub(crate) fn of(latency: &Latency) -> Self {
+        let mut latency = latency.clone();
+        let mut at = |share| latency.quantile_ns(share);
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
+    }
+}
+
+impl ClassReport {
+    /// Of each DSCP.
+    pub(crate) fn all_of(latencies: &Latencies) -> Vec<Self> {
+        let one = |(dscp, latency): (u8, &Latency)| Self {
+            dscp,
+            band: band_of_priority(priority_of_tos(dscp << 2)),
+            packets: latency.packets(),
+            latency_ns: LatencyReport::of(latency),
+        };
+        latencies.by_dscp().map(one).collect()
+    }
+
+    /// For people, where there are several.
+    pub(crate) fn text(classes: &[Self], which: fn(&LatencyReport) -> u64) -> String {
+        let line = |class: &Self| {
+            format!("DSCP {}, band {}: {}", class.dscp, class.band, time(which(&class.latency_ns)))
+        };
+        if classes.len() < 2 {
+            String::new()
+        } else {
+            classes.iter().map(line).collect::<Vec<_>>().join("\n")
+        }
+    }
 }
 
 /// How late frames were.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use wharf::devices::pcap::format::PcapReader;
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "device",
     "seconds",
     "packets",
@@ -21,6 +21,7 @@ const KEYS: [&str; 19] = [
     "drops",
     "bql",
     "latency_ns",
+    "latency_by_dscp",
     "timing_error_ns",
     "senders",
     "pool",
@@ -239,4 +240,40 @@ fn what_a_full_queue_drops_is_counted_by_reason() {
         let at_senders: u64 = (0..2).map(|at| number(&run, &format!("/senders/{at}/drops"))).sum();
         assert_eq!(at_senders, if policy == "drop-tail" { dropped } else { 0 }, "{run}");
     }
+}
+
+#[test]
+fn a_sparse_flow_of_the_first_band_goes_beside_the_others_and_ends_with_them() {
+    // A slow wire with a long ring: what is inside it nobody overtakes, but what waits before it.
+    let bulk =
+        "--size 1000 --count 300 --senders 2 --small-queues off --to wire:rate=20mbit,ring=16 --qdisc prio";
+    let run = send(&format!("{bulk} --priority-rate 200pps"));
+    assert_whole(&run);
+    let (senders, classes) = (run["senders"].as_array().unwrap(), run["latency_by_dscp"].as_array().unwrap());
+    let packets: Vec<u64> = senders.iter().map(|sender| number(sender, "/packets")).collect();
+    assert_eq!(packets[..2], [150, 150], "--count is for the others");
+    assert!(packets.len() == 3 && packets[2] > 0, "{packets:?}");
+    let found: Vec<[u64; 3]> =
+        classes.iter().map(|class| ["/dscp", "/band", "/packets"].map(|path| number(class, path))).collect();
+    assert_eq!(found, [[0, 1, 300], [4, 0, packets[2]]]);
+}
+
+#[test]
+fn the_byte_limit_is_off_or_within_its_bounds_on_request() {
+    let traffic = "--size 1000 --count 2000 --to wire:rate=1gbit";
+    let off = send(&format!("{traffic} --bql off"));
+    assert_eq!((&off["bql"]["enabled"], number(&off, "/bql/limit_bytes")), (&Value::Bool(false), 0));
+    let small = send(&format!("{traffic} --bql max=2k"));
+    assert!(number(&small, "/bql/limit_bytes") <= 2048, "{small}");
+    let large = send(&format!("{traffic} --bql min=1m"));
+    assert!(number(&large, "/bql/limit_bytes") >= 1 << 20, "{large}");
+    [off, small, large].iter().for_each(assert_whole);
+}
+
+#[test]
+fn super_packets_count_as_one_until_they_are_cut() {
+    // 44 packets of 1472 bytes of payload would be more than 64 KiB with their headers; 16 KiB are 11.
+    let run = send("--size 1514 --gso 16k --count 112 --to null");
+    assert_eq!((number(&run, "/packets"), number(&run, "/bytes")), (11, 112 * 1472 + 11 * 42));
+    assert_whole(&run);
 }

@@ -10,7 +10,9 @@ mod drop_head;
 mod fifo;
 mod prio;
 
-pub use classify::{IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority};
+pub use classify::{
+    IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority, tos_of,
+};
 pub use drop_head::{DROP_HEAD, DropHead, Trim};
 pub use fifo::{Fifo, FifoLimit};
 pub use prio::Prio;

@@ -20,14 +20,15 @@ mod receive;
 mod record;
 mod replay;
 mod stamp;
+mod super_packet;
 mod timing;
 
 pub use arrivals::{Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
 pub use drive::{Drive, DriveError, Driven, Submit};
-pub use generate::{Generator, GeneratorError, GeneratorSpec, Sizes};
-pub use latency::Latency;
+pub use generate::{Generator, GeneratorError, GeneratorSpec, SUPER_PACKETS_MAX, Sizes};
+pub use latency::{Latencies, Latency};
 pub use pace::{Pace, Position};
 pub use receive::{ReceiveError, Receiver, Until};
 pub use record::Recorder;
@@ -35,6 +36,8 @@ pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
 pub use timing::{Schedule, Timed};
 pub use wharf_core::flow::flow_hash;
+
+use wharf_mem::Meta;
 
 /// One sender's frames, one after the other.
 pub trait Source: Send {
@@ -52,6 +55,11 @@ pub trait Source: Send {
 
     /// Whether frames carry the time at which they were made: then somebody must read a clock.
     fn is_stamped(&self) -> bool;
+
+    /// What every frame asks of the device besides, which is written to its row of the side table.
+    fn requests(&self) -> Option<Meta> {
+        None
+    }
 
     /// Writes the next frame to `to`, which has [`Source::len_bytes`] bytes, and goes on to the one after it.
     fn write(&mut self, to: &mut [u8], now_ns: u64);

@@ -6,6 +6,7 @@ use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use wharf::bql::Bounds;
 use wharf::devices::traffic::Pace;
 use wharf::run::Batching;
 
@@ -18,6 +19,8 @@ Examples:
   wharf send --imix --flows 100 --senders 3 --rate 1gbit --seconds 5 --to wire:rate=10gbit
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
+  wharf send --size 1514 --qdisc prio --priority-rate 1kpps --to packet:eth0 --seconds 5
+      a sparse flow that overtakes: the receiver says how long each DSCP's packets took
 
 Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a sequence number per sender and a \
 time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of \
@@ -73,6 +76,18 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) rate: Option<Pace>,
 
+    /// TOS byte of IPv4, or traffic class of IPv6, 0 to 255 or 0x00 to 0xff; DSCP is its upper six bits
+    #[arg(long, value_name = "TOS", default_value = "0", conflicts_with = "pcap", value_parser = values::tos, help_heading = GENERATE)]
+    pub(crate) tos: u8,
+    /// Hand packets over as super-packets of up to SIZE bytes, such as 16k (UDP segmentation): the device, or the path before
+    /// it, cuts them into frames of --size bytes
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["pcap", "imix"], value_parser = values::gso, help_heading = GENERATE)]
+    pub(crate) gso: Option<u32>,
+    /// One sender more, of a sparse flow beside the others: short packets of the first band (TOS 0x10) at this rate, such as
+    /// 1kpps; with `--qdisc prio` they overtake. It ends with the others; neither --count nor --rate counts it
+    #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
+    pub(crate) priority_rate: Option<Pace>,
+
     /// End each run after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
@@ -104,15 +119,20 @@ pub(crate) struct SendArgs {
     /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
     #[arg(long, value_name = "BATCH", value_parser = values::batching)]
     pub(crate) batch: Option<Batching>,
+    /// Byte queue limit, of what may be under way at the device: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
+    /// both (min=64k,max=1m)
+    #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
+    pub(crate) bql: Bounds,
     /// Frames that a sender hands over at a time, at most
     #[arg(long, value_name = "N", default_value = "64", value_parser = values::burst)]
     pub(crate) burst: usize,
     /// Frames of memory
     #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
     pub(crate) frames: u32,
-    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement
-    #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
-    pub(crate) frame_bytes: u32,
+    /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, or what a
+    /// super-packet needs]
+    #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
+    pub(crate) frame_bytes: Option<u32>,
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

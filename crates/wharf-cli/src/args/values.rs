@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use std::time::Duration;
+use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
 use wharf::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf::devices::traffic::Pace;
 use wharf::devices::units;
@@ -91,6 +92,11 @@ fn want<T>(read: Option<T>, allowed: &str) -> Result<T, String> {
     read.ok_or_else(|| format!("want {allowed}"))
 }
 
+/// A size in bytes.
+fn size(text: &str) -> Option<u32> {
+    units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok())
+}
+
 pub(super) fn queues(text: &str) -> Result<u32, String> {
     want(text.parse().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues)), "a number from 1 to 64")
 }
@@ -118,11 +124,10 @@ pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {
 pub(crate) struct SmallQueues(pub(crate) Option<u32>);
 
 pub(super) fn small_queues(text: &str) -> Result<SmallQueues, String> {
-    let bytes = |text| units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
     let read = match text {
         "on" => Some(SmallQueues(Some(SMALL_QUEUE_BYTES))),
         "off" => Some(SmallQueues(None)),
-        text => bytes(text)
+        text => size(text)
             .filter(|bytes| SMALL_QUEUE_BOUNDS.contains(bytes))
             .map(|bytes| SmallQueues(Some(bytes))),
     };
@@ -130,13 +135,39 @@ pub(super) fn small_queues(text: &str) -> Result<SmallQueues, String> {
 }
 
 pub(super) fn batching(text: &str) -> Result<Batching, String> {
-    let bytes = |text| units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
     let read = match text {
         "on" => Some(Batching::On),
         "off" => Some(Batching::Off),
-        _ => text.strip_prefix("bytes=").and_then(bytes).filter(|&bytes| bytes > 0).map(Batching::Bytes),
+        _ => text.strip_prefix("bytes=").and_then(size).filter(|&bytes| bytes > 0).map(Batching::Bytes),
     };
     want(read, "on, off or bytes=N, such as bytes=16k")
+}
+
+pub(super) fn byte_limits(text: &str) -> Result<Bounds, String> {
+    let bytes = |text: &str| size(text).filter(|bytes| (1..=MAX_LIMIT_BYTES).contains(bytes));
+    let bounds = |text: &str| {
+        text.split(',').try_fold(Bounds::LEARN, |bounds, part| match part.split_once('=')? {
+            ("min", size) => Some(Bounds { min_bytes: bytes(size)?, ..bounds }),
+            ("max", size) => Some(Bounds { max_bytes: bytes(size)?, ..bounds }),
+            _ => None,
+        })
+    };
+    let read = match text {
+        "on" => Some(Bounds::LEARN),
+        "off" => Some(Bounds::OFF),
+        text => bounds(text).filter(|bounds| bounds.min_bytes <= bounds.max_bytes),
+    };
+    want(read, "on, off, min=SIZE, max=SIZE or min=SIZE,max=SIZE, such as max=64k")
+}
+
+pub(super) fn tos(text: &str) -> Result<u8, String> {
+    let hex = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|c| c.is_ascii_hexdigit()));
+    let read = hex.map_or_else(|| text.parse().ok(), |digits| u8::from_str_radix(digits, 16).ok());
+    want(read, "a number from 0 to 255, or 0x00 to 0xff")
+}
+
+pub(super) fn gso(text: &str) -> Result<u32, String> {
+    want(size(text).filter(|bytes| (1..=65536).contains(bytes)), "a size up to 64k, such as 16k")
 }
 
 pub(super) fn speed(text: &str) -> Result<Speed, String> {
@@ -207,8 +238,7 @@ pub(super) fn frame_bytes(text: &str) -> Result<u32, String> {
 }
 
 pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
-    let bytes = units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok());
-    let bytes = bytes.filter(|bytes| bytes % 64 == 0 && (128..=65536).contains(bytes));
+    let bytes = size(text).filter(|bytes| bytes % 64 == 0 && (128..=65536).contains(bytes));
     want(bytes, "a multiple of 64 from 128 to 65536")
 }
 
@@ -257,6 +287,22 @@ mod tests {
         for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3"] {
             assert!(qdisc(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn byte_limits_have_bounds() {
+        assert_eq!((byte_limits("on"), byte_limits("off")), (Ok(Bounds::LEARN), Ok(Bounds::OFF)));
+        let max = Bounds { max_bytes: 65536, ..Bounds::LEARN };
+        assert_eq!(byte_limits("max=64k"), Ok(max));
+        assert_eq!(byte_limits("min=4k,max=64k"), Ok(Bounds { min_bytes: 4096, ..max }));
+        for wrong in ["", "64k", "max=", "max=0", "max=4g", "min=64k,max=4k", "on,off", "most=1k"] {
+            assert!(byte_limits(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((tos("0x10"), tos("184"), gso("16k")), (Ok(16), Ok(184), Ok(16384)));
+        for wrong in ["", "256", "0x", "0x+1", "0x100", "ef", "-1"] {
+            assert!(tos(wrong).is_err(), "{wrong}");
+        }
+        assert!(gso("0").is_err() && gso("65k").is_err());
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The account of a reception: what arrived, and what is known to be missing.
 
 use super::run::ByReason;
-use crate::report::{BqlReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
+use crate::report::{BqlReport, ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
 use crate::wrap::Wrapped;
 use serde::Serialize;
-use wharf::devices::traffic::{Arrivals, Latency, SequenceCounts, StreamReport};
+use wharf::devices::traffic::{Arrivals, SequenceCounts, StreamReport};
 use wharf::pool::Audit;
 
 /// What a reception leaves behind, besides what arrived.
@@ -112,7 +112,8 @@ impl Account {
             drops: Drops { total: by_reason.values().sum(), by_reason },
             returned: 0,
             bql: BqlReport { enabled: false, limit_bytes: 0 },
-            latency_ns: arrivals.latency().map(|mut latency| quantiles(&mut latency)),
+            latency_ns: arrivals.latencies().map(|latencies| LatencyReport::of(&latencies.all())),
+            latency_by_dscp: arrivals.latencies().map(ClassReport::all_of).unwrap_or_default(),
             timing_error_ns: None,
             senders: arrivals.streams().map(sender).collect(),
             queues: Vec::new(),
@@ -131,9 +132,4 @@ impl From<StreamReport> for Stream {
         let (source, destination) = (report.source.to_string(), report.destination.to_string());
         Self { source, destination, sender: report.sender, packets, lost, reordered, duplicated }
     }
-}
-
-fn quantiles(latency: &mut Latency) -> LatencyReport {
-    let mut at = |share| latency.quantile_ns(share);
-    LatencyReport { p50: at(0.5), p99: at(0.99), p999: at(0.999) }
 }

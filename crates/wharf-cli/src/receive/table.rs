@@ -2,7 +2,7 @@
 
 use super::account::{Outcome, ReceiveReport};
 use crate::output::{grouped, table, text, time};
-use crate::report::LatencyReport;
+use crate::report::{ClassReport, LatencyReport};
 
 /// Most senders that are shown one by one.
 const SENDERS_MAX: usize = 20;
@@ -42,6 +42,8 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
         ("latency p50", latency(|latency| latency.p50)),
         ("latency p99", latency(|latency| latency.p99)),
         ("latency p999", latency(|latency| latency.p999)),
+        ("by DSCP, p50", ClassReport::text(&common.latency_by_dscp, |latency| latency.p50)),
+        ("by DSCP, p99", ClassReport::text(&common.latency_by_dscp, |latency| latency.p99)),
         ("dropped", grouped(common.drops.total)),
     ];
     let mut rows: Vec<(String, String)> =

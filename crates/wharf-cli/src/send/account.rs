@@ -1,7 +1,7 @@
 //! The account of a run: what its counters say, and whether it adds up.
 
 use crate::queues::{of_queues, sum};
-use crate::report::{Drops, LatencyReport, ReceivedReport, Report, TimingReport};
+use crate::report::{ClassReport, Drops, LatencyReport, ReceivedReport, Report, TimingReport};
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
@@ -49,8 +49,11 @@ impl Account {
 
     fn report(&mut self, queues: &[TxQueue]) -> Report {
         let lost = drops(queues);
+        let latencies = self.received.as_ref().and_then(|findings| findings.latencies.as_ref());
+        let latencies = latencies.filter(|latencies| latencies.packets() > 0);
         Report {
-            latency_ns: self.received.as_mut().and_then(|findings| latency(findings.latency.as_mut()?)),
+            latency_ns: latencies.map(|latencies| LatencyReport::of(&latencies.all())),
+            latency_by_dscp: latencies.map(ClassReport::all_of).unwrap_or_default(),
             timing_error_ns: self.timing.as_mut().and_then(timing),
             received: self.received.as_ref().map(|findings| received(findings, lost.total)),
             drops: lost,
@@ -114,12 +117,6 @@ fn drops(queues: &[TxQueue]) -> Drops {
     }
     let at_senders = by_reason.get(DROP_TAIL).copied().unwrap_or_default();
     Drops { total: sum(queues, |all| all.failed.get()) + at_senders, by_reason }
-}
-
-fn latency(latency: &mut Latency) -> Option<LatencyReport> {
-    let mut at = |share| latency.quantile_ns(share);
-    let report = LatencyReport { p50: at(0.5), p99: at(0.99), p999: at(0.999) };
-    (latency.packets() > 0).then_some(report)
 }
 
 fn timing(errors: &mut Latency) -> Option<TimingReport> {

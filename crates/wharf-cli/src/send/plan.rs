@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use wharf::bql::Bounds;
 use wharf::credit::SMALL_QUEUE_BYTES;
 use wharf::devices::host::processors;
 use wharf::devices::kinds::kinds;
@@ -18,6 +19,11 @@ use wharf::run::Batching;
 
 /// How long a run takes that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);
+/// Low delay (RFC 1349): the kernel's first band.
+const TOS_LOW_DELAY: u8 = 0x10;
+/// Memory of a frame, and the most that there can be.
+const FRAME_BYTES: u32 = 2048;
+const FRAME_BYTES_MAX: u32 = 65536;
 /// 2001:db8::1 and ::2, from the range kept for documentation.
 const IPV6_SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const IPV6_DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
@@ -28,6 +34,8 @@ pub(super) struct Plan {
     pub(super) what: String,
     pub(super) traffic: Traffic,
     pub(super) pace: Pace,
+    /// Of the sender of the sparse flow, which comes last.
+    pub(super) priority_pace: Option<Pace>,
     /// When each run ends at the latest.
     pub(super) time: Option<Duration>,
     /// One run for each, the first one reported.
@@ -40,6 +48,7 @@ pub(super) struct Plan {
     pub(super) qdisc: QdiscChoice,
     pub(super) when_full: WhenFull,
     pub(super) small_queue_bytes: Option<u32>,
+    pub(super) byte_limits: Bounds,
     pub(super) burst: usize,
     pub(super) frames: u32,
     pub(super) frame_bytes: u32,
@@ -69,8 +78,8 @@ impl Plan {
         };
         Ok(Self {
             what,
-            traffic,
             pace: args.speed.or(args.rate).unwrap_or_default(),
+            priority_pace: args.priority_rate,
             time: ends.time,
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
             to: args.to.clone(),
@@ -81,11 +90,23 @@ impl Plan {
             qdisc: args.qdisc,
             when_full: args.when_full,
             small_queue_bytes: small_queue_bytes(args),
+            byte_limits: args.bql,
             burst: args.burst,
             frames: args.frames,
-            frame_bytes: args.frame_bytes,
+            frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes(args, &traffic)),
             wrap: args.wrap.clone(),
+            traffic,
         })
+    }
+
+    /// Threads that send.
+    pub(super) fn threads(&self) -> u16 {
+        self.senders + u16::from(self.priority_pace.is_some())
+    }
+
+    /// How fast thread `at` sends.
+    pub(super) fn pace_of(&self, at: usize) -> Pace {
+        self.priority_pace.filter(|_| at == usize::from(self.senders)).unwrap_or(self.pace)
     }
 }
 
@@ -171,23 +192,67 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
 }
 
 fn generated(args: &SendArgs) -> anyhow::Result<(String, Traffic)> {
-    let spec = generator_spec(args);
-    let generators = spec.generators().map_err(|error| usage(format!("generated packets: {error}")))?;
-    let what = match spec.sizes {
+    let spec = generator_spec(args)?;
+    let made = |spec: &GeneratorSpec| {
+        spec.generators().map_err(|error| usage(format!("generated packets: {error}")))
+    };
+    let mut generators = made(&spec)?;
+    let mut what = match spec.sizes {
         Sizes::Fixed(len_bytes) => format!("generated frames of {len_bytes} bytes"),
         Sizes::Imix => "generated frames of 60, 590 and 1514 bytes".into(),
     };
-    Ok((what, Traffic::Generated { generators, packets: args.count }))
+    if spec.super_packets > 1 {
+        what = format!("{what} in super-packets of {}", spec.super_packets);
+    }
+    if args.priority_rate.is_some() {
+        generators.extend(made(&priority_spec(&spec))?);
+        what = format!("{what}, and a sparse flow of the first band");
+    }
+    Ok((what, Traffic::Generated { generators, senders: args.senders, packets: args.count }))
 }
 
-fn generator_spec(args: &SendArgs) -> GeneratorSpec {
+/// The shortest packets, by one sender more.
+fn priority_spec(spec: &GeneratorSpec) -> GeneratorSpec {
+    let sizes = Sizes::Fixed(spec.shortest_bytes());
+    GeneratorSpec {
+        sizes,
+        flows: 1,
+        senders: 1,
+        first_sender: spec.senders,
+        tos: TOS_LOW_DELAY,
+        super_packets: 1,
+        ..*spec
+    }
+}
+
+/// What `--gso` makes of that many bytes; an error where the receiver is in this process.
+fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
+    let Some(bytes) = args.gso else { return Ok(1) };
+    if kind_of(&args.to) == "wire" {
+        return Err(usage("--gso: `wire` has super-packets neither cut nor received; try packet or null"));
+    }
+    let headers = spec.headers_bytes();
+    let (payload, most) = (spec.longest_bytes() - headers, spec.super_packets_max());
+    Ok((bytes.saturating_sub(headers) / payload.max(1)).clamp(1, most.into()) as u16)
+}
+
+/// What frames need that are longer than usual, as far as there is memory like that.
+fn frame_bytes(args: &SendArgs, traffic: &Traffic) -> u32 {
+    match args.gso {
+        // Headroom, and 448 bytes of placement.
+        Some(_) => (traffic.longest_bytes() + 512).next_multiple_of(64).clamp(FRAME_BYTES, FRAME_BYTES_MAX),
+        None => FRAME_BYTES,
+    }
+}
+
+fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {
     let default = GeneratorSpec::default();
     let is_ipv6 = args.src.or(args.dst).is_some_and(|address| address.is_ipv6());
     let or = |given: Option<IpAddr>, ipv4: IpAddr, ipv6: Ipv6Addr| {
         given.unwrap_or(if is_ipv6 { ipv6.into() } else { ipv4 })
     };
     let [source_mac, destination_mac] = args.mac.unwrap_or([default.source_mac, default.destination_mac]);
-    GeneratorSpec {
+    let spec = GeneratorSpec {
         sizes: if args.imix { Sizes::Imix } else { args.size.map_or(default.sizes, Sizes::Fixed) },
         source: or(args.src, default.source, IPV6_SOURCE),
         destination: or(args.dst, default.destination, IPV6_DESTINATION),
@@ -196,7 +261,11 @@ fn generator_spec(args: &SendArgs) -> GeneratorSpec {
         vlan: args.vlan,
         flows: args.flows.unwrap_or(args.senders.into()),
         senders: args.senders,
-    }
+        first_sender: 0,
+        tos: args.tos,
+        super_packets: 1,
+    };
+    Ok(GeneratorSpec { super_packets: super_packets(args, &spec)?, ..spec })
 }
 
 /// What one sender may have inside: a sender that is to lose what does not fit must not be held before that.

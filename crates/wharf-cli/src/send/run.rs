@@ -72,7 +72,8 @@ fn sending(
     let mut all: Option<Sending> = None;
     for at in 0..plan.queues {
         let opened = open(&plan.spec_of(at), Direction::Send).map_err(opening)?;
-        let (name, has_bql) = (opened.device.name(), opened.device.capabilities().real_completions);
+        let completes = opened.device.capabilities().real_completions;
+        let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
         let device = match schedule {
             Some(schedule) => Box::new(Timed::new(device, schedule.clone())),
@@ -82,6 +83,7 @@ fn sending(
             .qdisc(plan.qdisc.build(plan.when_full))
             .batching(batching)
             .small_queues(plan.small_queue_bytes)
+            .byte_limits(plan.byte_limits)
             .build()?;
         let far_end = opened.far_end;
         let first = || Sending { name, has_bql, queues: Vec::new(), far_end, wrapped };
@@ -127,7 +129,7 @@ pub(super) fn opening(error: DeviceError) -> anyhow::Error {
 /// Starts a thread that receives and checks.
 fn receive(plan: &Plan, far_end: Box<dyn Device>) -> anyhow::Result<Receiving> {
     let receiver = Receiver::new(far_end, &pool(plan, RECEIVER_FRAMES)?, plan.traffic.check())?;
-    let cpu = cpu_of(plan, plan.senders.into());
+    let cpu = cpu_of(plan, plan.threads().into());
     start("wharf-receiver", cpu, move || receiver.run(&AtomicBool::new(false)))
 }
 
@@ -172,17 +174,17 @@ fn senders_of(queues: &[TxQueue], at: u16) -> anyhow::Result<By> {
 fn send(
     plan: &Plan, queues: &[TxQueue], schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<u64> {
-    let senders = (0..plan.senders).map(|at| senders_of(queues, at));
+    let senders = (0..plan.threads()).map(|at| senders_of(queues, at));
     let senders = senders.collect::<anyhow::Result<Vec<_>>>()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (results, ended) = mpsc::channel();
     let start_ns = ExactClock.now_ns() + LEAD_NS;
     // Each thread that watches the clock wants a processor, and so does the other end.
-    let watches_clock = usize::from(plan.senders) < processors().len();
+    let watches_clock = usize::from(plan.threads()) < processors().len();
     let mut threads = Vec::new();
     for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
         let stop = stop.clone();
-        let (pace, burst_packets, results) = (plan.pace, plan.burst, results.clone());
+        let (pace, burst_packets, results) = (plan.pace_of(at), plan.burst, results.clone());
         let when_full = plan.when_full;
         let schedule = schedule.cloned();
         let memory = wrapped.memory(at as u32);

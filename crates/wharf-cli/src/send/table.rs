@@ -3,7 +3,7 @@
 use super::account::Outcome;
 use super::plan::Plan;
 use crate::output::{bytes, grouped, table, text, time};
-use crate::report::{FaultReport, Report, TimingReport};
+use crate::report::{ClassReport, FaultReport, Report, TimingReport};
 use wharf::run::Batching;
 
 /// The whole summary: a headline, a column per run, and what it comes to.
@@ -58,6 +58,8 @@ const ROWS: &[Row] = &[
     ("latency p50", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p50))),
     ("latency p99", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p99))),
     ("latency p999", |report| report.latency_ns.as_ref().map_or(String::new(), |latency| time(latency.p999))),
+    ("latency by DSCP, p50", |report| ClassReport::text(&report.latency_by_dscp, |latency| latency.p50)),
+    ("latency by DSCP, p99", |report| ClassReport::text(&report.latency_by_dscp, |latency| latency.p99)),
     ("timing error p50", |report| timing(report, |timing| timing.p50)),
     ("timing error p99", |report| timing(report, |timing| timing.p99)),
     ("timing error max", |report| timing(report, |timing| timing.max)),

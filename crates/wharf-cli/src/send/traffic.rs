@@ -7,8 +7,16 @@ use wharf::devices::traffic::{
 
 /// What all senders send together.
 pub(super) enum Traffic {
-    Replay { split: Split, rounds: u64 },
-    Generated { generators: Vec<Generator>, packets: Option<u64> },
+    Replay {
+        split: Split,
+        rounds: u64,
+    },
+    /// The first `senders` share the packets; one more has no end of its own.
+    Generated {
+        generators: Vec<Generator>,
+        senders: u16,
+        packets: Option<u64>,
+    },
 }
 
 /// What one sender sends.
@@ -24,9 +32,10 @@ impl Traffic {
             Traffic::Replay { split, rounds } => {
                 split.replays(*rounds).into_iter().map(Part::Replay).collect()
             }
-            Traffic::Generated { generators, packets } => {
-                let senders = generators.len() as u64;
+            Traffic::Generated { generators, senders, packets } => {
+                let (first_beyond, senders) = (*senders, u64::from(*senders));
                 let share = |sender: u16| {
+                    let packets = packets.filter(|_| sender < first_beyond);
                     packets.map(|all| all / senders + u64::from(u64::from(sender) < all % senders))
                 };
                 let parts = generators.iter().cloned().map(|generator| match share(generator.sender()) {

@@ -27,10 +27,13 @@ pub fn priority_of_tos(tos: u8) -> u8 {
 
 /// The band of an Ethernet frame by its DSCP, through up to two VLAN tags; best effort's for anything else.
 pub fn band_of_bytes(bytes: &[u8]) -> u8 {
-    band_of_priority(tos(bytes).map_or(0, priority_of_tos))
+    band_of_priority(tos_of(bytes).map_or(0, priority_of_tos))
 }
 
-fn tos(bytes: &[u8]) -> Option<u8> {
+/// The TOS byte, or traffic class, of an IP packet in an Ethernet frame, behind up to two VLAN tags; its upper six bits are
+/// the DSCP.
+#[inline]
+pub fn tos_of(bytes: &[u8]) -> Option<u8> {
     match ip_packet(bytes)? {
         IpPacket::V4(ip) => ip.get(1).copied(),
         // The traffic class lies across the first two bytes, after the version.

@@ -5,8 +5,8 @@ mod sequence;
 
 pub use sequence::SequenceCounts;
 
-use super::{Arrival, Check, Clocks, Latency};
-use find::{Ends, stamp_in};
+use super::{Arrival, Check, Clocks, Latencies};
+use find::{Ends, Found, stamp_in};
 use sequence::Sequence;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ pub struct Arrivals {
     places: HashMap<Key, usize>,
     /// The stream of the last packet: the next one is most likely of the same.
     last_place: usize,
-    latency: Latency,
+    latencies: Latencies,
     clocks_differ: bool,
 }
 
@@ -97,8 +97,8 @@ impl Arrivals {
 
     /// From a packet's stamp to its arrival; `None` without stamped packets, and when stamps cannot be compared
     /// with this machine's clock: they count from when the sending machine started.
-    pub fn latency(&self) -> Option<Latency> {
-        (!self.clocks_differ && self.latency.packets() > 0).then(|| self.latency.clone())
+    pub fn latencies(&self) -> Option<&Latencies> {
+        (!self.clocks_differ && self.latencies.packets() > 0).then_some(&self.latencies)
     }
 
     #[inline]
@@ -124,9 +124,11 @@ impl Arrivals {
     }
 
     #[inline]
-    fn note_latency(&mut self, made_ns: u64, arrived_ns: u64) {
+    fn note_latency(&mut self, tos: u8, made_ns: u64, arrived_ns: u64) {
         match arrived_ns.wrapping_sub(made_ns) as i64 {
-            latency_ns @ LATENCY_NS_MIN..=LATENCY_NS_MAX => self.latency.record(latency_ns.max(0) as u64),
+            latency_ns @ LATENCY_NS_MIN..=LATENCY_NS_MAX => {
+                self.latencies.record(tos, latency_ns.max(0) as u64)
+            }
             _ => self.clocks_differ = true,
         }
     }
@@ -142,14 +144,14 @@ impl Check for Arrivals {
         };
         self.packets += 1;
         self.bytes += frame.len() as u64;
-        let found =
-            stamp_in(frame).and_then(|(ends, stamp)| Some((self.place((ends, stamp.sender))?, stamp)));
-        let Some((place, stamp)) = found else {
+        let found = stamp_in(frame)
+            .and_then(|Found { ends, tos, stamp }| Some((self.place((ends, stamp.sender))?, tos, stamp)));
+        let Some((place, tos, stamp)) = found else {
             self.unstamped += 1;
             return;
         };
         self.streams[place].1.arrived(stamp.number, stamp.time_ns);
-        self.note_latency(stamp.time_ns, at.monotonic_ns);
+        self.note_latency(tos, stamp.time_ns, at.monotonic_ns);
     }
 
     fn clocks(&self) -> Clocks {
@@ -194,7 +196,7 @@ mod tests {
         let streams: Vec<StreamReport> = arrivals.streams().collect();
         assert!(streams.len() == 4 && streams.iter().all(|stream| stream.counts == each), "{streams:?}");
         assert_eq!(arrivals.counts(), SequenceCounts { packets: 16, lost: 4, reordered: 4, duplicated: 0 });
-        assert_eq!(arrivals.latency().unwrap().max_ns(), 1004);
+        assert_eq!(arrivals.latencies().unwrap().all().max_ns(), 1004);
     }
 
     #[test]
@@ -210,7 +212,7 @@ mod tests {
         ] {
             let mut arrivals = Arrivals::default();
             arrivals.check(&packet(generator, 0, made_ns), at(arrived_ns));
-            assert_eq!(arrivals.latency().is_some(), is_known, "{made_ns}");
+            assert_eq!(arrivals.latencies().is_some(), is_known, "{made_ns}");
         }
     }
 

@@ -6,7 +6,7 @@ mod stamp;
 pub use replay::ReplayCheck;
 pub use stamp::StampCheck;
 
-use super::Latency;
+use super::Latencies;
 
 /// What a check has found.
 #[derive(Debug, Clone, Default)]
@@ -22,7 +22,7 @@ pub struct Findings {
     /// What was wrong with the first of them.
     pub first_error: Option<String>,
     /// How long packets took, where they carry their time.
-    pub latency: Option<Latency>,
+    pub latencies: Option<Latencies>,
 }
 
 impl Findings {

@@ -263,9 +263,13 @@ struct Due {
 fn write(
     region: &Region, burst: &mut Burst, source: &mut impl Source, now_ns: u64,
 ) -> Result<(), DriveError> {
+    let requests = source.requests();
     for frame in burst.frames_mut() {
         region.set_len(frame, source.len_bytes()).map_err(PoolError::from)?;
         source.write(region.bytes_mut(frame).map_err(PoolError::from)?, now_ns);
+        if let Some(requests) = &requests {
+            region.set_meta(frame, requests).map_err(PoolError::from)?;
+        }
     }
     Ok(())
 }

@@ -1,9 +1,15 @@
 //! Generated traffic: UDP packets with valid checksums, a sequence number and a time stamp.
 
+mod error;
+
+pub use error::GeneratorError;
+
 use super::headers::{Ends, Template};
+use super::super_packet::SuperTemplate;
 use super::{Position, Source, Stamp};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use wharf_mem::Meta;
 
 /// Source ports count up from here, one per flow.
 const PORT_FIRST: u16 = 1024;
@@ -11,6 +17,9 @@ const PORT_FIRST: u16 = 1024;
 pub(super) const FLOWS_MAX: u32 = (1 << 16) - PORT_FIRST as u32;
 /// The longest frame whose lengths fit IP and UDP headers.
 const LEN_BYTES_MAX: u32 = 65535;
+
+/// Packets of one super-packet at most: the kernel's `UDP_MAX_SEGMENTS` until 2023 (Linux 6.9 has 128).
+pub const SUPER_PACKETS_MAX: u16 = 64;
 
 /// Lengths of the simple IMIX, check sequence left out: 7 of 60 bytes, 4 of 590, 1 of 1514, well mixed.
 const IMIX: [u32; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
@@ -23,48 +32,6 @@ pub enum Sizes {
     /// The simple IMIX: of 12 frames, 7 of 60 bytes, 4 of 590 and one of 1514. Where headers and stamp need
     /// more than 60 bytes (IPv6, VLAN), the short ones are as long as need be.
     Imix,
-}
-
-/// What is wrong with a [`GeneratorSpec`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GeneratorError {
-    /// One address is IPv4, the other IPv6.
-    #[error(
-        "source {from} and destination {to} are not of the same kind: give two IPv4 or two IPv6 addresses"
-    )]
-    MixedAddresses {
-        /// Source.
-        from: IpAddr,
-        /// Destination.
-        to: IpAddr,
-    },
-    /// Too short for headers and stamp, or too long for IP.
-    #[error("frames of {len_bytes} bytes cannot be: {least} to {most} here")]
-    Size {
-        /// Asked for.
-        len_bytes: u32,
-        /// Shortest possible.
-        least: u32,
-        /// Longest possible.
-        most: u32,
-    },
-    /// Fewer flows than senders, or more than there are ports.
-    #[error("{flows} flows cannot be: {least} (one per sender) to {most}")]
-    Flows {
-        /// Asked for.
-        flows: u32,
-        /// Fewest possible.
-        least: u32,
-        /// Most possible.
-        most: u32,
-    },
-    /// No such VLAN.
-    #[error("VLAN {vlan} cannot be: 1 to 4094")]
-    Vlan {
-        /// Asked for.
-        vlan: u16,
-    },
 }
 
 /// What to generate. The addresses of the default are from the ranges kept for documentation.
@@ -86,6 +53,13 @@ pub struct GeneratorSpec {
     pub flows: u32,
     /// Senders that share the traffic; each counts its own packets.
     pub senders: u16,
+    /// The number of the first of them, and its source port: more than 0 beside other generated traffic.
+    pub first_sender: u16,
+    /// TOS byte of IPv4, or traffic class of IPv6: DSCP in the upper six bits.
+    pub tos: u8,
+    /// Packets that are handed over as one super-packet, to be cut by the device or before it (UDP segmentation): 1 to
+    /// [`SUPER_PACKETS_MAX`]; 1 for none.
+    pub super_packets: u16,
 }
 
 impl Default for GeneratorSpec {
@@ -99,14 +73,17 @@ impl Default for GeneratorSpec {
             vlan: None,
             flows: 1,
             senders: 1,
+            first_sender: 0,
+            tos: 0,
+            super_packets: 1,
         }
     }
 }
 
 impl GeneratorSpec {
     fn ends(&self) -> Ends {
-        let Self { source, destination, source_mac, destination_mac, vlan, .. } = *self;
-        Ends { source, destination, source_mac, destination_mac, vlan }
+        let Self { source, destination, source_mac, destination_mac, vlan, tos, .. } = *self;
+        Ends { source, destination, source_mac, destination_mac, vlan, tos }
     }
 
     fn check(&self) -> Result<(), GeneratorError> {
@@ -122,6 +99,10 @@ impl GeneratorSpec {
         if self.flows < least || self.flows > FLOWS_MAX {
             return Err(GeneratorError::Flows { flows: self.flows, least, most: FLOWS_MAX });
         }
+        let most = self.super_packets_max();
+        if !(1..=most).contains(&self.super_packets) {
+            return Err(GeneratorError::Super { packets: self.super_packets, most });
+        }
         match self.sizes {
             Sizes::Fixed(len_bytes) if len_bytes < self.shortest_bytes() || len_bytes > LEN_BYTES_MAX => {
                 let least = self.shortest_bytes();
@@ -131,15 +112,33 @@ impl GeneratorSpec {
         }
     }
 
+    /// Bytes before the payload.
+    pub fn headers_bytes(&self) -> u32 {
+        self.ends().headers_bytes() as u32
+    }
+
     /// Bytes of the shortest frame that has room for the headers and the stamp.
     pub fn shortest_bytes(&self) -> u32 {
         self.ends().shortest_bytes()
     }
 
-    /// Bytes of the longest frame.
+    /// Most packets of one super-packet: what the kernel cuts, within the longest packet of IP; 1 for lengths that differ.
+    pub fn super_packets_max(&self) -> u16 {
+        let headers = self.headers_bytes();
+        match self.sizes {
+            Sizes::Fixed(len_bytes) if len_bytes > headers => {
+                ((LEN_BYTES_MAX - headers) / (len_bytes - headers)).clamp(1, SUPER_PACKETS_MAX.into()) as u16
+            }
+            _ => 1,
+        }
+    }
+
+    /// Bytes of the longest frame, or super-packet.
     pub fn longest_bytes(&self) -> u32 {
         match self.sizes {
-            Sizes::Fixed(len_bytes) => len_bytes,
+            Sizes::Fixed(len_bytes) => {
+                len_bytes + (len_bytes - self.headers_bytes()) * u32::from(self.super_packets - 1)
+            }
             Sizes::Imix => 1514,
         }
     }
@@ -159,6 +158,8 @@ impl GeneratorSpec {
 #[derive(Debug)]
 struct Mix {
     templates: Vec<Template>,
+    /// Packets that go together, and what goes before them.
+    whole: Option<SuperTemplate>,
     /// The template of packet n is at place n modulo the length.
     turns: Vec<u8>,
     /// Bytes of the turns before each, and of all at the end.
@@ -184,6 +185,7 @@ impl Mix {
         let bytes_before = std::iter::once(0).chain(sums).collect();
         Self {
             templates: different.iter().map(|&len| Template::new(&ends, len)).collect(),
+            whole: (spec.super_packets > 1).then(|| SuperTemplate::new(&ends, lens[0], spec.super_packets)),
             turns,
             bytes_before,
         }
@@ -211,8 +213,11 @@ impl Mix {
 #[derive(Debug, Clone)]
 pub struct Generator {
     mix: Arc<Mix>,
+    /// Which of its senders it is, and the number that its packets carry.
+    at: u16,
     sender: u16,
     senders: u16,
+    tos: u8,
     /// Flows of this sender.
     flows: u64,
     next: u64,
@@ -220,11 +225,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    fn new(spec: &GeneratorSpec, mix: Arc<Mix>, sender: u16) -> Self {
+    fn new(spec: &GeneratorSpec, mix: Arc<Mix>, at: u16) -> Self {
         let senders = spec.senders.max(1);
         // Flow f belongs to sender f modulo their number.
-        let flows = u64::from((spec.flows - u32::from(sender)).div_ceil(u32::from(senders)));
-        Self { mix, sender, senders, flows, next: 0, end: u64::MAX }
+        let flows = u64::from((spec.flows - u32::from(at)).div_ceil(u32::from(senders)));
+        let sender = spec.first_sender.saturating_add(at);
+        Self { mix, at, sender, senders, tos: spec.tos, flows, next: 0, end: u64::MAX }
     }
 
     /// The same, with an end after `packets` packets.
@@ -237,6 +243,12 @@ impl Generator {
     /// Which sender's it is.
     pub fn sender(&self) -> u16 {
         self.sender
+    }
+
+    /// The TOS byte of its packets.
+    #[inline]
+    pub fn tos(&self) -> u8 {
+        self.tos
     }
 
     /// Bytes of packet `number`.
@@ -252,31 +264,65 @@ impl Generator {
     /// Writes packet `number`, made at `time_ns`, to `to`, which must be of [`Generator::len_of`] bytes.
     #[inline]
     pub fn write_packet(&self, to: &mut [u8], number: u64, time_ns: u64) {
-        let flow = if self.flows == 1 { 0 } else { (number % self.flows) as u16 };
-        let port = PORT_FIRST + self.sender + self.senders * flow;
-        self.mix.template(number).write(to, port, &Stamp { sender: self.sender, number, time_ns });
+        let stamp = Stamp { sender: self.sender, number, time_ns };
+        match &self.mix.whole {
+            None => self.mix.template(number).write(to, self.port(number), &stamp),
+            Some(whole) => whole.write_piece(to, self.port(number), &stamp),
+        }
+    }
+
+    /// The source port of packet `number`, and of those that go with it.
+    #[inline]
+    fn port(&self, number: u64) -> u16 {
+        let turn = number / self.packets_each();
+        let flow = if self.flows == 1 { 0 } else { (turn % self.flows) as u16 };
+        // All flows of all senders have their place below 2^16, unless the first sender is none of them.
+        PORT_FIRST.wrapping_add(self.sender).wrapping_add(self.senders.wrapping_mul(flow))
+    }
+
+    /// Packets that go together.
+    #[inline]
+    fn packets_each(&self) -> u64 {
+        self.mix.whole.as_ref().map_or(1, |whole| whole.packets().into())
+    }
+
+    fn stamp_of_next(&self, time_ns: u64) -> Stamp {
+        Stamp { sender: self.sender, number: self.next, time_ns }
+    }
+
+    /// How many go together next.
+    #[inline]
+    fn packets_next(&self) -> u16 {
+        self.packets_each().min(self.end - self.next) as u16
     }
 }
 
 impl Source for Generator {
     #[inline]
     fn remaining(&self) -> u64 {
-        self.end - self.next
+        match &self.mix.whole {
+            None => self.end - self.next,
+            Some(_) => (self.end - self.next).div_ceil(self.packets_each()),
+        }
     }
 
     fn longest_bytes(&self) -> u32 {
-        self.mix.templates.last().map_or(0, Template::len_bytes)
+        let longest = self.mix.templates.last().map_or(0, Template::len_bytes);
+        self.mix.whole.as_ref().map_or(longest, |whole| whole.len_bytes(whole.packets()))
     }
 
     #[inline]
     fn len_bytes(&self) -> u32 {
-        self.len_of(self.next)
+        match &self.mix.whole {
+            None => self.len_of(self.next),
+            Some(whole) => whole.len_bytes(self.packets_next()),
+        }
     }
 
     fn position(&self, ahead: u64) -> Position {
-        let number = self.next.saturating_add(ahead);
+        let number = self.next.saturating_add(ahead.saturating_mul(self.packets_each()));
         let senders = u64::from(self.senders);
-        let packets = number.saturating_mul(senders).saturating_add(self.sender.into());
+        let packets = number.saturating_mul(senders).saturating_add(self.at.into());
         Position { packets, bytes: self.mix.bytes_of_first(number).saturating_mul(senders), time_ns: 0 }
     }
 
@@ -286,8 +332,22 @@ impl Source for Generator {
 
     #[inline]
     fn write(&mut self, to: &mut [u8], now_ns: u64) {
-        self.write_packet(to, self.next, now_ns);
-        self.next += 1;
+        match &self.mix.whole {
+            None => {
+                self.write_packet(to, self.next, now_ns);
+                self.next += 1;
+            }
+            Some(whole) => {
+                let (packets, stamp) = (self.packets_next(), self.stamp_of_next(now_ns));
+                whole.write(to, self.port(self.next), &stamp, packets);
+                self.next += u64::from(packets);
+            }
+        }
+    }
+
+    #[inline]
+    fn requests(&self) -> Option<Meta> {
+        self.mix.whole.as_ref().map(SuperTemplate::requests)
     }
 }
 

@@ -25,18 +25,34 @@ pub(super) struct Ends {
     pub(super) source_mac: [u8; 6],
     pub(super) destination_mac: [u8; 6],
     pub(super) vlan: Option<u16>,
+    pub(super) tos: u8,
 }
 
 impl Ends {
+    /// Bytes before the IP header.
+    pub(super) fn ip_at(&self) -> usize {
+        ETHERNET_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
+    }
+
     /// Bytes before the UDP header.
     pub(super) fn udp_at(&self) -> usize {
-        let ip = if self.source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES };
-        ETHERNET_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 } + ip
+        self.ip_at() + if self.source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES }
+    }
+
+    /// Sum of the header that a datagram of `udp_len` is summed up with, and that is nowhere (RFC 768, 8200).
+    pub(super) fn pseudo_sum(&self, udp_len: u16) -> u64 {
+        let addresses = sum_of(&address_bytes(self.source)) + sum_of(&address_bytes(self.destination));
+        addresses + u64::from(UDP) + u64::from(udp_len)
+    }
+
+    /// Bytes before the payload.
+    pub(super) fn headers_bytes(&self) -> usize {
+        self.udp_at() + UDP_BYTES
     }
 
     /// Bytes of the shortest frame that has room for a stamp; Ethernet's least is 60.
     pub(super) fn shortest_bytes(&self) -> u32 {
-        (self.udp_at() + UDP_BYTES + STAMP_BYTES).max(60) as u32
+        (self.headers_bytes() + STAMP_BYTES).max(60) as u32
     }
 }
 
@@ -65,14 +81,16 @@ impl Template {
         bytes.extend([0; STAMP_BYTES - MAGIC.len()]);
         let filler = (0..len_bytes as usize - bytes.len()).map(|at| at as u8);
         bytes.extend(filler);
-        let addresses = address_bytes(ends.source).into_iter().chain(address_bytes(ends.destination));
-        let pseudo_header: Vec<u8> = addresses.chain([0, UDP]).chain(udp_len.to_be_bytes()).collect();
-        let sum = sum_of(&pseudo_header) + sum_of(&bytes[udp_at..]);
+        let sum = ends.pseudo_sum(udp_len) + sum_of(&bytes[udp_at..]);
         Self { bytes: bytes.into(), udp_at, sum: u64::from(fold(sum)) }
     }
 
     pub(super) fn len_bytes(&self) -> u32 {
         self.bytes.len() as u32
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Where the stamp goes.
@@ -99,7 +117,7 @@ impl Template {
     }
 }
 
-fn push_ethernet(bytes: &mut Vec<u8>, ends: &Ends) {
+pub(super) fn push_ethernet(bytes: &mut Vec<u8>, ends: &Ends) {
     bytes.extend(ends.destination_mac);
     bytes.extend(ends.source_mac);
     if let Some(vlan) = ends.vlan {
@@ -109,15 +127,15 @@ fn push_ethernet(bytes: &mut Vec<u8>, ends: &Ends) {
     bytes.extend(if ends.source.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] });
 }
 
-fn push_ip(bytes: &mut Vec<u8>, ends: &Ends, udp_len: u16) {
+pub(super) fn push_ip(bytes: &mut Vec<u8>, ends: &Ends, udp_len: u16) {
     let start = bytes.len();
     if ends.source.is_ipv4() {
-        bytes.extend([0x45, 0]);
+        bytes.extend([0x45, ends.tos]);
         bytes.extend((IPV4_BYTES as u16 + udp_len).to_be_bytes());
         bytes.extend([0, 0, 0x40, 0]); // identification 0, do not fragment
         bytes.extend([HOP_LIMIT, UDP, 0, 0]);
     } else {
-        bytes.extend([0x60, 0, 0, 0]);
+        bytes.extend([0x60 | ends.tos >> 4, ends.tos << 4, 0, 0]);
         bytes.extend(udp_len.to_be_bytes());
         bytes.extend([UDP, HOP_LIMIT]);
     }

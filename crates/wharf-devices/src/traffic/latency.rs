@@ -1,5 +1,9 @@
 //! How long packets took, in a histogram of fixed size.
 
+mod by_dscp;
+
+pub use by_dscp::Latencies;
+
 use hdrhistogram::Histogram;
 
 /// Longer than this counts as this: an hour.
@@ -42,6 +46,16 @@ impl Latency {
         self.histogram.saturating_record_n(self.last_ns, self.last_count);
         self.max_ns = self.max_ns.max(self.last_ns);
         self.last_count = 0;
+    }
+
+    /// Adds what another has noted.
+    pub fn add(&mut self, other: &Self) {
+        self.enter();
+        // Both have the same bounds.
+        let added = self.histogram.add(&other.histogram);
+        debug_assert!(added.is_ok());
+        self.histogram.saturating_record_n(other.last_ns, other.last_count);
+        self.max_ns = self.max_ns.max(other.max_ns());
     }
 
     /// The time within which `share` (0.0 to 1.0) of the packets arrived; 0 without packets.

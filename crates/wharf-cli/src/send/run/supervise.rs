@@ -23,6 +23,8 @@ pub(super) struct Supervisor<'a> {
     queues: &'a [TxQueue],
     signals: &'a Signals,
     stop: &'a AtomicBool,
+    /// That end by themselves.
+    senders: u16,
     began: Instant,
     time: Option<Duration>,
     /// When the end was asked for.
@@ -35,7 +37,7 @@ impl<'a> Supervisor<'a> {
         plan: &Plan, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
     ) -> Self {
         let (began, stopped, progress) = (Instant::now(), Cell::new(None), Progress::new());
-        Self { queues, signals, stop, began, time: plan.time, stopped, progress }
+        Self { queues, signals, stop, senders: plan.senders, began, time: plan.time, stopped, progress }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -46,7 +48,10 @@ impl<'a> Supervisor<'a> {
         let mut closed = false;
         loop {
             match ended.recv_timeout(self.next_look()) {
-                Ok(Ok(one)) => driven.push(one),
+                Ok(Ok(one)) => {
+                    driven.push(one);
+                    self.end_the_endless(driven.len());
+                }
                 Ok(Err(error)) => {
                     failed.get_or_insert(error);
                     self.ask_for_the_end();
@@ -60,6 +65,13 @@ impl<'a> Supervisor<'a> {
             }
         }
         failed.map_or(Ok(driven), Err)
+    }
+
+    /// The sender of the sparse flow goes on until the others have ended, of which `ended` have.
+    fn end_the_endless(&self, ended: usize) {
+        if ended >= usize::from(self.senders) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Waits until what was sent has left; when that was, nanoseconds of CLOCK_MONOTONIC.

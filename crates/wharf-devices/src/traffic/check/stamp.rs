@@ -1,6 +1,6 @@
 //! Checking generated packets by making them again.
 
-use super::super::{Generator, Latency, stamp_of};
+use super::super::{Generator, Latencies, stamp_of};
 use super::{Arrival, Check, Clocks, Findings, Verify, first_difference};
 
 /// Makes each packet anew from the sequence number and the time that it carries, and compares.
@@ -17,7 +17,7 @@ impl StampCheck {
     /// For packets of these generators, one per sender, in the order of senders.
     pub fn new(generators: Vec<Generator>) -> Self {
         let next = vec![0; generators.len()];
-        let findings = Findings { latency: Some(Latency::default()), ..Findings::default() };
+        let findings = Findings { latencies: Some(Latencies::default()), ..Findings::default() };
         Self { generators, next, again: Vec::new(), findings }
     }
 
@@ -68,8 +68,8 @@ impl Check for StampCheck {
             self.out_of_order(sender, stamp.number);
         }
         self.next[sender] = self.next[sender].max(stamp.number + 1);
-        if let Some(latency) = &mut self.findings.latency {
-            latency.record(at.monotonic_ns.saturating_sub(stamp.time_ns));
+        if let Some(latencies) = &mut self.findings.latencies {
+            latencies.record(self.generators[sender].tos(), at.monotonic_ns.saturating_sub(stamp.time_ns));
         }
     }
 
@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn packets_in_order_are_right_however_senders_interleave() {
         let order = [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2)];
-        let mut findings = check(|all| order.map(|(sender, number)| packet(all, sender, number)).into());
+        let findings = check(|all| order.map(|(sender, number)| packet(all, sender, number)).into());
         assert_eq!((findings.packets, findings.errors), (6, 0));
-        let latency = findings.latency.as_mut().unwrap();
+        let mut latency = findings.latencies.unwrap().all();
         assert_eq!(latency.packets(), 6);
         assert!(latency.quantile_ns(0.5).abs_diff(1000) < 10);
     }

@@ -1,0 +1,70 @@
+//! Latencies told apart by DSCP, so that what a priority band buys shows.
+
+use super::Latency;
+
+/// Latencies of each DSCP that appeared: at most 64 of them. Allocates when one appears for the first time, never else.
+#[derive(Debug, Clone, Default)]
+pub struct Latencies {
+    /// By DSCP.
+    classes: Vec<(u8, Latency)>,
+    /// The class of the last packet: the next one is most likely of the same.
+    last: usize,
+}
+
+impl Latencies {
+    /// Notes one packet with that TOS byte.
+    #[inline]
+    pub fn record(&mut self, tos: u8, latency_ns: u64) {
+        let dscp = tos >> 2;
+        match self.classes.get_mut(self.last) {
+            Some((last, latency)) if *last == dscp => latency.record(latency_ns),
+            _ => self.record_other(dscp, latency_ns),
+        }
+    }
+
+    #[inline(never)]
+    fn record_other(&mut self, dscp: u8, latency_ns: u64) {
+        self.last = match self.classes.binary_search_by_key(&dscp, |(dscp, _)| *dscp) {
+            Ok(at) => at,
+            Err(at) => {
+                self.classes.insert(at, (dscp, Latency::default()));
+                at
+            }
+        };
+        self.classes[self.last].1.record(latency_ns);
+    }
+
+    /// Packets noted.
+    pub fn packets(&self) -> u64 {
+        self.classes.iter().map(|(_, latency)| latency.packets()).sum()
+    }
+
+    /// Of all packets together.
+    pub fn all(&self) -> Latency {
+        let mut all = Latency::default();
+        self.classes.iter().for_each(|(_, latency)| all.add(latency));
+        all
+    }
+
+    /// Of each DSCP that appeared, in order.
+    pub fn by_dscp(&self) -> impl Iterator<Item = (u8, &Latency)> {
+        self.classes.iter().map(|(dscp, latency)| (*dscp, latency))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_told_apart_and_add_up() {
+        let mut latencies = Latencies::default();
+        for (tos, latency_ns) in [(0, 1000), (0x10, 50), (0, 3000), (0xb8, 7), (0x11, 60)] {
+            latencies.record(tos, latency_ns);
+        }
+        let found: Vec<_> =
+            latencies.by_dscp().map(|(dscp, latency)| (dscp, latency.packets(), latency.max_ns())).collect();
+        assert_eq!(found, [(0, 2, 3000), (4, 2, 60), (46, 1, 7)]);
+        assert_eq!((latencies.packets(), latencies.all().packets(), latencies.all().max_ns()), (5, 5, 3000));
+    }
+}
