@@ -39,6 +39,19 @@ pair() {
   ip -n "$1" link set "$2" arp off up && ip -n "$3" link set "$4" arp off up || die "interfaces stay down"
 }
 
+# slow_wire SPACE NAME RATE: what arrives at that end of a pair passes an ifb at that rate first. Whoever sent it has its buffers
+# back only then. `behind`, in the same space, is where a receiver sees what has passed (on NAME itself it sees it before).
+# False, and why in $missing, where the kernel has not what it takes.
+slow_wire() {
+  missing=""
+  ip -n "$1" link add ifb0 type ifb 2>/dev/null && ip -n "$1" link set ifb0 up || { missing="no ifb"; return 1; }
+  tc -n "$1" qdisc add dev ifb0 root tbf rate "$3" burst 4k limit 8m 2>/dev/null || { missing="no tbf"; return 1; }
+  tc -n "$1" qdisc add dev "$2" ingress && tc -n "$1" filter add dev "$2" parent ffff: protocol all u32 match u32 0 0 \
+    action mirred egress redirect dev ifb0 || die "no redirection"
+  ip -n "$1" link add behind link "$2" type macvlan 2>/dev/null || { missing="no macvlan"; return 1; }
+  ip -n "$1" link set behind address 02:00:00:00:00:02 arp off up || die "no interface behind the slow wire"
+}
+
 within() { timeout -k 5 "$@"; }
 in_a() { within 40 ip netns exec $a "$@"; }
 
