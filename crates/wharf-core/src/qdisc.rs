@@ -9,6 +9,7 @@ pub(crate) mod classify;
 mod drop_head;
 mod fifo;
 mod prio;
+mod tbf;
 
 pub use classify::{
     IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority, tos_of,
@@ -16,6 +17,7 @@ pub use classify::{
 pub use drop_head::{DROP_HEAD, DropHead, Trim};
 pub use fifo::{Fifo, FifoLimit};
 pub use prio::Prio;
+pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf, wire_bytes};
 
 use std::collections::VecDeque;
 use wharf_mem::{Batch, Frame};
@@ -34,6 +36,11 @@ pub trait Qdisc: Send {
     /// Moves frames to the back of `to`, in the order in which they shall leave: at most `packets`, and no
     /// further one once `bytes` have been taken (so that it overshoots by one packet at most). How many.
     fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize;
+
+    /// As [`Qdisc::dequeue`], of any frames, at the end, whatever keeps them back.
+    fn give_up(&mut self, to: &mut Batch) -> usize {
+        self.dequeue(to, to.room(), u64::MAX)
+    }
 
     /// Frames inside.
     fn len(&self) -> usize;
@@ -68,11 +75,74 @@ pub trait Qdisc: Send {
     /// Makes storage for `frames` further ones that may lie in lanes. Not on the hot path.
     fn reserve(&mut self, frames: usize);
 
-    /// When it must be asked again although nothing happened, in nanoseconds; `None` for never.
+    /// In how many nanoseconds it must be asked again although nothing happens, because it keeps frames back until then; `None`
+    /// for never. A queue whose discipline ever does needs somebody who comes back: a poller, or a sender that waits.
     fn next_event_ns(&self) -> Option<u64>;
 
     /// Shows each frame inside to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));
+}
+
+impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn enqueue(&mut self, from: &mut Batch) {
+        (**self).enqueue(from);
+    }
+
+    fn storage(&self) -> usize {
+        (**self).storage()
+    }
+
+    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize {
+        (**self).dequeue(to, packets, bytes)
+    }
+
+    fn give_up(&mut self, to: &mut Batch) -> usize {
+        (**self).give_up(to)
+    }
+
+    fn len(&self) -> usize {
+        (**self).len()
+    }
+
+    fn room(&self, band: u8) -> usize {
+        (**self).room(band)
+    }
+
+    fn has_drained(&self, band: u8) -> bool {
+        (**self).has_drained(band)
+    }
+
+    fn full_bands(&self) -> u32 {
+        (**self).full_bands()
+    }
+
+    fn shed(&mut self, to: &mut Batch) -> Option<usize> {
+        (**self).shed(to)
+    }
+
+    fn can_bypass(&self) -> bool {
+        (**self).can_bypass()
+    }
+
+    fn uses_bands(&self) -> bool {
+        (**self).uses_bands()
+    }
+
+    fn reserve(&mut self, frames: usize) {
+        (**self).reserve(frames);
+    }
+
+    fn next_event_ns(&self) -> Option<u64> {
+        (**self).next_event_ns()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        (**self).visit(see);
+    }
 }
 
 /// A first-in first-out store whose capacity is fixed until `reserve`.

@@ -189,6 +189,15 @@ impl Run {
         self.batch.len() + self.queued
     }
 
+    /// In how many nanoseconds the discipline lets go of what it keeps back now; `None` where it keeps nothing back, or something
+    /// else does as well.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        if self.queued == 0 || !self.batch.is_empty() || self.is_closed() {
+            return None;
+        }
+        self.qdisc.next_event_ns()
+    }
+
     /// Frames with the device.
     pub fn in_device(&self) -> usize {
         self.port.in_device
@@ -372,7 +381,7 @@ impl Run {
         sink.take_home(&mut self.batch);
         loop {
             self.absorb(source);
-            let count = self.qdisc.dequeue(&mut self.batch, BULK_PACKETS_MAX, u64::MAX);
+            let count = self.qdisc.give_up(&mut self.batch);
             if count == 0 {
                 break;
             }

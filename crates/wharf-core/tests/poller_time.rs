@@ -11,6 +11,7 @@ use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmi
 use wharf_core::host::{Clock, Wait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, Cache};
+use wharf_core::qdisc::{Fifo, FifoLimit, Rate, Tbf};
 use wharf_core::queue::TxQueue;
 use wharf_core::receive::{Rest, RxQueue};
 use wharf_mem::{Batch, Frame, Region};
@@ -28,6 +29,8 @@ struct Line {
     latencies_ns: Vec<u64>,
     unmaskings: u32,
     unmasked: bool,
+    /// When frames were taken last.
+    taken_ns: u64,
     /// Until when what happened has been told of.
     told_ns: u64,
 }
@@ -50,6 +53,7 @@ impl Device for End {
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
         let (mut line, leaves_ns) = (self.1.lock().unwrap(), self.0.now_ns() + WIRE_NS);
         let doorbell = !batch.is_empty();
+        line.taken_ns = leaves_ns - WIRE_NS;
         line.leaving.extend(std::iter::from_fn(|| batch.pop()).map(|frame| (frame, leaves_ns)));
         Transmitted { doorbell, stopped: false }
     }
@@ -210,4 +214,36 @@ fn spinning_saves_notifications_where_frames_come_often_and_only_there() {
     assert!(10 * often < often_asleep, "{often} and {often_asleep} at 20 us");
     let (seldom, seldom_asleep) = (unmaskings(Mode::Adaptive, 900_000), unmaskings(Mode::Sleeping, 900_000));
     assert!(seldom >= 300 && seldom <= seldom_asleep, "{seldom} and {seldom_asleep} at 900 us");
+}
+
+/// A poller comes back when a discipline says that it will let go of something, and only then.
+#[test]
+fn what_a_token_bucket_keeps_back_leaves_when_it_may() {
+    for mode in [Mode::Adaptive, Mode::Sleeping] {
+        let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
+        let pool = pool(512);
+        // 64 bytes each: a frame every 64 us.
+        let rate = Rate::new(8_000_000).burst(64);
+        let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(300)), rate, pool.region(), clock.clone());
+        let end = Box::new(End(clock.clone(), line.clone()));
+        let builder = TxQueue::builder(&pool, end, clock.clone(), Arc::new(TestPark));
+        let queue = builder.qdisc(Box::new(tbf)).build().unwrap();
+        let mut sender = queue.sender("sends").unwrap();
+        let mut burst = sender.burst(200);
+        sender.fill(&mut burst, 200, 64).unwrap();
+        sender.send(&mut burst).unwrap();
+        assert_eq!(queue.counters().packets.get(), 1);
+        let stop = Arc::new(Mutex::new(None));
+        let wait = VirtualWait { clock: clock.clone(), line: line.clone(), stop: stop.clone() };
+        let mut poller = Poller::new(Box::new(wait), Settings { mode, ..Settings::default() });
+        poller.add(&queue);
+        *stop.lock().unwrap() = Some(poller.stopper());
+        poller.run();
+        assert_eq!(queue.counters().sent.get(), 200, "{mode:?}");
+        // No token was lost: each frame left within what a burst of one allows, and a few steps.
+        let last_ns = line.lock().unwrap().taken_ns;
+        assert!((199 * 64_000..199 * 70_000).contains(&last_ns), "{mode:?}: {last_ns}");
+        drop((burst, sender));
+        assert_conserved(&queue);
+    }
 }

@@ -131,8 +131,7 @@ impl Forward {
         let deadline_ns =
             HostClock.now_ns().saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX));
         for direction in &directions {
-            // What has not left by then comes back.
-            let _ = direction.queue().drain(deadline_ns);
+            direction.drain(deadline_ns);
         }
         let mut closed: Vec<_> = directions.into_iter().map(Direction::close).collect();
         closed.iter().for_each(|summary| drop(summary.queue.shutdown(0)));

@@ -11,6 +11,8 @@ Examples:
       whatever arrives at one interface leaves by the other, both ways, until SIGINT or SIGTERM
   wharf forward xdp:eth0 xdp:eth1 --qdisc prio --seconds 60 --json
       by AF_XDP, nothing copied in user space; three bands; one JSON object after a minute
+  wharf forward packet:eth0 tap:guest --rate 100mbit --qdisc prio
+      100 Mbit/s each way; of what waits for that, the urgent leaves first
   wharf forward pcap:in.pcap packet:eth1
       one way: a capture at the first end is read, at the second it is written
 
@@ -38,6 +40,13 @@ pub(crate) struct ForwardArgs {
     /// Queueing discipline of each direction: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
     pub(crate) qdisc: QdiscChoice,
+    /// Most bits per second that leave in each direction, such as 100mbit: frames from their Ethernet header on, each segment
+    /// of a super-packet counted (tbf)
+    #[arg(long, value_name = "RATE", value_parser = values::bits)]
+    pub(crate) rate: Option<u64>,
+    /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
+    #[arg(long, value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
+    pub(crate) burst: Option<u64>,
     /// What happens to packets for which the discipline has no room
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,

@@ -7,7 +7,7 @@ use wharf::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf::devices::traffic::Pace;
 use wharf::devices::units;
 use wharf::poller::Mode;
-use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, Trim};
+use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Trim};
 use wharf::run::Batching;
 
 /// Packets that each band of `prio` takes, and a FIFO unless told otherwise: the kernel's `txqueuelen`.
@@ -99,6 +99,16 @@ fn size(text: &str) -> Option<u32> {
 
 pub(super) fn queues(text: &str) -> Result<u32, String> {
     want(text.parse().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues)), "a number from 1 to 64")
+}
+
+pub(super) fn bits(text: &str) -> Result<u64, String> {
+    let bits = units::bits_per_second(text).ok().filter(|bits| (8000..=TBF_RATE_MAX).contains(bits));
+    want(bits, "a bit rate from 8kbit to 1tbit, such as 100mbit")
+}
+
+pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
+    let bytes = units::size_bytes(text).ok().filter(|bytes| (1514..=TBF_BURST_BYTES_MAX).contains(bytes));
+    want(bytes, "a size from 1514 to 1g, such as 64k")
 }
 
 pub(super) fn pollers(text: &str) -> Result<usize, String> {

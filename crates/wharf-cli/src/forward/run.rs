@@ -8,11 +8,13 @@ use crate::output;
 use crate::report::device_text;
 use crate::signals::Signals;
 use crate::usage;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf::device::DeviceError;
 use wharf::devices::forward::{End, Forward, ForwardError, Place};
-use wharf::devices::host::processors;
+use wharf::devices::host::{ExactClock, processors};
 use wharf::poller::Settings;
+use wharf::qdisc::{Rate, Tbf};
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);
@@ -34,9 +36,15 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
 pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome> {
     let (a, b) = (end(&args.a, Place::First)?, end(&args.b, Place::Second)?);
     let (qdisc, when_full) = (args.qdisc, args.when_full);
+    let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
     let builder = Forward::builder(a, b)
         .memory(args.frames, args.frame_bytes)
-        .qdisc(Box::new(move |_| qdisc.build(when_full)))
+        .qdisc(Box::new(move |pool| match rate {
+            Some(rate) => {
+                Box::new(Tbf::new(qdisc.build(when_full), rate, pool.region(), Arc::new(ExactClock)))
+            }
+            None => qdisc.build(when_full),
+        }))
         .drop_tail(when_full == crate::args::WhenFull::DropTail)
         .settings(Settings { mode: args.poll.into(), ..Settings::default() })
         .pollers(args.pollers)

@@ -183,6 +183,7 @@ fn begin(inside: &mut Inside, notice: Notice, receive: Option<Receive<'_>>, foun
 fn end(inside: &mut Inside, found: &mut Found) -> usize {
     found.in_device = u32::try_from(inside.run.in_device()).unwrap_or(u32::MAX);
     found.waiting = inside.waiting || inside.run.backlog() > 0;
-    found.due_ns = inside.run.device_mut().next_completion_ns();
+    let dues = [inside.run.device_mut().next_completion_ns(), inside.run.next_event_ns()];
+    found.due_ns = dues.into_iter().flatten().min();
     inside.run.in_device()
 }

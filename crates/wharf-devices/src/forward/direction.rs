@@ -41,7 +41,7 @@ pub struct Summary {
     pub returned: u64,
     /// Frames lost, by reason: where they arrive, before the queue, within, and where they leave.
     pub drops: BTreeMap<String, u64>,
-    /// From the first frames received to the last.
+    /// From the first frames received to the last, or to the last that left once the end was asked for.
     pub span_ns: u64,
     /// What the devices said as they closed.
     pub errors: Vec<DeviceError>,
@@ -92,6 +92,15 @@ impl Direction {
     /// Whether nothing will arrive any more, and all that has was taken over.
     pub(super) fn is_over(&self) -> bool {
         self.receiver.has_ended() && self.counts.waiting.load(Relaxed) == 0
+    }
+
+    /// Sends what is inside until `deadline_ns` of the host's clock; what has not left by then comes back.
+    pub(super) fn drain(&self, deadline_ns: u64) {
+        let before = self.queue().counters().packets.get();
+        let _ = self.queue().drain(deadline_ns);
+        if self.queue().counters().packets.get() > before {
+            self.counts.moved();
+        }
     }
 
     /// Closes the receive side. Nobody polls any more; the queue is still to be shut down.

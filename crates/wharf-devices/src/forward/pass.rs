@@ -1,6 +1,6 @@
 //! What a direction does with what arrives.
 
-use crate::host::HostClock;
+use crate::host::ExactClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wharf_core::host::Clock;
@@ -19,7 +19,7 @@ pub(super) enum By {
 /// Written by the one thread that polls the receive side; read by anybody.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// When the first frames came, and the last, on the host's clock; 0 for never.
+    /// When the first frames went on, and the last, on the exact clock; 0 for never.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     /// Frames that wait to be sent.
@@ -29,13 +29,14 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// From the first frames to the last.
+    /// From the first frames that went on to the last.
     pub(super) fn span_ns(&self) -> u64 {
         self.last_ns.load(Relaxed).saturating_sub(self.first_ns.load(Relaxed))
     }
 
-    fn came(&self) {
-        let now_ns = HostClock.now_ns();
+    /// Frames have gone on.
+    pub(super) fn moved(&self) {
+        let now_ns = ExactClock.now_ns();
         if self.first_ns.load(Relaxed) == 0 {
             self.first_ns.store(now_ns, Relaxed);
         }
@@ -54,7 +55,7 @@ pub(super) fn handler(mut by: By) -> (Handler, Arc<Counts>) {
             By::DropTail(sender) => sender.send(burst),
         };
         if burst.len() < offered {
-            noted.came();
+            noted.moved();
         }
         let left = burst.len() as u64;
         if sent.is_err() {

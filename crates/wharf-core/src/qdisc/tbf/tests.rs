@@ -1,0 +1,196 @@
+use super::super::{Fifo, FifoLimit, Prio, set_priority};
+use super::*;
+use crate::gso::GSO_TCPV4;
+use crate::pool::PagePool;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use wharf_mem::Meta;
+
+#[derive(Debug, Default)]
+struct Time(AtomicU64);
+
+impl Clock for Time {
+    fn now_ns(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+struct Rig {
+    clock: Arc<Time>,
+    cache: crate::pool::Cache,
+    tbf: Tbf<Fifo>,
+    out: Batch,
+}
+
+impl Rig {
+    fn new(rate: Rate) -> Self {
+        let clock = Arc::new(Time::default());
+        let pool = PagePool::builder().frames(512).build().unwrap();
+        let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(256)), rate, pool.region(), clock.clone());
+        Self { clock, cache: pool.cache("test").unwrap(), tbf, out: Batch::new(256) }
+    }
+
+    fn put(&mut self, len_bytes: u32) {
+        let mut batch = Batch::new(1);
+        self.cache.take(&mut batch, 1, len_bytes).unwrap();
+        self.tbf.enqueue(&mut batch);
+        assert!(batch.is_empty());
+    }
+
+    /// What leaves now: bytes on a wire.
+    fn leave(&mut self) -> u64 {
+        let count = self.tbf.dequeue(&mut self.out, 64, u64::MAX);
+        assert_eq!(count, self.out.len());
+        let region = self.cache.pool().region().clone();
+        let bytes = self.out.frames().iter().map(|frame| wire_bytes(frame, &region)).sum();
+        self.cache.give(&mut self.out).unwrap();
+        bytes
+    }
+}
+
+#[test]
+fn ten_seconds_at_a_rate_are_exact() {
+    for (len_bytes, rate) in [(64, 1_000_000), (590, 100_000_000), (1514, 100_000_000), (1514, 1_000_000)] {
+        let mut rig = Rig::new(Rate::new(rate));
+        let (mut sent, end_ns) = (0, 10 * NS_PER_SECOND);
+        loop {
+            while rig.tbf.len() < 100 {
+                rig.put(len_bytes);
+            }
+            sent += rig.leave();
+            let next_ns = rig.clock.now_ns() + rig.tbf.next_event_ns().unwrap();
+            if next_ns > end_ns {
+                break;
+            }
+            // A poller comes late, by less than the burst lasts.
+            rig.clock.0.store(next_ns + 500_000, SeqCst);
+        }
+        let wanted = rate / 8 * 10;
+        let burst = Rate::new(rate).burst_bytes();
+        assert!(
+            (wanted - 1514..=wanted + burst + wanted / 1000).contains(&sent),
+            "{len_bytes}: {sent} of {wanted}"
+        );
+    }
+}
+
+#[test]
+fn every_segment_of_a_super_packet_counts_with_its_headers() {
+    let mut rig = Rig::new(Rate::new(8_000_000).burst(1200 + 12 * 54));
+    let mut batch = Batch::new(1);
+    rig.cache.take(&mut batch, 1, 54 + 1200).unwrap();
+    let region = rig.cache.pool().region().clone();
+    let meta = |gso_bytes, checksum_start| Meta {
+        gso_bytes,
+        gso_kind: GSO_TCPV4,
+        needs_checksum: true,
+        checksum_start,
+        checksum_offset: 16,
+        ..Meta::default()
+    };
+    let frame = &mut batch.frames_mut()[0];
+    region.bytes_mut(frame).unwrap()[34 + 12] = 5 << 4;
+    for (meta, bytes) in [
+        (meta(100, 34), 1200 + 12 * 54),
+        (meta(1100, 34), 1200 + 2 * 54),
+        // Headers that lie count as they are.
+        (meta(0, 34), 1254),
+        (meta(100, 60_000), 1254),
+        (meta(100, 1250), 1254),
+    ] {
+        region.set_meta(frame, &meta).unwrap();
+        assert_eq!(wire_bytes(frame, &region), bytes, "{meta:?}");
+    }
+    region.set_meta(frame, &meta(100, 34)).unwrap();
+    batch.refresh();
+    rig.tbf.enqueue(&mut batch);
+    assert_eq!(rig.leave(), 1200 + 12 * 54);
+    rig.put(1000);
+    // A byte takes a microsecond.
+    assert_eq!((rig.leave(), rig.tbf.next_event_ns()), (0, Some(1_000_000)));
+}
+
+#[test]
+fn what_is_longer_than_the_burst_leaves_and_is_paid_off() {
+    let mut rig = Rig::new(Rate::new(8_000_000).burst(1000));
+    rig.put(1500);
+    rig.put(1000);
+    assert_eq!((rig.leave(), rig.tbf.next_event_ns()), (1500, Some(1_500_000)));
+    rig.clock.0.store(1_499_999, SeqCst);
+    assert_eq!((rig.leave(), rig.tbf.next_event_ns()), (0, Some(1)));
+    rig.clock.0.store(1_500_000, SeqCst);
+    assert_eq!((rig.leave(), rig.tbf.next_event_ns()), (1000, None));
+}
+
+#[test]
+fn all_comes_back_at_the_end_whatever_the_tokens() {
+    let mut rig = Rig::new(Rate::new(1).burst(1));
+    (0..70).for_each(|_| rig.put(100));
+    assert_eq!(rig.leave(), 100);
+    assert_eq!((rig.leave(), rig.tbf.len()), (0, 69));
+    let (mut seen, mut back) = (0, 0);
+    rig.tbf.visit(&mut |_| seen += 1);
+    loop {
+        match rig.tbf.give_up(&mut rig.out) {
+            0 => break,
+            count => back += count,
+        }
+        rig.cache.give(&mut rig.out).unwrap();
+    }
+    assert_eq!((seen, back, rig.tbf.len(), rig.cache.pool().audit().out()), (69, 69, 0, 0));
+}
+
+#[test]
+fn bands_go_before_others_but_for_the_one_that_waits_for_tokens() {
+    let pool = PagePool::builder().frames(64).build().unwrap();
+    let (clock, mut cache) = (Arc::new(Time::default()), pool.cache("test").unwrap());
+    let mut tbf = Tbf::new(Prio::new(8), Rate::new(8_000_000).burst(100), pool.region(), clock.clone());
+    let (mut batch, mut out) = (Batch::new(4), Batch::new(4));
+    for priority in [2, 2, 2, 6] {
+        if priority == 6 {
+            assert_eq!(tbf.dequeue(&mut out, 4, u64::MAX), 1);
+        }
+        cache.take(&mut batch, 1, 100).unwrap();
+        set_priority(&mut batch.frames_mut()[0], priority);
+        batch.refresh();
+        tbf.enqueue(&mut batch);
+    }
+    for _ in 0..3 {
+        clock.0.fetch_add(100_000, SeqCst);
+        assert_eq!(tbf.dequeue(&mut out, 4, u64::MAX), 1);
+    }
+    let bands: Vec<u8> = out.frames().iter().map(wharf_mem::Frame::band).collect();
+    assert_eq!(bands, [3, 3, 1, 3]);
+}
+
+proptest! {
+    #[test]
+    fn no_window_sees_more_than_burst_and_rate(
+        rate in 1_000_000u64..10_000_000_000, burst in 2000u64..200_000,
+        steps in prop::collection::vec((1u64..3_000_000, prop::collection::vec(60u32..1514, 0..20)), 1..60),
+    ) {
+        let mut rig = Rig::new(Rate::new(rate).burst(burst));
+        let (mut sent, mut put, mut left) = (Vec::new(), 0u64, 0u64);
+        for (after_ns, lengths) in steps {
+            rig.clock.0.fetch_add(after_ns, SeqCst);
+            for len_bytes in lengths.into_iter().take(256 - rig.tbf.len()) {
+                rig.put(len_bytes);
+                put += u64::from(len_bytes);
+            }
+            let bytes = rig.leave();
+            left += bytes;
+            sent.push((rig.clock.now_ns(), bytes));
+            // What stays has to wait for tokens, or for the bound of 64 packets.
+            prop_assert!(rig.tbf.next_event_ns().is_none_or(|due_ns| due_ns > 0 || bytes >= 64 * 60));
+        }
+        for (at, &(from_ns, _)) in sent.iter().enumerate() {
+            let mut window = 0u128;
+            for &(to_ns, bytes) in &sent[at..] {
+                window += u128::from(bytes);
+                let most = u128::from(burst) * u128::from(BYTE) + u128::from(rate) * u128::from(to_ns - from_ns);
+                prop_assert!(window * u128::from(BYTE) <= most);
+            }
+        }
+        prop_assert!(left <= put);
+    }
+}
