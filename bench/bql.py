@@ -117,7 +117,7 @@ for case in CASES:
 
 def plot(path):
     """Bars of the first band's p99, with a line at p50."""
-    left, top, width, row = 150, 74, 400, 34
+    left, top, width, row = 180, 74, 380, 34
     step_ms = 50
     most_ms = step_ms * max(1, math.ceil(max(row["p99"] for row in median.values()) / step_ms))
     place = lambda ms: left + width * ms / most_ms
@@ -145,7 +145,8 @@ def plot(path):
             one = median[case, bql]
             end, middle = place(one["p99"]), place(one["p50"])
             lines.append(f'<rect class="{bql}" x="{left}" y="{y}" width="{end - left:.1f}" height="{row - 8}" rx="2"/>')
-            lines.append(f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{y}" y2="{y + row - 8}" class="m"/>')
+            if end - left > 12:
+                lines.append(f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{y}" y2="{y + row - 8}" class="m"/>')
             lines.append(f'<text x="{end + 6:.1f}" y="{y + row - 15}">{one["p99"]:.1f} ms, {one["mbit"]:.1f} Mbit/s</text>')
             y += row
         y += 14
