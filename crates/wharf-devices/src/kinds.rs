@@ -3,9 +3,9 @@
 use std::path::Path;
 
 /// Kinds that can be opened.
-pub(crate) const BUILT: [&str; 7] = ["null", "wire", "pcap", "packet", "xdp", "tap", "vhost-user"];
+pub(crate) const BUILT: [&str; 8] = ["null", "wire", "pcap", "packet", "xdp", "tap", "udp", "vhost-user"];
 /// Kinds that are to come.
-pub(crate) const PLANNED: [&str; 2] = ["udp", "virtio-user"];
+pub(crate) const PLANNED: [&str; 1] = ["virtio-user"];
 
 /// A kind of device, as it stands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,12 +112,17 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         tun: true,
     },
     free(
+        "udp",
+        "udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]",
+        "UDP payloads through a kernel socket",
+        "nothing",
+    ),
+    free(
         "vhost-user",
         "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off], both ways",
         "a virtio-net device, for a virtual machine or another driver",
         "nothing; client=on: a driver that listens",
     ),
-    free("udp", "udp:HOST:PORT", "payloads through a kernel socket", "nothing"),
     free("virtio-user", "virtio-user:SOCKET", "a virtio-net driver", "a vhost-user peer at the socket"),
 ];
 

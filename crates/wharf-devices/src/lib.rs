@@ -20,6 +20,7 @@ mod refused;
 pub mod tap;
 pub mod trace;
 pub mod traffic;
+pub mod udp;
 pub mod units;
 pub mod vhost_user;
 pub mod virtio;

@@ -28,9 +28,12 @@ pub(crate) const EEXIST: i32 = 17;
 pub(crate) const ENODEV: i32 = 19;
 pub(crate) const EINVAL: i32 = 22;
 pub(crate) const EBADFD: i32 = 77;
+pub(crate) const EMSGSIZE: i32 = 90;
 pub(crate) const EOPNOTSUPP: i32 = 95;
+pub(crate) const EADDRINUSE: i32 = 98;
 pub(crate) const ENETDOWN: i32 = 100;
 pub(crate) const ENOBUFS: i32 = 105;
+pub(crate) const ECONNREFUSED: i32 = 111;
 
 /// An interface that can be used.
 #[derive(Debug, Clone)]

@@ -67,6 +67,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
         "packet" => open_packet(&parts, direction),
         "xdp" => open_xdp(&parts, direction),
         "tap" => open_tap(&parts),
+        "udp" => Ok(Opened::alone(crate::udp::spec::open(&parts, direction)?)),
         "vhost-user" => Ok(Opened::alone(crate::vhost_user::spec::open(&parts)?)),
         _ => Err(unknown(spec, kind)),
     }
@@ -342,18 +343,18 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
         let cases = [
-            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, vhost-user"#),
+            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#),
             (
                 "wires:x",
-                r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, vhost-user"#,
+                r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#,
             ),
             (
                 "no\nline",
-                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, vhost-user"#,
+                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#,
             ),
             (
-                "udp:host:9",
-                r#""udp:host:9": not built yet; there are null, wire, pcap, packet, xdp, tap, vhost-user"#,
+                "virtio-user:x",
+                r#""virtio-user:x": not built yet; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#,
             ),
             ("null:x=1", r#"null: unknown key "x"; it takes none"#),
             ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),

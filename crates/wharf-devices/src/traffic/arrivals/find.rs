@@ -4,9 +4,12 @@ use super::super::headers::{PORT_DISCARD, UDP_BYTES};
 use super::super::{Stamp, stamp_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wharf_core::qdisc::{IpPacket, ip_packet};
+use wharf_mem::frame::SENDERS_MAX;
 
 const UDP: u8 = 17;
 const IPV6_BYTES: usize = 40;
+/// Bits of a number that takes days to come to.
+const NUMBER_BITS: u32 = 40;
 
 /// Where a stamped packet came from and goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +36,14 @@ pub(super) fn stamp_in(frame: &[u8]) -> Option<Found> {
     };
     let port = u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]);
     let stamp = stamp_of(udp.get(UDP_BYTES..)?)?;
-    (port == PORT_DISCARD).then_some(Found { ends, tos, stamp })
+    (port == PORT_DISCARD || is_likely(&stamp)).then_some(Found { ends, tos, stamp })
+}
+
+/// Whether numbers are such as a generator comes to. Through a UDP socket its packets go to any port, where payloads of
+/// others may begin with the same two letters.
+#[inline]
+fn is_likely(stamp: &Stamp) -> bool {
+    stamp.sender < SENDERS_MAX && stamp.number >> NUMBER_BITS == 0
 }
 
 #[inline]
@@ -97,10 +107,21 @@ mod tests {
     #[test]
     fn others_have_none() {
         let packet = packet(&GeneratorSpec::default());
-        for (at, byte) in [(13, 6), (20, 0x20), (21, 1), (23, 6), (37, 8), (42, b'X')] {
+        for (at, byte) in [(13, 6), (20, 0x20), (21, 1), (23, 6), (42, b'X')] {
             let mut other = packet.clone();
             other[at] = byte;
             assert_eq!(stamp_in(&other), None, "byte {at}");
+        }
+        // On another port, the numbers must be likely ones: sender 0, packet 7.
+        let mut port = packet.clone();
+        port[37] = 53;
+        assert_eq!(stamp_in(&port).map(|found| found.stamp.number), Some(7));
+        for at in [44, 46] {
+            let mut unlikely = port.clone();
+            unlikely[at] = 0x20;
+            assert_eq!(stamp_in(&unlikely), None, "byte {at}");
+            unlikely[37] = 9;
+            assert!(stamp_in(&unlikely).is_some());
         }
         let mut long_header = packet;
         long_header[14] = 0x4f;

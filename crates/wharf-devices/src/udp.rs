@@ -1,0 +1,258 @@
+//! `udp:HOST:PORT`: UDP payloads through a kernel socket. Needs no privilege.
+//!
+//! Frames are Ethernet frames as everywhere, and the kernel's network stands between them and the wire: of a frame that is
+//! sent, the datagram's payload goes out, under headers of the kernel's own; around a datagram that is received, headers are
+//! made that say what the kernel tells: addresses, ports, lengths, right checksums.
+//!
+//! Sending: datagrams of one length to one place, one after the other, go as one message that the kernel, or the adapter, cuts
+//! (UDP_SEGMENT), all messages of a batch by one call. [`Udp::connect`] sends everything to one address; [`Udp::bind`] sends
+//! each frame to where the frame says, from the port that it is bound to, and if bound to no address, from the frame's source
+//! address where that is this machine's. What is no UDP datagram fails as `not-udp`.
+//! Receiving: from the peer when connected, else whatever comes. Both ways by one device.
+//!
+//! There are no completions: the kernel has copied a frame when the call returns, so that there is no byte queue limit. A full
+//! socket buffer stops the device until the kernel says that it is writable. What a full qdisc drops is not told.
+
+mod addressing;
+mod datagram;
+mod headers;
+mod joining;
+mod plan;
+mod receiving;
+mod sending;
+pub(crate) mod spec;
+mod trouble;
+
+use crate::link::{EADDRINUSE, EPERM};
+use addressing::{Addressing, ByFrame};
+use receiving::Receiving;
+use sending::{RING_FRAMES, Sending};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use trouble::{EACCES, EADDRNOTAVAIL};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::udp::UdpSocket;
+
+/// How a [`Udp`] should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Whether runs of datagrams are sent as one, where the kernel takes that: yes by default.
+    pub segments: bool,
+    /// Whether the kernel may put received datagrams of one flow together (UDP_GRO): no by default. That makes receiving
+    /// much faster where a sender on this host, or an adapter, joins them; but then what the kernel drops is counted in
+    /// joined ones, so that the number of datagrams lost is not known.
+    pub joins_received: bool,
+    /// Bytes that may wait to be received, counted with the kernel's own overhead: 8 MiB by default, or as many as
+    /// net.core.rmem_max allows.
+    pub buffer_bytes: usize,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self { segments: true, joins_received: false, buffer_bytes: 8 << 20 }
+    }
+}
+
+/// A UDP socket as a device.
+#[derive(Debug)]
+pub struct Udp {
+    name: String,
+    /// `None` once closed.
+    socket: Option<UdpSocket>,
+    sending: Sending,
+    receiving: Receiving,
+    drops: Drops,
+}
+
+/// Calls to receive between two looks at the kernel's count of drops, which wraps.
+const LOOK_EVERY: u32 = 1 << 16;
+
+/// What the kernel has dropped, in more than 32 bits.
+#[derive(Debug, Clone, Copy)]
+struct Drops {
+    total: u64,
+    last: u32,
+    /// Calls until the next look.
+    look_due: u32,
+}
+
+impl Default for Drops {
+    fn default() -> Self {
+        Self { total: 0, last: 0, look_due: LOOK_EVERY }
+    }
+}
+
+impl Drops {
+    fn add(&mut self, drops: u32) {
+        self.total += u64::from(drops.wrapping_sub(self.last));
+        (self.last, self.look_due) = (drops, LOOK_EVERY);
+    }
+}
+
+impl Udp {
+    /// Sends to the first of `peers` that there is a way to, and receives from there alone. `name` is for messages.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when there is a way to none of them.
+    pub fn connect(name: &str, peers: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
+        let socket = first_of(peers, UdpSocket::connect).map_err(|source| match source.raw_os_error() {
+            Some(EACCES | EPERM) => {
+                fault(name, "may not send there: a broadcast address, or a firewall", source)
+            }
+            _ => fault(name, "there is no way there", source),
+        })?;
+        Ok(Self::new(name, socket, Addressing::Connected, options))
+    }
+
+    /// Receives what is sent to the first of `locals` that it can be bound to, and sends from there to where each frame says.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when it can be bound to none of them.
+    pub fn bind(name: &str, locals: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
+        let socket = first_of(locals, UdpSocket::bind).map_err(|source| {
+            let what = match source.raw_os_error() {
+                Some(EADDRINUSE) => "the port is in use (`ss -ulpn` says by whom)",
+                Some(EADDRNOTAVAIL) => "that is no address of this machine (`ip address` lists them)",
+                Some(EACCES) => "a port below 1024 needs CAP_NET_BIND_SERVICE",
+                _ => "cannot be bound to it",
+            };
+            fault(name, what, source)
+        })?;
+        socket.tell_destinations().map_err(|source| fault(name, "cannot set up the socket", source))?;
+        let by_frame = ByFrame::new(socket.local());
+        Ok(Self::new(name, socket, Addressing::ByFrame(by_frame), options))
+    }
+
+    fn new(name: &str, socket: UdpSocket, addressing: Addressing, options: &UdpOptions) -> Self {
+        socket.set_receive_buffer(options.buffer_bytes);
+        if options.joins_received {
+            // Where the kernel does not know it, datagrams come one by one.
+            let _ = socket.join_received();
+        }
+        let joins = options.segments && socket.can_segment();
+        Self {
+            name: name.into(),
+            sending: Sending::new(name, addressing, joins),
+            receiving: Receiving::new(),
+            socket: Some(socket),
+            drops: Drops::default(),
+        }
+    }
+
+    /// Its own address and port; `None` once closed.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.socket.as_ref().map(UdpSocket::local)
+    }
+
+    /// How often ICMP has told that nobody listens where a datagram went: at least.
+    pub fn refusals(&self) -> u64 {
+        self.sending.trouble.refusals()
+    }
+
+    fn count_drops(&mut self) {
+        if let Some(Ok(drops)) = self.socket.as_ref().map(UdpSocket::drops) {
+            self.drops.add(drops);
+        }
+    }
+}
+
+fn fault(name: &str, what: &str, source: io::Error) -> DeviceError {
+    DeviceError::Io { device: name.into(), what: what.into(), source }
+}
+
+/// The first that works, or the last error.
+fn first_of(
+    addresses: &[SocketAddr], open: impl Fn(SocketAddr) -> io::Result<UdpSocket>,
+) -> io::Result<UdpSocket> {
+    let mut last = Err(io::ErrorKind::NotFound.into());
+    for &address in addresses {
+        last = open(address);
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
+}
+
+impl Device for Udp {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ring_frames: Some(RING_FRAMES as u32),
+            real_completions: false,
+            segments_max: plan::PIECES_MAX as u16,
+            segmentation: false,
+            // The kernel makes its own.
+            checksum: true,
+        }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.sending.attach(region);
+        Ok(())
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
+        match &mut self.socket {
+            Some(socket) => self.sending.transmit(socket, batch),
+            None => self.sending.refuse(batch),
+        }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.sending.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.sending.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sending.visit(see);
+    }
+
+    #[inline]
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let Self { name, socket: Some(socket), sending, receiving, drops } = self else { return Ok(0) };
+        drops.look_due -= 1;
+        if drops.look_due == 0 {
+            drops.add(socket.drops().unwrap_or(drops.last));
+        }
+        let told = &mut |error| sending.trouble.note_earlier(error);
+        receiving.receive(socket, cache, to, budget.min(to.room()), name, told)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.socket.is_none()
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.count_drops();
+        see("kernel", self.drops.total);
+        self.receiving.show_drops(see);
+    }
+
+    /// The kernel says so when a datagram comes, and when there is room to send again.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.socket.as_ref().map(|socket| socket.fd().as_raw_fd())
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_drops();
+        self.socket = None;
+        Ok(())
+    }
+}

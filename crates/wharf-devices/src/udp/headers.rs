@@ -1,0 +1,161 @@
+//! The headers around a datagram received: Ethernet, IPv4 or IPv6, UDP, with their checksums.
+//!
+//! The kernel has taken the real ones off. Addresses and ports are true; the MAC addresses are made up, locally administered
+//! ones, of which the source's names the interface; identification counts up; hop limit 64.
+
+use super::datagram::{ETHERNET_BYTES, INTERFACE_MAC, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES};
+use std::net::{IpAddr, SocketAddr};
+use wharf_core::checksum::{UDP_OFFSET, fold, of_sum, sum};
+
+/// Bytes of the longest headers.
+pub(super) const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES;
+const HOP_LIMIT: u8 = 64;
+const IDENTIFICATION_AT: usize = ETHERNET_BYTES + 4;
+const IPV4_CHECKSUM_AT: usize = ETHERNET_BYTES + 10;
+
+/// The headers of datagrams of one length between two ends, but for what differs from one to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Headers {
+    bytes: [u8; HEADERS_BYTES_MAX],
+    len_bytes: usize,
+    /// Sums of what the checksums cover, without identification and payload.
+    ipv4_sum: u64,
+    udp_sum: u64,
+}
+
+impl Headers {
+    /// For datagrams of `payload_bytes`, at most 65 527, that came by interface number `interface`; `None` where the two
+    /// ends are not of one kind.
+    pub(super) fn new(
+        from: SocketAddr, to: SocketAddr, interface: u32, payload_bytes: usize,
+    ) -> Option<Self> {
+        let udp_bytes = u16::try_from(UDP_BYTES + payload_bytes).ok()?;
+        let mut all = Self { bytes: [0; HEADERS_BYTES_MAX], len_bytes: 0, ipv4_sum: 0, udp_sum: 0 };
+        all.push(&INTERFACE_MAC);
+        all.push(&[0; 4]);
+        all.push(&INTERFACE_MAC);
+        all.push(&interface.to_be_bytes());
+        let addresses_at = match (from.ip(), to.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                all.push_ipv4(udp_bytes)?;
+                all.push(&from.octets());
+                all.push(&to.octets());
+                all.ipv4_sum = sum(&all.bytes[ETHERNET_BYTES..all.len_bytes]);
+                ETHERNET_BYTES + 12
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                all.push(&[0x86, 0xdd, 0x60, 0, 0, 0]);
+                all.push(&udp_bytes.to_be_bytes());
+                all.push(&[UDP, HOP_LIMIT]);
+                all.push(&from.octets());
+                all.push(&to.octets());
+                ETHERNET_BYTES + 8
+            }
+            _ => return None,
+        };
+        for number in [from.port(), to.port(), udp_bytes, 0] {
+            all.push(&number.to_be_bytes());
+        }
+        // The pseudo header: addresses, protocol, length once more.
+        all.udp_sum = sum(&all.bytes[addresses_at..all.len_bytes]) + u64::from(UDP) + u64::from(udp_bytes);
+        Some(all)
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len_bytes..self.len_bytes + bytes.len()].copy_from_slice(bytes);
+        self.len_bytes += bytes.len();
+    }
+
+    /// All but the addresses; `None` for what IPv4 has no length for.
+    fn push_ipv4(&mut self, udp_bytes: u16) -> Option<()> {
+        let total_bytes = udp_bytes.checked_add(IPV4_BYTES as u16)?;
+        self.push(&[0x08, 0x00, 0x45, 0]);
+        self.push(&total_bytes.to_be_bytes());
+        self.push(&[0, 0, 0, 0, HOP_LIMIT, UDP, 0, 0]);
+        Some(())
+    }
+
+    pub(super) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// The headers of the datagram `payload`.
+    #[inline]
+    pub(super) fn finish(&self, payload: &[u8], identification: u16) -> [u8; HEADERS_BYTES_MAX] {
+        let mut bytes = self.bytes;
+        if self.ipv4_sum != 0 {
+            bytes[IDENTIFICATION_AT..IDENTIFICATION_AT + 2].copy_from_slice(&identification.to_be_bytes());
+            let checksum = !fold(self.ipv4_sum + u64::from(identification));
+            bytes[IPV4_CHECKSUM_AT..IPV4_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        }
+        let checksum = of_sum(self.udp_sum + sum(payload), UDP_OFFSET);
+        let at = self.len_bytes - UDP_BYTES + UDP_OFFSET;
+        bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::datagram::Datagram;
+    use super::*;
+    use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+    use proptest::prelude::*;
+
+    fn check(from: SocketAddr, to: SocketAddr, identification: u16, payload: &[u8]) {
+        let headers = Headers::new(from, to, 7, payload.len()).unwrap();
+        let mut frame = headers.finish(payload, identification)[..headers.len_bytes()].to_vec();
+        frame.extend(payload);
+        let packet = SlicedPacket::from_ethernet(&frame).unwrap();
+        match packet.net.unwrap() {
+            NetSlice::Ipv4(ip) => {
+                let header = ip.header().to_header();
+                assert_eq!(
+                    (header.identification, header.total_len as usize),
+                    (identification, frame.len() - 14)
+                );
+                assert_eq!(header.header_checksum, header.calc_header_checksum());
+                let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!() };
+                let right =
+                    udp.to_header().calc_checksum_ipv4_raw(header.source, header.destination, payload);
+                assert_eq!(udp.checksum(), right.unwrap());
+            }
+            NetSlice::Ipv6(ip) => {
+                let header = ip.header().to_header();
+                assert_eq!(header.payload_length as usize, frame.len() - 54);
+                let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!() };
+                let right =
+                    udp.to_header().calc_checksum_ipv6_raw(header.source, header.destination, payload);
+                assert_eq!(udp.checksum(), right.unwrap());
+            }
+            other => panic!("{other:?}"),
+        }
+        let found = Datagram::find(&frame, frame.len()).unwrap();
+        assert_eq!(&frame[found.payload_at..], payload);
+        assert_eq!(found.ends(&frame).unwrap(), (from.ip(), to));
+    }
+
+    proptest! {
+        #[test]
+        fn headers_are_what_a_parser_of_others_reads(
+            v6: bool, from: [u8; 16], to: [u8; 16], ports: (u16, u16), identification: u16,
+            payload in prop::collection::vec(any::<u8>(), 0..2000)
+        ) {
+            let address = |bytes: [u8; 16]| -> IpAddr {
+                if v6 { bytes.into() } else { [bytes[0], bytes[1], bytes[2], bytes[3]].into() }
+            };
+            // A link-local address would come with the number of an interface.
+            prop_assume!(to[0] != 0xfe);
+            check((address(from), ports.0).into(), (address(to), ports.1).into(), identification, &payload);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_has_no_headers() {
+        let (v4, v6): (SocketAddr, SocketAddr) =
+            ("192.0.2.1:7".parse().unwrap(), "[2001:db8::1]:7".parse().unwrap());
+        assert!(Headers::new(v4, v6, 0, 9).is_none() && Headers::new(v6, v4, 0, 9).is_none());
+        assert!(Headers::new(v4, v4, 0, 65_507).is_some() && Headers::new(v4, v4, 0, 65_508).is_none());
+        assert!(Headers::new(v6, v6, 0, 65_527).is_some() && Headers::new(v6, v6, 0, 65_528).is_none());
+    }
+}

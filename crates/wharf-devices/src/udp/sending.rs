@@ -1,0 +1,194 @@
+//! `Sending`: the transmit side, whoever plays the kernel.
+//!
+//! Assumptions: one caller at a time; the kernel copies what it takes within the call, so that a frame is done with as soon
+//! as it has been taken. Goal: as few calls and messages as there are, nothing lost or reordered whatever the kernel
+//! refuses, and nothing sent twice.
+//!
+//! What the kernel did not take stays at the front of the batch, and the next look finds out why: [`Trouble`] says whether to
+//! wait, ask again, go one by one, or fail the frame.
+
+use super::addressing::Addressing;
+use super::joining::Joining;
+use super::plan::{FRAMES_MAX, PIECES_MAX, Plan};
+use super::trouble::EADDRNOTAVAIL;
+use super::trouble::{Trouble, Verdict};
+use crate::link::EINVAL;
+use std::io;
+use std::sync::Arc;
+use wharf_core::device::{Completions, DeviceError, Transmitted};
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::udp::{Message, Outgoing, UdpSocket, Writer};
+
+/// Frames held between two reaps.
+pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
+
+/// What takes messages.
+pub(super) trait Kernel {
+    /// Sends the messages; how many it took, or what kept it from the first one.
+    fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize>;
+}
+
+impl Kernel for UdpSocket {
+    #[inline]
+    fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize> {
+        messages.send(self)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Sending {
+    region: Option<Arc<Region>>,
+    outgoing: Outgoing,
+    plan: Plan,
+    addressing: Addressing,
+    joining: Joining,
+    pub(super) trouble: Trouble,
+    /// Frames at the front that are sent one by one.
+    apart: usize,
+    sent: Batch,
+    failed: Vec<(Frame, &'static str)>,
+}
+
+impl Sending {
+    pub(super) fn new(device: &str, addressing: Addressing, joins: bool) -> Self {
+        Self {
+            region: None,
+            outgoing: Outgoing::new(FRAMES_MAX, PIECES_MAX),
+            plan: Plan::new(),
+            addressing,
+            joining: Joining::new(joins),
+            trouble: Trouble::new(device),
+            apart: 0,
+            sent: Batch::new(RING_FRAMES),
+            failed: Vec::with_capacity(RING_FRAMES),
+        }
+    }
+
+    pub(super) fn attach(&mut self, region: Arc<Region>) {
+        self.region = Some(region);
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.sent.len() + self.failed.len()
+    }
+
+    /// Frames that it can still take.
+    #[inline]
+    fn room(&self) -> usize {
+        RING_FRAMES.saturating_sub(self.outstanding())
+    }
+
+    /// Sends from the front of `batch` what there is room for. The call is the doorbell, so that none is put off.
+    #[inline]
+    pub(super) fn transmit(&mut self, kernel: &mut impl Kernel, batch: &mut Batch) -> Transmitted {
+        let mut doorbell = false;
+        loop {
+            let count = batch.len().min(self.room());
+            if count == 0 {
+                return Transmitted { doorbell, stopped: self.room() == 0 };
+            }
+            match self.send_some(kernel, batch, count) {
+                Ok(sent) => doorbell |= sent > 0,
+                Err(Wait) => return Transmitted { doorbell, stopped: true },
+            }
+        }
+    }
+
+    /// One call, with the first of `count` frames; how many messages were sent.
+    #[inline]
+    fn send_some(
+        &mut self, kernel: &mut impl Kernel, batch: &mut Batch, count: usize,
+    ) -> Result<usize, Wait> {
+        let Self { region, outgoing, plan, addressing, joining, .. } = self;
+        let Some(region) = region else {
+            self.fail_first(batch, count, "not-attached");
+            return Ok(0);
+        };
+        let mut writer = outgoing.begin();
+        plan.fill(&mut writer, &batch.frames()[..count], region, addressing, joining, self.apart);
+        let first = (!writer.is_empty()).then(|| writer.sent(0).message);
+        let answer = if writer.is_empty() { Ok(0) } else { kernel.send(&mut writer) };
+        let is_joined = first.is_some_and(|first| first.segment_bytes.is_some());
+        let sent = *answer.as_ref().unwrap_or(&0);
+        self.take(batch, self.plan.frames_before(sent));
+        match answer {
+            Err(error) => self.heed(batch, error, &first.unwrap_or_default()),
+            Ok(sent) => {
+                if sent > 0 {
+                    self.trouble.over();
+                }
+                if sent > 0 && is_joined {
+                    self.joining.went_well();
+                }
+                Ok(sent)
+            }
+        }
+    }
+
+    /// The kernel has refused `first`, whose frames stand at the front of the batch now.
+    #[cold]
+    fn heed(&mut self, batch: &mut Batch, error: io::Error, first: &Message) -> Result<usize, Wait> {
+        if matches!(error.raw_os_error(), Some(EINVAL | EADDRNOTAVAIL)) && first.from.is_some() {
+            self.addressing.forget();
+        }
+        match self.trouble.verdict(error, first.segment_bytes.is_some()) {
+            Verdict::Wait => return Err(Wait),
+            Verdict::Again => {}
+            Verdict::Apart => {
+                self.apart = self.plan.frames_before(1) - self.plan.frames_before(0);
+                self.joining.refused(first.segment_bytes.unwrap_or(0).into());
+            }
+            Verdict::Fail(reason) => self.fail_first(batch, 1, reason),
+        }
+        Ok(0)
+    }
+
+    /// The first `count` frames of `batch` have been sent, or cannot be.
+    #[inline]
+    fn take(&mut self, batch: &mut Batch, count: usize) {
+        self.apart = self.apart.saturating_sub(count);
+        self.joining.sent(count);
+        let Self { plan, sent, failed, .. } = self;
+        let mut taken = 0;
+        for &(at, reason) in plan.unfit_of_first(count) {
+            sent.append(batch, at - taken);
+            failed.extend(batch.pop().map(|frame| (frame, reason)));
+            taken = at + 1;
+        }
+        sent.append(batch, count - taken);
+    }
+
+    #[cold]
+    fn fail_first(&mut self, batch: &mut Batch, count: usize, reason: &'static str) {
+        self.apart = self.apart.saturating_sub(count);
+        self.failed.extend((0..count).map_while(|_| batch.pop()).map(|frame| (frame, reason)));
+    }
+
+    #[inline]
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let sent = into.sent.append(&mut self.sent, budget);
+        if !self.failed.is_empty() {
+            let count = self.failed.len().min(budget - sent);
+            into.failed.extend(self.failed.drain(..count));
+        }
+        self.trouble.take_error()
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sent.frames().iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    /// As [`Sending::transmit`], once closed.
+    pub(super) fn refuse(&mut self, batch: &mut Batch) -> Transmitted {
+        self.fail_first(batch, usize::MAX, "closed");
+        Transmitted::default()
+    }
+}
+
+/// There is no room now.
+struct Wait;
+
+#[cfg(test)]
+mod tests;

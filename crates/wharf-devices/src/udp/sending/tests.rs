@@ -1,0 +1,344 @@
+//! Sending, with a kernel that refuses at any place.
+
+use super::super::addressing::ByFrame;
+use super::super::headers::Headers;
+use super::super::trouble::{EACCES, EHOSTUNREACH};
+use super::*;
+use crate::link::{EAGAIN, ECONNREFUSED, EIO, EMSGSIZE, ENOBUFS, EPERM};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use wharf_core::pool::{Cache, PagePool};
+
+/// Takes what it is told to, and cuts what is joined.
+#[derive(Debug, Default)]
+struct Model {
+    /// For each call: how many messages it takes, then the error if that is fewer than there are.
+    script: VecDeque<(usize, i32)>,
+    /// Never sends more than one datagram in a message.
+    never_joined: Option<i32>,
+    /// Datagrams beginning with this byte are refused for good.
+    forbidden: Option<(u8, i32)>,
+    calls: usize,
+    messages: usize,
+    got: Vec<(Vec<u8>, Message)>,
+}
+
+impl Model {
+    fn take(&mut self, bytes: &[u8], message: Message) -> Result<(), i32> {
+        let size = message.segment_bytes.map_or(bytes.len().max(1), usize::from);
+        let joined = message.segment_bytes.is_some();
+        let forbidden =
+            self.forbidden.filter(|(byte, _)| bytes.chunks(size).any(|one| one.first() == Some(byte)));
+        if let Some(errno) = self.never_joined.filter(|_| joined).or(forbidden.map(|(_, errno)| errno)) {
+            return Err(errno);
+        }
+        assert!(!joined || bytes.len() > size && bytes.len() <= 65_507 && bytes.len().div_ceil(size) <= 64);
+        if bytes.is_empty() {
+            self.got.push((Vec::new(), message));
+        }
+        self.got.extend(bytes.chunks(size).map(|one| (one.to_vec(), message)));
+        Ok(())
+    }
+}
+
+impl Kernel for Model {
+    fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize> {
+        self.calls += 1;
+        assert!(!messages.is_empty());
+        let (max, errno) = self.script.pop_front().unwrap_or((usize::MAX, 0));
+        for at in 0..messages.len() {
+            let sent = messages.sent(at);
+            let bytes: Vec<u8> = sent.pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
+            let taken = if at >= max { Err(errno) } else { self.take(&bytes, sent.message) };
+            if let Err(errno) = taken {
+                return if at == 0 { Err(io::Error::from_raw_os_error(errno)) } else { Ok(at) };
+            }
+            self.messages += 1;
+        }
+        Ok(messages.len())
+    }
+}
+
+struct Rig {
+    pool: PagePool,
+    cache: Cache,
+    sending: Sending,
+    model: Model,
+    batch: Batch,
+    done: Completions,
+    failed: Vec<(Vec<u8>, &'static str)>,
+    completed: usize,
+}
+
+impl Rig {
+    fn new(addressing: Addressing) -> Self {
+        let pool = PagePool::builder().frames(512).huge_pages(false).build().unwrap();
+        let cache = pool.cache("test").unwrap();
+        let mut sending = Sending::new("udp:test:1", addressing, true);
+        sending.attach(pool.region().clone());
+        let (batch, done) = (Batch::new(256), Completions::new(256));
+        Self { pool, cache, sending, model: Model::default(), batch, done, failed: Vec::new(), completed: 0 }
+    }
+
+    fn connected() -> Self {
+        Self::new(Addressing::Connected)
+    }
+
+    /// Adds a frame of these bytes.
+    fn offer_bytes(&mut self, bytes: &[u8]) {
+        self.cache.take(&mut self.batch, 1, bytes.len() as u32).unwrap();
+        let frame = self.batch.frames_mut().last_mut().unwrap();
+        self.pool.region().bytes_mut(frame).unwrap().copy_from_slice(bytes);
+    }
+
+    fn offer_to(&mut self, to: &str, payload: &[u8]) {
+        let headers =
+            Headers::new("192.0.2.1:7".parse().unwrap(), to.parse().unwrap(), 0, payload.len()).unwrap();
+        let head = &headers.finish(payload, 1)[..headers.len_bytes()];
+        self.offer_bytes(&[head, payload].concat());
+    }
+
+    fn offer(&mut self, payload: &[u8]) {
+        self.offer_to("192.0.2.9:9", payload);
+    }
+
+    fn transmit(&mut self) -> Transmitted {
+        self.sending.transmit(&mut self.model, &mut self.batch)
+    }
+
+    fn reap(&mut self) -> Option<String> {
+        let error = self.sending.reap(256, &mut self.done).err().map(|error| error.to_string());
+        self.completed += self.done.sent.len();
+        self.cache.give(&mut self.done.sent).unwrap();
+        for (frame, reason) in self.done.failed.drain(..) {
+            self.failed.push((self.pool.region().bytes(&frame).unwrap().to_vec(), reason));
+            self.cache.give_one(frame).unwrap();
+        }
+        error
+    }
+
+    /// Until all has gone, or nothing goes any more.
+    fn send_all(&mut self) {
+        for _ in 0..10_000 {
+            if self.batch.is_empty() && self.sending.outstanding() == 0 {
+                break;
+            }
+            self.transmit();
+            self.reap();
+        }
+        assert_eq!((self.batch.len(), self.sending.outstanding()), (0, 0), "stuck");
+        assert_eq!(self.pool.audit().out(), 0);
+    }
+
+    fn payloads(&self) -> Vec<Vec<u8>> {
+        self.model.got.iter().map(|(bytes, _)| bytes.clone()).collect()
+    }
+
+    fn reasons(&self) -> Vec<&'static str> {
+        self.failed.iter().map(|(_, reason)| *reason).collect()
+    }
+}
+
+#[test]
+fn a_batch_of_one_length_is_one_message_and_one_call() {
+    let mut rig = Rig::connected();
+    (0..64).for_each(|number| rig.offer(&[number; 20]));
+    assert_eq!(rig.transmit(), Transmitted { doorbell: true, stopped: false });
+    assert_eq!((rig.model.calls, rig.model.messages), (1, 1));
+    assert_eq!(rig.payloads(), (0..64).map(|number| vec![number; 20]).collect::<Vec<_>>());
+    rig.send_all();
+    assert_eq!(rig.completed, 64);
+}
+
+#[test]
+fn every_place_is_a_message_of_its_own() {
+    let mut rig = Rig::new(Addressing::ByFrame(ByFrame::new("192.0.2.1:7".parse().unwrap())));
+    for (port, byte) in [(1, 1), (1, 2), (2, 3), (1, 4), (1, 5)] {
+        rig.offer_to(&format!("192.0.2.9:{port}"), &[byte; 9]);
+    }
+    rig.offer_to("198.51.100.1:1", &[6; 9]);
+    rig.send_all();
+    let ports: Vec<_> =
+        rig.model.got.iter().map(|(bytes, sent)| (bytes[0], sent.to.unwrap().to_string())).collect();
+    let wanted = [
+        (1, "192.0.2.9:1"),
+        (2, "192.0.2.9:1"),
+        (3, "192.0.2.9:2"),
+        (4, "192.0.2.9:1"),
+        (5, "192.0.2.9:1"),
+        (6, "198.51.100.1:1"),
+    ];
+    assert_eq!(ports, wanted.map(|(byte, to)| (byte, to.to_string())));
+    assert_eq!((rig.model.calls, rig.model.messages), (1, 4));
+}
+
+#[test]
+fn what_is_no_datagram_fails_in_its_turn() {
+    let mut rig = Rig::connected();
+    rig.offer(&[1; 9]);
+    rig.offer_bytes(&[0; 60]);
+    rig.offer(&[2; 9]);
+    rig.offer_bytes(&[0; 5]);
+    rig.model.script.push_back((0, EAGAIN));
+    assert_eq!(rig.transmit(), Transmitted { doorbell: false, stopped: true });
+    assert_eq!(
+        (rig.batch.len(), rig.sending.outstanding()),
+        (4, 0),
+        "nothing goes before what stands in front"
+    );
+    rig.send_all();
+    assert_eq!((rig.payloads(), rig.reasons()), (vec![vec![1; 9], vec![2; 9]], vec!["not-udp"; 2]));
+    assert_eq!(rig.model.messages, 1, "joined past it");
+}
+
+#[test]
+fn a_chain_goes_piece_by_piece() {
+    let mut rig = Rig::connected();
+    let payload: Vec<u8> = (0..3000).map(|at| at as u8).collect();
+    let headers =
+        Headers::new("[::1]:7".parse().unwrap(), "[::2]:9".parse().unwrap(), 0, payload.len()).unwrap();
+    let whole = [&headers.finish(&payload, 1)[..headers.len_bytes()], &payload, &[0xee; 40]].concat();
+    // Headers with the first bytes, the middle, the end with padding, nothing but padding.
+    for piece in [&whole[..100], &whole[100..1600], &whole[1600..3080], &whole[3080..]] {
+        rig.offer_bytes(piece);
+    }
+    let region = rig.pool.region().clone();
+    let mut head = rig.batch.pop().unwrap();
+    while let Some(piece) = rig.batch.pop() {
+        region.link(&mut head, piece).unwrap();
+    }
+    rig.batch.push(head).unwrap();
+    rig.send_all();
+    assert_eq!(rig.payloads(), [payload]);
+}
+
+#[test]
+fn super_packets_are_the_paths_to_cut() {
+    let mut rig = Rig::connected();
+    rig.offer(&[1; 100]);
+    let meta = wharf_mem::Meta { gso_bytes: 50, gso_kind: 5, ..Default::default() };
+    let region = rig.pool.region().clone();
+    region.set_meta(&mut rig.batch.frames_mut()[0], &meta).unwrap();
+    rig.send_all();
+    assert_eq!((rig.reasons(), rig.model.calls), (vec!["super-packet"], 0));
+}
+
+#[test]
+fn what_is_refused_as_one_goes_one_by_one_and_together_again_later() {
+    for errno in [EIO, EINVAL, EMSGSIZE] {
+        let mut rig = Rig::connected();
+        (0..64).for_each(|number| rig.offer(&[number; 20]));
+        rig.model.never_joined = Some(errno);
+        rig.send_all();
+        assert_eq!(rig.payloads(), (0..64).map(|number| vec![number; 20]).collect::<Vec<_>>());
+        assert_eq!(rig.model.calls, 2, "refused once, then all by one call");
+        rig.model.never_joined = None;
+        for messages in [1, 2] {
+            (0..64).for_each(|number| rig.offer(&[number; 20]));
+            rig.send_all();
+            assert_eq!(rig.model.messages, 64 + messages, "after a pause of 64 frames");
+        }
+    }
+}
+
+#[test]
+fn nobody_listening_is_no_end() {
+    let mut rig = Rig::connected();
+    for number in 0..20 {
+        rig.offer(&[number; 20]);
+        rig.model.script.push_back((0, ECONNREFUSED));
+        rig.transmit();
+    }
+    assert!(rig.reap().unwrap().contains("nobody listens"));
+    rig.send_all();
+    assert_eq!((rig.completed, rig.model.got.len(), rig.failed.len()), (20, 20, 0));
+}
+
+#[test]
+fn an_answer_that_stays_fails_the_frame_with_its_reason() {
+    let all = [
+        (EPERM, "not-permitted"),
+        (EACCES, "not-permitted"),
+        (EHOSTUNREACH, "unreachable"),
+        (EMSGSIZE, "too-long"),
+    ];
+    for (errno, reason) in all {
+        let mut rig = Rig::connected();
+        rig.model.forbidden = Some((7, errno));
+        (5..10).for_each(|number| rig.offer(&[number; 20]));
+        rig.send_all();
+        assert_eq!(rig.payloads(), [5, 6, 8, 9].map(|number| vec![number; 20]));
+        assert_eq!(rig.reasons(), [reason]);
+    }
+}
+
+#[test]
+fn without_memory_or_closed_frames_fail() {
+    let mut rig = Rig::connected();
+    rig.sending.region = None;
+    rig.offer(&[1; 9]);
+    rig.send_all();
+    rig.offer(&[1; 9]);
+    rig.sending.refuse(&mut rig.batch);
+    rig.reap();
+    assert_eq!(rig.reasons(), ["not-attached", "closed"]);
+}
+
+fn errno() -> impl Strategy<Value = i32> {
+    prop::sample::select(vec![EAGAIN, EIO, EINVAL, EMSGSIZE, ECONNREFUSED, ENOBUFS, EPERM, EHOSTUNREACH])
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_doubled_or_reordered(
+        frames in prop::collection::vec((0..20u8, prop::sample::select(vec![0usize, 1, 20, 20, 20, 21, 1200])), 1..200),
+        script in prop::collection::vec((0usize..6, errno()), 0..60),
+        never_joined in prop::option::of(prop::sample::select(vec![EIO, EINVAL, EMSGSIZE])),
+        forbidden in prop::option::of((0..20u8, errno().prop_filter("stays", |errno| ![EAGAIN, ENOBUFS].contains(errno)))),
+        by_frame: bool,
+        offers in prop::collection::vec(1usize..70, 1..8),
+    ) {
+        let mut rig = if by_frame {
+            Rig::new(Addressing::ByFrame(ByFrame::new("192.0.2.1:7".parse().unwrap())))
+        } else {
+            Rig::connected()
+        };
+        rig.model = Model { script: script.into(), never_joined, forbidden, ..Model::default() };
+        let (mut offers, mut next) = (offers.into_iter().cycle(), 0);
+        while next < frames.len() {
+            let until = frames.len().min(next + offers.next().unwrap());
+            for (number, (kind, len)) in frames.iter().enumerate().take(until).skip(next) {
+                match kind {
+                    // Numbered, so that each is known.
+                    3.. => {
+                        let payload: Vec<u8> = [*kind, number as u8].into_iter().chain([9; 1200]).take(*len).collect();
+                        rig.offer_to(&format!("192.0.2.9:{}", kind % 3 + 1), &payload);
+                    }
+                    _ => rig.offer_bytes(&[number as u8; 40]),
+                }
+            }
+            next = until;
+            rig.transmit();
+            rig.reap();
+        }
+        // Whatever the kernel has to say to all of it, once.
+        rig.send_all();
+        let unfit = frames.iter().filter(|(kind, _)| *kind < 3).count();
+        prop_assert_eq!(rig.reasons().iter().filter(|reason| **reason == "not-udp").count(), unfit);
+        prop_assert_eq!(rig.completed, rig.model.got.len());
+        prop_assert_eq!(rig.completed + rig.failed.len(), frames.len());
+        // In order, with those left out that have failed.
+        let mut numbers = rig.model.got.iter().filter(|(bytes, _)| bytes.len() > 1).map(|(bytes, _)| bytes[1] as usize);
+        let mut last = None;
+        prop_assert!(numbers.all(|number| last.replace(number).is_none_or(|last| last < number)), "order");
+        for (bytes, sent) in &rig.model.got {
+            if let (Some(kind), true) = (bytes.first(), by_frame) {
+                prop_assert_eq!(u16::from(kind % 3 + 1), sent.to.unwrap().port());
+            }
+            prop_assert!(bytes.len() <= 1 || frames[bytes[1] as usize] == (bytes[0], bytes.len()), "whole");
+        }
+        // Only what was forbidden fails, and what was asked for too often.
+        let failed = rig.failed.iter().filter(|(_, reason)| *reason != "not-udp").count();
+        prop_assert!(forbidden.is_some() || failed <= 60);
+    }
+}

@@ -1,0 +1,229 @@
+//! `Trouble`: what an error of sending means for the frame at which it came up, and what is told of it.
+//!
+//! On a connected socket an error may be about an earlier datagram: ICMP has told of that, and the datagram at hand was
+//! not looked at (udp(7)). So everything is asked twice: only an answer that comes again is about this one.
+
+use crate::host::ExactClock;
+use crate::link::{
+    EAGAIN, ECONNREFUSED, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS, ENOMEM, EOPNOTSUPP, EPERM,
+};
+use std::io;
+use wharf_core::device::DeviceError;
+use wharf_core::host::Clock;
+
+pub(super) const EACCES: i32 = 13;
+pub(super) const EADDRNOTAVAIL: i32 = 99;
+const ENETUNREACH: i32 = 101;
+const EHOSTDOWN: i32 = 112;
+pub(super) const EHOSTUNREACH: i32 = 113;
+
+/// How long the kernel may be out of memory for a frame: it is not the socket's buffer that is full then, whose end is in
+/// sight.
+const STUCK_NS: u64 = 1_000_000_000;
+/// Answers one after the other, before a frame is given up: each but two stands for an earlier one.
+const IN_A_ROW_MAX: u32 = 64;
+
+/// What becomes of the first message, which was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// There is no room now.
+    Wait,
+    /// It is sent again.
+    Again,
+    /// Its datagrams are sent one by one.
+    Apart,
+    /// Its first frame fails.
+    Fail(&'static str),
+}
+
+#[derive(Debug)]
+pub(super) struct Trouble {
+    device: String,
+    /// The last answer, since something was sent.
+    last: Option<i32>,
+    in_a_row: u32,
+    /// Since when there has been no memory.
+    stuck_since_ns: Option<u64>,
+    /// Datagrams of which ICMP has told that nobody listens.
+    refusals: u64,
+    told: Vec<i32>,
+    /// For the next reap.
+    error: Option<DeviceError>,
+}
+
+impl Trouble {
+    pub(super) fn new(device: &str) -> Self {
+        let (last, in_a_row, stuck_since_ns, refusals) = (None, 0, None, 0);
+        Self {
+            device: device.into(),
+            last,
+            in_a_row,
+            stuck_since_ns,
+            refusals,
+            told: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Something was sent.
+    #[inline]
+    pub(super) fn over(&mut self) {
+        if self.last.is_some() || self.stuck_since_ns.is_some() {
+            (self.last, self.in_a_row, self.stuck_since_ns) = (None, 0, None);
+        }
+    }
+
+    /// What becomes of the first message, which the kernel has refused; `is_joined` where it is several datagrams.
+    #[cold]
+    pub(super) fn verdict(&mut self, error: io::Error, is_joined: bool) -> Verdict {
+        let errno = error.raw_os_error().unwrap_or(EINVAL);
+        self.in_a_row += 1;
+        let is_first = self.last.replace(errno) != Some(errno) && self.in_a_row < IN_A_ROW_MAX;
+        match errno {
+            EAGAIN | EINTR => {
+                self.in_a_row = 0;
+                Verdict::Wait
+            }
+            ENOBUFS | ENOMEM if !self.is_stuck() => Verdict::Wait,
+            ECONNREFUSED => self.refused(error),
+            EIO | EINVAL | EMSGSIZE | EOPNOTSUPP if is_joined => Verdict::Apart,
+            _ if is_first => Verdict::Again,
+            _ if is_joined => Verdict::Apart,
+            _ => self.fail(errno, error),
+        }
+    }
+
+    /// Nobody listens where an earlier datagram went: that is its bad luck, and this one goes all the same.
+    fn refused(&mut self, error: io::Error) -> Verdict {
+        self.note_refusal(error);
+        if self.in_a_row <= IN_A_ROW_MAX { Verdict::Again } else { Verdict::Fail("connection-refused") }
+    }
+
+    /// ICMP has told of an earlier datagram.
+    pub(super) fn note_earlier(&mut self, source: io::Error) {
+        match source.raw_os_error() {
+            Some(ECONNREFUSED) => self.note_refusal(source),
+            errno => self.tell(errno.unwrap_or(EINVAL), "an earlier datagram did not arrive", source),
+        }
+    }
+
+    /// Nobody listens there; what is told of it is how often.
+    fn note_refusal(&mut self, source: io::Error) {
+        self.refusals += 1;
+        if self.refusals.is_power_of_two() {
+            let times = match self.refusals {
+                1 => String::new(),
+                many => format!(" ({many} times so far)"),
+            };
+            let what = format!("nobody listens there{times}; it goes on");
+            self.error = Some(DeviceError::Lost { device: self.device.clone(), what, source });
+        }
+    }
+
+    fn fail(&mut self, errno: i32, source: io::Error) -> Verdict {
+        let (reason, what) = match errno {
+            EMSGSIZE => ("too-long", "a datagram is longer than can be sent there"),
+            ENETUNREACH | EHOSTUNREACH | EHOSTDOWN => ("unreachable", "there is no way to a destination"),
+            EPERM | EACCES => ("not-permitted", "a firewall, or the lack of a right, forbids a datagram"),
+            ENETDOWN => ("link-down", "the interface is down"),
+            EADDRNOTAVAIL => ("bad-source", "the source address is not this machine's any more"),
+            _ => ("refused", "the kernel refuses a datagram"),
+        };
+        self.tell(errno, what, source);
+        Verdict::Fail(reason)
+    }
+
+    /// Once of each kind.
+    fn tell(&mut self, errno: i32, what: &str, source: io::Error) {
+        if !self.told.contains(&errno) {
+            self.told.push(errno);
+            self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });
+        }
+    }
+
+    fn is_stuck(&mut self) -> bool {
+        let now_ns = ExactClock.now_ns();
+        now_ns.saturating_sub(*self.stuck_since_ns.get_or_insert(now_ns)) >= STUCK_NS
+    }
+
+    /// What is to be reported, once.
+    #[inline]
+    pub(super) fn take_error(&mut self) -> Result<(), DeviceError> {
+        if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
+    }
+
+    /// Datagrams of which ICMP has told that nobody listens: at least so many.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refusals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(errno: i32) -> io::Error {
+        io::Error::from_raw_os_error(errno)
+    }
+
+    #[test]
+    fn an_answer_counts_when_it_comes_again() {
+        let mut trouble = Trouble::new("udp:x:1");
+        for (errno, reason) in
+            [(EPERM, "not-permitted"), (EMSGSIZE, "too-long"), (ENETUNREACH, "unreachable")]
+        {
+            assert_eq!(trouble.verdict(error(errno), false), Verdict::Again);
+            trouble.over();
+            assert_eq!(trouble.verdict(error(errno), false), Verdict::Again, "it was about another one");
+            for _ in 0..2 {
+                assert_eq!(trouble.verdict(error(errno), false), Verdict::Fail(reason));
+            }
+            let told = trouble.take_error().unwrap_err().to_string();
+            assert!(told.starts_with("udp:x:1: ") && !told.contains('\n'), "{told}");
+            assert!(trouble.take_error().is_ok());
+        }
+    }
+
+    #[test]
+    fn what_was_joined_goes_apart_before_it_fails() {
+        let mut trouble = Trouble::new("udp:x:1");
+        for errno in [EIO, EINVAL, EMSGSIZE, EOPNOTSUPP] {
+            assert_eq!(trouble.verdict(error(errno), true), Verdict::Apart);
+            trouble.over();
+        }
+        let verdicts = [true, true, false].map(|is_joined| trouble.verdict(error(EPERM), is_joined));
+        assert_eq!(verdicts, [Verdict::Again, Verdict::Apart, Verdict::Fail("not-permitted")]);
+    }
+
+    #[test]
+    fn nobody_listening_is_counted_and_no_end() {
+        let mut trouble = Trouble::new("udp:x:1");
+        for _ in 0..1000 {
+            assert_eq!(trouble.verdict(error(ECONNREFUSED), false), Verdict::Again);
+            trouble.over();
+        }
+        assert_eq!(trouble.refusals(), 1000);
+        assert!(trouble.take_error().unwrap_err().to_string().contains("512 times"));
+        let last = (0..65).map(|_| trouble.verdict(error(ECONNREFUSED), true)).last();
+        assert_eq!(last, Some(Verdict::Fail("connection-refused")));
+    }
+
+    #[test]
+    fn no_mixture_of_answers_is_asked_for_ever() {
+        let mut trouble = Trouble::new("udp:x:1");
+        let mut verdicts =
+            (0..70).map(|at| trouble.verdict(error(if at % 2 == 0 { EPERM } else { ENETUNREACH }), false));
+        assert!(verdicts.any(|verdict| matches!(verdict, Verdict::Fail(_))));
+    }
+
+    #[test]
+    fn a_full_buffer_is_waited_for_and_no_memory_for_a_while() {
+        let mut trouble = Trouble::new("udp:x:1");
+        for errno in [EAGAIN, ENOBUFS, ENOMEM, EAGAIN] {
+            assert_eq!(trouble.verdict(error(errno), true), Verdict::Wait);
+        }
+        trouble.stuck_since_ns = Some(0);
+        assert_eq!(trouble.verdict(error(ENOBUFS), false), Verdict::Again);
+        assert_eq!(trouble.verdict(error(ENOBUFS), false), Verdict::Fail("refused"));
+    }
+}

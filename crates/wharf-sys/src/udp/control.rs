@@ -1,0 +1,145 @@
+//! Control messages: cmsg(3). A header (length with itself, level, type) and its data, each at a multiple of a word.
+
+use super::address::array;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const WORD: usize = size_of::<usize>();
+const HEADER: usize = size_of::<libc::cmsghdr>();
+const LEVEL_AT: usize = std::mem::offset_of!(libc::cmsghdr, cmsg_level);
+const TYPE_AT: usize = std::mem::offset_of!(libc::cmsghdr, cmsg_type);
+const _: () = assert!(HEADER.is_multiple_of(WORD) && HEADER >= TYPE_AT + 4);
+const _: () = assert!(size_of::<libc::in_pktinfo>() == 12 && size_of::<libc::in6_pktinfo>() == 20);
+
+/// Room for all that is asked for at once, and more: packet information of IPv4 and IPv6, and a segment's size.
+const CONTROL_BYTES: usize = 128;
+
+/// The control messages of one message.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub(super) struct Control(pub(super) [u8; CONTROL_BYTES]);
+
+impl Control {
+    pub(super) const EMPTY: Self = Self([0; CONTROL_BYTES]);
+
+    /// Appends a message behind the first `len` bytes; the new length.
+    fn push(&mut self, len: usize, level: libc::c_int, kind: libc::c_int, data: &[u8]) -> usize {
+        let to = &mut self.0[len..];
+        to[..HEADER].fill(0);
+        to[..WORD].copy_from_slice(&(HEADER + data.len()).to_ne_bytes());
+        to[LEVEL_AT..LEVEL_AT + 4].copy_from_slice(&level.to_ne_bytes());
+        to[TYPE_AT..TYPE_AT + 4].copy_from_slice(&kind.to_ne_bytes());
+        to[HEADER..HEADER + data.len()].copy_from_slice(data);
+        len + (HEADER + data.len()).next_multiple_of(WORD)
+    }
+
+    /// The size of segments: UDP_SEGMENT, udp(7).
+    pub(super) fn push_segment(&mut self, len: usize, bytes: u16) -> usize {
+        self.push(len, libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes())
+    }
+
+    /// The address to send from: IP_PKTINFO, ip(7), and IPV6_PKTINFO, ipv6(7).
+    pub(super) fn push_source(&mut self, len: usize, source: IpAddr) -> usize {
+        match source {
+            IpAddr::V4(source) => {
+                let mut data = [0; size_of::<libc::in_pktinfo>()];
+                data[4..8].copy_from_slice(&source.octets());
+                self.push(len, libc::IPPROTO_IP, libc::IP_PKTINFO, &data)
+            }
+            IpAddr::V6(source) => {
+                let mut data = [0; size_of::<libc::in6_pktinfo>()];
+                data[..16].copy_from_slice(&source.octets());
+                self.push(len, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data)
+            }
+        }
+    }
+
+    /// What the kernel has written, `len` bytes of it.
+    pub(super) fn read(&self, len: usize) -> Told {
+        let mut told = Told::default();
+        let mut rest = self.0.get(..len).unwrap_or(&self.0);
+        while let Some((level, kind, data, behind)) = first(rest) {
+            told.note(level, kind, data);
+            rest = behind;
+        }
+        told
+    }
+}
+
+/// What control messages say of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Told {
+    /// The address that it was sent to, and the interface that it came by.
+    pub(super) to: Option<IpAddr>,
+    pub(super) interface: u32,
+    /// Bytes of each of the datagrams that it was put together from.
+    pub(super) segment_bytes: Option<usize>,
+}
+
+impl Told {
+    fn note(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
+        match (level, kind) {
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let bytes = array(data, 0).map(i32::from_ne_bytes);
+                self.segment_bytes =
+                    bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|&bytes| bytes > 0);
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                let (Some(interface), Some(to)) = (array(data, 0), array::<4>(data, 8)) else { return };
+                (self.interface, self.to) = (u32::from_ne_bytes(interface), Some(Ipv4Addr::from(to).into()));
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                let (Some(to), Some(interface)) = (array::<16>(data, 0), array(data, 16)) else { return };
+                (self.interface, self.to) = (u32::from_ne_bytes(interface), Some(Ipv6Addr::from(to).into()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The first message of `bytes`, level, type and data, and what lies behind it.
+fn first(bytes: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8], &[u8])> {
+    let len = usize::from_ne_bytes(array(bytes, 0)?);
+    let (level, kind) =
+        (i32::from_ne_bytes(array(bytes, LEVEL_AT)?), i32::from_ne_bytes(array(bytes, TYPE_AT)?));
+    let data = bytes.get(HEADER..len)?;
+    let behind = bytes.get(len.checked_next_multiple_of(WORD)?..).unwrap_or_default();
+    Some((level, kind, data, behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_written_one_behind_the_other_and_read_back() {
+        let mut control = Control::EMPTY;
+        let len = control.push_segment(0, 1200);
+        let len = control.push_source(len, "2001:db8::7".parse().unwrap());
+        assert_eq!(len, HEADER.next_multiple_of(WORD) + WORD + HEADER + 24);
+        let told = control.read(len);
+        assert_eq!((told.to, told.interface), (Some("2001:db8::7".parse().unwrap()), 0));
+        assert_eq!(told.segment_bytes, None, "that was a request");
+        let len = control.push(0, libc::SOL_UDP, libc::UDP_GRO, &1452i32.to_ne_bytes());
+        let data = [2, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 9];
+        let len = control.push(len, libc::IPPROTO_IP, libc::IP_PKTINFO, &data);
+        let wanted = Told {
+            to: Some("192.0.2.9".parse().unwrap()),
+            interface: u32::from_ne_bytes([2, 0, 0, 0]),
+            segment_bytes: Some(1452),
+        };
+        assert_eq!(control.read(len), wanted);
+    }
+
+    #[test]
+    fn what_is_cut_short_or_lies_about_its_length_says_nothing() {
+        let mut control = Control::EMPTY;
+        let len = control.push(0, libc::SOL_UDP, libc::UDP_GRO, &(-5i32).to_ne_bytes());
+        for len in 0..=len {
+            assert_eq!(control.read(len), Told::default());
+        }
+        for lie in [0, 1, HEADER - 1, CONTROL_BYTES + 1, usize::MAX] {
+            control.0[..WORD].copy_from_slice(&lie.to_ne_bytes());
+            assert_eq!(control.read(CONTROL_BYTES), Told::default(), "{lie}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `Incoming`: the arrays and buffers of recvmmsg(2).
+
+use super::UdpSocket;
+use super::address::Address;
+use super::control::Control;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+/// Bytes of a buffer: more than the longest datagram, and than whatever the kernel puts together, has.
+pub const DATAGRAM_BYTES_MAX: usize = 1 << 16;
+
+/// Room for the messages of one call; made once, and used again and again.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Memory that nothing has lain in yet costs nothing.
+    buffers: Box<[u8]>,
+    headers: Box<[libc::mmsghdr]>,
+    vectors: Box<[libc::iovec]>,
+    places: Box<[Place]>,
+    /// Messages of the last call.
+    messages: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    address: Address,
+    control: Control,
+}
+
+// SAFETY: all pointers in it point to boxes of its own.
+unsafe impl Send for Incoming {}
+
+/// A message received: a datagram, or several of one flow that the kernel has put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// Bytes of each of the datagrams that it consists of, but for the last, which may be shorter; at least 1.
+    pub segment_bytes: usize,
+    /// Who sent it.
+    pub from: Option<SocketAddr>,
+    /// The address that it was sent to.
+    pub to: Option<IpAddr>,
+    /// The number of the interface that it came by, 0 where that is not known.
+    pub interface: u32,
+    /// Whether it was longer than its buffer.
+    pub is_cut_short: bool,
+}
+
+impl Incoming {
+    /// Room for `messages` messages.
+    pub fn new(messages: usize) -> Self {
+        // SAFETY: `mmsghdr` is plain numbers and pointers, for which zero is valid.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        let vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: DATAGRAM_BYTES_MAX };
+        let place = Place { address: Address::EMPTY, control: Control::EMPTY };
+        let mut all = Self {
+            buffers: vec![0; messages * DATAGRAM_BYTES_MAX].into(),
+            headers: vec![header; messages].into(),
+            vectors: vec![vector; messages].into(),
+            places: vec![place; messages].into(),
+            messages,
+        };
+        let each = all.headers.iter_mut().zip(all.vectors.iter_mut()).zip(all.places.iter_mut());
+        for (((header, vector), place), buffer) in each.zip(all.buffers.chunks_exact_mut(DATAGRAM_BYTES_MAX))
+        {
+            vector.iov_base = buffer.as_mut_ptr().cast();
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_name = place.address.0.as_mut_ptr().cast();
+            header.msg_hdr.msg_control = place.control.0.as_mut_ptr().cast();
+        }
+        all
+    }
+
+    /// Receives what there is, without waiting; how many messages. Those of the last call are gone.
+    ///
+    /// # Errors
+    /// EAGAIN when there is none; what a message of ICMP has told of an earlier datagram, once.
+    #[inline]
+    pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        // The kernel has written into those of the last call.
+        for header in &mut self.headers[..self.messages] {
+            header.msg_hdr.msg_namelen = size_of::<Address>() as libc::socklen_t;
+            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        }
+        self.messages = 0;
+        let (fd, headers, count) =
+            (socket.fd().as_raw_fd(), self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
+        // SAFETY: so many headers, which `new` has pointed at places and buffers of their own, of the lengths that they
+        // say; all are in boxes of ours, which we have borrowed mutably.
+        let received =
+            unsafe { libc::recvmmsg(fd, headers, count, libc::MSG_DONTWAIT as _, std::ptr::null_mut()) };
+        self.messages = crate::option::check(received as isize)?.min(self.headers.len());
+        Ok(self.messages)
+    }
+
+    /// Message `at` of the last call; `None` where there is none.
+    #[inline]
+    pub fn message(&self, at: usize) -> Option<Received<'_>> {
+        let header = self.headers[..self.messages].get(at)?;
+        let (place, buffer) = (self.places.get(at)?, self.buffers.chunks_exact(DATAGRAM_BYTES_MAX).nth(at)?);
+        let told = place.control.read(header.msg_hdr.msg_controllen);
+        let bytes = &buffer[..(header.msg_len as usize).min(buffer.len())];
+        Some(Received {
+            bytes,
+            segment_bytes: told.segment_bytes.unwrap_or(bytes.len()).max(1),
+            from: place.address.read(header.msg_hdr.msg_namelen as usize),
+            to: told.to,
+            interface: told.interface,
+            is_cut_short: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        })
+    }
+}

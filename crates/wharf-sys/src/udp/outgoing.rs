@@ -1,0 +1,198 @@
+//! `Outgoing`: the arrays of sendmmsg(2), and `Writer`, which fills them for one call.
+
+use super::UdpSocket;
+use super::address::Address;
+use super::control::Control;
+use std::io::{self, IoSlice};
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+
+/// How a message is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Message {
+    /// Where to; `None` where the socket is connected.
+    pub to: Option<SocketAddr>,
+    /// The address to send from; `None` for whichever the kernel takes.
+    pub from: Option<IpAddr>,
+    /// Bytes of the datagrams that the kernel is to cut it into (UDP_SEGMENT); `None` for one datagram.
+    pub segment_bytes: Option<u16>,
+}
+
+/// Room for the messages of one call; made once, and used again and again.
+#[derive(Debug)]
+pub struct Outgoing {
+    pieces: Box<[libc::iovec]>,
+    headers: Box<[libc::mmsghdr]>,
+    places: Box<[Place]>,
+}
+
+/// What a header points to.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    address: Address,
+    control: Control,
+    message: Message,
+}
+
+// SAFETY: the pointers in `pieces` and `headers` are written by a `Writer`, and read only while it lives, which borrows
+// all that they point to. In between they mean nothing, in whichever thread.
+unsafe impl Send for Outgoing {}
+
+impl Outgoing {
+    /// Room for `messages` messages of `pieces` pieces in all.
+    pub fn new(messages: usize, pieces: usize) -> Self {
+        let message = Message::default();
+        let place = Place { address: Address::EMPTY, control: Control::EMPTY, message };
+        let piece = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        // SAFETY: `mmsghdr` is plain numbers and pointers, for which zero is valid.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        Self {
+            pieces: vec![piece; pieces].into(),
+            headers: vec![header; messages].into(),
+            places: vec![place; messages].into(),
+        }
+    }
+
+    /// Begins a call: there are no messages yet.
+    #[inline]
+    pub fn begin<'b>(&mut self) -> Writer<'_, 'b> {
+        Writer { all: self, pieces: 0, first: 0, messages: 0, bytes: PhantomData }
+    }
+}
+
+/// The messages of one call. It borrows the bytes that they are to carry.
+#[derive(Debug)]
+pub struct Writer<'m, 'b> {
+    all: &'m mut Outgoing,
+    /// Pieces written, and the first of the message under way.
+    pieces: usize,
+    first: usize,
+    messages: usize,
+    bytes: PhantomData<&'b [u8]>,
+}
+
+/// A message that was written.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent<'a> {
+    /// Its bytes, one piece behind the other.
+    pub pieces: &'a [IoSlice<'a>],
+    /// How it is sent.
+    pub message: Message,
+}
+
+impl<'b> Writer<'_, 'b> {
+    /// Pieces that there is still room for.
+    #[inline]
+    pub fn room_pieces(&self) -> usize {
+        self.all.pieces.len() - self.pieces
+    }
+
+    /// Messages that there is still room for.
+    #[inline]
+    pub fn room_messages(&self) -> usize {
+        self.all.headers.len() - self.messages
+    }
+
+    /// Messages written.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.messages
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.messages == 0
+    }
+
+    /// Appends a piece to the message under way; whether there was room.
+    #[inline]
+    pub fn piece(&mut self, bytes: &'b [u8]) -> bool {
+        let Some(place) = self.all.pieces.get_mut(self.pieces) else { return false };
+        *place = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        self.pieces += 1;
+        true
+    }
+
+    /// Ends the message under way, which is to be sent as `message` says; whether there was room.
+    #[inline]
+    pub fn message(&mut self, message: &Message) -> bool {
+        let Outgoing { pieces, headers, places } = &mut *self.all;
+        let (Some(header), Some(place)) = (headers.get_mut(self.messages), places.get_mut(self.messages))
+        else {
+            return false;
+        };
+        place.message = *message;
+        let header = &mut header.msg_hdr;
+        let address_bytes = message.to.as_ref().map_or(0, |to| place.address.write(to));
+        (header.msg_name, header.msg_namelen) = if address_bytes > 0 {
+            (place.address.0.as_mut_ptr().cast(), address_bytes as libc::socklen_t)
+        } else {
+            (std::ptr::null_mut(), 0)
+        };
+        let mut control_bytes = message.segment_bytes.map_or(0, |bytes| place.control.push_segment(0, bytes));
+        if let Some(source) = message.from {
+            control_bytes = place.control.push_source(control_bytes, source);
+        }
+        header.msg_control = place.control.0.as_mut_ptr().cast();
+        header.msg_controllen = control_bytes as _;
+        let first = self.first.min(pieces.len());
+        header.msg_iov = pieces[first..].as_mut_ptr();
+        header.msg_iovlen = (self.pieces - self.first) as _;
+        (self.first, self.messages) = (self.pieces, self.messages + 1);
+        true
+    }
+
+    /// Message `at`, for whoever stands in for the kernel.
+    ///
+    /// # Panics
+    /// When there is no such message.
+    pub fn sent(&self, at: usize) -> Sent<'_> {
+        assert!(at < self.messages, "message {at} of {}", self.messages);
+        let header = &self.all.headers[at].msg_hdr;
+        // SAFETY: `message` has pointed this header at so many pieces, each of which is of bytes that are borrowed as
+        // long as this writer lives. `IoSlice` has the layout of `iovec`.
+        let pieces = unsafe { std::slice::from_raw_parts(header.msg_iov.cast(), header.msg_iovlen) };
+        Sent { pieces, message: self.all.places[at].message }
+    }
+
+    /// Sends all messages, without waiting; how many the kernel took, the first ones. What kept it from more is what the
+    /// next call says.
+    ///
+    /// # Errors
+    /// What kept it from taking the first one: sendmsg(2), udp(7).
+    #[inline]
+    pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
+        let fd = socket.fd().as_raw_fd();
+        let (headers, count) = (self.all.headers.as_mut_ptr(), self.messages as libc::c_uint);
+        // SAFETY: so many headers have been written by `message`. They point to addresses and control messages, which
+        // are this borrow's, and to pieces of bytes that are borrowed as long as this writer lives.
+        let sent = unsafe { libc::sendmmsg(fd, headers, count, libc::MSG_DONTWAIT as _) };
+        crate::option::check(sent as isize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_their_pieces_and_no_more_than_there_is_room_for() {
+        let mut all = Outgoing::new(2, 3);
+        let bytes = [1u8, 2, 3, 4];
+        for _ in 0..2 {
+            let mut writer = all.begin();
+            assert!(writer.is_empty() && writer.piece(&bytes[..1]) && writer.piece(&bytes[1..]));
+            let message =
+                Message { to: "192.0.2.1:9".parse().ok(), segment_bytes: Some(2), ..Message::default() };
+            assert!(writer.message(&message));
+            assert!(writer.piece(&bytes[2..]) && !writer.piece(&bytes) && writer.room_pieces() == 0);
+            assert!(writer.message(&Message::default()) && !writer.message(&Message::default()));
+            assert_eq!((writer.len(), writer.room_messages()), (2, 0));
+            let joined =
+                |at| writer.sent(at).pieces.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<u8>>();
+            assert_eq!((joined(0), joined(1)), (bytes.to_vec(), vec![3, 4]));
+            assert_eq!((writer.sent(0).message, writer.sent(1).message), (message, Message::default()));
+        }
+    }
+}
