@@ -3,9 +3,10 @@
 use std::path::Path;
 
 /// Kinds that can be opened.
-pub(crate) const BUILT: [&str; 8] = ["null", "wire", "pcap", "packet", "xdp", "tap", "udp", "vhost-user"];
+pub(crate) const BUILT: [&str; 9] =
+    ["null", "wire", "pcap", "packet", "xdp", "tap", "udp", "vhost-user", "virtio-user"];
 /// Kinds that are to come.
-pub(crate) const PLANNED: [&str; 1] = ["virtio-user"];
+pub(crate) const PLANNED: [&str; 0] = [];
 
 /// A kind of device, as it stands on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,7 +124,12 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
         "a virtio-net device, for a virtual machine or another driver",
         "nothing; client=on: a driver that listens",
     ),
-    free("virtio-user", "virtio-user:SOCKET", "a virtio-net driver", "a vhost-user peer at the socket"),
+    free(
+        "virtio-user",
+        "virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=off|on,mrg_rxbuf=auto|on|off,size=256], both ways",
+        "a virtio-net driver, over a vhost-user back end",
+        "a back end that listens; server=on: one that connects",
+    ),
 ];
 
 /// What matters of this machine and process.

@@ -24,6 +24,7 @@ pub mod udp;
 pub mod units;
 pub mod vhost_user;
 pub mod virtio;
+pub mod virtio_user;
 pub mod vnet;
 pub mod wire;
 pub mod xdp;

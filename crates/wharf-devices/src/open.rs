@@ -44,8 +44,12 @@ impl std::fmt::Debug for Opened {
 }
 
 impl Opened {
+    fn boxed(device: Box<dyn Device>) -> Self {
+        Self { device, receiving: None, far_end: None }
+    }
+
     fn alone(device: impl Device + 'static) -> Self {
-        Self { device: Box::new(device), receiving: None, far_end: None }
+        Self::boxed(Box::new(device))
     }
 }
 
@@ -68,6 +72,7 @@ pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
         "xdp" => open_xdp(&parts, direction),
         "tap" => open_tap(&parts),
         "udp" => Ok(Opened::alone(crate::udp::spec::open(&parts, direction)?)),
+        "virtio-user" => Ok(Opened::boxed(crate::virtio_user::spec::open(&parts)?)),
         "vhost-user" => Ok(Opened::alone(crate::vhost_user::spec::open(&parts)?)),
         _ => Err(unknown(spec, kind)),
     }
@@ -343,18 +348,17 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
         let cases = [
-            ("", r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#),
+            (
+                "",
+                r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user, virtio-user"#,
+            ),
             (
                 "wires:x",
-                r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#,
+                r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user, virtio-user"#,
             ),
             (
                 "no\nline",
-                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#,
-            ),
-            (
-                "virtio-user:x",
-                r#""virtio-user:x": not built yet; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user"#,
+                r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user, virtio-user"#,
             ),
             ("null:x=1", r#"null: unknown key "x"; it takes none"#),
             ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
@@ -383,6 +387,16 @@ mod tests {
             ("tap:x,sndbuf=3g", "tap:x: sndbuf: 3221225472 cannot be: 1 to 2147483647"),
             ("tap:x,persist=yes", r#"tap:x: persist: "yes" is none of off, on"#),
             ("tap:x y", "tap:x y: no name of an interface: 1 to 15 bytes without spaces, /, : and %"),
+            ("virtio-user", "virtio-user: which socket? virtio-user:SOCKET"),
+            (
+                "virtio-user:x,size=3",
+                "virtio-user:x: size: a split ring cannot have 3 descriptors: a power of two from 1 to 32768",
+            ),
+            (
+                "virtio-user:x,size=64k,packed=on",
+                "virtio-user:x: size: a packed ring cannot have 65536 descriptors: 1 to 32768",
+            ),
+            ("virtio-user:x,mrg_rxbuf=yes", r#"virtio-user:x: mrg_rxbuf: "yes" is none of auto, on, off"#),
             ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
             ("pcap:a,snapped=pad", r#"pcap:a: unknown key "snapped"; its keys are resolution, order"#),
         ];

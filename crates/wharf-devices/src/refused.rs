@@ -25,6 +25,11 @@ impl Refused {
         self.frames.extend(frames.map(|frame| (frame, reason)));
     }
 
+    /// As [`Refused::hold`], each with a reason of its own.
+    pub(crate) fn hold_failed(&mut self, failed: impl Iterator<Item = (Frame, &'static str)>) {
+        self.frames.extend(failed);
+    }
+
     pub(crate) fn reap(&mut self, budget: usize, into: &mut Completions) {
         let count = self.frames.len().min(budget);
         into.failed.extend(self.frames.drain(..count));

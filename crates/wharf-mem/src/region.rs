@@ -172,6 +172,24 @@ impl Region {
         Ok(unsafe { slice::from_raw_parts_mut(start, len) })
     }
 
+    /// As [`Region::bytes_mut`], with the `before` bytes in front of them: headroom, for a header that is put there.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`], [`MemError::TooLong`] where there is not so much headroom.
+    #[inline]
+    pub fn bytes_and_before_mut<'a>(
+        &'a self, frame: &'a mut Frame, before: usize,
+    ) -> Result<&'a mut [u8], MemError> {
+        let (start, len) = self.place(frame)?;
+        if before > self.spec.headroom_bytes as usize {
+            let (len_bytes, max_bytes) = (before as u32, self.spec.headroom_bytes);
+            return Err(MemError::TooLong { len_bytes, max_bytes });
+        }
+        // SAFETY: a buffer begins with its headroom, or before that where it has a colour, so these bytes are of this
+        // buffer, too; else as in `bytes_mut`.
+        Ok(unsafe { slice::from_raw_parts_mut(start.sub(before), len + before) })
+    }
+
     /// The bytes of each frame of `batch` in turn, to write; those of another pool are passed over.
     #[inline]
     pub fn each_bytes_mut<'a>(&'a self, batch: &'a mut Batch) -> impl Iterator<Item = &'a mut [u8]> {

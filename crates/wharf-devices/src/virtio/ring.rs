@@ -1,6 +1,6 @@
 //! What split and packed rings have in common, for either side.
 
-use super::{Chain, Layout, Memory, RingError, Token, feature};
+use super::{Chain, Layout, Memory, Place, RingError, Token, feature};
 
 /// What was agreed upon, as far as it changes a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,6 +103,14 @@ pub struct Used {
 /// if !ring.enable() { /* something came back meanwhile: look again */ }
 /// ```
 pub trait DriverRing: Send + std::fmt::Debug {
+    /// A new ring: its areas are cleared.
+    ///
+    /// # Errors
+    /// [`RingError::Size`] for a place of another layout.
+    fn begin(place: Place, options: Options) -> Result<Self, RingError>
+    where
+        Self: Sized;
+
     /// Descriptors that it has.
     fn size(&self) -> u16;
 

@@ -88,12 +88,18 @@ impl PackedDriver {
         self.next = self.next.advanced(1, self.place.size);
     }
 
-    /// Whether the device has said that the next one was used.
+    /// The flags of the next one, if the device has said that it was used.
     #[inline(always)]
-    fn is_used(&self) -> bool {
+    fn used_flags(&self) -> Option<u16> {
         // (D)
         let flags = u16::from_le(self.place.descriptors.load_u16_acquire(self.used.at() + FLAGS_AT));
-        (flags & AVAILABLE != 0) == self.used.wrap && (flags & USED != 0) == self.used.wrap
+        let is_used = (flags & AVAILABLE != 0) == self.used.wrap && (flags & USED != 0) == self.used.wrap;
+        is_used.then_some(flags)
+    }
+
+    /// Whether nothing has come back.
+    fn is_quiet(&self) -> bool {
+        self.batch.is_none() && (self.outstanding == 0 || self.used_flags().is_none())
     }
 
     /// The next used descriptor: which buffer, and bytes written into it.
@@ -103,12 +109,12 @@ impl PackedDriver {
             return Ok(Some(self.in_order(last, written)));
         }
         // A ring with nothing in it may look used: all of it was.
-        if self.outstanding == 0 || !self.is_used() {
-            return Ok(None);
-        }
+        let Some(flags) = self.used_flags().filter(|_| self.outstanding > 0) else { return Ok(None) };
         let (at, view) = (self.used.at(), &self.place.descriptors);
         let (id, written) =
             (u16::from_le(view.load_u16(at + ID_AT)), u32::from_le(view.load_u32(at + LEN_AT)));
+        // Without this flag the length means nothing (section 2.8.4).
+        let written = if flags & WRITE != 0 { written } else { 0 };
         match self.held.get(usize::from(id)) {
             Some(held) if held.descriptors > 0 && !self.options.in_order => Ok(Some((id, written))),
             Some(held) if held.descriptors > 0 => Ok(Some(self.in_order(id, written))),
@@ -135,6 +141,10 @@ impl PackedDriver {
 }
 
 impl DriverRing for PackedDriver {
+    fn begin(place: Place, options: Options) -> Result<Self, RingError> {
+        Self::new(place, options)
+    }
+
     fn size(&self) -> u16 {
         self.place.size
     }
@@ -200,14 +210,14 @@ impl DriverRing for PackedDriver {
 
     fn enable(&mut self) -> bool {
         self.ask_at(self.used);
-        self.batch.is_none() && (self.outstanding == 0 || !self.is_used())
+        self.is_quiet()
     }
 
     fn enable_delayed(&mut self) -> bool {
         let size = self.place.size;
         let after = self.used.advanced(delayed(size - self.room), size);
         self.ask_at(after);
-        self.batch.is_none() && (self.outstanding == 0 || !self.is_used())
+        self.is_quiet()
     }
 
     fn disable(&mut self) {

@@ -161,6 +161,10 @@ impl SplitDriver {
 }
 
 impl DriverRing for SplitDriver {
+    fn begin(place: Place, options: Options) -> Result<Self, RingError> {
+        Self::new(place, options)
+    }
+
     fn size(&self) -> u16 {
         self.place.size
     }

@@ -1,0 +1,248 @@
+//! `Receiving`: the receive queue, and the frames that wait in it.
+
+use super::HEADER_BYTES;
+use super::session::{POOL_AT, Queue};
+use crate::virtio::{DriverRing, Extent, RingError, feature};
+use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
+use std::sync::Arc;
+use wharf_core::checksum;
+use wharf_core::pool::{Cache, PoolError};
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Buffers that are given to the queue at a time, at least; a quarter of those wanted where these are few.
+const FILL_BULK: u16 = 32;
+
+/// Why frames could not be received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Drops {
+    /// Shorter than its header, or with a header that does not fit it.
+    pub(super) malformed: u64,
+    /// Longer than a super-packet may be.
+    pub(super) too_long: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiving<R> {
+    queue: Queue<R>,
+    region: Arc<Region>,
+    merges: bool,
+    table: Box<[Option<Frame>]>,
+    /// Buffers that wait for frames, at most.
+    wanted: u16,
+    /// The beginning of a frame in several buffers, its header, and how many are to come; none of it where it is to be dropped.
+    head: Option<(Option<Frame>, VnetHeader, u16)>,
+    /// Frames that were dropped, until the next refill.
+    aside: Vec<Frame>,
+    passing: Batch,
+    drops: Drops,
+}
+
+impl<R: DriverRing> Receiving<R> {
+    pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64) -> Self {
+        let size = queue.ring.size();
+        let most = u16::try_from(region.spec().frames / 4 * 3).unwrap_or(u16::MAX).max(1);
+        Self {
+            merges: features & feature::MRG_RXBUF != 0,
+            table: (0..size).map(|_| None).collect(),
+            wanted: size.min(most),
+            head: None,
+            aside: Vec::new(),
+            passing: Batch::new(BATCH_FRAMES_MAX),
+            drops: Drops::default(),
+            queue,
+            region,
+        }
+    }
+
+    pub(super) fn held(&self) -> usize {
+        let head = self.head.as_ref().is_some_and(|head| head.0.is_some());
+        usize::from(self.queue.ring.outstanding()) + self.aside.len() + self.passing.len() + usize::from(head)
+    }
+
+    pub(super) fn drops(&self) -> Drops {
+        self.drops
+    }
+
+    /// Takes up to `budget` frames, for which `to` has room, and gives the back end new memory.
+    #[inline]
+    pub(super) fn receive(
+        &mut self, cache: &mut Cache, to: &mut Batch, budget: usize,
+    ) -> Result<Result<usize, PoolError>, RingError> {
+        let before = to.len();
+        while to.len() - before < budget {
+            let Some(used) = self.queue.ring.next_used()? else { break };
+            let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
+            let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
+            if let Some(frame) = self.arrive(frame, used.written_bytes)
+                && let Err(frame) = to.push(frame)
+            {
+                unreachable!("there was room for {frame:?}");
+            }
+        }
+        let lacking = self.wanted - self.queue.ring.outstanding().min(self.wanted);
+        if lacking >= FILL_BULK.min(self.wanted / 4).max(1) || !self.aside.is_empty() {
+            return Ok(self.refill(cache).map(|()| to.len() - before));
+        }
+        Ok(Ok(to.len() - before))
+    }
+
+    /// A buffer has come, `written_bytes` of it; the frame, if it was its last.
+    #[inline]
+    fn arrive(&mut self, mut frame: Frame, written_bytes: u32) -> Option<Frame> {
+        if self.head.is_some() {
+            return self.go_on(frame, written_bytes);
+        }
+        let Some(len_bytes) = written_bytes.checked_sub(HEADER_BYTES as u32).filter(|&len| len > 0) else {
+            return self.malformed(frame);
+        };
+        let region = &*self.region;
+        let Ok(bytes) = region.bytes_and_before_mut(&mut frame, HEADER_BYTES) else {
+            return self.malformed(frame);
+        };
+        let (header, count) = split_header(bytes)?;
+        if region.set_len(&mut frame, len_bytes).is_err() {
+            return self.malformed(frame);
+        }
+        let count = if self.merges { count } else { 1 };
+        match count {
+            1 if header.is_plain() => Some(frame),
+            1 => self.finish(frame, &header),
+            0 => self.malformed(frame),
+            _ => {
+                self.head = Some((Some(frame), header, count - 1));
+                None
+            }
+        }
+    }
+
+    fn malformed(&mut self, frame: Frame) -> Option<Frame> {
+        self.drops.malformed += 1;
+        self.aside.push(frame);
+        None
+    }
+
+    /// A further buffer of a frame: it has no header, so that all of it begins where that would be.
+    #[cold]
+    fn go_on(&mut self, mut frame: Frame, written_bytes: u32) -> Option<Frame> {
+        let (head, header, left) = self.head.take()?;
+        let is_placed = self.move_to_its_place(&mut frame, written_bytes);
+        let head = match head {
+            Some(mut head) if is_placed => match self.region.link(&mut head, frame) {
+                Ok(()) => Some(head),
+                Err((_, frame)) => {
+                    self.drops.too_long += 1;
+                    self.aside.extend([head, frame]);
+                    None
+                }
+            },
+            Some(head) => {
+                self.drops.malformed += 1;
+                self.aside.extend([head, frame]);
+                None
+            }
+            None => {
+                self.aside.push(frame);
+                None
+            }
+        };
+        match (head, left) {
+            (Some(frame), 1) => self.finish(frame, &header),
+            (None, 1) => None,
+            (head, left) => {
+                self.head = Some((head, header, left - 1));
+                None
+            }
+        }
+    }
+
+    /// Moves `written_bytes`, which begin in the headroom, to where a frame's data begin; whether they fit there.
+    fn move_to_its_place(&self, frame: &mut Frame, written_bytes: u32) -> bool {
+        let len = written_bytes as usize;
+        if len == 0 || self.region.set_len(frame, written_bytes).is_err() {
+            return false;
+        }
+        let Ok(bytes) = self.region.bytes_and_before_mut(frame, HEADER_BYTES) else { return false };
+        bytes.copy_within(..len, HEADER_BYTES);
+        true
+    }
+
+    /// A frame is whole, of which its header asks something: the checksum is filled in. A back end was not told that we take
+    /// super-packets.
+    #[cold]
+    fn finish(&mut self, mut frame: Frame, header: &VnetHeader) -> Option<Frame> {
+        if header.is_plain() {
+            return Some(frame);
+        }
+        let len_bytes = frame.len_bytes() as usize;
+        let (start, offset) = (header.checksum_start.into(), header.checksum_offset.into());
+        let is_done = self.region.bytes_mut(&mut frame).is_ok_and(|bytes| {
+            header.gso_kind == 0 && bytes.len() == len_bytes && checksum::complete(bytes, start, offset)
+        });
+        if is_done { Some(frame) } else { self.malformed(frame) }
+    }
+
+    /// Gives the queue as many buffers as are wanted, and the pool has.
+    fn refill(&mut self, cache: &mut Cache) -> Result<(), PoolError> {
+        for frame in self.aside.drain(..) {
+            cache.give_one(frame).map_err(|(error, _)| error)?;
+        }
+        let len_bytes = self.region.data_bytes_max();
+        // All of a further buffer of a frame must fit behind its headroom.
+        let room_bytes = if self.merges { len_bytes } else { len_bytes + HEADER_BYTES as u32 };
+        while self.queue.ring.outstanding() < self.wanted {
+            let count = usize::from(self.wanted - self.queue.ring.outstanding()).min(BATCH_FRAMES_MAX);
+            match cache.take(&mut self.passing, count, len_bytes) {
+                Ok(1..) => {}
+                Ok(0) | Err(PoolError::Exhausted { .. }) => break,
+                Err(error) => return Err(error),
+            }
+            while let Some(frame) = self.passing.pop() {
+                self.lend(frame, room_bytes);
+            }
+        }
+        if self.queue.ring.publish() && self.queue.ring.wants_kick() {
+            let _ = self.queue.kick.write(1);
+        }
+        Ok(())
+    }
+
+    fn lend(&mut self, frame: Frame, room_bytes: u32) {
+        let at = self.region.offset_bytes(&frame).map(|at| POOL_AT + (at - HEADER_BYTES) as u64);
+        let extent = at.map(|address| Extent { address, len_bytes: room_bytes });
+        match extent.ok().and_then(|extent| self.queue.ring.add(&[], &[extent])) {
+            Some(id) => self.table[usize::from(id)] = Some(frame),
+            None => self.aside.push(frame),
+        }
+    }
+
+    /// Asks to be told when a frame comes; false when one has already.
+    pub(super) fn arm(&mut self) -> bool {
+        self.queue.ring.enable()
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.queue.ring.disable();
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        let head = self.head.iter().filter_map(|head| head.0.as_ref());
+        self.table.iter().flatten().chain(&self.aside).chain(head).for_each(&mut *see);
+        self.passing.frames().iter().for_each(see);
+    }
+
+    /// All frames inside.
+    pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
+        let head = self.head.take().and_then(|head| head.0);
+        let passing: Vec<Frame> = std::iter::from_fn(|| self.passing.pop()).collect();
+        self.table.into_iter().flatten().chain(self.aside).chain(head).chain(passing)
+    }
+}
+
+/// The header before a frame, and the number of buffers that the frame lies in (virtio 1.2, section 5.1.6).
+#[inline]
+fn split_header(bytes: &[u8]) -> Option<(VnetHeader, u16)> {
+    let (header, rest) = bytes.split_first_chunk::<VNET_HEADER_BYTES>()?;
+    let count = rest.first_chunk().map(|count| u16::from_le_bytes(*count))?;
+    Some((VnetHeader::read(header), count))
+}

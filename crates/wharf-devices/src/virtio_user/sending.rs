@@ -1,0 +1,209 @@
+//! `Sending`: the transmit queue, and the frames that are in it.
+
+use super::session::{POOL_AT, Queue};
+use super::{HEADER_BYTES, header_bytes};
+use crate::link::ETHERNET_BYTES;
+use crate::virtio::{DriverRing, Extent, RingError, feature};
+use crate::vnet::{START_BYTES, VnetHeader};
+use std::sync::Arc;
+use wharf_core::checksum;
+use wharf_core::device::{Completions, Transmitted};
+use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.
+pub(super) const SEGMENTS_MAX: usize = 64;
+/// With fewer descriptors free the queue stops: Linux's 2 + MAX_SKB_FRAGS.
+const STOP_BELOW: u16 = 2 + 17;
+
+#[derive(Debug)]
+pub(super) struct Sending<R> {
+    queue: Queue<R>,
+    region: Arc<Region>,
+    /// What may be left to the back end.
+    features: u64,
+    table: Box<[Option<Frame>]>,
+    failed: Vec<(Frame, &'static str)>,
+    /// With fewer descriptors free it is full.
+    stop_below: u16,
+    owes_doorbell: bool,
+}
+
+impl<R: DriverRing> Sending<R> {
+    pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64) -> Self {
+        let size = queue.ring.size();
+        // A small ring would never be anything but full.
+        let stop_below = if size >= 4 * STOP_BELOW { STOP_BELOW } else { 1 };
+        let table = (0..size).map(|_| None).collect();
+        Self { queue, region, features, table, failed: Vec::new(), stop_below, owes_doorbell: false }
+    }
+
+    pub(super) fn held(&self) -> usize {
+        usize::from(self.queue.ring.outstanding()) + self.failed.len()
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.queue.ring.room() < self.stop_below
+    }
+
+    #[inline]
+    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let mut has_room = !self.is_full();
+        while has_room {
+            let Some(first) = batch.frames().first() else { break };
+            let is_usual = !first.has_meta() && first.len_bytes() > ETHERNET_BYTES;
+            has_room = if is_usual { self.post_first(batch) } else { self.take_unusual(batch) };
+            has_room &= !self.is_full();
+        }
+        let doorbell = (!more || !has_room) && self.flush();
+        Transmitted { doorbell, stopped: !has_room }
+    }
+
+    /// Posts the first frame, which lies in one buffer, with its header in front; whether it could.
+    #[inline]
+    fn post_first(&mut self, batch: &mut Batch) -> bool {
+        let Some(mut frame) = batch.pop() else { return false };
+        let len_bytes = frame.len_bytes() + HEADER_BYTES as u32;
+        let place = self.region.offset_bytes(&frame);
+        let (Ok(at), Ok(bytes)) = (place, self.region.bytes_and_before_mut(&mut frame, HEADER_BYTES)) else {
+            self.failed.push((frame, "foreign-pool"));
+            return true;
+        };
+        bytes[..HEADER_BYTES].fill(0);
+        let address = POOL_AT + (at - HEADER_BYTES) as u64;
+        self.add(frame, &[Extent { address, len_bytes }]);
+        true
+    }
+
+    #[inline]
+    fn add(&mut self, frame: Frame, parts: &[Extent]) {
+        match self.queue.ring.add(parts, &[]) {
+            Some(id) => {
+                self.table[usize::from(id)] = Some(frame);
+                self.owes_doorbell = true;
+            }
+            // There was room: whoever calls has seen to that.
+            None => self.failed.push((frame, "no-room")),
+        }
+    }
+
+    /// Sees to the first frame, which is no usual one; whether there was room for it.
+    #[cold]
+    fn take_unusual(&mut self, batch: &mut Batch) -> bool {
+        let region = self.region.clone();
+        let Some(first) = batch.frames().first() else { return true };
+        let count = region.chunks(first).map_or(1, Iterator::count);
+        let fault = match count {
+            _ if first.len_bytes() <= ETHERNET_BYTES => Some("too-short"),
+            1..=SEGMENTS_MAX if count <= self.table.len() => None,
+            _ => Some("too-many-chunks"),
+        };
+        if fault.is_none() && count > self.queue.ring.room().into() {
+            return false;
+        }
+        let Some(mut frame) = batch.pop() else { return true };
+        match fault.map_or_else(|| self.prepare(&region, &mut frame), Err) {
+            Ok(parts) => self.add(frame, &parts),
+            Err(reason) => self.failed.push((frame, reason)),
+        }
+        true
+    }
+
+    /// Puts a frame's header in front of it, and says where its parts lie.
+    fn prepare(&self, region: &Region, frame: &mut Frame) -> Result<Vec<Extent>, &'static str> {
+        let foreign = |_| "foreign-pool";
+        let meta = region.meta(frame).map_err(foreign)?;
+        let header = self.header(region, frame, &meta)?;
+        let len_bytes = frame.len_bytes() as usize;
+        let bytes = region.bytes_and_before_mut(frame, HEADER_BYTES).map_err(foreign)?;
+        debug_assert!(bytes.len() >= HEADER_BYTES && len_bytes > 0);
+        bytes[..HEADER_BYTES].copy_from_slice(&header_bytes(&header));
+        let start = region.mapping().start().as_ptr() as usize;
+        let parts = region.chunks(frame).map_err(foreign)?.enumerate().map(|(at, chunk)| {
+            let before = if at == 0 { HEADER_BYTES } else { 0 };
+            let offset = chunk.as_ptr() as usize - start - before;
+            Extent { address: POOL_AT + offset as u64, len_bytes: (chunk.len() + before) as u32 }
+        });
+        Ok(parts.collect())
+    }
+
+    /// What the back end is asked to do; what it cannot is done here, or is why the frame fails.
+    fn header(&self, region: &Region, frame: &mut Frame, meta: &Meta) -> Result<VnetHeader, &'static str> {
+        let cuts = match meta.gso_kind {
+            _ if meta.gso_bytes == 0 => 0,
+            GSO_TCPV4 => feature::HOST_TSO4,
+            GSO_TCPV6 => feature::HOST_TSO6,
+            GSO_UDP => feature::HOST_USO,
+            _ => return Err("gso-kind"),
+        };
+        if cuts & !self.features != 0 {
+            return Err("super-packet");
+        }
+        if !meta.needs_checksum && cuts == 0 {
+            return Ok(VnetHeader::default());
+        }
+        let len_bytes = frame.len_bytes() as usize;
+        let bytes = region.bytes_mut(frame).map_err(|_| "foreign-pool")?;
+        if self.features & feature::CSUM == 0 {
+            let (start, offset) = (meta.checksum_start.into(), meta.checksum_offset.into());
+            let done = bytes.len() == len_bytes && checksum::complete(bytes, start, offset);
+            return if done { Ok(VnetHeader::default()) } else { Err("unfinished-checksum") };
+        }
+        let start = &bytes[..bytes.len().min(START_BYTES)];
+        VnetHeader::to_send(start, len_bytes, meta).map_err(|unfit| unfit.reason())
+    }
+
+    /// Shows the back end what was posted, and tells it if it wants to be told; whether it was.
+    #[inline]
+    pub(super) fn flush(&mut self) -> bool {
+        if !std::mem::take(&mut self.owes_doorbell) {
+            return false;
+        }
+        self.queue.ring.publish();
+        let kicks = self.queue.ring.wants_kick();
+        if kicks {
+            // A counter that is full is readable.
+            let _ = self.queue.kick.write(1);
+        }
+        kicks
+    }
+
+    /// Gives back up to `budget` frames that have left.
+    #[inline]
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), RingError> {
+        let mut room = budget.min(into.sent.room());
+        while room > 0 {
+            let Some(used) = self.queue.ring.next_used()? else { break };
+            let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
+            let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
+            if let Err(frame) = into.sent.push(frame) {
+                unreachable!("there was room for {frame:?}");
+            }
+            room -= 1;
+        }
+        let count = self.failed.len().min(room);
+        into.failed.extend(self.failed.drain(..count));
+        Ok(())
+    }
+
+    /// Asks to be told when most of what is under way has left; false when it has already.
+    pub(super) fn arm(&mut self) -> bool {
+        self.queue.ring.enable_delayed()
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.queue.ring.disable();
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.table.iter().flatten().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    /// All frames inside, with why they have not left.
+    pub(super) fn into_held(self, reason: &'static str) -> impl Iterator<Item = (Frame, &'static str)> {
+        let inside = self.table.into_iter().flatten().map(move |frame| (frame, reason));
+        self.failed.into_iter().chain(inside)
+    }
+}

@@ -1,0 +1,36 @@
+//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=off|on,mrg_rxbuf=auto|on|off,size=256]`.
+
+use super::VirtioUserOptions;
+use crate::open::Options;
+use crate::units;
+use crate::virtio::Layout;
+use std::path::Path;
+use wharf_core::device::{Device, DeviceError};
+
+/// Opens what the parts of a specification behind its colon say.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] for what cannot be, and those of [`super::open`].
+pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
+    let Some((path, parts)) = parts.split_first().filter(|(path, _)| !path.is_empty()) else {
+        let what = "which socket? virtio-user:SOCKET".into();
+        return Err(DeviceError::Unsupported { device: "virtio-user".into(), what });
+    };
+    let kind = format!("virtio-user:{}", path.escape_debug());
+    let options = Options::new(&kind, parts, &["server", "packed", "in_order", "mrg_rxbuf", "size"])?;
+    let switch = [("off", false), ("on", true)];
+    let merges = [("auto", None), ("on", Some(true)), ("off", Some(false))];
+    let mut spec = VirtioUserOptions {
+        server: options.choose("server", &switch)?,
+        packed: options.choose("packed", &switch)?,
+        in_order: options.choose("in_order", &switch)?,
+        mrg_rxbuf: options.choose("mrg_rxbuf", &merges)?,
+        ..VirtioUserOptions::default()
+    };
+    if let Some(size) = options.read("size", units::size_bytes)? {
+        let layout = if spec.packed { Layout::Packed } else { Layout::Split };
+        let checked = layout.check_size(u32::try_from(size).unwrap_or(u32::MAX));
+        spec.size = checked.map_err(|error| options.fault(&format!("size: {error}")))?;
+    }
+    super::open(Path::new(path), spec)
+}
