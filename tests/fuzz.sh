@@ -16,12 +16,16 @@ mkdir -p corpus/nic_pairs
 for which in 0 1 2 3 4 5 6 7 10; do
   for _ in 1 2; do printf '\0\10\3\10\7\377\7\377\7\377\1\2'; done | { printf "\\$which"; cat; } >"corpus/nic_pairs/$which"
 done
+# A TCP super-packet behind its header, in the byte order of most machines.
+mkdir -p corpus/vnet
+printf '\1\1\66\0\144\0\42\0\20\0\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\1\54\0\0\100\0\100\6\0\0' >corpus/vnet/tcp
+printf '\300\0\2\1\306\63\144\1\4\0\0\120\0\0\0\1\0\0\0\0\120\20\0\0\0\0\0\0%0260d' 7 >>corpus/vnet/tcp
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # A generated packet: Ethernet, IPv4, UDP to port 9, the stamp.
 printf '\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\0\56\0\0\100\0\100\21\0\0\300\0\2\1\306\63\144\1' >corpus/headers/stamped
 printf '\4\0\0\11\0\32\0\0WH\0\0\0\0\0\0\0\7\0\0\1\0\0\0\0\0' >>corpus/headers/stamped
-for target in pcap pcapng words headers segments nics cx5_completions cx5_entries intel_descriptors virtio_used ipoib_completions \
+for target in pcap pcapng words headers segments vnet nics cx5_completions cx5_entries intel_descriptors virtio_used ipoib_completions \
   nic_pairs; do
   if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-20}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then

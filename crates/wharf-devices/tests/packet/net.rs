@@ -26,31 +26,37 @@ pub fn with_pair(body: impl FnOnce() + Send + 'static) {
 /// Runs `near` in a network with `va`, of address 10.9.0.1, and `far` at the same time in another with `vb`, 10.9.0.2.
 pub fn with_two(near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send + 'static) {
     super::common::within_a_minute(|| {
-        if !enter_with("va type veth peer name vb") {
-            return;
+        if enter_with("va type veth peer name vb") {
+            apart("va", "vb", near, far);
         }
-        let (say, hear) = mpsc::channel();
-        let (moved, wait_until_moved) = mpsc::channel();
-        let (up, wait_until_up) = mpsc::channel();
-        let far = std::thread::spawn(move || {
-            wharf_sys::namespace::enter_new_network().unwrap();
-            // PID/task/TID: the network of a thread is named by its number.
-            say.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
-            wait_until_moved.recv().unwrap();
-            ip("addr add 10.9.0.2/24 dev vb");
-            ip("link set vb up");
-            up.send(()).unwrap();
-            far();
-        });
-        let thread = hear.recv().unwrap();
-        ip(&format!("link set vb netns {}", thread.file_name().unwrap().to_str().unwrap()));
-        ip("addr add 10.9.0.1/24 dev va");
-        ip("link set va up");
-        moved.send(()).unwrap();
-        wait_until_up.recv().unwrap();
-        near();
-        far.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
+}
+
+/// Runs `near` in this network, in which `ours` has address 10.9.0.1, and `far` in another, which `theirs` is moved to, with
+/// 10.9.0.2.
+pub fn apart(ours: &str, theirs: &str, near: impl FnOnce(), far: impl FnOnce() + Send + 'static) {
+    let (say, hear) = mpsc::channel();
+    let (moved, wait_until_moved) = mpsc::channel();
+    let (up, wait_until_up) = mpsc::channel();
+    let name = theirs.to_string();
+    let far = std::thread::spawn(move || {
+        assert!(enter());
+        // PID/task/TID: the network of a thread is named by its number.
+        say.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+        wait_until_moved.recv().unwrap();
+        ip(&format!("addr add 10.9.0.2/24 dev {name}"));
+        ip(&format!("link set {name} up"));
+        up.send(()).unwrap();
+        far();
+    });
+    let thread = hear.recv().unwrap();
+    ip(&format!("link set {theirs} netns {}", thread.file_name().unwrap().to_str().unwrap()));
+    ip(&format!("addr add 10.9.0.1/24 dev {ours}"));
+    ip(&format!("link set {ours} up"));
+    moved.send(()).unwrap();
+    wait_until_up.recv().unwrap();
+    near();
+    far.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
 /// Runs `body` in a network without interfaces, in a thread of its own.

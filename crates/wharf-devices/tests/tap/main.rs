@@ -12,6 +12,7 @@ mod opening;
 #[path = "../packet/poller.rs"]
 mod poller;
 mod polling;
+mod stream;
 #[path = "../packet/supers.rs"]
 mod supers;
 mod traffic;

@@ -1,0 +1,24 @@
+//! A virtio net header of any bytes before a frame of any bytes: refused, or what becomes of it can be asked of others, and
+//! cut into segments.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use wharf_core::gso::Cut;
+use wharf_devices::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((header, frame)) = bytes.split_first_chunk::<VNET_HEADER_BYTES>() else { return };
+    let header = VnetHeader::read(header);
+    let start = &frame[..frame.len().min(START_BYTES)];
+    let Ok(meta) = header.meta(start, frame.len()) else { return };
+    let again = VnetHeader::to_send(start, frame.len(), &meta).unwrap();
+    assert_eq!(again.meta(start, frame.len()), Ok(meta));
+    assert!(usize::from(again.header_bytes) <= frame.len());
+    assert_eq!(VnetHeader::read(&again.bytes()), again);
+    if meta.gso_bytes > 0 {
+        let cut = Cut::new(frame, meta.gso_kind, meta.gso_bytes).unwrap();
+        for at in [0, cut.segments() - 1] {
+            let mut segment = vec![0; cut.segment_bytes(at)];
+            cut.write(frame, at, &mut segment);
+        }
+    }
+});
