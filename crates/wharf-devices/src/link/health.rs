@@ -106,17 +106,21 @@ impl Health {
     /// Why a frame of these first bytes, and `len_bytes` in all, cannot be sent now.
     #[cold]
     pub(crate) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
-        let longest_bytes = self.longest_with(first);
         match self.state {
             State::Gone => Some("gone"),
             State::Down => Some("link-down"),
-            State::Up if len_bytes <= ETHERNET_BYTES => Some("too-short"),
-            State::Up if len_bytes > longest_bytes => {
-                self.tell_too_long(len_bytes, longest_bytes);
-                Some("too-long")
-            }
-            State::Up => None,
+            State::Up => self.length_fault(first, len_bytes),
         }
+    }
+
+    /// As [`Health::fault_of`], however the interface stands.
+    pub(crate) fn length_fault(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
+        let longest_bytes = self.longest_with(first);
+        if len_bytes > longest_bytes {
+            self.tell_too_long(len_bytes, longest_bytes);
+            return Some("too-long");
+        }
+        (len_bytes <= ETHERNET_BYTES).then_some("too-short")
     }
 
     fn tell_too_long(&mut self, len_bytes: u32, longest_bytes: u32) {

@@ -1,7 +1,7 @@
 //! `End`: the file, and the interface at its other end, wherever that is by now.
 
 use super::TapOptions;
-use crate::link::{EBADFD, EBUSY, EINVAL, EIO, ENODEV, ENOENT, EPERM, Health, Link, State, down};
+use crate::link::{EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, EPERM, Health, Link, State, down};
 use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
@@ -20,8 +20,10 @@ pub(super) struct End {
     tap: Option<Tap>,
     pub(super) health: Health,
     interface: Interface,
-    /// Of the namespace that the interface was in when it was last looked for.
+    /// Of the namespace that it was opened in.
     asker: Asker,
+    /// The interface has been moved to another one.
+    is_elsewhere: bool,
     netlink: Option<Netlink>,
     /// What the kernel had dropped before, and the last that was seen.
     drops_before: u64,
@@ -59,6 +61,7 @@ impl End {
             health: Health::new(link),
             interface,
             asker,
+            is_elsewhere: false,
             netlink,
             drops_before: drops_before.unwrap_or(0),
             drops: 0,
@@ -80,43 +83,53 @@ impl End {
     #[cold]
     pub(super) fn look(&mut self) {
         let Some(tap) = &self.tap else { return };
-        match tap.name() {
-            Err(error) => self.health.change(State::Gone, "the interface is gone", error),
-            Ok((name, _)) => {
-                let here = self.interface.state(self.asker.as_fd());
-                if here.is_err_and(|error| error.raw_os_error() == Some(ENODEV)) && !self.follow(&name) {
-                    // It is there, and cannot be asked: what it was is what is known.
-                    return self.health.come_back();
-                }
-                self.health.look(self.asker.as_fd());
+        let name = match tap.name() {
+            Err(error) => return self.health.change(State::Gone, "the interface is gone", error),
+            Ok((name, _)) => name,
+        };
+        let here = self.interface.state(self.asker.as_fd());
+        self.is_elsewhere |= here.is_err_and(|error| error.raw_os_error() == Some(ENODEV));
+        if !self.is_elsewhere {
+            return self.health.look(self.asker.as_fd());
+        }
+        // A socket would keep that namespace from ending: none is kept.
+        let there = tap.asker().and_then(|asker| Ok((Interface::find(asker.as_fd(), &name)?, asker)));
+        match there {
+            Ok((interface, asker)) => {
+                self.health.follow(interface, &name);
+                self.health.look(asker.as_fd());
             }
+            // It is there, and cannot be asked: what it was is what is known.
+            Err(_) => self.health.come_back(),
         }
     }
 
-    /// Looks for the interface in the namespace that it was moved to; whether it is to be seen there.
-    fn follow(&mut self, name: &str) -> bool {
-        let Some(Ok(asker)) = self.tap.as_ref().map(Tap::asker) else { return false };
-        let Ok(interface) = Interface::find(asker.as_fd(), name) else { return false };
-        self.health.follow(interface, name);
-        (self.asker, self.interface) = (asker, interface);
-        // Its counters are asked for in the old one.
-        self.netlink = None;
-        true
+    /// After how many calls to look again, though nothing has happened: in another namespace that takes a thread.
+    pub(super) fn look_every(&self) -> u32 {
+        if self.is_elsewhere { 4096 } else { 64 }
     }
 
     /// An error of the file that is no lack of room: how the interface stands now.
     #[cold]
     pub(super) fn state_after(&mut self, error: &io::Error) -> State {
-        self.look();
-        if error.raw_os_error() == Some(EIO) && self.health.state() == State::Up {
-            // Down as it was written, and up again; or down, and out of sight.
-            return State::Up;
-        }
-        if error.raw_os_error() == Some(EBADFD) {
-            let source = io::Error::from_raw_os_error(EBADFD);
-            self.health.change(State::Gone, "the interface is gone", source);
+        let again = |errno| io::Error::from_raw_os_error(errno);
+        match (error.raw_os_error(), &self.tap) {
+            (Some(EIO), Some(tap)) => {
+                let name = tap.name().map(|(name, _)| name).unwrap_or_default();
+                self.health.change(State::Down, &down(&name), again(ENETDOWN));
+            }
+            (Some(EBADFD), _) => self.health.change(State::Gone, "the interface is gone", again(EBADFD)),
+            _ => self.look(),
         }
         self.health.state()
+    }
+
+    /// Whether the MTU could be another one by now than what was seen: it is looked at.
+    #[cold]
+    pub(super) fn look_at_mtu(&mut self) {
+        if !self.is_elsewhere {
+            self.look();
+        }
     }
 
     /// An error of reading: nothing will come any more, or it is to be told.
@@ -133,6 +146,7 @@ impl End {
     /// What the kernel dropped since this was opened, for lack of room in the ring; `None` where that is not to be told.
     pub(super) fn kernel_drops(&mut self) -> Option<u64> {
         let netlink = self.netlink.as_ref()?;
+        // Moved elsewhere, its counters are out of sight: what was seen of them stays.
         if let Ok(drops) = netlink.transmit_drops(&self.interface) {
             self.drops = drops.saturating_sub(self.drops_before);
         }

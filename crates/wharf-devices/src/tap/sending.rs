@@ -14,8 +14,6 @@ use wharf_mem::{Batch, Frame, Meta, Region};
 pub(super) const HELD_FRAMES_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 /// Pieces that are written as they lie; longer chains are put together first.
 const CHUNKS_MAX: usize = 63;
-/// Calls between two looks at the interface: its MTU may be another one.
-const LOOK_EVERY: u32 = 64;
 /// How long the kernel may have no room for the frame that is next.
 const STUCK_NS: u64 = 5_000_000_000;
 
@@ -43,7 +41,7 @@ impl Default for Sending {
         Self {
             sent: Batch::new(HELD_FRAMES_MAX),
             failed: Vec::with_capacity(HELD_FRAMES_MAX),
-            look_due: LOOK_EVERY,
+            look_due: 1,
             stuck_since_ns: None,
             joined: Vec::new(),
         }
@@ -95,7 +93,8 @@ impl Sending {
     fn look_now_and_then(&mut self, end: &mut End, taken: bool) {
         self.look_due = self.look_due.saturating_sub(u32::from(taken));
         if self.look_due == 0 {
-            self.look_due = LOOK_EVERY;
+            // Its MTU may be another one.
+            self.look_due = end.look_every();
             end.look();
         }
     }
@@ -128,11 +127,10 @@ impl Sending {
             0 => len_bytes,
             payload => len_bytes.min(u32::from(header.header_bytes) + u32::from(payload)),
         };
-        if end.health.state() != State::Up || !end.health.fits(start, wire_bytes) {
-            // It may be up again, or its MTU larger now.
-            end.look();
+        if !end.health.fits(start, wire_bytes) {
+            end.look_at_mtu();
         }
-        match end.health.fault_of(start, wire_bytes) {
+        match end.health.length_fault(start, wire_bytes) {
             Some(reason) => return Err(Unsent::Failed(reason)),
             None if len_bytes as usize > PACKET_BYTES_MAX => return Err(Unsent::Failed("too-long")),
             None => {}
@@ -148,7 +146,12 @@ impl Sending {
             *piece = IoSlice::new(chunk);
             count += 1;
         }
-        self.write(end, &pieces[..count])
+        self.write(end, &pieces[..count])?;
+        if end.health.state() == State::Down {
+            // The kernel has taken it.
+            end.health.come_back();
+        }
+        Ok(())
     }
 
     /// A chain of so many pieces that the kernel would not take them.
