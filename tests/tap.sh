@@ -106,17 +106,6 @@ sending() {
   sleep 1
 }
 
-# gone WHAT: both have ended by themselves, in one line, with all memory home.
-gone() {
-  ended sender "$sender"
-  [ $code -eq 1 ] || die "$1: the sender's exit code is $code"
-  one_line sent "is gone"
-  ended receiver "$receiver"
-  [ $code -eq 1 ] || die "$1: the receiver's exit code is $code"
-  one_line got "is gone"
-  holds sent got 'sent["packets"] > 0 and sent["pool"]["out"] == got["pool"]["out"] == 0'
-}
-
 under_traffic() {
   receive got tap:t7 --seconds 60
   receiver=$pid
@@ -139,19 +128,27 @@ under_traffic() {
   sending t6 60
   ip -n $a link del t6
   ip -n $a link del t7
-  gone removed
+  ended sender "$sender"
+  [ $code -eq 1 ] || die "removed: the sender's exit code is $code"
+  one_line sent "is gone"
+  ended receiver "$receiver"
+  [ $code -eq 1 ] || die "removed: the receiver's exit code is $code"
+  one_line got "is gone"
+  holds sent got 'sent["packets"] > 0 and sent["pool"]["out"] == got["pool"]["out"] == 0'
 
   # A namespace that is deleted takes its interfaces along, though their users are elsewhere.
   space $c
   receive got tap:t9 --seconds 60
   receiver=$pid
-  sending t8 60
-  ip -n $a link set t8 netns $c && ip -n $c link set t8 up && ip -n $a link set t9 netns $c || die "cannot be moved"
-  sleep 1
+  ip -n $a link set t9 netns $c && ip -n $c link set t9 arp off up || die "cannot be moved"
+  within 40 ip netns exec $c "$wharf" send --to packet:t9 --size 60 --count 100 --json >"$out/sent.json" 2>&1 || die "send to one that was moved"
+  sleep 0.5
   ip netns del $c
-  gone "deleted namespace"
-  holds sent 'sent["packets"] - sent["drops"]["total"] > 20000'
-  echo "switched off and on, removed, moved to a namespace and that deleted, under traffic: one line, exit code 1, summary; a receiver waits"
+  ended receiver $receiver
+  [ $code -eq 1 ] || die "deleted namespace: the receiver's exit code is $code"
+  one_line got "is gone"
+  holds got 'got["packets"] == 100 and got["lost"] == got["pool"]["out"] == 0'
+  echo "switched off and on, removed, moved to a namespace and that deleted, under traffic: one line, exit code 1, summary; a receiver waits for the link"
 }
 
 against_tcpdump $sample

@@ -1,6 +1,8 @@
 //! Interfaces that go down, away, or elsewhere under traffic.
 
-use super::net::{End, frame, ip, with_net};
+use super::net::{End, apart, frame, ip, with_net};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 
 #[test]
@@ -97,5 +99,33 @@ fn renamed_it_is_the_same() {
         assert_eq!(tap.send_all(), (1, vec![]));
         assert_eq!(to.receive(1), [frame(1, 100)]);
         [tap, to].iter_mut().for_each(End::assert_all_home);
+    });
+}
+
+#[test]
+fn a_namespace_that_ends_takes_it_along() {
+    with_net(|| {
+        let (_near, mut tap) = (End::sender("tap:t0"), End::sender("tap:t1"));
+        let (say, hear) = mpsc::channel();
+        let near = || {
+            tap.offer(&frame(0, 100));
+            tap.send_all();
+            // A look, too, and what it opens for that: nothing there may keep the namespace.
+            (0..200).for_each(|_| {
+                tap.offer(&frame(0, 100));
+                assert_eq!(tap.send_all(), (1, vec![]));
+            });
+            say.send(()).unwrap();
+        };
+        apart("t0", "t1", near, move || hear.recv().unwrap());
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut why = vec![];
+        while why != ["gone"] && Instant::now() < until {
+            tap.offer(&frame(1, 100));
+            why = tap.send_all().1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(why, ["gone"]);
+        tap.assert_all_home();
     });
 }
