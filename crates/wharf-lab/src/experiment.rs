@@ -3,9 +3,11 @@
 //! To add one: a file here that implements [`Experiment`], its parameters in `parameters/NAME.toml`, and a line in
 //! [`all`].
 
+mod bql;
 mod bulk;
 mod drops;
 mod fairness;
+mod hol;
 mod host;
 mod pages;
 pub mod parameters;
@@ -62,7 +64,7 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&bulk::Bulk, &drops::Drops, &fairness::Fairness, &pages::Pages, &pcie::Pcie]
+    &[&bql::Limit, &bulk::Bulk, &drops::Drops, &fairness::Fairness, &hol::Hol, &pages::Pages, &pcie::Pcie]
 }
 
 /// What can go wrong.
@@ -261,6 +263,21 @@ fn percent_off(value: f64, published: f64) -> String {
     format!("{:+.1} %", (value / published - 1.0) * 100.0)
 }
 
+/// A line of a picture. The keys are a promise, as those of [`Row`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// Which picture it belongs to.
+    pub chart: String,
+    /// What the line is of.
+    pub line: String,
+    /// What its points are over, and what they show, with units.
+    pub x: &'static str,
+    /// What they show.
+    pub y: &'static str,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// What a run is made with, and what it reports as it goes.
 pub struct Bench<'a> {
     /// Where it runs: one of [`Experiment::worlds`].
@@ -277,6 +294,8 @@ pub struct Bench<'a> {
     pub packets: u64,
     /// The figures so far.
     pub rows: Vec<Row>,
+    /// The lines so far.
+    pub series: Vec<Series>,
     say: &'a mut dyn FnMut(&str) -> bool,
 }
 
@@ -306,6 +325,9 @@ pub struct Report {
     pub parameters: Parameters,
     /// The figures.
     pub rows: Vec<Row>,
+    /// What is to be drawn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
     /// It was not to go on: there are fewer rows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
@@ -352,14 +374,16 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
         duration_ns,
         packets: 0,
         rows: Vec::new(),
+        series: Vec::new(),
         say,
     };
     let interrupted = match experiment.run(&mut bench) {
         Err(LabError::Run { source: Fault::Interrupted, .. } | LabError::Interrupted) => true,
         done => done.map(|()| false)?,
     };
-    let Bench { packets, rows, .. } = bench;
-    Ok(Report { experiment: experiment.name(), world, seed, parameters, rows, interrupted, packets })
+    let Bench { packets, rows, series, .. } = bench;
+    let experiment = experiment.name();
+    Ok(Report { experiment, world, seed, parameters, rows, series, interrupted, packets })
 }
 
 /// Where `experiment` is to run.

@@ -34,6 +34,8 @@ pub struct Simple {
     frame_bytes: u64,
     doorbells_free_ps: u64,
     wire_free_ps: u64,
+    /// When the wire changes its speed, and to how many picoseconds a byte.
+    changes: VecDeque<(u64, u64)>,
     queues: Vec<Queue>,
 }
 
@@ -52,7 +54,22 @@ impl Simple {
     pub fn new(costs: Costs, memories: Vec<Arc<Mutex<TxMemory>>>, frame_bytes: u32) -> Self {
         let queue = |memory| Queue { memory, fetch: 0, written_back: 0, write_backs_ns: VecDeque::new() };
         let queues = memories.into_iter().map(queue).collect();
-        Self { costs, frame_bytes: frame_bytes.into(), doorbells_free_ps: 0, wire_free_ps: 0, queues }
+        Self {
+            costs,
+            frame_bytes: frame_bytes.into(),
+            doorbells_free_ps: 0,
+            wire_free_ps: 0,
+            changes: VecDeque::new(),
+            queues,
+        }
+    }
+
+    /// On a wire that changes its speed: for frames that begin then (nanoseconds) or later, to so many picoseconds a byte.
+    /// In order of time.
+    #[must_use]
+    pub fn changing(mut self, changes: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        self.changes = changes.into_iter().map(|(at_ns, ps)| (at_ns * PS, ps)).collect();
+        self
     }
 }
 
@@ -68,7 +85,11 @@ impl Hardware for Simple {
             queue.fetch = queue.fetch.wrapping_add(1);
             let len_bytes = descriptor.len_bytes();
             let wire_bytes = u64::from(len_bytes).max(FRAME_BYTES_MIN) + WIRE_OVERHEAD_BYTES;
-            self.wire_free_ps = self.wire_free_ps.max(at_wire_ps) + wire_bytes * self.costs.wire_ps_per_byte;
+            let begins_ps = self.wire_free_ps.max(at_wire_ps);
+            while let Some((_, ps)) = self.changes.pop_front_if(|&mut (at_ps, _)| at_ps <= begins_ps) {
+                self.costs.wire_ps_per_byte = ps;
+            }
+            self.wire_free_ps = begins_ps + wire_bytes * self.costs.wire_ps_per_byte;
             let at_ns = self.wire_free_ps / PS;
             queue.write_backs_ns.push_back(at_ns + self.costs.write_back_ns);
             let index = (descriptor.address() / self.frame_bytes) as u32;

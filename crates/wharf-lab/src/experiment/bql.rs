@@ -1,0 +1,143 @@
+//! `bql`: what the byte limit does on a wire that changes its speed: the limit over time, and what a priority packet
+//! waits for in the NIC, with the limit and without.
+//!
+//! Nothing was published to compare with; it is the path's own `Run` and `Bql`. Labels are `bql=on/2:1gbit`: the second
+//! phase, at that speed.
+
+use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
+use crate::hardware::simple;
+use crate::limit::{self, Outcome, Phase, Setup};
+
+/// The experiment.
+#[derive(Debug)]
+pub(super) struct Limit;
+
+const LIMIT_END: (&str, &str) = ("limit_at_end", "bytes");
+const INSIDE: (&str, &str) = ("in_nic_mean", "bytes");
+const P50: (&str, &str) = ("delay_p50", "ms");
+const P99: (&str, &str) = ("delay_p99", "ms");
+const MOST: (&str, &str) = ("delay_most", "ms");
+const USED: (&str, &str) = ("wire_used", "percent");
+const CHANGES: (&str, &str) = ("time_to_half_limit", "ms");
+
+/// Points of a line in a picture at most.
+const POINTS_MAX: usize = 400;
+
+impl Experiment for Limit {
+    fn name(&self) -> &'static str {
+        "bql"
+    }
+
+    fn what(&self) -> &'static str {
+        "the byte limit on a wire that changes its speed: limit over time, delay in the NIC with and without"
+    }
+
+    fn parameters(&self, _: World) -> &'static str {
+        include_str!("../../parameters/bql.toml")
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        for limited in [true, false] {
+            let name = if limited { "bql=on" } else { "bql=off" };
+            let setup = setup(bench.parameters, limited, bench.seed)?;
+            let phases = setup.phases.clone();
+            let outcome = limit::run(setup, &mut || bench.goes_on(name));
+            let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
+            bench.packets += outcome.packets_in_all;
+            for (at, (phase, &(wire_ps, _))) in outcome.phases.iter().zip(&phases).enumerate() {
+                let label = format!("{name}/{}:{}", at + 1, speed(wire_ps));
+                bench.rows.extend(rows(&label, phase, limited));
+            }
+            bench.series.extend(series(name, &outcome, limited));
+        }
+        Ok(())
+    }
+}
+
+/// As people say it.
+fn speed(wire_ps_per_byte: u64) -> String {
+    let mbit = 8_000_000 / wire_ps_per_byte.max(1);
+    if mbit >= 1000 && mbit.is_multiple_of(1000) {
+        format!("{}gbit", mbit / 1000)
+    } else {
+        format!("{mbit}mbit")
+    }
+}
+
+fn rows(label: &str, phase: &Phase, limited: bool) -> Vec<Row> {
+    let row = |what, millionths: u64| Row::new(label, what, millionths as i64, RowKind::Predicted);
+    let mut delays: Vec<u64> = phase.probes.iter().map(|&(_, ns)| ns).collect();
+    delays.sort_unstable();
+    let at = |permille: usize| delays.get((delays.len().max(1) - 1) * permille / 1000).copied().unwrap_or(0);
+    let samples = phase.samples.len().max(1) as u64;
+    let inside = phase.samples.iter().map(|&(_, _, bytes)| bytes).sum::<u64>();
+    let mut rows = vec![
+        row(INSIDE, inside * 1_000_000 / samples),
+        row(P50, at(500)),
+        row(P99, at(990)),
+        row(MOST, at(1000)),
+        row(USED, phase.used_ppm * 100),
+    ];
+    if limited {
+        let end = phase.samples.last().map_or(0, |&(_, limit, _)| u64::from(limit));
+        rows.insert(0, row(LIMIT_END, end * 1_000_000));
+        rows.extend(time_to_half(phase, end).map(|ns| row(CHANGES, ns)));
+    }
+    rows
+}
+
+/// How long it took the limit to come half of its way from where it was to where it ended.
+fn time_to_half(phase: &Phase, end: u64) -> Option<u64> {
+    let &(from_ns, first, _) = phase.samples.first()?;
+    let middle = (u64::from(first) + end) / 2;
+    let is_beyond = |limit: u64| if end < u64::from(first) { limit <= middle } else { limit >= middle };
+    let (at_ns, ..) = phase.samples.iter().find(|&&(_, limit, _)| is_beyond(limit.into()))?;
+    Some(at_ns - from_ns)
+}
+
+fn series(name: &str, outcome: &Outcome, limited: bool) -> Vec<Series> {
+    let line = |chart: &str, y, points: Vec<(f64, f64)>| {
+        let step = points.len().div_ceil(POINTS_MAX).max(1);
+        let points = points.into_iter().step_by(step).collect();
+        Series { chart: chart.into(), line: name.into(), x: "s", y, points }
+    };
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let probes = outcome.phases.iter().flat_map(|phase| &phase.probes);
+    let delays = probes.map(|&(at_ns, ns)| (seconds(at_ns), ns as f64 / 1e6)).collect();
+    let mut all = vec![line("delay of the priority band", "ms", delays)];
+    if limited {
+        let samples = outcome.phases.iter().flat_map(|phase| &phase.samples);
+        let limits = samples.map(|&(at_ns, limit, _)| (seconds(at_ns), f64::from(limit) / 1e3)).collect();
+        all.push(line("byte limit over time", "kB", limits));
+    }
+    all
+}
+
+fn setup(parameters: &Parameters, limited: bool, seed: u64) -> Result<Setup, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let long_ns = get("phase_ns")?;
+    let speeds = ["fast_ps_per_byte", "middle_ps_per_byte", "slow_ps_per_byte"].map(get);
+    let [fast, middle, slow] = speeds;
+    let (fast, middle, slow) = (fast?, middle?, slow?);
+    Ok(Setup {
+        limited,
+        phases: [fast, middle, slow, middle, fast].map(|ps| (ps, long_ns)).to_vec(),
+        ring_frames: get("ring_frames")? as usize,
+        window_packets: get("window_packets")? as usize,
+        frame_bytes: get("frame_bytes")? as u32,
+        probe_bytes: get("probe_bytes")? as u32,
+        probe_every_ns: get("probe_every_ns")?,
+        sample_every_ns: get("sample_every_ns")?,
+        hold_ns: get("hold_ns")?,
+        interrupt_gap_ns: get("interrupt_gap_ns")?,
+        driver_ns: get("driver_ns")?,
+        interrupt_ns: get("interrupt_ns")?,
+        nic: simple::Costs {
+            doorbell_ps: get("doorbell_ps")?,
+            fetch_ns: get("fetch_ns")?,
+            write_back_ns: get("write_back_ns")?,
+            wire_ps_per_byte: fast,
+        },
+        seed,
+    })
+}

@@ -1,0 +1,263 @@
+//! `hol`: what a packet of high priority waits for behind super-packets, 2014: without and with several of them in one bulk.
+//!
+//! For each wire one parameter is fitted, the rest of the probe's way, to the least delay without bulks: 0.38 and
+//! 2.23 ms. The most, the delay with bulks, the smaller spread and the requeues are predicted. A delay is the mean over an
+//! interval, as netperf tells it of UDP_RR; least and most are over intervals of runs that differ in their seed: in how the
+//! other host's interrupts lie to ours, which decides how many of them a probe waits for.
+
+use super::published::figure;
+use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
+use crate::flows::tcp::{Rules, Truesize};
+use crate::stack::{self, Costs, Offload, Outcome, Setup};
+
+/// The experiment.
+#[derive(Debug)]
+pub(super) struct Hol;
+
+const LEAST: (&str, &str) = ("delay_least", "ms");
+const MOST: (&str, &str) = ("delay_most", "ms");
+const MEAN: (&str, &str) = ("delay_mean", "ms");
+const SPREAD: (&str, &str) = ("delay_spread", "ms");
+const REQUEUES: (&str, &str) = ("requeues", "per second");
+const KPPS: (&str, &str) = ("rate", "kpps");
+const LIMIT: (&str, &str) = ("byte_limit_mean", "bytes");
+const PER_BULK: (&str, &str) = ("super_packets_per_bulk", "super-packets");
+
+impl Experiment for Hol {
+    fn name(&self) -> &'static str {
+        "hol"
+    }
+
+    fn what(&self) -> &'static str {
+        "a priority packet behind super-packets in bulks: its delay on 10 Gbit/s and 100 Mbit/s, requeues (2014)"
+    }
+
+    fn parameters(&self, _: World) -> &'static str {
+        include_str!("../../parameters/hol.toml")
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        for wire in [Wire::Fast, Wire::Slow] {
+            let off = one(bench, Case { wire, offload: Offload::Gso, bulk: false })?;
+            let on = one(bench, Case { wire, offload: Offload::Gso, bulk: true })?;
+            rows(bench, wire, &off, &on)?;
+        }
+        let tso = one(bench, Case { wire: Wire::Fast, offload: Offload::Tso, bulk: true })?;
+        let published = figure("bulk_gso.tso_requeues_per_s")?;
+        let row = tso.row(REQUEUES, tso.requeues()).beside(published);
+        bench.rows.extend([within_3(row, published), tso.row(PER_BULK, tso.per_bulk())]);
+        Ok(())
+    }
+}
+
+/// Which wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    /// 10 Gbit/s, `ixgbe`.
+    Fast,
+    /// 100 Mbit/s, `igb`.
+    Slow,
+}
+
+impl Wire {
+    fn name(self) -> &'static str {
+        match self {
+            Wire::Fast => "10g",
+            Wire::Slow => "100m",
+        }
+    }
+
+    /// The parameter of that name for this wire.
+    fn get(self, key: &str, parameters: &Parameters) -> Result<u64, LabError> {
+        parameters.get(&format!("{}_{key}", self.name()))
+    }
+}
+
+/// What differs.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    wire: Wire,
+    offload: Offload,
+    bulk: bool,
+}
+
+impl Case {
+    fn label(self) -> String {
+        let offload = if self.offload == Offload::Tso { "tso" } else { "gso" };
+        let bulk = if self.bulk { "on" } else { "off" };
+        format!("{}/{offload}/bulk={bulk}", self.wire.name())
+    }
+}
+
+/// All runs of a case.
+struct Runs {
+    case: Case,
+    outcomes: Vec<Outcome>,
+    /// A delay is the mean of so long.
+    part_ns: u64,
+}
+
+impl Runs {
+    fn row(&self, what: (&'static str, &'static str), millionths: i64) -> Row {
+        Row::new(&self.case.label(), what, millionths, RowKind::Predicted)
+    }
+
+    /// Nanoseconds, that is millionths of a millisecond.
+    fn delays(&self) -> Vec<i64> {
+        let parts = self.outcomes.iter().flat_map(|outcome| outcome.mean_answered_by_part_ns(self.part_ns));
+        parts.map(|ns| ns as i64).collect()
+    }
+
+    fn least(&self) -> i64 {
+        self.delays().into_iter().min().unwrap_or(0)
+    }
+
+    fn most(&self) -> i64 {
+        self.delays().into_iter().max().unwrap_or(0)
+    }
+
+    fn mean(&self) -> i64 {
+        self.mean_of(|outcome| outcome.mean_answered_ns())
+    }
+
+    fn mean_of(&self, of: impl Fn(&Outcome) -> u64) -> i64 {
+        (self.outcomes.iter().map(of).sum::<u64>() / (self.outcomes.len() as u64).max(1)) as i64
+    }
+
+    fn requeues(&self) -> i64 {
+        self.mean_of(|outcome| outcome.per_second(outcome.requeues) * 1_000_000)
+    }
+
+    fn per_bulk(&self) -> i64 {
+        self.mean_of(|outcome| outcome.super_packets * 1_000_000 / outcome.bulks.max(1))
+    }
+
+    /// The byte limit, as it is whenever it changes.
+    fn limit(&self) -> i64 {
+        self.mean_of(|outcome| {
+            let sum: u64 = outcome.limits.iter().map(|&(_, limit)| u64::from(limit)).sum();
+            sum * 1_000_000 / (outcome.limits.len() as u64).max(1)
+        })
+    }
+
+    fn series(&self) -> Series {
+        let line = self.case.label();
+        let delay = |(at, ns): (usize, i64)| (at as f64 + 1.0, ns as f64 / 1e6);
+        let points = self.delays().into_iter().enumerate().map(delay).collect();
+        let chart = format!("{}: delay of the priority band", self.case.wire.name());
+        Series { chart, line, x: "interval", y: "ms", points }
+    }
+}
+
+fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), LabError> {
+    let name = if wire == Wire::Fast { "bulk_gso.ixgbe_10g_gso" } else { "bulk_gso.igb_100m_gso" };
+    let published = |key: &str| figure(&format!("{name}_{key}"));
+    let fitted = bench.parameters.fit(&[&format!("{}_round_trip_ns", wire.name())]);
+    let [least, most] = [published("no_bulk_delay_ms.0")?, published("no_bulk_delay_ms.1")?];
+    let mut rows = vec![
+        Row { kind: fitted, ..off.row(LEAST, off.least()) }.beside(least),
+        off.row(MOST, off.most()).beside(most),
+        off.row(SPREAD, off.most() - off.least()).beside(most - least),
+        on.row(MEAN, on.mean()).beside(published("bulk_delay_ms")?),
+        smaller(on, off),
+    ];
+    if wire == Wire::Fast {
+        let kpps = |runs: &Runs| runs.mean_of(|outcome| outcome.per_second(outcome.packets) * 1000);
+        let published = figure("bulk_gso.rate_kpps")?;
+        rows.extend([off, on].map(|runs| runs.row(KPPS, kpps(runs)).beside(published)));
+        let published = figure("bulk_gso.gso_requeues_per_s")?;
+        rows.push(within_3(on.row(REQUEUES, on.requeues()).beside(published), published));
+    } else {
+        rows.push(on.row(REQUEUES, on.requeues()));
+    }
+    rows.push(off.row(REQUEUES, off.requeues()));
+    for runs in [off, on] {
+        rows.extend([runs.row(LIMIT, runs.limit()), runs.row(PER_BULK, runs.per_bulk())]);
+    }
+    bench.rows.extend(rows);
+    bench.series.extend([off.series(), on.series()]);
+    Ok(())
+}
+
+/// The spread with bulks; it was published as the smaller one.
+fn smaller(on: &Runs, off: &Runs) -> Row {
+    let [with, without] = [on, off].map(|runs| runs.most() - runs.least());
+    let says = if with < without {
+        "smaller than without bulks, as published"
+    } else {
+        "not reproduced: published as smaller than without bulks"
+    };
+    on.row(SPREAD, with).saying(says)
+}
+
+/// Says whether it is within a factor of three of what was published.
+fn within_3(row: Row, published: f64) -> Row {
+    let is = row.value >= published / 3.0 && row.value <= published * 3.0;
+    row.saying(if is { "within a factor of 3" } else { "not within a factor of 3" })
+}
+
+fn one(bench: &mut Bench<'_>, case: Case) -> Result<Runs, LabError> {
+    let runs = bench.parameters.get("runs")?;
+    let mut outcomes = Vec::new();
+    for number in 0..runs {
+        let run = format!("{}, run {} of {runs}", case.label(), number + 1);
+        let setup = setup(bench.parameters, case, bench.seed.wrapping_mul(1000).wrapping_add(number))?;
+        let outcome = stack::run(setup, &mut || bench.goes_on(&run));
+        let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
+        bench.packets += outcome.packets_in_all;
+        outcomes.push(outcome);
+    }
+    Ok(Runs { case, outcomes, part_ns: bench.parameters.get("interval_ns")? })
+}
+
+fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let wire = |key: &str| case.wire.get(key, parameters);
+    Ok(Setup {
+        streams: get("streams")? as usize,
+        rules: rules(parameters)?,
+        header_bytes: get("header_bytes")? as u32,
+        offload: case.offload,
+        bulk: case.bulk,
+        qdisc_packets: get("qdisc_packets")? as usize,
+        ring_descriptors: wire("ring_descriptors")? as u32,
+        wire_ps_per_byte: wire("wire_ps_per_byte")?,
+        fetch_ns: get("fetch_ns")?,
+        interrupt_gap_ns: wire("interrupt_gap_ns")?,
+        far_drift_ppm: get("far_drift_ppm")?,
+        round_trip_ns: wire("round_trip_ns")?,
+        think_ns: get("think_ns")?,
+        probe_bytes: get("probe_bytes")? as u32,
+        hold_ns: get("bql_hold_ns")?,
+        costs: Costs {
+            send_ns: get("send_ns")?,
+            dequeue_ns: get("dequeue_ns")?,
+            cut_ns: get("cut_ns")?,
+            driver_ns: get("driver_ns")?,
+            doorbell_ns: get("doorbell_ns")?,
+            reclaim_ns: get("reclaim_ns")?,
+            ack_ns: get("ack_ns")?,
+            interrupt_ns: get("interrupt_ns")?,
+        },
+        jitter_permille: get("jitter_permille")?,
+        seed,
+        settle_ns: wire("settle_ns")?,
+        measure_ns: wire("measure_ns")?,
+    })
+}
+
+fn rules(parameters: &Parameters) -> Result<Rules, LabError> {
+    let get = |key: &str| parameters.get(key);
+    Ok(Rules {
+        mss_bytes: get("mss_bytes")? as u32,
+        super_bytes_max: get("super_bytes_max")? as u32,
+        super_packets_min: get("super_packets_min")? as u32,
+        pacing_shift: 10,
+        pacing_percent: get("pacing_percent")? as u32,
+        small_queue_bytes_max: Some(get("small_queue_bytes_max")?),
+        truesize: Truesize { piece_bytes: 512, packet_bytes: get("truesize_packet_bytes")? as u32 },
+        first_window_packets: 10,
+        peer_window_bytes: get("peer_window_bytes")?,
+        nagle: true,
+    })
+}

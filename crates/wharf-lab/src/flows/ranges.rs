@@ -1,0 +1,126 @@
+//! Sets of bytes, as ranges of a free-running 64-bit position.
+
+use std::collections::BTreeMap;
+
+/// Disjoint ranges that do not touch, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ranges {
+    /// End by start.
+    by_start: BTreeMap<u64, u64>,
+    bytes: u64,
+}
+
+impl Ranges {
+    /// Puts in `from..to`.
+    pub fn insert(&mut self, from: u64, to: u64) {
+        if from >= to {
+            return;
+        }
+        let (mut from, mut to) = (from, to);
+        while let Some((&start, &end)) = self.by_start.range(..=to).next_back() {
+            if end < from {
+                break;
+            }
+            (from, to) = (from.min(start), to.max(end));
+            self.bytes -= end - start;
+            self.by_start.remove(&start);
+        }
+        self.bytes += to - from;
+        self.by_start.insert(from, to);
+    }
+
+    /// Takes out all below `position`.
+    pub fn remove_below(&mut self, position: u64) {
+        while let Some((&start, &end)) = self.by_start.first_key_value() {
+            if start >= position {
+                break;
+            }
+            self.by_start.remove(&start);
+            self.bytes -= end - start;
+            if end > position {
+                self.insert(position, end);
+            }
+        }
+    }
+
+    /// The first range, if it begins at `position` or before: where it ends.
+    pub fn end_at(&self, position: u64) -> Option<u64> {
+        self.by_start.first_key_value().filter(|&(&start, _)| start <= position).map(|(_, &end)| end)
+    }
+
+    /// Where the range that holds `position` ends, if one does.
+    pub fn end_of(&self, position: u64) -> Option<u64> {
+        let (_, &end) = self.by_start.range(..=position).next_back()?;
+        (end > position).then_some(end)
+    }
+
+    /// Where the first range behind `position` begins.
+    pub fn next_after(&self, position: u64) -> Option<u64> {
+        self.by_start.range(position + 1..).next().map(|(&start, _)| start)
+    }
+
+    /// The end of the last.
+    pub fn end(&self) -> Option<u64> {
+        self.by_start.last_key_value().map(|(_, &end)| end)
+    }
+
+    /// Bytes in `from..to`.
+    pub fn bytes_within(&self, from: u64, to: u64) -> u64 {
+        let clipped = |(&start, &end): (&u64, &u64)| end.min(to).saturating_sub(start.max(from));
+        self.by_start.range(..to).map(clipped).sum()
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_start.is_empty()
+    }
+
+    /// Takes out everything.
+    pub fn clear(&mut self) {
+        self.by_start.clear();
+        self.bytes = 0;
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.by_start.iter().map(|(&start, &end)| (start, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a set of single bytes.
+        #[test]
+        fn agree_with_a_bitmap(steps in prop::collection::vec((0u64..60, 0u64..12, any::<bool>()), 1..60)) {
+            let (mut ranges, mut bits) = (Ranges::default(), [false; 80]);
+            for (from, length, insert) in steps {
+                if insert {
+                    ranges.insert(from, from + length);
+                    (from..from + length).for_each(|at| bits[at as usize] = true);
+                } else {
+                    ranges.remove_below(from / 4);
+                    (0..from / 4).for_each(|at| bits[at as usize] = false);
+                }
+                let wanted: Vec<u64> = (0..80).filter(|&at| bits[at as usize]).collect();
+                let found: Vec<u64> = ranges.iter().flat_map(|(start, end)| start..end).collect();
+                prop_assert_eq!(&found, &wanted);
+                prop_assert_eq!(ranges.bytes(), wanted.len() as u64);
+                prop_assert_eq!(ranges.end(), wanted.last().map(|last| last + 1));
+                let within = wanted.iter().filter(|&&at| (from..from + length).contains(&at)).count();
+                prop_assert_eq!(ranges.bytes_within(from, from + length), within as u64);
+                prop_assert_eq!(ranges.end_of(from).is_some(), bits[from as usize]);
+                let next = (from + 1..80).find(|&at| bits[at as usize] && !bits[at as usize - 1]);
+                prop_assert_eq!(ranges.next_after(from), next);
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The round trip's time, and how long to wait for an acknowledgement (RFC 6298, the kernel's bounds).
+
+/// Least and most time to wait (`TCP_RTO_MIN`, `TCP_RTO_MAX`).
+const RTO_MIN_NS: u64 = 200_000_000;
+const RTO_MAX_NS: u64 = 120_000_000_000;
+/// Before anything has been measured (`TCP_TIMEOUT_INIT`).
+const RTO_FIRST_NS: u64 = 1_000_000_000;
+
+/// Smoothed, in nanoseconds.
+#[derive(Debug, Clone)]
+pub(super) struct RoundTrip {
+    smoothed_ns: Option<u64>,
+    variation_ns: u64,
+    backoff: u32,
+}
+
+impl RoundTrip {
+    pub(super) fn new() -> Self {
+        Self { smoothed_ns: None, variation_ns: 0, backoff: 0 }
+    }
+
+    /// One was measured.
+    pub(super) fn measured(&mut self, ns: u64) {
+        self.backoff = 0;
+        let Some(smoothed_ns) = self.smoothed_ns else {
+            (self.smoothed_ns, self.variation_ns) = (Some(ns.max(1)), ns / 2);
+            return;
+        };
+        self.variation_ns = (3 * self.variation_ns + smoothed_ns.abs_diff(ns)) / 4;
+        self.smoothed_ns = Some(((7 * smoothed_ns + ns) / 8).max(1));
+    }
+
+    /// Waiting was in vain: twice as long the next time.
+    pub(super) fn timed_out(&mut self) {
+        self.backoff = (self.backoff + 1).min(16);
+    }
+
+    pub(super) fn smoothed_ns(&self) -> Option<u64> {
+        self.smoothed_ns
+    }
+
+    /// How long to wait.
+    pub(super) fn timeout_ns(&self) -> u64 {
+        let base_ns = match self.smoothed_ns {
+            None => RTO_FIRST_NS,
+            Some(smoothed_ns) => smoothed_ns + (4 * self.variation_ns).max(RTO_MIN_NS),
+        };
+        (base_ns << self.backoff).min(RTO_MAX_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_longer_after_each_time_in_vain_and_not_after_an_answer() {
+        let mut trip = RoundTrip::new();
+        assert_eq!((trip.timeout_ns(), trip.smoothed_ns()), (1_000_000_000, None));
+        trip.measured(8_000_000);
+        assert_eq!(trip.timeout_ns(), 208_000_000, "4 x 4 ms is less than the least");
+        trip.timed_out();
+        trip.timed_out();
+        assert_eq!(trip.timeout_ns(), 832_000_000);
+        trip.measured(16_000_000);
+        assert_eq!((trip.smoothed_ns(), trip.timeout_ns()), (Some(9_000_000), 209_000_000));
+    }
+}

@@ -1,0 +1,271 @@
+//! TCP as far as it decides what leaves when: congestion window, loss recovery, the size of super-packets, small queues.
+//!
+//! Assumptions: sequence numbers are 64-bit positions in the stream; a peer that speaks SACK; one connection, set up
+//! already. Goal: the amounts and times of the kernel's TCP, not its every corner. What is there:
+//! - slow start and congestion avoidance by bytes (RFC 5681, RFC 3465), ten packets to begin with (RFC 6928);
+//! - loss recovery by SACK (RFC 6675): what lies three packets below the highest that arrived is lost; one window cut
+//!   per recovery; a timeout sends everything anew from one packet on (RFC 6298);
+//! - super-packets of about 1 ms at the pacing rate, two packets at least (`tcp_tso_autosize`), deferred while most of
+//!   the window is on its way (`tcp_tso_should_defer`);
+//! - small queues (`tcp_small_queue_check`): what the host has not sent yet is bounded, by 1 ms at the pacing rate or two
+//!   super-packets, and by `small_queue_bytes_max`;
+//! - Nagle's algorithm (RFC 896) for programs that write little.
+//!
+//! Nothing is paced: the rate only sizes.
+
+mod receiver;
+mod recovery;
+mod rules;
+
+pub use receiver::{Ack, Receiver};
+pub use rules::{Rules, Truesize};
+
+use super::round_trip::RoundTrip;
+use recovery::Recovery;
+
+/// What leaves: a super-packet, or one packet of what was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Position of its first byte.
+    pub from: u64,
+    /// Payload.
+    pub len_bytes: u32,
+    /// Packets on the wire.
+    pub packets: u32,
+    /// It was sent before.
+    pub again: bool,
+}
+
+impl Piece {
+    /// Position behind its last byte.
+    pub fn to(&self) -> u64 {
+        self.from + u64::from(self.len_bytes)
+    }
+}
+
+/// One connection's sending end.
+#[derive(Debug, Clone)]
+pub struct Source {
+    rules: Rules,
+    /// Acknowledged up to here, sent up to there, written by the program up to there.
+    acked: u64,
+    sent: u64,
+    written: u64,
+    window_bytes: u64,
+    threshold_bytes: u64,
+    recovery: Recovery,
+    trip: RoundTrip,
+    /// Handed to the host and not yet out of it.
+    queued_bytes: u64,
+    /// Of the last super-packet.
+    last_bytes: u64,
+    /// When the oldest byte that is not acknowledged is given up.
+    timeout_at_ns: Option<u64>,
+    /// Small queues hold it.
+    throttled: bool,
+}
+
+impl Source {
+    /// One that has all to send by these rules; [`Source::write`] says what.
+    pub fn new(rules: Rules) -> Self {
+        let window_bytes = u64::from(rules.first_window_packets) * u64::from(rules.mss_bytes);
+        Self {
+            rules,
+            acked: 0,
+            sent: 0,
+            written: 0,
+            window_bytes,
+            threshold_bytes: u64::MAX,
+            recovery: Recovery::default(),
+            trip: RoundTrip::new(),
+            queued_bytes: 0,
+            last_bytes: 0,
+            timeout_at_ns: None,
+            throttled: false,
+        }
+    }
+
+    /// The program has written `bytes` more.
+    pub fn write(&mut self, bytes: u64) {
+        self.written = self.written.saturating_add(bytes);
+    }
+
+    /// Position up to which the program has written, and up to which the peer has all.
+    pub fn written_and_acked(&self) -> (u64, u64) {
+        (self.written, self.acked)
+    }
+
+    /// The next piece to leave at `now_ns`, if one may.
+    pub fn next(&mut self, now_ns: u64) -> Option<Piece> {
+        self.throttled = self.queued_bytes > 0 && self.queued_bytes >= self.small_queue_bytes();
+        if self.throttled {
+            return None;
+        }
+        let piece = self.next_lost().or_else(|| self.next_new())?;
+        self.queued_bytes += self.charge(&piece);
+        if !piece.again {
+            self.sent = piece.to();
+            self.last_bytes = piece.len_bytes.into();
+        }
+        if self.timeout_at_ns.is_none() {
+            self.timeout_at_ns = Some(now_ns + self.trip.timeout_ns());
+        }
+        Some(piece)
+    }
+
+    /// Of what the host holds for it, `piece` has left, or was dropped; whether that lets it go on.
+    pub fn completed(&mut self, piece: &Piece) -> bool {
+        self.queued_bytes = self.queued_bytes.saturating_sub(self.charge(piece));
+        self.throttled && self.queued_bytes < self.small_queue_bytes()
+    }
+
+    /// An acknowledgement has come; how many bytes it acknowledges for the first time, in order.
+    pub fn acked(&mut self, now_ns: u64, ack: &Ack) -> u64 {
+        let newly_bytes = ack.next.saturating_sub(self.acked).min(self.sent - self.acked);
+        self.acked += newly_bytes;
+        self.recovery.arrived(self.acked, ack, self.sent);
+        if let Some(echo_ns) = ack.echo_ns {
+            self.trip.measured(now_ns.saturating_sub(echo_ns));
+        }
+        let was_recovering = self.recovery.is_on();
+        if newly_bytes > 0 {
+            self.recovery.ends_at(self.acked);
+            self.timeout_at_ns = (self.acked < self.sent).then(|| now_ns + self.trip.timeout_ns());
+        }
+        if self.recovery.finds_loss(self.acked, self.sent, self.rules.mss_bytes.into()) {
+            self.cut_window();
+        } else if newly_bytes > 0 && (!was_recovering || self.recovery.is_after_timeout()) {
+            self.grow_window(newly_bytes);
+        }
+        newly_bytes
+    }
+
+    /// When it is to be told of a timeout, if nothing else happens.
+    pub fn timeout_at_ns(&self) -> Option<u64> {
+        self.timeout_at_ns
+    }
+
+    /// What was waited for has not come: everything not known to have arrived is sent anew.
+    pub fn timed_out(&mut self, now_ns: u64) {
+        if self.timeout_at_ns.is_none_or(|at_ns| at_ns > now_ns) {
+            return;
+        }
+        self.trip.timed_out();
+        self.threshold_bytes = self.half_of_flight();
+        self.window_bytes = self.rules.mss_bytes.into();
+        self.recovery.times_out(self.sent);
+        self.timeout_at_ns = Some(now_ns + self.trip.timeout_ns());
+    }
+
+    /// The congestion window.
+    pub fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    /// Bytes under way as far as it knows (RFC 6675, pipe).
+    pub fn flight_bytes(&self) -> u64 {
+        self.recovery.flight_bytes(self.acked, self.sent)
+    }
+
+    /// Bytes a second at which it would pace: twice its window in a round trip in slow start, else 1.2 times it.
+    pub fn pacing_bytes_per_s(&self) -> u64 {
+        let slow_start = self.window_bytes < self.threshold_bytes / 2;
+        let percent = if slow_start { 200 } else { self.rules.pacing_percent };
+        let trip_ns = self.trip.smoothed_ns().unwrap_or(1_000_000);
+        let rate = u128::from(self.window_bytes) * 10_000_000 * u128::from(percent) / u128::from(trip_ns);
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// What of its data the host holds.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// What the host is charged for a piece.
+    fn charge(&self, piece: &Piece) -> u64 {
+        self.rules.truesize.of(piece.len_bytes, piece.packets)
+    }
+
+    fn small_queue_bytes(&self) -> u64 {
+        let Some(most) = self.rules.small_queue_bytes_max else { return u64::MAX };
+        let last = self.rules.truesize.of(self.last_bytes as u32, self.packets_of(self.last_bytes));
+        (2 * last).max(self.pacing_bytes_per_s() >> self.rules.pacing_shift).min(most.max(1))
+    }
+
+    fn packets_of(&self, bytes: u64) -> u32 {
+        bytes.div_ceil(self.rules.mss_bytes.into()) as u32
+    }
+
+    /// Largest payload of a super-packet now: a whole number of packets.
+    fn goal_bytes(&self) -> u64 {
+        let mss = u64::from(self.rules.mss_bytes);
+        let most = u64::from(self.rules.super_bytes_max).max(mss) / mss;
+        let rate = (self.pacing_bytes_per_s() >> self.rules.pacing_shift) / mss;
+        rate.max(self.rules.super_packets_min.into()).min(most) * mss
+    }
+
+    fn next_lost(&mut self) -> Option<Piece> {
+        let mss = u64::from(self.rules.mss_bytes);
+        let hole = self.recovery.next_hole(self.acked, mss)?;
+        let flight = self.flight_bytes();
+        if flight > 0 && flight + mss > self.window_bytes {
+            return None;
+        }
+        self.recovery.sends_again(hole);
+        let len_bytes = (hole.1 - hole.0) as u32;
+        Some(Piece { from: hole.0, len_bytes, packets: 1, again: true })
+    }
+
+    fn next_new(&self) -> Option<Piece> {
+        let mss = u64::from(self.rules.mss_bytes);
+        let flight = self.flight_bytes();
+        let peer_bytes = (self.acked + self.rules.peer_window_bytes).saturating_sub(self.sent);
+        let open_bytes = self.window_bytes.saturating_sub(flight).min(peer_bytes);
+        let (left, goal) = (self.written - self.sent, self.goal_bytes());
+        let bytes = left.min(open_bytes).min(goal);
+        let ends_it = bytes == left;
+        // Whole packets, unless that is all there is; and of that too little waits for company (Nagle).
+        let bytes = if ends_it { bytes } else { bytes / mss * mss };
+        let waits = ends_it && bytes < mss && self.rules.nagle && flight > 0;
+        // A window that opens bit by bit is not to be filled bit by bit.
+        let defers = !ends_it && flight > 0 && bytes < goal && open_bytes < self.window_bytes / 3;
+        if bytes == 0 || waits || defers {
+            return None;
+        }
+        Some(Piece {
+            from: self.sent,
+            len_bytes: bytes as u32,
+            packets: self.packets_of(bytes),
+            again: false,
+        })
+    }
+
+    fn grow_window(&mut self, acked_bytes: u64) {
+        let mss = u64::from(self.rules.mss_bytes);
+        // A window that is not used does not grow.
+        if self.window_bytes > 2 * (self.flight_bytes() + acked_bytes) {
+            return;
+        }
+        let grown = if self.window_bytes < self.threshold_bytes {
+            (self.window_bytes + acked_bytes).min(self.threshold_bytes.saturating_add(mss))
+        } else {
+            self.window_bytes + (mss * acked_bytes / self.window_bytes).max(1)
+        };
+        self.window_bytes = grown.min(self.rules.peer_window_bytes.max(mss));
+    }
+
+    fn half_of_flight(&self) -> u64 {
+        ((self.sent - self.acked) / 2).max(2 * u64::from(self.rules.mss_bytes))
+    }
+
+    fn cut_window(&mut self) {
+        self.threshold_bytes =
+            self.half_of_flight().min(self.window_bytes / 2).max(2 * u64::from(self.rules.mss_bytes));
+        self.window_bytes = self.threshold_bytes;
+    }
+
+    /// Whether all that was written is with the peer.
+    pub fn is_done(&self) -> bool {
+        self.acked == self.written
+    }
+}

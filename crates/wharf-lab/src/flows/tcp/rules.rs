@@ -1,0 +1,60 @@
+//! What a connection goes by.
+
+/// What the host charges for a piece that it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Truesize {
+    /// For each piece.
+    pub piece_bytes: u32,
+    /// For each packet of it, besides its payload.
+    pub packet_bytes: u32,
+}
+
+impl Truesize {
+    /// Of `len_bytes` in `packets`.
+    pub fn of(self, len_bytes: u32, packets: u32) -> u64 {
+        u64::from(len_bytes) + u64::from(self.piece_bytes) + u64::from(packets) * u64::from(self.packet_bytes)
+    }
+}
+
+/// One connection's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Payload of a full packet.
+    pub mss_bytes: u32,
+    /// Largest payload of a super-packet; that of a packet or less for a host that has none.
+    pub super_bytes_max: u32,
+    /// Packets of a super-packet at least, where there are so many (`tcp_min_tso_segs`).
+    pub super_packets_min: u32,
+    /// A super-packet holds what the pacing rate makes in 1 s / 2^this: 10 for about 1 ms (`sk_pacing_shift`).
+    pub pacing_shift: u32,
+    /// The pacing rate in congestion avoidance, of window by round trip (`tcp_pacing_ca_ratio`).
+    pub pacing_percent: u32,
+    /// Most that the host may hold of it; `None` for no small queues (`tcp_limit_output_bytes`).
+    pub small_queue_bytes_max: Option<u64>,
+    /// What is charged for it.
+    pub truesize: Truesize,
+    /// The window to begin with.
+    pub first_window_packets: u32,
+    /// What the peer has room for.
+    pub peer_window_bytes: u64,
+    /// Small packets wait for acknowledgements (no TCP_NODELAY).
+    pub nagle: bool,
+}
+
+impl Default for Rules {
+    /// Linux of 2014 and later over Ethernet, with time stamps: packets of 1448 bytes.
+    fn default() -> Self {
+        Self {
+            mss_bytes: 1448,
+            super_bytes_max: 65_160,
+            super_packets_min: 2,
+            pacing_shift: 10,
+            pacing_percent: 120,
+            small_queue_bytes_max: Some(131_072),
+            truesize: Truesize { piece_bytes: 512, packet_bytes: 0 },
+            first_window_packets: 10,
+            peer_window_bytes: 3 << 20,
+            nagle: true,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! UDP as fast as the socket's buffer lets it: what is charged to it may not exceed the buffer; the sender sleeps then,
+//! until so much has left that it is worth waking (`sock_def_write_space`: half of it).
+
+/// One socket.
+#[derive(Debug, Clone)]
+pub struct Blast {
+    /// Of a packet, as charged.
+    packet_bytes: u64,
+    buffer_bytes: u64,
+    inside_bytes: u64,
+    sleeping: bool,
+}
+
+impl Blast {
+    /// Packets that are charged `packet_bytes` each, against a buffer of `buffer_bytes` (one fits always).
+    pub fn new(packet_bytes: u64, buffer_bytes: u64) -> Self {
+        Self { packet_bytes, buffer_bytes, inside_bytes: 0, sleeping: false }
+    }
+
+    /// Sends one, if it may; otherwise it sleeps.
+    pub fn send(&mut self) -> bool {
+        self.sleeping |= self.inside_bytes > 0 && self.inside_bytes + self.packet_bytes > self.buffer_bytes;
+        if !self.sleeping {
+            self.inside_bytes += self.packet_bytes;
+        }
+        !self.sleeping
+    }
+
+    /// `packets` have left; whether that wakes it.
+    pub fn completed(&mut self, packets: u64) -> bool {
+        self.inside_bytes = self.inside_bytes.saturating_sub(packets * self.packet_bytes);
+        let wakes = self.sleeping && 2 * self.inside_bytes <= self.buffer_bytes;
+        self.sleeping &= !wakes;
+        wakes
+    }
+
+    /// Packets inside.
+    pub fn inside(&self) -> u64 {
+        self.inside_bytes / self.packet_bytes.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_when_the_buffer_is_full_and_wakes_at_half() {
+        let mut blast = Blast::new(1000, 4500);
+        assert_eq!([(); 6].map(|()| blast.send()), [true, true, true, true, false, false]);
+        assert_eq!([blast.completed(1), blast.completed(1), blast.completed(1)], [false, true, false]);
+        assert_eq!((blast.inside(), blast.send()), (1, true));
+        let mut large = Blast::new(9000, 4500);
+        assert_eq!([large.send(), large.send(), large.completed(1), large.send()], [true, false, true, true]);
+    }
+}

@@ -1,0 +1,389 @@
+//! The host: one processor that does everything, an interrupt, and what is on its way back.
+
+use super::Setup;
+use super::nic::{Far, Nic};
+use super::outcome::{Outcome, Probe, Totals};
+use crate::engine::{Agenda, Random, VirtualClock, World};
+use crate::flows::tcp::{Ack, Piece, Receiver, Source};
+use crate::kernel::Fault;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_core::bql::Bql;
+use wharf_core::pool::{Cache, PagePool};
+use wharf_core::qdisc::{Prio, Qdisc as _};
+use wharf_mem::{Batch, Frame};
+
+/// Buffers lie so many bytes apart: a super-packet with its headers.
+const FRAME_BYTES: u32 = 65_536;
+/// Super-packets inside at most.
+const FRAMES: u32 = 8192;
+
+/// What has something due.
+pub(super) const SLOTS: usize = 4;
+const CPU: usize = 0;
+const INTERRUPT: usize = 1;
+const PROBE: usize = 2;
+const TIMER: usize = 3;
+
+/// Bands: `pfifo_fast`'s first and second.
+const HIGH: u8 = 0;
+const NORMAL: u8 = 1;
+
+/// What lies in a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Info {
+    Free,
+    Probe {
+        sent_ns: u64,
+    },
+    Stream {
+        number: usize,
+        piece: Piece,
+        /// When TCP sent it.
+        sent_ns: u64,
+        /// Packets cut off so far.
+        cut: u32,
+    },
+}
+
+/// What comes back.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Ack(usize, Ack),
+    Probe(Probe),
+}
+
+struct Stream {
+    source: Source,
+    receiver: Receiver,
+    /// Position that the next super-packet to leave must have, where nothing is sent again.
+    next_out: u64,
+}
+
+/// The modelled host.
+pub(super) struct Host {
+    pub(super) setup: Setup,
+    pub(super) qdisc: Prio,
+    pub(super) bql: Bql,
+    /// The bulk under way; what the driver left of it.
+    pub(super) batch: Batch,
+    pub(super) nic: Nic,
+    /// Super-packets whose last packet the driver has.
+    pub(super) in_nic: VecDeque<Frame>,
+    pub(super) infos: Vec<Info>,
+    pub(super) totals: Totals,
+    streams: Vec<Stream>,
+    cache: Cache,
+    pool: PagePool,
+    random: Random,
+    far: Far,
+    answers: VecDeque<(u64, Answer)>,
+    probes: Vec<Probe>,
+    /// When the program that has read an answer asks again.
+    next_probe_ns: Option<u64>,
+    limits: Vec<(u64, u32)>,
+    passing: Batch,
+    /// The processor is at something, whose doorbell is to come.
+    busy: bool,
+    polls: bool,
+    /// Somebody wants the qdisc to be run.
+    runs: bool,
+    entered: u64,
+    left: u64,
+    ending: bool,
+    fault: Option<Fault>,
+}
+
+impl Host {
+    pub(super) fn new(setup: Setup, clock: &Arc<VirtualClock>) -> Result<Self, Fault> {
+        let pool = PagePool::builder()
+            .frames(FRAMES)
+            .frame_bytes(FRAME_BYTES)
+            .huge_pages(false)
+            .clock(clock.clone())
+            .build()?;
+        let stream = |_| Stream {
+            source: {
+                let mut source = Source::new(setup.rules);
+                source.write(u64::MAX >> 1);
+                source
+            },
+            receiver: Receiver::default(),
+            next_out: 0,
+        };
+        let mut random = Random::new(setup.seed);
+        let far = Far::new(&setup, &mut random);
+        let nic =
+            Nic::new(setup.wire_ps_per_byte, setup.fetch_ns, setup.ring_descriptors, setup.interrupt_gap_ns);
+        Ok(Self {
+            qdisc: Prio::new(setup.qdisc_packets),
+            bql: Bql::new(Duration::from_nanos(setup.hold_ns)),
+            batch: Batch::new(64),
+            nic,
+            in_nic: VecDeque::new(),
+            infos: vec![Info::Free; FRAMES as usize],
+            totals: Totals::default(),
+            streams: (0..setup.streams).map(stream).collect(),
+            cache: pool.cache("host")?,
+            pool,
+            random,
+            far,
+            answers: VecDeque::new(),
+            probes: Vec::new(),
+            next_probe_ns: None,
+            limits: Vec::new(),
+            passing: Batch::new(1),
+            busy: false,
+            polls: false,
+            runs: false,
+            entered: 0,
+            left: 0,
+            ending: false,
+            fault: None,
+            setup,
+        })
+    }
+
+    pub(super) fn start(&mut self, agenda: &mut Agenda) {
+        agenda.set(TIMER, self.random.below(1_000_000));
+        agenda.set(PROBE, 1 + self.random.below(1_000_000));
+    }
+
+    /// Streams have nothing more, and no probes are sent.
+    pub(super) fn end(&mut self) {
+        self.ending = true;
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        Totals {
+            packets: self.nic.packets,
+            wire_bytes: self.nic.wire_bytes,
+            probes: self.probes.len(),
+            limits: self.limits.len(),
+            ..self.totals
+        }
+    }
+
+    /// Puts something into the qdisc; whether it had room.
+    fn enqueue(&mut self, info: Info, band: u8, len_bytes: u32) -> bool {
+        if self.qdisc.room(band) == 0 {
+            return false;
+        }
+        if !matches!(self.cache.take(&mut self.passing, 1, len_bytes), Ok(1)) {
+            self.passing = Batch::new(1);
+            return false;
+        }
+        let Some(mut frame) = self.passing.pop() else { return false };
+        frame.set_band(band + 1);
+        self.infos[frame.index() as usize] = info;
+        let pushed = self.passing.push(frame);
+        debug_assert!(pushed.is_ok(), "it was empty");
+        self.qdisc.enqueue(&mut self.passing);
+        self.entered += 1;
+        self.runs = true;
+        true
+    }
+
+    /// All that stream `number` may send now goes into the qdisc; TCP's time for it.
+    fn pump(&mut self, number: usize, now_ns: u64) -> u64 {
+        let mut work_ns = 0;
+        while !self.ending
+            && let Some(piece) = self.streams[number].source.next(now_ns)
+        {
+            work_ns += self.random.around(self.setup.costs.send_ns, self.setup.jitter_permille);
+            let len_bytes = piece.len_bytes + self.setup.header_bytes;
+            if !self.enqueue(Info::Stream { number, piece, sent_ns: now_ns, cut: 0 }, NORMAL, len_bytes) {
+                // Dropped at the tail; recovery finds out.
+                self.streams[number].source.completed(&piece);
+                break;
+            }
+        }
+        work_ns
+    }
+
+    /// The poll: what has left, then what has come back; how long it takes.
+    fn poll(&mut self, now_ns: u64) -> u64 {
+        let costs = self.setup.costs;
+        let mut work_ns = costs.interrupt_ns;
+        let (mut bytes, mut wakes) = (0u32, Vec::new());
+        while let Some(packet) = self.nic.next_left(now_ns) {
+            bytes += packet.bytes;
+            work_ns += costs.reclaim_ns;
+            if packet.last {
+                wakes.extend(self.frees(packet.index));
+            }
+        }
+        if bytes > 0 {
+            let before = self.bql.limit();
+            if let Err(error) = self.bql.completed(bytes, Duration::from_nanos(now_ns)) {
+                self.fault = Some(Fault::Order { what: error.to_string() });
+            }
+            if self.bql.limit() != before {
+                self.limits.push((now_ns, self.bql.limit()));
+            }
+            self.runs = true;
+        }
+        while let Some((_, answer)) = self.answers.pop_front_if(|&mut (at_ns, _)| at_ns <= now_ns) {
+            match answer {
+                Answer::Ack(number, ack) => {
+                    work_ns += costs.ack_ns;
+                    self.streams[number].source.acked(now_ns, &ack);
+                    wakes.push(number);
+                }
+                Answer::Probe(probe) => {
+                    self.probes.push(Probe { answered_ns: now_ns - probe.sent_ns, ..probe });
+                    let think_ns = self.random.around(self.setup.think_ns, self.setup.jitter_permille);
+                    self.next_probe_ns = Some(now_ns + costs.interrupt_ns + think_ns);
+                }
+            }
+        }
+        wakes.sort_unstable();
+        wakes.dedup();
+        work_ns + wakes.into_iter().map(|number| self.pump(number, now_ns)).sum::<u64>()
+    }
+
+    /// A super-packet has left as a whole: its buffer goes home. The stream that it was of, if that may go on.
+    fn frees(&mut self, index: u32) -> Option<usize> {
+        self.left += 1;
+        match self.in_nic.pop_front() {
+            Some(frame) if frame.index() == index => {
+                let given = self.cache.give_one(frame);
+                debug_assert!(given.is_ok(), "there is only one pool");
+            }
+            other => {
+                let what = format!("buffer {index} has left before {other:?}");
+                self.fault = Some(Fault::Order { what });
+            }
+        }
+        match std::mem::replace(&mut self.infos[index as usize], Info::Free) {
+            Info::Stream { number, piece, .. } => {
+                self.streams[number].source.completed(&piece).then_some(number)
+            }
+            Info::Probe { .. } | Info::Free => None,
+        }
+    }
+
+    /// What the driver has written goes out; what will come back of it is known then.
+    fn doorbell(&mut self, now_ns: u64) {
+        let Self { nic, infos, streams, answers, setup, far, fault, .. } = self;
+        nic.doorbell(now_ns, &mut |at_ns, packet| {
+            let back_ns = far.interrupt_after_ns(at_ns) + setup.round_trip_ns;
+            match &infos[packet.index as usize] {
+                Info::Probe { sent_ns } => {
+                    let probe = Probe { sent_ns: *sent_ns, queued_ns: at_ns - sent_ns, answered_ns: 0 };
+                    answers.push_back((back_ns, Answer::Probe(probe)));
+                }
+                Info::Stream { number, piece, sent_ns, .. } if packet.last => {
+                    let stream = &mut streams[*number];
+                    if !piece.again && piece.from < stream.next_out {
+                        let what = format!("stream {number}: {piece:?} after {}", stream.next_out);
+                        *fault = Some(Fault::Order { what });
+                    }
+                    stream.next_out = stream.next_out.max(piece.to());
+                    let sent_ns = (!piece.again).then_some(*sent_ns);
+                    let range = (piece.from, piece.to());
+                    let ack = stream.receiver.received(at_ns, range, sent_ns, setup.rules.mss_bytes);
+                    answers.extend(ack.map(|ack| (back_ns, Answer::Ack(*number, ack))));
+                }
+                Info::Stream { .. } => {}
+                Info::Free => *fault = Some(Fault::Order { what: format!("{packet:?} is nothing") }),
+            }
+        });
+    }
+
+    /// The processor is free: the next thing that it has to do.
+    fn next_work(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        let mut work_ns = None;
+        if std::mem::take(&mut self.polls) {
+            work_ns = Some(self.poll(now_ns));
+            if let Some(at_ns) = self.next_probe_ns.take() {
+                agenda.set(PROBE, at_ns);
+            }
+            self.nic.masked = false;
+        } else if self.runs {
+            work_ns = self.transmit();
+            self.runs = work_ns.is_some();
+        }
+        self.busy = work_ns.is_some();
+        if let Some(work_ns) = work_ns {
+            agenda.set(CPU, now_ns + work_ns.max(1));
+        }
+        self.interrupt_due(agenda);
+    }
+
+    fn interrupt_due(&mut self, agenda: &mut Agenda) {
+        let answer_ns = self.answers.front().map(|&(at_ns, _)| at_ns);
+        match self.nic.interrupt_at_ns(answer_ns) {
+            Some(at_ns) => agenda.set(INTERRUPT, at_ns),
+            None => agenda.clear(INTERRUPT),
+        }
+    }
+
+    /// Streams that have waited too long; and looks again later.
+    fn timers(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        for number in 0..self.streams.len() {
+            self.streams[number].source.timed_out(now_ns);
+            // What TCP takes for it is charged with the next poll: it is rare.
+            self.pump(number, now_ns);
+        }
+        if !self.ending {
+            agenda.set(TIMER, now_ns + 10_000_000);
+        }
+    }
+
+    /// Whether all went well; what came of it.
+    pub(super) fn finish(self, before: Totals, after: Totals) -> Result<Outcome, Fault> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let (accepted, left) = (self.entered, self.left);
+        if accepted != left || !self.nic.is_empty() || self.bql.in_flight() != 0 {
+            return Err(Fault::Conservation { queue: 0, accepted, left });
+        }
+        let packets_in_all = self.nic.packets;
+        drop(self.cache);
+        let audit = self.pool.audit();
+        if audit.out() > 0 {
+            return Err(Fault::Ledger(audit.to_string()));
+        }
+        Ok(Outcome {
+            from_ns: self.setup.settle_ns,
+            measured_ns: self.setup.measure_ns,
+            packets: after.packets - before.packets,
+            wire_bytes: after.wire_bytes - before.wire_bytes,
+            requeues: after.requeues - before.requeues,
+            bulks: after.bulks - before.bulks,
+            super_packets: after.super_packets - before.super_packets,
+            interrupts: after.interrupts - before.interrupts,
+            probes: self.probes[before.probes..after.probes].to_vec(),
+            limits: self.limits[before.limits.saturating_sub(1)..after.limits].to_vec(),
+            packets_in_all,
+        })
+    }
+}
+
+impl World for Host {
+    fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
+        match slot {
+            CPU => {
+                self.doorbell(now_ns);
+                self.busy = false;
+            }
+            INTERRUPT => {
+                self.totals.interrupts += 1;
+                self.nic.interrupts(now_ns);
+                self.polls = true;
+            }
+            PROBE if !self.ending => {
+                // Where the band is full, the probe is not sent: it is never, since it is served first.
+                self.enqueue(Info::Probe { sent_ns: now_ns }, HIGH, self.setup.probe_bytes);
+            }
+            TIMER => self.timers(now_ns, agenda),
+            _ => {}
+        }
+        if !self.busy {
+            self.next_work(now_ns, agenda);
+        }
+    }
+}

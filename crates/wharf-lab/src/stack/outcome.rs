@@ -1,0 +1,75 @@
+//! What came of a run.
+
+/// A probe and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// How long until its last bit was on the wire.
+    pub queued_ns: u64,
+    /// How long until its answer was read.
+    pub answered_ns: u64,
+}
+
+/// Sums up to some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Totals {
+    pub(super) packets: u64,
+    pub(super) wire_bytes: u64,
+    pub(super) requeues: u64,
+    pub(super) bulks: u64,
+    pub(super) super_packets: u64,
+    pub(super) interrupts: u64,
+    pub(super) probes: usize,
+    pub(super) limits: usize,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// From when on, and for how long, was measured.
+    pub from_ns: u64,
+    /// How long.
+    pub measured_ns: u64,
+    /// Packets that left, and bytes with all that is around them.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub wire_bytes: u64,
+    /// Times that a part of a bulk came back from the driver.
+    pub requeues: u64,
+    /// Times that something was taken out of the qdisc, and super-packets that were.
+    pub bulks: u64,
+    /// Super-packets.
+    pub super_packets: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Probes whose answers came, in order.
+    pub probes: Vec<Probe>,
+    /// The byte limit to begin with, and whenever it has changed.
+    pub limits: Vec<(u64, u32)>,
+    /// Packets of the whole run.
+    pub packets_in_all: u64,
+}
+
+impl Outcome {
+    /// How many a second.
+    pub fn per_second(&self, count: u64) -> u64 {
+        (u128::from(count) * 1_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
+    }
+
+    /// Mean time until probes are answered.
+    pub fn mean_answered_ns(&self) -> u64 {
+        self.probes.iter().map(|probe| probe.answered_ns).sum::<u64>() / (self.probes.len() as u64).max(1)
+    }
+
+    /// The same for each part of the time measured, `part_ns` long and as a whole within it, that has any.
+    pub fn mean_answered_by_part_ns(&self, part_ns: u64) -> Vec<u64> {
+        let whole = (self.measured_ns / part_ns.max(1)).max(1);
+        let part_of = |probe: &Probe| probe.sent_ns.checked_sub(self.from_ns).map(|ns| ns / part_ns.max(1));
+        let parts = self.probes.chunk_by(|a, b| part_of(a) == part_of(b));
+        let parts = parts.filter(|part| part.first().and_then(part_of).is_some_and(|at| at < whole));
+        let mean =
+            |part: &[Probe]| part.iter().map(|probe| probe.answered_ns).sum::<u64>() / part.len() as u64;
+        parts.map(mean).collect()
+    }
+}

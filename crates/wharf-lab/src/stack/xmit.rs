@@ -1,0 +1,105 @@
+//! Running the qdisc: out of it, cut, to the driver until that stops.
+
+use super::Offload;
+use super::host::{Host, Info};
+use super::nic::Packet;
+use wharf_core::qdisc::Qdisc as _;
+
+/// A descriptor points at so many bytes of a super-packet at most: a page's fragment.
+const FRAGMENT_BYTES: u32 = 4096;
+/// Super-packets in one bulk at most.
+const BULK_PACKETS_MAX: usize = 64;
+
+impl Host {
+    /// One round of `qdisc_restart`: how long it takes; `None` where there is nothing to do, or the driver is stopped.
+    pub(super) fn transmit(&mut self) -> Option<u64> {
+        if self.is_stopped() {
+            return None;
+        }
+        let mut work_ns = 0;
+        if self.batch.is_empty() {
+            let (count, bytes) = if self.setup.bulk {
+                // A limit with nothing left lets one through, and no more.
+                (BULK_PACKETS_MAX, self.bql.available().max(1) as u64)
+            } else {
+                (1, 1)
+            };
+            let taken = self.qdisc.dequeue(&mut self.batch, count, bytes);
+            if taken == 0 {
+                return None;
+            }
+            (self.totals.bulks, self.totals.super_packets) =
+                (self.totals.bulks + 1, self.totals.super_packets + taken as u64);
+            work_ns += taken as u64 * self.setup.costs.dequeue_ns + self.cutting_ns();
+        }
+        let before = self.nic.owed.len();
+        self.hand_over();
+        let handed = (self.nic.owed.len() - before) as u64;
+        self.totals.requeues += u64::from(!self.batch.is_empty());
+        Some(work_ns + handed * self.setup.costs.driver_ns + self.setup.costs.doorbell_ns)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.bql.available() < 0 || !self.nic.has_room(self.needs_descriptors())
+    }
+
+    /// Descriptors that must be free for the driver not to stop.
+    fn needs_descriptors(&self) -> u32 {
+        match self.setup.offload {
+            Offload::Gso => 4,
+            Offload::Tso => self.setup.rules.super_bytes_max.div_ceil(FRAGMENT_BYTES) + 4,
+        }
+    }
+
+    /// What it takes to cut the whole of the batch.
+    fn cutting_ns(&self) -> u64 {
+        if self.setup.offload == Offload::Tso {
+            return 0;
+        }
+        let packets = |frame: &wharf_mem::Frame| match &self.infos[frame.index() as usize] {
+            Info::Stream { piece, .. } if piece.packets > 1 => u64::from(piece.packets),
+            _ => 0,
+        };
+        self.batch.frames().iter().map(packets).sum::<u64>() * self.setup.costs.cut_ns
+    }
+
+    /// The batch goes to the driver, packet by packet, until that stops; what is left stays in the batch.
+    fn hand_over(&mut self) {
+        while let Some(index) = self.batch.frames().first().map(wharf_mem::Frame::index) {
+            let Some(packet) = self.next_packet(index) else { break };
+            self.bql.queued(packet.bytes);
+            self.nic.write(packet);
+            if packet.last
+                && let Some(frame) = self.batch.pop()
+            {
+                self.in_nic.push_back(frame);
+            }
+            if self.is_stopped() {
+                break;
+            }
+        }
+    }
+
+    /// The next packet of the super-packet in that buffer.
+    fn next_packet(&mut self, index: u32) -> Option<Packet> {
+        let (header_bytes, mss_bytes) = (self.setup.header_bytes, self.setup.rules.mss_bytes);
+        match &mut self.infos[index as usize] {
+            Info::Probe { .. } => {
+                let bytes = self.setup.probe_bytes;
+                Some(Packet { index, bytes, descriptors: 1, last: true, packets: 1 })
+            }
+            Info::Stream { piece, .. } if self.setup.offload == Offload::Tso => {
+                let bytes = piece.len_bytes + piece.packets * header_bytes;
+                let descriptors = piece.len_bytes.div_ceil(FRAGMENT_BYTES) + 1;
+                Some(Packet { index, bytes, descriptors, last: true, packets: piece.packets })
+            }
+            Info::Stream { piece, cut, .. } => {
+                let payload_bytes = (piece.len_bytes - *cut * mss_bytes).min(mss_bytes);
+                *cut += 1;
+                let (bytes, last) = (payload_bytes + header_bytes, *cut == piece.packets);
+                Some(Packet { index, bytes, descriptors: 1, last, packets: 1 })
+            }
+            Info::Free => None,
+        }
+    }
+}
