@@ -1,15 +1,14 @@
 //! `wharf lab`: experiments, in virtual time or on this machine.
 
-use crate::args::{LabArgs, LabCommand, LabListArgs, LabRunArgs};
+mod pages;
+mod run;
+mod sweep;
+
+use crate::args::{LabArgs, LabCommand, LabListArgs};
 use crate::output::{print, print_json, table, text};
-use crate::progress::Progress;
-use crate::signals::Signals;
-use crate::usage;
 use comfy_table::CellAlignment;
 use serde::Serialize;
-use std::io::Write;
-use std::time::Instant;
-use wharf_lab::experiment::{self, Experiment, ParameterKind, Report, Request, Row, RowKind, World};
+use wharf_lab::experiment::{self, Experiment, ParameterKind, Report, Row, RowKind, World};
 
 #[derive(Debug, Serialize)]
 struct Listing {
@@ -27,7 +26,8 @@ struct Entry {
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     match &args.what {
         LabCommand::List(args) => list(args),
-        LabCommand::Run(args) => run(args),
+        LabCommand::Run(args) => run::run(args),
+        LabCommand::Sweep(args) => sweep::sweep(args),
     }
 }
 
@@ -48,36 +48,6 @@ fn list(args: &LabListArgs) -> anyhow::Result<()> {
         lines.add_row([entry.name, &worlds, entry.what]);
     });
     print(&text(&lines))
-}
-
-fn run(args: &LabRunArgs) -> anyhow::Result<()> {
-    let (signals, progress, began) = (Signals::listen()?, Progress::new(), Instant::now());
-    let mut say = |what: &str| {
-        progress.say(|| what.to_string());
-        !signals.asked()
-    };
-    let request = Request {
-        name: args.name.clone(),
-        set: args.set.clone(),
-        seed: args.seed,
-        world: args.world.map(World::from),
-        threads: args.threads.clone(),
-        duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
-    };
-    let report = experiment::run(&request, &mut say)
-        .map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
-    drop(progress);
-    if args.time {
-        let seconds = began.elapsed().as_secs_f64();
-        let rate = report.packets as f64 / seconds / 1e6;
-        // Where standard error is closed, nobody asked.
-        let _ = writeln!(
-            std::io::stderr(),
-            "{} packets simulated in {seconds:.2} s: {rate:.2} million per second",
-            report.packets
-        );
-    }
-    if args.json { print_json(&report) } else { print(&table_of(&report)) }
 }
 
 fn table_of(report: &Report) -> String {

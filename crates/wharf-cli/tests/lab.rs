@@ -82,3 +82,123 @@ fn pages_runs_in_both_worlds() {
     let refused = wharf(&["lab", "run", "pages", "--threads", "2"]);
     assert_eq!(refused.code, Some(2), "threads are for the host: {refused:?}");
 }
+
+/// A folder of this test's own.
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("wharf-lab-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// 8 points of a few milliseconds each.
+fn sweep_into(file: &std::path::Path, phase: &str) -> Vec<String> {
+    let file = file.to_str().unwrap();
+    let set = format!("phase_ns={phase}");
+    ["lab", "sweep", "bql", "--set", "ring_frames=64,128", "--set", "hold_ns=1000000,2000000", "--set", &set]
+        .into_iter()
+        .chain(["--seeds", "1,2", "--out", file])
+        .map(str::to_string)
+        .collect()
+}
+
+fn words(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_file() {
+    let folder = folder("cut");
+    let (whole, cut) = (folder.join("whole"), folder.join("cut"));
+    assert_eq!(wharf(&words(&sweep_into(&whole, "2000000"))).code, Some(0));
+    let wanted = std::fs::read(&whole).unwrap();
+    let lines: Vec<serde_json::Value> = wanted
+        .split_inclusive(|&byte| byte == b'\n')
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 8);
+    assert!(lines.iter().enumerate().all(|(at, line)| line["point"] == at && line["rows"].is_array()));
+    // Within a line, at its end, before anything.
+    let ends: Vec<usize> =
+        wanted.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    for length in [0, 1, ends[0], ends[0] + 1, ends[3] - 1, wanted.len() - 1, wanted.len()] {
+        std::fs::write(&cut, &wanted[..length]).unwrap();
+        assert_eq!(wharf(&words(&sweep_into(&cut, "2000000"))).code, Some(0), "{length}");
+        assert_eq!(std::fs::read(&cut).unwrap(), wanted, "{length}");
+    }
+    let other = wharf(&words(&sweep_into(&cut, "3000000")));
+    assert!(other.code == Some(1) && other.stderr.contains("give another --out"), "{other:?}");
+    assert_eq!(std::fs::read(&cut).unwrap(), wanted, "what is there is left alone");
+    std::fs::write(&cut, "no line of ours\n").unwrap();
+    assert!(wharf(&words(&sweep_into(&cut, "2000000"))).stderr.contains("no line of a sweep"));
+    // Two machines have the same points between them as one.
+    let parts = ["1/2", "2/2"].map(|part| {
+        let args = sweep_into(std::path::Path::new("/dev/stdout"), "2000000");
+        let args: Vec<&str> =
+            args.iter().map(String::as_str).filter(|word| !["--out", "/dev/stdout"].contains(word)).collect();
+        wharf(&args.into_iter().chain(["--part", part, "--jobs", "1"]).collect::<Vec<_>>()).stdout
+    });
+    let mut theirs: Vec<&str> = parts.iter().flat_map(|part| part.lines()).collect();
+    theirs.sort_by_key(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["point"].as_u64());
+    assert_eq!(theirs.join("\n") + "\n", String::from_utf8(wanted).unwrap());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Killed for real, in the middle; each line that it has written stays as it is.
+#[test]
+fn a_killed_sweep_neither_loses_nor_repeats_a_point() {
+    let folder = folder("killed");
+    let file = folder.join("points");
+    let args = sweep_into(&file, "200000000");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wharf")).args(&args).spawn().unwrap();
+    let text = || std::fs::read_to_string(&file).unwrap_or_default();
+    while text().lines().count() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before: Vec<String> =
+        text().split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_string).collect();
+    assert!(before.len() >= 2);
+    assert_eq!(wharf(&words(&args)).code, Some(0));
+    let after = text();
+    assert!(before.iter().all(|line| after.contains(line.as_str())), "what was done is as it was");
+    let points: Vec<u64> = after
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["point"].as_u64().unwrap())
+        .collect();
+    assert_eq!(points, (0..8).collect::<Vec<u64>>());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
+    let folder = folder("report");
+    let path = folder.join("new").to_str().unwrap().to_string();
+    let args: Vec<&str> = SHORT.iter().copied().chain(["--report", &path]).collect();
+    assert_eq!(wharf(&args).code, Some(0));
+    let page = std::fs::read_to_string(folder.join("new/report.html")).unwrap();
+    let again = "wharf lab run bulk --world model --seed 3 --set settle_ns=2000000 --set measure_ns=1000000";
+    assert!(
+        !page.contains("http:") && !page.contains("https:") && !page.contains("<script"),
+        "nothing is fetched"
+    );
+    let captions: Vec<&str> = page.split("<figcaption>").skip(1).collect();
+    assert!(captions.len() >= 2, "a picture and a table at least");
+    for caption in captions {
+        let caption = caption.split("</figcaption>").next().unwrap();
+        assert!(caption.contains(again), "{caption}");
+    }
+    assert_eq!(page.matches("<figure>").count(), page.matches("<figcaption>").count());
+    for name in ["published", "residual", "predicted", "doorbell_ps", "processor", "seed 3"] {
+        assert!(page.contains(name), "{name}");
+    }
+    let svg = std::fs::read_to_string(folder.join("new/bulk-model-published.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && page.contains(&svg), "the picture is a file, too");
+    let file = folder.join("file");
+    std::fs::write(&file, "").unwrap();
+    let args: Vec<&str> = SHORT.iter().copied().chain(["--report", file.to_str().unwrap()]).collect();
+    let refused = wharf(&args);
+    assert!(refused.code == Some(1) && refused.stderr.contains("cannot make"), "{refused:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

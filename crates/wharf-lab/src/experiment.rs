@@ -13,6 +13,7 @@ mod pages;
 pub mod parameters;
 mod pcie;
 pub mod published;
+pub mod sweep;
 
 pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
 
@@ -353,16 +354,44 @@ pub struct Request {
     pub duration_ns: Option<u64>,
 }
 
+impl Request {
+    /// The command line that asks for the same.
+    pub fn command(&self) -> String {
+        let mut words = format!("wharf lab run {}", self.name);
+        let mut add = |word: String| {
+            words.push(' ');
+            words.push_str(&word);
+        };
+        self.world.iter().for_each(|world| add(format!("--world {world}")));
+        add(format!("--seed {}", self.seed));
+        self.set.iter().for_each(|set| add(format!("--set {set}")));
+        if !self.threads.is_empty() {
+            let threads: Vec<String> = self.threads.iter().map(u32::to_string).collect();
+            add(format!("--threads {}", threads.join(",")));
+        }
+        self.duration_ns.iter().for_each(|&ns| add(format!("--seconds {}", ns as f64 / 1e9)));
+        words
+    }
+}
+
+/// The experiment of that name.
+///
+/// # Errors
+/// [`LabError::Experiment`]: there is none.
+pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
+    let there = || all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
+    let found = all().iter().find(|experiment| experiment.name() == name);
+    found.copied().ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })
+}
+
 /// Runs what is asked for; `say` is told what is being run, several times a second, and answers whether to go on.
 ///
 /// # Errors
 /// [`LabError`]: no such experiment, world, key or value; or a run that broke a rule of the path.
 pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Report, LabError> {
     let Request { name, set, seed, threads, duration_ns, .. } = request;
-    let there = || all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", ");
-    let found = all().iter().find(|experiment| experiment.name() == name);
-    let experiment = found.ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })?;
-    let world = world_of(*experiment, request)?;
+    let experiment = named(name)?;
+    let world = world_of(experiment, request)?;
     let mut parameters = Parameters::read(experiment.name(), experiment.parameters(world))?;
     set.iter().try_for_each(|assignment| parameters.set(assignment))?;
     let (seed, duration_ns) = (*seed, *duration_ns);

@@ -4,7 +4,7 @@
 //! it, as driver and hardware. [`kernel`]: the kernel's transmit path on modelled processors; [`stack`]: the same with TCP
 //! streams and super-packets; [`lanes`]: our own, whole; [`limit`]: its inside, on a wire that
 //! changes its speed.
-//! [`flows`]: TCP, requests and responses, UDP. [`experiment`]: what `wharf lab` runs.
+//! [`flows`]: TCP, requests and responses, UDP. [`experiment`]: what `wharf lab` runs; [`report`]: a page of it.
 //!
 //! [`pcie`]: what a transfer costs on the bus. [`nic`]: NICs with their real descriptor bytes on that bus. [`nics`]:
 //! descriptions of NICs. [`plan`]: what a server can carry.
@@ -22,5 +22,6 @@ pub mod nics;
 pub mod pages;
 pub mod pcie;
 pub mod plan;
+pub mod report;
 pub mod stack;
 mod witness;

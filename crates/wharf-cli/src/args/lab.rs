@@ -2,6 +2,7 @@
 
 use super::values;
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
 use std::time::Duration;
 use wharf_lab::experiment::World;
 
@@ -17,8 +18,10 @@ pub(crate) struct LabArgs {
 pub(crate) enum LabCommand {
     /// List the experiments
     List(LabListArgs),
-    /// Run one
+    /// Run one, or all
     Run(LabRunArgs),
+    /// Run one for every combination of some parameters' values, in parallel
+    Sweep(LabSweepArgs),
 }
 
 /// `wharf lab list`.
@@ -34,6 +37,7 @@ Examples:
   wharf lab run bulk
   wharf lab run bulk --set doorbell_ps=200000 --json
   wharf lab run pages --world host --threads 2,4 --seconds 5
+  wharf lab run all --report figures
 
 In world model the same seed and parameters give the same result, to the byte, on any machine. Kinds of rows:
   fitted     a parameter was chosen so that it comes out, and all are as in the file
@@ -60,7 +64,7 @@ impl From<WorldChoice> for World {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabRunArgs {
-    /// Which experiment; see `wharf lab list`
+    /// Which experiment, see `wharf lab list`; or `all` that run in that world
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Change a parameter for this run; may be given several times
@@ -78,10 +82,56 @@ pub(crate) struct LabRunArgs {
     /// World host: how long to measure each point
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
+    /// Write a page (report.html, opens without a network) and its pictures into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
     /// Say on standard error how fast packets were simulated
     #[arg(long)]
     pub(crate) time: bool,
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  wharf lab sweep bql --set ring_frames=64,256,1024 --set hold_ns=1000000,1000000000 > points.jsonl
+  wharf lab sweep hol --set streams=1,2,4,8 --seeds 1,2,3 --out points.jsonl
+  wharf lab sweep hol --set streams=1,2,4,8 --part 3/8 --out points-3.jsonl
+
+One line of JSON for each point: number, experiment, world, seed, set, fingerprint, rows; or error in place of rows. With --out a
+sweep that was ended goes on where it was when it is run again: what the file has is not run again, and what is under
+way at the end is. The file of a sweep that is done has its points in order. On many machines: docs/sweeps.md.";
+
+/// `wharf lab sweep`.
+#[derive(Debug, Args)]
+#[command(after_help = SWEEP_EXAMPLES)]
+pub(crate) struct LabSweepArgs {
+    /// Which experiment; see `wharf lab list`
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Values of a parameter; may be given several times, for a grid
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    pub(crate) set: Vec<String>,
+    /// Seeds of the generator
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
+    pub(crate) seeds: Vec<u64>,
+    /// In virtual time (model) or on this machine (host), where the experiment has both
+    #[arg(long, value_name = "WORLD")]
+    pub(crate) world: Option<WorldChoice>,
+    /// World host: numbers of threads, for each point
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::threads)]
+    pub(crate) threads: Vec<u32>,
+    /// World host: how long to measure each point
+    #[arg(long, value_name = "S", value_parser = values::seconds)]
+    pub(crate) seconds: Option<Duration>,
+    /// Points at once; as many as there are processors unless given, and one in world host
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Run only every Nth point, beginning with the Ith: a share for one of N machines
+    #[arg(long, value_name = "I/N", value_parser = values::part)]
+    pub(crate) part: Option<(usize, usize)>,
+    /// Append to this file, and leave out what it has already; to standard output unless given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
 }

@@ -284,6 +284,16 @@ pub(super) fn burst(text: &str) -> Result<usize, String> {
     within(text, 1, BURST_MAX)
 }
 
+/// `I/N`: which of how many, from 1 on.
+pub(crate) fn part(text: &str) -> Result<(usize, usize), String> {
+    let wrong = || "want I/N with I from 1 to N, such as 3/8".to_string();
+    let (which, of) = text.split_once('/').ok_or_else(wrong)?;
+    match (which.parse(), of.parse()) {
+        (Ok(which), Ok(of)) if (1..=of).contains(&which) => Ok((which, of)),
+        _ => Err(wrong()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,7 +73,8 @@ fn rows(
 ) -> Result<Vec<Row>, LabError> {
     let sum = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
     let (offered, dropped) = (sum(|done| done.offered), sum(|done| done.dropped));
-    let sent = offered - dropped;
+    // What was offered before the measured time may be dropped within it.
+    let sent = offered.saturating_sub(dropped);
     let per_s = (u128::from(sent) * 1_000_000_000 / u128::from(modelled.measured_ns)) as i64;
     let row = |what, millionths| Row::new(label, what, millionths, RowKind::Predicted);
     let (mut mpps, mut drops) = (row(MPPS, per_s), row(DROP_SHARE, percent_ppm(dropped, offered)));
@@ -91,7 +92,7 @@ fn rows(
         drops = drops.beside(of("drop_percent")?).saying(&format!("{points:+.1} percentage points"));
     }
     let each = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what);
-    let senders = jain_ppm(modelled.by_cpu.iter().map(|done| done.offered - done.dropped));
+    let senders = jain_ppm(modelled.by_cpu.iter().map(|done| done.offered.saturating_sub(done.dropped)));
     let mut rows = vec![mpps, drops, row(JAIN_SENDERS, senders)];
     if policy != Dedicated {
         let all_ns = modelled.measured_ns * modelled.by_cpu.len() as u64;

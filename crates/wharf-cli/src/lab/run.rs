@@ -1,0 +1,127 @@
+//! `wharf lab run`: one experiment, or all that run in a world.
+
+use super::{pages, table_of};
+use crate::args::LabRunArgs;
+use crate::output::{print, print_json};
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::usage;
+use serde::Serialize;
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use wharf_lab::experiment::{self, LabError, Report, Request, World, sweep};
+use wharf_lab::report::Section;
+
+/// What means every experiment.
+const ALL: &str = "all";
+
+/// All reports, as JSON.
+#[derive(Debug, Serialize)]
+struct Reports<'a> {
+    experiments: Vec<&'a Report>,
+}
+
+pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
+    let (signals, began) = (Signals::listen()?, Instant::now());
+    let requests = requests(args)?;
+    let sections = carry_out(&requests, &signals)?;
+    if args.time {
+        say_time(&sections, began.elapsed());
+    }
+    if let Some(folder) = &args.report {
+        pages::write(folder, &sections, &pages::command(args))?;
+    }
+    match (&sections[..], args.json) {
+        ([section], true) if args.name != ALL => print_json(&section.report),
+        (_, true) => print_json(&Reports { experiments: sections.iter().map(|one| &one.report).collect() }),
+        _ => {
+            let tables: Vec<String> = sections.iter().map(|section| table_of(&section.report)).collect();
+            print(&tables.join("\n\n\n"))
+        }
+    }
+}
+
+/// What is to be run.
+fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
+    let one = |name: &str, world| Request {
+        name: name.into(),
+        set: args.set.clone(),
+        seed: args.seed,
+        world,
+        threads: args.threads.clone(),
+        duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
+    };
+    let world = args.world.map(World::from);
+    if args.name != ALL {
+        return Ok(vec![one(&args.name, world)]);
+    }
+    if !args.set.is_empty() {
+        return Err(usage("--set changes a parameter of one experiment: run that one, not all"));
+    }
+    let world = world.unwrap_or(World::Model);
+    let there = experiment::all().iter().filter(|experiment| experiment.worlds().contains(&world));
+    Ok(there.map(|experiment| one(experiment.name(), Some(world))).collect())
+}
+
+/// Runs them: those of world model side by side, since each has its own time.
+fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Section>> {
+    let point = |(number, request): (usize, &Request)| sweep::Point { number, request: request.clone() };
+    let points: Vec<sweep::Point> = requests.iter().enumerate().map(point).collect();
+    let is_host =
+        requests.iter().any(|request| request.world == Some(World::Host) || !request.threads.is_empty());
+    let jobs = if is_host { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
+    let progress = Progress::new();
+    let (saying, said) = mpsc::channel::<String>();
+    let mut results: Vec<Option<Result<Report, LabError>>> = points.iter().map(|_| None).collect();
+    let (running, shared) = (signals.clone(), std::sync::Mutex::new(&mut results));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Whoever says something goes on at once; the line is drawn here.
+            let saying = std::sync::Mutex::new(saying);
+            let say = |what: &str| {
+                let saying = saying.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let _ = saying.send(what.to_string());
+                !running.asked()
+            };
+            for_all(&points, jobs, &say, &shared);
+        });
+        for what in said {
+            progress.say(|| what);
+        }
+    });
+    drop(progress);
+    let mut sections = Vec::new();
+    for (request, result) in requests.iter().zip(results) {
+        let Some(result) = result else { continue };
+        let report = result.map_err(|error| if error.is_usage() { usage(error) } else { error.into() })?;
+        let what = experiment::named(&request.name).map_or("", |experiment| experiment.what());
+        let command = Request { world: Some(report.world), ..request.clone() }.command();
+        sections.push(Section { report, what, command });
+    }
+    Ok(sections)
+}
+
+fn for_all(
+    points: &[sweep::Point], jobs: usize, say: &(impl Fn(&str) -> bool + Sync),
+    results: &std::sync::Mutex<&mut Vec<Option<Result<Report, LabError>>>>,
+) {
+    sweep::run_each(points, jobs, say, &mut |point, result| {
+        let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // The first error ends it, and so does a signal.
+        let goes_on = result.as_ref().is_ok_and(|report| !report.interrupted);
+        results[point.number] = Some(result);
+        goes_on
+    });
+}
+
+fn say_time(sections: &[Section], took: Duration) {
+    let packets: u64 = sections.iter().map(|section| section.report.packets).sum();
+    let seconds = took.as_secs_f64();
+    let rate = packets as f64 / seconds / 1e6;
+    // Where standard error is closed, nobody asked.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{packets} packets simulated in {seconds:.2} s: {rate:.2} million per second"
+    );
+}

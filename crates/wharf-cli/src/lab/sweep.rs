@@ -1,0 +1,185 @@
+//! `wharf lab sweep`: a grid of runs, a line of JSON for each, to a file that says what is done already.
+
+use crate::args::LabSweepArgs;
+use crate::progress::Progress;
+use crate::signals::Signals;
+use crate::usage;
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Mutex;
+use wharf_lab::experiment::sweep::{self, Identity, Point};
+use wharf_lab::experiment::{LabError, Report, Request, Row, World};
+
+/// One line. The keys are a promise.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    point: usize,
+    #[serde(flatten)]
+    identity: &'a Identity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<&'a [Row]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(super) fn sweep(args: &LabSweepArgs) -> anyhow::Result<()> {
+    let base = Request {
+        name: args.name.clone(),
+        world: args.world.map(World::from),
+        threads: args.threads.clone(),
+        duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
+        ..Request::default()
+    };
+    let grid = sweep::grid(&base, &args.set, &args.seeds).map_err(usage)?;
+    let (which, of) = args.part.unwrap_or((1, 1));
+    let points: Vec<Point> = grid.into_iter().skip(which - 1).step_by(of).collect();
+    let mut identities = BTreeMap::new();
+    for point in &points {
+        identities.insert(point.number, point.identity().map_err(usage)?);
+    }
+    let mut out = Out::open(args.out.as_deref(), &identities)?;
+    let left: Vec<Point> =
+        points.iter().filter(|point| !out.lines.contains_key(&point.number)).cloned().collect();
+    let is_host = identities.values().any(|identity| identity.world == World::Host);
+    let jobs = args.jobs.map_or_else(|| if is_host { 1 } else { processors() }, usize::from);
+    carry_out(&left, jobs, &identities, &mut out)?;
+    out.finish(points.len())
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs what is left, a line as each is done.
+fn carry_out(
+    left: &[Point], jobs: usize, identities: &BTreeMap<usize, Identity>, out: &mut Out,
+) -> anyhow::Result<()> {
+    let (signals, progress) = (Signals::listen()?, Mutex::new(Progress::new()));
+    let total = out.lines.len() + left.len();
+    let mut failed = None;
+    let say = |_: &str| !signals.asked();
+    sweep::run_each(left, jobs, &say, &mut |point, result| {
+        if result.as_ref().is_ok_and(|report| report.interrupted) {
+            return false;
+        }
+        let written =
+            line_of(point, &identities[&point.number], &result).and_then(|line| out.add(point.number, &line));
+        if let Ok(progress) = progress.lock() {
+            progress.say(|| format!("{} of {total} points", out.lines.len()));
+        }
+        failed = written.err();
+        failed.is_none()
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+fn line_of(point: &Point, identity: &Identity, result: &Result<Report, LabError>) -> anyhow::Result<String> {
+    let rows = result.as_ref().ok().map(|report| &report.rows[..]);
+    let error = result.as_ref().err().map(ToString::to_string);
+    Ok(serde_json::to_string(&Line { point: point.number, identity, rows, error })?)
+}
+
+/// Where lines go, and those that are there.
+struct Out {
+    file: Option<(File, std::path::PathBuf)>,
+    /// Where there is a file, each line by its point; otherwise only which there are.
+    lines: BTreeMap<usize, String>,
+    failed: usize,
+}
+
+impl Out {
+    /// Standard output; or a file, whose lines must be of this sweep. What a killed sweep left of a line is cut off.
+    fn open(path: Option<&Path>, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<Self> {
+        let Some(path) = path else { return Ok(Self { file: None, lines: BTreeMap::new(), failed: 0 }) };
+        let shown = path.display();
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(|| format!("cannot open {shown}"))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let text = std::str::from_utf8(&bytes[..whole]).ok();
+        let Some(text) = text else { bail!("{shown} is no text: give another --out") };
+        let mut out = Self { file: None, lines: BTreeMap::new(), failed: 0 };
+        for (at, line) in text.lines().enumerate() {
+            let number = point_of(line, identities).with_context(|| format!("{shown}:{}", at + 1))?;
+            out.failed += usize::from(has_error(line));
+            out.lines.insert(number, line.to_string());
+        }
+        file.set_len(whole as u64).with_context(|| format!("cannot write {shown}"))?;
+        file.seek(SeekFrom::End(0)).with_context(|| format!("cannot write {shown}"))?;
+        out.file = Some((file, path.to_path_buf()));
+        Ok(out)
+    }
+
+    /// A line more: whole, or not at all.
+    fn add(&mut self, number: usize, line: &str) -> anyhow::Result<()> {
+        self.failed += usize::from(has_error(line));
+        let Some((file, path)) = &mut self.file else {
+            self.lines.insert(number, String::new());
+            return crate::output::print(line);
+        };
+        file.write_all(format!("{line}\n").as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        self.lines.insert(number, line.to_string());
+        Ok(())
+    }
+
+    /// Puts the lines of a sweep that is done in order; says what is left of one that is not.
+    fn finish(self, points: usize) -> anyhow::Result<()> {
+        let (done, failed) = (self.lines.len(), self.failed);
+        if done < points {
+            let again =
+                if self.file.is_some() { "run it again to go on" } else { "give --out to go on later" };
+            bail!("{done} of {points} points done: {again}");
+        }
+        if let Some((file, path)) = self.file {
+            drop(file);
+            let text: String = self.lines.values().map(|line| format!("{line}\n")).collect();
+            replace(&path, &text)?;
+        }
+        if failed > 0 {
+            bail!("{failed} of {points} points failed: their lines say why");
+        }
+        Ok(())
+    }
+}
+
+/// In one go, so that a kill leaves one or the other.
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let shown = path.display();
+    std::fs::write(&beside, text).with_context(|| format!("cannot write beside {shown}"))?;
+    std::fs::rename(&beside, path).with_context(|| format!("cannot put the points of {shown} in order"))
+}
+
+fn has_error(line: &str) -> bool {
+    serde_json::from_str::<Value>(line).is_ok_and(|value| value.get("error").is_some())
+}
+
+/// Which point a line of the file is of, if it is one of this sweep's.
+fn point_of(line: &str, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<usize> {
+    let value: Value = serde_json::from_str(line).context("no line of a sweep: give another --out")?;
+    let number = value.get("point").and_then(Value::as_u64).map(|number| number as usize);
+    let wanted = number.and_then(|number| Some((number, identities.get(&number)?)));
+    let Some((number, identity)) = wanted else {
+        bail!("a point that is not of this sweep: give another --out");
+    };
+    let Value::Object(wanted) = serde_json::to_value(identity)? else { bail!("no object") };
+    match wanted.iter().find(|(key, wanted)| value.get(key.as_str()) != Some(wanted)) {
+        None => Ok(number),
+        Some((key, wanted)) => {
+            bail!("{key} is not {wanted}: of another sweep, or another version; give another --out")
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Grids of runs: every combination of some values of some parameters, in parallel.
+//!
+//! In world model each point is a pure function of its parameters, so points can be run anywhere, in any order, and again.
+
+use super::{LabError, Parameters, Report, Request, World, named, run, world_of};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Most points of a grid.
+pub const POINTS_MAX: usize = 1_000_000;
+
+/// One run of a grid.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// Which one, from 0 on.
+    pub number: usize,
+    /// What to run.
+    pub request: Request,
+}
+
+/// What of a point tells it from all others. The keys are a promise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// Which experiment.
+    pub experiment: String,
+    /// Where it runs.
+    pub world: World,
+    /// The generator's seed.
+    pub seed: u64,
+    /// What was set.
+    pub set: BTreeMap<String, u64>,
+    /// Of all parameters, those that were not set included, and of the program's version: what else a result hangs on.
+    pub fingerprint: String,
+}
+
+/// A wrong grid.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SweepError {
+    /// `--set` that is no list.
+    #[error("--set {0}: want KEY=VALUE,VALUE...")]
+    Axis(String),
+    /// A parameter twice.
+    #[error("--set {0} is given twice: put all its values into one")]
+    Twice(String),
+    /// Too many points.
+    #[error("{0} points: a grid has {POINTS_MAX} at most")]
+    TooMany(u128),
+    /// A point that cannot be run.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+}
+
+/// All points of `axes` (`key=value,value...`) and `seeds`, the last axis fastest; each is known to name parameters that
+/// there are, and values that are allowed.
+///
+/// # Errors
+/// [`SweepError`].
+pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>, SweepError> {
+    let mut keys: Vec<&str> = Vec::new();
+    let mut values: Vec<Vec<String>> = Vec::new();
+    for axis in axes {
+        let (key, list) = axis.split_once('=').ok_or_else(|| SweepError::Axis(axis.clone()))?;
+        if keys.contains(&key) {
+            return Err(SweepError::Twice(key.into()));
+        }
+        let list: Vec<&str> = list.split(',').collect();
+        if list.iter().any(|value| value.is_empty()) {
+            return Err(SweepError::Axis(axis.clone()));
+        }
+        keys.push(key);
+        let mut seen: Vec<String> = Vec::new();
+        for assignment in list.iter().map(|value| format!("{key}={value}")) {
+            if !seen.contains(&assignment) {
+                seen.push(assignment);
+            }
+        }
+        values.push(seen);
+    }
+    let count = values.iter().map(|list| list.len() as u128).product::<u128>() * seeds.len() as u128;
+    if count > POINTS_MAX as u128 {
+        return Err(SweepError::TooMany(count));
+    }
+    let mut sets: Vec<Vec<String>> = vec![Vec::new()];
+    for axis in &values {
+        let longer = |set: &Vec<String>| -> Vec<Vec<String>> {
+            axis.iter().map(|one| set.iter().chain([one]).cloned().collect()).collect()
+        };
+        sets = sets.iter().flat_map(longer).collect();
+    }
+    let requests = sets.into_iter().flat_map(|set| seeds.iter().map(move |&seed| (set.clone(), seed)));
+    let points: Vec<Point> = requests
+        .enumerate()
+        .map(|(number, (set, seed))| Point { number, request: Request { set, seed, ..base.clone() } })
+        .collect();
+    points.iter().try_for_each(|point| point.identity().map(drop))?;
+    Ok(points)
+}
+
+impl Point {
+    /// What tells it from others.
+    ///
+    /// # Errors
+    /// [`LabError`]: no such experiment, world, parameter or value.
+    pub fn identity(&self) -> Result<Identity, LabError> {
+        let experiment = named(&self.request.name)?;
+        let world = world_of(experiment, &self.request)?;
+        let mut parameters = Parameters::read(experiment.name(), experiment.parameters(world))?;
+        let mut set = BTreeMap::new();
+        for assignment in &self.request.set {
+            parameters.set(assignment)?;
+            let (key, _) = assignment.split_once('=').unwrap_or((assignment, ""));
+            set.insert(key.to_string(), parameters.get(key)?);
+        }
+        let fingerprint = fingerprint(&parameters, &self.request);
+        Ok(Identity {
+            experiment: experiment.name().into(),
+            world,
+            seed: self.request.seed,
+            set,
+            fingerprint,
+        })
+    }
+}
+
+/// FNV-1a, 64 bits, of all numbers by name and of the program's version.
+fn fingerprint(parameters: &Parameters, request: &Request) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |text: &str| {
+        for byte in text.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add(env!("CARGO_PKG_VERSION"));
+    parameters.iter().for_each(|(key, parameter)| add(&format!("{key}={}", parameter.value)));
+    add(&format!("{:?} {:?}", request.threads, request.duration_ns));
+    format!("{hash:016x}")
+}
+
+/// Runs `points` on `jobs` threads; each report, or what was wrong, goes to `done`, one at a time, as it comes. `say` is told
+/// what is run and answers whether to go on, often; what is under way when it says no comes as an interrupted report. None
+/// begins after `done` has answered no.
+pub fn run_each<'a>(
+    points: &'a [Point], jobs: usize, say: &(impl Fn(&str) -> bool + Sync),
+    done: &mut (impl FnMut(&'a Point, Result<Report, LabError>) -> bool + Send),
+) {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(done);
+    let work = || {
+        while say("")
+            && let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let result = run(&point.request, &mut |what| say(what));
+            let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if !done(point, result) {
+                next.store(points.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, points.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes(axes: &[&str]) -> Result<Vec<Point>, SweepError> {
+        let base = Request { name: "bql".into(), ..Request::default() };
+        grid(&base, &axes.iter().map(ToString::to_string).collect::<Vec<_>>(), &[1, 2])
+    }
+
+    #[test]
+    fn a_grid_has_every_combination_once() {
+        let points = axes(&["ring_frames=64,128,64", "hold_ns=5"]).unwrap();
+        let sets: Vec<_> =
+            points.iter().map(|point| (point.request.set.join(" "), point.request.seed)).collect();
+        let set = |frames: u64, seed| (format!("ring_frames={frames} hold_ns=5"), seed);
+        assert_eq!(sets, [set(64, 1), set(64, 2), set(128, 1), set(128, 2)]);
+        assert!(points.iter().enumerate().all(|(number, point)| point.number == number));
+        let identities: Vec<_> = points.iter().map(|point| point.identity().unwrap()).collect();
+        assert_eq!(identities[0].set, BTreeMap::from([("hold_ns".into(), 5), ("ring_frames".into(), 64)]));
+        assert_eq!(identities[0].fingerprint, identities[1].fingerprint, "the seed is told apart by itself");
+        assert_ne!(identities[0].fingerprint, identities[2].fingerprint);
+    }
+
+    #[test]
+    fn a_wrong_grid_is_told_before_anything_runs() {
+        for (wrong, part) in [
+            (&["ring_frames"][..], "want KEY=VALUE,VALUE..."),
+            (&["ring_frames=64,,8"], "want KEY=VALUE,VALUE..."),
+            (&["ring_frames=64", "ring_frames=128"], "given twice"),
+            (&["ring_frames=64,1"], "ring_frames of \"1\" cannot be"),
+            (&["ring=1"], "no parameter \"ring\""),
+        ] {
+            let error = axes(wrong).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let many = format!("ring_frames={}", (4..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+        let holds = many.replace("ring_frames", "hold_ns");
+        assert!(matches!(axes(&[&many, &holds]), Err(SweepError::TooMany(_))));
+    }
+}

@@ -1,0 +1,51 @@
+//! A page of reports: tables, pictures, parameters and commands; one file of HTML that opens without a network.
+
+mod chart;
+mod page;
+
+pub use chart::ChartError;
+
+use crate::experiment::Report;
+
+/// A report, and what it was asked for with.
+#[derive(Debug, Clone)]
+pub struct Section {
+    /// What came of it.
+    pub report: Report,
+    /// The experiment's one line.
+    pub what: &'static str,
+    /// The command line that makes it again.
+    pub command: String,
+}
+
+/// Where it was run.
+#[derive(Debug, Clone, Default)]
+pub struct Machine {
+    /// Name and value, in the order in which they are shown.
+    pub facts: Vec<(String, String)>,
+}
+
+/// A file of the report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its name, without a folder.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// All files: `report.html` with everything in it, and each picture by itself.
+///
+/// # Errors
+/// [`ChartError`]: a picture could not be drawn.
+pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, ChartError> {
+    let mut pictures = Vec::new();
+    for section in sections {
+        pictures.push(chart::pictures(&section.report)?);
+    }
+    let html = page::page(sections, &pictures, machine);
+    let mut files = vec![File { name: "report.html".into(), text: html }];
+    files
+        .extend(pictures.into_iter().flatten().map(|picture| File { name: picture.file, text: picture.svg }));
+    Ok(files)
+}
