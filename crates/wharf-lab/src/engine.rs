@@ -19,6 +19,14 @@ pub use agenda::Agenda;
 pub use host::{VirtualClock, VirtualPark};
 pub use random::Random;
 
+use std::collections::VecDeque;
+
+/// Takes the first of `queue`, if it is due by `now_ns`.
+pub(crate) fn take_due<T>(queue: &mut VecDeque<(u64, T)>, now_ns: u64) -> Option<T> {
+    let &(at_ns, _) = queue.front()?;
+    if at_ns <= now_ns { queue.pop_front().map(|(_, due)| due) } else { None }
+}
+
 /// What acts: processors, interrupt lines, devices.
 pub trait World {
     /// What `slot` had due happens now. It is due again only if this says so.

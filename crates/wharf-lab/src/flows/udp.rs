@@ -34,6 +34,11 @@ impl Blast {
         wakes
     }
 
+    /// Whether it does not sleep.
+    pub fn has_room(&self) -> bool {
+        !self.sleeping
+    }
+
     /// Packets inside.
     pub fn inside(&self) -> u64 {
         self.inside_bytes / self.packet_bytes.max(1)

@@ -5,6 +5,7 @@
 
 use super::memory::{Descriptor, TxMemory, open};
 use super::{Departed, Hardware};
+use crate::engine::take_due;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -86,7 +87,7 @@ impl Hardware for Simple {
             let len_bytes = descriptor.len_bytes();
             let wire_bytes = u64::from(len_bytes).max(FRAME_BYTES_MIN) + WIRE_OVERHEAD_BYTES;
             let begins_ps = self.wire_free_ps.max(at_wire_ps);
-            while let Some((_, ps)) = self.changes.pop_front_if(|&mut (at_ps, _)| at_ps <= begins_ps) {
+            while let Some(ps) = take_due(&mut self.changes, begins_ps) {
                 self.costs.wire_ps_per_byte = ps;
             }
             self.wire_free_ps = begins_ps + wire_bytes * self.costs.wire_ps_per_byte;

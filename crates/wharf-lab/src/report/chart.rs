@@ -8,10 +8,11 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// Pixels.
 const WIDTH: u32 = 760;
 const LINES_HEIGHT: u32 = 380;
-/// Of the picture of ratios: a row, what is around them, and the labels' part of the width.
+/// Of the picture of ratios: a row, what is around them, the labels' part of the width at most, and that of a letter.
 const ROW_HEIGHT: u32 = 20;
 const AROUND_HEIGHT: u32 = 84;
 const LABELS_WIDTH: i32 = 400;
+const LETTER_WIDTH: i32 = 7;
 /// Letters of a label at most.
 const LABEL_LETTERS: usize = 56;
 /// A tenth and ten times are the ends of the scale.
@@ -87,7 +88,10 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
 /// A dot for each row, on a scale of a tenth to ten times.
 fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     let (width, height) = (WIDTH as i32 - 24, rows.len() as i32 * ROW_HEIGHT as i32);
-    let (left, top) = (LABELS_WIDTH, 34);
+    let labels: Vec<String> =
+        rows.iter().map(|row| shortened(&format!("{} {}", row.label, row.metric))).collect();
+    let letters = labels.iter().map(|label| label.chars().count() as i32).max().unwrap_or(0);
+    let (left, top) = ((letters * LETTER_WIDTH + 16).min(LABELS_WIDTH), 34);
     let x_of = |ratio: f64| {
         let part = (ratio.max(1e-9).log10().clamp(-DECADES, DECADES) + DECADES) / (2.0 * DECADES);
         left + (part * f64::from(width - left)) as i32
@@ -104,9 +108,8 @@ fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         area.draw(&PathElement::new([(x, top), (x, top + height)], grey.stroke_width(strong)))?;
         area.draw(&Text::new(label, (x, top + height + 12), style(12, false)))?;
     }
-    for (at, row) in rows.iter().enumerate() {
+    for (at, (row, label)) in rows.iter().zip(labels).enumerate() {
         let y = top + at as i32 * ROW_HEIGHT as i32 + ROW_HEIGHT as i32 / 2;
-        let label = shortened(&format!("{} {}", row.label, row.metric));
         area.draw(&Text::new(label, (left - 12, y), style(12, true)))?;
         // Where nothing was published to divide by, equal is 1 and all else is off the scale.
         let ratio = match row.published {

@@ -24,11 +24,11 @@ pub(super) fn page(sections: &[Section], pictures: &[Vec<Picture>], machine: &Ma
     let names: Vec<&str> = sections.iter().map(|section| section.report.experiment).collect();
     let title = format!("wharf lab: {}", names.join(", "));
     // Writing to a String cannot fail.
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title><style>{STYLE}</style></head>\n<body><h1>{}</h1>\n",
+         <title>{}</title><style>{STYLE}</style></head>\n<body><h1>{}</h1>",
         escaped(&title),
         escaped(&title)
     );
@@ -43,7 +43,7 @@ pub(super) fn page(sections: &[Section], pictures: &[Vec<Picture>], machine: &Ma
         let id = id_of(section);
         format!("<li><a href=\"#{id}\">{}</a>: {}</li>", section.report.experiment, escaped(section.what))
     };
-    let _ = write!(page, "<ul>{}</ul>\n", sections.iter().map(of).collect::<String>());
+    let _ = writeln!(page, "<ul>{}</ul>", sections.iter().map(of).collect::<String>());
     for (section, pictures) in sections.iter().zip(pictures) {
         section_of(&mut page, section, pictures);
     }
@@ -60,12 +60,12 @@ fn machine_table(page: &mut String, machine: &Machine) {
         format!("<tr><th>{}</th><td>{}</td></tr>", escaped(name), escaped(value))
     };
     let rows: String = machine.facts.iter().map(row).collect();
-    let _ = write!(page, "<div class=\"wide\"><table>{rows}</table></div>\n");
+    let _ = writeln!(page, "<div class=\"wide\"><table>{rows}</table></div>");
 }
 
 fn section_of(page: &mut String, section: &Section, pictures: &[Picture]) {
     let (report, command) = (&section.report, escaped(&section.command));
-    let _ = write!(page, "<h2 id=\"{}\">{}</h2>\n", id_of(section), report.experiment);
+    let _ = writeln!(page, "<h2 id=\"{}\">{}</h2>", id_of(section), report.experiment);
     let ended =
         if report.interrupted { " <b class=\"bad\">Ended early: there are fewer figures.</b>" } else { "" };
     let _ = write!(
@@ -77,10 +77,10 @@ fn section_of(page: &mut String, section: &Section, pictures: &[Picture]) {
         verdict(&report.rows)
     );
     for picture in pictures {
-        let _ = write!(
+        let _ = writeln!(
             page,
             "<figure><div class=\"picture\">{}</div><figcaption>{} (<a href=\"{}\">{}</a>). \
-             Command: <code>{command} --report DIR</code></figcaption></figure>\n",
+             Command: <code>{command} --report DIR</code></figcaption></figure>",
             picture.svg,
             escaped(&picture.title),
             picture.file,
@@ -128,11 +128,11 @@ fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, beside: b
     );
     // Long tables that compare with nothing open on demand.
     let _ = if beside {
-        write!(page, "<figure>{table}</figure>\n")
+        writeln!(page, "<figure>{table}</figure>")
     } else {
-        write!(
+        writeln!(
             page,
-            "<details><summary>{title}: {}</summary><figure>{table}</figure></details>\n",
+            "<details><summary>{title}: {}</summary><figure>{table}</figure></details>",
             rows.len()
         )
     };
@@ -189,10 +189,10 @@ fn parameters(page: &mut String, parameters: &Parameters) {
         )
     };
     let lines: String = parameters.iter().map(line).collect();
-    let _ = write!(
+    let _ = writeln!(
         page,
         "<details><summary>Parameters: {}</summary><div class=\"wide\"><table><tr><th>parameter</th><th class=\"n\">value</th>\
-         <th>kind</th><th>source</th></tr>{lines}</table></div></details>\n",
+         <th>kind</th><th>source</th></tr>{lines}</table></div></details>",
         parameters.iter().count()
     );
 }

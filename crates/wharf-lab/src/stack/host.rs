@@ -3,7 +3,7 @@
 use super::Setup;
 use super::nic::{Far, Nic};
 use super::outcome::{Outcome, Probe, Totals};
-use crate::engine::{Agenda, Random, VirtualClock, World};
+use crate::engine::{Agenda, Random, VirtualClock, World, take_due};
 use crate::flows::tcp::{Ack, Piece, Receiver, Source};
 use crate::kernel::Fault;
 use std::collections::VecDeque;
@@ -224,7 +224,7 @@ impl Host {
             }
             self.runs = true;
         }
-        while let Some((_, answer)) = self.answers.pop_front_if(|&mut (at_ns, _)| at_ns <= now_ns) {
+        while let Some(answer) = take_due(&mut self.answers, now_ns) {
             match answer {
                 Answer::Ack(number, ack) => {
                     work_ns += costs.ack_ns;

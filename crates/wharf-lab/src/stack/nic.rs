@@ -1,7 +1,7 @@
 //! The NIC: packets go out one after the other at the wire's rate; an interrupt says what has left.
 
 use super::Setup;
-use crate::engine::Random;
+use crate::engine::{Random, take_due};
 use std::collections::VecDeque;
 
 /// What follows and precedes each frame on the wire, checksum included.
@@ -88,7 +88,7 @@ impl Nic {
 
     /// The next that has left by `now_ns`, as the driver finds it.
     pub(super) fn next_left(&mut self, now_ns: u64) -> Option<Packet> {
-        let (_, packet) = self.on_wire.pop_front_if(|&mut (at_ns, _)| at_ns <= now_ns)?;
+        let packet = take_due(&mut self.on_wire, now_ns)?;
         self.descriptors -= packet.descriptors;
         Some(packet)
     }
