@@ -8,6 +8,8 @@ sample=data/sample.pcap
 out=$(mktemp -d)
 # Names of this run's own: namespaces are the whole machine's.
 a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
+# Where `in_a` and `start` run their commands.
+here=(ip netns exec $a) there=(ip netns exec $b)
 started=()
 
 cleanup() {
@@ -53,14 +55,14 @@ slow_wire() {
 }
 
 within() { timeout -k 5 "$@"; }
-in_a() { within 40 ip netns exec $a "$@"; }
+in_a() { within 40 "${here[@]}" "$@"; }
 
 # start NAME 'WHAT IT SAYS WHEN IT IS READY, OR NOTHING' COMMAND...: in namespace b, in the background; its process is $pid.
 start() {
   local name=$1 ready=$2
   shift 2
   : >"$out/$name.err"
-  ip netns exec $b "$@" >"$out/$name.json" 2>"$out/$name.err" &
+  "${there[@]}" "$@" >"$out/$name.json" 2>"$out/$name.err" &
   pid=$!
   started+=("$pid")
   [ -n "$ready" ] || return

@@ -116,7 +116,7 @@ impl Trouble {
                 many => format!(" ({many} times so far)"),
             };
             let what = format!("nobody listens there{times}; it goes on");
-            self.error = Some(DeviceError::Lost { device: self.device.clone(), what, source });
+            self.error = Some(DeviceError::Io { device: self.device.clone(), what, source });
         }
     }
 

@@ -1,0 +1,93 @@
+"""Runs the contestants of udp.sh in turn and prints medians and ratios, pair by pair, as Markdown."""
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+wharf, probe, quinn, rounds, seconds, cpu, gro = sys.argv[1:8]
+other = "0" if cpu != "0" else "1"
+HOST = "127.0.0.1"
+HEADERS = 42
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((HOST, 0))
+        return str(sock.getsockname()[1])
+
+
+def run(*command):
+    """Its output, and the processor time that it took."""
+    process = subprocess.Popen(["taskset", "-c", cpu, *command], stdout=subprocess.PIPE, text=True)
+    text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{' '.join(command)}: {text}")
+    return text, usage.ru_utime + usage.ru_stime
+
+
+def of_line(text):
+    found = re.search(r"([\d.]+) Mpps ([\d.]+) cpu seconds per million", text)
+    return float(found[1]), float(found[2])
+
+
+def of_probe(way):
+    return lambda port, size: of_line(run(probe, "to", HOST, port, way, str(size), seconds)[0])
+
+
+def of_quinn(port, size):
+    return of_line(run(quinn, f"{HOST}:{port}", str(size), seconds)[0])
+
+
+def of_wharf(*options):
+    def one(port, size):
+        send = ["send", "--size", str(size + HEADERS), "--seconds", seconds, "--json", "--to", f"udp:{HOST}:{port}", *options]
+        text, cpu_seconds = run(wharf, *send)
+        report = json.loads(text)
+        assert report["drops"]["total"] == 0, report
+        return report["mpps"], cpu_seconds / report["packets"] * 1e6
+
+    return one
+
+
+SENDTO, QUINN = "probe: one sendto each", "quinn-udp"
+contestants = {
+    SENDTO: of_probe("sendto"),
+    "probe: sendmmsg": of_probe("sendmmsg"),
+    "probe: segments": of_probe("segments"),
+    QUINN: of_quinn,
+    "wharf": of_wharf(),
+    "wharf, batching off": of_wharf("--batch", "off"),
+}
+port = free_port()
+sink = subprocess.Popen(["taskset", "-c", other, probe, "sink", HOST, port, gro])
+time.sleep(0.3)
+figures = {}
+try:
+    for at in range(int(rounds)):
+        print(f"round {at + 1} of {rounds}", file=sys.stderr)
+        for size in (18, 1200):
+            for name, one in contestants.items():
+                if name != QUINN or size == 1200:
+                    figures.setdefault((size, name), []).append(one(port, size))
+finally:
+    sink.kill()
+
+print("| payload bytes | | Mpps | of one sendto | of quinn-udp | CPU seconds per million | sendto's over this |")
+print("|---|---|---|---|---|---|---|")
+for (size, name), rows in figures.items():
+
+    def against(peer, column, turned=False):
+        theirs = figures.get((size, peer))
+        if theirs is None:
+            return ""
+        pairs = zip(theirs, rows) if turned else zip(rows, theirs)
+        return f"{statistics.median(a[column] / b[column] for a, b in pairs):.2f}"
+
+    mpps, cost = (statistics.median(column) for column in zip(*rows))
+    columns = [f"{mpps:.3f}", against(SENDTO, 0), against(QUINN, 0), f"{cost:.3f}", against(SENDTO, 1, True)]
+    print(f"| {size} | {name} | {' | '.join(columns)} |")

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# `udp:` over loopback, without privileges, against plain sockets in Python and dig; a kernel that refuses segments, a full
+# socket buffer, a peer that is not there. Leaves nothing behind; nothing here may hang: every command has a bound.
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+here=() there=()
+# Root has them taken away.
+[ "$(id -u)" -ne 0 ] || here=(setpriv --bounding-set=-all) there=(setpriv --bounding-set=-all)
+peer=(python3 tests/udp_peer.py)
+cargo build --quiet --release -p wharf --example dns || exit 1
+
+# port HOST: a free one, in $port.
+port() {
+  port=$(python3 -c 'import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 0)); print(s.getsockname()[1])' "$1")
+}
+
+# seen NAME PID: waits for a peer; what it has seen is $seen.
+seen() {
+  ended "$1" "$2"
+  [ $code -eq 0 ] || die "$1: $(tail -n 1 "$out/$1.err")"
+  seen=$(cat "$out/$1.json")
+}
+
+to_python() { # a real capture: the payloads of its datagrams, byte for byte, in order; other frames counted
+  for host in 127.0.0.1 '[::1]'; do
+    port "$(tr -d '[]' <<<"$host")"
+    start peer ready "${peer[@]}" expect $sample "$host:$port"
+    to=udp:$host:$port
+    send replay --pcap $sample --speed 20kpps
+    seen peer $pid
+    read -r datagrams others <<<"$seen"
+    [ "$datagrams" -gt 100 ] && [ "$others" -gt 100 ] && [ $code -eq 0 ] || die "a poor capture: $seen"
+    holds replay "replay['drops']['by_reason'] == {'not-udp': $others} and replay['packets'] == $datagrams + $others
+      and replay['pool']['out'] == 0 and not replay['bql']['enabled']"
+    one_line replay "not-udp"
+  done
+  echo "the $datagrams datagrams of ${sample##*/} arrive at a plain socket byte for byte, by IPv4 and IPv6; $others other frames are not-udp"
+}
+
+from_python() {
+  for case in '127.0.0.1 1 off' '127.0.0.1 40 off' '127.0.0.1 40 on' '[::1] 1 off' '[::1] 40 on'; do
+    read -r host segments gro <<<"$case"
+    port "$(tr -d '[]' <<<"$host")"
+    receive own "udp:$host:$port,gro=$gro" --pcap "$out/own.pcap" --count 1990
+    local receiver=$pid
+    "${peer[@]}" send "$host:$port" 1990 333 "$segments" || die "sending by a plain socket"
+    ended own $receiver
+    [ $code -eq 0 ] || die "$case: exit code $code"
+    "${peer[@]}" check "$out/own.pcap" "$host:$port" 1990 333 || die "$case: other frames than were sent"
+  done
+  echo "datagrams of a plain socket, sent by one and as segments: frames with right headers and checksums"
+}
+
+own_ends() { # as fast as it goes: what did not arrive was dropped by the kernel, and counted
+  for size in '--size 60' '--size 1242' '--imix'; do
+    port 127.0.0.1
+    receive got "udp:127.0.0.1:$port"
+    to=udp:127.0.0.1:$port
+    # shellcheck disable=SC2086
+    send sent $size --senders 2 --seconds 1
+    [ $code -eq 0 ] || die "own ends: exit code $code"
+    stop got $pid INT
+    holds sent got 'sent["packets"] == got["packets"] + got["drops"]["total"] and got["packets"] > 1000
+      and set(got["drops"]["by_reason"]) == {"kernel"} and got["unstamped"] == got["reordered"] == got["duplicated"] == 0
+      and sum(sender["packets"] for sender in got["senders"]) == got["packets"] and got["pool"]["out"] == sent["pool"]["out"] == 0'
+  done
+  receive got "udp:127.0.0.1:$port"
+  send sent --imix --rate 20mbit --count 3000
+  stop got $pid INT
+  holds got 'got["packets"] == 3000 and got["drops"]["total"] == got["lost"] == 0 and got["latency_ns"]["p50"] > 0'
+  echo "wharf to wharf: sent = received + dropped by the kernel, each sender's in order"
+}
+
+by_frame() { # two peers in turn, and frames that are none
+  port 127.0.0.1 && one=127.0.0.1:$port
+  port 127.0.0.2 && two=127.0.0.2:$port
+  "${peer[@]}" frames "$out/both.pcap" $one $two 3000 || die "no capture"
+  start first ready "${peer[@]}" expect "$out/both.pcap" $one one
+  local first=$pid
+  start second ready "${peer[@]}" expect "$out/both.pcap" $two one
+  local second=$pid
+  to=udp:0.0.0.0:0,dest=frame
+  send both --pcap "$out/both.pcap" --speed 20kpps
+  seen first $first && [ "$seen" = "2000 300" ] || die "first: $seen"
+  seen second $second && [ "$seen" = "1000 300" ] || die "second: $seen"
+  holds both 'both["drops"]["by_reason"] == {"not-udp": 300} and both["packets"] == 3300'
+  echo "dest=frame: each to where it says, in order"
+}
+
+nobody_there() { # told, and no end: who comes later gets the rest
+  port 127.0.0.1
+  to=udp:127.0.0.1:$port
+  send alone --size 100 --count 5000
+  [ $code -eq 1 ] || die "nobody there: exit code $code"
+  one_line alone "nobody listens"
+  holds alone 'alone["packets"] == 5000 and alone["drops"]["total"] == 0 and alone["pool"]["out"] == 0'
+  in_a "$wharf" send --to "$to" --size 100 --rate 1kpps --seconds 3 --json >"$out/sent.json" 2>"$out/sent.err" &
+  local sender=$!
+  started+=($sender)
+  for name in early late; do
+    sleep 0.5
+    receive $name "udp:127.0.0.1:$port"
+    sleep 0.5
+    stop $name $pid INT
+  done
+  ended sent $sender
+  one_line sent "nobody listens"
+  holds sent early late 'sent["drops"]["total"] == 0 and min(early["packets"], late["packets"]) > 100
+    and early["packets"] + late["packets"] < sent["packets"]'
+  echo "nobody there: told in a line; who comes meanwhile gets what is sent meanwhile"
+}
+
+# In a network of its own, whose loopback can be changed; root of nothing else.
+cat >"$out/changed.sh" <<'S'
+set -u
+wharf=$1 out=$2
+run() {
+  python3 tests/udp_peer.py count 127.0.0.1:7000 1 >"$out/count" 2>"$out/count.err" & peer=$!
+  for _ in $(seq 200); do grep -q ready "$out/count.err" && break; sleep 0.05; done
+  "$wharf" send --to udp:127.0.0.1:7000 --json "${@:2}" >"$out/$1.json" 2>"$out/$1.err" || exit 1
+  wait $peer
+}
+ip link set lo mtu 600 up || exit 3
+python3 tests/udp_peer.py refuses 127.0.0.1:7000 1200 || exit 1
+run apart --size 1242 --rate 5kpps --count 3000
+cp "$out/count" "$out/count.apart"
+ip link set lo mtu 65536
+tc qdisc add dev lo root tbf rate 40mbit burst 64k limit 20m || exit 3
+run slow --size 1242 --seconds 2
+cp "$out/count" "$out/count.slow"
+S
+changed_loopback() {
+  within 60 unshare -rn bash "$out/changed.sh" "$wharf" "$out" >"$out/changed.err" 2>&1
+  code=$?
+  if [ $code -eq 3 ] || ! unshare -rn true 2>/dev/null; then
+    [ "${CI:-}" != true ] || die "no network of its own, or no tbf"
+    echo "a loopback that is changed: not here"
+    return
+  fi
+  [ $code -eq 0 ] || die "a loopback that is changed: exit code $code"
+  holds apart "apart['packets'] == $(cat "$out/count.apart") == 3000 and apart['drops']['total'] == 0"
+  echo "MTU 600: the kernel refuses segments of 1200 bytes ($(head -n 1 "$out/changed.err")); all 3000 arrive, one by one"
+  holds slow "slow['packets'] == $(cat "$out/count.slow") > 1000 and slow['drops']['total'] == 0
+    and slow['requeues'] > 0 and slow['gbps'] < 0.08 and slow['senders'][0]['waits'] > 0"
+  echo "40 Mbit/s: a full socket buffer makes senders wait, and every datagram arrives"
+}
+
+names() { # a server that answers in the frames that asked
+  for host in 127.0.0.1 ::1; do
+    port $host
+    start dns "answering at" sh -c 'exec "$1" "$2" >&2' - "${wharf%/*}/examples/dns" "$(case $host in *:*) echo "[$host]" ;; *) echo $host ;; esac):$port"
+    for number in 1:one 4:four 9:NINE; do
+      answer=$(within 20 dig +short +tries=2 @$host -p "$port" "${number#*:}.wharf.test") || die "dig"
+      [ "$answer" = "192.0.2.${number%:*}" ] || die "${number#*:}: $answer"
+    done
+    within 20 dig +tries=2 @$host -p "$port" ten.wharf.test | grep -q 'status: NXDOMAIN' || die "ten is not there"
+    within 20 dig +tries=2 @$host -p "$port" example.org | grep -q 'status: REFUSED' || die "example.org is not ours"
+    kill "$pid"
+    wait "$pid" 2>/dev/null
+  done
+  echo "dig gets right answers, by IPv4 and IPv6"
+}
+
+what_cannot_be() {
+  port 127.0.0.1
+  refused foreign "no address of this machine" "$wharf" receive --from udp:192.0.2.1:5000 --seconds 5
+  refused low "CAP_NET_BIND_SERVICE" "$wharf" receive --from udp:127.0.0.1:53 --seconds 5
+  refused unknown "no address of nobody.invalid" "$wharf" send --to udp:nobody.invalid:5000 --count 5
+  receive held "udp:127.0.0.1:$port"
+  refused taken "in use" "$wharf" receive --from "udp:127.0.0.1:$port" --seconds 5
+  to=udp:127.0.0.1:$port
+  send long --size 65024 --frame-bytes 65536 --frames 64 --count 5
+  [ $code -eq 0 ] || die "as long as frames can be: exit code $code"
+  stop held $pid INT
+  holds held 'held["packets"] + held["drops"]["total"] == 5'
+  echo "what cannot be: one line, exit code 1"
+}
+
+[ "$(id -u)" -ne 0 ] || echo "without privileges: $(setpriv --bounding-set=-all grep CapEff /proc/self/status | tr '\t' ' ')"
+to_python
+from_python
+own_ends
+by_frame
+nobody_there
+changed_loopback
+names
+what_cannot_be
