@@ -33,6 +33,43 @@ fn a_capture_goes_into_another_byte_for_byte() {
 }
 
 #[test]
+fn a_mirror_has_what_left() {
+    let folder = Folder::new();
+    let mirror = text(&folder.path("mirror.pcap"));
+    let read = format!("pcap:{SAMPLE}");
+    let done = wharf(&["forward", &read, "null", "--mirror", &mirror, "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.json()["mirror"]["frames"], SAMPLE_FRAMES);
+    let again = wharf(&["receive", "--from", &format!("pcap:{mirror}"), "--json"]).json();
+    assert_eq!(
+        (again["packets"].as_u64(), again["bytes"].as_u64()),
+        (Some(SAMPLE_FRAMES), Some(SAMPLE_BYTES))
+    );
+    let same = wharf(&["forward", &read, "null", "--mirror", SAMPLE]);
+    assert!(same.code == Some(2) && same.line().contains("--mirror"), "{same:?}");
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let done = wharf(&[
+        "forward",
+        &format!("pcap:{SAMPLE}"),
+        "null",
+        "--rate",
+        "8mbit",
+        "--seconds",
+        "0.2",
+        "--json",
+    ]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let direction = &done.json()["directions"][0];
+    let total = |key: &str| direction[key].as_u64().unwrap();
+    assert_eq!(total("received_packets"), total("packets") + total("returned"), "{direction}");
+    // Not more than rate and burst, that is: how much less depends on the machine.
+    assert!(direction["pool"]["out"] == 0 && direction["gbps"].as_f64().unwrap() < 0.0088, "{direction}");
+}
+
+#[test]
 fn the_summary_is_a_table_for_people() {
     let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), "null"]);
     assert_eq!(done.code, Some(0), "{done:?}");

@@ -18,7 +18,7 @@ use handoff::Handoff;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
@@ -57,16 +57,31 @@ impl TraceCounts {
     }
 }
 
+/// A capture that devices are traced into: one, or several at once. It is whole when all of them are closed.
+#[derive(Clone)]
+pub struct TraceFile {
+    name: String,
+    /// Locked once a batch.
+    file: Arc<Mutex<File>>,
+    counts: Arc<TraceCounts>,
+}
+
+struct File {
+    /// `None` once finished.
+    writer: Option<PcapWriter<Handoff>>,
+    /// Devices that are not closed.
+    users: usize,
+}
+
 /// A device whose frames are written into a capture.
 pub struct Trace {
     inner: Box<dyn Device>,
-    name: String,
+    to: TraceFile,
     region: Option<Arc<Region>>,
-    /// `None` once closed.
-    writer: Option<PcapWriter<Handoff>>,
+    is_closed: bool,
+    sent_only: bool,
     offered: Offered,
     clock: Arc<dyn Clock>,
-    counts: Arc<TraceCounts>,
 }
 
 /// The bytes of the frames that the device is being offered: those that it takes are out of reach afterwards.
@@ -79,25 +94,31 @@ struct Offered {
 
 impl std::fmt::Debug for Trace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Trace({} into {}, {} frames)", self.inner.name(), self.name, self.counts.frames())
+        write!(f, "Trace({} into {}, {} frames)", self.inner.name(), self.to.name, self.to.counts.frames())
     }
 }
 
-impl Trace {
-    /// `inner`, traced into the file at `path`, which is created, or emptied if it is there.
+impl std::fmt::Debug for TraceFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TraceFile({}, {} frames)", self.name, self.counts.frames())
+    }
+}
+
+impl TraceFile {
+    /// The file at `path`, which is created, or emptied if it is there.
     ///
     /// # Errors
     /// [`DeviceError::Io`] when the file cannot be written, or there is no thread to be had, and
     /// [`DeviceError::Unsupported`] when the path names anything but a file.
-    pub fn new(inner: Box<dyn Device>, path: &Path) -> Result<Self, DeviceError> {
+    pub fn create(path: &Path) -> Result<Self, DeviceError> {
         let name = format!("trace:{}", crate::pcap::format::displayed(&path.to_string_lossy()));
         let file = create_file(path).map_err(|error| device_error(&name, error))?;
-        Self::over(inner, name, Handoff::direct(file), Handoff::start)
+        Self::over(name, Handoff::direct(file), Handoff::start)
     }
 
     /// Writes the header to `sink`, then lets `start` hand the rest to a thread.
     fn over(
-        inner: Box<dyn Device>, name: String, sink: Handoff,
+        name: String, sink: Handoff,
         start: impl FnOnce(&mut Handoff, Arc<TraceCounts>) -> std::io::Result<()>,
     ) -> Result<Self, DeviceError> {
         let counts = Arc::new(TraceCounts::default());
@@ -106,42 +127,33 @@ impl Trace {
         if let Err(source) = start(writer.sink_mut(), counts.clone()) {
             return Err(DeviceError::Io { device: name, what: "cannot start a thread".into(), source });
         }
-        let (writer, region, offered, clock) = (Some(writer), None, Offered::default(), Arc::new(WallClock));
-        Ok(Self { inner, name, region, writer, offered, clock, counts })
+        Ok(Self { name, file: Arc::new(Mutex::new(File { writer: Some(writer), users: 0 })), counts })
     }
 
-    /// The clock for time stamps, counting from 1970; the wall clock by default.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
+    /// `inner`, traced into this file. Of a device that both sends and receives, both are.
+    pub fn around(&self, inner: Box<dyn Device>) -> Trace {
+        self.lock().users += 1;
+        let (to, offered, clock) = (self.clone(), Offered::default(), Arc::new(WallClock));
+        Trace { inner, to, region: None, is_closed: false, sent_only: false, offered, clock }
     }
 
-    /// What is in the file and what is not, to be read while the path has the device.
+    /// What is in the file and what is not.
     pub fn counts(&self) -> Arc<TraceCounts> {
         self.counts.clone()
     }
 
-    /// Whether there is a file to write to.
-    fn is_open(&mut self) -> bool {
-        self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
+    fn lock(&self) -> MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that `taken` of the frames offered went.
-    fn record_taken(&mut self, taken: usize) {
-        let now_ns = self.clock.now_ns();
-        let Self { writer, offered, counts, .. } = self;
-        let mut start = 0;
-        for at in 0..taken {
-            let bytes =
-                offered.ends.get(at).map(|&end| &offered.bytes[std::mem::replace(&mut start, end)..end]);
-            record(writer, counts, now_ns, bytes.into_iter(), bytes.map_or(0, <[u8]>::len));
+    /// A device is closed. After the last one, writes the rest and waits until the disk has it; what is missing, if anything.
+    fn leave(&self) -> Result<(), DeviceError> {
+        let mut file = self.lock();
+        file.users -= 1;
+        if file.users > 0 {
+            return Ok(());
         }
-    }
-
-    /// Writes the rest and waits until the disk has it; what is missing, if anything.
-    fn finish(&mut self) -> Result<(), DeviceError> {
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        let Some(mut writer) = file.writer.take() else { return Ok(()) };
         writer.sink_mut().wait_for_room();
         // What cannot be written is counted by the thread, which knows why.
         let _ = writer.flush();
@@ -156,6 +168,60 @@ impl Trace {
                 source: error.unwrap_or_else(too_slow),
             }),
         }
+    }
+}
+
+impl File {
+    /// Whether there is a file to write to.
+    fn is_open(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
+    }
+}
+
+impl Trace {
+    /// `inner`, traced into a file of its own: see [`TraceFile::create`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(inner: Box<dyn Device>, path: &Path) -> Result<Self, DeviceError> {
+        Ok(TraceFile::create(path)?.around(inner))
+    }
+
+    /// What is received is not to be in the file.
+    #[must_use]
+    pub fn sent_only(mut self) -> Self {
+        self.sent_only = true;
+        self
+    }
+
+    /// The clock for time stamps, counting from 1970; the wall clock by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What is in the file and what is not, to be read while the path has the device.
+    pub fn counts(&self) -> Arc<TraceCounts> {
+        self.to.counts.clone()
+    }
+
+    /// Notes that `taken` of the frames offered went.
+    fn record_taken(&mut self, taken: usize) {
+        let now_ns = self.clock.now_ns();
+        let Self { to, offered, .. } = self;
+        let (mut file, mut start) = (to.lock(), 0);
+        for at in 0..taken {
+            let bytes =
+                offered.ends.get(at).map(|&end| &offered.bytes[std::mem::replace(&mut start, end)..end]);
+            let len = bytes.map_or(0, <[u8]>::len);
+            record(&mut file.writer, &to.counts, now_ns, bytes.into_iter(), len);
+        }
+    }
+
+    /// Closes the file, unless others are traced into it; what is missing there, if anything.
+    fn finish(&mut self) -> Result<(), DeviceError> {
+        if std::mem::replace(&mut self.is_closed, true) { Ok(()) } else { self.to.leave() }
     }
 }
 
@@ -207,7 +273,8 @@ impl Device for Trace {
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();
-        if self.is_open() {
+        let is_open = !self.is_closed && self.to.lock().is_open();
+        if is_open {
             self.offered.copy(self.region.as_ref(), batch);
         }
         let done = self.inner.transmit(batch, more);
@@ -237,13 +304,14 @@ impl Device for Trace {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let before = to.len();
         let received = self.inner.receive(cache, to, budget)?;
-        if received > 0 {
+        if received > 0 && !self.sent_only {
             let (now_ns, region) = (self.clock.now_ns(), cache.pool().region());
+            let mut file = self.to.lock();
             for frame in to.frames().get(before..).unwrap_or_default() {
                 let stamp_ns = region.meta(frame).map_or(0, |meta| meta.time_ns);
                 let time_ns = if stamp_ns > 0 { stamp_ns } else { now_ns };
                 let chunks = region.chunks(frame).into_iter().flatten();
-                record(&mut self.writer, &self.counts, time_ns, chunks, frame.len_bytes() as usize);
+                record(&mut file.writer, &self.to.counts, time_ns, chunks, frame.len_bytes() as usize);
             }
         }
         Ok(received)

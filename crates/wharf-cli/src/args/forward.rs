@@ -2,6 +2,7 @@
 
 use super::values::{self, Poll, QdiscChoice, WhenFull};
 use clap::Args;
+use std::path::PathBuf;
 use std::time::Duration;
 use wharf::devices::forward::{FRAME_BYTES, FRAMES};
 
@@ -65,6 +66,9 @@ pub(crate) struct ForwardArgs {
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets take several
     #[arg(long, value_name = "N", default_value_t = FRAME_BYTES, value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: u32,
+    /// Write every frame that leaves, in either direction, into this capture as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mirror: Option<PathBuf>,
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

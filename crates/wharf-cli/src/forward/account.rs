@@ -1,7 +1,7 @@
 //! The account of a run: what each direction did, and whether it adds up.
 
 use crate::queues::of_queues;
-use crate::report::{Drops, Report};
+use crate::report::{Drops, Report, TraceReport};
 use serde::Serialize;
 use wharf::devices::forward::Summary;
 
@@ -18,6 +18,8 @@ pub(super) struct Outcome {
 #[derive(Debug, Serialize)]
 pub(super) struct ForwardReport {
     pub(super) directions: Vec<DirectionReport>,
+    /// The capture of what left; null without one.
+    pub(super) mirror: Option<TraceReport>,
 }
 
 /// One direction: as `send` reports it, `device` being where frames left by.
@@ -32,17 +34,21 @@ pub(super) struct DirectionReport {
 }
 
 /// Draws it up; `lost` is what ended it, if a device did.
-pub(super) fn outcome(summaries: Vec<Summary>, lost: Option<String>, interrupted: bool) -> Outcome {
+pub(super) fn outcome(
+    summaries: Vec<Summary>, lost: Option<String>, mirror: Option<TraceReport>, interrupted: bool,
+) -> Outcome {
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
         faults.extend(summary.missing());
+        // Of a file that is incomplete, above all.
+        faults.extend(summary.queue.counters().last_error().filter(|error| error.starts_with("trace:")));
         let memory = format!("memory did not come back: {}", summary.audit);
         faults.extend((summary.audit.out() > 0).then_some(memory));
     }
     faults.dedup();
     let directions = summaries.into_iter().map(direction).collect();
-    Outcome { report: ForwardReport { directions }, faults, interrupted }
+    Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 
 fn direction(summary: Summary) -> DirectionReport {

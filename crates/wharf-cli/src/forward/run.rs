@@ -5,14 +5,15 @@ use super::live::Live;
 use crate::args::ForwardArgs;
 use crate::files::{capture_of, check_written};
 use crate::output;
-use crate::report::device_text;
+use crate::report::{TraceReport, device_text};
 use crate::signals::Signals;
 use crate::usage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf::device::DeviceError;
+use wharf::device::{Device, DeviceError};
 use wharf::devices::forward::{End, Forward, ForwardError, Place};
 use wharf::devices::host::{ExactClock, processors};
+use wharf::devices::trace::TraceFile;
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
 
@@ -28,13 +29,20 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
         let list: Vec<String> = there.iter().map(usize::to_string).collect();
         return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
     }
-    let written = [capture_of(&args.b).map(|path| ("the second end", path))];
+    let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
+    let written = [capture_of(&args.b).map(|path| ("the second end", path)), mirror];
     check_written(capture_of(&args.a).map(|path| ("the first end", path)), &written)
 }
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome> {
-    let (a, b) = (end(&args.a, Place::First)?, end(&args.b, Place::Second)?);
+    let (mut a, mut b) = (end(&args.a, Place::First)?, end(&args.b, Place::Second)?);
+    let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
+    if let Some(file) = &mirror {
+        let traced =
+            |device| Ok::<_, DeviceError>(Box::new(file.around(device).sent_only()) as Box<dyn Device>);
+        (a, b) = (a.wrap_sending(traced)?, b.wrap_sending(traced)?);
+    }
     let (qdisc, when_full) = (args.qdisc, args.when_full);
     let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
     let builder = Forward::builder(a, b)
@@ -53,7 +61,13 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
     let lost = watch(args, signals, &forward);
-    Ok(outcome(forward.finish(GRACE), lost, signals.asked()))
+    let finished = forward.finish(GRACE);
+    let mirrored = args.mirror.as_ref().zip(mirror).map(|(path, file)| TraceReport {
+        file: path.to_string_lossy().into_owned(),
+        frames: file.counts().frames(),
+        missed: file.counts().missed(),
+    });
+    Ok(outcome(finished, lost, mirrored, signals.asked()))
 }
 
 /// A specification that is none is a wrong use; a capture that is none is not.

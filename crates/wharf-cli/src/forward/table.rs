@@ -15,8 +15,12 @@ pub(super) fn summary(outcome: &Outcome) -> String {
             rows.add_row(std::iter::once((*name).to_string()).chain(cells));
         }
     }
+    let mirrored =
+        outcome.report.mirror.as_ref().map_or(String::new(), |mirror| {
+            format!("\n\n{} frames in {}", grouped(mirror.frames), mirror.file)
+        });
     let ended = if outcome.interrupted { "\n\nEnded by a signal." } else { "" };
-    format!("{}{ended}", text(&rows))
+    format!("{}{mirrored}{ended}", text(&rows))
 }
 
 type Row = (&'static str, fn(&DirectionReport) -> String);

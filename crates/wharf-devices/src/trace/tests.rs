@@ -56,7 +56,7 @@ fn over_disk(room: usize, frames: u64) -> (u64, u64, Result<(), DeviceError>, Ve
         handoff.start_to(disk, counts)
     };
     let inner = Box::new(Null::default());
-    let trace = Trace::over(inner, "trace:x".into(), Handoff::direct(file), start).unwrap();
+    let trace = TraceFile::over("trace:x".into(), Handoff::direct(file), start).unwrap().around(inner);
     let mut trace = trace.clock(Arc::new(At(7)));
     let counts = trace.counts();
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
