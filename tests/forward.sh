@@ -133,9 +133,90 @@ between() { # NAME A B ARGUMENTS...
   forwarded
 }
 
+links() { # KIND: the link goes down and comes back under traffic, then for good
+  local kind=$1 before
+  forward "$kind:fa" "$kind:fb"
+  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 6 --json >"$out/load.json" 2>"$out/load.err" &
+  local load=$!
+  started+=($load)
+  sleep 1
+  ip -n $b link set fb down
+  sleep 1
+  ip -n $b link set fb up
+  sleep 1
+  before=$(received hb)
+  sleep 1
+  [ "$(received hb)" -gt "$((before + 100))" ] || die "$kind: nothing arrives after the link is back"
+  ip -n $b link del fb
+  ended forward "$forwarder"
+  [ $code -eq 1 ] || die "$kind: an interface is gone: exit code $code"
+  grep -q "is gone" "$out/forward.err" || die "$kind: it does not say that the interface is gone"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])
+    and forward["directions"][0]["drops"]["by_reason"].get("link-down", 0) > 0'
+  ended load $load
+  host $c hb fb 2
+  echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
+}
+
+received() { # INTERFACE: packets, in c
+  ip -n $c -j -s link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
+}
+
+odd_frames() { # KIND: too long for the other end, and runts
+  forward "$1:fa" "$1:fb"
+  for at in "$a ha" "$b fa"; do
+    # shellcheck disable=SC2086
+    ip -n ${at% *} link set "${at#* }" mtu 3000 || die "no MTU"
+  done
+  to=packet:ha
+  send long --size 2000 --frame-bytes 2560 --count 50
+  send short --size 200 --count 50
+  sleep 0.3
+  forwarded
+  holds forward 'forward["directions"][0]["drops"]["by_reason"].get("too-long", 0) >= 50
+    and forward["directions"][0]["packets"] >= 50'
+  mtu 1500
+  echo "$1: frames too long for the other end: counted, and nothing else disturbed"
+}
+
+rate() { # KIND: not more than rate and burst, and a mirror of what left
+  forward "$1:fa" "$1:fb" --rate 20mbit --mirror "$out/mirror.pcap"
+  to=packet:ha
+  send load --size 1000 --rate 60mbit --seconds 1
+  forwarded
+  [ "$(frames "$out/mirror.pcap")" -gt 0 ] || die "$1: no mirror"
+  holds forward 'forward["directions"][0]["gbps"] < 0.022 and forward["mirror"]["missed"] == 0
+    and forward["mirror"]["frames"] == sum(one["packets"] for one in forward["directions"])'
+  echo "$1: --rate is not exceeded, and --mirror has what left"
+}
+
+idle() { # asleep when nothing comes
+  forward packet:fa packet:fb
+  sleep 1
+  local ticks
+  ticks=$(awk '{print $14 + $15}' "/proc/$forwarder/stat")
+  sleep 2
+  ticks=$(($(awk '{print $14 + $15}' "/proc/$forwarder/stat") - ticks))
+  [ $ticks -le 20 ] || die "idle, it takes $ticks of 200 ticks"
+  forwarded
+  echo "idle: $ticks of 200 ticks of processor time"
+}
+
 space $a && space $b && space $c
 host $a ha fa 1
 host $c hb fb 2
 
 between packet packet:fa packet:fb
 between xdp xdp:fa xdp:fb
+offloads off
+between "xdp, no offloads at the peers" xdp:fa xdp:fb
+offloads on
+mtu 9000
+between "packet, MTU 9000" packet:fa packet:fb
+mtu 1500
+for kind in packet xdp; do
+  odd_frames $kind
+  rate $kind
+done
+links packet
+idle
