@@ -202,3 +202,30 @@ impl Device for VhostUser {
         Ok(())
     }
 }
+
+/// Serves the messages of one connection until it ends, then moves frames both ways through what they have set up: for
+/// fuzzing. What was wrong with the messages, if anything.
+///
+/// # Errors
+/// What [`Device::receive`] would have told of the connection.
+#[doc(hidden)]
+pub fn converse(
+    stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,
+) -> Result<usize, String> {
+    let link = Arc::new(Link::new("fuzz".into(), 2).map_err(|error| error.to_string())?);
+    let served = control::serve(&link, stream, 0, || {});
+    let (mut sending, mut receiving) = (Sending::new(&link), Receiving::default());
+    sending.attach(cache.pool().region().clone());
+    let mut came = Batch::new(64);
+    let received = receiving.receive(&link, cache, &mut came, 64).unwrap_or(0);
+    sending.transmit(&link, frames, false);
+    sending.close();
+    let mut done = Completions::new(256);
+    sending.reap(&link, 256, &mut done);
+    link.reset();
+    let failed = done.failed.drain(..).map(|(frame, _)| frame).collect::<Vec<_>>();
+    failed.into_iter().for_each(|frame| drop(cache.give_one(frame)));
+    // They are this pool's: nothing can go wrong.
+    let _ = (cache.give(&mut came), cache.give(&mut done.sent));
+    served.map(|()| received)
+}

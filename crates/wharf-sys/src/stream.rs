@@ -73,6 +73,13 @@ pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     if done == 0 { Ok(usize::try_from(count).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Whether nothing more will come than what has.
+pub fn has_ended(socket: BorrowedFd<'_>) -> bool {
+    let mut fds = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one entry, which lives as long as the call, which does not wait.
+    unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +99,9 @@ mod tests {
         let mut read = [0; 6];
         near.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"abcdef");
+        assert!(!has_ended(near.as_fd()));
         drop(far);
+        assert!(has_ended(near.as_fd()));
         assert_eq!(peek(near.as_fd(), &mut bytes).unwrap(), Some(0));
     }
 }

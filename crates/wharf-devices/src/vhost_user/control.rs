@@ -3,15 +3,15 @@
 use super::link::Link;
 use super::session::Session;
 use super::{RETRY_NS, lock};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vhost::vhost_user::{BackendReqHandler, Error};
+use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut};
 use wharf_sys::epoll::Epoll;
-use wharf_sys::stream::{peek, unread_bytes};
+use wharf_sys::stream::{has_ended, peek, unread_bytes};
 
 /// How long the rest of a message may take to come.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
@@ -21,6 +21,9 @@ const LOOK_AFTER: Duration = Duration::from_millis(1);
 const HEADER_BYTES: usize = 12;
 /// Longest message that the `vhost` crate reads.
 const BODY_BYTES_MAX: usize = 4096;
+
+/// A request's number.
+const SET_VRING_ENABLE: u32 = 18;
 
 /// Numbers in the set that the thread waits on.
 const WAKE: u64 = 0;
@@ -166,7 +169,12 @@ pub(super) fn serve(
                 continue;
             }
         };
-        match handler.handle_request() {
+        let handled = if request == SET_VRING_ENABLE && lock(&session).enables_early() {
+            enable_early(stream, &session)
+        } else {
+            handler.handle_request()
+        };
+        match handled {
             Ok(()) => {}
             Err(_) if link.closes() => return Ok(()),
             Err(error) => {
@@ -182,6 +190,27 @@ pub(super) fn serve(
         }
     }
     Ok(())
+}
+
+/// SET_VRING_ENABLE before SET_FEATURES, as QEMU's network devices send it: the `vhost` crate would have features first.
+fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
+    const NEED_REPLY: u32 = 8;
+    let mut message = [0; HEADER_BYTES + 2 * size_of::<u32>()];
+    let mut stream = stream;
+    stream.read_exact(&mut message).map_err(Error::SocketBroken)?;
+    let ([request, flags, bytes, index, number], _) =
+        message.as_chunks().0.split_first_chunk().ok_or(Error::PartialMessage)?;
+    let [flags, bytes, index, number] = [flags, bytes, index, number].map(|word| u32::from_ne_bytes(*word));
+    if bytes != 8 || flags & !NEED_REPLY != 1 || number > 1 {
+        return Err(Error::InvalidMessage);
+    }
+    let enabled = lock(session).set_vring_enable(index, number == 1);
+    if flags & NEED_REPLY != 0 && lock(session).acknowledges() {
+        let failed = u64::from(enabled.is_err());
+        let reply = [&request[..], &5u32.to_ne_bytes(), &8u32.to_ne_bytes(), &failed.to_ne_bytes()].concat();
+        stream.write_all(&reply).map_err(Error::SocketBroken)?;
+    }
+    enabled
 }
 
 /// What has come.
@@ -200,6 +229,7 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
     let mut header = [0; HEADER_BYTES];
     let mut until = None;
     loop {
+        let is_all = has_ended(stream.as_fd());
         let came = match peek(stream.as_fd(), &mut header) {
             Ok(None) => return Ok(Message::None),
             Ok(Some(0)) => return Ok(Message::Ended),
@@ -216,7 +246,7 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
             return Ok(Message::Whole(request));
         }
         let until = *until.get_or_insert_with(|| Instant::now() + MESSAGE_WITHIN);
-        if Instant::now() >= until || link.closes() {
+        if is_all || Instant::now() >= until || link.closes() {
             return Err(format!("the connection is closed: a message was cut short, after {unread} bytes"));
         }
         std::thread::sleep(LOOK_AFTER);

@@ -42,6 +42,7 @@ pub(super) struct Session {
     link: Arc<Link>,
     offered: u64,
     agreed: Agreed,
+    protocol: VhostUserProtocolFeatures,
     has_protocol: bool,
     regions: Vec<Region>,
     memory: Arc<Memory>,
@@ -55,12 +56,31 @@ impl Session {
         let several = if link.pairs() > 1 { feature::MQ } else { 0 };
         let offered = (FEATURES | several) & !withheld;
         let (agreed, memory) = (Agreed(0), Arc::default());
-        Self { link, offered, agreed, has_protocol: false, regions: Vec::new(), memory, fault: None }
+        Self {
+            link,
+            offered,
+            agreed,
+            protocol: VhostUserProtocolFeatures::empty(),
+            has_protocol: false,
+            regions: Vec::new(),
+            memory,
+            fault: None,
+        }
     }
 
     /// What was wrong, in words, if that is known.
     pub(super) fn take_fault(&mut self) -> Option<String> {
         self.fault.take()
+    }
+
+    /// Whether virtqueues may be enabled although no features were agreed upon yet: protocol features were.
+    pub(super) fn enables_early(&self) -> bool {
+        self.has_protocol && !self.agreed.has(feature::VHOST_PROTOCOL)
+    }
+
+    /// Whether messages that want it are acknowledged.
+    pub(super) fn acknowledges(&self) -> bool {
+        self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK)
     }
 
     fn refuse<T>(&mut self, what: impl ToString) -> Result<T> {
@@ -259,6 +279,7 @@ impl VhostUserBackendReqHandlerMut for Session {
             return self
                 .refuse(format!("protocol features {:#x}, which were not offered", features & !offered));
         }
+        self.protocol = VhostUserProtocolFeatures::from_bits_truncate(features);
         self.has_protocol = true;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::common::{content, within_a_minute};
 use crate::guest::{HEADER_BYTES, Pair};
-use crate::peer::{GET_VRING_BASE, Peer, SET_VRING_ENABLE, state};
+use crate::peer::{GET_VRING_BASE, Peer, SET_PROTOCOL_FEATURES, SET_VRING_ENABLE, state, words};
 use crate::rig::{Rig, until};
 use etherparse::PacketBuilder;
 use wharf_core::device::Device;
@@ -302,4 +302,20 @@ fn a_ring_goes_on_where_it_was_after_a_stop_or_another_connection() {
         }
         rig.end();
     }
+}
+
+#[test]
+fn virtqueues_may_be_enabled_before_features_are_agreed_upon() {
+    let mut rig = Rig::new("early", 1);
+    let mut peer = Peer::connect(&rig.socket.path());
+    peer.send(SET_PROTOCOL_FEATURES, &words(&[1 << 3]), &[]);
+    for index in [0, 1] {
+        assert!(peer.tell(SET_VRING_ENABLE, &state(index, 1), &[]), "as QEMU does");
+    }
+    peer.negotiate(0);
+    assert!(peer.share());
+    let mut pair = Pair::new(&mut peer, 0, 8, 2048);
+    assert!(pair.send(&peer, &PLAIN, &bytes(1, 80), 1));
+    assert_eq!(rig.receive().len(), 1);
+    rig.end();
 }

@@ -80,6 +80,15 @@ fn messages() -> Vec<Case> {
         ("to enable without protocol features", "message of request ", |peer| {
             peer.send(SET_VRING_ENABLE, &state(0, 1), &[]);
         }),
+        ("to half enable before anything else", "message of request 18", |peer| {
+            peer.send(SET_OWNER, &[], &[]);
+            peer.send(SET_PROTOCOL_FEATURES, &words(&[0]), &[]);
+            peer.send(SET_VRING_ENABLE, &state(0, 2), &[]);
+        }),
+        ("to enable too early what there is not", "virtqueue 7: there are 2", |peer| {
+            peer.send(SET_PROTOCOL_FEATURES, &words(&[0]), &[]);
+            peer.send(SET_VRING_ENABLE, &state(7, 1), &[]);
+        }),
         ("to half enable", "message of request ", |peer| {
             peer.negotiate(0);
             peer.send(SET_VRING_ENABLE, &state(0, 2), &[]);

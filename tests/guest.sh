@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# A real Linux guest whose network is `wharf forward vhost-user:SOCKET tap:NAME`: Debian's cloud kernel with busybox, under
+# QEMU without hardware acceleration. Split and packed rings, one queue pair and two: pings, 64 MiB both ways with
+# equal sums, the interface switched off and on, its driver unbound and bound, wharf killed and started again. Then what the
+# guest's NAPI on transmission changes. Needs root; leaves nothing behind but the kernel, which is kept for the next time
+# in WHARF_GUEST_CACHE (~/.cache/wharf-guest). Usage: tests/guest.sh [network|napi]...; PACKED=on|off and PAIRS=N pick among the networks
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
+tests/guest/image.sh "$cache" || die "no kernel for the guest"
+host=10.77.0.1 there=10.77.0.2
+# Seconds that a command in the guest may take: it is emulated, and the machine may be busy.
+patience=120
+
+space $b
+ip netns exec $b ip tuntap add w0 mode tap || die "no tap"
+ip -n $b addr add $host/24 dev w0
+head -c 64M /dev/urandom >"$out/file"
+sum=$(md5sum <"$out/file")
+
+forward() { # PAIRS [MORE KEYS]: starts wharf; its process is $wharf_pid
+  start forward "wharf: forwarding" "$wharf" forward "vhost-user:$out/vm.sock,queues=$1" tap:w0,persist=on --json
+  wharf_pid=$pid
+  ip -n $b link set w0 up || die "the tap stays down"
+}
+
+# boot PACKED PAIRS [NAPI]: starts the guest and waits for its console; its process is $qemu. It has no MSI-X: QEMU 7.2 dies of
+# that under vhost-user where there is no hardware acceleration.
+boot() {
+  rm -f "$out"/console.*
+  mkfifo "$out/console.in" "$out/console.out"
+  qemu-system-x86_64 -machine q35,accel=tcg,memory-backend=m -m 256 -smp 2 -nodefaults -display none -no-reboot \
+    -object memory-backend-memfd,id=m,size=256M,share=on \
+    -chardev pipe,id=c,path="$out/console" -serial chardev:c -kernel "$cache/vmlinuz" -initrd "$cache/initrd.gz" \
+    -append "console=ttyS0 quiet panic=-1 napi_tx=${3:-1}" \
+    -chardev socket,id=v,path="$out/vm.sock",reconnect=1 -netdev vhost-user,id=n,chardev=v,queues="$2" \
+    -device virtio-net-pci,netdev=n,packed="$1",mq=on,vectors=0 2>"$out/qemu.err" &
+  qemu=$!
+  started+=("$qemu")
+  exec 4<>"$out/console.out" 3<>"$out/console.in"
+  answer =ready
+  guest "ip addr add $there/24 dev eth0 && ip link set eth0 up" || die "the guest has no interface"
+}
+
+# answer WORD: what the guest prints up to a line that begins with WORD is $reply, the rest of that line $rest.
+answer() {
+  local line
+  reply=""
+  while IFS= read -t $patience -r line <&4; do
+    line=${line%$'\r'}
+    case $line in "$1"*) rest=${line#"$1"} && return ;; esac
+    reply+=$line$'\n'
+  done
+  die "the guest does not answer: $reply"
+}
+
+# guest COMMAND: in the guest; what it prints is $reply.
+guest() {
+  printf '%s\n' "$1" >&3
+  answer "=ended "
+  return "$rest"
+}
+
+pings() { # WHEN: within some seconds, so long as addresses are resolved and links come up
+  for _ in $(seq 20); do
+    guest "ping -c 2 -W 1 $host" && return
+  done
+  die "$1: no ping: $reply; wharf says: $(cat "$out/forward.err")"
+}
+
+# carry FILE: to the guest and back, with equal sums.
+carry() {
+  local want
+  want=$(md5sum <"$1")
+  printf '%s\n' "nc -l -p 5000 >/file" >&3
+  within 200 ip netns exec $b python3 tests/guest/carry.py send $there 5000 "$1" || die "nothing reaches the guest"
+  answer "=ended "
+  guest "md5sum </file"
+  [ "${reply%%[[:space:]]*}" = "${want%% *}" ] || die "another file reached the guest: $reply"
+  start carry listening python3 tests/guest/carry.py receive 5001 "$out/back"
+  local receiver=$pid
+  guest "nc $host 5001 </file" || die "the guest cannot send: $reply"
+  ended carry "$receiver"
+  [ $code -eq 0 ] || die "nothing comes from the guest"
+  [ "$(md5sum <"$out/back")" = "$want" ] || die "another file came from the guest"
+}
+
+halt() {
+  printf 'poweroff -f\n' >&3
+  ended guest "$qemu"
+  exec 3>&- 4>&-
+}
+
+finish() { # ends wharf, whose account must be whole
+  stop forward "$wharf_pid" TERM
+  [ $code -eq 0 ] || die "wharf: exit code $code"
+  holds forward 'all(one["pool"]["out"] == 0 and one["packets"] > 0 for one in forward["directions"])'
+}
+
+network() { # PACKED PAIRS
+  forward "$2"
+  boot "$1" "$2"
+  guest "ls /sys/class/net/eth0/queues | grep -c ^tx" && [ "${reply%%[[:space:]]*}" -eq "$2" ] || die "other queues: $reply"
+  pings "first"
+  carry "$out/file"
+  guest "ip link set eth0 down && sleep 1 && ip link set eth0 up"
+  pings "down and up"
+  guest "cd /sys/bus/virtio/drivers/virtio_net && echo virtio0 >unbind && echo virtio0 >bind && cd /" || die "unbind: $reply"
+  guest "ip addr add $there/24 dev eth0 && ip link set eth0 up"
+  pings "unbound and bound"
+  head -c 4M "$out/file" >"$out/part"
+  carry "$out/part"
+  kill -9 "$wharf_pid"
+  wait "$wharf_pid" 2>/dev/null
+  forward "$2"
+  pings "killed and started again"
+  carry "$out/part"
+  finish
+  forward "$2"
+  pings "ended and started again"
+  carry "$out/part"
+  finish
+  halt
+  echo "packed=$1, $2 queue pairs: pings, 64 MiB both ways, down and up, unbound and bound, wharf killed, wharf ended"
+}
+
+# told: how often the guest has kicked: nobody reads those counters.
+told() {
+  cat /proc/"$wharf_pid"/fdinfo/* 2>/dev/null | awk '/^eventfd-count:/ { sum += strtonum("0x" $2) } END { print sum + 0 }'
+}
+
+count() { # PATTERN: what the guest counts of interrupts whose line has it
+  guest "grep '$1' /proc/interrupts | awk '{ print \$2 + \$3 }'"
+  echo "${reply%%[[:space:]]*}"
+}
+
+statistic() {
+  guest "cat /sys/class/net/eth0/statistics/$1"
+  echo "${reply%%[[:space:]]*}"
+}
+
+napi() {
+  printf '%-8s %9s %14s %11s %8s\n' napi_tx packets "bytes/packet" interrupts kicks
+  for way in 0 1; do
+    forward 1
+    boot off 1 $way
+    pings "napi_tx=$way"
+    guest "dd if=/dev/zero of=/file bs=1M count=64 2>/dev/null"
+    local interrupts kicks packets bytes
+    interrupts=$(count virtio0) kicks=$(told) packets=$(statistic tx_packets) bytes=$(statistic tx_bytes)
+    start carry listening python3 tests/guest/carry.py receive 5001 "$out/back"
+    local receiver=$pid
+    guest "nc $host 5001 </file" || die "the guest cannot send: $reply"
+    ended carry "$receiver"
+    interrupts=$(($(count virtio0) - interrupts)) kicks=$(($(told) - kicks))
+    packets=$(($(statistic tx_packets) - packets)) bytes=$(($(statistic tx_bytes) - bytes))
+    printf '%-8s %9s %14s %11s %8s\n' $way "$packets" $((bytes / packets)) "$interrupts" "$kicks"
+    [ "$bytes" -ge $((64 << 20)) ] || die "napi_tx=$way: $bytes bytes"
+    halt
+    finish
+  done
+}
+
+[ $# -gt 0 ] || set -- network napi
+for part; do
+  case $part in
+    network) for packed in ${PACKED:-off on}; do for pairs in ${PAIRS:-1 2}; do network $packed $pairs; done; done ;;
+    napi) napi ;;
+    *) die "no such part: $part" ;;
+  esac
+done
