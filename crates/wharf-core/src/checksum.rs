@@ -1,20 +1,31 @@
 //! The Internet checksum (RFC 1071): the one's complement sum of 16-bit words.
 
+use crate::qdisc::{IpPacket, ip_packet};
+use wharf_mem::{Frame, MemError, Region};
+
+const SCTP: u8 = 132;
+
 /// Sum of the 16-bit big-endian words of `bytes`, an odd last one filled up with zero; to be [`fold`]ed. Sums of
 /// parts add up where every part but the last has an even length.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     // One's complement sums do not care which byte order they are made in (RFC 1071, section 2 B), nor how wide
-    // the words are: 32 bits at a time, in the order of the machine.
-    let mut words = bytes.chunks_exact(4);
-    let mut sum = 0u64;
+    // the words are: 32 bits at a time, in the order of the machine. Eight bytes are read as one number: the sum of all
+    // numbers, which overflows, less that of their upper halves in its place is the sum of the lower halves, exactly.
+    // That is a step less for each than to take the lower halves out.
+    let mut words = bytes.chunks_exact(8);
+    let (mut all, mut upper) = (0u64, 0u64);
     for word in &mut words {
-        sum += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        let word =
+            u64::from_ne_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]]);
+        all = all.wrapping_add(word);
+        upper += word >> 32;
     }
-    let mut rest = [0; 4];
+    let mut rest = [0; 8];
     rest[..words.remainder().len()].copy_from_slice(words.remainder());
-    sum += u64::from(u32::from_ne_bytes(rest));
-    u64::from(u16::from_be(fold(sum)))
+    let rest = u64::from_ne_bytes(rest);
+    let lower = all.wrapping_sub(upper << 32);
+    u64::from(u16::from_be(fold(lower + upper + (rest >> 32) + (rest & 0xffff_ffff))))
 }
 
 /// Folds a sum to 16 bits: what does not fit is added again.
@@ -48,6 +59,61 @@ pub fn complete(packet: &mut [u8], start: usize, offset: usize) -> bool {
     let checksum = of_sum(sum(covered), offset);
     covered[offset..end].copy_from_slice(&checksum.to_be_bytes());
     true
+}
+
+/// Finishes the checksum that a frame's sender has left to others ([`wharf_mem::Meta::needs_checksum`]), and notes that it is done;
+/// whether there is a place for it, in the frame's first buffer.
+///
+/// # Errors
+/// [`MemError::Foreign`].
+pub fn complete_frame(region: &Region, frame: &mut Frame) -> Result<bool, MemError> {
+    let mut meta = region.meta(frame)?;
+    let (start, offset) = (usize::from(meta.checksum_start), usize::from(meta.checksum_offset));
+    let (first_bytes, len_bytes) = (region.bytes(frame)?.len(), frame.len_bytes() as usize);
+    let is_done = if first_bytes == len_bytes {
+        complete_as(region.bytes_mut(frame)?, start, offset)
+    } else {
+        complete_chain(region, frame, start, offset)?
+    };
+    meta.needs_checksum = !is_done;
+    region.set_meta(frame, &meta)?;
+    Ok(is_done)
+}
+
+/// By the transport that it is of: SCTP's is no sum, and its place in the header is no other's.
+pub fn complete_as(packet: &mut [u8], start: usize, offset: usize) -> bool {
+    let is_sctp = offset == SCTP_OFFSET && is_sctp(packet);
+    let complete = if is_sctp { complete_sctp } else { complete };
+    complete(packet, start, offset)
+}
+
+fn is_sctp(packet: &[u8]) -> bool {
+    let protocol = match ip_packet(packet) {
+        Some(IpPacket::V4(ip)) => ip.get(9),
+        Some(IpPacket::V6(ip)) => ip.get(6),
+        None => None,
+    };
+    protocol == Some(&SCTP)
+}
+
+#[cold]
+fn complete_chain(region: &Region, frame: &mut Frame, start: usize, offset: usize) -> Result<bool, MemError> {
+    let (mut total, mut behind, mut skip) = (0, 0, start);
+    for chunk in region.chunks(frame)? {
+        let covered = chunk.get(skip..).unwrap_or_default();
+        skip = skip.saturating_sub(chunk.len());
+        // A part that begins at an odd place has its bytes in the other halves of the words.
+        let part = fold(sum(covered));
+        total += u64::from(if behind % 2 == 0 { part } else { part.swap_bytes() });
+        behind += covered.len();
+    }
+    let first = region.bytes_mut(frame)?;
+    let place = start + offset;
+    let is_there = behind > 0 && place + 2 <= first.len() && !(offset == SCTP_OFFSET && is_sctp(first));
+    if is_there {
+        first[place..place + 2].copy_from_slice(&of_sum(total, offset).to_be_bytes());
+    }
+    Ok(is_there)
 }
 
 /// Where SCTP's checksum lies in its header (RFC 9260, section 3.1).

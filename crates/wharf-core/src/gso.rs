@@ -2,13 +2,32 @@
 //!
 //! Every segment has the headers. Per segment: IPv4 identification (counting up), lengths, TCP's sequence number, its FIN and
 //! PSH (only the last has them) and CWR (only the first), and both checksums, in full. Sources: RFC 791, 8200, 9293, 768;
-//! the kernel's `tcp_gso_segment` and `__udp_gso_segment` for what changes.
+//! the kernel's `tcp_gso_segment` and `__udp_gso_segment` for what changes. A test of `packet`
+//! (`wharf-devices/tests/packet/segments.rs`) has the kernel cut the same packets, and compares every byte.
 //!
-//! [`Cut::new`] reads the headers once; [`Cut::write`] then makes any segment, so that whoever runs out of memory half-way
-//! goes on later.
+//! [`Cut::new`] reads the headers once, and sums up what all segments have in common; [`Cut::write`] then makes any segment,
+//! so that whoever runs out of memory half-way goes on later. [`Cutter`] does that from a frame of a pool into others, and
+//! [`Segmenter`] for a device that cannot.
+//!
+//! On its way a super-packet is one packet, with its bytes: in lanes, in the qdisc, in a bulk (which may have several), in
+//! quotas, counters, the byte limit and small queues. The headers that its further segments will have are not counted, where
+//! the kernel's qdiscs do (`qdisc_pkt_len_init`): they are one part in 26 of a TCP segment of 1514 bytes. Where each
+//! segment's bytes matter they are added up ([`crate::qdisc::Tbf`]).
 
-use crate::checksum::{UDP_OFFSET, of_sum, sum};
-use crate::qdisc::{IpPacket, ip_packet};
+mod cutter;
+mod flight;
+mod headers;
+mod own;
+mod segmenter;
+mod work;
+
+pub use cutter::{Cutter, Plan};
+pub use segmenter::{Segmenter, completed};
+
+use crate::checksum::{UDP_OFFSET, fold, of_sum, sum};
+use crate::copy::Reader;
+use headers::Headers;
+use wharf_mem::Meta;
 
 /// Kinds of segmentation, as in the virtio net header (virtio 1.2, section 5.1.6): TCP over IPv4.
 pub const GSO_TCPV4: u8 = 1;
@@ -22,11 +41,6 @@ const UDP: u8 = 17;
 const UDP_BYTES: usize = 8;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
-const IPV6_HOP_BY_HOP: u8 = 0;
-const IPV6_ROUTING: u8 = 43;
-const IPV6_DESTINATION: u8 = 60;
-/// Extension headers looked through.
-const EXTENSIONS_MAX: usize = 8;
 const IP_BYTES_MAX: usize = 65535;
 const TCP_FLAGS_AT: usize = 13;
 const TCP_CHECKSUM_OFFSET: usize = 16;
@@ -59,17 +73,31 @@ pub enum GsoError {
     },
 }
 
+impl GsoError {
+    /// In a word, for counters.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            GsoError::Kind { .. } => "gso-kind",
+            GsoError::Size { .. } => "gso-size",
+            GsoError::Headers { .. } => "gso-header",
+        }
+    }
+}
+
 /// How one super-packet is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    ip_at: usize,
-    is_ipv6: bool,
-    protocol: u8,
-    /// Where the TCP or UDP header begins, and the payload.
-    transport_at: usize,
-    payload_at: usize,
+    headers: Headers,
     len_bytes: usize,
     gso_bytes: usize,
+    identification: u16,
+    sequence: u32,
+    /// TCP's data offset and flags.
+    flags: u16,
+    /// Sum of the IPv4 header without what each segment has of its own: total length, identification, checksum.
+    ip_sum: u64,
+    /// Of the pseudo header and the transport's header, without lengths, sequence number, flags and checksum.
+    transport_sum: u64,
 }
 
 impl Cut {
@@ -78,40 +106,78 @@ impl Cut {
     /// # Errors
     /// [`GsoError`].
     pub fn new(packet: &[u8], kind: u8, gso_bytes: u16) -> Result<Self, GsoError> {
-        let fault = |what| GsoError::Headers { len_bytes: packet.len(), what };
-        let (is_ipv6, protocol) = match (kind, ip_packet(packet)) {
-            (GSO_TCPV4, Some(IpPacket::V4(_))) => (false, TCP),
-            (GSO_TCPV6, Some(IpPacket::V6(_))) => (true, TCP),
-            (GSO_UDP, Some(ip)) => (matches!(ip, IpPacket::V6(_)), UDP),
-            (GSO_TCPV4 | GSO_TCPV6 | GSO_UDP, _) => return Err(fault("another version of IP, or none")),
-            _ => return Err(GsoError::Kind { kind }),
-        };
-        let (Some(IpPacket::V4(ip) | IpPacket::V6(ip)), true) = (ip_packet(packet), gso_bytes > 0) else {
-            return Err(GsoError::Size { gso_bytes });
-        };
-        let ip_at = packet.len() - ip.len();
-        let header_bytes =
-            if is_ipv6 { ipv6_header_bytes(ip, protocol) } else { ipv4_header_bytes(ip, protocol) };
-        let transport_at = ip_at + header_bytes.map_err(fault)?;
-        let transport = packet.get(transport_at..).unwrap_or_default();
-        let payload_at = transport_at + transport_bytes(transport, protocol).map_err(fault)?;
-        let gso_bytes_max = (IP_BYTES_MAX + ip_at).saturating_sub(payload_at);
-        if usize::from(gso_bytes) > gso_bytes_max {
+        let meta = Meta { gso_kind: kind, gso_bytes, ..Meta::default() };
+        Self::of_start(packet, packet.len(), &meta)
+    }
+
+    /// As [`Cut::new`], of a packet of `len_bytes` of which `start` is the first part, all headers in it, and to be cut as
+    /// `meta` asks. With [`Meta::needs_checksum`] the sum that stands in the transport's header is taken for that of the
+    /// pseudo header, as the kernel does: the sender alone knows where a routing header leads.
+    ///
+    /// # Errors
+    /// [`GsoError`].
+    pub fn of_start(start: &[u8], len_bytes: usize, meta: &Meta) -> Result<Self, GsoError> {
+        let fault = |what| GsoError::Headers { len_bytes, what };
+        let Meta { gso_kind: kind, gso_bytes, needs_checksum, .. } = *meta;
+        if !matches!(kind, GSO_TCPV4 | GSO_TCPV6 | GSO_UDP) {
+            return Err(GsoError::Kind { kind });
+        }
+        let headers = Headers::read(start, kind).map_err(fault)?;
+        let gso_bytes_max = (IP_BYTES_MAX + headers.ip_at).saturating_sub(headers.payload_at);
+        if gso_bytes == 0 || usize::from(gso_bytes) > gso_bytes_max {
             return Err(GsoError::Size { gso_bytes });
         }
-        let (len_bytes, gso_bytes) = (packet.len(), gso_bytes.into());
-        Ok(Self { ip_at, is_ipv6, protocol, transport_at, payload_at, len_bytes, gso_bytes })
+        if len_bytes < headers.payload_at {
+            return Err(fault("cut short"));
+        }
+        let transport = &start[headers.transport_at..headers.payload_at];
+        let word = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
+        let is_tcp = headers.protocol == TCP;
+        Ok(Self {
+            headers,
+            len_bytes,
+            gso_bytes: gso_bytes.into(),
+            identification: u16::from_be_bytes([start[headers.ip_at + 4], start[headers.ip_at + 5]]),
+            sequence: if is_tcp { u32::from(word(4)) << 16 | u32::from(word(6)) } else { 0 },
+            flags: if is_tcp { word(12) } else { 0 },
+            ip_sum: headers.ip_sum(start),
+            transport_sum: match needs_checksum {
+                true => headers.finished_sum(start, len_bytes),
+                false => headers.pseudo_sum(start) + headers.transport_sum(start),
+            },
+        })
     }
 
     /// Segments that there are: at least 1.
+    #[inline]
     pub fn segments(&self) -> usize {
-        (self.len_bytes - self.payload_at).div_ceil(self.gso_bytes).max(1)
+        (self.len_bytes - self.headers.payload_at).div_ceil(self.gso_bytes).max(1)
+    }
+
+    /// Bytes of the headers, which every segment has: its payload begins behind them.
+    #[inline]
+    pub fn header_bytes(&self) -> usize {
+        self.headers.payload_at
+    }
+
+    /// Where the payload of segment `at` begins in the packet.
+    #[inline]
+    pub(crate) fn payload_at(&self, at: usize) -> usize {
+        self.header_bytes() + at * self.gso_bytes
     }
 
     /// Bytes of segment `at`, headers included.
+    #[inline]
     pub fn segment_bytes(&self, at: usize) -> usize {
-        let left = (self.len_bytes - self.payload_at).saturating_sub(at.saturating_mul(self.gso_bytes));
-        self.payload_at + left.min(self.gso_bytes)
+        let left = (self.len_bytes - self.header_bytes()).saturating_sub(at.saturating_mul(self.gso_bytes));
+        self.header_bytes() + left.min(self.gso_bytes)
+    }
+
+    /// How many segments from `at` on have as many bytes as that one: all, or all but the last.
+    #[inline]
+    pub(crate) fn alike(&self, at: usize) -> usize {
+        let full = (self.len_bytes - self.header_bytes()) / self.gso_bytes;
+        full.saturating_sub(at).max(1)
     }
 
     /// Writes segment `at` of `packet`, the one that this was made for, to `to`, which has [`Cut::segment_bytes`].
@@ -119,112 +185,72 @@ impl Cut {
     /// # Panics
     /// When one of the two is shorter than that, or there is no such segment.
     pub fn write(&self, packet: &[u8], at: usize, to: &mut [u8]) {
-        let to = &mut to[..self.segment_bytes(at)];
-        let (headers, payload) = to.split_at_mut(self.payload_at);
-        headers.copy_from_slice(&packet[..self.payload_at]);
-        let from = self.payload_at + at * self.gso_bytes;
-        payload.copy_from_slice(&packet[from..from + payload.len()]);
-        self.write_ip(to, at);
-        match self.protocol {
-            TCP => self.write_tcp(to, at),
-            _ => self.write_udp(to),
+        let mut payload = Reader::new(std::iter::once(&packet[self.payload_at(at)..]));
+        self.write_next(packet, &mut payload, at, to);
+    }
+
+    /// As [`Cut::write`], of a packet that begins with `start` and whose payload is read by `payload`, which stands
+    /// where that of this segment begins, and afterwards where the next one's does.
+    ///
+    /// # Panics
+    /// As [`Cut::write`].
+    #[inline]
+    pub fn write_next<'a>(
+        &self, start: &[u8], payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, at: usize,
+        to: &mut [u8],
+    ) {
+        let (headers, rest) = to[..self.segment_bytes(at)].split_at_mut(self.header_bytes());
+        headers.copy_from_slice(&start[..headers.len()]);
+        let read = payload.read(rest);
+        assert_eq!(read, rest.len(), "the packet is as long as it was");
+        // Headers are of even length, so that sums of both add up.
+        self.write_headers(headers, rest.len(), sum(rest), at);
+    }
+
+    #[inline]
+    fn write_headers(&self, to: &mut [u8], payload_bytes: usize, payload_sum: u64, at: usize) {
+        let Headers { ip_at, transport_at, payload_at, is_ipv6, protocol } = self.headers;
+        let (ip, transport) = to[ip_at..].split_at_mut(transport_at - ip_at);
+        let transport_bytes = payload_at - transport_at + payload_bytes;
+        let ip_bytes = ip.len() + transport_bytes;
+        if is_ipv6 {
+            put(ip, 4, (ip_bytes - IPV6_BYTES) as u16);
+        } else {
+            let identification = self.identification.wrapping_add(at as u16);
+            put(ip, 2, ip_bytes as u16);
+            put(ip, 4, identification);
+            put(ip, 10, !fold(self.ip_sum + ip_bytes as u64 + u64::from(identification)));
+        }
+        let sum = self.transport_sum + transport_bytes as u64 + payload_sum;
+        if protocol == TCP {
+            self.write_tcp(transport, sum, at);
+        } else {
+            put(transport, 4, transport_bytes as u16);
+            put(transport, UDP_OFFSET, of_sum(sum + transport_bytes as u64, UDP_OFFSET));
         }
     }
 
-    fn write_ip(&self, to: &mut [u8], at: usize) {
-        let ip = &mut to[self.ip_at..];
-        let len = ip.len();
-        if self.is_ipv6 {
-            put(ip, 4, (len - IPV6_BYTES) as u16);
-            return;
-        }
-        put(ip, 2, len as u16);
-        let identification = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(at as u16);
-        put(ip, 4, identification);
-        put(ip, 10, 0);
-        let checksum = !crate::checksum::fold(sum(&ip[..self.transport_at - self.ip_at]));
-        put(ip, 10, checksum);
-    }
-
-    fn write_tcp(&self, to: &mut [u8], at: usize) {
-        let tcp = &mut to[self.transport_at..];
-        let sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        let sequence = sequence.wrapping_add((at * self.gso_bytes) as u32);
+    /// `sum` is that of all but the sequence number and the flags.
+    #[inline]
+    fn write_tcp(&self, tcp: &mut [u8], sum: u64, at: usize) {
+        let sequence = self.sequence.wrapping_add((at * self.gso_bytes) as u32);
         tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
+        let mut flags = self.flags;
         if at + 1 < self.segments() {
-            tcp[TCP_FLAGS_AT] &= !FIN_PSH;
+            flags &= !u16::from(FIN_PSH);
         }
         if at > 0 {
-            tcp[TCP_FLAGS_AT] &= !CWR;
+            flags &= !u16::from(CWR);
         }
-        self.write_checksum(to, TCP_CHECKSUM_OFFSET);
-    }
-
-    fn write_udp(&self, to: &mut [u8]) {
-        let udp = &mut to[self.transport_at..];
-        let len = udp.len() as u16;
-        put(udp, 4, len);
-        self.write_checksum(to, UDP_OFFSET);
-    }
-
-    /// The transport's checksum, which lies `offset` behind the start of its header.
-    fn write_checksum(&self, to: &mut [u8], offset: usize) {
-        let addresses = if self.is_ipv6 { 8..IPV6_BYTES } else { 12..IPV4_BYTES };
-        let pseudo = sum(&to[self.ip_at..][addresses]) + u64::from(self.protocol);
-        let transport = &mut to[self.transport_at..];
-        put(transport, offset, 0);
-        let checksum = of_sum(pseudo + transport.len() as u64 + sum(transport), offset);
-        put(transport, offset, checksum);
+        put(tcp, TCP_FLAGS_AT - 1, flags);
+        let sum = sum + u64::from(sequence) + u64::from(flags);
+        put(tcp, TCP_CHECKSUM_OFFSET, of_sum(sum, TCP_CHECKSUM_OFFSET));
     }
 }
 
+#[inline]
 fn put(bytes: &mut [u8], at: usize, number: u16) {
     bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
-}
-
-fn ipv4_header_bytes(ip: &[u8], protocol: u8) -> Result<usize, &'static str> {
-    let header: &[u8; IPV4_BYTES] = ip.first_chunk().ok_or("IPv4 header cut short")?;
-    let bytes = usize::from(header[0] & 0xf) * 4;
-    if header[0] >> 4 != 4 || bytes < IPV4_BYTES || bytes > ip.len() {
-        return Err("IPv4 header of a wrong length");
-    }
-    if header[9] != protocol {
-        return Err("another protocol");
-    }
-    // More fragments, or not the first one.
-    if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
-        return Err("a fragment");
-    }
-    Ok(bytes)
-}
-
-fn ipv6_header_bytes(ip: &[u8], protocol: u8) -> Result<usize, &'static str> {
-    let header: &[u8; IPV6_BYTES] = ip.first_chunk().ok_or("IPv6 header cut short")?;
-    if header[0] >> 4 != 6 {
-        return Err("IPv6 header of another version");
-    }
-    let (mut next, mut at) = (header[6], IPV6_BYTES);
-    for _ in 0..EXTENSIONS_MAX {
-        if next == protocol {
-            return Ok(at);
-        }
-        if !matches!(next, IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION) {
-            return Err("another protocol");
-        }
-        let Some(&[following, units]) = ip.get(at..).and_then(|rest| rest.first_chunk::<2>()) else {
-            return Err("IPv6 extension header cut short");
-        };
-        (next, at) = (following, at + 8 + 8 * usize::from(units));
-    }
-    Err("too many IPv6 extension headers")
-}
-
-fn transport_bytes(transport: &[u8], protocol: u8) -> Result<usize, &'static str> {
-    if protocol == UDP {
-        return if transport.len() < UDP_BYTES { Err("UDP header cut short") } else { Ok(UDP_BYTES) };
-    }
-    let bytes = transport.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
-    if bytes < 20 || bytes > transport.len() { Err("TCP header of a wrong length") } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 pub mod bql;
 pub mod checksum;
+pub mod copy;
 pub mod counters;
 pub mod credit;
 pub mod device;

@@ -5,7 +5,6 @@
 //! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
-mod copy;
 pub mod fault;
 pub mod forward;
 pub mod host;

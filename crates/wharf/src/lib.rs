@@ -68,6 +68,7 @@
 //! | byte queue limits, batching on, off or by bytes | [`bql`], [`run`] |
 //! | what was done, by queue and sender | [`counters`] |
 //! | devices: by specification, or your own | [`devices`], [`device`] |
+//! | super-packets: one packet until a device that cannot cut them | [`gso`] |
 //! | captures to replay, packets to generate, receivers that check | [`devices::traffic`] |
 //! | clocks and threads, real or modelled | [`host`], [`devices::host`] |
 //!
@@ -75,8 +76,8 @@
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{
-    bql, counters, credit, device, direct, flow, host, owner, poller, pool, qdisc, queue, receive, run,
-    sender,
+    bql, copy, counters, credit, device, direct, flow, gso, host, owner, poller, pool, qdisc, queue, receive,
+    run, sender,
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;

@@ -184,7 +184,7 @@ fn a_checksum_that_comes_to_nothing_is_0_in_tcp_and_all_ones_in_udp() {
             cut.write(&packet, 0, &mut segment);
             check_segment(case, &segment, 0, 1);
             let offset = if kind == GSO_UDP { UDP_OFFSET } else { TCP_CHECKSUM_OFFSET };
-            let at = cut.transport_at + offset;
+            let at = cut.headers.transport_at + offset;
             [segment[at], segment[at + 1]]
         };
         // What the checksum was is added to what is summed up.

@@ -6,6 +6,7 @@ use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
 use crate::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use crate::device::Device;
+use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::lanes::Lanes;
 use crate::owner::Policy;
@@ -50,7 +51,8 @@ impl std::fmt::Debug for QueueBuilder {
 }
 
 impl TxQueue {
-    /// A queue in front of `device`, for frames of `pool`, on a machine with this clock and way to wait.
+    /// A queue in front of `device`, for frames of `pool`, on a machine with this clock and way to wait. What the device
+    /// cannot do for a frame (cut it, fill in its checksum, gather its buffers) is done before it: see [`crate::gso`].
     pub fn builder(
         pool: &PagePool, device: Box<dyn Device>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
@@ -167,6 +169,7 @@ impl QueueBuilder {
         let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
         device.attach(pool.region().clone())?;
         let mode = device.mode();
+        let device = gso::completed(device, &pool);
         let counters = Arc::new(QueueCounters::default());
         let mut run = Run::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
         run.set_batching(batching);

@@ -4,7 +4,6 @@ mod drops;
 mod work;
 
 use super::Opened;
-use crate::copy::{Placed, Placer};
 use crate::host::ExactClock;
 use crate::link::{ENETDOWN, ENODEV, Link, down};
 use crate::refused::Refused;
@@ -12,6 +11,7 @@ use drops::Drops;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};

@@ -2,10 +2,10 @@
 
 use super::format::{PcapReader, Record};
 use super::{device_error, device_name};
-use crate::copy::{Placed, Placer};
 use crate::refused::Refused;
 use std::path::Path;
 use std::sync::Arc;
+use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Meta, Region};

@@ -6,12 +6,12 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
-use crate::copy::{Placed, Placer};
 use crate::link::{EAGAIN, ETHERNET_BYTES};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::array;
 use std::io::{self, IoSliceMut};
 use std::iter::once;
+use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};

@@ -2,9 +2,9 @@
 //! flow as one; from there they are copied into frames, each behind headers of its own.
 
 use super::headers::{HEADERS_BYTES_MAX, Headers};
-use crate::copy::{Placed, Placer};
 use std::net::SocketAddr;
 use std::{io, iter};
+use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;

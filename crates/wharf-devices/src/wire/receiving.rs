@@ -4,9 +4,9 @@
 //! frames back at once: that is their completion. With a delay its own frames then wait until they are due.
 
 use super::link::{Link, Unread};
-use crate::copy::{Placed, Placer};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wharf_core::copy::{Placed, Placer};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::lane::{LaneIn, LaneOut};

@@ -38,7 +38,7 @@ impl Device for XdpBoth {
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities()
+        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     fn mode(&self) -> Option<&'static str> {

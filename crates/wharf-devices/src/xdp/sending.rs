@@ -85,13 +85,14 @@ impl Made {
     }
 }
 
-/// What a device that sends so can do.
-pub(super) fn capabilities() -> Capabilities {
+/// What a device that sends so can do, which gathers the buffers of a frame or does not.
+pub(super) fn capabilities(gathers: bool) -> Capabilities {
     Capabilities {
         ring_frames: Some(ENTRIES),
         real_completions: true,
-        segments_max: DESCRIPTORS_MAX as u16,
-        ..Capabilities::default()
+        segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
+        segmentation: false,
+        checksum: true,
     }
 }
 
@@ -140,7 +141,7 @@ impl Device for XdpSender {
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities()
+        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     fn mode(&self) -> Option<&'static str> {

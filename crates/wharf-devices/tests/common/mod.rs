@@ -1,6 +1,8 @@
 //! Packets that say what they are, a clock that a test moves, and a pair of ends with memory.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod packets;
+
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;

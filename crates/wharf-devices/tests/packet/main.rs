@@ -10,5 +10,6 @@ mod offloads;
 mod poller;
 mod polling;
 mod receiving;
+mod segments;
 mod sending;
 mod supers;

@@ -9,7 +9,7 @@ use wharf_core::device::{Completions, Device};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::pcap::format::PcapReader;
-use wharf_mem::Batch;
+use wharf_mem::{Batch, Meta};
 use wharf_sys::packet::PacketSocket;
 
 /// Runs `body` in a network with the interfaces `va` and `vb`, connected and up, in a thread of its own.
@@ -150,19 +150,13 @@ impl End {
 
     /// As [`End::offer`], in as many buffers as it takes.
     pub fn offer_chain(&mut self, bytes: &[u8]) {
-        let region = self.pool.region().clone();
-        let mut whole: Option<wharf_mem::Frame> = None;
-        for chunk in bytes.chunks(region.data_bytes_max() as usize) {
-            let mut one = Batch::new(1);
-            assert_eq!(self.cache.take(&mut one, 1, chunk.len() as u32).unwrap(), 1);
-            let mut piece = one.pop().unwrap();
-            region.bytes_mut(&mut piece).unwrap().copy_from_slice(chunk);
-            match &mut whole {
-                None => whole = Some(piece),
-                Some(head) => region.link(head, piece).unwrap(),
-            }
-        }
-        self.batch.push(whole.unwrap()).unwrap();
+        self.offer_with(bytes, None);
+    }
+
+    /// As [`End::offer_chain`], to be sent as `meta` asks.
+    pub fn offer_with(&mut self, bytes: &[u8], meta: Option<&Meta>) {
+        let frame = super::common::packets::frame_of(&mut self.cache, bytes, usize::MAX, meta);
+        self.batch.push(frame.expect("memory")).unwrap();
     }
 
     /// Transmits what was offered, and reaps until all has come back; how many were sent, and reasons of the others.

@@ -1,5 +1,6 @@
 //! What is sent, as tcpdump sees it at the other end.
 
+use super::common::packets::{Shape, cut, packet_of};
 use super::common::{assert_conserved, len_of, pool, within_a_minute};
 use super::net::{End, Tcpdump, enter_with, frame, has, ip, with_pair};
 use std::sync::Arc;
@@ -142,5 +143,41 @@ fn a_path_over_it_adds_up() {
             (Some("copy"), 9600, 0)
         );
         assert!(counters.bql_limit_bytes.get() > 0 && counters.packets_per_doorbell() > 30.0);
+    });
+}
+
+/// Of all kinds, several in one bulk, with frames between them that are none.
+#[test]
+fn super_packets_leave_in_pieces() {
+    with_pair(|| {
+        let mut to = End::receiver("packet:vb");
+        let device = open("xdp:va", Direction::Send).unwrap().device;
+        let pool = pool(1024);
+        let builder = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark));
+        let mut direct = builder.build_direct().unwrap();
+        let mut cache = pool.cache("test").unwrap();
+        let (mut burst, mut expected) = (pool.burst(8), Vec::new());
+        for (number, (is_udp, is_ipv6)) in
+            [(false, false), (false, true), (true, false), (true, true)].into_iter().enumerate()
+        {
+            let (bytes, meta) = Shape { is_udp, is_ipv6, ..Shape::default() }.packet();
+            burst.push(packet_of(&bytes, Some(&meta), |len| cache.packet(len).unwrap())).unwrap();
+            expected.extend(cut(&bytes, &meta));
+            let plain = frame(number as u32, 60);
+            burst.push(packet_of(&plain, None, |len| cache.packet(len).unwrap())).unwrap();
+            expected.push(plain);
+        }
+        direct.send(&mut burst).unwrap();
+        assert!(to.receive(expected.len()) == expected, "not what was sent");
+        let until = HostClock.now_ns() + 5_000_000_000;
+        while direct.pending() > 0 && HostClock.now_ns() < until {
+            direct.poll();
+        }
+        let counters = direct.counters();
+        assert_eq!((counters.sent.get(), counters.failed.get(), counters.packets.get()), (8, 0, 8));
+        drop(burst);
+        drop(direct.close());
+        assert_eq!(pool.audit().out(), 0);
+        to.assert_all_home();
     });
 }

@@ -5,11 +5,8 @@ use crate::link::ETHERTYPE_AT;
 use crate::vnet::VnetHeader;
 use wharf_core::checksum;
 use wharf_core::gso::Cut;
-use wharf_core::qdisc::{IpPacket, ip_packet};
 use wharf_mem::Meta;
 use wharf_sys::packet::Received;
-
-const SCTP: u8 = 132;
 
 /// Why a frame cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,15 +23,6 @@ pub(super) fn is_plain(frame: &Received<'_>) -> bool {
     let header = VnetHeader::read(&frame.vnet_header);
     let is_whole = frame.wire_bytes as usize <= frame.bytes.len();
     is_whole && frame.vlan.is_none() && !header.needs_checksum && header.gso_kind == 0
-}
-
-fn is_sctp(packet: &[u8]) -> bool {
-    let protocol = match ip_packet(packet) {
-        Some(IpPacket::V4(ip)) => ip.get(9),
-        Some(IpPacket::V6(ip)) => ip.get(6),
-        None => None,
-    };
-    protocol == Some(&SCTP)
 }
 
 /// The frame at hand, whole, and what is to be done with it.
@@ -66,21 +54,16 @@ impl Work {
         let start = usize::from(header.checksum_start) + tag_bytes;
         match (header.gso_kind, super_packets) {
             (0, _) if header.needs_checksum => {
-                let offset = header.checksum_offset.into();
-                // SCTP's is no sum; its place in the header is no other's.
-                let is_sctp = offset == checksum::SCTP_OFFSET && is_sctp(&self.packet);
-                let complete = if is_sctp { checksum::complete_sctp } else { checksum::complete };
-                if !complete(&mut self.packet, start, offset) {
+                if !checksum::complete_as(&mut self.packet, start, header.checksum_offset.into()) {
                     return Err(Unfit::Malformed);
                 }
             }
             (0, _) => {}
-            (kind, SuperPackets::Cut) => {
-                let cut = Cut::new(&self.packet, kind, header.gso_bytes).map_err(|_| Unfit::Malformed)?;
-                self.cut = Some((cut, 0));
+            (_, SuperPackets::Cut) => {
+                self.cut = Some((self.cut_as(&header)?, 0));
                 self.load_segment();
             }
-            (kind, SuperPackets::Keep) => self.keep(&header, kind, start)?,
+            (_, SuperPackets::Keep) => self.keep(&header, start)?,
         }
         self.is_pending = true;
         Ok(())
@@ -101,12 +84,18 @@ impl Work {
         Ok(size_of_val(&protocol) + size_of_val(&control))
     }
 
+    fn cut_as(&self, header: &VnetHeader) -> Result<Cut, Unfit> {
+        let VnetHeader { gso_kind, gso_bytes, needs_checksum, .. } = *header;
+        let meta = Meta { gso_kind, gso_bytes, needs_checksum, ..Meta::default() };
+        Cut::of_start(&self.packet, self.packet.len(), &meta).map_err(|_| Unfit::Malformed)
+    }
+
     /// Notes what cuts it, for whoever sends it on.
-    fn keep(&mut self, header: &VnetHeader, kind: u8, start: usize) -> Result<(), Unfit> {
+    fn keep(&mut self, header: &VnetHeader, start: usize) -> Result<(), Unfit> {
         // What could not be cut here nobody else could cut either.
-        Cut::new(&self.packet, kind, header.gso_bytes).map_err(|_| Unfit::Malformed)?;
+        self.cut_as(header)?;
         self.meta.gso_bytes = header.gso_bytes;
-        self.meta.gso_kind = kind;
+        self.meta.gso_kind = header.gso_kind;
         self.meta.needs_checksum = header.needs_checksum;
         self.meta.checksum_start = u16::try_from(start).map_err(|_| Unfit::Malformed)?;
         self.meta.checksum_offset = header.checksum_offset;

@@ -61,6 +61,11 @@ impl<K: Kernel> Sending<K> {
         in_rings + self.left.len() + self.failed.len()
     }
 
+    /// Whether a frame may have several buffers.
+    pub(in super::super) fn gathers(&self) -> bool {
+        self.open.as_ref().is_none_or(|(_, rings)| rings.gathers())
+    }
+
     fn is_full(&self) -> bool {
         self.open.as_ref().is_some_and(|(_, rings)| rings.is_full())
     }
@@ -239,14 +244,6 @@ fn complete_checksum(region: &Region, frame: &mut Frame) -> Result<(), &'static 
     if meta.gso_bytes > 0 {
         return Err("super-packet");
     }
-    if !meta.needs_checksum {
-        return Ok(());
-    }
-    let len_bytes = frame.len_bytes() as usize;
-    let bytes = region.bytes_mut(frame).map_err(|_| "foreign-pool")?;
-    let is_whole = bytes.len() == len_bytes;
-    match is_whole && checksum::complete(bytes, meta.checksum_start.into(), meta.checksum_offset.into()) {
-        true => Ok(()),
-        false => Err("unfinished-checksum"),
-    }
+    let is_complete = !meta.needs_checksum || checksum::complete_frame(region, frame).unwrap_or(false);
+    if is_complete { Ok(()) } else { Err("unfinished-checksum") }
 }

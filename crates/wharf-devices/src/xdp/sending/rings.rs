@@ -44,6 +44,11 @@ impl Rings {
         Self { transmit, completion, table, region, out: 0, out_max, taken, multi_buffer }
     }
 
+    #[inline]
+    pub(super) fn gathers(&self) -> bool {
+        self.multi_buffer
+    }
+
     /// Frames inside.
     #[inline]
     pub(super) fn held(&self) -> u32 {

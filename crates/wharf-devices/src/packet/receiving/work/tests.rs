@@ -122,7 +122,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn sctp_gets_its_crc() {
     let mut bytes = udp(100);
-    bytes[23] = SCTP;
+    bytes[23] = 132;
     let header = VnetHeader { checksum_offset: checksum::SCTP_OFFSET as u16, ..UNFINISHED };
     let frames = arrived(&received(&bytes, header, None), SuperPackets::Cut).unwrap();
     assert!(checksum::complete_sctp(&mut bytes, 34, 8));

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# What super-packets cost, in instructions, as callgrind counts them: a packet of 64 bytes on a path without any, the wrapper that would
+# cut them there or not; and a segment of 1514 bytes cut. Wants valgrind.
+set -eu
+cd "$(dirname "$0")/.."
+cargo build --release --quiet -p wharf --example gso
+gso=${CARGO_TARGET_DIR:-target}/release/examples/gso
+counts=$(mktemp)
+trap 'rm -f "$counts"' EXIT
+# instructions WHAT PACKETS BURST: of the whole program.
+instructions() {
+  valgrind --tool=callgrind --callgrind-out-file="$counts" "$gso" "$@" >/dev/null 2>&1
+  awk '/^(summary|totals):/ { print $2; exit }' "$counts"
+}
+# each WHAT FEW MANY BURST PER: instructions of each packet or segment; starting and ending drop out.
+each() {
+  few=$(instructions "$1" "$2" "$4") many=$(instructions "$1" "$3" "$4")
+  awk -v n=$((many - few)) -v c=$((($3 - $2) * $5)) 'BEGIN { printf "%.2f", n / c }'
+}
+printf '%-22s %10s %10s\n' "a packet, bursts of" "no wrapper" "wrapper"
+for burst in 1 8 32 64; do
+  printf '%-22s %10s %10s\n' $burst "$(each path 64000 192000 $burst 1)" "$(each beside 64000 192000 $burst 1)"
+done
+printf '%-22s %10s\n' "a segment, cut" "$(each cut 100 300 1 45)"

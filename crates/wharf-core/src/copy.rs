@@ -1,0 +1,283 @@
+//! Puts a packet that lies elsewhere into frames: one frame, or a chain where one is too small.
+
+use crate::pool::{Cache, PagePool, PoolError};
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::frame::LENGTH_BYTES_MAX;
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// It is at the back of the batch.
+    Done,
+    /// There are not enough frames now.
+    NoMemory,
+    /// Not even all frames of the pool would hold it, or it is beyond the longest super-packet.
+    TooLong,
+}
+
+/// Where frames come from.
+pub trait Memory {
+    /// The pool that they are of.
+    fn pool(&self) -> &PagePool;
+
+    /// As [`Cache::take`].
+    ///
+    /// # Errors
+    /// As [`Cache::take`].
+    fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError>;
+
+    /// Takes back one frame that was taken here.
+    ///
+    /// # Errors
+    /// As [`Cache::give_one`].
+    fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)>;
+}
+
+impl Memory for Cache {
+    fn pool(&self) -> &PagePool {
+        self.pool()
+    }
+
+    #[inline]
+    fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.take(to, count, len_bytes)
+    }
+
+    fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
+        self.give_one(frame)
+    }
+}
+
+/// Reads bytes that lie in several chunks, from the first to the last.
+#[derive(Debug, Clone)]
+pub struct Reader<'a, I> {
+    chunks: I,
+    /// What is left of the chunk at hand.
+    chunk: &'a [u8],
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Reader<'a, I> {
+    /// At the first byte of the first chunk.
+    #[inline]
+    pub fn new(chunks: I) -> Self {
+        Self { chunks, chunk: &[] }
+    }
+
+    /// Fills `to`, as far as there are bytes; how many.
+    #[inline]
+    pub fn read(&mut self, to: &mut [u8]) -> usize {
+        match self.chunk.split_at_checked(to.len()) {
+            Some((bytes, rest)) => {
+                to.copy_from_slice(bytes);
+                self.chunk = rest;
+                to.len()
+            }
+            None => self.read_across(to),
+        }
+    }
+
+    #[inline(never)]
+    fn read_across(&mut self, to: &mut [u8]) -> usize {
+        let mut done = 0;
+        while let Some(bytes) = self.next_part(to.len() - done) {
+            to[done..done + bytes.len()].copy_from_slice(bytes);
+            done += bytes.len();
+        }
+        done
+    }
+
+    /// Passes over `bytes` bytes, or all that are left.
+    pub fn skip(&mut self, mut bytes: usize) {
+        while let Some(part) = self.next_part(bytes) {
+            bytes -= part.len();
+        }
+    }
+
+    /// Up to `max` bytes that lie together; `None` for none.
+    fn next_part(&mut self, max: usize) -> Option<&'a [u8]> {
+        while self.chunk.is_empty() && max > 0 {
+            self.chunk = self.chunks.next()?;
+        }
+        let (part, rest) = self.chunk.split_at(max.min(self.chunk.len()));
+        self.chunk = rest;
+        (!part.is_empty()).then_some(part)
+    }
+}
+
+/// Places packets; keeps what it needs for chains from one to the next.
+#[derive(Debug)]
+pub struct Placer {
+    pieces: Vec<Frame>,
+    /// For pieces on their way from and to where they come from.
+    taken: Batch,
+}
+
+impl Default for Placer {
+    fn default() -> Self {
+        Self { pieces: Vec::new(), taken: Batch::new(BATCH_FRAMES_MAX) }
+    }
+}
+
+impl Placer {
+    /// Copies a packet, the `chunks` one after the other and `len_bytes` in all, into frames of `memory`, and
+    /// pushes it onto `to`, which has room for it. Bytes beyond those of the chunks are 0.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`]: a frame of another pool.
+    pub fn place<'a>(
+        &mut self, memory: &mut impl Memory, to: &mut Batch, chunks: impl Iterator<Item = &'a [u8]>,
+        len_bytes: u32, meta: &Meta,
+    ) -> Result<Placed, PoolError> {
+        let piece_bytes = memory.pool().region().data_bytes_max();
+        let count = len_bytes.div_ceil(piece_bytes).max(1);
+        if count > memory.pool().frames() || len_bytes > LENGTH_BYTES_MAX {
+            return Ok(Placed::TooLong);
+        }
+        if !self.take(memory, count as usize, piece_bytes)? {
+            return Ok(Placed::NoMemory);
+        }
+        let region = memory.pool().region().clone();
+        if let Some(last) = self.pieces.last_mut() {
+            region.set_len(last, len_bytes - (count - 1) * piece_bytes)?;
+        }
+        let mut reader = Reader::new(chunks);
+        for piece in &mut self.pieces {
+            let bytes = region.bytes_mut(piece)?;
+            let read = reader.read(bytes);
+            bytes[read..].fill(0);
+        }
+        if let Some(mut frame) = self.link(&region)? {
+            if *meta != Meta::default() {
+                region.set_meta(&mut frame, meta)?;
+            }
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "the caller has seen to room");
+        }
+        Ok(Placed::Done)
+    }
+
+    /// Takes all of `count` pieces, or none and gives back the others; whether it did.
+    fn take(&mut self, memory: &mut impl Memory, count: usize, piece_bytes: u32) -> Result<bool, PoolError> {
+        while self.pieces.len() < count {
+            match memory.take(&mut self.taken, count - self.pieces.len(), piece_bytes) {
+                Ok(_) => self.pieces.extend(std::iter::from_fn(|| self.taken.pop())),
+                Err(PoolError::Exhausted { .. }) => {
+                    for frame in self.pieces.drain(..) {
+                        // Cannot fail: it was there a moment ago.
+                        memory.give_one(frame).map_err(|(error, _)| error)?;
+                    }
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn link(&mut self, region: &Region) -> Result<Option<Frame>, PoolError> {
+        let mut pieces = self.pieces.drain(..);
+        let Some(mut chain) = pieces.next().map(|head| region.chain(head)) else { return Ok(None) };
+        for piece in pieces {
+            // Cannot fail: the pieces are of one pool, filled, no chains, and short enough in sum.
+            chain.push(piece).map_err(|(error, _)| error)?;
+        }
+        Ok(Some(chain.done()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A pool whose frames hold 192 B each.
+    fn pool(frames: u32) -> PagePool {
+        let pool = PagePool::builder().frames(frames).frame_bytes(256).headroom_bytes(64).huge_pages(false);
+        pool.build().unwrap()
+    }
+
+    fn all_bytes(pool: &PagePool, frame: &Frame) -> Vec<u8> {
+        pool.region().chunks(frame).unwrap().flatten().copied().collect()
+    }
+
+    #[test]
+    fn packets_of_every_shape_arrive_whole() {
+        let pool = pool(16);
+        let mut cache = pool.cache("test").unwrap();
+        let (mut placer, mut to) = (Placer::default(), Batch::new(1));
+        let bytes: Vec<u8> = (0..16 * 192).map(|n| (n % 251) as u8).collect();
+        for len in [0, 1, 191, 192, 193, 384, 385, 1000, 16 * 192] {
+            for chunk in [1, 7, 192, 4000] {
+                let chunks = bytes[..len].chunks(chunk);
+                let meta = Meta { gso_bytes: 100, ..Meta::default() };
+                let placed = placer.place(&mut cache, &mut to, chunks, len as u32, &meta).unwrap();
+                assert_eq!(placed, Placed::Done);
+                let frame = &to.frames()[0];
+                assert_eq!(frame.len_bytes() as usize, len);
+                assert_eq!(all_bytes(&pool, frame), bytes[..len]);
+                assert_eq!(pool.region().meta(frame).unwrap(), meta);
+                cache.give(&mut to).unwrap();
+            }
+        }
+        assert_eq!(pool.audit().out(), 0);
+    }
+
+    #[test]
+    fn what_is_missing_is_zero_whatever_the_frame_held() {
+        let pool = pool(4);
+        let mut cache = pool.cache("test").unwrap();
+        let (mut placer, mut to) = (Placer::default(), Batch::new(1));
+        for (chunk, len) in [(vec![9; 700], 700), (vec![1, 2, 3], 500)] {
+            placer.place(&mut cache, &mut to, [&chunk[..]].into_iter(), len, &Meta::default()).unwrap();
+            let mut expected = chunk.clone();
+            expected.resize(len as usize, 0);
+            assert_eq!(all_bytes(&pool, &to.frames()[0]), expected);
+            cache.give(&mut to).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_pool_too_small_or_empty_says_so_and_keeps_its_frames() {
+        let pool = pool(4);
+        let mut cache = pool.cache("test").unwrap();
+        let (mut placer, mut to, mut held) = (Placer::default(), Batch::new(1), Batch::new(2));
+        let bytes = [0u8; 5 * 192];
+        let mut place = |cache: &mut Cache, len: u32| {
+            placer.place(cache, &mut to, [&bytes[..]].into_iter(), len, &Meta::default()).unwrap()
+        };
+        assert_eq!(place(&mut cache, 4 * 192 + 1), Placed::TooLong);
+        assert_eq!(place(&mut cache, LENGTH_BYTES_MAX + 1), Placed::TooLong);
+        cache.take(&mut held, 2, 1).unwrap();
+        assert_eq!(place(&mut cache, 3 * 192), Placed::NoMemory);
+        assert_eq!(pool.audit().out(), 2);
+        cache.give(&mut held).unwrap();
+        assert_eq!(place(&mut cache, 4 * 192), Placed::Done);
+        assert_eq!(place(&mut cache, 1), Placed::NoMemory);
+        cache.give(&mut to).unwrap();
+        assert_eq!(pool.audit().out(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_reader_gives_the_bytes_in_order_however_they_are_asked_for(
+            bytes in prop::collection::vec(any::<u8>(), 0..300), chunk in 1usize..50,
+            steps in prop::collection::vec((any::<bool>(), 0usize..70), 0..20),
+        ) {
+            // Empty chunks in between, too.
+            let chunks = bytes.chunks(chunk).flat_map(|chunk| [&chunk[..0], chunk]);
+            let (mut reader, mut at) = (Reader::new(chunks), 0);
+            for (is_read, count) in steps {
+                let end = (at + count).min(bytes.len());
+                if is_read {
+                    let mut to = vec![0xee; count];
+                    prop_assert_eq!(reader.read(&mut to), end - at);
+                    prop_assert_eq!(&to[..end - at], &bytes[at..end]);
+                } else {
+                    reader.skip(count);
+                }
+                at = end;
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `Segmenter`: a wrapper around a device that cannot cut super-packets, fill in checksums, or gather all buffers.
+//!
+//! What such a frame asks for is done after it has been taken from the batch, so that it is one packet until then. Frames
+//! without a row in the side table pass, whole batches at a time, and what they come back by passes, too, while nothing is
+//! under way that was cut: two looks at a bit per batch are what the wrapper costs then.
+//!
+//! A packet comes back when all its pieces have: as sent, or with the reason of the first piece that failed. What cannot be
+//! cut fails with a reason of its own: `gso-header`, `gso-size`, `gso-kind`; `too-many-chunks` where a piece would take
+//! more buffers than the device gathers; `unfinished-checksum` where there is no place for one; `no-cache` when the
+//! pool serves no further thread; `closed`.
+//!
+//! One doorbell a call, as ever. When a device stops in the middle of a packet, the other pieces follow as completions are
+//! reaped, and doorbells that are rung then are in nobody's count.
+
+use super::work::{Went, Work};
+use crate::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use crate::pool::{Cache, PagePool};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Bytes of the longest super-packet that IP makes, and its Ethernet header with two tags.
+const SUPER_BYTES: u32 = 65535 + 22;
+
+/// A device that takes any frame of its pool, over one that does not.
+pub struct Segmenter {
+    device: Box<dyn Device>,
+    can: Capabilities,
+    pool: PagePool,
+    /// From the first batch on in which a frame might ask for something.
+    work: Option<Box<Work>>,
+    /// Whether anything is in there.
+    busy: bool,
+    done: Completions,
+    closed: bool,
+}
+
+/// `device`, which is attached, in a [`Segmenter`] if there are frames of `pool` that it would not take as they are.
+pub fn completed(device: Box<dyn Device>, pool: &PagePool) -> Box<dyn Device> {
+    let Capabilities { segmentation, checksum, segments_max, .. } = device.capabilities();
+    let buffers = SUPER_BYTES.div_ceil(pool.region().data_bytes_max());
+    if segmentation && checksum && u32::from(segments_max) >= buffers {
+        return device;
+    }
+    Box::new(Segmenter::new(device, pool))
+}
+
+impl std::fmt::Debug for Segmenter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Segmenter({}, {:?})", self.device.name(), self.work)
+    }
+}
+
+impl Segmenter {
+    /// Around `device`, for frames of `pool`.
+    pub fn new(device: Box<dyn Device>, pool: &PagePool) -> Self {
+        let (can, done) = (device.capabilities(), Completions::new(BATCH_FRAMES_MAX));
+        Self { device, can, pool: pool.clone(), work: None, busy: false, done, closed: false }
+    }
+
+    #[inline(never)]
+    fn transmit_with_care(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        if self.closed {
+            return self.device.transmit(batch, more);
+        }
+        let work = self.work.get_or_insert_with(|| Box::new(Work::new(&self.pool, self.can)));
+        let mut rang = false;
+        let stopped = work.send(batch, &mut *self.device, &mut rang) == Went::Stopped;
+        self.busy = !work.is_idle();
+        Transmitted { doorbell: ((!more || stopped) && self.device.flush()) || rang, stopped }
+    }
+
+    #[inline(never)]
+    fn reap_with_care(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let Some(work) = &mut self.work else { return self.device.reap(budget, into) };
+        let mut left = budget - work.give_failed(budget, into);
+        loop {
+            let room = left.min(into.sent.room()).min(BATCH_FRAMES_MAX);
+            let reaped = self.device.reap(room, &mut self.done);
+            let came = self.done.len();
+            left = left.saturating_sub(work.sort(&mut self.done, into));
+            if !self.closed {
+                // What waited for room or memory.
+                work.push(&mut *self.device, &mut false);
+                self.device.flush();
+            }
+            if reaped.is_err() || came == 0 {
+                self.busy = !work.is_idle();
+                return reaped;
+            }
+        }
+    }
+}
+
+impl Device for Segmenter {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segments_max: u16::MAX, segmentation: true, checksum: true, ..self.can }
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.device.mode()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.device.attach(region)?;
+        // It may know better now.
+        self.can = self.device.capabilities();
+        Ok(())
+    }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        if self.busy || batch.any_meta() {
+            return self.transmit_with_care(batch, more);
+        }
+        self.device.transmit(batch, more)
+    }
+
+    #[inline]
+    fn flush(&mut self) -> bool {
+        self.device.flush()
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        if self.busy { self.reap_with_care(budget, into) } else { self.device.reap(budget, into) }
+    }
+
+    fn outstanding(&self) -> usize {
+        let inside = self.device.outstanding();
+        self.work.as_ref().map_or(inside, |work| work.outstanding(inside))
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.device.visit(see);
+        if let Some(work) = &self.work {
+            work.visit(see);
+        }
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        self.device.receive(cache, to, budget)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.device.receive_ended()
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.device.receive_drops(see);
+    }
+
+    fn arm(&mut self) -> bool {
+        self.device.arm() && !self.has_failed()
+    }
+
+    fn disarm(&mut self) {
+        self.device.disarm();
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.device.wait_fd()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        if self.has_failed() { Some(0) } else { self.device.next_completion_ns() }
+    }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.device.next_arrival_ns()
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        let closed = self.device.close();
+        if let Some(work) = &mut self.work {
+            work.close();
+        }
+        closed
+    }
+}
+
+impl Segmenter {
+    fn has_failed(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.has_failed())
+    }
+}

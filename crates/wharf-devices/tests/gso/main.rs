@@ -1,0 +1,7 @@
+//! Super-packets on their way to devices that cannot cut them.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod model;
+mod path;
+mod plain;

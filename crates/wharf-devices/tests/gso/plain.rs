@@ -1,0 +1,99 @@
+//! A device that can do nothing but send frames, and knows what it was given.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_mem::{Batch, Frame, Region};
+
+/// What a test sees of it.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Bytes and time stamp of each frame taken.
+    pub frames: Vec<(Vec<u8>, u64)>,
+    pub doorbells: u64,
+}
+
+pub struct Plain {
+    ring: usize,
+    segments_max: u16,
+    /// Each with whether the doorbell was rung for it: nothing else ever leaves.
+    held: VecDeque<Frame>,
+    rung: usize,
+    region: Option<Arc<Region>>,
+    pub seen: Arc<Mutex<Seen>>,
+    closed: bool,
+}
+
+impl Plain {
+    pub fn new(ring: usize, segments_max: u16) -> Self {
+        let (held, seen) = (VecDeque::new(), Arc::default());
+        Self { ring, segments_max, held, rung: 0, region: None, seen, closed: false }
+    }
+}
+
+impl Device for Plain {
+    fn name(&self) -> String {
+        "plain".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let (ring_frames, segments_max) = (Some(self.ring as u32), self.segments_max);
+        Capabilities { ring_frames, real_completions: true, segments_max, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let region = self.region.as_ref().unwrap();
+        let mut seen = self.seen.lock().unwrap();
+        while self.held.len() < self.ring && !self.closed {
+            let Some(frame) = batch.pop() else { break };
+            let meta = region.meta(&frame).unwrap();
+            assert!(meta.gso_bytes == 0 && meta.gso_kind == 0 && !meta.needs_checksum, "{meta:?}");
+            let chunks: Vec<&[u8]> = region.chunks(&frame).unwrap().collect();
+            assert!(chunks.len() <= usize::from(self.segments_max), "{} chunks", chunks.len());
+            seen.frames.push((chunks.concat(), meta.time_ns));
+            self.held.push_back(frame);
+        }
+        drop(seen);
+        let stopped = self.held.len() == self.ring;
+        Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
+    }
+
+    fn flush(&mut self) -> bool {
+        let is_owed = self.rung < self.held.len();
+        self.rung = self.held.len();
+        self.seen.lock().unwrap().doorbells += u64::from(is_owed);
+        is_owed
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let room = into.sent.room();
+        for _ in 0..budget.min(self.rung).min(room) {
+            into.sent.push(self.held.pop_front().unwrap()).unwrap();
+            self.rung -= 1;
+        }
+        if self.closed {
+            let left = self.held.drain(..).map(|frame| (frame, "closed"));
+            into.failed.extend(left);
+            self.rung = 0;
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! What super-packets cost, for callgrind to count (`bench/gso.sh`).
+//!
+//! `gso path PACKETS BURST` sends 64-byte packets by the one-sender path over `null`, `gso beside PACKETS BURST` over a `null` that can
+//! cut nothing, so that the wrapper is there and has nothing to do; `gso cut PACKETS` cuts super-packets of 64 KiB into segments
+//! of 1514 bytes.
+
+use std::sync::Arc;
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::devices::host::{HostClock, HostPark};
+use wharf::devices::null::Null;
+use wharf::gso::{Cutter, GSO_TCPV4, Plan};
+use wharf::mem::{Batch, Frame, Meta, Region};
+use wharf::pool::{Cache, PagePool};
+use wharf::queue::TxQueue;
+
+type Error = Box<dyn std::error::Error>;
+
+/// `null`, for those who cannot cut.
+#[derive(Default)]
+struct Helpless(Null);
+
+impl Device for Helpless {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segmentation: false, checksum: false, segments_max: 1, ..self.0.capabilities() }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.0.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.0.transmit(batch, more)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.0.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.0.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.0.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.0.visit(see);
+    }
+}
+
+fn main() -> Result<(), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, otherwise: usize| arguments.get(at).map_or(Ok(otherwise), |text| text.parse());
+    let (packets, burst) = (number(1, 10_000)?, number(2, 32)?);
+    match arguments.first().map(String::as_str) {
+        Some("path") => send(Box::new(Null::default()), packets, burst),
+        Some("beside") => send(Box::new(Helpless::default()), packets, burst),
+        Some("cut") => cut(packets),
+        _ => Err("gso path|beside|cut [PACKETS [BURST]]".into()),
+    }
+}
+
+fn pool() -> Result<PagePool, Error> {
+    Ok(PagePool::builder().frames(4096).build()?)
+}
+
+fn send(device: Box<dyn Device>, packets: usize, count: usize) -> Result<(), Error> {
+    let queue = TxQueue::builder(&pool()?, device, Arc::new(HostClock), Arc::new(HostPark));
+    let mut path = queue.build_direct()?;
+    let mut burst = path.burst(count);
+    for _ in 0..packets / count.max(1) {
+        path.fill(&mut burst, count, 64)?;
+        path.send(&mut burst)?;
+    }
+    println!("{} packets", path.counters().packets.get());
+    Ok(())
+}
+
+/// A TCP super-packet of 45 segments.
+fn super_packet(cache: &mut Cache) -> Result<Frame, Error> {
+    let mut bytes = vec![0; 54 + 45 * 1460];
+    bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
+    (bytes[23], bytes[46]) = (6, 0x50);
+    let region = cache.pool().region().clone();
+    let mut pieces = Vec::new();
+    for chunk in bytes.chunks(region.data_bytes_max() as usize) {
+        let mut piece = Batch::new(1);
+        cache.take(&mut piece, 1, chunk.len() as u32)?;
+        let mut piece = piece.pop().ok_or("a frame was taken")?;
+        region.bytes_mut(&mut piece)?.copy_from_slice(chunk);
+        pieces.push(piece);
+    }
+    let mut pieces = pieces.into_iter();
+    let mut chain = region.chain(pieces.next().ok_or("a packet has bytes")?);
+    for piece in pieces {
+        chain.push(piece).map_err(|(error, _)| error)?;
+    }
+    let mut frame = chain.done();
+    region.set_meta(&mut frame, &Meta { gso_kind: GSO_TCPV4, gso_bytes: 1460, ..Meta::default() })?;
+    Ok(frame)
+}
+
+fn cut(packets: usize) -> Result<(), Error> {
+    let pool = pool()?;
+    let mut cache = pool.cache("gso")?;
+    let frame = super_packet(&mut cache)?;
+    let (mut cutter, mut pieces, mut made) = (Cutter::default(), Batch::new(64), 0);
+    for _ in 0..packets {
+        let mut plan = Plan::cut(&frame, pool.region())?;
+        made += cutter.cut(&mut plan, &frame, &mut cache, &mut pieces)?;
+        cache.give(&mut pieces)?;
+    }
+    cache.give_one(frame).map_err(|(error, _)| error)?;
+    println!("{made} segments");
+    Ok(())
+}
