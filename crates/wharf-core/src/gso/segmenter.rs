@@ -151,6 +151,10 @@ impl Device for Segmenter {
         self.device.receive_ended()
     }
 
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.device.take_waiting(to)
+    }
+
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.device.receive_drops(see);
     }
