@@ -158,6 +158,29 @@ links() { # KIND: the link goes down and comes back under traffic, then for good
   echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
 }
 
+tap_host() { # SPACE INTERFACE NUMBER: a TAP that the forwarder has made goes to its host
+  ip -n $b link set "$2" netns "$1" || die "$2 stays"
+  ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=0"
+  ip -n "$1" link set "$2" address "02:00:00:00:00:0$3" up || die "$2 stays down"
+  addresses "$1" "$2" "$3"
+}
+
+taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each other
+  ip -n $a addr flush dev ha
+  forward tap:ta xdp:fb
+  tap_host $a ta 1
+  all_iperf "tap, xdp"
+  file "tap, xdp"
+  forwarded
+  ip -n $c addr flush dev hb
+  forward tap:ta tap:tb
+  tap_host $a ta 1
+  tap_host $c tb 2
+  all_iperf tap
+  file tap
+  forwarded
+}
+
 received() { # INTERFACE: packets, in c
   ip -n $c -j -s link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
 }
@@ -217,6 +240,7 @@ mtu 1500
 for kind in packet xdp; do
   odd_frames $kind
   rate $kind
+  links $kind
 done
-links packet
 idle
+taps

@@ -9,6 +9,9 @@ use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
 use wharf_sys::interface::{Interface, InterfaceState};
 
+/// Why frames fail for good.
+pub(crate) const GONE: &str = "gone";
+
 /// Ethernet header, and one VLAN tag.
 pub(crate) const ETHERNET_BYTES: u32 = 14;
 pub(crate) const VLAN_BYTES: u32 = 4;

@@ -99,6 +99,9 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward) -> Option<Str
     let (began, live) = (Instant::now(), Live::new());
     loop {
         for direction in forward.directions() {
+            if let Some(gone) = direction.gone() {
+                return Some(gone);
+            }
             let Some(error) = direction.receiver().take_error() else { continue };
             if direction.receiver().has_ended() {
                 return Some(error.to_string());

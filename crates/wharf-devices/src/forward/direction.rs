@@ -2,6 +2,7 @@
 
 use super::Leaving;
 use super::pass::Counts;
+use crate::link::GONE;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -87,6 +88,14 @@ impl Direction {
     /// Frames lost so far, by reason. Asks the devices: not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
         all_drops(receive_drops(&self.receiver), self.queue(), &self.counts)
+    }
+
+    /// Why nothing can leave by it for good, where that is so: what it leaves by has been found to be gone.
+    pub fn gone(&self) -> Option<String> {
+        let counters = self.queue().counters();
+        let is_gone =
+            counters.lost.get() > 0 && counters.failures().iter().any(|&(reason, _)| reason == GONE);
+        is_gone.then(|| counters.last_error().unwrap_or_else(|| format!("{}: gone", self.to)))
     }
 
     /// Whether nothing will arrive any more, and all that has was taken over.

@@ -1,6 +1,6 @@
 //! `Health`: how the interface stands, as far as it has been noticed, and what is told about it.
 
-use super::{ENETDOWN, ENODEV, ETHERNET_BYTES, Link, VLAN_BYTES, down, is_tagged, no_carrier};
+use super::{ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier};
 use std::io;
 use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
@@ -107,7 +107,7 @@ impl Health {
     #[cold]
     pub(crate) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
         match self.state {
-            State::Gone => Some("gone"),
+            State::Gone => Some(GONE),
             State::Down => Some("link-down"),
             State::Up => self.length_fault(first, len_bytes),
         }

@@ -5,7 +5,9 @@ mod slots;
 mod whole;
 
 use super::Opened;
-use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, Health, State, VLAN_BYTES};
+use crate::link::{
+    EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, Health, State, VLAN_BYTES,
+};
 use doorbell::LOOK_EVERY;
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
@@ -181,7 +183,7 @@ impl PacketSender {
         };
         self.look_again();
         match (self.health.state(), error.raw_os_error()) {
-            (State::Gone, _) => Err("gone"),
+            (State::Gone, _) => Err(GONE),
             (State::Down, _) => Err("link-down"),
             (State::Up, Some(EAGAIN | EINTR | ENOBUFS | ENOMEM | ENETDOWN)) => {
                 if self.is_stuck() {

@@ -3,7 +3,7 @@
 use super::PACKET_BYTES_MAX;
 use super::end::End;
 use crate::host::ExactClock;
-use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, ETHERNET_BYTES, State};
+use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, State};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
 use wharf_core::device::{Completions, Transmitted};
@@ -195,7 +195,7 @@ impl Sending {
             return Err(self.no_room(end, error));
         }
         Err(Unsent::Failed(match end.state_after(&error) {
-            State::Gone => "gone",
+            State::Gone => GONE,
             State::Down => "link-down",
             State::Up => {
                 end.health.note("the kernel refuses a frame", error);

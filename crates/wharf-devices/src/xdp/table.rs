@@ -6,6 +6,7 @@
 //! [`PIECE_BYTES`] each, the kernel has still got.
 
 use super::memory::PIECE_BYTES;
+use crate::link::GONE;
 use wharf_mem::{Frame, Region};
 
 /// What became of a frame that came back.
@@ -25,7 +26,7 @@ impl Fate {
             Fate::Sent => None,
             Fate::Refused => Some("refused"),
             Fate::LinkDown => Some("link-down"),
-            Fate::Gone => Some("gone"),
+            Fate::Gone => Some(GONE),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::PacketSender;
 use super::slots::Slots;
 use crate::host::ExactClock;
-use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, State};
+use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
 use wharf_core::host::Clock;
 
@@ -121,7 +121,7 @@ impl PacketSender {
         match self.health.state() {
             State::Up => return false,
             State::Down => self.withdraw("link-down"),
-            State::Gone => self.withdraw("gone"),
+            State::Gone => self.withdraw(GONE),
         }
         true
     }

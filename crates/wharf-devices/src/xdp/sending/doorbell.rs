@@ -2,7 +2,7 @@
 
 use super::super::table::Fate;
 use super::core::{Kernel, LOOK_EVERY, Sending};
-use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, State};
+use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
 
 impl<K: Kernel> Sending<K> {
@@ -30,7 +30,7 @@ impl<K: Kernel> Sending<K> {
             kernel.look(&mut self.health);
         }
         if self.health.state() == State::Gone {
-            self.let_go("gone");
+            self.let_go(GONE);
         }
     }
 
@@ -80,7 +80,7 @@ impl<K: Kernel> Sending<K> {
                 if error.raw_os_error() != Some(ENETDOWN) && self.health.state() != State::Gone {
                     self.health
                         .lose("the kernel has let go of its queue", io::Error::from_raw_os_error(ENXIO));
-                    self.let_go("gone");
+                    self.let_go(GONE);
                 }
                 false
             }
