@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
 tests/guest/image.sh "$cache" || die "no kernel for the guest"
-host=10.77.0.1 there=10.77.0.2
+host=10.77.0.1 inside=10.77.0.2
 # Seconds that a command in the guest may take: it is emulated, and the machine may be busy.
 patience=120
 
@@ -40,7 +40,7 @@ boot() {
   started+=("$qemu")
   exec 4<>"$out/console.out" 3<>"$out/console.in"
   answer =ready
-  guest "ip addr add $there/24 dev eth0 && ip link set eth0 up" || die "the guest has no interface"
+  guest "ip addr add $inside/24 dev eth0 && ip link set eth0 up" || die "the guest has no interface"
 }
 
 # answer WORD: what the guest prints up to a line that begins with WORD is $reply, the rest of that line $rest.
@@ -74,7 +74,7 @@ carry() {
   local want
   want=$(md5sum <"$1")
   printf '%s\n' "nc -l -p 5000 >/file" >&3
-  within 200 ip netns exec $b python3 tests/guest/carry.py send $there 5000 "$1" || die "nothing reaches the guest"
+  within 200 ip netns exec $b python3 tests/guest/carry.py send $inside 5000 "$1" || die "nothing reaches the guest"
   answer "=ended "
   guest "md5sum </file"
   [ "${reply%%[[:space:]]*}" = "${want%% *}" ] || die "another file reached the guest: $reply"
@@ -107,7 +107,7 @@ network() { # PACKED PAIRS
   guest "ip link set eth0 down && sleep 1 && ip link set eth0 up"
   pings "down and up"
   guest "cd /sys/bus/virtio/drivers/virtio_net && echo virtio0 >unbind && echo virtio0 >bind && cd /" || die "unbind: $reply"
-  guest "ip addr add $there/24 dev eth0 && ip link set eth0 up"
+  guest "ip addr add $inside/24 dev eth0 && ip link set eth0 up"
   pings "unbound and bound"
   head -c 4M "$out/file" >"$out/part"
   carry "$out/part"
@@ -127,7 +127,9 @@ network() { # PACKED PAIRS
 
 # told: how often the guest has kicked: nobody reads those counters.
 told() {
-  cat /proc/"$wharf_pid"/fdinfo/* 2>/dev/null | awk '/^eventfd-count:/ { sum += strtonum("0x" $2) } END { print sum + 0 }'
+  local total=0 counter
+  while read -r _ counter; do total=$((total + 16#$counter)); done < <(grep -hs ^eventfd-count: /proc/"$wharf_pid"/fdinfo/*)
+  echo $total
 }
 
 count() { # PATTERN: what the guest counts of interrupts whose line has it
