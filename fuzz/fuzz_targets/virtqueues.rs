@@ -1,0 +1,83 @@
+//! Virtqueues of any bytes, either layout, seen by the device or by the driver: buffers, or an error, and an end.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use std::sync::Arc;
+use wharf_devices::virtio::packed::{PackedDevice, PackedDriver};
+use wharf_devices::virtio::split::{SplitDevice, SplitDriver};
+use wharf_devices::virtio::{
+    Chain, DeviceRing, DriverRing, Extent, Layout, Memory, MemoryRegion, Options, Place,
+};
+use wharf_sys::mapping::Mapping;
+use wharf_sys::shared::{Area, View};
+
+const SIZE: u16 = 16;
+/// Indirect tables may lie in the ring's own memory: all that is shared is fuzzed.
+const GUEST: u64 = 0x1000;
+
+fuzz_target!(|bytes: &[u8]| {
+    let [how, base, bytes @ ..] = bytes else { return };
+    let layout = if how & 1 == 0 { Layout::Split } else { Layout::Packed };
+    let options = Options { event_idx: how & 2 != 0, indirect: how & 4 != 0, in_order: how & 8 != 0 };
+    let area = Arc::new(Area::new(Mapping::shared_small_pages(4096).unwrap()));
+    let all = View::new(&area, 0, 4096).unwrap();
+    let place = Place::within(&area, 0, layout, SIZE.into()).unwrap();
+    if how & 16 == 0 {
+        all.copy_in(0, &bytes[..bytes.len().min(4096)]);
+        let region = MemoryRegion::new(GUEST, GUEST, &area, 0, 4096).unwrap();
+        let memory = Memory::new(vec![region]).unwrap();
+        let base = u32::from(*base);
+        match layout {
+            Layout::Split => {
+                SplitDevice::new(place, options, base).map(|ring| device(ring, &memory)).unwrap()
+            }
+            Layout::Packed => {
+                drop(PackedDevice::new(place, options, base | 0x8000).map(|ring| device(ring, &memory)))
+            }
+        }
+    } else {
+        match layout {
+            Layout::Split => driver(SplitDriver::new(place, options).unwrap(), &all, *base, bytes),
+            Layout::Packed => driver(PackedDriver::new(place, options).unwrap(), &all, *base, bytes),
+        }
+    }
+});
+
+/// Pops and uses until nothing is left, something is wrong, or the ring has gone round often: it need not end where used buffers
+/// look available.
+fn device(mut ring: impl DeviceRing, memory: &Memory) {
+    let (mut chain, mut buffer) = (Chain::new(), [0; 512]);
+    for _ in 0..100 {
+        match ring.pop(memory, &mut chain) {
+            Ok(true) => {
+                let count = chain.copy_out(memory, 0, &mut buffer);
+                assert!(count <= chain.readable_bytes() as usize);
+                let written = chain.copy_in(memory, 0, &buffer[..count.min(4)]);
+                ring.put_used(chain.token(), written as u32);
+                ring.publish();
+            }
+            Ok(false) | Err(_) => break,
+        }
+    }
+    let _ = (ring.wants_call(), ring.enable());
+}
+
+/// Each buffer comes back once at most, whatever the device says.
+fn driver(mut ring: impl DriverRing, all: &View, count: u8, bytes: &[u8]) {
+    let mut held = [false; SIZE as usize];
+    for n in 0..u64::from(count) % 20 {
+        let part = Extent { address: n * 64, len_bytes: 64 };
+        let id = if n % 3 == 0 { ring.add(&[part], &[part]) } else { ring.add(&[], &[part]) };
+        id.into_iter().for_each(|id| assert!(!std::mem::replace(&mut held[usize::from(id)], true)));
+    }
+    ring.publish();
+    all.copy_in(0, &bytes[..bytes.len().min(4096)]);
+    for _ in 0..100 {
+        match ring.next_used() {
+            Ok(Some(used)) => {
+                assert!(std::mem::take(&mut held[usize::from(used.id)]) && used.written_bytes <= 64)
+            }
+            Ok(None) | Err(_) => break,
+        }
+    }
+    let _ = (ring.wants_kick(), ring.enable(), ring.enable_delayed());
+}
