@@ -246,7 +246,7 @@ fn what_a_full_queue_drops_is_counted_by_reason() {
 fn a_sparse_flow_of_the_first_band_goes_beside_the_others_and_ends_with_them() {
     // A slow wire with a long ring: what is inside it nobody overtakes, but what waits before it.
     let bulk =
-        "--size 1000 --count 300 --senders 2 --small-queues off --to wire:rate=20mbit,ring=16 --qdisc prio";
+        "--size 1000 --count 300 --senders 2 --small-queues off --to wire:rate=4mbit,ring=16 --qdisc prio";
     let run = send(&format!("{bulk} --priority-rate 200pps"));
     assert_whole(&run);
     let (senders, classes) = (run["senders"].as_array().unwrap(), run["latency_by_dscp"].as_array().unwrap());
