@@ -149,9 +149,8 @@ pub fn run_each<'a>(
     let next = AtomicUsize::new(0);
     let done = Mutex::new(done);
     let work = || {
-        while say("")
-            && let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed))
-        {
+        // Once it is to end, a run that begins ends at once, and says so: `done` then sees to the others.
+        while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = run(&point.request, &mut |what| say(what));
             let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if !done(point, result) {
