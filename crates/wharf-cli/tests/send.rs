@@ -244,18 +244,18 @@ fn what_a_full_queue_drops_is_counted_by_reason() {
 
 #[test]
 fn a_sparse_flow_of_the_first_band_goes_beside_the_others_and_ends_with_them() {
-    // A slow wire with a long ring: what is inside it nobody overtakes, but what waits before it.
+    // More than the discipline holds, so that the others wait for the wire, and do not end at once.
     let bulk =
-        "--size 1000 --count 300 --senders 2 --small-queues off --to wire:rate=4mbit,ring=16 --qdisc prio";
+        "--size 200 --count 3000 --senders 2 --small-queues off --to wire:rate=5mbit,ring=16 --qdisc prio";
     let run = send(&format!("{bulk} --priority-rate 200pps"));
     assert_whole(&run);
     let (senders, classes) = (run["senders"].as_array().unwrap(), run["latency_by_dscp"].as_array().unwrap());
     let packets: Vec<u64> = senders.iter().map(|sender| number(sender, "/packets")).collect();
-    assert_eq!(packets[..2], [150, 150], "--count is for the others");
+    assert_eq!(packets[..2], [1500, 1500], "--count is for the others");
     assert!(packets.len() == 3 && packets[2] > 0, "{packets:?}");
     let found: Vec<[u64; 3]> =
         classes.iter().map(|class| ["/dscp", "/band", "/packets"].map(|path| number(class, path))).collect();
-    assert_eq!(found, [[0, 1, 300], [4, 0, packets[2]]]);
+    assert_eq!(found, [[0, 1, 3000], [4, 0, packets[2]]]);
 }
 
 #[test]
