@@ -6,7 +6,7 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 # Both ends of a TAP are here.
-b=$a
+b=$a there=("${here[@]}")
 to=tap:t0
 
 space $a
