@@ -156,3 +156,17 @@ lost() {
   holds sent got '0 < got["packets"] <= sent["packets"] and sent["drops"]["total"] > 0
     and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == '"$missing"
 }
+
+# kernels_datagrams FROM finished|unfinished: 200 datagrams of a socket in a, as they are received; their checksums.
+kernels_datagrams() {
+  local bad all
+  receive kernel "$1" --pcap "$out/kernel.pcap"
+  in_a python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(200): s.sendto(bytes([n]) * (n + 1), ("10.9.0.2", 9))' || die "sending by a socket"
+  stop kernel $pid INT
+  bad=$(tshark -r "$out/kernel.pcap" -o udp.check_checksum:TRUE -Y 'udp.checksum.status == 0' 2>/dev/null | wc -l)
+  all=$(tshark -r "$out/kernel.pcap" -Y 'udp.dstport == 9' 2>/dev/null | wc -l)
+  [ "$all" -eq 200 ] || die "$all of 200 datagrams"
+  if [ "$2" = finished ]; then [ "$bad" -eq 0 ] || die "$bad bad checksums"; else [ "$bad" -ge 199 ] || die "only $bad unfinished"; fi
+}

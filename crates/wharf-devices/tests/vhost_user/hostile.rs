@@ -96,7 +96,7 @@ fn messages() -> Vec<Case> {
     ]
 }
 
-fn memory() -> Vec<Case> {
+fn files_of_memory() -> Vec<Case> {
     vec![
         ("regions and no files", "message of request ", |peer| {
             peer.send(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[]);
@@ -124,6 +124,26 @@ fn memory() -> Vec<Case> {
             body[0] = 8;
             peer.send(SET_MEM_TABLE, &body, &fds);
         }),
+        ("a socket as memory", "a region of shared memory: ", |peer| {
+            peer.negotiate(0);
+            let fd = peer.stream.as_raw_fd();
+            peer.send(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[fd]);
+        }),
+        ("a file that is only read as memory", "a region of shared memory: ", |peer| {
+            peer.negotiate(0);
+            let file = File::open(std::env::current_exe().unwrap()).unwrap();
+            peer.send(SET_MEM_TABLE, &table(&[region(GUEST, 4096, USER, 0)]), &[file.as_raw_fd()]);
+        }),
+        ("to add a region where that was not agreed upon", "message of request ", |peer| {
+            peer.negotiate(0);
+            let fd = peer.fd();
+            peer.send(37, &words(&[0, GUEST, 4096, USER, 0]), &[fd]);
+        }),
+    ]
+}
+
+fn regions_of_memory() -> Vec<Case> {
+    vec![
         ("no regions at all", "message of request ", |peer| peer.send(SET_MEM_TABLE, &table(&[]), &[])),
         ("a region of no bytes", "message of request ", |peer| share(peer, &[region(GUEST, 0, USER, 0)])),
         (
@@ -154,21 +174,6 @@ fn memory() -> Vec<Case> {
         }),
         ("user addresses that overflow", "message of request ", |peer| {
             share(peer, &[region(GUEST, 4096, u64::MAX - 10, 0)])
-        }),
-        ("a socket as memory", "a region of shared memory: ", |peer| {
-            peer.negotiate(0);
-            let fd = peer.stream.as_raw_fd();
-            peer.send(SET_MEM_TABLE, &table(&[region(GUEST, MEMORY, USER, 0)]), &[fd]);
-        }),
-        ("a file that is only read as memory", "a region of shared memory: ", |peer| {
-            peer.negotiate(0);
-            let file = File::open(std::env::current_exe().unwrap()).unwrap();
-            peer.send(SET_MEM_TABLE, &table(&[region(GUEST, 4096, USER, 0)]), &[file.as_raw_fd()]);
-        }),
-        ("to add a region where that was not agreed upon", "message of request ", |peer| {
-            peer.negotiate(0);
-            let fd = peer.fd();
-            peer.send(37, &words(&[0, GUEST, 4096, USER, 0]), &[fd]);
         }),
     ]
 }
@@ -261,7 +266,7 @@ fn serves(rig: &mut Rig) {
 #[test]
 fn messages_that_break_the_rules_end_their_connection() {
     let mut rig = Rig::new("hostile", 1);
-    let all = [messages(), memory(), queues()].concat();
+    let all = [messages(), files_of_memory(), regions_of_memory(), queues()].concat();
     for (name, says, case) in &all {
         let mut peer = Peer::connect(&rig.socket.path());
         case(&mut peer);
