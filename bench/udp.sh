@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Datagrams of 18 and 1200 bytes over loopback to a plain socket that does nothing but receive: one sendto each, sendmmsg and
-# segments by the least loop (bench/peers/udp_probe.c), quinn-udp (bench/peers/quinn_udp, 1200 bytes), and wharf, alternating
-# in one run, the sender always on one processor and the receiver on another. Needs gcc, python3, 2 processors; no privileges.
+# segments by the least loop (bench/peers/udp_probe.c), quinn-udp (bench/peers/quinn_udp, 1200 bytes), and wharf, a frame a
+# datagram and super-packets of as many as quinn-udp is given at a time; each datagram written anew, alternating in one run, the sender always on one processor and the receiver on another. Needs gcc, python3, 2 processors; no privileges.
 # Usage: bench/udp.sh [ROUNDS] [SECONDS] [CPU] [GRO: whether the receiver has datagrams joined, 1 or 0]
 set -eu
 cd "$(dirname "$0")/.."

@@ -71,7 +71,16 @@ own_ends() { # as fast as it goes: what did not arrive was dropped by the kernel
   send sent --imix --rate 20mbit --count 3000
   stop got $pid INT
   holds got 'got["packets"] == 3000 and got["drops"]["total"] == got["lost"] == 0 and got["latency_ns"]["p50"] > 0'
-  echo "wharf to wharf: sent = received + dropped by the kernel, each sender's in order"
+  # A message of 54 datagrams, and three of 64 and fewer.
+  for size in '1242 --gso 64842' '142 --gso 16042'; do
+    receive got "udp:127.0.0.1:$port"
+    # shellcheck disable=SC2086
+    send sent --size $size --rate 40mbit --count 6401
+    stop got $pid INT
+    holds sent got 'got["packets"] == 6401 and got["drops"]["total"] == got["lost"] == got["unstamped"] == got["reordered"] == 0
+      and sent["drops"]["total"] == 0 and sent["packets"] < 200 and sent["pool"]["out"] == 0'
+  done
+  echo "wharf to wharf: sent = received + dropped by the kernel, each sender's in order; super-packets arrive as their datagrams"
 }
 
 by_frame() { # two peers in turn, and frames that are none
@@ -127,6 +136,8 @@ ip link set lo mtu 600 up || exit 3
 python3 tests/udp_peer.py refuses 127.0.0.1:7000 1200 || exit 1
 run apart --size 1242 --rate 5kpps --count 3000
 cp "$out/count" "$out/count.apart"
+run whole --size 1242 --gso 12k --rate 40mbit --count 3000
+cp "$out/count" "$out/count.whole"
 ip link set lo mtu 65536
 tc qdisc add dev lo root tbf rate 40mbit burst 64k limit 20m || exit 3
 run slow --size 1242 --seconds 2
@@ -143,6 +154,8 @@ changed_loopback() {
   [ $code -eq 0 ] || die "a loopback that is changed: exit code $code"
   holds apart "apart['packets'] == $(cat "$out/count.apart") == 3000 and apart['drops']['total'] == 0"
   echo "MTU 600: the kernel refuses segments of 1200 bytes ($(head -n 1 "$out/changed.err")); all 3000 arrive, one by one"
+  holds whole "$(cat "$out/count.whole") == 3000 and whole['packets'] < 400 and whole['drops']['total'] == 0"
+  echo "MTU 600: super-packets arrive as well, datagram by datagram"
   holds slow "slow['packets'] == $(cat "$out/count.slow") > 1000 and slow['drops']['total'] == 0
     and slow['requeues'] > 0 and slow['gbps'] < 0.08 and slow['senders'][0]['waits'] > 0"
   echo "40 Mbit/s: a full socket buffer makes senders wait, and every datagram arrives"

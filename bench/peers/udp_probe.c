@@ -1,8 +1,9 @@
-/* How fast a UDP socket can send datagrams: one sendto each, several by one sendmmsg, or as segments of one message.
- * Usage: udp_probe to ADDRESS PORT sendto|sendmmsg|segments PAYLOAD_BYTES SECONDS
+/* How fast a UDP socket can send datagrams: one sendto each, several by one sendmmsg, or as segments of one message, which lie
+ * each in a place of its own (segments), one behind the other (contiguous), or are copied there first (gathered).
+ * Usage: udp_probe to ADDRESS PORT sendto|sendmmsg|segments|contiguous|gathered PAYLOAD_BYTES SECONDS
  *        udp_probe sink ADDRESS PORT GRO(0|1)
  *   The first sends without waiting and prints one line: Mpps and seconds of processor time per million datagrams.
- *   Every datagram has a number written into it. The second receives, for whoever sends, until it is killed. */
+ *   Every datagram is written anew, with a number. The second receives, for whoever sends, until it is killed. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <err.h>
@@ -40,10 +41,19 @@ static struct sockaddr_in address(const char *host, const char *port) {
   return to;
 }
 
-static char payloads[BATCH][PAYLOAD_MAX];
+/* Frames of 2 KiB, if the payloads are not longer, which begin behind headers. */
+enum { PLACE = 2048, HEADERS = 42 };
+static char memory[BATCH * (PAYLOAD_MAX + PLACE)], joined[1 << 16], template[PAYLOAD_MAX];
 
-static void number(uint64_t from) {
-  for (int i = 0; i < BATCH; i++) { uint64_t n = from + i; memcpy(payloads[i], &n, sizeof n); }
+static char *payload(int at, int bytes) { return memory + at * ((bytes + HEADERS + PLACE - 1) / PLACE * PLACE) + HEADERS; }
+
+static void written(char *to, int bytes, uint64_t number) {
+  memcpy(to, template, bytes);
+  memcpy(to, &number, sizeof number);
+}
+
+static void write_all(int bytes, uint64_t from) {
+  for (int i = 0; i < BATCH; i++) written(payload(i, bytes), bytes, from + i);
 }
 
 /* A full buffer is waited for. */
@@ -60,9 +70,9 @@ static uint64_t with_sendto(int fd, struct sockaddr_in to, int bytes, double end
   uint64_t sent = 0;
   while (now() < end)
     for (int calls = 0; calls < 16; calls++) {
-      number(sent);
+      write_all(bytes, sent);
       for (int i = 0; i < BATCH; i++) {
-        ssize_t n = sendto(fd, payloads[i], bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to);
+        ssize_t n = sendto(fd, payload(i, bytes), bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to);
         sent += sent_or_wait(fd, n) > 0;
       }
     }
@@ -74,32 +84,38 @@ static uint64_t with_sendmmsg(int fd, struct sockaddr_in to, int bytes, double e
   struct mmsghdr msgs[BATCH] = {0};
   uint64_t sent = 0;
   for (int i = 0; i < BATCH; i++) {
-    iov[i] = (struct iovec){payloads[i], bytes};
+    iov[i] = (struct iovec){payload(i, bytes), bytes};
     msgs[i].msg_hdr = (struct msghdr){.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &iov[i], .msg_iovlen = 1};
   }
   while (now() < end)
     for (int calls = 0; calls < 16; calls++) {
-      number(sent);
+      write_all(bytes, sent);
       sent += sent_or_wait(fd, sendmmsg(fd, msgs, BATCH, MSG_DONTWAIT));
     }
   return sent;
 }
 
-static uint64_t with_segments(int fd, struct sockaddr_in to, int bytes, double end) {
+enum layout { SCATTERED, CONTIGUOUS, GATHERED };
+
+static uint64_t with_segments(int fd, struct sockaddr_in to, int bytes, double end, enum layout layout) {
   struct iovec iov[BATCH];
   int count = MESSAGE_MAX / bytes < BATCH ? MESSAGE_MAX / bytes : BATCH;
   char control[CMSG_SPACE(sizeof(uint16_t))] = {0};
-  struct msghdr msg = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = iov, .msg_iovlen = count,
+  struct msghdr msg = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = iov, .msg_iovlen = layout == SCATTERED ? count : 1,
                        .msg_control = control, .msg_controllen = sizeof control};
   struct cmsghdr *head = CMSG_FIRSTHDR(&msg);
   uint16_t segment = bytes;
   uint64_t sent = 0;
   head->cmsg_level = SOL_UDP, head->cmsg_type = UDP_SEGMENT, head->cmsg_len = CMSG_LEN(sizeof segment);
   memcpy(CMSG_DATA(head), &segment, sizeof segment);
-  for (int i = 0; i < count; i++) iov[i] = (struct iovec){payloads[i], bytes};
+  for (int i = 0; i < count; i++) iov[i] = (struct iovec){payload(i, bytes), bytes};
+  if (layout != SCATTERED) iov[0] = (struct iovec){joined, (size_t)count * bytes};
   while (now() < end)
     for (int calls = 0; calls < 16; calls++) {
-      number(sent);
+      for (int i = 0; i < count; i++) {
+        written(layout == CONTIGUOUS ? joined + i * bytes : payload(i, bytes), bytes, sent + i);
+        if (layout == GATHERED) memcpy(joined + i * bytes, payload(i, bytes), bytes);
+      }
       if (sent_or_wait(fd, sendmsg(fd, &msg, MSG_DONTWAIT)) > 0) sent += count;
     }
   return sent;
@@ -129,7 +145,9 @@ int main(int argc, char **argv) {
   if (fd < 0) err(1, "socket");
   if (bytes < 8 || bytes > PAYLOAD_MAX) errx(2, "payloads of 8 to %d bytes", PAYLOAD_MAX);
   double begin = now(), before = cpu(), end = begin + atof(argv[6]);
-  uint64_t sent = !strcmp(argv[4], "sendto") ? with_sendto(fd, to, bytes, end)
-    : !strcmp(argv[4], "sendmmsg") ? with_sendmmsg(fd, to, bytes, end) : with_segments(fd, to, bytes, end);
+  const char *way = argv[4];
+  enum layout layout = !strcmp(way, "contiguous") ? CONTIGUOUS : !strcmp(way, "gathered") ? GATHERED : SCATTERED;
+  uint64_t sent = !strcmp(way, "sendto") ? with_sendto(fd, to, bytes, end)
+    : !strcmp(way, "sendmmsg") ? with_sendmmsg(fd, to, bytes, end) : with_segments(fd, to, bytes, end, layout);
   printf("%.3f Mpps %.3f cpu seconds per million\n", sent / (now() - begin) / 1e6, (cpu() - before) / sent * 1e6);
 }

@@ -5,7 +5,8 @@
 //! made that say what the kernel tells: addresses, ports, lengths, right checksums.
 //!
 //! Sending: datagrams of one length to one place, one after the other, go as one message that the kernel, or the adapter, cuts
-//! (UDP_SEGMENT), all messages of a batch by one call. [`Udp::connect`] sends everything to one address; [`Udp::bind`] sends
+//! (UDP_SEGMENT), all messages of a batch by one call; a super-packet of UDP goes as it is, its payload where it lies.
+//! [`Udp::connect`] sends everything to one address; [`Udp::bind`] sends
 //! each frame to where the frame says, from the port that it is bound to, and if bound to no address, from the frame's source
 //! address where that is this machine's. What is no UDP datagram fails as `not-udp`.
 //! Receiving: from the peer when connected, else whatever comes. Both ways by one device.
@@ -188,7 +189,7 @@ impl Device for Udp {
             ring_frames: Some(RING_FRAMES as u32),
             real_completions: false,
             segments_max: plan::PIECES_MAX as u16,
-            segmentation: false,
+            segmentation: true,
             // The kernel makes its own.
             checksum: true,
         }

@@ -55,6 +55,14 @@ impl Joining {
         }
     }
 
+    /// Bytes that one send may carry of a super-packet whose datagrams have `bytes` each: of one if `apart`.
+    pub(super) fn whole_bytes(&self, bytes: usize, apart: bool) -> usize {
+        if apart || !self.allows(bytes) {
+            return bytes;
+        }
+        (RUN_BYTES_MAX / bytes).clamp(1, SEGMENTS_MAX) * bytes
+    }
+
     #[inline]
     fn allows(&self, bytes: usize) -> bool {
         self.is_on && bytes > 0 && bytes < self.refused_bytes

@@ -1,8 +1,13 @@
 //! `Plan`: the frames of a batch as the messages of one call.
+//!
+//! A message is a run of datagrams that are frames each, or a super-packet, or as much of one as the kernel takes at once: so a
+//! frame may begin in one call and end in another, and a place among the frames is a [`Position`].
 
 use super::addressing::{Addressing, Place};
 use super::datagram::Datagram;
 use super::joining::{Joining, Run};
+use std::ops::Range;
+use wharf_core::gso::GSO_UDP;
 use wharf_mem::{Frame, MemError, Region};
 use wharf_sys::udp::{Message, Writer};
 
@@ -11,55 +16,99 @@ pub(super) const FRAMES_MAX: usize = wharf_core::run::BULK_PACKETS_MAX;
 /// Pieces in one call: of one message, the kernel takes 1024 (UIO_MAXIOV).
 pub(super) const PIECES_MAX: usize = 1024;
 
+/// Bytes of a call that may be put together before the kernel copies them: all messages of a bulk of usual frames.
+pub(super) const JOINED_BYTES: usize = 2 << 16;
+/// Datagrams up to this length are put together: the kernel copies pieces as short as these more slowly than this does. Longer
+/// ones gain nothing (`bench/udp.sh`).
+const JOINED_BYTES_EACH_MAX: usize = 1500;
+
+/// Payload bytes of a frame that went before, and frames before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Position {
+    pub(super) frames: usize,
+    pub(super) bytes: usize,
+}
+
 /// Which frames went into which messages.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The first frame of each message.
-    firsts: Vec<usize>,
+    /// Where each message begins.
+    firsts: Vec<Position>,
     /// Frames that go into none, in order, and why.
     unfit: Vec<(usize, &'static str)>,
-    /// Frames that were looked at.
-    frames: usize,
+    /// Where the last one ends, or a frame that goes into none behind it.
+    end: Position,
 }
 
 impl Plan {
     pub(super) fn new() -> Self {
         let (firsts, unfit) = (Vec::with_capacity(FRAMES_MAX), Vec::with_capacity(FRAMES_MAX));
-        Self { firsts, unfit, frames: 0 }
+        Self { firsts, unfit, end: Position::default() }
     }
 
-    /// Writes the datagrams of `frames`, from the first on, as messages; the first `apart` of them each on its own.
+    /// Writes the datagrams of `frames`, from the first on, as messages; the first `apart` of them each on its own. Of the
+    /// first frame, a super-packet then, `begun_bytes` have been sent.
     #[inline]
     pub(super) fn fill<'b>(
         &mut self, writer: &mut Writer<'_, 'b>, frames: &'b [Frame], region: &'b Region,
-        addressing: &mut Addressing, joining: &Joining, apart: usize,
+        addressing: &mut Addressing, joining: &Joining, (apart, begun_bytes): (usize, usize),
     ) {
         self.firsts.clear();
         self.unfit.clear();
-        self.frames = 0;
+        self.end = Position { frames: 0, bytes: begun_bytes };
         let mut run: Option<Run<Place>> = None;
         for (at, frame) in frames.iter().take(FRAMES_MAX).enumerate() {
             match Look::at(frame, region, addressing) {
                 Ok(look) if look.pieces > writer.room_pieces() => break,
+                Ok(look) if look.is_super() => {
+                    run.take().iter().for_each(|run| end(writer, run));
+                    let each_bytes = joining.whole_bytes(look.segment_bytes, at < apart);
+                    if !self.fill_super(writer, &look, (frame, region), each_bytes) {
+                        break;
+                    }
+                }
+                // Super-packets may have taken more messages than there are frames.
+                Ok(_) if writer.room_messages() <= usize::from(run.is_some()) => break,
                 Ok(look) => {
                     let bytes = look.datagram.payload_bytes;
                     if !run.as_mut().is_some_and(|run| run.add(&look.place, bytes)) {
                         let next = Run::new(look.place, bytes, joining, at < apart);
                         run.replace(next).iter().for_each(|run| end(writer, run));
-                        self.firsts.push(at);
+                        self.firsts.push(Position { frames: at, bytes: 0 });
                     }
                     look.write(writer, frame, region);
                 }
                 Err(reason) => self.unfit.push((at, reason)),
             }
-            self.frames = at + 1;
+            self.end = Position { frames: at + 1, bytes: 0 };
         }
         run.iter().for_each(|run| end(writer, run));
     }
 
-    /// Frames before message `at`: those that are done with once the messages before it are.
-    pub(super) fn frames_before(&self, at: usize) -> usize {
-        self.firsts.get(at).copied().unwrap_or(self.frames)
+    /// Writes what is left of a super-packet as messages of up to `each_bytes`; whether there was room for all of it.
+    fn fill_super<'b>(
+        &mut self, writer: &mut Writer<'_, 'b>, look: &Look, (frame, region): (&'b Frame, &'b Region),
+        each_bytes: usize,
+    ) -> bool {
+        let all_bytes = look.datagram.payload_bytes;
+        while self.end.bytes < all_bytes {
+            if writer.room_messages() == 0 || look.pieces > writer.room_pieces() {
+                return false;
+            }
+            let bytes = each_bytes.min(all_bytes - self.end.bytes);
+            self.firsts.push(self.end);
+            look.write_part(writer, frame, region, self.end.bytes..self.end.bytes + bytes);
+            let segment_bytes = (bytes > look.segment_bytes).then_some(look.segment_bytes as u16);
+            let (to, from) = look.place;
+            writer.message(&Message { to, from, segment_bytes });
+            self.end.bytes += bytes;
+        }
+        true
+    }
+
+    /// Where message `at` begins: what lies before is done with once the messages before it are.
+    pub(super) fn before(&self, at: usize) -> Position {
+        self.firsts.get(at).copied().unwrap_or(self.end)
     }
 
     /// Among the first `frames` frames, those that went into no message.
@@ -72,6 +121,9 @@ impl Plan {
 #[inline]
 fn end(writer: &mut Writer<'_, '_>, run: &Run<Place>) {
     let (to, from) = run.to;
+    if run.segment_bytes().is_some_and(|bytes| usize::from(bytes) <= JOINED_BYTES_EACH_MAX) {
+        writer.join();
+    }
     let written = writer.message(&Message { to, from, segment_bytes: run.segment_bytes() });
     debug_assert!(written, "as many messages as frames");
 }
@@ -81,6 +133,8 @@ struct Look {
     datagram: Datagram,
     place: Place,
     pieces: usize,
+    /// Of a super-packet, bytes of each of its datagrams but the last; else 0.
+    segment_bytes: usize,
 }
 
 impl Look {
@@ -89,8 +143,13 @@ impl Look {
         let first = region.bytes(frame).map_err(foreign)?;
         let datagram = Datagram::find(first, frame.len_bytes() as usize)?;
         let place = addressing.place(&datagram, first)?;
-        let pieces = if frame.has_meta() { pieces_of(frame, region)? } else { 1 };
-        Ok(Self { datagram, place, pieces })
+        let (pieces, segment_bytes) = if frame.has_meta() { asked(frame, region)? } else { (1, 0) };
+        Ok(Self { datagram, place, pieces, segment_bytes })
+    }
+
+    #[inline]
+    fn is_super(&self) -> bool {
+        (1..self.datagram.payload_bytes).contains(&self.segment_bytes)
     }
 
     #[inline]
@@ -102,25 +161,34 @@ impl Look {
             payload.into_iter().for_each(|bytes| _ = writer.piece(bytes));
             return;
         }
-        let (mut skip, mut left) = (payload_at, payload_bytes);
+        self.write_part(writer, frame, region, 0..payload_bytes);
+    }
+
+    /// Those bytes of the payload.
+    fn write_part<'b>(
+        &self, writer: &mut Writer<'_, 'b>, frame: &'b Frame, region: &'b Region, part: Range<usize>,
+    ) {
+        let (mut skip, mut left) = (self.datagram.payload_at + part.start, part.len());
         for chunk in region.chunks(frame).into_iter().flatten() {
-            let chunk = chunk.get(skip..).unwrap_or_default();
-            let chunk = &chunk[..chunk.len().min(left)];
-            (skip, left) = (0, left - chunk.len());
-            writer.piece(chunk);
+            let behind = chunk.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(chunk.len());
+            let piece = &behind[..behind.len().min(left)];
+            left -= piece.len();
+            if !piece.is_empty() {
+                writer.piece(piece);
+            }
         }
     }
 }
 
-/// Pieces of a frame with a row in the side table.
+/// Pieces of a frame with a row in the side table, and what it is to be cut into.
 #[cold]
-fn pieces_of(frame: &Frame, region: &Region) -> Result<usize, &'static str> {
+fn asked(frame: &Frame, region: &Region) -> Result<(usize, usize), &'static str> {
     let meta = region.meta(frame).map_err(foreign)?;
     match region.chunks(frame).map_err(foreign)?.count() {
-        // The path cuts those first, since the device says that it does not.
-        _ if meta.gso_bytes > 0 => Err("super-packet"),
+        _ if meta.gso_bytes > 0 && meta.gso_kind != GSO_UDP => Err("gso-kind"),
         count if count > PIECES_MAX => Err("too-many-chunks"),
-        count => Ok(count),
+        count => Ok((count, meta.gso_bytes.into())),
     }
 }
 

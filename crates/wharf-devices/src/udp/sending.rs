@@ -9,7 +9,7 @@
 
 use super::addressing::Addressing;
 use super::joining::Joining;
-use super::plan::{FRAMES_MAX, PIECES_MAX, Plan};
+use super::plan::{FRAMES_MAX, JOINED_BYTES, PIECES_MAX, Plan, Position};
 use super::trouble::EADDRNOTAVAIL;
 use super::trouble::{Trouble, Verdict};
 use crate::link::EINVAL;
@@ -46,6 +46,8 @@ pub(super) struct Sending {
     pub(super) trouble: Trouble,
     /// Frames at the front that are sent one by one.
     apart: usize,
+    /// Payload bytes of the first frame, a super-packet then, that have been sent.
+    begun_bytes: usize,
     sent: Batch,
     failed: Vec<(Frame, &'static str)>,
 }
@@ -54,12 +56,13 @@ impl Sending {
     pub(super) fn new(device: &str, addressing: Addressing, joins: bool) -> Self {
         Self {
             region: None,
-            outgoing: Outgoing::new(FRAMES_MAX, PIECES_MAX),
+            outgoing: Outgoing::new(FRAMES_MAX, PIECES_MAX, JOINED_BYTES),
             plan: Plan::new(),
             addressing,
             joining: Joining::new(joins),
             trouble: Trouble::new(device),
             apart: 0,
+            begun_bytes: 0,
             sent: Batch::new(RING_FRAMES),
             failed: Vec::with_capacity(RING_FRAMES),
         }
@@ -106,12 +109,13 @@ impl Sending {
             return Ok(0);
         };
         let mut writer = outgoing.begin();
-        plan.fill(&mut writer, &batch.frames()[..count], region, addressing, joining, self.apart);
+        let begun = (self.apart, self.begun_bytes);
+        plan.fill(&mut writer, &batch.frames()[..count], region, addressing, joining, begun);
         let first = (!writer.is_empty()).then(|| writer.sent(0).message);
         let answer = if writer.is_empty() { Ok(0) } else { kernel.send(&mut writer) };
         let is_joined = first.is_some_and(|first| first.segment_bytes.is_some());
         let sent = *answer.as_ref().unwrap_or(&0);
-        self.take(batch, self.plan.frames_before(sent));
+        self.take(batch, self.plan.before(sent));
         match answer {
             Err(error) => self.heed(batch, error, &first.unwrap_or_default()),
             Ok(sent) => {
@@ -136,7 +140,9 @@ impl Sending {
             Verdict::Wait => return Err(Wait),
             Verdict::Again => {}
             Verdict::Apart => {
-                self.apart = self.plan.frames_before(1) - self.plan.frames_before(0);
+                let frames = self.plan.before(1).frames - self.plan.before(0).frames;
+                // A part of one, at least.
+                self.apart = frames.max(1);
                 self.joining.refused(first.segment_bytes.unwrap_or(0).into());
             }
             Verdict::Fail(reason) => self.fail_first(batch, 1, reason),
@@ -144,9 +150,11 @@ impl Sending {
         Ok(0)
     }
 
-    /// The first `count` frames of `batch` have been sent, or cannot be.
+    /// What lies before `until` in `batch` has been sent, or cannot be.
     #[inline]
-    fn take(&mut self, batch: &mut Batch, count: usize) {
+    fn take(&mut self, batch: &mut Batch, until: Position) {
+        let count = until.frames;
+        self.begun_bytes = until.bytes;
         self.apart = self.apart.saturating_sub(count);
         self.joining.sent(count);
         let Self { plan, sent, failed, .. } = self;
@@ -161,7 +169,7 @@ impl Sending {
 
     #[cold]
     fn fail_first(&mut self, batch: &mut Batch, count: usize, reason: &'static str) {
-        self.apart = self.apart.saturating_sub(count);
+        (self.apart, self.begun_bytes) = (self.apart.saturating_sub(count), 0);
         self.failed.extend((0..count).map_while(|_| batch.pop()).map(|frame| (frame, reason)));
     }
 

@@ -25,6 +25,8 @@ pub struct Outgoing {
     pieces: Box<[libc::iovec]>,
     headers: Box<[libc::mmsghdr]>,
     places: Box<[Place]>,
+    /// Where pieces are put together.
+    joined: Box<[u8]>,
 }
 
 /// What a header points to.
@@ -40,8 +42,9 @@ struct Place {
 unsafe impl Send for Outgoing {}
 
 impl Outgoing {
-    /// Room for `messages` messages of `pieces` pieces in all.
-    pub fn new(messages: usize, pieces: usize) -> Self {
+    /// Room for `messages` messages of `pieces` pieces in all, and to put `joined_bytes` of them together
+    /// ([`Writer::join`]).
+    pub fn new(messages: usize, pieces: usize, joined_bytes: usize) -> Self {
         let message = Message::default();
         let place = Place { address: Address::EMPTY, control: Control::EMPTY, message };
         let piece = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
@@ -51,13 +54,14 @@ impl Outgoing {
             pieces: vec![piece; pieces].into(),
             headers: vec![header; messages].into(),
             places: vec![place; messages].into(),
+            joined: vec![0; joined_bytes].into(),
         }
     }
 
     /// Begins a call: there are no messages yet.
     #[inline]
     pub fn begin<'b>(&mut self) -> Writer<'_, 'b> {
-        Writer { all: self, pieces: 0, first: 0, messages: 0, bytes: PhantomData }
+        Writer { all: self, pieces: 0, first: 0, messages: 0, joined: 0, bytes: PhantomData }
     }
 }
 
@@ -69,6 +73,8 @@ pub struct Writer<'m, 'b> {
     pieces: usize,
     first: usize,
     messages: usize,
+    /// Bytes put together.
+    joined: usize,
     bytes: PhantomData<&'b [u8]>,
 }
 
@@ -114,10 +120,33 @@ impl<'b> Writer<'_, 'b> {
         true
     }
 
+    /// Puts the pieces of the message under way together, as one, if there is room for that; whether there was.
+    #[inline]
+    pub fn join(&mut self) -> bool {
+        let Outgoing { pieces, joined, .. } = &mut *self.all;
+        let under_way = &mut pieces[self.first..self.pieces];
+        let bytes = under_way.iter().map(|piece| piece.iov_len).sum::<usize>();
+        let Some(mut rest) = joined.get_mut(self.joined..self.joined + bytes) else { return false };
+        let whole = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: bytes };
+        for piece in &*under_way {
+            // SAFETY: `piece` has pointed it at so many bytes, which are borrowed as long as this writer lives; or this has, at
+            // bytes before those that are written now.
+            let from = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) };
+            let (to, behind) = rest.split_at_mut(from.len());
+            to.copy_from_slice(from);
+            rest = behind;
+        }
+        if let Some(first) = under_way.first_mut() {
+            *first = whole;
+            (self.pieces, self.joined) = (self.first + 1, self.joined + bytes);
+        }
+        true
+    }
+
     /// Ends the message under way, which is to be sent as `message` says; whether there was room.
     #[inline]
     pub fn message(&mut self, message: &Message) -> bool {
-        let Outgoing { pieces, headers, places } = &mut *self.all;
+        let Outgoing { pieces, headers, places, .. } = &mut *self.all;
         let (Some(header), Some(place)) = (headers.get_mut(self.messages), places.get_mut(self.messages))
         else {
             return false;
@@ -178,7 +207,7 @@ mod tests {
 
     #[test]
     fn messages_have_their_pieces_and_no_more_than_there_is_room_for() {
-        let mut all = Outgoing::new(2, 3);
+        let mut all = Outgoing::new(2, 3, 0);
         let bytes = [1u8, 2, 3, 4];
         for _ in 0..2 {
             let mut writer = all.begin();
@@ -193,6 +222,25 @@ mod tests {
                 |at| writer.sent(at).pieces.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<u8>>();
             assert_eq!((joined(0), joined(1)), (bytes.to_vec(), vec![3, 4]));
             assert_eq!((writer.sent(0).message, writer.sent(1).message), (message, Message::default()));
+        }
+    }
+
+    #[test]
+    fn pieces_are_put_together_while_there_is_room() {
+        let mut all = Outgoing::new(3, 6, 5);
+        let bytes = [1u8, 2, 3, 4, 5, 6, 7, 8];
+        for _ in 0..2 {
+            let mut writer = all.begin();
+            for (from, is_joined) in [(0, true), (2, true), (4, false)] {
+                assert!(writer.piece(&bytes[from..][..1]) && writer.piece(&bytes[from + 1..][..1]));
+                assert_eq!(writer.join(), is_joined, "2 of 5 bytes each");
+                assert!(writer.message(&Message::default()));
+            }
+            let pieces =
+                |at: usize| writer.sent(at).pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>();
+            assert_eq!(pieces(0), [[1, 2]]);
+            assert_eq!(pieces(1), [[3, 4]]);
+            assert_eq!(pieces(2), [[5], [6]]);
         }
     }
 }

@@ -7,6 +7,7 @@ use super::*;
 use crate::link::{EAGAIN, ECONNREFUSED, EIO, EMSGSIZE, ENOBUFS, EPERM};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use wharf_core::gso::GSO_UDP;
 use wharf_core::pool::{Cache, PagePool};
 
 /// Takes what it is told to, and cuts what is joined.
@@ -100,6 +101,26 @@ impl Rig {
 
     fn offer(&mut self, payload: &[u8]) {
         self.offer_to("192.0.2.9:9", payload);
+    }
+
+    /// A super-packet to be cut every `each` bytes, as a chain.
+    fn offer_super(&mut self, payload: &[u8], each: u16, kind: u8) {
+        let (from, to) = ("192.0.2.1:7".parse().unwrap(), "192.0.2.9:9".parse().unwrap());
+        let headers = Headers::new(from, to, 0, payload.len()).unwrap();
+        let whole = [&headers.finish(payload, 1)[..headers.len_bytes()], payload].concat();
+        let (region, mut rest) = (self.pool.region().clone(), Batch::new(64));
+        let mut chunks = whole.chunks(1111);
+        self.offer_bytes(chunks.next().unwrap());
+        let mut head = self.batch.pop_back().unwrap();
+        for chunk in chunks {
+            assert_eq!(self.cache.take(&mut rest, 1, chunk.len() as u32).unwrap(), 1);
+            let mut piece = rest.pop().unwrap();
+            region.bytes_mut(&mut piece).unwrap().copy_from_slice(chunk);
+            region.link(&mut head, piece).unwrap();
+        }
+        let meta = wharf_mem::Meta { gso_bytes: each, gso_kind: kind, ..Default::default() };
+        region.set_meta(&mut head, &meta).unwrap();
+        self.batch.push(head).unwrap();
     }
 
     fn transmit(&mut self) -> Transmitted {
@@ -212,15 +233,75 @@ fn a_chain_goes_piece_by_piece() {
     assert_eq!(rig.payloads(), [payload]);
 }
 
+/// Datagrams of `each` bytes, the last one shorter, of bytes that count up.
+fn counting(each: usize, count: usize, last: usize) -> Vec<u8> {
+    (0..each * (count - 1) + last).map(|at| (at / each * 31 + at) as u8).collect()
+}
+
+fn cut(payload: &[u8], each: usize) -> Vec<Vec<u8>> {
+    payload.chunks(each).map(<[u8]>::to_vec).collect()
+}
+
 #[test]
-fn super_packets_are_the_paths_to_cut() {
-    let mut rig = Rig::connected();
-    rig.offer(&[1; 100]);
-    let meta = wharf_mem::Meta { gso_bytes: 50, gso_kind: 5, ..Default::default() };
-    let region = rig.pool.region().clone();
-    region.set_meta(&mut rig.batch.frames_mut()[0], &meta).unwrap();
+fn a_super_packet_is_a_message_or_as_many_as_it_takes() {
+    for (each, count, last, messages) in
+        [(1200, 20, 1200, 1), (1200, 54, 7, 1), (100, 64, 1, 1), (100, 65, 100, 2), (100, 500, 9, 8)]
+    {
+        let (mut rig, payload) = (Rig::connected(), counting(each, count, last));
+        rig.offer(&[1; 9]);
+        rig.offer_super(&payload, each as u16, GSO_UDP);
+        rig.offer(&[2; 9]);
+        assert_eq!(rig.transmit(), Transmitted { doorbell: true, stopped: false });
+        assert_eq!((rig.model.calls, rig.model.messages), (1, messages + 2), "{count} of {each}");
+        let wanted = [vec![vec![1; 9]], cut(&payload, each), vec![vec![2; 9]]].concat();
+        assert_eq!(rig.payloads(), wanted);
+        rig.send_all();
+        assert_eq!(rig.completed, 3);
+    }
+}
+
+#[test]
+fn a_super_packet_goes_on_where_the_kernel_stopped() {
+    let (mut rig, payload) = (Rig::connected(), counting(100, 300, 100));
+    rig.offer_super(&payload, 100, GSO_UDP);
+    rig.offer(&[1; 9]);
+    for (taken, sent) in [(2, 128), (0, 128), (1, 192)] {
+        rig.model.script.push_back((taken, EAGAIN));
+        if taken > 0 {
+            rig.model.script.push_back((0, EAGAIN));
+        }
+        assert!(rig.transmit().stopped);
+        assert_eq!((rig.batch.len(), rig.sending.outstanding(), rig.model.got.len()), (2, 0, sent));
+    }
+    // Refused from there on, it goes datagram by datagram.
+    rig.model.never_joined = Some(EIO);
     rig.send_all();
-    assert_eq!((rig.reasons(), rig.model.calls), (vec!["super-packet"], 0));
+    assert_eq!(rig.payloads(), [cut(&payload, 100), vec![vec![1; 9]]].concat());
+    assert_eq!(rig.completed, 2);
+}
+
+#[test]
+fn a_super_packet_of_which_a_datagram_is_forbidden_fails_and_those_behind_go() {
+    let mut rig = Rig::connected();
+    rig.model.forbidden = Some((7, EPERM));
+    let payload: Vec<u8> = (5..10).flat_map(|byte| [byte; 20]).collect();
+    rig.offer_super(&payload, 20, GSO_UDP);
+    rig.offer(&[1; 20]);
+    rig.send_all();
+    assert_eq!(
+        (rig.payloads(), rig.reasons()),
+        ([5, 6, 1].map(|byte| vec![byte; 20]).to_vec(), vec!["not-permitted"])
+    );
+}
+
+#[test]
+fn super_packets_of_no_datagrams_fail() {
+    let mut rig = Rig::connected();
+    rig.offer_super(&[1; 100], 50, 3);
+    // One whose segments are longer than it is: a datagram.
+    rig.offer_super(&[2; 100], 100, GSO_UDP);
+    rig.send_all();
+    assert_eq!((rig.reasons(), rig.payloads()), (vec!["gso-kind"], vec![vec![2; 100]]));
 }
 
 #[test]
@@ -340,5 +421,31 @@ proptest! {
         // Only what was forbidden fails, and what was asked for too often.
         let failed = rig.failed.iter().filter(|(_, reason)| *reason != "not-udp").count();
         prop_assert!(forbidden.is_some() || failed <= 60);
+    }
+
+    #[test]
+    fn super_packets_are_cut_as_they_should_whatever_keeps_the_kernel(
+        frames in prop::collection::vec((prop::sample::select(vec![20u16, 333, 1200]), 1usize..130, any::<bool>()), 1..12),
+        script in prop::collection::vec((0usize..4, prop::sample::select(vec![EAGAIN, ENOBUFS, ECONNREFUSED])), 0..40),
+        never_joined in prop::option::of(prop::sample::select(vec![EIO, EINVAL, EMSGSIZE])),
+    ) {
+        let mut rig = Rig::connected();
+        rig.model = Model { script: script.into(), never_joined, ..Model::default() };
+        let mut wanted = Vec::new();
+        for (each, count, is_super) in frames {
+            let each = usize::from(each);
+            let payload = if is_super { counting(each, count.min(40_000 / each), each - 3) } else { vec![count as u8; each] };
+            if is_super {
+                rig.offer_super(&payload, each as u16, GSO_UDP);
+            } else {
+                rig.offer(&payload);
+            }
+            wanted.extend(cut(&payload, each));
+            rig.transmit();
+            rig.reap();
+        }
+        rig.send_all();
+        prop_assert_eq!(rig.reasons(), Vec::<&str>::new());
+        prop_assert_eq!(rig.payloads(), wanted);
     }
 }
