@@ -13,8 +13,7 @@ pub(crate) fn of_queues(
     let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
     let (seconds, doorbells) = (span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
     let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
-    let by_queue: Vec<QueueReport> =
-        queues.iter().map(|queue| queue_report(queue.counters(), has_bql)).collect();
+    let by_queue: Vec<QueueReport> = queues.iter().map(|queue| queue_report(queue, has_bql)).collect();
     let limit_bytes = by_queue.iter().map(|queue| queue.limit_bytes).sum();
     Report {
         device: device.into(),
@@ -49,7 +48,8 @@ pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> 
     queues.iter().map(|queue| count(queue.counters())).sum()
 }
 
-fn queue_report(counters: &QueueCounters, has_bql: bool) -> QueueReport {
+fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
+    let (counters, signals) = (queue.counters(), queue.signals());
     QueueReport {
         packets: counters.packets.get(),
         bytes: counters.bytes.get(),
@@ -57,6 +57,9 @@ fn queue_report(counters: &QueueCounters, has_bql: bool) -> QueueReport {
         doorbells: counters.doorbells.get(),
         requeues: counters.requeues.get(),
         limit_bytes: if has_bql { counters.bql_limit_bytes.get() } else { 0 },
+        cleaned_from_receive: counters.cleaned_from_receive.get(),
+        interrupts: signals.map(|signals| signals.interrupts),
+        kicks: signals.map(|signals| signals.kicks),
     }
 }
 

@@ -154,6 +154,11 @@ pub(crate) struct QueueReport {
     pub(crate) requeues: u64,
     /// The byte queue limit at the end; 0 without one.
     pub(crate) limit_bytes: u64,
+    /// Packets that came back when somebody polled to receive.
+    pub(crate) cleaned_from_receive: u64,
+    /// Notifications of the device, and to it, both ways; null where it counts none.
+    pub(crate) interrupts: Option<u64>,
+    pub(crate) kicks: Option<u64>,
 }
 
 /// The pool's memory at the end.

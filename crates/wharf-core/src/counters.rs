@@ -46,6 +46,8 @@ pub struct QueueCounters {
     pub requeues: Counter,
     /// Frames completed as sent.
     pub sent: Counter,
+    /// Frames that came back, sent or not, when somebody polled to receive.
+    pub cleaned_from_receive: Counter,
     /// Frames completed as failed, and those that the discipline gave up.
     pub failed: Counter,
     /// Frames given back unsent at shutdown.

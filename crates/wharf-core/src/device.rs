@@ -13,6 +13,9 @@ pub struct Capabilities {
     /// Whether its completions say that a frame has really left. Without that there is no byte queue limit
     /// (`bql.enabled` is false), and quota and ring room bound the batch.
     pub real_completions: bool,
+    /// Whether it gives frames back late, whenever that suits it: their senders are then not charged for what it holds, or
+    /// they might wait for something that nobody looks for. So nothing but its ring bounds what a sender has in it.
+    pub orphans: bool,
     /// Buffers of one frame that it can gather; 1 for devices that take no chains.
     pub segments_max: u16,
     /// Whether it cuts super-packets itself.
@@ -87,6 +90,15 @@ pub enum DeviceError {
         /// What it does not support, and what it does.
         what: String,
     },
+}
+
+/// Notifications between a device and its other side, since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Signals {
+    /// Those that came.
+    pub interrupts: u64,
+    /// Those that were sent, of frames and of memory for them.
+    pub kicks: u64,
 }
 
 /// What a transmit call did, besides taking frames out of the batch.
@@ -202,6 +214,14 @@ pub trait Device: Send {
     /// What changes with a notification: it becomes readable or writable, or does so once more. The same as long as the
     /// device is open; without one, pollers look from time to time.
     fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Somebody waits for what has left: the next [`Device::reap`] gives it back, whatever the device would rather wait for.
+    fn hurry(&mut self) {}
+
+    /// What it counts of notifications, if it does.
+    fn signals(&mut self) -> Option<Signals> {
         None
     }
 

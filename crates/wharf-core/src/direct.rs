@@ -104,6 +104,7 @@ impl Direct {
 
     /// Takes completions and sends what was waiting.
     pub fn poll(&mut self) {
+        self.run.hurry();
         self.drive(&mut InHand(&mut Batch::new(0)));
     }
 

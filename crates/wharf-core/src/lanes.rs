@@ -187,19 +187,23 @@ impl Lanes {
         }
     }
 
-    /// Chains give up all buffers but the first, which then travels like any other.
+    /// Chains give up all buffers but the first, which then travels like any other. `lost` is told whose frames have so many
+    /// bytes fewer now.
     #[cold]
-    fn strip(&mut self, done: &mut Batch) {
+    fn strip(&mut self, done: &mut Batch, mut lost: impl FnMut(&Self, u16, u32)) {
         for frame in done.frames_mut() {
-            // Charged with all its bytes; as a single buffer it has fewer.
             let (sender, bytes) = (frame.sender(), frame.len_bytes());
             let stripped = self.pool.region().strip(frame, &mut self.pieces);
-            if let Some(Some(lane)) = self.lanes.get(usize::from(sender)) {
-                lane.frames.add_home_bytes(bytes - frame.len_bytes());
-            }
+            lost(self, sender, bytes - frame.len_bytes());
             debug_assert!(stripped.is_ok());
         }
         self.pool.settle(&mut self.pieces);
+    }
+
+    fn add_home_bytes(&self, sender: u16, bytes: u32) {
+        if let Some(Some(lane)) = self.lanes.get(usize::from(sender)) {
+            lane.frames.add_home_bytes(bytes);
+        }
     }
 }
 
@@ -251,6 +255,20 @@ impl Sink for Lanes {
             _ => self.take_home_run_by_run(done),
         }
     }
+
+    fn release(&mut self, sender: u16, bytes: u32) {
+        self.add_home_bytes(sender, bytes);
+    }
+
+    fn take_home_released(&mut self, done: &mut Batch) {
+        if done.any_meta() {
+            self.strip(done, |_, _, _| {});
+        }
+        while let Some(first) = done.frames().first() {
+            let (sender, (count, _)) = (first.sender(), done.run_of_sender());
+            self.home(done, sender, count, 0);
+        }
+    }
 }
 
 impl Lanes {
@@ -258,7 +276,8 @@ impl Lanes {
     #[inline(never)]
     pub(crate) fn take_home_run_by_run(&mut self, done: &mut Batch) {
         if done.any_meta() {
-            self.strip(done);
+            // Charged with all their bytes; as single buffers they have fewer.
+            self.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
         }
         while let Some(first) = done.frames().first() {
             let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());

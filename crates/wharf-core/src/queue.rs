@@ -15,7 +15,7 @@ pub(crate) use turn::{Calls, LOOKS_MAX, Leaving, attend, close_up};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
-use crate::device::DeviceError;
+use crate::device::{DeviceError, Signals};
 use crate::host::{Clock, Park, Wake};
 use crate::lanes::{Lane, Lanes};
 use crate::owner::Policy;
@@ -226,10 +226,26 @@ impl TxQueue {
         &self.shared.pool
     }
 
+    /// What its device counts of notifications, if it does: see [`Device::signals`](crate::device::Device::signals).
+    pub fn signals(&self) -> Option<Signals> {
+        let mut signals = None;
+        self.shared.look_at_device(|device| signals = device.signals());
+        signals
+    }
+
     /// Becomes the owner, if there is none, and does what there is to do.
     pub fn poll(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             Turn::new(&self.shared, owned, 0).finish();
+        }
+    }
+
+    /// As [`TxQueue::poll`], for somebody who waits for what has left.
+    pub(crate) fn poll_for_memory(&self) {
+        if let Published::Owner(owned) = self.shared.cell.claim(0) {
+            let mut turn = Turn::new(&self.shared, owned, 0);
+            turn.look(|inside| inside.run.hurry());
+            turn.finish();
         }
     }
 
@@ -380,7 +396,10 @@ impl Shared {
 
     /// Whether frames are inside, as far as can be known: a busy owner has some for all we know.
     fn pending(&self) -> bool {
-        let pending = self.inspect(PENDING_TRIES, |inside| inside.is_pending() || inside.lanes.len() > 0);
+        let pending = self.inspect(PENDING_TRIES, |inside| {
+            inside.run.hurry();
+            inside.is_pending() || inside.lanes.len() > 0
+        });
         pending.unwrap_or_else(|why| why == NotOwner::Busy)
     }
 

@@ -240,7 +240,12 @@ impl Pollee for RxShared {
                 return Found { over: true, ..Found::default() };
             }
         };
-        self.completions.iter().for_each(TxQueue::poll);
+        if inside.has_memory() {
+            self.completions.iter().for_each(TxQueue::poll);
+        } else {
+            // It may lie in a device that holds back what has left.
+            self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
+        }
         let budget = if inside.hand_over() { budget_packets as usize } else { 0 };
         let mut found = self.receive(&mut inside, notice, away, budget_packets, budget);
         let is_through = inside.hand_over();

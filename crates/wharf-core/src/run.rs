@@ -8,6 +8,7 @@
 //! Transmit goes on until the device or the limit stops it, the quota is spent, or there is no more; reaping
 //! comes after, once: reaping after each transmit would never let the limit grow past one packet.
 
+mod orphans;
 mod port;
 
 use crate::bql::{Bounds, Bql, StallDetector};
@@ -59,6 +60,14 @@ pub trait Source {
 pub trait Sink {
     /// Takes all frames of `done`.
     fn take_home(&mut self, done: &mut Batch);
+
+    /// `sender` is charged for `bytes` less, whose frames are still out.
+    fn release(&mut self, _sender: u16, _bytes: u32) {}
+
+    /// Takes all frames of `done`, whose bytes were released before.
+    fn take_home_released(&mut self, done: &mut Batch) {
+        self.take_home(done);
+    }
 }
 
 /// Why [`Run::transmit`] came back.
@@ -177,6 +186,17 @@ impl Run {
     #[inline(always)]
     fn is_empty(&self) -> bool {
         self.bypass && self.queued == 0 && self.batch.is_empty()
+    }
+
+    /// What it counts.
+    pub(crate) fn counters(&self) -> &QueueCounters {
+        &self.port.counters
+    }
+
+    /// Somebody waits for what has left: see [`Device::hurry`].
+    #[cold]
+    pub fn hurry(&mut self) {
+        self.port.device.hurry();
     }
 
     /// The device.

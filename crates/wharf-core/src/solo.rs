@@ -132,4 +132,15 @@ impl Sink for HomeOrLane<'_> {
         let given = self.cache.give_own(done);
         debug_assert!(given.is_ok());
     }
+
+    fn release(&mut self, sender: u16, bytes: u32) {
+        match sender == self.place {
+            true => self.home_bytes += u64::from(bytes),
+            false => self.lanes.release(sender, bytes),
+        }
+    }
+
+    fn take_home_released(&mut self, done: &mut Batch) {
+        self.lanes.take_home_released(done);
+    }
 }

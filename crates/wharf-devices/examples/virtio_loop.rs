@@ -145,7 +145,8 @@ impl Loop {
     fn close(mut self, pool: &PagePool) -> Result<(), Box<dyn std::error::Error>> {
         self.device.close()?;
         while self.device.outstanding() > 0 {
-            self.device.reap(256, &mut self.done)?;
+            self.device.reap(128, &mut self.done)?;
+            self.device.take_waiting(&mut self.done.sent);
             self.cache.give(&mut self.done.sent)?;
             for (frame, _) in self.done.failed.drain(..) {
                 self.cache.give_one(frame).map_err(|(error, _)| error)?;

@@ -37,7 +37,7 @@ use roll::Roll;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
@@ -278,6 +278,14 @@ impl Device for Fault {
 
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.inner.receive_drops(see);
+    }
+
+    fn hurry(&mut self) {
+        self.inner.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.inner.signals()
     }
 
     fn arm(&mut self) -> bool {

@@ -42,6 +42,7 @@ impl Device for Null {
         Capabilities {
             ring_frames: Some(RING_FRAMES as u32),
             real_completions: true,
+            orphans: false,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,

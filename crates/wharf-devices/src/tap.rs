@@ -108,6 +108,7 @@ impl Device for Tap {
         Capabilities {
             ring_frames: Some(sending::HELD_FRAMES_MAX as u32),
             real_completions: false,
+            orphans: false,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,

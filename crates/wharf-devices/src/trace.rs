@@ -19,7 +19,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -327,6 +327,14 @@ impl Device for Trace {
 
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.inner.receive_drops(see);
+    }
+
+    fn hurry(&mut self) {
+        self.inner.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.inner.signals()
     }
 
     fn arm(&mut self) -> bool {

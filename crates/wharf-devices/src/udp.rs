@@ -188,6 +188,7 @@ impl Device for Udp {
         Capabilities {
             ring_frames: Some(RING_FRAMES as u32),
             real_completions: false,
+            orphans: false,
             segments_max: plan::PIECES_MAX as u16,
             segmentation: true,
             // The kernel makes its own.

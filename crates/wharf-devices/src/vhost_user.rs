@@ -129,6 +129,7 @@ impl Device for VhostUser {
         Capabilities {
             ring_frames: Some(sending::RING_FRAMES as u32),
             real_completions: true,
+            orphans: false,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,

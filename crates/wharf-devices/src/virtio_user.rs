@@ -6,19 +6,23 @@
 //! checked ([`crate::virtio`]); what it writes into frames are bytes like those of any wire.
 //!
 //! One object sends and receives. A frame that was sent comes back when the back end says that it has left: real completions, so that there is a
-//! byte queue limit. Notifications are asked for only by [`Device::arm`]: of completions, delayed until three quarters are
-//! back, and of every arrival. The back end is told of new buffers only while it wants to be, once a batch.
+//! byte queue limit; unless they are looked for late (`napi=off`): see [`Napi`]. Notifications are asked for only by
+//! [`Device::arm`]: of completions, delayed until three quarters are back, and of every arrival. The back end is told of new buffers
+//! only while it wants to be, once a batch.
 
+mod cleaning;
 mod receiving;
 mod sending;
 mod session;
 pub(crate) mod spec;
 
+use crate::host::HostClock;
 use crate::refused::Refused;
 use crate::virtio::packed::PackedDriver;
 use crate::virtio::split::SplitDriver;
 use crate::virtio::{DriverRing, Layout, RingError, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
+use cleaning::Cleaning;
 use receiving::{Drops, Receiving};
 use sending::{SEGMENTS_MAX, Sending};
 use session::{RECEIVE, Session, TRANSMIT};
@@ -26,7 +30,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 
@@ -34,6 +38,22 @@ use wharf_mem::{Batch, Frame, Region};
 const HEADER_BYTES: usize = 12;
 /// Polls that find nothing between two looks at the connection.
 const LOOK_EVERY: u32 = 64;
+
+/// When frames that have left are taken out of the transmit queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Napi {
+    /// By whoever polls, be it to receive; senders are charged for a frame until then, and there is a byte queue limit.
+    On {
+        /// Whether a poller on any processor does so at any time. By default another processor than that which transmits
+        /// does only when it was told, or somebody waits.
+        anywhere: bool,
+    },
+    /// After the next transmit. Senders are charged until the queue has the frame: nothing but the ring bounds what they
+    /// have in it, and there is no byte queue limit.
+    Off,
+    /// As that, and ten times a second, by the poller.
+    Timer,
+}
 
 /// How a [`VirtioUser`] should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +68,20 @@ pub struct VirtioUserOptions {
     pub mrg_rxbuf: Option<bool>,
     /// Descriptors of each ring, 256 by default: a power of two up to 32768, packed ones any number.
     pub size: u16,
+    /// When sent frames are taken back; [`Napi::On`] by default, on the processor that transmits.
+    pub napi: Napi,
 }
 
 impl Default for VirtioUserOptions {
     fn default() -> Self {
-        Self { server: false, packed: false, in_order: false, mrg_rxbuf: None, size: 256 }
+        Self {
+            server: false,
+            packed: false,
+            in_order: false,
+            mrg_rxbuf: None,
+            size: 256,
+            napi: Napi::On { anywhere: false },
+        }
     }
 }
 
@@ -67,10 +96,18 @@ pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Device>, 
     let unsupported = |what: String| DeviceError::Unsupported { device: name.clone(), what };
     layout.check_size(options.size.into()).map_err(|error| unsupported(error.to_string()))?;
     let session = Session::open(&name, path, &options)?;
-    Ok(match layout {
-        Layout::Split => Box::new(VirtioUser::<SplitDriver>::new(name, session, options.size)),
-        Layout::Packed => Box::new(VirtioUser::<PackedDriver>::new(name, session, options.size)),
+    Ok(match options.napi {
+        Napi::On { anywhere } => cleaned(name, session, options.size, cleaning::Napi::new(anywhere)),
+        Napi::Off => cleaned(name, session, options.size, cleaning::AtTransmit::default()),
+        Napi::Timer => cleaned(name, session, options.size, cleaning::Ticking::new(HostClock)),
     })
+}
+
+fn cleaned<C: Cleaning>(name: String, session: Session, size: u16, cleaning: C) -> Box<dyn Device> {
+    match session.layout() {
+        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(name, session, size, cleaning)),
+        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(name, session, size, cleaning)),
+    }
 }
 
 /// A queue pair of a virtio-net driver; see [`open`].
@@ -78,7 +115,7 @@ pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Device>, 
 /// A back end that goes, or that breaks the rules, is told once, as [`DeviceError::Lost`]: what was in its rings comes back as
 /// failed, `peer-gone`, and so does all that is given to it afterwards.
 #[derive(Debug)]
-pub struct VirtioUser<R> {
+struct VirtioUser<R, C> {
     name: String,
     size: u16,
     features: u64,
@@ -87,14 +124,18 @@ pub struct VirtioUser<R> {
     queues: Option<(Receiving<R>, Sending<R>)>,
     /// What comes back when there are no queues any more.
     refused: Refused,
+    /// Memory that waited for frames to arrive.
+    waiting: Refused,
     /// Polls until the next look at the connection.
     look_due: u32,
     lost: Option<DeviceError>,
     drops: Drops,
+    cleaning: C,
+    signals: Signals,
 }
 
-impl<R: DriverRing> VirtioUser<R> {
-    fn new(name: String, session: Session, size: u16) -> Self {
+impl<R: DriverRing, C: Cleaning> VirtioUser<R, C> {
+    fn new(name: String, session: Session, size: u16, cleaning: C) -> Self {
         let features = session.features;
         Self {
             name,
@@ -103,9 +144,12 @@ impl<R: DriverRing> VirtioUser<R> {
             session: Some(session),
             queues: None,
             refused: Refused::new("peer-gone"),
+            waiting: Refused::new("closed"),
             look_due: LOOK_EVERY,
             lost: None,
             drops: Drops::default(),
+            cleaning,
+            signals: Signals::default(),
         }
     }
 
@@ -138,18 +182,25 @@ impl<R: DriverRing> VirtioUser<R> {
         self.let_go("peer-gone");
     }
 
+    /// Counts the notifications that have come.
+    fn count(&mut self) {
+        self.signals.interrupts += self.session.as_ref().map_or(0, Session::take_calls);
+    }
+
     /// Ends the connection; what was inside is to be reaped as failed.
     fn let_go(&mut self, reason: &'static str) {
+        self.count();
         self.session = None;
         if let Some((receiving, sending)) = self.queues.take() {
             self.drops = receiving.drops();
-            self.refused.hold(receiving.into_held(), reason);
+            self.signals.kicks = receiving.kicks() + sending.kicks();
+            self.waiting.hold(receiving.into_held(), reason);
             self.refused.hold_failed(sending.into_held(reason));
         }
     }
 }
 
-impl<R: DriverRing> Device for VirtioUser<R> {
+impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
     fn name(&self) -> String {
         self.name.clone()
     }
@@ -158,7 +209,8 @@ impl<R: DriverRing> Device for VirtioUser<R> {
         let has = |bits: u64| self.features & bits == bits;
         Capabilities {
             ring_frames: Some(self.size.into()),
-            real_completions: true,
+            real_completions: !C::ORPHANS,
+            orphans: C::ORPHANS,
             segments_max: SEGMENTS_MAX.min(self.size.into()) as u16,
             segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
             checksum: has(feature::CSUM),
@@ -194,7 +246,10 @@ impl<R: DriverRing> Device for VirtioUser<R> {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         match &mut self.queues {
-            Some((_, sending)) => sending.transmit(batch, more),
+            Some((_, sending)) => {
+                self.cleaning.transmitted();
+                sending.transmit(batch, more)
+            }
             None => self.refused.transmit(batch),
         }
     }
@@ -208,7 +263,12 @@ impl<R: DriverRing> Device for VirtioUser<R> {
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
         if let Some((_, sending)) = &mut self.queues {
             let before = into.len();
-            let result = sending.reap(budget, into);
+            sending.give_failed(budget, into);
+            let is_due = self.cleaning.is_due(sending.is_full());
+            let result = if is_due { sending.reap(budget - (into.len() - before), into) } else { Ok(()) };
+            if is_due && into.len() - before < budget {
+                self.cleaning.cleaned();
+            }
             if into.len() == before {
                 self.idle();
             }
@@ -222,7 +282,7 @@ impl<R: DriverRing> Device for VirtioUser<R> {
 
     fn outstanding(&self) -> usize {
         let inside = self.queues.as_ref().map_or(0, |(receiving, sending)| receiving.held() + sending.held());
-        inside + self.refused.len()
+        inside + self.refused.len() + self.waiting.len()
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
@@ -231,6 +291,7 @@ impl<R: DriverRing> Device for VirtioUser<R> {
             sending.visit(see);
         }
         self.refused.visit(see);
+        self.waiting.visit(see);
     }
 
     #[inline]
@@ -254,6 +315,10 @@ impl<R: DriverRing> Device for VirtioUser<R> {
         self.queues.is_none()
     }
 
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.waiting.take(to)
+    }
+
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         let drops = self.queues.as_ref().map_or(self.drops, |(receiving, _)| receiving.drops());
         see("malformed", drops.malformed);
@@ -263,19 +328,41 @@ impl<R: DriverRing> Device for VirtioUser<R> {
     /// The next look that finds nothing looks at the connection, too.
     fn arm(&mut self) -> bool {
         self.look_due = 1;
+        self.count();
         let Some((receiving, sending)) = &mut self.queues else { return true };
         if let Some(session) = &self.session {
             session.clear();
         }
-        let (arrivals, completions) = (receiving.arm(), sending.arm());
-        arrivals && completions
+        let is_quiet = !self.cleaning.asks(sending.is_full()) || sending.arm();
+        if !is_quiet {
+            self.cleaning.told();
+        }
+        receiving.arm() && is_quiet
     }
 
     fn disarm(&mut self) {
+        self.cleaning.told();
         if let Some((receiving, sending)) = &mut self.queues {
             receiving.disarm();
             sending.disarm();
         }
+    }
+
+    fn hurry(&mut self) {
+        self.cleaning.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.count();
+        if let Some((receiving, sending)) = &self.queues {
+            self.signals.kicks = receiving.kicks() + sending.kicks();
+        }
+        Some(self.signals)
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        let holds = self.queues.as_ref().is_some_and(|(_, sending)| sending.held() > 0);
+        if holds { self.cleaning.next_ns() } else { None }
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

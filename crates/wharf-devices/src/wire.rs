@@ -180,6 +180,7 @@ impl Device for Wire {
         Capabilities {
             ring_frames: Some(self.ring_frames),
             real_completions: true,
+            orphans: false,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,

@@ -19,6 +19,13 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The processor that the calling thread runs on, at this moment.
+#[inline]
+pub fn current() -> Option<usize> {
+    // SAFETY: a plain call, which the C library answers without the kernel.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// The processors that the calling thread may run on, in order.
 pub fn allowed() -> Vec<usize> {
     // SAFETY: as in `pin`; the kernel fills at most the size given.

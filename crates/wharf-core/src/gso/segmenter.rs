@@ -13,7 +13,7 @@
 //! reaped, and doorbells that are rung then are in nobody's count.
 
 use super::work::{Went, Work};
-use crate::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use crate::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
 use crate::pool::{Cache, PagePool};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -145,6 +145,14 @@ impl Device for Segmenter {
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.device.receive(cache, to, budget)
+    }
+
+    fn hurry(&mut self) {
+        self.device.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.device.signals()
     }
 
     fn receive_ended(&self) -> bool {

@@ -170,10 +170,14 @@ fn begin(inside: &mut Inside, notice: Notice, receive: Option<Receive<'_>>, foun
         Notice::Mask => inside.run.device_mut().disarm(),
         Notice::Unmask => found.unarmed = !inside.run.device_mut().arm(),
     }
+    if found.blocked {
+        inside.run.hurry();
+    }
     let held = inside.run.in_device();
     if let Some(receive) = receive {
         let (reaped, _) = inside.run.reap(&mut inside.lanes);
         inside.reaped |= reaped > 0;
+        inside.run.counters().cleaned_from_receive.add(reaped.into());
         receive(inside.run.device_mut());
     }
     held

@@ -144,6 +144,9 @@ impl<'a> Turn<'a> {
             }
             Action::Reap => {
                 let (packets, open) = owned.with(|inside| {
+                    if inside.waiting {
+                        inside.run.hurry();
+                    }
                     let (packets, open) = inside.run.reap(&mut inside.lanes);
                     inside.reaped |= packets > 0;
                     (packets, open)

@@ -4,6 +4,7 @@
 //! batch, whatever a batch holds; a device that lies is found out and loses nothing of ours.
 
 use super::Sink;
+use super::orphans::{Orphans, Released};
 use crate::bql::{Bql, BqlError, StallDetector};
 use crate::counters::QueueCounters;
 use crate::device::{Completions, Device, DeviceError};
@@ -25,6 +26,8 @@ pub(super) struct Port {
     completions: Completions,
     /// Holds one failed frame on its way home.
     failed: Batch,
+    /// Of a device that gives frames back late.
+    orphans: Option<Orphans>,
     pub(super) stall: Option<StallDetector>,
     clock: Arc<dyn Clock>,
     pub(super) counters: Arc<QueueCounters>,
@@ -35,13 +38,15 @@ impl Port {
         pool: u8, device: Box<dyn Device>, hold: Duration, clock: Arc<dyn Clock>,
         counters: Arc<QueueCounters>,
     ) -> Self {
-        let bql = device.capabilities().real_completions.then(|| {
+        let can = device.capabilities();
+        let bql = can.real_completions.then(|| {
             let mut bql = Bql::new(hold);
             bql.reset(Duration::from_nanos(clock.now_ns()));
             bql
         });
         let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
-        Self { pool, device, bql, in_device: 0, completions, failed, stall: None, clock, counters }
+        let orphans = can.orphans.then(Orphans::default);
+        Self { pool, device, bql, in_device: 0, completions, failed, orphans, stall: None, clock, counters }
     }
 
     /// Bytes that may be handed over, and one packet past them; `None` when none may.
@@ -58,6 +63,9 @@ impl Port {
     pub(super) fn hand(&mut self, batch: &mut Batch) -> (u32, bool) {
         let (offered, bytes) = (batch.len(), batch.bytes());
         let last_bytes = if offered == 1 { bytes as u32 } else { batch.last_bytes() };
+        if let Some(orphans) = &mut self.orphans {
+            orphans.offer(batch);
+        }
         let done = self.device.transmit(batch, false);
         if !batch.is_empty() {
             return self.handed_partly(batch, offered, bytes, done.doorbell);
@@ -82,6 +90,9 @@ impl Port {
 
     #[inline(always)]
     fn account(&mut self, taken: usize, bytes: u64, last_bytes: u32) {
+        if let Some(orphans) = &mut self.orphans {
+            orphans.taken(taken);
+        }
         if let Some(bql) = &mut self.bql {
             bql.queued_batch(bytes as u32, last_bytes);
         }
@@ -98,6 +109,17 @@ impl Port {
     /// Takes completions and sends the frames home; how many.
     #[inline(always)]
     pub(super) fn reap(&mut self, sink: &mut impl Sink) -> u32 {
+        match &mut self.orphans {
+            None => self.reap_charged(sink),
+            Some(orphans) => {
+                orphans.release(sink);
+                self.reap_charged(&mut Released(sink))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn reap_charged(&mut self, sink: &mut impl Sink) -> u32 {
         let mut reaped = 0;
         while self.in_device > 0 {
             if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {

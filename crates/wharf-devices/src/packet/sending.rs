@@ -256,6 +256,7 @@ impl Device for PacketSender {
         Capabilities {
             ring_frames: Some(self.ring_frames),
             real_completions: true,
+            orphans: false,
             segments_max: CHUNKS_MAX as u16,
             segmentation: true,
             checksum: true,

@@ -140,6 +140,7 @@ impl<W: Write + Send> Device for PcapSink<W> {
         Capabilities {
             ring_frames: Some(RING_FRAMES as u32),
             real_completions: true,
+            orphans: false,
             segments_max: u16::MAX,
             segmentation: false,
             checksum: false,

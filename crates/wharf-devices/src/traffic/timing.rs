@@ -12,7 +12,7 @@ use super::Latency;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
@@ -146,6 +146,14 @@ impl Device for Timed {
 
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.device.receive_drops(see);
+    }
+
+    fn hurry(&mut self) {
+        self.device.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.device.signals()
     }
 
     fn arm(&mut self) -> bool {

@@ -202,7 +202,7 @@ impl<R: DriverRing> Receiving<R> {
             }
         }
         if self.queue.ring.publish() && self.queue.ring.wants_kick() {
-            let _ = self.queue.kick.write(1);
+            self.queue.tell();
         }
         Ok(())
     }
@@ -223,6 +223,11 @@ impl<R: DriverRing> Receiving<R> {
 
     pub(super) fn disarm(&mut self) {
         self.queue.ring.disable();
+    }
+
+    /// Kicks sent.
+    pub(super) fn kicks(&self) -> u64 {
+        self.queue.kicks
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

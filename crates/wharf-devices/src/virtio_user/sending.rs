@@ -42,8 +42,9 @@ impl<R: DriverRing> Sending<R> {
         usize::from(self.queue.ring.outstanding()) + self.failed.len()
     }
 
+    /// Whether it takes no more until frames have left.
     #[inline]
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.queue.ring.room() < self.stop_below
     }
 
@@ -163,10 +164,16 @@ impl<R: DriverRing> Sending<R> {
         self.queue.ring.publish();
         let kicks = self.queue.ring.wants_kick();
         if kicks {
-            // A counter that is full is readable.
-            let _ = self.queue.kick.write(1);
+            self.queue.tell();
         }
         kicks
+    }
+
+    /// Gives back up to `budget` frames that could not be sent.
+    #[inline]
+    pub(super) fn give_failed(&mut self, budget: usize, into: &mut Completions) {
+        let count = self.failed.len().min(budget);
+        into.failed.extend(self.failed.drain(..count));
     }
 
     /// Gives back up to `budget` frames that have left.
@@ -182,8 +189,6 @@ impl<R: DriverRing> Sending<R> {
             }
             room -= 1;
         }
-        let count = self.failed.len().min(room);
-        into.failed.extend(self.failed.drain(..count));
         Ok(())
     }
 
@@ -194,6 +199,11 @@ impl<R: DriverRing> Sending<R> {
 
     pub(super) fn disarm(&mut self) {
         self.queue.ring.disable();
+    }
+
+    /// Kicks sent.
+    pub(super) fn kicks(&self) -> u64 {
+        self.queue.kicks
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

@@ -66,7 +66,18 @@ impl std::fmt::Debug for Session {
 #[derive(Debug)]
 pub(super) struct Queue<R> {
     pub(super) ring: R,
-    pub(super) kick: EventFd,
+    kick: EventFd,
+    /// How often it was told.
+    pub(super) kicks: u64,
+}
+
+impl<R> Queue<R> {
+    /// Tells the back end.
+    pub(super) fn tell(&mut self) {
+        self.kicks += 1;
+        // A counter that is full is readable.
+        let _ = self.kick.write(1);
+    }
 }
 
 impl Session {
@@ -188,7 +199,7 @@ impl Session {
         set_up().map_err(self.refused("a virtqueue"))?;
         // Rings start with the first kick.
         kick.write(1).map_err(io_fault(&self.name, "cannot signal".into()))?;
-        Ok(Queue { ring, kick })
+        Ok(Queue { ring, kick, kicks: 1 })
     }
 
     /// Stops the virtqueues: the back end touches neither them nor our memory any more, if it keeps to the rules.
@@ -206,9 +217,13 @@ impl Session {
         self.events.as_raw_fd()
     }
 
-    /// Makes it unreadable.
+    /// How often the back end has signalled since this was asked last.
+    pub(super) fn take_calls(&self) -> u64 {
+        self.call.read().unwrap_or(0)
+    }
+
+    /// Makes it unreadable, once the calls are taken.
     pub(super) fn clear(&self) {
-        let _ = self.call.read();
         self.events.told(|_| {});
     }
 }

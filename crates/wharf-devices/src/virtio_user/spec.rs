@@ -1,6 +1,6 @@
-//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=off|on,mrg_rxbuf=auto|on|off,size=256]`.
+//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=off|on,mrg_rxbuf=auto|on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
 
-use super::VirtioUserOptions;
+use super::{Napi, VirtioUserOptions};
 use crate::open::Options;
 use crate::units;
 use crate::virtio::Layout;
@@ -17,10 +17,22 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         return Err(DeviceError::Unsupported { device: "virtio-user".into(), what });
     };
     let kind = format!("virtio-user:{}", path.escape_debug());
-    let options = Options::new(&kind, parts, &["server", "packed", "in_order", "mrg_rxbuf", "size"])?;
+    let options =
+        Options::new(&kind, parts, &["server", "packed", "in_order", "mrg_rxbuf", "size", "napi", "clean"])?;
     let switch = [("off", false), ("on", true)];
     let merges = [("auto", None), ("on", Some(true)), ("off", Some(false))];
+    let napi = options.choose(
+        "napi",
+        &[("on", Napi::On { anywhere: false }), ("off", Napi::Off), ("timer", Napi::Timer)],
+    )?;
+    let anywhere = options.choose("clean", &[("here", false), ("anywhere", true)])?;
+    let napi = match napi {
+        Napi::On { .. } => Napi::On { anywhere },
+        _ if anywhere => return Err(options.fault("clean: with napi=off or timer, whoever transmits cleans")),
+        napi => napi,
+    };
     let mut spec = VirtioUserOptions {
+        napi,
         server: options.choose("server", &switch)?,
         packed: options.choose("packed", &switch)?,
         in_order: options.choose("in_order", &switch)?,

@@ -90,6 +90,7 @@ pub(super) fn capabilities(gathers: bool) -> Capabilities {
     Capabilities {
         ring_frames: Some(ENTRIES),
         real_completions: true,
+        orphans: false,
         segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
         segmentation: false,
         checksum: true,

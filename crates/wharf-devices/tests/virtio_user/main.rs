@@ -1,0 +1,6 @@
+//! `virtio-user` over our own `vhost-user`: both sides in one process.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod napi;
+mod pair;
