@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# `virtio-user:` against DPDK's vhost: numbered frames, looped back by testpmd, each checked, in every layout; a back end that
-# is killed. Wants no privilege but to write in a temporary folder. Leaves nothing behind; nothing here may hang.
+# Virtqueues against DPDK, both ways round: `virtio-user:` over its vhost, and `vhost-user:` under its virtio-user. Numbered
+# frames, looped back by testpmd's io forwarding, each checked, in every layout; a million of them through the command line;
+# peers that listen, peers that are killed. Wants no privilege but to write in a temporary folder. Leaves nothing behind;
+# nothing here may hang. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=10m ten million more.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
-frames=${VIRTIO_FRAMES:-200000}
+frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-1m}
 
 cargo build --quiet --release -p wharf-devices --example virtio_loop || exit 1
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-loop=$target/release/examples/virtio_loop
+[ -n "${WHARF:-}" ] || cargo build --quiet --release -p wharf-cli || exit 1
+wharf=${WHARF:-$target/release/wharf} loop=$target/release/examples/virtio_loop
 out=$(mktemp -d)
-backend=""
+backend="" ours=""
 
 cleanup() {
   trap - EXIT INT TERM
-  [ -n "$backend" ] && kill -9 "$backend" 2>/dev/null
+  for pid in $backend $ours; do kill -9 "$pid" 2>/dev/null; done
   wait 2>/dev/null
   rm -rf "$out"
 }
@@ -26,70 +29,151 @@ die() {
   exit 1
 }
 
-# testpmd: a port over a vhost socket, each frame sent back by the port that it came by. Its process is $backend.
-testpmd() {
-  dpdk-testpmd --no-huge -m 256 --no-pci "--file-prefix=wharf$$" --no-telemetry -l 0-1 --vdev "net_vhost0,iface=$out/dpdk.sock" -- \
-    --total-num-mbufs=4096 --forward-mode=io --port-topology=loop --auto-start --stats-period 3600 \
-    >"$out/testpmd.out" 2>&1 </dev/null &
-  backend=$!
-  for _ in $(seq 200); do
-    [ -S "$out/dpdk.sock" ] && return
-    kill -0 $backend 2>/dev/null || break
+# ends PID SECONDS: waits for its end; false if it does not come.
+ends() {
+  for _ in $(seq $(($2 * 20))); do
+    kill -0 "$1" 2>/dev/null || return 0
     sleep 0.05
   done
-  die "testpmd does not start"
+  return 1
+}
+
+there() { # SOCKET PID: waits until it is there
+  for _ in $(seq 400); do
+    [ -S "$1" ] && return
+    kill -0 "$2" 2>/dev/null || break
+    sleep 0.05
+  done
+  die "nobody listens at ${1##*/}"
+}
+
+# testpmd VDEV [ARGUMENTS...]: a port of DPDK's; by default each frame is sent back by the port that it came by, and none is
+# dropped for lack of room, nor because it came before the port was started. Its process is $backend.
+testpmd() {
+  local vdev=$1
+  shift
+  printf 'set fwd io retry\nset burst tx delay 1 retry 20000000\n' >"$out/commands"
+  [ $# -gt 0 ] || set -- "--cmdline-file=$out/commands"
+  dpdk-testpmd --no-huge -m 256 --no-pci "--file-prefix=wharf$$" --no-telemetry -l 0-1 --vdev "$vdev" -- \
+    --total-num-mbufs=4096 --port-topology=loop --no-flush-rx --auto-start --stats-period 3600 "$@" \
+    >"$out/testpmd.out" 2>&1 </dev/null &
+  backend=$!
 }
 
 end_testpmd() {
   kill -INT "$backend" 2>/dev/null
-  for _ in $(seq 100); do
-    kill -0 "$backend" 2>/dev/null || break
-    sleep 0.05
-  done
-  kill -9 "$backend" 2>/dev/null
+  ends "$backend" 5 || kill -9 "$backend" 2>/dev/null
   wait "$backend" 2>/dev/null
   backend=""
   rm -f "$out/dpdk.sock"
+}
+
+# by_driver OPTIONS COMMAND...: our driver over DPDK's vhost; DEVICE in the command is what it is to open.
+by_driver() {
+  local device="virtio-user:$out/dpdk.sock$1"
+  shift
+  testpmd "net_vhost0,iface=$out/dpdk.sock"
+  there "$out/dpdk.sock" $backend
+  timeout -k 5 300 "${@/DEVICE/$device}" >"$out/loop.out" 2>"$out/loop.err" || die "${device/$out\//}"
+  end_testpmd
+}
+
+# by_device OPTIONS DRIVER COMMAND...: our device under DPDK's virtio-user, which has the options DRIVER.
+by_device() {
+  local device="vhost-user:$out/ours.sock$1" driver=$2
+  shift 2
+  timeout -k 5 300 "${@/DEVICE/$device}" >"$out/loop.out" 2>"$out/loop.err" &
+  ours=$!
+  there "$out/ours.sock" $ours
+  testpmd "net_virtio_user0,path=$out/ours.sock,queue_size=256$driver"
+  wait $ours || die "${device/$out\//} under net_virtio_user$driver"
+  ours=""
+  end_testpmd
 }
 
 # looped OPTIONS FRAMES [LONGEST [FRAME_BYTES]]
 looped() {
   local options=$1
   shift
-  testpmd
-  timeout -k 5 300 "$loop" "virtio-user:$out/dpdk.sock$options" "$@" >"$out/loop.out" 2>"$out/loop.err" || die "virtio-user$options"
+  by_driver "$options" "$loop" DEVICE "$@"
   sed "s|$out/||" "$out/loop.out"
-  end_testpmd
 }
 
-looped "" "$frames"
-looped ",packed=on" "$frames"
-looped ",in_order=on" "$frames"
-looped ",packed=on,in_order=on" "$frames"
-looped ",mrg_rxbuf=off" "$((frames / 4))"
-looped ",packed=on,size=300" "$((frames / 4))"
-# Buffers of 640 bytes: frames leave as chains, and arrive in several.
-looped ",mrg_rxbuf=on,size=1024" "$((frames / 4))" 1514 640
-looped ",mrg_rxbuf=on,size=900,packed=on" "$((frames / 4))" 1514 640
+# looped_back OPTIONS DRIVER FRAMES [LONGEST [FRAME_BYTES]]
+looped_back() {
+  local options=$1 driver=$2
+  shift 2
+  by_device "$options" "$driver" "$loop" DEVICE "$@"
+  sed "s|$out/||; s|(?)|(net_virtio_user$driver)|" "$out/loop.out"
+}
+
+# checked WHO OPTIONS [DRIVER]: the numbered frames, from the command line.
+checked() {
+  local by=$1
+  shift
+  "$by" "$@" "$wharf" send --size 64 --count "$numbered" --echo --json --to DEVICE
+  python3 - "$out/loop.out" "$by $*" <<'P' || die "$by $*: not all came back"
+import json, sys
+report = json.load(open(sys.argv[1]))
+received = report["received"]
+print(f'{sys.argv[2]}: {received["packets"]} of {report["packets"]} numbered frames came back, {received["errors"]} wrong, {report["mpps"]:.2f} Mpps')
+sys.exit(0 if received["packets"] == report["packets"] > 0 and received["errors"] == report["pool"]["out"] == 0 else 1)
+P
+}
+
+layouts() {
+  looped "" "$frames"
+  looped ",packed=on" "$frames"
+  looped ",in_order=on" "$frames"
+  looped ",packed=on,in_order=on" "$frames"
+  looped ",mrg_rxbuf=off" "$((frames / 4))"
+  looped ",packed=on,size=300" "$((frames / 4))"
+  # Buffers of 640 bytes: frames leave as chains, and arrive in several.
+  looped ",mrg_rxbuf=on,size=1024" "$((frames / 4))" 1514 640
+  looped ",mrg_rxbuf=on,size=900,packed=on" "$((frames / 4))" 1514 640
+
+  for packed in 0 1; do
+    for in_order in 0 1; do
+      for mergeable in 0 1; do
+        looped_back "" ",packed_vq=$packed,in_order=$in_order,mrg_rxbuf=$mergeable" "$frames"
+      done
+    done
+  done
+}
+
+numbered() {
+  checked by_driver ""
+  checked by_driver ",packed=on"
+  checked by_device "" ""
+  checked by_device "" ",packed_vq=1"
+}
 
 # A back end that is killed: told in one line, and all memory is home.
-for options in "" ",packed=on"; do
-  testpmd
-  "$loop" "virtio-user:$out/dpdk.sock$options" 1000000000 >"$out/loop.out" 2>"$out/loop.err" &
-  sender=$!
-  sleep 1
-  kill -9 "$backend"
-  for _ in $(seq 200); do
-    kill -0 $sender 2>/dev/null || break
-    sleep 0.05
+killed() {
+  for options in "" ",packed=on"; do
+    testpmd "net_vhost0,iface=$out/dpdk.sock"
+    there "$out/dpdk.sock" $backend
+    "$loop" "virtio-user:$out/dpdk.sock$options" 1000000000 >"$out/loop.out" 2>"$out/loop.err" &
+    ours=$!
+    sleep 1
+    kill -9 "$backend"
+    ends $ours 10 || die "virtio-user$options hangs without its back end"
+    wait $ours && die "virtio-user$options: a back end that is gone is no success"
+    ours=""
+    grep -q "the back end is gone" "$out/loop.err" || die "virtio-user$options does not say that its back end is gone"
+    end_testpmd
   done
-  kill -0 $sender 2>/dev/null && kill -9 $sender && die "virtio-user$options hangs without its back end"
-  wait $sender && die "virtio-user$options: a back end that is gone is no success"
-  grep -q "the back end is gone" "$out/loop.err" || die "virtio-user$options does not say that its back end is gone"
-  end_testpmd
-done
-echo "a back end that is killed under traffic: told, both layouts"
+  echo "a back end that is killed under traffic: told, both layouts"
 
-timeout 20 "$loop" "virtio-user:$out/nobody.sock" 1 >"$out/loop.out" 2>"$out/loop.err" && die "a socket that is not there"
-grep -q "cannot connect to a back end" "$out/loop.err" || die "a socket that is not there is not told of"
-echo "a socket that nobody listens at: told"
+  timeout 20 "$loop" "virtio-user:$out/nobody.sock" 1 >"$out/loop.out" 2>"$out/loop.err" && die "a socket that is not there"
+  grep -q "cannot connect to a back end" "$out/loop.err" || die "a socket that is not there is not told of"
+  echo "a socket that nobody listens at: told"
+}
+
+[ $# -gt 0 ] || set -- layouts numbered killed
+for part; do
+  case $part in
+    layouts | numbered | killed) "$part" ;;
+    *) die "no such part: $part" ;;
+  esac
+done

@@ -9,7 +9,7 @@ mod send;
 mod values;
 mod wrap;
 
-pub(crate) use bench::{BenchArgs, BenchCommand, OwnerChoice, PathArgs};
+pub(crate) use bench::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
 pub(crate) use forward::ForwardArgs;
 pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs};
 pub(crate) use plan::PlanArgs;

@@ -1,10 +1,11 @@
 //! `wharf bench`.
 
+mod device;
 mod path;
 mod stages;
 mod table;
 
-use crate::args::{BenchArgs, BenchCommand, OwnerChoice, PathArgs};
+use crate::args::{BenchArgs, BenchCommand, DeviceArgs, OwnerChoice, PathArgs};
 use crate::output::{print, print_json};
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -38,7 +39,13 @@ struct Row {
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.what {
         BenchCommand::Path(args) => bench_path(args),
+        BenchCommand::Device(args) => bench_device(args),
     }
+}
+
+fn bench_device(args: &DeviceArgs) -> anyhow::Result<()> {
+    let through = device::measure(args)?;
+    if args.json { print_json(&through) } else { print(&through.to_string()) }
 }
 
 fn bench_path(args: &PathArgs) -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
-//! Sends numbered frames by `virtio-user` to a back end that sends each back, and checks every one: number, length, bytes.
+//! Sends numbered frames by `virtio-user` or `vhost-user` to a peer that sends each back, and checks every one: number, length, bytes.
 //!
 //! `virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES]]]`: a device that sends and receives, such as `virtio-user:/run/switch.sock,packed=on`.
 //! Ends with a line of what came back, and what it took; exit code 1 if anything was lost, doubled, reordered or changed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{Completions, Device, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::host::HostClock;
 use wharf_devices::open::{Direction, open};
@@ -16,6 +16,8 @@ const BATCH: usize = 64;
 const WINDOW: u64 = 192;
 /// Without anything coming back for so long, the rest is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the first one may take: of a driver that has to come, too.
+const FIRST_WITHIN: Duration = Duration::from_secs(20);
 const HEADERS_BYTES: usize = 14;
 
 struct Loop {
@@ -134,7 +136,7 @@ impl Loop {
             self.send(count)?;
             if self.receive()? > 0 {
                 last = Instant::now();
-            } else if last.elapsed() > PATIENCE {
+            } else if last.elapsed() > if self.received > 0 { PATIENCE } else { FIRST_WITHIN } {
                 let missing = self.sent - self.received;
                 return Err(format!("{missing} of {} frames have not come back", self.sent).into());
             }
@@ -143,15 +145,7 @@ impl Loop {
     }
 
     fn close(mut self, pool: &PagePool) -> Result<(), Box<dyn std::error::Error>> {
-        self.device.close()?;
-        while self.device.outstanding() > 0 {
-            self.device.reap(128, &mut self.done)?;
-            self.device.take_waiting(&mut self.done.sent);
-            self.cache.give(&mut self.done.sent)?;
-            for (frame, _) in self.done.failed.drain(..) {
-                self.cache.give_one(frame).map_err(|(error, _)| error)?;
-            }
-        }
+        close_receiver(&mut *self.device, &mut self.cache)?;
         drop(self);
         match pool.audit().out() {
             0 => Ok(()),

@@ -16,6 +16,8 @@ pub(crate) struct BenchArgs {
 pub(crate) enum BenchCommand {
     /// The path itself: 64-byte packets, written, sent to the null device and back home
     Path(PathArgs),
+    /// A device: 64-byte packets sent by one thread that owns its path, or received and counted
+    Device(DeviceArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -61,6 +63,41 @@ pub(crate) struct PathArgs {
     #[arg(long)]
     pub(crate) direct: bool,
     /// One JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const DEVICE_EXAMPLES: &str = "\
+Examples:
+  wharf bench device --from vhost-user:/tmp/vm.sock --cpu 1
+  wharf bench device --to virtio-user:/tmp/vm.sock --cpu 2
+
+One thread, which never sleeps: every packet is written and sent (64 bytes, as DPDK's `txonly`), or received and given back \
+(as its `rxonly`). It counts from when packets move, after 0.2 s to warm up.";
+
+/// `wharf bench device`.
+#[derive(Debug, Args)]
+#[command(after_help = DEVICE_EXAMPLES, allow_negative_numbers = true)]
+pub(crate) struct DeviceArgs {
+    /// Send to this device
+    #[arg(long, value_name = "DEVICE", required_unless_present = "from", conflicts_with = "from")]
+    pub(crate) to: Option<String>,
+    /// Receive from this device
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) from: Option<String>,
+    /// Packets sent or received at a time
+    #[arg(long, value_name = "N", default_value = "32", value_parser = values::burst)]
+    pub(crate) burst: usize,
+    /// Frames of memory
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
+    pub(crate) frames: u32,
+    /// Processor to pin the thread to [default: the first]
+    #[arg(long, value_name = "CPU", value_parser = values::cpu)]
+    pub(crate) cpu: Option<usize>,
+    /// Time to measure
+    #[arg(long, value_name = "S", default_value = "1", value_parser = values::seconds)]
+    pub(crate) seconds: Duration,
+    /// One JSON object instead of a line
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -19,6 +19,8 @@ Examples:
   wharf send --imix --flows 100 --senders 3 --rate 1gbit --seconds 5 --to wire:rate=10gbit
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
+  wharf send --imix --count 10m --echo --to virtio-user:/run/switch.sock
+      through a switch that sends everything back: each packet checked
   wharf send --size 1514 --qdisc prio --priority-rate 1kpps --to packet:eth0 --seconds 5
       a sparse flow that overtakes: the receiver says how long each DSCP's packets took
 
@@ -97,6 +99,10 @@ pub(crate) struct SendArgs {
     /// Transmit queues of `packet`, `xdp` or `null`: each flow goes by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
     pub(crate) queues: u32,
+    /// What is sent comes back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`), from a switch or a port that
+    /// sends everything back: receive it, and check every byte and the order
+    #[arg(long, conflicts_with = "gso")]
+    pub(crate) echo: bool,
     /// How the poller waits: the thread that takes completions when no sender does
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
     pub(crate) poll: Poll,

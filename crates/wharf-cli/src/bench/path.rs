@@ -136,7 +136,7 @@ fn send_directly(path: &mut Direct, burst: &mut Burst, count: usize) -> anyhow::
     Ok(packets)
 }
 
-fn all_home(out: usize) -> anyhow::Result<()> {
+pub(super) fn all_home(out: usize) -> anyhow::Result<()> {
     if out == 0 { Ok(()) } else { Err(anyhow!("{out} frames did not come home: this is a bug in wharf")) }
 }
 

@@ -5,6 +5,7 @@ use crate::report::{ClassReport, Drops, LatencyReport, ReceivedReport, Report, T
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use wharf::counters::QueueCounters;
+use wharf::device::DeviceError;
 use wharf::devices::fault::INJECTED;
 use wharf::devices::traffic::{Findings, Latency};
 use wharf::pool::Audit;
@@ -27,6 +28,8 @@ pub(super) struct Account {
     /// How late frames were, at a pace.
     pub(super) timing: Option<Latency>,
     pub(super) received: Option<Findings>,
+    /// What the device said last as it received, if anything.
+    pub(super) device_error: Option<DeviceError>,
     pub(super) wrapped: Wrapped,
 }
 
@@ -66,6 +69,7 @@ impl Account {
     fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
         let mut faults: Vec<String> =
             queues.iter().flat_map(|queue| device_faults(queue.counters())).collect();
+        faults.extend(self.device_error.iter().map(ToString::to_string));
         let senders = queues.iter().flat_map(TxQueue::senders);
         let accepted: u64 = senders.map(|sender| sender.packets.get()).sum();
         let (sent, failed) = (sum(queues, |all| all.sent.get()), sum(queues, |all| all.failed.get()));

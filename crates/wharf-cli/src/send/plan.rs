@@ -42,6 +42,8 @@ pub(super) struct Plan {
     pub(super) batchings: Vec<Batching>,
     pub(super) to: String,
     pub(super) queues: u32,
+    /// What was sent comes back by the device, and is checked.
+    pub(super) echo: bool,
     pub(super) poll: Poll,
     pub(super) senders: u16,
     pub(super) cpus: Vec<usize>,
@@ -69,6 +71,7 @@ impl Plan {
         check_cpus(&args.cpu)?;
         check_kind(&args.to)?;
         check_queues(args)?;
+        check_echo(args)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
         check_written(read, &[capture_of(&args.to).map(|path| ("--to", path)), args.wrap.trace_file()])?;
         let ends = Ends::new(args)?;
@@ -84,6 +87,7 @@ impl Plan {
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
             to: args.to.clone(),
             queues: args.queues,
+            echo: args.echo,
             poll: args.poll,
             senders: args.senders,
             cpus: args.cpu.clone(),
@@ -148,6 +152,21 @@ fn check_queues(args: &SendArgs) -> anyhow::Result<()> {
         _ => "packet, xdp, tap and null can have several",
     };
     Err(usage(format!("--queues {}: {why}", args.queues)))
+}
+
+/// Whether anything can come back by the device.
+fn check_echo(args: &SendArgs) -> anyhow::Result<()> {
+    match kind_of(&args.to) {
+        _ if !args.echo => Ok(()),
+        _ if args.queues > 1 => Err(usage("--echo is for one queue")),
+        "xdp" | "tap" | "vhost-user" | "virtio-user" => Ok(()),
+        "wire" => {
+            Err(usage("--echo: what a `wire` carries is received and checked at its other end already"))
+        }
+        kind => Err(usage(format!(
+            "--echo: nothing comes back by `{kind}`: xdp, tap, vhost-user and virtio-user receive, too"
+        ))),
+    }
 }
 
 /// When runs end, and whether one is compared with another.

@@ -1,5 +1,6 @@
 //! One run: pool, device, queue, receiver and senders, from the first frame to the account at the end.
 
+mod echo;
 mod supervise;
 
 use super::account::{Account, Outcome};
@@ -17,7 +18,7 @@ use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{Drive, Findings, ReceiveError, Receiver, Schedule, Timed};
+use wharf::devices::traffic::{Drive, Echo, Findings, ReceiveError, Receiver, Schedule, Timed};
 use wharf::host::Clock;
 use wharf::poller::Settings;
 use wharf::pool::PagePool;
@@ -42,17 +43,25 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let Sending { name, has_bql, queues, far_end, wrapped } =
         sending(plan, &pool, batching, schedule.as_ref())?;
     let receiving = far_end.map(|far_end| receive(plan, far_end)).transpose()?;
-    let poller = start_poller(plan, &queues)?;
+    let echo = plan.echo.then(|| Echo::new(&queues[0], plan.traffic.check())).transpose()?;
+    let poller = start_poller(plan, &queues, echo.as_ref())?;
     let sent = send(plan, &queues, schedule.as_ref(), &wrapped, signals);
+    if let (Some(echo), Ok(_)) = (&echo, &sent) {
+        echo::wait(echo, &queues[0], signals);
+    }
     drop(poller);
+    let echoed = echo.map(Echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(0)));
     let received = receiving.map(|receiving| joined(receiving)?.context("receiver")).transpose();
     let span_ns = sent?;
+    let (echoed, device_error) = echoed.unzip();
     // Completions of all of them first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let audit = queues[0].audit();
     let timing = schedule.map(|schedule| schedule.errors());
-    let account = Account { device: name, has_bql, span_ns, audit, timing, received: received?, wrapped };
+    let received = received?.or(echoed);
+    let device_error = device_error.flatten();
+    let account = Account { device: name, has_bql, span_ns, audit, timing, received, device_error, wrapped };
     Ok(account.close(&queues, batching, signals.asked()))
 }
 
@@ -71,7 +80,8 @@ fn sending(
 ) -> anyhow::Result<Sending> {
     let mut all: Option<Sending> = None;
     for at in 0..plan.queues {
-        let opened = open(&plan.spec_of(at), Direction::Send).map_err(opening)?;
+        let direction = if plan.echo { Direction::Both } else { Direction::Send };
+        let opened = open(&plan.spec_of(at), direction).map_err(opening)?;
         let completes = opened.device.capabilities().real_completions;
         let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
@@ -92,10 +102,15 @@ fn sending(
     all.context("a device has at least one queue")
 }
 
-fn start_poller(plan: &Plan, queues: &[TxQueue]) -> anyhow::Result<PollerThread> {
+/// It looks after the queues, of which one looked after by its receive side is one already.
+fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
     let settings = Settings { mode: plan.poll.into(), ..Settings::default() };
     let builder = PollerThread::builder().settings(settings);
-    queues.iter().fold(builder, PollerBuilder::queue).start().context("cannot start a thread")
+    let builder = match echo {
+        Some(echo) => builder.receiver(echo.receiver()),
+        None => queues.iter().fold(builder, PollerBuilder::queue),
+    };
+    builder.start().context("cannot start a thread")
 }
 
 fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {

@@ -204,7 +204,7 @@ fn is_quiet(last: &mut Option<Instant>, received: bool) -> bool {
 
 impl Clocks {
     #[inline]
-    fn read(self) -> Arrival {
+    pub(super) fn read(self) -> Arrival {
         match self {
             Clocks::None => Arrival::default(),
             Clocks::Monotonic => Arrival { monotonic_ns: monotonic_ns(), wall_ns: 0 },
@@ -240,7 +240,9 @@ fn arrival(region: &Region, frame: &Frame, now: Arrival) -> Result<Arrival, Pool
 
 /// All bytes of a frame, those of a chain joined in `joined`.
 #[inline]
-fn whole<'a>(region: &'a Region, frame: &'a Frame, joined: &'a mut Vec<u8>) -> Result<&'a [u8], PoolError> {
+pub(super) fn whole<'a>(
+    region: &'a Region, frame: &'a Frame, joined: &'a mut Vec<u8>,
+) -> Result<&'a [u8], PoolError> {
     let bytes = region.bytes(frame)?;
     if !frame.has_meta() || bytes.len() == frame.len_bytes() as usize {
         return Ok(bytes);

@@ -5,5 +5,6 @@ mod common;
 mod frames;
 mod guest;
 mod hostile;
+mod ours;
 mod peer;
 mod rig;

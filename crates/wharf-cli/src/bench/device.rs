@@ -1,0 +1,189 @@
+//! How many 64-byte packets a second go through a device: sent by one thread that owns its path, or received and
+//! counted, and nothing else.
+
+use super::path::{BURSTS, PACKET_BYTES, all_home, on_a_thread, write};
+use crate::args::DeviceArgs;
+use crate::signals::Signals;
+use crate::usage;
+use anyhow::Context;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wharf::device::{Device, DeviceError, close_receiver};
+use wharf::devices::host::{HostClock, HostPark, processors};
+use wharf::devices::open::{Direction, open};
+use wharf::direct::Direct;
+use wharf::mem::Batch;
+use wharf::pool::{Burst, Cache, PagePool, PoolError};
+use wharf::queue::TxQueue;
+
+/// From the first packet on, until rings and caches are as they stay.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// How long the other side may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What was measured. The keys are a promise: they are added to, never renamed.
+#[derive(Debug, Serialize)]
+pub(super) struct Through {
+    device: String,
+    mode: Option<&'static str>,
+    packets: u64,
+    seconds: f64,
+    mpps: f64,
+    /// Of those that were sent or received at a time, bursts that came to nothing left out.
+    packets_per_burst: f64,
+    /// Of those sent; null where packets are received.
+    packets_per_doorbell: Option<f64>,
+}
+
+impl std::fmt::Display for Through {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { device, mode, packets, seconds, mpps, packets_per_burst, .. } = self;
+        let mode = mode.map_or(String::new(), |mode| format!(" ({mode})"));
+        write!(
+            f,
+            "{device}{mode}: {packets} packets in {seconds:.2} s, {mpps:.2} Mpps, {packets_per_burst:.1} a burst"
+        )
+    }
+}
+
+/// Measures, on a thread of its own.
+pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
+    let there = processors();
+    let cpu = args.cpu.or(there.first().copied()).context("this process may use no processor")?;
+    if !there.contains(&cpu) {
+        return Err(usage(format!("--cpu {cpu}: this process may not use it")));
+    }
+    let signals = Signals::listen()?;
+    on_a_thread(cpu, || match (&args.to, &args.from) {
+        (Some(spec), _) => send(spec, args, &signals),
+        (None, Some(spec)) => receive(spec, args, &signals),
+        (None, None) => Err(usage("say --to DEVICE or --from DEVICE")),
+    })
+}
+
+fn opened(option: &str, spec: &str, direction: Direction) -> anyhow::Result<Box<dyn Device>> {
+    match open(spec, direction) {
+        Ok(opened) => Ok(opened.device),
+        Err(error @ DeviceError::Unsupported { .. }) => Err(usage(format!("{option} {error}"))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn pool(args: &DeviceArgs) -> anyhow::Result<PagePool> {
+    Ok(PagePool::builder().frames(args.frames).clock(Arc::new(HostClock)).build()?)
+}
+
+/// Something that moves packets, a turn at a time, and never waits.
+trait Moves {
+    /// Packets moved, and in how many bursts.
+    fn turn(&mut self) -> anyhow::Result<(u64, u64)>;
+}
+
+/// Until packets move, then for a while to warm up, then for as long as was asked for: packets, bursts, seconds.
+fn watch(moves: &mut impl Moves, time: Duration, signals: &Signals) -> anyhow::Result<(u64, u64, f64)> {
+    let came = Instant::now();
+    while moves.turn()?.0 == 0 {
+        anyhow::ensure!(came.elapsed() < PATIENCE && !signals.asked(), "no packet has moved");
+    }
+    let mut run = |time: Duration| -> anyhow::Result<(u64, u64, f64)> {
+        let (began, mut packets, mut bursts) = (Instant::now(), 0, 0);
+        while began.elapsed() < time && !signals.asked() {
+            let moved = moves.turn()?;
+            (packets, bursts) = (packets + moved.0, bursts + moved.1);
+        }
+        Ok((packets, bursts, began.elapsed().as_secs_f64()))
+    };
+    run(WARM_UP)?;
+    run(time)
+}
+
+fn report(
+    device: String, mode: Option<&'static str>, (packets, bursts, seconds): (u64, u64, f64),
+    packets_per_doorbell: Option<f64>,
+) -> Through {
+    let mpps = (packets as f64 / seconds / 1e3).round() / 1e3;
+    let packets_per_burst = packets as f64 / bursts.max(1) as f64;
+    Through { device, mode, packets, seconds, mpps, packets_per_burst, packets_per_doorbell }
+}
+
+struct Sends {
+    path: Direct,
+    burst: Burst,
+    count: usize,
+}
+
+impl Moves for Sends {
+    #[inline(never)]
+    fn turn(&mut self) -> anyhow::Result<(u64, u64)> {
+        let (mut packets, mut bursts) = (0, 0);
+        for _ in 0..BURSTS {
+            if self.burst.is_empty() {
+                match self.path.fill(&mut self.burst, self.count, PACKET_BYTES) {
+                    Ok(_) => write(&mut self.burst),
+                    Err(PoolError::Exhausted { .. }) => self.path.poll(),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let sent = self.path.try_send(&mut self.burst)?;
+            (packets, bursts) = (packets + sent as u64, bursts + u64::from(sent > 0));
+        }
+        Ok((packets, bursts))
+    }
+}
+
+fn send(spec: &str, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
+    let (device, pool) = (opened("--to", spec, Direction::Send)?, pool(args)?);
+    let (name, mode) = (device.name(), device.mode());
+    let path = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build_direct()?;
+    let burst = path.burst(args.burst);
+    let mut sends = Sends { path, burst, count: args.burst };
+    let moved = watch(&mut sends, args.seconds, signals)?;
+    let Sends { path, burst, .. } = sends;
+    drop(burst);
+    let counters = path.counters();
+    let (error, per_doorbell) = (counters.last_error(), counters.packets_per_doorbell());
+    let out = path.close().out();
+    if let Some(error) = error {
+        anyhow::bail!(error);
+    }
+    all_home(out)?;
+    Ok(report(name, mode, moved, Some(per_doorbell)))
+}
+
+struct Receives {
+    device: Box<dyn Device>,
+    cache: Cache,
+    batch: Batch,
+    count: usize,
+}
+
+impl Moves for Receives {
+    #[inline(never)]
+    fn turn(&mut self) -> anyhow::Result<(u64, u64)> {
+        let (mut packets, mut bursts) = (0, 0);
+        for _ in 0..BURSTS {
+            let received = self.device.receive(&mut self.cache, &mut self.batch, self.count)?;
+            if received > 0 {
+                self.cache.give(&mut self.batch)?;
+                (packets, bursts) = (packets + received as u64, bursts + 1);
+            }
+        }
+        Ok((packets, bursts))
+    }
+}
+
+fn receive(spec: &str, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
+    let (mut device, pool) = (opened("--from", spec, Direction::Receive)?, pool(args)?);
+    device.attach(pool.region().clone())?;
+    device.disarm();
+    let (name, mode) = (device.name(), device.mode());
+    let (cache, batch) = (pool.cache("bench")?, Batch::new(args.burst));
+    let mut receives = Receives { device, cache, batch, count: args.burst };
+    let moved = watch(&mut receives, args.seconds, signals)?;
+    let Receives { mut device, mut cache, .. } = receives;
+    close_receiver(&mut *device, &mut cache)?;
+    drop((device, cache));
+    all_home(pool.audit().out())?;
+    Ok(report(name, mode, moved, None))
+}

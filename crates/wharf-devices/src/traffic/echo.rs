@@ -1,0 +1,70 @@
+//! `Echo`: what a queue has sent comes back by its own device, from a switch or a port that sends all back.
+
+use super::receive::whole;
+use super::{Findings, Verify};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wharf_core::device::DeviceError;
+use wharf_core::pool::Burst;
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::receive::{Rest, RxQueue};
+
+type Shared = Arc<Mutex<Box<dyn Verify>>>;
+
+/// The receive side of a queue's device, and what checks all that comes there. To be given to a poller
+/// ([`Echo::receiver`]), whose thread checks.
+#[derive(Debug)]
+pub struct Echo {
+    receiver: RxQueue,
+    check: Check,
+}
+
+struct Check(Shared);
+
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Check({:?})", lock(&self.0).findings())
+    }
+}
+
+fn lock(check: &Shared) -> MutexGuard<'_, Box<dyn Verify>> {
+    check.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Echo {
+    /// Of `queue`, into memory of its pool.
+    ///
+    /// # Errors
+    /// See [`RxQueue::of`].
+    pub fn new(queue: &TxQueue, check: Box<dyn Verify>) -> Result<Self, QueueError> {
+        let clocks = check.clocks();
+        let check = Arc::new(Mutex::new(check));
+        let (checks, mut joined) = (check.clone(), Vec::new());
+        let handler = move |burst: &mut Burst| {
+            let (now, region, mut check) = (clocks.read(), burst.pool().region(), lock(&checks));
+            for frame in burst.frames() {
+                // All are of this pool: were one not, it would be no frame that was sent.
+                check.check(whole(region, frame, &mut joined).unwrap_or_default(), now);
+            }
+            Rest::Free
+        };
+        let receiver = RxQueue::of(queue, Box::new(handler))?;
+        Ok(Self { receiver, check: Check(check) })
+    }
+
+    /// What a poller is to look after.
+    pub fn receiver(&self) -> &RxQueue {
+        &self.receiver
+    }
+
+    /// Frames that have come back.
+    pub fn packets(&self) -> u64 {
+        self.receiver.received()
+    }
+
+    /// What was found, and what the device said last as it received, if anything. Nobody polls any more.
+    pub fn finish(self) -> (Findings, Option<DeviceError>) {
+        let findings = lock(&self.check.0).findings().clone();
+        let error = self.receiver.take_error().or(self.receiver.close().err());
+        (findings, error)
+    }
+}
