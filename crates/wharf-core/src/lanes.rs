@@ -1,7 +1,9 @@
 //! The owner's side of all lanes of a queue: pull frames fairly, send them home.
 //!
 //! Lanes that announced something are served from a rotor with a share each: lowest-first starves the others,
-//! and a rotor without shares lets one full lane have a whole quota.
+//! and a rotor without shares lets one full lane have a whole quota. A share is a quantum at least, as in deficit round
+//! robin (Shreedhar and Varghese 1995), and the rotor goes on where the last pull has ended: with many full lanes each
+//! has its share over several bulks.
 
 use crate::pool::PagePool;
 use crate::run::{BULK_PACKETS_MAX, Sink, Source};
@@ -11,6 +13,10 @@ use wharf_mem::word::{READY, READY_BITS};
 use wharf_mem::{Batch, FreeFrame};
 
 const WORD: usize = u64::BITS as usize;
+
+/// The least share of a lane: with one frame from each of 64, every frame would be a line fetched from another processor,
+/// and one going home.
+const QUANTUM_FRAMES: usize = 16;
 
 /// The owner's end of one sender.
 pub(crate) struct Lane {
@@ -221,7 +227,7 @@ impl Source for Lanes {
             if lanes_due == 0 {
                 // Another round: what some lanes have left of their share is for those that have more.
                 lanes_due = self.ready_lanes();
-                share = ((max - pulled) / lanes_due).max(1);
+                share = ((max - pulled) / lanes_due).max(QUANTUM_FRAMES);
             }
             lanes_due -= 1;
             let left = match &mut self.lanes[at] {
@@ -331,6 +337,14 @@ mod tests {
         assert!(first[0] >= 16 && first[3] >= 16 && first[0] + first[3] == 60, "{first:?}");
         let then = pulled(&mut lanes, 64, 4);
         assert_eq!(then[0].max(then[3]), 32, "two full lanes: half each");
+    }
+
+    #[test]
+    fn many_full_lanes_have_a_quantum_each_in_turn() {
+        let (mut lanes, _ins) = filled(&[32; 8]);
+        lanes.announce_all();
+        assert_eq!(pulled(&mut lanes, 64, 8), [16, 16, 16, 16, 0, 0, 0, 0]);
+        assert_eq!(pulled(&mut lanes, 64, 8), [0, 0, 0, 0, 16, 16, 16, 16], "the rotor goes on where it was");
     }
 
     #[test]
