@@ -24,7 +24,7 @@ args = parser.parse_args()
 SEND = ["--size", "1514", "--senders", "2", "--small-queues", "off", "--qdisc", "prio", "--priority-rate", "1kpps"]
 CASES = {
     "xdp": ["--to", "xdp:va"],
-    "xdp, 16 KiB super-packets": ["--to", "xdp:va", "--gso", "16k", "--frames", "2048"],
+    "xdp, 16 KiB super-packets": ["--to", "xdp:va", "--gso", "16k", "--frames", "8192"],
     "packet": ["--to", "packet:va"],
     "packet, 16 KiB super-packets": ["--to", "packet:va", "--gso", "16k", "--frames", "2048"],
 }

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# `wharf forward` between two hosts, which are network namespaces: iperf3 and files through it, by each pair of devices; links
-# that go away under traffic; what it costs when idle. Needs root. Leaves nothing behind; every command has a bound.
-# FILE_MIB=1024 sends a file of that size in place of 64 MiB, SECONDS_EACH=10 makes each iperf3 run longer.
+# `wharf forward` between two hosts, which are network namespaces: iperf3 and files through it, by each pair of devices; what lies
+# about itself; rates; links, interfaces and namespaces that go away under traffic; what it costs when idle. Needs root. Leaves
+# nothing behind; every command has a bound.
+# FILE_MIB=1024 sends a file of that size in place of 64 MiB, SECONDS_EACH=10 makes each iperf3 run longer, and STALL_SECONDS=600
+# those in which no second may pass without data. RATE_SECONDS=10 measures --rate for so long, and wants it within 1 %: what a busy
+# machine falls short of it is no failure otherwise.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
-file_mib=${FILE_MIB:-64} seconds=${SECONDS_EACH:-1}
+file_mib=${FILE_MIB:-64} seconds=${SECONDS_EACH:-1} stall_seconds=${STALL_SECONDS:-10} rate_seconds=${RATE_SECONDS:-}
+bound=$((40 + seconds + file_mib / 4))
 
-in_c() { within $((40 + seconds)) ip netns exec $c "$@"; }
+in_a() { within $bound ip netns exec $a "$@"; }
+in_c() { within $bound ip netns exec $c "$@"; }
 
 # host SPACE INTERFACE PEER NUMBER: one end of a pair whose other one, PEER, is the forwarder's.
 host() {
@@ -82,6 +87,12 @@ all_iperf() { # NAME
   iperf "$1, UDP, IPv6" fd09::2 -u -b 100M -R
 }
 
+no_stall() { # NAME: something arrives in every second
+  local seconds=$stall_seconds bound=$((bound + stall_seconds))
+  iperf "$1, $seconds s without a stall" 10.9.0.2 -i 1
+  holds server 'len(server["intervals"]) >= '"$seconds"' and all(one["sum"]["bytes"] > 0 for one in server["intervals"])'
+}
+
 file() { # NAME: arrives whole, in both directions at once
   in_c python3 - "$file_mib" <<'P' >"$out/there.txt" &
 import hashlib, socket, sys, threading
@@ -124,6 +135,15 @@ P
   echo "  $1: $file_mib MiB there and back, the same hash"
 }
 
+jumbo() { # NAME: frames of 9000 bytes
+  iperf "$1, MTU 9000, TCP, IPv4" 10.9.0.2
+  iperf "$1, MTU 9000, TCP, IPv6, the other way" fd09::2 -R
+  iperf "$1, MTU 9000, UDP, IPv6" fd09::2 -u -b 100M -l 8900
+  iperf "$1, MTU 9000, UDP, IPv4, the other way" 10.9.0.2 -u -b 100M -l 8900 -R
+  file "$1, MTU 9000"
+  forwarded
+}
+
 between() { # NAME A B ARGUMENTS...
   local name=$1
   shift
@@ -133,29 +153,51 @@ between() { # NAME A B ARGUMENTS...
   forwarded
 }
 
-links() { # KIND: the link goes down and comes back under traffic, then for good
-  local kind=$1 before
-  forward "$kind:fa" "$kind:fb"
-  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 6 --json >"$out/load.json" 2>"$out/load.err" &
-  local load=$!
-  started+=($load)
-  sleep 1
-  ip -n $b link set fb down
-  sleep 1
-  ip -n $b link set fb up
-  sleep 1
-  before=$(received hb)
-  sleep 1
-  [ "$(received hb)" -gt "$((before + 100))" ] || die "$kind: nothing arrives after the link is back"
-  ip -n $b link del fb
-  ended forward "$forwarder"
-  [ $code -eq 1 ] || die "$kind: an interface is gone: exit code $code"
-  grep -q "is gone" "$out/forward.err" || die "$kind: it does not say that the interface is gone"
-  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])
-    and forward["directions"][0]["drops"]["by_reason"].get("link-down", 0) > 0'
-  ended load $load
-  host $c hb fb 2
-  echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
+# receive_in_c NAME INTERFACE: its process is $receiver.
+receive_in_c() {
+  there=(ip netns exec $c)
+  receive "$1" "packet:$2"
+  there=(ip netns exec $b) receiver=$pid
+}
+
+# rate_of NAME ARGUMENTS...: what arrives through `--rate 100mbit`, by the receiver: never more than that and the burst, and no less
+# where it is measured for long. What the forwarder says of itself agrees.
+rate_of() {
+  local name=$1
+  shift
+  receive_in_c got hb
+  in_a "$wharf" send --to packet:ha --json --seconds "${rate_seconds:-1}" --rate 300mbit "$@" >"$out/load.json" 2>"$out/load.err" ||
+    die "$name: the sender"
+  sleep 0.3
+  stop got "$receiver" INT
+  forwarded
+  holds got forward 'got["gbps"] * got["seconds"] <= 0.1 * got["seconds"] + 8e-9 * 52000
+    and abs(forward["directions"][0]["gbps"] / got["gbps"] - 1) < 0.05'
+  python3 - "$name" "$out" "$rate_seconds" <<'P' || die "$name: not within 1 %"
+import json, sys
+name, out, seconds = sys.argv[1:]
+got, forward = (json.load(open(f"{out}/{which}.json"))["gbps" if which == "got" else "directions"] for which in ("got", "forward"))
+own = forward[0]["gbps"]
+print(f"  {name}: {got * 1000:.2f} Mbit/s through --rate 100mbit, {own * 1000:.2f} by its own account")
+sys.exit(bool(seconds) and not (0.099 <= got <= 0.101 and 0.099 <= own <= 0.101))
+P
+}
+
+rates() { # KIND
+  local size
+  for size in 64 590 1514; do
+    forward "$1:fa" "$1:fb" --rate 100mbit
+    rate_of "$1, $size bytes" --size $size
+  done
+}
+
+super_rates() { # super-packets: longer than the burst, and shorter
+  forward packet:fa,gso=keep packet:fb,gso=keep --rate 100mbit
+  rate_of "packet, super-packets of 60 KiB" --size 1514 --gso 60k --frames 1024
+  holds forward '0 < 30 * forward["directions"][0]["cut_packets"] < forward["directions"][0]["pieces"]'
+  forward packet:fa,gso=keep xdp:fb --rate 100mbit
+  rate_of "packet to xdp, super-packets of 16 KiB" --size 1514 --gso 16k --frames 1024
+  holds forward 'forward["directions"][0]["cut_packets"] == 0'
 }
 
 tap_host() { # SPACE INTERFACE NUMBER: a TAP that the forwarder has made goes to its host
@@ -171,35 +213,28 @@ taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each
   tap_host $a ta 1
   all_iperf "tap, xdp"
   file "tap, xdp"
-  forwarded
+  lies "tap, xdp" ta hb
+  mtu 9000
+  forward tap:ta,mtu=9000 xdp:fb
+  tap_host $a ta 1
+  jumbo "tap, xdp"
+  mtu 1500
   ip -n $c addr flush dev hb
   forward tap:ta tap:tb
   tap_host $a ta 1
   tap_host $c tb 2
   all_iperf tap
+  no_stall tap
   file tap
-  forwarded
+  lies tap ta tb
+  forward tap:ta,mtu=9000 tap:tb,mtu=9000
+  tap_host $a ta 1
+  tap_host $c tb 2
+  jumbo tap
 }
 
 received() { # INTERFACE: packets, in c
   ip -n $c -j -s link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
-}
-
-odd_frames() { # KIND: too long for the other end, and runts
-  forward "$1:fa" "$1:fb"
-  for at in "$a ha" "$b fa"; do
-    # shellcheck disable=SC2086
-    ip -n ${at% *} link set "${at#* }" mtu 3000 || die "no MTU"
-  done
-  to=packet:ha
-  send long --size 2000 --frame-bytes 2560 --count 50
-  send short --size 200 --count 50
-  sleep 0.3
-  forwarded
-  holds forward 'forward["directions"][0]["drops"]["by_reason"].get("too-long", 0) >= 50
-    and forward["directions"][0]["packets"] >= 50'
-  mtu 1500
-  echo "$1: frames too long for the other end: counted, and nothing else disturbed"
 }
 
 rate() { # KIND: not more than rate and burst, and a mirror of what left
@@ -225,22 +260,37 @@ idle() { # asleep when nothing comes
   echo "idle: $ticks of 200 ticks of processor time"
 }
 
+. tests/forward/trouble.sh
+
 space $a && space $b && space $c
 host $a ha fa 1
 host $c hb fb 2
 
 between packet packet:fa packet:fb
 between xdp xdp:fa xdp:fb
+forward xdp:fa xdp:fb
+no_stall xdp
+forwarded
 offloads off
 between "xdp, no offloads at the peers" xdp:fa xdp:fb
 offloads on
 mtu 9000
-between "packet, MTU 9000" packet:fa packet:fb
+forward packet:fa packet:fb
+jumbo packet
+forward xdp:fa xdp:fb
+jumbo xdp
 mtu 1500
 for kind in packet xdp; do
   odd_frames $kind
+  forward $kind:fa $kind:fb
+  lies $kind ha hb
   rate $kind
+  rates $kind
   links $kind
+  peer_down $kind
+  namespace_gone $kind
 done
+super_rates
+tap_goes
 idle
 taps

@@ -12,17 +12,20 @@
 //! On its way a super-packet is one packet, with its bytes: in lanes, in the qdisc, in a bulk (which may have several), in
 //! quotas, counters, the byte limit and small queues. The headers that its further segments will have are not counted, where
 //! the kernel's qdiscs do (`qdisc_pkt_len_init`): they are one part in 26 of a TCP segment of 1514 bytes. Where each
-//! segment's bytes matter they are added up ([`crate::qdisc::Tbf`]).
+//! segment's bytes matter they are added up ([`crate::qdisc::Tbf`]), and what is longer than such a discipline lets through at
+//! once is cut before it ([`Shortener`]).
 
 mod cutter;
 mod flight;
 mod headers;
 mod own;
 mod segmenter;
+mod shortener;
 mod work;
 
 pub use cutter::{Cutter, Plan};
 pub use segmenter::{Segmenter, completed};
+pub use shortener::Shortener;
 
 use crate::checksum::{UDP_OFFSET, fold, of_sum, sum};
 use crate::copy::Reader;

@@ -83,6 +83,8 @@ pub trait Qdisc: Send {
     fn visit(&self, see: &mut dyn FnMut(&Frame));
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
     fn name(&self) -> &'static str {
         (**self).name()
@@ -106,6 +108,10 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
 
     fn len(&self) -> usize {
         (**self).len()
+    }
+
+    fn is_empty(&self) -> bool {
+        (**self).is_empty()
     }
 
     fn room(&self, band: u8) -> usize {

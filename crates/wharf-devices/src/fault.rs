@@ -183,6 +183,8 @@ impl Fault {
     }
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl Device for Fault {
     /// That of the device inside.
     fn name(&self) -> String {

@@ -21,10 +21,10 @@ pub use end::{End, Place};
 
 use crate::host::{HostClock, HostPark, PollerThread};
 use end::Sides;
-use pass::By;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::Device;
+use wharf_core::gso::Shortener;
 use wharf_core::host::Clock;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{PagePool, PoolError};
@@ -78,6 +78,7 @@ struct How {
     frames: u32,
     frame_bytes: u32,
     qdisc: MakeQdisc,
+    longest_bytes: Option<u64>,
     drops_tail: bool,
     settings: Settings,
     pollers: usize,
@@ -105,6 +106,7 @@ impl Forward {
             frames: FRAMES,
             frame_bytes: FRAME_BYTES,
             qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
+            longest_bytes: None,
             drops_tail: false,
             settings: Settings::default(),
             pollers: 1,
@@ -153,6 +155,13 @@ impl ForwardBuilder {
     #[must_use]
     pub fn qdisc(mut self, make: MakeQdisc) -> Self {
         self.how.qdisc = make;
+        self
+    }
+
+    /// Cuts super-packets of more than so many bytes on a wire before the discipline: what a token bucket holds, for one.
+    #[must_use]
+    pub fn longest_bytes(mut self, bytes: u64) -> Self {
+        self.how.longest_bytes = Some(bytes);
         self
     }
 
@@ -254,8 +263,11 @@ impl How {
         let queue = &leaving.queue;
         let name = from.side.name.clone();
         let sender = queue.sender(&format!("from {name}"))?;
-        let by = if self.drops_tail { By::DropTail(sender.into_drop_tail()) } else { By::Waiting(sender) };
-        let (handler, counts) = pass::handler(by);
+        let shortener = self.longest_bytes.map(|bytes| Shortener::new(queue.pool(), bytes));
+        let (handler, counts) = match self.drops_tail {
+            true => pass::handler(sender.into_drop_tail(), shortener),
+            false => pass::handler(sender, shortener),
+        };
         let own = from.side.take_receiving();
         let is_of_queue = own.is_none();
         let receiver = match (own, from.back) {

@@ -252,6 +252,8 @@ impl Offered {
     }
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl Device for Trace {
     /// That of the device inside.
     fn name(&self) -> String {

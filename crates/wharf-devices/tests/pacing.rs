@@ -10,7 +10,7 @@ use wharf_core::queue::TxQueue;
 use wharf_devices::host::{ExactClock, HostClock, HostPark};
 use wharf_devices::pcap::PcapSink;
 use wharf_devices::pcap::format::{PcapOptions, PcapReader};
-use wharf_devices::traffic::{Drive, GeneratorSpec, Pace, Schedule, Sizes, Timed};
+use wharf_devices::traffic::{Drive, GeneratorSpec, Latency, Pace, Schedule, Sizes, Timed};
 
 /// A capture in memory that outlives its writer.
 #[derive(Clone, Default)]
@@ -27,20 +27,27 @@ impl Write for Shared {
 }
 
 /// Sends `packets` at `pace`: when each was with the device, after the start, and what was noted.
-fn sent(pace: Pace, packets: u64, watches_clock: bool) -> (Vec<u64>, wharf_devices::traffic::Latency) {
+fn sent(pace: Pace, packets: u64, watches_clock: bool) -> (Vec<u64>, Latency) {
+    sent_as(GeneratorSpec::default(), pace, packets, watches_clock)
+}
+
+fn sent_as(spec: GeneratorSpec, pace: Pace, packets: u64, watches_clock: bool) -> (Vec<u64>, Latency) {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let (file, schedule) = (Shared::default(), Schedule::new(&pool));
     let sink = PcapSink::over(file.clone(), "memory", PcapOptions::default()).unwrap();
     let device = Timed::new(Box::new(sink.clock(Arc::new(ExactClock))), schedule.clone());
     let queue = TxQueue::builder(&pool, Box::new(device), Arc::new(HostClock), Arc::new(HostPark));
     let queue = queue.build().unwrap();
-    let spec = GeneratorSpec { sizes: Sizes::Fixed(100), ..GeneratorSpec::default() };
+    let spec = GeneratorSpec { sizes: Sizes::Fixed(100), ..spec };
     let mut source = spec.generators().unwrap().remove(0).ending_after(packets);
     let (stop, start_ns) = (AtomicBool::new(false), ExactClock.now_ns());
     let drive =
         Drive { pace, start_ns, watches_clock, schedule: Some(&schedule), ..Drive::top_speed(16, &stop) };
     let driven = drive.run(&mut queue.sender("test").unwrap(), &mut source).unwrap();
-    assert_eq!((driven.packets, queue.shutdown(0).out()), (packets, 0));
+    assert_eq!(
+        (driven.packets, queue.shutdown(0).out()),
+        (packets.div_ceil(u64::from(spec.super_packets)), 0)
+    );
     let bytes = file.0.lock().unwrap().clone();
     let (mut reader, mut frame) = (PcapReader::new(Cursor::new(bytes), "memory").unwrap(), Vec::new());
     let times = std::iter::from_fn(|| reader.next(&mut frame).unwrap());
@@ -68,6 +75,14 @@ fn no_frame_leaves_before_it_is_due_and_each_is_noted() {
             assert!(errors.quantile_ns(0.5) <= errors.max_ns(), "{pace:?}");
         }
     }
+}
+
+#[test]
+fn a_super_packet_is_noted_once_whoever_cuts_it() {
+    let spec = GeneratorSpec { super_packets: 4, ..GeneratorSpec::default() };
+    let (times_ns, errors) = sent_as(spec, Pace::Packets(10_000), 200, true);
+    assert_eq!((times_ns.len(), errors.packets()), (200, 50));
+    assert!(errors.max_ns() < times_ns.into_iter().max().unwrap(), "a time of a frame before: {errors:?}");
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub(super) struct DirectionReport {
     pub(super) from: String,
     /// How many were received.
     pub(super) received_packets: u64,
+    /// Super-packets of these that were cut before the queue, and their pieces.
+    pub(super) cut_packets: u64,
+    pub(super) pieces: u64,
     #[serde(flatten)]
     pub(super) common: Report,
 }
@@ -52,12 +55,13 @@ pub(super) fn outcome(
 }
 
 fn direction(summary: Summary) -> DirectionReport {
-    let Summary { from, to, queue, has_bql, received, returned, drops, span_ns, audit, .. } = summary;
+    let Summary { from, to, queue, has_bql, received, cut, pieces, returned, drops, span_ns, audit, .. } =
+        summary;
     let total = drops.values().sum();
     let common = Report {
         drops: Drops { total, by_reason: drops },
         returned,
         ..of_queues(&to, std::slice::from_ref(&queue), has_bql, span_ns, &audit)
     };
-    DirectionReport { from, received_packets: received, common }
+    DirectionReport { from, received_packets: received, cut_packets: cut, pieces, common }
 }

@@ -45,7 +45,13 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     }
     let (qdisc, when_full) = (args.qdisc, args.when_full);
     let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
-    let builder = Forward::builder(a, b)
+    let builder = Forward::builder(a, b);
+    // What the bucket would let through only in one go is cut, as the kernel's tbf does.
+    let builder = match rate {
+        Some(rate) => builder.longest_bytes(rate.burst_bytes()),
+        None => builder,
+    };
+    let builder = builder
         .memory(args.frames, args.frame_bytes)
         .qdisc(Box::new(move |pool| match rate {
             Some(rate) => {
@@ -99,6 +105,7 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward) -> Option<Str
     let (began, live) = (Instant::now(), Live::new());
     loop {
         for direction in forward.directions() {
+            direction.note_departures();
             if let Some(gone) = direction.gone() {
                 return Some(gone);
             }

@@ -29,6 +29,10 @@ const ROWS: &[Row] = &[
     ("to", |direction| direction.common.device_text()),
     ("seconds", |direction| format!("{:.3}", direction.common.seconds)),
     ("received", |direction| grouped(direction.received_packets)),
+    ("cut before the queue", |direction| match direction.cut_packets {
+        0 => String::new(),
+        cut => format!("{} into {}", grouped(cut), grouped(direction.pieces)),
+    }),
     ("packets", |direction| grouped(direction.common.packets)),
     ("bytes", |direction| grouped(direction.common.bytes)),
     ("Mpps", |direction| format!("{:.6}", direction.common.mpps)),

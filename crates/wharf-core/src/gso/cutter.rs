@@ -62,6 +62,11 @@ impl Plan {
         self.cut.map_or(self.len_bytes as usize, |cut| cut.segment_bytes(0))
     }
 
+    /// Whether a piece has been made.
+    pub(super) fn has_begun(&self) -> bool {
+        self.next > 0
+    }
+
     /// Whether all pieces have been made.
     #[inline]
     pub fn is_done(&self) -> bool {

@@ -93,6 +93,8 @@ impl Segmenter {
     }
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl Device for Segmenter {
     fn name(&self) -> String {
         self.device.name()

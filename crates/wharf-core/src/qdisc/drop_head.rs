@@ -27,6 +27,8 @@ impl<Q: Trim> DropHead<Q> {
     }
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl<Q: Trim> Qdisc for DropHead<Q> {
     fn name(&self) -> &'static str {
         self.0.name()
@@ -44,8 +46,16 @@ impl<Q: Trim> Qdisc for DropHead<Q> {
         self.0.dequeue(to, packets, bytes)
     }
 
+    fn give_up(&mut self, to: &mut Batch) -> usize {
+        self.0.give_up(to)
+    }
+
     fn len(&self) -> usize {
         self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Always some: there is no limit that a sender would have to wait at.

@@ -3,7 +3,8 @@
 //! Assumptions: whoever has the queue comes back when [`Qdisc::next_event_ns`] says so; the clock does not go back. Goal: in any
 //! time t no more than `burst + rate x t` leaves, and no less while there is something to send and the bucket does not run over.
 //! What counts is what a wire carries: the bytes of each frame from its Ethernet header on, without preamble, gap and check
-//! sequence, and of a super-packet those of every segment, headers included.
+//! sequence, and of a super-packet those of every segment, headers included. A super-packet longer than the burst leaves when the
+//! bucket is full, and is paid for after; [`crate::gso::Shortener`] cuts such ones before they come here.
 //!
 //! Tokens are counted in bits times nanoseconds per second, so that nothing is ever rounded.
 
@@ -164,6 +165,8 @@ fn super_packet_bytes(frame: &Frame, region: &Region) -> Option<u64> {
     Some(payload_bytes + segments.max(1) * header_bytes)
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl<Q: Qdisc> Qdisc for Tbf<Q> {
     fn name(&self) -> &'static str {
         "tbf"
@@ -205,6 +208,10 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
 
     fn len(&self) -> usize {
         self.head.len() + self.inner.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.inner.is_empty()
     }
 
     fn room(&self, band: u8) -> usize {

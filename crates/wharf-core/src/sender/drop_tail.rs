@@ -1,8 +1,10 @@
 //! `DropTail`: a sender that drops what does not fit, in place of waiting.
 
-use super::{Burst, Packet, QueueError, Sender};
+use super::{Burst, Packet, QueueError, SendNow, Sender};
+use crate::copy::Memory;
+use crate::pool::{PagePool, PoolError};
 use crate::queue::Turn;
-use wharf_mem::Published;
+use wharf_mem::{Batch, Frame, Published};
 
 /// Why packets are dropped that do not fit. They never enter the queue: only [`crate::counters::SenderCounters`] has
 /// them.
@@ -74,5 +76,25 @@ impl DropTail {
         let Published::Owner(owned) = sender.shared.cell.claim(0) else { return false };
         sender.counters.drained_packets.add(Turn::new(&sender.shared, owned, sender.bit).finish());
         true
+    }
+}
+
+impl SendNow for DropTail {
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.send(burst).map(drop)
+    }
+}
+
+impl Memory for DropTail {
+    fn pool(&self) -> &PagePool {
+        self.sender.pool()
+    }
+
+    fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.sender.take(to, count, len_bytes)
+    }
+
+    fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
+        self.sender.give_one(frame)
     }
 }

@@ -25,7 +25,7 @@ pub struct Direction {
 }
 
 /// What came of a direction. Every frame received is accounted for:
-/// `received = accepted by the queue + dropped before it + returned`.
+/// `received - cut + pieces = accepted by the queue + dropped before it + returned`.
 #[derive(Debug)]
 pub struct Summary {
     /// The end that frames came from.
@@ -38,11 +38,16 @@ pub struct Summary {
     pub has_bql: bool,
     /// Frames received.
     pub received: u64,
+    /// Super-packets that were cut before the queue, and their pieces that went on.
+    pub cut: u64,
+    /// See `cut`.
+    pub pieces: u64,
     /// Frames that were received and came back unsent at the end: from before the queue, and from within.
     pub returned: u64,
     /// Frames lost, by reason: where they arrive, before the queue, within, and where they leave.
     pub drops: BTreeMap<String, u64>,
-    /// From the first frames received to the last, or to the last that left once the end was asked for.
+    /// From the first frames received to the last, or to when frames were last seen to have left: see
+    /// [`Direction::note_departures`].
     pub span_ns: u64,
     /// What the devices said as they closed.
     pub errors: Vec<DeviceError>,
@@ -98,6 +103,12 @@ impl Direction {
         is_gone.then(|| counters.last_error().unwrap_or_else(|| format!("{}: gone", self.to)))
     }
 
+    /// Notes that frames have left since it was called last, if any have: what a discipline keeps back leaves long after it came,
+    /// and belongs to the time that a rate is over. To be called now and then by whoever supervises.
+    pub fn note_departures(&self) {
+        self.counts.departed(self.queue().counters().packets.get());
+    }
+
     /// Whether nothing will arrive any more, and all that has was taken over.
     pub(super) fn is_over(&self) -> bool {
         self.receiver.has_ended() && self.counts.waiting.load(Relaxed) == 0
@@ -105,11 +116,9 @@ impl Direction {
 
     /// Sends what is inside until `deadline_ns` of the host's clock; what has not left by then comes back.
     pub(super) fn drain(&self, deadline_ns: u64) {
-        let before = self.queue().counters().packets.get();
+        self.note_departures();
         let _ = self.queue().drain(deadline_ns);
-        if self.queue().counters().packets.get() > before {
-            self.counts.moved();
-        }
+        self.note_departures();
     }
 
     /// Closes the receive side. Nobody polls any more; the queue is still to be shut down.
@@ -118,6 +127,7 @@ impl Direction {
         let receive_drops = receive_drops(&receiver);
         let errors = [receiver.take_error(), receiver.close().err()].into_iter().flatten().collect();
         let (received, span_ns, audit) = (receiver.received(), counts.span_ns(), queue.pool().audit());
+        let (cut, pieces) = (counts.cut.load(Relaxed), counts.pieces.load(Relaxed));
         let drops = BTreeMap::new();
         let returned = 0;
         Summary {
@@ -126,6 +136,8 @@ impl Direction {
             queue,
             has_bql,
             received,
+            cut,
+            pieces,
             returned,
             drops,
             span_ns,
@@ -150,10 +162,10 @@ impl Summary {
         let counters = self.queue.counters();
         let (sent, failed) = (counters.sent.get(), counters.failed.get());
         let before = self.at_senders() + self.counts.refused.load(Relaxed);
-        (self.received != sent + failed + before + self.returned).then(|| {
+        (self.received + self.pieces != self.cut + sent + failed + before + self.returned).then(|| {
             format!(
-                "the account does not add up: {} packets received, but {sent} sent, {failed} failed, {before} dropped before the queue and {} returned",
-                self.received, self.returned
+                "the account does not add up: {} packets received, of which {} were cut into {}, but {sent} sent, {failed} failed, {before} dropped before the queue and {} returned",
+                self.received, self.cut, self.pieces, self.returned
             )
         })
     }

@@ -3,35 +3,40 @@
 use crate::host::ExactClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wharf_core::gso::Shortener;
 use wharf_core::host::Clock;
 use wharf_core::pool::Burst;
 use wharf_core::receive::{Handler, Rest};
-use wharf_core::sender::{DropTail, Sender};
+use wharf_core::sender::SendNow;
 
-/// What it sends by.
-pub(super) enum By {
-    /// What does not fit waits, and is shown again: nothing else is received before.
-    Waiting(Sender),
-    /// What does not fit is dropped, and counted by the sender.
-    DropTail(DropTail),
-}
-
-/// Written by the one thread that polls the receive side; read by anybody.
+/// Written by the one thread that polls the receive side, and by who supervises; read by anybody.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// When the first frames went on, and the last, on the exact clock; 0 for never.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
+    /// Frames that were known to have left.
+    departed: AtomicU64,
     /// Frames that wait to be sent.
     pub(super) waiting: AtomicU64,
     /// Frames freed since the queue is closed.
     pub(super) refused: AtomicU64,
+    /// Super-packets that were cut before the queue, and the pieces of them that went on.
+    pub(super) cut: AtomicU64,
+    pub(super) pieces: AtomicU64,
 }
 
 impl Counts {
     /// From the first frames that went on to the last.
     pub(super) fn span_ns(&self) -> u64 {
         self.last_ns.load(Relaxed).saturating_sub(self.first_ns.load(Relaxed))
+    }
+
+    /// So many frames have left in all.
+    pub(super) fn departed(&self, packets: u64) {
+        if self.departed.swap(packets, Relaxed) < packets {
+            self.moved();
+        }
     }
 
     /// Frames have gone on.
@@ -44,17 +49,24 @@ impl Counts {
     }
 }
 
-/// Sends what comes.
-pub(super) fn handler(mut by: By) -> (Handler, Arc<Counts>) {
+/// Sends what comes by `by`, in pieces where `shortener` says so. What a sender leaves waits, and is shown again: nothing else is
+/// received before.
+pub(super) fn handler(
+    mut by: impl SendNow + Send + 'static, mut shortener: Option<Shortener>,
+) -> (Handler, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     let noted = counts.clone();
     let handler = move |burst: &mut Burst| {
-        let offered = burst.len();
-        let sent = match &mut by {
-            By::Waiting(sender) => sender.try_send(burst),
-            By::DropTail(sender) => sender.send(burst),
+        let (offered, pieces) = (burst.len(), noted.pieces.load(Relaxed));
+        let sent = match &mut shortener {
+            Some(shortener) => shortener.send(burst, &mut by),
+            None => by.send_now(burst),
         };
-        if burst.len() < offered {
+        if let Some((cut, pieces)) = shortener.as_ref().map(Shortener::counts) {
+            noted.cut.store(cut, Relaxed);
+            noted.pieces.store(pieces, Relaxed);
+        }
+        if burst.len() < offered || noted.pieces.load(Relaxed) > pieces {
             noted.moved();
         }
         let left = burst.len() as u64;

@@ -6,13 +6,15 @@
 //! it. Both are CLOCK_MONOTONIC. A frame is never handed over before it is due.
 //!
 //! A [`Schedule`] keeps the due time of each frame of a pool by its index: the sender writes it as it fills the
-//! frame, [`Timed`], a device around the device, reads it when the frame has been taken.
+//! frame, [`Timed`], a device around the device, reads it when the frame has been taken. A super-packet that the device does not
+//! take as it is has been *had* when its first pieces have: it is cut behind this, for pieces have no time of their own.
 
 use super::Latency;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::gso::Segmenter;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
@@ -21,6 +23,7 @@ use wharf_sys::clock::monotonic_ns;
 /// When the frames of a pool are due, and how late they were.
 #[derive(Debug)]
 pub struct Schedule {
+    pool: PagePool,
     /// By frame, nanoseconds of CLOCK_MONOTONIC; 0 for none.
     // Written by a frame's owner before it hands the frame on, read by the next: the hand-over orders them.
     due_ns: Box<[AtomicU64]>,
@@ -32,7 +35,7 @@ impl Schedule {
     /// For the frames of `pool`.
     pub fn new(pool: &PagePool) -> Arc<Self> {
         let due_ns = (0..pool.frames()).map(|_| AtomicU64::new(0)).collect();
-        Arc::new(Self { due_ns, errors: Mutex::default() })
+        Arc::new(Self { pool: pool.clone(), due_ns, errors: Mutex::default() })
     }
 
     /// Notes when `frame` is due, nanoseconds of CLOCK_MONOTONIC; 0 for never.
@@ -56,7 +59,7 @@ impl Schedule {
 
 /// A device that notes how late it was given its frames.
 pub struct Timed {
-    device: Box<dyn Device>,
+    device: Segmenter,
     schedule: Arc<Schedule>,
     errors: Latency,
     /// Of the frames in the batch at hand: once they are taken, they cannot be asked.
@@ -66,6 +69,7 @@ pub struct Timed {
 impl Timed {
     /// Around `device`, for frames of the pool that `schedule` is of.
     pub fn new(device: Box<dyn Device>, schedule: Arc<Schedule>) -> Self {
+        let device = Segmenter::new(device, &schedule.pool);
         Self { device, schedule, errors: Latency::default(), due_ns: Vec::with_capacity(BATCH_FRAMES_MAX) }
     }
 
@@ -85,6 +89,8 @@ impl std::fmt::Debug for Timed {
     }
 }
 
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
 impl Device for Timed {
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.due_ns.clear();

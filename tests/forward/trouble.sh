@@ -1,0 +1,130 @@
+# What goes wrong between two hosts of `wharf forward`: frames that lie, are too long or too short, and links, interfaces and
+# namespaces that go away under traffic. Sourced by tests/forward.sh.
+# shellcheck shell=bash disable=SC2154
+
+lies() { # NAME INTERFACE INTERFACE: what a packet socket says of its frames, beside ordinary ones, which must not mind
+  local name=$1 load
+  receive_in_c got "$3"
+  in_a "$wharf" send --to "packet:$2" --size 200 --rate 5kpps --count 5000 --json >"$out/load.json" 2>"$out/load.err" &
+  load=$!
+  started+=($load)
+  in_a python3 tests/forward/lies.py "$2" 10 >"$out/lies.json" 2>"$out/lies.err" || die "$name: no lies"
+  wait $load || die "$name: the sender"
+  sleep 0.3
+  stop got "$receiver" INT
+  forwarded
+  holds got 'got["packets"] - got["unstamped"] == 5000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
+  holds lies forward 'lies["nothing behind the Ethernet header"] == lies["segments longer than the MTU"] == 10
+    and forward["directions"][0]["drops"]["by_reason"]["too-short"] == 10
+    and forward["directions"][0]["drops"]["by_reason"].keys() <= {"too-short", "too-long", "gso-size", "gso-kind", "gso-header", "gso-checksum"}'
+  python3 - "$out" "$name" <<'P'
+import json, sys
+lies, forward = (json.load(open(f"{sys.argv[1]}/{name}.json")) for name in ("lies", "forward"))
+reasons = ", ".join(f"{why} {count}" for why, count in forward["directions"][0]["drops"]["by_reason"].items())
+print(f"{sys.argv[2]}: of {len(lies)} lies the kernel believes {sum(map(bool, lies.values()))}; dropped: {reasons}; nothing else disturbed")
+P
+}
+
+# under_traffic A B: frames from ha to hb through A and B; the process that sends them is $load.
+under_traffic() {
+  forward "$1" "$2"
+  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 6 --json >"$out/load.json" 2>"$out/load.err" &
+  load=$!
+  started+=($load)
+  sleep 1
+}
+
+peer_down() { # KIND: the far host switches its end off, and on again
+  local load before
+  under_traffic "$1:fa" "$1:fb"
+  ip -n $c link set hb down
+  sleep 1
+  ip -n $c link set hb up
+  sleep 1
+  before=$(received hb)
+  sleep 1
+  [ "$(received hb)" -gt "$((before + 100))" ] || die "$1: nothing arrives after the peer is back"
+  forwarded
+  ip -n $c addr flush dev hb
+  addresses $c hb 2
+  kill "$load" 2>/dev/null
+  wait "$load" 2>/dev/null
+  echo "$1: the peer down and up again: on it goes"
+}
+
+namespace_gone() { # KIND: the far host's, and its end of the pair with it
+  local load
+  under_traffic "$1:fa" "$1:fb"
+  ip netns del $c
+  ended forward "$forwarder"
+  [ $code -eq 1 ] || die "$1: a namespace is gone: exit code $code"
+  grep -q "is gone" "$out/forward.err" || die "$1: it does not say that the interface is gone"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])'
+  kill "$load" 2>/dev/null
+  wait "$load" 2>/dev/null
+  space $c
+  host $c hb fb 2
+  echo "$1: a namespace deleted under traffic: one line, exit code 1, summary"
+}
+
+tap_goes() { # its namespace is deleted under traffic
+  local load
+  forward xdp:fa tap:tb
+  tap_host $c tb 2
+  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 6 --json >"$out/load.json" 2>"$out/load.err" &
+  load=$!
+  started+=($load)
+  sleep 1
+  ip -n $c link set tb down
+  sleep 1
+  ip -n $c link set tb up
+  sleep 1
+  ip netns del $c
+  ended forward "$forwarder"
+  [ $code -eq 1 ] || die "tap: a namespace is gone: exit code $code"
+  grep -q "is gone" "$out/forward.err" || die "tap: it does not say that the interface is gone"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"]) and forward["directions"][0]["packets"] > 5000'
+  kill "$load" 2>/dev/null
+  wait "$load" 2>/dev/null
+  space $c
+  host $c hb fb 2
+  echo "tap: down and up again, and its namespace deleted under traffic: one line, exit code 1, summary"
+}
+
+links() { # KIND: the link goes down and comes back under traffic, then for good
+  local kind=$1 load before
+  under_traffic "$kind:fa" "$kind:fb"
+  ip -n $b link set fb down
+  sleep 1
+  ip -n $b link set fb up
+  sleep 1
+  before=$(received hb)
+  sleep 1
+  [ "$(received hb)" -gt "$((before + 100))" ] || die "$kind: nothing arrives after the link is back"
+  ip -n $b link del fb
+  ended forward "$forwarder"
+  [ $code -eq 1 ] || die "$kind: an interface is gone: exit code $code"
+  grep -q "is gone" "$out/forward.err" || die "$kind: it does not say that the interface is gone"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])
+    and forward["directions"][0]["drops"]["by_reason"].get("link-down", 0) > 0'
+  ended load $load
+  host $c hb fb 2
+  echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
+}
+
+odd_frames() { # KIND: too long for the other end, and runts
+  forward "$1:fa" "$1:fb"
+  for at in "$a ha" "$b fa"; do
+    # shellcheck disable=SC2086
+    ip -n ${at% *} link set "${at#* }" mtu 3000 || die "no MTU"
+  done
+  to=packet:ha
+  send long --size 2000 --frame-bytes 2560 --count 50
+  send short --size 200 --count 50
+  sleep 0.3
+  forwarded
+  holds forward 'forward["directions"][0]["drops"]["by_reason"].get("too-long", 0) >= 50
+    and forward["directions"][0]["packets"] >= 50'
+  mtu 1500
+  echo "$1: frames too long for the other end: counted, and nothing else disturbed"
+}
