@@ -172,14 +172,16 @@ rate_of() {
   stop got "$receiver" INT
   forwarded
   holds got forward 'got["gbps"] * got["seconds"] <= 0.1 * got["seconds"] + 8e-9 * 52000
-    and abs(forward["directions"][0]["gbps"] / got["gbps"] - 1) < 0.05'
+    and abs(forward["directions"][0]["gbps"] / got["gbps"] - 1) < 0.1'
   python3 - "$name" "$out" "$rate_seconds" <<'P' || die "$name: not within 1 %"
 import json, sys
 name, out, seconds = sys.argv[1:]
-got, forward = (json.load(open(f"{out}/{which}.json"))["gbps" if which == "got" else "directions"] for which in ("got", "forward"))
-own = forward[0]["gbps"]
-print(f"  {name}: {got * 1000:.2f} Mbit/s through --rate 100mbit, {own * 1000:.2f} by its own account")
-sys.exit(bool(seconds) and not (0.099 <= got <= 0.101 and 0.099 <= own <= 0.101))
+got, own = (json.load(open(f"{out}/{which}.json")) for which in ("got", "forward"))
+own = own["directions"][0]
+print(f'  {name}: {got["gbps"] * 1000:.2f} Mbit/s through --rate 100mbit, {own["gbps"] * 1000:.2f} by its own account')
+# Of a super-packet that the device cuts, its own account has no further headers.
+is_own = own["packets"] >= got["packets"]
+sys.exit(bool(seconds) and not all(0.099 <= rate <= 0.101 for rate in [got["gbps"]] + is_own * [own["gbps"]]))
 P
 }
 
