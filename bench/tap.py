@@ -112,6 +112,8 @@ testpmd = ["dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--file-prefix"
 testpmd += ["--vdev", "net_tap0,iface=ta", "--vdev", "net_tap1,iface=tb", "--"]
 testpmd += ["-i", "--forward-mode=io", "--total-num-mbufs=8192", "--nb-cores=1", "--auto-start"]
 contestants = {CEILING: taps(loop, "ta", "tb"), "loop, pieces of 1536": taps(loop, "ta", "tb", "1536")}
+contestants["wharf"] = taps(wharf, "forward", "tap:ta", "tap:tb")
+contestants["wharf, two pollers"] = taps(wharf, "forward", "tap:ta", "tap:tb", "--pollers", "2")
 for size in frame_bytes:
     contestants[f"wharf, frames of {size}"] = taps(wharf, "forward", "tap:ta", "tap:tb", "--frame-bytes", size)
 contestants |= {TESTPMD: taps(*testpmd, reach=join), BRIDGE: bridge}

@@ -192,6 +192,12 @@ pub trait Device: Send {
         true
     }
 
+    /// Whether super-packets may be received whole, of tens of kilobytes each: buffers that hold much of one are worth their
+    /// memory then.
+    fn receives_super_packets(&self) -> bool {
+        false
+    }
+
     /// Once it is closed: moves memory that waited in it for frames to arrive to the back of `to`, as far as there is room;
     /// how much. What was given to it to be sent comes back by [`Device::reap`].
     fn take_waiting(&mut self, _to: &mut Batch) -> usize {

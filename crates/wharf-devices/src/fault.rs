@@ -274,6 +274,10 @@ impl Device for Fault {
         self.inner.receive_ended()
     }
 
+    fn receives_super_packets(&self) -> bool {
+        self.inner.receives_super_packets()
+    }
+
     fn take_waiting(&mut self, to: &mut Batch) -> usize {
         self.inner.take_waiting(to)
     }

@@ -37,6 +37,11 @@ use wharf_core::receive::RxQueue;
 pub const FRAMES: u32 = 16384;
 /// Bytes of one by default: 1536 of data.
 pub const FRAME_BYTES: u32 = 2048;
+/// The same where all that is received may be super-packets: fewer, and large enough for one, since the kernel copies few
+/// pieces faster than many (`bench/tap.sh`). What is not used takes no memory.
+pub const SUPER_FRAMES: u32 = 4096;
+/// Bytes of one, then.
+pub const SUPER_FRAME_BYTES: u32 = 65536;
 /// Packets in the default discipline: the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
 
@@ -75,8 +80,8 @@ pub struct ForwardBuilder {
 
 /// All but the ends.
 struct How {
-    frames: u32,
-    frame_bytes: u32,
+    frames: Option<u32>,
+    frame_bytes: Option<u32>,
     qdisc: MakeQdisc,
     longest_bytes: Option<u64>,
     drops_tail: bool,
@@ -87,7 +92,7 @@ struct How {
 
 impl std::fmt::Debug for How {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "How({} frames of {} bytes, {} pollers)", self.frames, self.frame_bytes, self.pollers)
+        write!(f, "How({:?} frames of {:?} bytes, {} pollers)", self.frames, self.frame_bytes, self.pollers)
     }
 }
 
@@ -103,8 +108,8 @@ impl Forward {
     /// Between two devices. A direction for which one end lacks a side is left out.
     pub fn builder(a: End, b: End) -> ForwardBuilder {
         let how = How {
-            frames: FRAMES,
-            frame_bytes: FRAME_BYTES,
+            frames: None,
+            frame_bytes: None,
             qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
             longest_bytes: None,
             drops_tail: false,
@@ -144,9 +149,10 @@ impl Forward {
 }
 
 impl ForwardBuilder {
-    /// Frames of memory, [`FRAMES`] by default, and bytes of each, [`FRAME_BYTES`].
+    /// Frames of memory and bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
+    /// [`SUPER_FRAME_BYTES`] between ends that receive super-packets whole.
     #[must_use]
-    pub fn memory(mut self, frames: u32, frame_bytes: u32) -> Self {
+    pub fn memory(mut self, frames: Option<u32>, frame_bytes: Option<u32>) -> Self {
         (self.how.frames, self.how.frame_bytes) = (frames, frame_bytes);
         self
     }
@@ -206,7 +212,8 @@ impl ForwardBuilder {
         if there == [false; 2] {
             return Err(ForwardError::Nothing { a: a.name.clone(), b: b.name.clone() });
         }
-        let pools = how.pools(there == [true; 2] && (a.is_one || b.is_one))?;
+        let large = sides.iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
+        let pools = how.pools(there == [true; 2] && (a.is_one || b.is_one), large)?;
         let mut queues = [None, None];
         for at in (0..2).filter(|&at| there[at]) {
             let device = sides[1 - at].sending.take();
@@ -240,10 +247,14 @@ struct Source<'a> {
 }
 
 impl How {
-    /// Memory for each direction: the same where a device does both.
-    fn pools(&self, shared: bool) -> Result<[PagePool; 2], ForwardError> {
+    /// Memory for each direction: the same where a device does both; `large` where both receive super-packets.
+    fn pools(&self, shared: bool, large: bool) -> Result<[PagePool; 2], ForwardError> {
+        // Whoever says how many, or how large, has the usual for the other.
+        let is_open = large && self.frames.is_none() && self.frame_bytes.is_none();
+        let (frames, bytes) = if is_open { (SUPER_FRAMES, SUPER_FRAME_BYTES) } else { (FRAMES, FRAME_BYTES) };
         let pool = || {
-            let builder = PagePool::builder().frames(self.frames).frame_bytes(self.frame_bytes);
+            let builder = PagePool::builder().frames(self.frames.unwrap_or(frames));
+            let builder = builder.frame_bytes(self.frame_bytes.unwrap_or(bytes));
             builder.clock(Arc::new(HostClock)).build()
         };
         let first = pool()?;

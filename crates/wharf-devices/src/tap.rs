@@ -79,6 +79,8 @@ pub struct Tap {
     receiving: Receiving,
     region: Option<Arc<Region>>,
     mode: &'static str,
+    /// The kernel hands over super-packets.
+    leaves_uncut: bool,
 }
 
 impl Tap {
@@ -95,7 +97,9 @@ impl Tap {
             Offloads::Tcp => "tso",
             Offloads::TcpUdp => "tso, uso",
         };
-        Ok(Self { end, sending: Sending::default(), receiving: Receiving::default(), region: None, mode })
+        let leaves_uncut = matches!(offloads, Offloads::Tcp | Offloads::TcpUdp);
+        let (sending, receiving) = (Sending::default(), Receiving::default());
+        Ok(Self { end, sending, receiving, region: None, mode, leaves_uncut })
     }
 }
 
@@ -156,6 +160,10 @@ impl Device for Tap {
 
     fn receive_ended(&self) -> bool {
         self.end.is_over()
+    }
+
+    fn receives_super_packets(&self) -> bool {
+        self.leaves_uncut
     }
 
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {

@@ -4,7 +4,6 @@ use super::values::{self, Poll, QdiscChoice, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use wharf::devices::forward::{FRAME_BYTES, FRAMES};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,12 +59,14 @@ pub(crate) struct ForwardArgs {
     /// Processors to pin them to, in turn
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
-    /// Frames of memory: for each direction, or for both where a device has them share it
-    #[arg(long, value_name = "N", default_value_t = FRAMES, value_parser = values::frames)]
-    pub(crate) frames: u32,
+    /// Frames of memory: for each direction, or for both where a device has them share it [default: 16384, or 4096 between
+    /// TAPs]
+    #[arg(long, value_name = "N", value_parser = values::frames)]
+    pub(crate) frames: Option<u32>,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets take several
-    #[arg(long, value_name = "N", default_value_t = FRAME_BYTES, value_parser = values::memory_bytes)]
-    pub(crate) frame_bytes: u32,
+    /// [default: 2048, or 65536 between TAPs, for their super-packets, if --frames says nothing]
+    #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
+    pub(crate) frame_bytes: Option<u32>,
     /// Write every frame that leaves, in either direction, into this capture as well
     #[arg(long, value_name = "FILE")]
     pub(crate) mirror: Option<PathBuf>,

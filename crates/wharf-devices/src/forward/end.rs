@@ -115,6 +115,12 @@ impl Sides {
         self.is_one || self.receiving.is_some()
     }
 
+    /// Whether what receives may give super-packets.
+    pub(super) fn receives_super_packets(&self) -> bool {
+        let of_one = self.sending.as_ref().filter(|_| self.is_one);
+        self.receiving.as_ref().or(of_one).is_some_and(|device| device.receives_super_packets())
+    }
+
     pub(super) fn sends(&self) -> bool {
         self.sending.is_some()
     }

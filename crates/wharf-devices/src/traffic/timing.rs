@@ -146,6 +146,10 @@ impl Device for Timed {
         self.device.receive_ended()
     }
 
+    fn receives_super_packets(&self) -> bool {
+        self.device.receives_super_packets()
+    }
+
     fn take_waiting(&mut self, to: &mut Batch) -> usize {
         self.device.take_waiting(to)
     }
