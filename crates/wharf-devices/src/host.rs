@@ -113,6 +113,11 @@ impl Wake for WakeFd {
     }
 }
 
+/// Seconds of processor time that this process has used, in user space and in the kernel.
+pub fn cpu_seconds() -> (f64, f64) {
+    wharf_sys::usage::cpu_seconds()
+}
+
 /// Pins the calling thread to processor `cpu`.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ pub mod parameters;
 mod pcie;
 pub mod published;
 pub mod sweep;
+mod tx_napi;
 
 pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
 
@@ -65,7 +66,16 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&bql::Limit, &bulk::Bulk, &drops::Drops, &fairness::Fairness, &hol::Hol, &pages::Pages, &pcie::Pcie]
+    &[
+        &bql::Limit,
+        &bulk::Bulk,
+        &drops::Drops,
+        &fairness::Fairness,
+        &hol::Hol,
+        &pages::Pages,
+        &pcie::Pcie,
+        &tx_napi::TxNapi,
+    ]
 }
 
 /// What can go wrong.

@@ -1,0 +1,166 @@
+//! World host: streams and round trips between a virtual machine's queue (`virtio-user`) and a device (`vhost-user`), in one
+//! process: a thread for each side, and one more where a stream is not driven by answers.
+//!
+//! The modes take turns in each round, and each figure is the median of the rounds. What was published is shown beside, and is
+//! of another set-up: a virtual machine with Linux's driver and TCP, over vhost-net.
+
+mod far;
+mod guest;
+mod load;
+mod machine;
+mod message;
+mod seen;
+
+use super::super::host;
+use super::super::published::figure;
+use super::{Bench, LabError};
+use crate::experiment::{Row, RowKind};
+use load::{FLOWS, Load, Work};
+use machine::Ran;
+use std::time::Duration;
+use wharf_core::poller::{Mode, Settings};
+use wharf_core::pool::PagePool;
+
+/// As in `virtio-user:SOCKET,napi=`, and as the published rows call them.
+const MODES: [(&str, Option<&str>); 3] = [("off", Some("upstream")), ("timer", None), ("on", Some("napi"))];
+/// Bytes of a frame's memory: a long message lies in one.
+const FRAME_BYTES: u32 = 5120;
+const ANOTHER: &str = "published for another set-up: Linux's driver in a virtual machine over vhost-net";
+
+const MBPS: (&str, &str) = ("payload", "Mbit/s");
+const ROUND_TRIPS: (&str, &str) = ("round_trips", "per s");
+const WAIT_P50: (&str, &str) = ("wait_p50", "us");
+const WAIT_P99: (&str, &str) = ("wait_p99", "us");
+const ROUND_TRIP_P50: (&str, &str) = ("round_trip_p50", "us");
+const ROUND_TRIP_P99: (&str, &str) = ("round_trip_p99", "us");
+const CPU: (&str, &str) = ("cpu", "s per s");
+const INTERRUPTS: (&str, &str) = ("interrupts", "per message");
+const KICKS: (&str, &str) = ("kicks", "per message");
+const IN_FLIGHT: (&str, &str) = ("in_flight", "bytes");
+const CLEANED: (&str, &str) = ("cleaned_from_receive", "percent");
+const RATE_OF_OFF: (&str, &str) = ("rate_of_off", "times");
+const P50_OF_OFF: (&str, &str) = ("p50_of_off", "times");
+const P99_OF_OFF: (&str, &str) = ("p99_of_off", "times");
+
+/// What all runs have in common.
+struct Rig {
+    guest_pool: PagePool,
+    far_pool: PagePool,
+    settings: Settings,
+    ring: u64,
+    pins: bool,
+    window_bytes: u64,
+    window_packets: u64,
+    burst_packets: usize,
+    rounds: u64,
+    long_bytes: u32,
+    settle: Duration,
+    measure: Duration,
+}
+
+impl Rig {
+    fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
+        let get = |key: &str| bench.parameters.get(key);
+        let ms = |key: &str| get(key).map(Duration::from_millis);
+        let frames = get("pool_frames")? as u32;
+        let pool = || host::pool(PagePool::builder().frames(frames).frame_bytes(FRAME_BYTES));
+        let mode = if get("spin")? > 0 { Mode::Adaptive } else { Mode::Sleeping };
+        Ok(Self {
+            guest_pool: pool()?,
+            far_pool: pool()?,
+            settings: Settings { mode, ..Settings::default() },
+            ring: get("ring")?,
+            pins: get("pin")? > 0,
+            window_bytes: get("window_bytes")?,
+            window_packets: get("window_packets")?,
+            burst_packets: get("burst_packets")? as usize,
+            rounds: get("rounds")?,
+            long_bytes: get("long_bytes")? as u32,
+            settle: ms("settle_ms")?,
+            measure: bench.duration_ns.map_or_else(|| ms("measure_ms"), |ns| Ok(Duration::from_nanos(ns)))?,
+        })
+    }
+}
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let rig = Rig::new(bench)?;
+    let mut loads = Load::all(rig.long_bytes);
+    if let Some(only) = (bench.parameters.get("only_load")? as usize).checked_sub(1) {
+        loads = loads.into_iter().skip(only).take(1).collect();
+    }
+    for (done, load) in loads.iter().enumerate() {
+        let mut ran = MODES.map(|_| Vec::new());
+        for round in 0..rig.rounds {
+            for ((napi, _), ran) in MODES.into_iter().zip(&mut ran) {
+                let name = format!(
+                    "{} of {}: {}/napi={napi}, round {} of {}",
+                    done + 1,
+                    loads.len(),
+                    load.label(),
+                    round + 1,
+                    rig.rounds
+                );
+                ran.push(rig.run(load, napi, bench, &name)?);
+            }
+        }
+        for ((napi, published), ran) in MODES.into_iter().zip(&ran) {
+            bench.packets += ran.iter().map(|ran| ran.messages).sum::<u64>();
+            bench.rows.extend(rows(load, napi, published, ran)?);
+        }
+        bench.rows.extend(ratios(load, &ran));
+    }
+    Ok(())
+}
+
+/// The medians of the rounds.
+fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Ran]) -> Result<Vec<Row>, LabError> {
+    let label = format!("{}/napi={napi}", load.label());
+    let row = |what, figure: &dyn Fn(&Ran) -> f64| {
+        Row::new(&label, what, (median(ran.iter().map(figure)) * 1e6) as i64, RowKind::Measured)
+    };
+    let payload_bytes = f64::from(load.payload_bytes);
+    let per_second = |count: u64, ran: &Ran| count as f64 / ran.seconds;
+    let beside = |row: Row, key: Option<&str>| -> Result<Row, LabError> {
+        let (Some(key), Some(which)) = (key, published) else { return Ok(row) };
+        let at = FLOWS.iter().position(|&flows| flows == load.flows).unwrap_or(0);
+        Ok(row.beside(figure(&format!("tx_napi.{key}.{which}.{at}"))?).saying(ANOTHER))
+    };
+    let is_round_trip = load.work == Work::RoundTrip;
+    let rate = match is_round_trip {
+        true => row(ROUND_TRIPS, &|ran| per_second(ran.messages, ran)),
+        false => row(MBPS, &|ran| per_second(ran.messages, ran) * payload_bytes * 8.0 / 1e6),
+    };
+    let (p50, p99) = if is_round_trip { (ROUND_TRIP_P50, ROUND_TRIP_P99) } else { (WAIT_P50, WAIT_P99) };
+    let [of_rate, of_p50, of_p99] = load.published();
+    let per_message = |count: u64, ran: &Ran| count as f64 / ran.whole.messages.max(1) as f64;
+    Ok(vec![
+        beside(rate, of_rate)?,
+        beside(row(p50, &|ran| ran.p50_ns as f64 / 1e3), of_p50)?,
+        beside(row(p99, &|ran| ran.p99_ns as f64 / 1e3), of_p99)?,
+        row(CPU, &|ran| ran.cpu_seconds / ran.seconds),
+        row(INTERRUPTS, &|ran| per_message(ran.whole.interrupts, ran)),
+        row(KICKS, &|ran| per_message(ran.whole.kicks, ran)),
+        row(IN_FLIGHT, &|ran| ran.in_flight * payload_bytes),
+        row(CLEANED, &|ran| per_message(ran.whole.cleaned_from_receive, ran) * 100.0),
+    ])
+}
+
+/// How `on` compares with `off`, median by median.
+fn ratios(load: &Load, ran: &[Vec<Ran>; MODES.len()]) -> [Row; 3] {
+    let label = format!("{}/napi=on", load.label());
+    let row = |what, figure: &dyn Fn(&Ran) -> f64| {
+        let [off, _, on] = ran.each_ref().map(|ran| median(ran.iter().map(figure)));
+        Row::new(&label, what, (on / off * 1e6) as i64, RowKind::Measured)
+    };
+    [
+        row(RATE_OF_OFF, &|ran| ran.messages as f64 / ran.seconds),
+        row(P50_OF_OFF, &|ran| ran.p50_ns as f64),
+        row(P99_OF_OFF, &|ran| ran.p99_ns as f64),
+    ]
+}
+
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,89 @@
+//! The device's side: takes messages, and answers as the load says.
+
+use super::message::{Message, frame_bytes};
+use super::seen::Seen;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_core::host::Clock;
+use wharf_core::pool::Burst;
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::receive::{Handler, Rest};
+use wharf_core::sender::Sender;
+use wharf_devices::host::ExactClock;
+
+/// Sends each message back.
+pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
+    let (mut sender, seen) = (queue.sender("echo")?, seen.clone());
+    Ok(Box::new(move |burst: &mut Burst| {
+        let offered = burst.len();
+        let sent = sender.try_send(burst);
+        seen.arrived.fetch_add((offered - burst.len()) as u64, Relaxed);
+        if sent.is_ok() && !burst.is_empty() { Rest::Again } else { Rest::Free }
+    }))
+}
+
+/// Takes what comes, and says nothing.
+pub(super) fn silent(seen: &Arc<Seen>) -> Handler {
+    let seen = seen.clone();
+    Box::new(move |burst: &mut Burst| {
+        note(&seen, burst, |_| {});
+        Rest::Free
+    })
+}
+
+/// Tells each flow once per poll how far it has come, as acknowledgements do that are not kept back.
+pub(super) fn acknowledging(queue: &TxQueue, flows: u32, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
+    let (sender, seen) = (queue.sender("acknowledgements")?, seen.clone());
+    let mut owed = Owed { last: vec![None; flows as usize], sender, burst: queue.pool().burst(1) };
+    let mut is_noted = false;
+    Ok(Box::new(move |burst: &mut Burst| {
+        if !is_noted {
+            note(&seen, burst, |message| {
+                if let Some(last) = owed.last.get_mut(message.flow as usize) {
+                    *last = Some(message);
+                }
+            });
+        }
+        is_noted = !owed.pay();
+        if is_noted { Rest::Again } else { Rest::Free }
+    }))
+}
+
+/// Counts messages, and notes how long they took.
+fn note(seen: &Seen, burst: &mut Burst, mut see: impl FnMut(Message)) {
+    let (count, now_ns) = (burst.len() as u64, ExactClock.now_ns());
+    let mut times = seen.times();
+    for message in Message::all(burst) {
+        times.record(now_ns.saturating_sub(message.time_ns));
+        see(message);
+    }
+    drop(times);
+    seen.arrived.fetch_add(count, Relaxed);
+}
+
+/// Acknowledgements to be sent.
+struct Owed {
+    /// By flow.
+    last: Vec<Option<Message>>,
+    sender: Sender,
+    burst: Burst,
+}
+
+impl Owed {
+    /// Sends them; whether all went in. One that did not is sent again.
+    fn pay(&mut self) -> bool {
+        let Self { last, sender, burst } = self;
+        for owed in last.iter_mut() {
+            let Some(message) = owed else { continue };
+            if burst.is_empty() && sender.fill(burst, 1, frame_bytes(0)).is_err() {
+                return false;
+            }
+            burst.iter_mut().for_each(|frame| message.write(frame));
+            match sender.try_send(burst) {
+                Ok(0) => return false,
+                _ => *owed = None,
+            }
+        }
+        true
+    }
+}

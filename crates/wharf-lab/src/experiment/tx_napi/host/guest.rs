@@ -1,0 +1,123 @@
+//! The virtual machine's side: flows that send, each by a sender of its own, and what they hear.
+
+use super::message::Message;
+use super::seen::Seen;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_core::host::Clock;
+use wharf_core::pool::Burst;
+use wharf_core::queue::{QueueError, TxQueue};
+use wharf_core::receive::{Handler, Rest};
+use wharf_core::sender::Sender;
+use wharf_devices::host::ExactClock;
+
+/// How a flow sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sends {
+    pub(super) frame_bytes: u32,
+    /// Messages at a time.
+    pub(super) burst_packets: usize,
+    /// Messages that may be without an answer.
+    pub(super) window_packets: u64,
+}
+
+/// One flow.
+struct Flow {
+    number: u32,
+    sender: Sender,
+    sent: u64,
+    answered: u64,
+}
+
+/// All flows.
+pub(super) struct Guest {
+    flows: Vec<Flow>,
+    sends: Sends,
+    seen: Arc<Seen>,
+    burst: Burst,
+}
+
+impl Guest {
+    /// So many flows that send by `queue`.
+    pub(super) fn new(
+        queue: &TxQueue, flows: u32, sends: Sends, seen: &Arc<Seen>,
+    ) -> Result<Self, QueueError> {
+        let flow = |number: u32| {
+            let sender = queue.sender(&format!("flow {number}"))?;
+            Ok(Flow { number, sender, sent: 0, answered: 0 })
+        };
+        let flows = (0..flows).map(flow).collect::<Result<_, QueueError>>()?;
+        Ok(Self { flows, sends, seen: seen.clone(), burst: queue.pool().burst(sends.burst_packets) })
+    }
+
+    /// Each flow sends as much as its window and the path let it; whether any did.
+    pub(super) fn pump(&mut self) -> bool {
+        let Self { flows, sends, seen, burst } = self;
+        let mut any = false;
+        for flow in flows {
+            while !seen.stop.load(Relaxed) && flow.send(sends, seen, burst, false) {
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Without answers: each flow in turn sends a burst, and where none can, one waits.
+    pub(super) fn send_on(&mut self) {
+        let Self { flows, sends, seen, burst } = self;
+        let (mut refused, count) = (0, flows.len());
+        while !seen.stop.load(Relaxed) {
+            for flow in &mut *flows {
+                let waits = refused >= count;
+                refused = if flow.send(sends, seen, burst, waits) { 0 } else { refused + 1 };
+            }
+        }
+    }
+
+    /// What the poller does with what it hears: windows open, round trips are noted.
+    pub(super) fn hearing(mut self, is_round_trip: bool) -> Handler {
+        Box::new(move |burst: &mut Burst| {
+            let now_ns = ExactClock.now_ns();
+            let mut times = self.seen.times();
+            for message in Message::all(burst) {
+                if let Some(flow) = self.flows.get_mut(message.flow as usize) {
+                    flow.answered = flow.answered.max(message.number);
+                }
+                if is_round_trip {
+                    times.record(now_ns.saturating_sub(message.time_ns));
+                }
+            }
+            drop(times);
+            self.pump();
+            Rest::Free
+        })
+    }
+}
+
+impl Flow {
+    /// Sends a burst, or what the window lets through of it; whether anything went in.
+    fn send(&mut self, sends: &Sends, seen: &Seen, burst: &mut Burst, waits: bool) -> bool {
+        let room = sends.window_packets.saturating_sub(self.sent - self.answered.min(self.sent));
+        let count = usize::try_from(room).unwrap_or(usize::MAX).min(sends.burst_packets);
+        if count == 0 {
+            return false;
+        }
+        if self.sender.fill(burst, count, sends.frame_bytes).is_err() && burst.is_empty() {
+            if waits {
+                let _ = self.sender.wait_for_memory();
+            }
+            return false;
+        }
+        let (offered, time_ns) = (burst.len(), ExactClock.now_ns());
+        for (at, frame) in burst.iter_mut().enumerate() {
+            Message { flow: self.number, number: self.sent + 1 + at as u64, time_ns }.write(frame);
+        }
+        // A queue that is closed, or dead, is told of by its counters at the end.
+        let _ = if waits { self.sender.send(burst) } else { self.sender.try_send(burst).map(|_| ()) };
+        let sent = (offered - burst.len()) as u64;
+        burst.clear();
+        self.sent += sent;
+        seen.sent.fetch_add(sent, Relaxed);
+        sent > 0
+    }
+}

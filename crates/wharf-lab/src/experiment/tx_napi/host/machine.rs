@@ -1,0 +1,273 @@
+//! One run: a virtual machine's queue over `virtio-user`, a device over `vhost-user`, a poller for each.
+
+use super::super::super::host::{self, DRAIN_NS, Stops, fault};
+use super::guest::Guest;
+use super::load::{Load, Work};
+use super::seen::Seen;
+use super::{Bench, LabError, Rig};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use wharf_core::device::{Device, Signals};
+use wharf_core::host::Clock;
+use wharf_core::pool::PagePool;
+use wharf_core::queue::TxQueue;
+use wharf_core::receive::{Handler, RxQueue};
+use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds, pin, processors};
+use wharf_devices::open::{Direction, open};
+use wharf_devices::traffic::Latency;
+
+/// Between two looks at what is in flight.
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
+
+/// Without anything coming out for so long, nothing will: a machine under load may keep a thread waiting.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What came of a run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ran {
+    pub(super) seconds: f64,
+    /// Messages that came out of the device.
+    pub(super) messages: u64,
+    pub(super) p50_ns: u64,
+    pub(super) p99_ns: u64,
+    /// Of processor time, both sides.
+    pub(super) cpu_seconds: f64,
+    /// Messages between application and device, on average.
+    pub(super) in_flight: f64,
+    /// Of the whole run.
+    pub(super) whole: Whole,
+}
+
+/// What is known once a run is over: to ask while it lasts would hold the queue up.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Whole {
+    pub(super) messages: u64,
+    /// Notifications of the virtual machine, and of the device.
+    pub(super) interrupts: u64,
+    pub(super) kicks: u64,
+    /// Packets freed when somebody polled to receive.
+    pub(super) cleaned_from_receive: u64,
+}
+
+/// Both sides, running.
+struct Machine {
+    guest: Side,
+    far: Side,
+    seen: Arc<Seen>,
+    _socket: Socket,
+}
+
+/// One side.
+struct Side {
+    queue: TxQueue,
+    receiver: RxQueue,
+    poller: PollerThread,
+}
+
+/// What is counted, at one moment.
+struct Look {
+    at: Instant,
+    arrived: u64,
+    cpu_seconds: f64,
+}
+
+/// A directory of this run's own, and in it a socket.
+struct Socket(PathBuf);
+
+impl Socket {
+    fn new() -> std::io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("wharf-tx-napi-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory)?;
+        Ok(Self(directory))
+    }
+
+    fn spec(&self, kind: &str, options: &str) -> String {
+        format!("{kind}:{}{options}", self.0.join("socket").display())
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Whatever is left of it is the next reboot's.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Rig {
+    /// Runs `load` with `napi` for a while.
+    pub(super) fn run(
+        &self, load: &Load, napi: &str, bench: &mut Bench<'_>, name: &str,
+    ) -> Result<Ran, LabError> {
+        let (machine, mut guest) = self.start(load, napi).map_err(|error| fault(name, &*error))?;
+        let seen = machine.seen.clone();
+        let guest = match load.work {
+            // Answers make it go on: its flows are with its poller, and have begun.
+            Work::Window | Work::RoundTrip => None,
+            Work::Stream => guest.take(),
+        };
+        let ran = std::thread::scope(|scope| {
+            let _stopping = Stops(&seen.stop);
+            guest.map(|mut guest| {
+                scope.spawn(move || {
+                    self.pin_to(0);
+                    guest.send_on();
+                })
+            });
+            self.measure(&machine, bench, name)
+        })?;
+        Ok(Ran { whole: machine.end(name)?, ..ran })
+    }
+
+    fn pin_to(&self, side: usize) {
+        if let Some(cpu) = self.cpu_of(side) {
+            let _ = pin(cpu);
+        }
+    }
+
+    fn cpu_of(&self, side: usize) -> Option<usize> {
+        let all = processors();
+        all.get(side % all.len().max(1)).copied().filter(|_| self.pins)
+    }
+
+    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, Fault> {
+        Ok(TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?)
+    }
+
+    fn side(&self, queue: TxQueue, handler: Handler, number: usize) -> Result<Side, Fault> {
+        let receiver = RxQueue::of(&queue, handler)?;
+        let poller = PollerThread::builder().settings(self.settings).receiver(&receiver);
+        let poller = match self.cpu_of(number) {
+            Some(cpu) => poller.pin(cpu).start()?,
+            None => poller.start()?,
+        };
+        Ok(Side { queue, receiver, poller })
+    }
+
+    /// The device first, then who connects to it. The flows come back where no answers drive them.
+    fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Guest>), Fault> {
+        let (socket, seen) = (Socket::new()?, Arc::new(Seen::default()));
+        let device = open(&socket.spec("vhost-user", ""), Direction::Send)?.device;
+        let queue = self.queue(&self.far_pool, device)?;
+        let handler = load.answers(&queue, &seen)?;
+        let far = self.side(queue, handler, 1)?;
+        let options = format!(",napi={napi},size={}", self.ring);
+        let device = open(&socket.spec("virtio-user", &options), Direction::Send)?.device;
+        let queue = self.queue(&self.guest_pool, device)?;
+        let mut flows = Guest::new(&queue, load.flows, load.sends(self), &seen)?;
+        let (handler, rest): (Handler, _) = match load.work {
+            Work::Stream => (Box::new(|_: &mut _| wharf_core::receive::Rest::Free), Some(flows)),
+            work => {
+                flows.pump();
+                (flows.hearing(work == Work::RoundTrip), None)
+            }
+        };
+        let guest = self.side(queue, handler, 0)?;
+        Ok((Machine { guest, far, seen, _socket: socket }, rest))
+    }
+
+    fn measure(&self, machine: &Machine, bench: &mut Bench<'_>, name: &str) -> Result<Ran, LabError> {
+        let seen = &*machine.seen;
+        host::wait(self.settle, &seen.stop, bench, name)?;
+        *seen.times() = Latency::default();
+        let before = machine.look();
+        let (mut samples, mut in_flight) = (0u64, 0u64);
+        let is_over = || {
+            let (elapsed, has_begun) = (before.at.elapsed(), seen.arrived.load(Relaxed) > before.arrived);
+            elapsed >= if has_begun { self.measure } else { self.measure.max(PATIENCE) }
+        };
+        while !is_over() {
+            std::thread::sleep(SAMPLE_EVERY);
+            let arrived = seen.arrived.load(Relaxed);
+            in_flight += seen.sent.load(Relaxed).saturating_sub(arrived);
+            samples += 1;
+            if samples.is_multiple_of(32) && !bench.goes_on(name) {
+                return Err(LabError::Interrupted);
+            }
+        }
+        let after = machine.look();
+        let mut times = seen.times().clone();
+        if after.arrived == before.arrived {
+            return Err(fault(name, &machine.stuck()));
+        }
+        Ok(Ran {
+            seconds: (after.at - before.at).as_secs_f64(),
+            messages: after.arrived - before.arrived,
+            p50_ns: times.quantile_ns(0.5),
+            p99_ns: times.quantile_ns(0.99),
+            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+            in_flight: in_flight as f64 / samples.max(1) as f64,
+            whole: Whole::default(),
+        })
+    }
+}
+
+/// Anything that can go wrong in setting up.
+type Fault = Box<dyn std::error::Error>;
+
+impl Machine {
+    fn look(&self) -> Look {
+        let (user, system) = cpu_seconds();
+        Look { at: Instant::now(), arrived: self.seen.arrived.load(Relaxed), cpu_seconds: user + system }
+    }
+
+    /// Why nothing came out of the device any more.
+    fn stuck(&self) -> String {
+        let (seen, counters) = (&*self.seen, self.guest.queue.counters());
+        let far = self.far.queue.counters();
+        format!(
+            "nothing came out of the device any more: {} messages sent, {} arrived; queue: {} accepted, {} taken, {} completed; answers: {} accepted, {} completed",
+            seen.sent.load(Relaxed),
+            seen.arrived.load(Relaxed),
+            counters.accepted.get(),
+            counters.packets.get(),
+            counters.sent.get(),
+            far.accepted.get(),
+            far.sent.get(),
+        )
+    }
+
+    /// Waits until all has arrived, and accounts for it.
+    fn end(self, name: &str) -> Result<Whole, LabError> {
+        let Self { guest, far, seen, _socket } = self;
+        let deadline_ns = HostClock.now_ns() + DRAIN_NS;
+        let missing = || seen.sent.load(Relaxed) - seen.arrived.load(Relaxed);
+        while missing() > 0 && HostClock.now_ns() < deadline_ns {
+            std::thread::sleep(SAMPLE_EVERY);
+        }
+        if missing() > 0 {
+            return Err(fault(name, &format!("{} messages were sent and never came out", missing())));
+        }
+        // Answers, too, while there is somebody to take them.
+        let _ = far.queue.drain(deadline_ns);
+        let messages = seen.arrived.load(Relaxed);
+        let (queue, signals) = (guest.queue.clone(), guest.queue.signals().unwrap_or_default());
+        guest.end(name, deadline_ns)?;
+        far.end(name, deadline_ns)?;
+        let Signals { interrupts, kicks } = signals;
+        let cleaned_from_receive = queue.counters().cleaned_from_receive.get();
+        Ok(Whole { messages, interrupts, kicks, cleaned_from_receive })
+    }
+}
+
+impl Side {
+    fn end(self, name: &str, deadline_ns: u64) -> Result<(), LabError> {
+        let Self { queue, receiver, poller } = self;
+        let _ = queue.drain(deadline_ns);
+        drop(poller);
+        receiver.close().map_err(|error| fault(name, &error))?;
+        drop(receiver);
+        let audit = queue.shutdown(deadline_ns);
+        let counters = queue.counters();
+        let left = counters.sent.get() + counters.failed.get() + counters.returned.get();
+        if audit.out() != 0 || counters.accepted.get() != left || counters.failed.get() > 0 {
+            let entered = counters.accepted.get();
+            let error = counters.last_error().map(|error| format!("; {error}")).unwrap_or_default();
+            return Err(fault(name, &format!("{entered} frames went in and {left} left; {audit}{error}")));
+        }
+        Ok(())
+    }
+}
