@@ -82,10 +82,12 @@ testpmd += ["--lcores", f"0@{other},1@{cpu}"]
 # Without busy polling, which the kernel has not for a veth, and which stalls there.
 testpmd += ["--vdev", "net_af_xdp0,iface=fa,busy_budget=0", "--vdev", "net_af_xdp1,iface=fb,busy_budget=0", "--"]
 testpmd += ["-i", "--forward-mode=io", "--nb-cores=1", "--auto-start"]
+wharf_forward = [wharf, "forward", "xdp:fa", "xdp:fb", "--cpu", cpu]
 CEILING, TESTPMD = "loop", "testpmd io, net_af_xdp"
 contestants = {
     CEILING: of(*pinned, loop, "fa", "fb", ready=says_so, thread="loop"),
-    "wharf": of(wharf, "forward", "xdp:fa", "xdp:fb", "--cpu", cpu, ready=says_so, thread="wharf-poller"),
+    "wharf": of(*wharf_forward, ready=says_so, thread="wharf-poller"),
+    "wharf, 4096 frames": of(*wharf_forward, "--frames", "4096", ready=says_so, thread="wharf-poller"),
     TESTPMD: of(*testpmd, ready=has_worker, thread="worker"),
 }
 figures = {name: [] for name in contestants}
