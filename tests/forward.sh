@@ -202,6 +202,20 @@ super_rates() { # super-packets: longer than the burst, and shorter
   holds forward 'forward["directions"][0]["cut_packets"] == 0'
 }
 
+short_of_memory() { # all of it waits for the token bucket, while packets of many buffers come
+  local before
+  forward packet:fa,gso=keep packet:fb --rate 100mbit --frames 128
+  to=packet:ha
+  send flood --size 1514 --gso 60k --frames 1024 --rate 300mbit --seconds 1
+  sleep 0.5
+  before=$(received hb)
+  send after --size 1514 --gso 60k --frames 1024 --rate 50mbit --count 400
+  sleep 0.5
+  [ "$(received hb)" -gt "$before" ] || die "nothing is received any more once memory was short"
+  forwarded
+  echo "packet: less memory than what comes: it waits, and goes on"
+}
+
 tap_host() { # SPACE INTERFACE NUMBER: a TAP that the forwarder has made goes to its host
   ip -n $b link set "$2" netns "$1" || die "$2 stays"
   ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=0"
@@ -293,6 +307,7 @@ for kind in packet xdp; do
   namespace_gone $kind
 done
 super_rates
+short_of_memory
 tap_goes
 idle
 taps

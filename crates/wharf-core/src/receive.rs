@@ -167,9 +167,9 @@ impl Inside {
         }
     }
 
-    /// Whether there is memory to receive into.
+    /// Whether there is memory to receive into, and was for what has come: of a long packet's there may be some, and too little.
     fn has_memory(&mut self) -> bool {
-        self.cache.has_frames() || self.cache.pool().depot_len() > 0
+        !self.cache.ran_out() && (self.cache.has_frames() || self.cache.pool().depot_len() > 0)
     }
 }
 
@@ -270,3 +270,6 @@ impl Pollee for RxShared {
         self.of.iter().for_each(|queue| queue.shared.leave(call));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,7 +41,7 @@ pub(crate) struct ForwardArgs {
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
     pub(crate) qdisc: QdiscChoice,
     /// Most bits per second that leave in each direction, such as 100mbit: frames from their Ethernet header on, each segment
-    /// of a super-packet counted (tbf)
+    /// of a super-packet counted; those longer than the burst are cut (tbf)
     #[arg(long, value_name = "RATE", value_parser = values::bits)]
     pub(crate) rate: Option<u64>,
     /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]

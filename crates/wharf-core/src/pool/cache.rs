@@ -35,6 +35,8 @@ pub struct Cache {
     keep: usize,
     /// Whether it counts among those that share the pool.
     has_taken: bool,
+    /// There was nothing to be taken: see [`Cache::ran_out`].
+    ran_out: bool,
     pool_number: u8,
     /// What the ledger gets for frames taken now.
     stamp: u64,
@@ -82,6 +84,7 @@ impl Cache {
             number,
             keep: pool.share(),
             has_taken: false,
+            ran_out: false,
             pool_number: pool.region().number(),
             stamp: 0,
             clock_due: 0,
@@ -149,7 +152,10 @@ impl Cache {
             self.refill(count);
         }
         match self.take_stacked(to, count, len_bytes)? {
-            0 => Err(self.pool.exhausted()),
+            0 => {
+                self.ran_out = true;
+                Err(self.pool.exhausted())
+            }
             count => Ok(count),
         }
     }
@@ -267,6 +273,12 @@ impl Cache {
 
     pub(super) fn has_bulk_for_others(&self) -> bool {
         self.stash.len() >= BULK.min(self.keep) || self.pool.is_waited_for()
+    }
+
+    /// Whether somebody has asked in vain since this was asked: for the rest of what a long packet takes, perhaps, so that there may
+    /// be some again.
+    pub(crate) fn ran_out(&mut self) -> bool {
+        std::mem::take(&mut self.ran_out)
     }
 
     /// Whether there are frames to be taken without asking the depot.

@@ -1,0 +1,79 @@
+use super::*;
+use crate::copy::Placer;
+use crate::device::{Capabilities, Completions, Transmitted};
+use std::sync::Arc;
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// A packet of so many buffers has come, and nothing tells of it any more.
+struct Long {
+    pieces: usize,
+    placer: Placer,
+}
+
+impl Device for Long {
+    fn name(&self) -> String {
+        "long".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, _batch: &mut Batch, _more: bool) -> Transmitted {
+        Transmitted { doorbell: false, stopped: true }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, _budget: usize, _into: &mut Completions) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        0
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
+        let bytes = vec![7; self.pieces * cache.pool().region().data_bytes_max() as usize];
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let before = to.len();
+        let chunks = std::iter::once(&bytes[..]);
+        self.placer.place(cache, to, chunks, bytes.len() as u32, &Meta::default()).unwrap();
+        if to.len() > before {
+            self.pieces = 0;
+        }
+        Ok(to.len() - before)
+    }
+
+    fn receive_ended(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
+    let (mut others, mut held) = (pool.cache("others").unwrap(), Batch::new(8));
+    others.take(&mut held, 8, 64).unwrap();
+    for _ in 0..3 {
+        let found = receiver.shared.poll(Notice::Keep, false, 64);
+        assert_eq!((found.received, found.waiting), (0, true), "there is memory, and not enough");
+    }
+    others.give(&mut held).unwrap();
+    drop(others);
+    assert_eq!(receiver.shared.poll(Notice::Keep, false, 64).received, 1);
+    let found = receiver.shared.poll(Notice::Keep, false, 64);
+    assert_eq!((found.received, found.waiting), (0, false), "nothing has come");
+}
