@@ -170,10 +170,77 @@ killed() {
   echo "a socket that nobody listens at: told"
 }
 
-[ $# -gt 0 ] || set -- layouts numbered killed
+# Who listens may be either.
+listening() {
+  for packed in off on; do
+    local device="virtio-user:$out/ours.sock,server=on,packed=$packed"
+    timeout -k 5 100 "$loop" "$device" 20000 >"$out/loop.out" 2>"$out/loop.err" &
+    ours=$!
+    there "$out/ours.sock" $ours
+    testpmd "net_vhost0,iface=$out/ours.sock,client=1"
+    wait $ours || die "${device/$out\//}"
+    end_testpmd
+    sed "s|$out/||" "$out/loop.out"
+  done
+  ours=""
+}
+
+# took NAME COUNT: wharf receives so many frames; what it says besides must be nothing.
+took() {
+  timeout -k 5 60 "$wharf" receive --from "vhost-user:$out/dpdk.sock,client=on" --count "$2" --json >"$out/$1.out" 2>"$out/$1.err" ||
+    die "$1: not $2 frames"
+  [ "$(grep -vc "listening on" "$out/$1.err")" -eq 0 ] || die "$1: it says $(grep -v "listening on" "$out/$1.err")"
+}
+
+# A device that ends, or is killed under traffic, and comes back to a driver that goes on: it resumes by itself. The driver of
+# packed rings clears them as its device comes back.
+resumed() {
+  for packed in 0 1; do
+    testpmd "net_virtio_user0,path=$out/dpdk.sock,server=1,queue_size=256,packed_vq=$packed" --forward-mode=txonly
+    there "$out/dpdk.sock" $backend
+    took first 100000
+    took ended 100000
+    "$wharf" receive --from "vhost-user:$out/dpdk.sock,client=on" --json >"$out/killed.out" 2>"$out/killed.err" &
+    ours=$!
+    sleep 1
+    kill -9 $ours
+    wait $ours 2>/dev/null
+    ours=""
+    took killed 100000
+    end_testpmd
+    echo "vhost-user client=on, packed_vq=$packed: ended and killed under traffic, and back"
+  done
+}
+
+# A driver that is killed under traffic, and another one, whose frames are longer.
+replaced() {
+  for packed in 0 1; do
+    "$wharf" receive --from "vhost-user:$out/ours.sock" --json >"$out/receive.json" 2>"$out/receive.err" &
+    ours=$!
+    there "$out/ours.sock" $ours
+    for bytes in 64 128; do
+      testpmd "net_virtio_user0,path=$out/ours.sock,queue_size=256,packed_vq=$packed" --forward-mode=txonly --txpkts=$bytes
+      sleep 3
+      kill -9 "$backend"
+      end_testpmd
+    done
+    kill -INT $ours
+    ends $ours 10 || die "vhost-user hangs without a driver"
+    wait $ours || die "vhost-user after two drivers"
+    ours=""
+    python3 - "$out/receive.json" <<'P' || die "frames of one driver only"
+import json, sys
+report = json.load(open(sys.argv[1]))
+sys.exit(0 if 64 * report["packets"] < report["bytes"] < 128 * report["packets"] and report["pool"]["out"] == 0 else 1)
+P
+    echo "vhost-user, packed_vq=$packed: one driver killed under traffic, and another"
+  done
+}
+
+[ $# -gt 0 ] || set -- layouts numbered killed listening resumed replaced
 for part; do
   case $part in
-    layouts | numbered | killed) "$part" ;;
+    layouts | numbered | killed | listening | resumed | replaced) "$part" ;;
     *) die "no such part: $part" ;;
   esac
 done

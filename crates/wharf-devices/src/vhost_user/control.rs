@@ -192,7 +192,8 @@ pub(super) fn serve(
     Ok(())
 }
 
-/// SET_VRING_ENABLE before SET_FEATURES, as QEMU's network devices send it: the `vhost` crate would have features first.
+/// SET_VRING_ENABLE before SET_FEATURES, as QEMU's network devices send it, and before all else DPDK's driver, to a
+/// device that has come back: the `vhost` crate would have features first.
 fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
     const NEED_REPLY: u32 = 8;
     let mut message = [0; HEADER_BYTES + 2 * size_of::<u32>()];

@@ -43,7 +43,6 @@ pub(super) struct Session {
     offered: u64,
     agreed: Agreed,
     protocol: VhostUserProtocolFeatures,
-    has_protocol: bool,
     regions: Vec<Region>,
     memory: Arc<Memory>,
     /// What was wrong with the last message, in words.
@@ -61,7 +60,6 @@ impl Session {
             offered,
             agreed,
             protocol: VhostUserProtocolFeatures::empty(),
-            has_protocol: false,
             regions: Vec::new(),
             memory,
             fault: None,
@@ -73,9 +71,9 @@ impl Session {
         self.fault.take()
     }
 
-    /// Whether virtqueues may be enabled although no features were agreed upon yet: protocol features were.
+    /// Whether no features were agreed upon yet by which virtqueues are enabled: it is done all the same.
     pub(super) fn enables_early(&self) -> bool {
-        self.has_protocol && !self.agreed.has(feature::VHOST_PROTOCOL)
+        !self.agreed.has(feature::VHOST_PROTOCOL)
     }
 
     /// Whether messages that want it are acknowledged.
@@ -279,7 +277,6 @@ impl VhostUserBackendReqHandlerMut for Session {
                 .refuse(format!("protocol features {:#x}, which were not offered", features & !offered));
         }
         self.protocol = VhostUserProtocolFeatures::from_bits_truncate(features);
-        self.has_protocol = true;
         Ok(())
     }
 

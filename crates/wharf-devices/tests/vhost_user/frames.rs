@@ -308,6 +308,7 @@ fn a_ring_goes_on_where_it_was_after_a_stop_or_another_connection() {
 fn virtqueues_may_be_enabled_before_features_are_agreed_upon() {
     let mut rig = Rig::new("early", 1);
     let mut peer = Peer::connect(&rig.socket.path());
+    peer.send(SET_VRING_ENABLE, &state(0, 0), &[]); // as DPDK does, to a device that has come back
     peer.send(SET_PROTOCOL_FEATURES, &words(&[1 << 3]), &[]);
     for index in [0, 1] {
         assert!(peer.tell(SET_VRING_ENABLE, &state(index, 1), &[]), "as QEMU does");

@@ -77,8 +77,8 @@ fn messages() -> Vec<Case> {
                 peer.send(SET_PROTOCOL_FEATURES, &words(&[1 << 9]), &[]);
             },
         ),
-        ("to enable without protocol features", "message of request ", |peer| {
-            peer.send(SET_VRING_ENABLE, &state(0, 1), &[]);
+        ("to enable what there is not before all else", "virtqueue 5: there are 2", |peer| {
+            peer.send(SET_VRING_ENABLE, &state(5, 1), &[]);
         }),
         ("to half enable before anything else", "message of request 18", |peer| {
             peer.send(SET_OWNER, &[], &[]);

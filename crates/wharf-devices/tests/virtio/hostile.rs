@@ -23,12 +23,23 @@ fn descriptor(layout: Layout, table: &View, at: usize, address: u64, len: u32, f
     table.store_u16(at + 14, second);
 }
 
-/// What a device finds wrong with a chain of these descriptors (address, length, flags, next), the first of a ring, with
-/// these in an indirect table at [`GUEST`].
+/// What a device finds wrong with a chain: see [`pop`].
 fn chain(
     layout: Layout, options: Options, ring: &[(u64, u32, u16, u16)], table: &[(u64, u32, u16, u16)],
 ) -> String {
     let (memory, bytes) = buffers();
+    match pop(layout, options, ring, table, &memory, &bytes, &mut Chain::new()) {
+        Err(error) => error.to_string(),
+        Ok(popped) => format!("nothing ({popped})"),
+    }
+}
+
+/// Pops a chain of these descriptors (address, length, flags, next), the first of a ring, with
+/// these in an indirect table at [`GUEST`].
+fn pop(
+    layout: Layout, options: Options, ring: &[(u64, u32, u16, u16)], table: &[(u64, u32, u16, u16)],
+    memory: &Memory, bytes: &View, chain: &mut Chain,
+) -> Result<bool, RingError> {
     let place = place(layout, SIZE);
     let mut device = device(&place, options, 0);
     let [descriptors, driver, _] = place.areas();
@@ -38,14 +49,36 @@ fn chain(
         descriptor(layout, descriptors, at, address, len, flags | available, next);
     }
     for (at, &(address, len, flags, next)) in table.iter().enumerate() {
-        descriptor(layout, &bytes, at, address, len, flags, next);
+        descriptor(layout, bytes, at, address, len, flags, next);
     }
     if layout == Layout::Split {
         driver.store_u16(2, 1);
     }
-    match device.pop(&memory, &mut Chain::new()) {
-        Err(error) => error.to_string(),
-        Ok(popped) => format!("nothing ({popped})"),
+    device.pop(memory, chain)
+}
+
+#[test]
+fn a_table_that_keeps_the_rules_is_one_buffer() {
+    for layout in [Layout::Split, Layout::Packed] {
+        let ((memory, bytes), mut chain) = (buffers(), Chain::new());
+        let parts = [
+            (GUEST + 1024, 10, NEXT, if layout == Layout::Split { 2 } else { 0 }),
+            (GUEST + 3072, 30, WRITE, 0),
+            (GUEST + 2048, 20, NEXT, 1),
+        ];
+        // A packed one has no order but its own.
+        let parts = if layout == Layout::Split { parts } else { [parts[0], parts[2], parts[1]] };
+        assert!(bytes.copy_in(1024, &[1; 10]) && bytes.copy_in(2048, &[2; 20]));
+        let ring = [(GUEST, 48, INDIRECT, 0)];
+        assert_eq!(pop(layout, ALL, &ring, &parts, &memory, &bytes, &mut chain), Ok(true), "{layout}");
+        assert_eq!((chain.readable_bytes(), chain.writable_bytes(), chain.token().id()), (30, 30, 0));
+        let mut read = [0; 40];
+        assert_eq!(chain.copy_out(&memory, 0, &mut read), 30, "no more");
+        assert_eq!(read[..30], [&[1; 10][..], &[2; 20]].concat());
+        assert_eq!(chain.copy_in(&memory, 5, &[3; 40]), 25, "no more");
+        let mut written = [0; 31];
+        assert!(bytes.copy_out(3072, &mut written));
+        assert_eq!(written[..], [&[0; 5][..], &[3; 25], &[0]].concat());
     }
 }
 
