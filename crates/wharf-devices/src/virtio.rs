@@ -28,7 +28,7 @@ pub mod split;
 
 pub use chain::{Chain, Token};
 pub use error::RingError;
-pub use memory::{Memory, MemoryError, MemoryRegion, Part};
+pub use memory::{Memory, MemoryError, MemoryRegion, Part, Window};
 pub use place::{Layout, Place};
 pub use ring::{DeviceRing, DriverRing, Extent, Options, Used};
 

@@ -135,6 +135,12 @@ impl VnetHeader {
         !self.needs_checksum && self.gso_kind == 0
     }
 
+    /// Whether a header that begins with these bytes is plain.
+    #[inline(always)]
+    pub fn is_plain_in([flags, gso_kind]: [u8; 2]) -> bool {
+        flags & NEEDS_CHECKSUM == 0 && gso_kind & !ECN == 0
+    }
+
     /// Whether it fits its frame; bytes of the headers of a super-packet, else 0.
     fn check(&self, start: &[u8], len_bytes: usize) -> Result<u16, Unfit> {
         let (from, offset) = (usize::from(self.checksum_start), usize::from(self.checksum_offset));

@@ -156,6 +156,29 @@ impl Batch {
         Some(frame)
     }
 
+    /// Takes frames from the front, in order, as long as `wants` one; `take` has each.
+    #[inline(always)]
+    pub fn take_while(&mut self, mut wants: impl FnMut(&Frame) -> bool, mut take: impl FnMut(Frame)) {
+        /// Forgets those that were taken, should `take` panic, too.
+        struct Taken<'a>(&'a mut Batch, usize);
+
+        impl Drop for Taken<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                if self.1 > 0 {
+                    self.0.advance(self.1);
+                }
+            }
+        }
+
+        let mut taken = Taken(self, 0);
+        while let Some(frame) = taken.0.frames().get(taken.1).filter(|frame| wants(frame)) {
+            let frame = frame.moved();
+            taken.1 += 1;
+            take(frame);
+        }
+    }
+
     /// Takes the last frame: for whoever asked for more than there was room for.
     #[inline]
     pub fn pop_back(&mut self) -> Option<Frame> {
@@ -449,6 +472,22 @@ mod tests {
                 next_out += 1;
             }
         }
+    }
+
+    #[test]
+    fn frames_are_taken_once_even_where_their_taker_panics() {
+        let mut batch = Batch::new(8);
+        (0..6).for_each(|index| batch.push(frame(index, 1)).unwrap());
+        let mut taken = Vec::new();
+        batch.take_while(|frame| frame.index() < 2, |frame| taken.push(frame.index()));
+        assert_eq!((&taken[..], batch.len(), batch.bytes()), (&[0, 1][..], 4, batch.bytes_of_first(4)));
+        let panics = std::panic::AssertUnwindSafe(|| {
+            batch.take_while(|_| true, |frame| assert!(frame.index() < 3, "this one is too much"));
+        });
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!((batch.len(), batch.frames()[0].index()), (2, 4));
+        batch.take_while(|_| true, drop);
+        assert!(batch.is_empty() && batch.bytes() == 0);
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl Region {
     ///
     /// # Errors
     /// [`MemError::Foreign`].
+    #[inline]
     pub fn offset_bytes(&self, frame: &Frame) -> Result<usize, MemError> {
         self.check(frame)?;
         Ok(self.spec.headroom_bytes as usize + self.layout.offset_of(frame.index()))

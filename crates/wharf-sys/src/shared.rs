@@ -142,10 +142,16 @@ unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
 
-/// Bytes that are copied at a time.
+/// What is copied at a time, at any address: an array of bytes would be read byte by byte, being volatile.
 #[derive(Clone, Copy)]
-#[repr(transparent)]
-struct Block<const BYTES: usize>([u8; BYTES]);
+#[repr(C, packed)]
+struct Unaligned<W>(W);
+
+/// As much as a register holds that every processor of this kind has.
+#[cfg(target_arch = "x86_64")]
+type Wide = std::arch::x86_64::__m128i;
+#[cfg(not(target_arch = "x86_64"))]
+type Wide = u64;
 
 macro_rules! words {
     ($($word:ty, $atomic:ty: $load:ident, $load_acquire:ident, $store:ident, $store_release:ident;)*) => {
@@ -236,7 +242,7 @@ impl View {
 
     #[inline(always)]
     fn word<A: Atomic>(&self, at: usize) -> &A {
-        assert!(at <= self.len_bytes && self.len_bytes - at >= size_of::<A>());
+        assert!(at.checked_add(size_of::<A>()).is_some_and(|end| end <= self.len_bytes));
         // SAFETY: inside the mapping, which lives as long as `self`.
         let place = unsafe { self.start.add(at) }.cast::<A>();
         assert!(place.is_aligned());
@@ -245,82 +251,102 @@ impl View {
         unsafe { place.as_ref() }
     }
 
+    /// Has the line at byte `at` brought to this processor, if it lies within: a hint.
+    #[inline(always)]
+    pub fn prefetch(&self, at: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if at < self.len_bytes {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: `at` lies within; and a prefetch cannot fail.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(at).as_ptr().cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = at;
+    }
+
     /// Copies the bytes from `at` on to `to`; false, and nothing, where they do not lie within.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out(&self, at: usize, to: &mut [u8]) -> bool {
         if at > self.len_bytes || self.len_bytes - at < to.len() {
             return false;
         }
         // SAFETY: `at` lies within, or just behind it.
-        let mut from = unsafe { self.start.add(at) };
-        let (blocks, rest) = to.as_chunks_mut::<32>();
-        for block in blocks {
-            // SAFETY: `to` is as long as what is left of this, which was checked; `take` stays within.
-            *block = unsafe { take(&mut from) };
-        }
-        let (blocks, rest) = rest.as_chunks_mut::<4>();
-        for block in blocks {
-            // SAFETY: as above.
-            *block = unsafe { take(&mut from) };
-        }
-        for byte in rest {
-            // SAFETY: as above.
-            [*byte] = unsafe { take(&mut from) };
-        }
+        let from = unsafe { self.start.add(at) };
+        // SAFETY: both are `to.len()` bytes long: the one was checked just now, the other is borrowed mutably. They do not
+        // overlap: nobody has a reference to what is shared.
+        unsafe { copy::<true>(from, NonNull::from(&mut *to).cast(), to.len()) };
         true
     }
 
     /// Copies `from` to the bytes from `at` on; false, and nothing, where they do not lie within.
-    #[inline]
+    #[inline(always)]
     pub fn copy_in(&self, at: usize, from: &[u8]) -> bool {
         if at > self.len_bytes || self.len_bytes - at < from.len() {
             return false;
         }
         // SAFETY: `at` lies within, or just behind it.
-        let mut to = unsafe { self.start.add(at) };
-        let (blocks, rest) = from.as_chunks::<32>();
-        for block in blocks {
-            // SAFETY: `from` is as long as what is left of this, which was checked; `put` stays within.
-            unsafe { put(&mut to, *block) };
-        }
-        let (blocks, rest) = rest.as_chunks::<4>();
-        for block in blocks {
-            // SAFETY: as above.
-            unsafe { put(&mut to, *block) };
-        }
-        for &byte in rest {
-            // SAFETY: as above.
-            unsafe { put(&mut to, [byte]) };
-        }
+        let to = unsafe { self.start.add(at) };
+        // SAFETY: as above; of `from` bytes are only read.
+        unsafe { copy::<false>(NonNull::from(from).cast(), to, from.len()) };
         true
     }
 }
 
-/// Reads a block, once, and goes behind it.
+/// Copies `len` bytes out of shared memory, or into it: in words as wide as can be, of which the last one overlaps the one before.
 ///
 /// # Safety
-/// The block lies within a mapping that lives.
+/// Both lie within memory that lives, and do not overlap; the one that is not shared is borrowed.
 #[inline(always)]
-unsafe fn take<const BYTES: usize>(from: &mut NonNull<u8>) -> [u8; BYTES] {
-    // SAFETY: the caller's. Bytes need no alignment, and any bits are valid ones. Volatile: what is read is what is used,
-    // though the peer may write at the same time.
+unsafe fn copy<const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, len: usize) {
+    // SAFETY: each word ends at `len` at the latest.
     unsafe {
-        let block = from.cast::<Block<BYTES>>().read_volatile();
-        *from = from.add(BYTES);
-        block.0
+        match len {
+            WIDE_BYTES.. => {
+                let mut at = 0;
+                while at < len - WIDE_BYTES {
+                    step::<Wide, OUT>(from, to, at);
+                    at += WIDE_BYTES;
+                }
+                step::<Wide, OUT>(from, to, len - WIDE_BYTES);
+            }
+            8.. => both::<u64, OUT>(from, to, len),
+            4.. => both::<u32, OUT>(from, to, len),
+            2.. => both::<u16, OUT>(from, to, len),
+            1 => step::<u8, OUT>(from, to, 0),
+            0 => {}
+        }
     }
 }
 
-/// Writes a block, and goes behind it.
+const WIDE_BYTES: usize = size_of::<Wide>();
+
+/// Copies the first word and the last one of `len` bytes, which is all of them.
 ///
 /// # Safety
-/// The block lies within a mapping that lives.
+/// As [`copy`], for at least a word and at most two.
 #[inline(always)]
-unsafe fn put<const BYTES: usize>(to: &mut NonNull<u8>, block: [u8; BYTES]) {
-    // SAFETY: the caller's; nobody has a reference to these bytes.
+unsafe fn both<W: Copy, const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, len: usize) {
+    // SAFETY: the caller's.
     unsafe {
-        to.cast::<Block<BYTES>>().write_volatile(Block(block));
-        *to = to.add(BYTES);
+        step::<W, OUT>(from, to, 0);
+        step::<W, OUT>(from, to, len - size_of::<W>());
+    }
+}
+
+/// Copies the word at byte `at`. Volatile on the shared side: what is read is what is used, though the peer may write at the same
+/// time.
+///
+/// # Safety
+/// As [`copy`], with a word from there on; `W` may be any bits.
+#[inline(always)]
+unsafe fn step<W: Copy, const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, at: usize) {
+    // SAFETY: the caller's. `Unaligned` needs no alignment.
+    unsafe {
+        let (word, place) = (from.add(at).cast::<Unaligned<W>>(), to.add(at).cast::<Unaligned<W>>());
+        match OUT {
+            true => place.write(word.read_volatile()),
+            false => place.write_volatile(word.read()),
+        }
     }
 }
 

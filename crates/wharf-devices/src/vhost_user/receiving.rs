@@ -3,8 +3,8 @@
 mod reader;
 
 use super::link::Link;
-use super::vring::{Running, with_ring};
-use crate::virtio::DeviceRing;
+use super::vring::{Agreed, Running, with_ring};
+use crate::virtio::{Chain, DeviceRing, Memory, RingError};
 use reader::{Came, Reader};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::Batch;
@@ -54,29 +54,10 @@ impl Receiving {
         let index = 2 * pair + 1;
         let Some(mut vring) = link.vring(index) else { return Ok(Ended::Empty) };
         let is_on = vring.is_enabled;
-        let Some(Running { ring, memory, agreed, chain }) = vring.running() else { return Ok(Ended::Empty) };
-        let (mut ended, mut broken) = (Ok(Ended::Empty), None);
-        with_ring!(ring, ring => {
-            let mut left = if is_on { budget } else { DISCARDED_AT_A_TIME };
-            while left > 0 {
-                match ring.pop(memory, chain) {
-                    Ok(true) => left -= 1,
-                    Ok(false) => break,
-                    Err(error) => {
-                        broken = Some(error);
-                        break;
-                    }
-                }
-                match if is_on { self.reader.read(memory, *agreed, chain, cache, to) } else { Ok(Came::Dropped) } {
-                    Ok(Came::Received | Came::Dropped) => ring.put_used(chain.token(), 0),
-                    other => {
-                        ring.unpop(chain.token());
-                        ended = other.map(|_| Ended::NoMemory);
-                        break;
-                    }
-                }
-            }
-        });
+        let Some(Running { ring, memory, agreed, chains }) = vring.running() else { return Ok(Ended::Empty) };
+        let agreed = is_on.then_some(*agreed);
+        let (ended, broken) =
+            with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
         self.reader.settle(cache)?;
         let used = with_ring!(ring, ring => ring.publish() && ring.wants_call());
         let is_lost = memory.is_broken();
@@ -91,6 +72,39 @@ impl Receiving {
             link.broken(index, &error);
         }
         ended
+    }
+
+    /// Reads up to `budget` frames, or discards what is there where nothing was `agreed` upon; what is wrong with the ring, if
+    /// anything.
+    #[allow(clippy::too_many_arguments)]
+    fn walk(
+        &mut self, ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],
+        cache: &mut Cache, to: &mut Batch, budget: usize,
+    ) -> (Result<Ended, PoolError>, Option<RingError>) {
+        let mut left = if agreed.is_some() { budget } else { DISCARDED_AT_A_TIME };
+        let mut broken = None;
+        while left > 0 && broken.is_none() {
+            let most = chains.len().min(left);
+            let count = match pop_ahead(ring, memory, &mut chains[..most]) {
+                (0, None) => break,
+                (count, error) => {
+                    broken = error;
+                    count
+                }
+            };
+            left -= count;
+            for at in 0..count {
+                let read = |agreed| self.reader.read(memory, agreed, &chains[at], cache, to);
+                match agreed.map_or(Ok(Came::Dropped), read) {
+                    Ok(Came::Received | Came::Dropped) => ring.put_used(chains[at].token(), 0),
+                    other => {
+                        chains[at..count].iter().rev().for_each(|chain| ring.unpop(chain.token()));
+                        return (other.map(|_| Ended::NoMemory), broken);
+                    }
+                }
+            }
+        }
+        (Ok(Ended::Empty), broken)
     }
 
     pub(super) fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
@@ -117,4 +131,19 @@ impl Receiving {
             }
         }
     }
+}
+
+/// Pops as many buffers as there are chains for; how many, and what is wrong with the ring behind them, if anything.
+#[inline(always)]
+fn pop_ahead(
+    ring: &mut impl DeviceRing, memory: &Memory, chains: &mut [Chain],
+) -> (usize, Option<RingError>) {
+    for (count, chain) in chains.iter_mut().enumerate() {
+        match ring.pop(memory, chain) {
+            Ok(true) => chain.prefetch(memory),
+            Ok(false) => return (count, None),
+            Err(error) => return (count, Some(error)),
+        }
+    }
+    (chains.len(), None)
 }

@@ -56,13 +56,17 @@ macro_rules! with_ring {
 }
 pub(super) use with_ring;
 
+/// Buffers that are popped before the first of them is read: their lines come from the driver's processor at the same time.
+const AHEAD: usize = 16;
+
 /// A ring that runs, and what its chains are looked up in.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) ring: Ring,
     pub(super) memory: Arc<Memory>,
     pub(super) agreed: Agreed,
-    pub(super) chain: Chain,
+    /// As many as are popped before the first of them is used.
+    pub(super) chains: Box<[Chain]>,
 }
 
 /// One virtqueue.
@@ -123,7 +127,12 @@ impl Vring {
             }
         };
         self.has_run = true;
-        self.running = Some(Running { ring, memory: memory.clone(), agreed, chain: Chain::new() });
+        self.running = Some(Running {
+            ring,
+            memory: memory.clone(),
+            agreed,
+            chains: (0..AHEAD).map(|_| Chain::new()).collect(),
+        });
         Ok(true)
     }
 

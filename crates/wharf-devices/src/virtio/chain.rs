@@ -1,6 +1,6 @@
 //! `Chain`: one buffer as the device sees it, all of its addresses looked up.
 
-use super::{Memory, Part, RingError};
+use super::{Memory, Part, RingError, Window};
 
 /// By which a buffer is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -118,13 +118,29 @@ impl Chain {
         &self.parts[self.readable..]
     }
 
+    /// The part that is to be read, where it is one only.
+    #[inline(always)]
+    pub fn only_readable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
+        if let [part] = self.readable() { memory.window(part) } else { None }
+    }
+
+    /// The part that may be written, where it is one only.
+    #[inline(always)]
+    pub fn only_writable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
+        if let [part] = self.writable() { memory.window(part) } else { None }
+    }
+
+    /// Has the beginning of its first part brought here, if it is not.
+    #[inline(always)]
+    pub fn prefetch(&self, memory: &Memory) {
+        if let Some(window) = self.parts.first().and_then(|part| memory.window(part)) {
+            window.prefetch();
+        }
+    }
+
     /// Copies bytes that are to be read, from byte `skip` of them on, to `to`; how many: fewer where there are no more.
     #[inline]
     pub fn copy_out(&self, memory: &Memory, skip: u32, to: &mut [u8]) -> usize {
-        if let ([part], Some(left)) = (self.readable(), self.readable_bytes.checked_sub(skip)) {
-            let count = to.len().min(left as usize);
-            return if memory.copy_out(part, skip, &mut to[..count]) { count } else { 0 };
-        }
         let mut done = 0;
         each(self.readable(), skip, to.len(), |part, skip, count| {
             let copied = memory.copy_out(part, skip, &mut to[done..done + count]);
@@ -137,10 +153,6 @@ impl Chain {
     /// Copies `from` to the bytes that may be written, from byte `skip` of them on; how many: fewer where there is no more room.
     #[inline]
     pub fn copy_in(&self, memory: &Memory, skip: u32, from: &[u8]) -> usize {
-        if let ([part], Some(left)) = (self.writable(), self.writable_bytes.checked_sub(skip)) {
-            let count = from.len().min(left as usize);
-            return if memory.copy_in(part, skip, &from[..count]) { count } else { 0 };
-        }
         let mut done = 0;
         each(self.writable(), skip, from.len(), |part, skip, count| {
             let copied = memory.copy_in(part, skip, &from[done..done + count]);

@@ -50,6 +50,40 @@ pub struct Part {
     at: usize,
 }
 
+/// A part, at hand: its bytes, of a region that was looked up.
+#[derive(Debug, Clone, Copy)]
+pub struct Window<'a> {
+    view: &'a View,
+    at: usize,
+    len_bytes: usize,
+}
+
+impl Window<'_> {
+    /// Copies its bytes from `skip` on to `to`; false, and nothing, where it has not so many.
+    #[inline(always)]
+    pub fn copy_out(&self, skip: usize, to: &mut [u8]) -> bool {
+        skip <= self.len_bytes && to.len() <= self.len_bytes - skip && self.view.copy_out(self.at + skip, to)
+    }
+
+    /// Copies `from` to its bytes from `skip` on; false, and nothing, where it has not so many.
+    #[inline(always)]
+    pub fn copy_in(&self, skip: usize, from: &[u8]) -> bool {
+        skip <= self.len_bytes
+            && from.len() <= self.len_bytes - skip
+            && self.view.copy_in(self.at + skip, from)
+    }
+
+    /// Has its first two lines brought here: a header, and the beginning of a frame.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        self.view.prefetch(self.at);
+        self.view.prefetch(self.at + LINE_BYTES);
+    }
+}
+
+/// What processors move at a time.
+const LINE_BYTES: usize = 64;
+
 /// The table. Cheap to clone, as long as regions are few.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
@@ -113,6 +147,13 @@ impl Memory {
         let found =
             self.regions.iter().position(|region| offset(address, region.guest, &region.view).is_some());
         found.and_then(|index| u32::try_from(index).ok())
+    }
+
+    /// The bytes of `part`, at hand; `None` where it is not of this memory.
+    #[inline(always)]
+    pub fn window(&self, part: &Part) -> Option<Window<'_>> {
+        let view = &self.regions.get(part.region as usize)?.view;
+        Some(Window { view, at: part.at, len_bytes: part.len_bytes as usize })
     }
 
     /// Copies the bytes of `part` from `skip` on to `to`; false where it is not that long, or not of this memory.

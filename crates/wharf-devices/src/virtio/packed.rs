@@ -30,6 +30,12 @@ const LEN_AT: usize = 8;
 const ID_AT: usize = 12;
 const FLAGS_AT: usize = 14;
 
+/// Length, number and flags in one word, as the machine has them.
+#[inline(always)]
+fn rest(len_bytes: u32, id: u16, flags: u16) -> u64 {
+    (u64::from(len_bytes) | u64::from(id) << 32 | u64::from(flags) << 48).to_le()
+}
+
 /// Flags, besides those that split rings have, too.
 const AVAILABLE: u16 = 1 << 7;
 const USED: u16 = 1 << 15;

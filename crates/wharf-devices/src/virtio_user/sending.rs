@@ -51,30 +51,43 @@ impl<R: DriverRing> Sending<R> {
     #[inline]
     pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let mut has_room = !self.is_full();
-        while has_room {
-            let Some(first) = batch.frames().first() else { break };
-            let is_usual = !first.has_meta() && first.len_bytes() > ETHERNET_BYTES;
-            has_room = if is_usual { self.post_first(batch) } else { self.take_unusual(batch) };
-            has_room &= !self.is_full();
+        while has_room && !batch.is_empty() {
+            let before = batch.len();
+            self.post_usual(batch);
+            let is_stuck = batch.len() == before && !self.take_unusual(batch);
+            has_room = !is_stuck && !self.is_full();
         }
         let doorbell = (!more || !has_room) && self.flush();
         Transmitted { doorbell, stopped: !has_room }
     }
 
-    /// Posts the first frame, which lies in one buffer, with its header in front; whether it could.
+    /// Posts frames from the front that lie in one buffer each, with their headers in front, as long as there is room.
     #[inline]
-    fn post_first(&mut self, batch: &mut Batch) -> bool {
-        let Some(mut frame) = batch.pop() else { return false };
+    fn post_usual(&mut self, batch: &mut Batch) {
+        let mut room = usize::from((self.queue.ring.room() + 1).saturating_sub(self.stop_below));
+        let is_usual = |frame: &Frame| !frame.has_meta() && frame.len_bytes() > ETHERNET_BYTES;
+        let wants = |frame: &Frame| {
+            let takes = room > 0 && is_usual(frame);
+            room = room.saturating_sub(1);
+            takes
+        };
+        batch.take_while(wants, |frame| self.post(frame));
+    }
+
+    /// Posts a frame that lies in one buffer.
+    #[inline(always)]
+    fn post(&mut self, mut frame: Frame) {
         let len_bytes = frame.len_bytes() + HEADER_BYTES as u32;
         let place = self.region.offset_bytes(&frame);
         let (Ok(at), Ok(bytes)) = (place, self.region.bytes_and_before_mut(&mut frame, HEADER_BYTES)) else {
-            self.failed.push((frame, "foreign-pool"));
-            return true;
+            return self.failed.push((frame, "foreign-pool"));
         };
-        bytes[..HEADER_BYTES].fill(0);
+        // Most often it is clear from the last time: then its line need not travel to the back end again.
+        if bytes[..HEADER_BYTES] != [0; HEADER_BYTES] {
+            bytes[..HEADER_BYTES].fill(0);
+        }
         let address = POOL_AT + (at - HEADER_BYTES) as u64;
         self.add(frame, &[Extent { address, len_bytes }]);
-        true
     }
 
     #[inline]

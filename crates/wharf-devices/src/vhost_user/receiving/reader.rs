@@ -62,20 +62,19 @@ impl Reader {
             *count += 1;
             return Ok(Came::Dropped);
         }
-        let mut header = [0; VNET_HEADER_BYTES];
-        chain.copy_out(memory, 0, &mut header);
-        let header = VnetHeader::read(&header);
-        let piece_bytes = cache.pool().region().data_bytes_max();
-        if len > piece_bytes || !header.is_plain() {
-            return self.read_with_care(memory, agreed, chain, cache, to, &header, len);
-        }
+        let mut requests = [0; 2];
+        let window = chain.only_readable(memory).filter(|window| window.copy_out(0, &mut requests));
+        let Some(window) = window.filter(|_| len <= piece_bytes(cache) && VnetHeader::is_plain_in(requests))
+        else {
+            return self.read_with_care(memory, agreed, chain, cache, to, len);
+        };
         if self.fresh.is_empty() && !self.fetch(cache, FETCH.min(to.room()))? {
             return Ok(Came::NoMemory);
         }
-        let Some(mut frame) = self.fresh.pop() else { return Ok(Came::NoMemory) };
+        let Some(mut frame) = self.fresh.pop_back() else { return Ok(Came::NoMemory) };
         let region = cache.pool().region();
         region.set_len(&mut frame, len)?;
-        chain.copy_out(memory, header_bytes, region.bytes_mut(&mut frame)?);
+        window.copy_out(header_bytes as usize, region.bytes_mut(&mut frame)?);
         let pushed = to.push(frame);
         debug_assert!(pushed.is_ok(), "the caller has seen to room");
         Ok(Came::Received)
@@ -91,14 +90,17 @@ impl Reader {
         }
     }
 
-    /// A frame in several pieces, or with requests.
+    /// A frame in several pieces on either side, or with requests.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)]
     fn read_with_care(
         &mut self, memory: &Memory, agreed: Agreed, chain: &Chain, cache: &mut Cache, to: &mut Batch,
-        header: &VnetHeader, len: u32,
+        len: u32,
     ) -> Result<Came, PoolError> {
-        let piece_bytes = cache.pool().region().data_bytes_max();
+        let mut header = [0; VNET_HEADER_BYTES];
+        chain.copy_out(memory, 0, &mut header);
+        let header = VnetHeader::read(&header);
+        let piece_bytes = piece_bytes(cache);
         let count = len.div_ceil(piece_bytes) as usize;
         if count > cache.pool().frames() as usize || count > BATCH_FRAMES_MAX {
             self.drops.too_long += 1;
@@ -118,7 +120,7 @@ impl Reader {
             let copied = chain.copy_out(memory, at, region.bytes_mut(piece)?) as u32;
             (at, left) = (at + copied, left - copied.min(left));
         }
-        match self.link(&region, agreed, header)? {
+        match self.link(&region, agreed, &header)? {
             Some(frame) => {
                 let pushed = to.push(frame);
                 debug_assert!(pushed.is_ok(), "the caller has seen to room");
@@ -168,6 +170,12 @@ impl Reader {
             }
         }
     }
+}
+
+/// Longest frame that lies in one buffer of ours.
+#[inline(always)]
+fn piece_bytes(cache: &Cache) -> u32 {
+    cache.pool().region().data_bytes_max()
 }
 
 /// Whether the driver may leave that to us.

@@ -1,7 +1,7 @@
 //! `Writer`: one frame into the driver's buffers, as the driver takes it.
 
 use super::super::vring::Agreed;
-use crate::virtio::{Chain, DeviceRing, Memory, RingError};
+use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::checksum;
 use wharf_core::gso::Cut;
@@ -153,11 +153,15 @@ impl Writer {
         }
         // The driver need not have agreed on several buffers: there is one (section 5.1.6.4.1).
         header_of_one[VNET_HEADER_BYTES] = 1;
-        let mut at = to.chain.copy_in(to.memory, 0, &header_of_one[..header_bytes]) as u32;
-        for chunk in chunks {
-            at += to.chain.copy_in(to.memory, at, chunk) as u32;
-        }
-        to.ring.put_used(to.chain.token(), at);
+        let header = &header_of_one[..header_bytes];
+        let written = match to.chain.only_writable(to.memory) {
+            Some(window) => put_in_one(&window, header, chunks),
+            None => {
+                let at = to.chain.copy_in(to.memory, 0, header) as u32;
+                chunks.fold(at, |at, chunk| at + to.chain.copy_in(to.memory, at, chunk) as u32)
+            }
+        };
+        to.ring.put_used(to.chain.token(), written);
         Delivery::Done
     }
 
@@ -226,6 +230,19 @@ impl Writer {
         }
         (count, None)
     }
+}
+
+/// Writes header and frame to a buffer that has room for them; bytes written. A header that is there already, from the last
+/// time, is left alone: its line need not travel to the driver again.
+#[inline(always)]
+fn put_in_one<'a>(window: &Window<'_>, header: &[u8], chunks: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut there = [0xff; HEADER_BYTES_MAX];
+    if !window.copy_out(0, &mut there[..header.len()]) || there[..header.len()] != *header {
+        window.copy_in(0, header);
+    }
+    chunks.fold(header.len() as u32, |at, chunk| {
+        at + if window.copy_in(at as usize, chunk) { chunk.len() as u32 } else { 0 }
+    })
 }
 
 /// A header's bytes, with place for the number of buffers.

@@ -92,7 +92,8 @@ pub(super) fn turn(
 ) -> bool {
     let Some(mut vring) = link.vring(2 * pair) else { return false };
     let Some((running, call)) = vring.open() else { return false };
-    let (memory, agreed, chain) = (&*running.memory, running.agreed, &mut running.chain);
+    let (memory, agreed) = (&*running.memory, running.agreed);
+    let Some(chain) = running.chains.first_mut() else { return false };
     let broken = with_ring!(&mut running.ring, ring => {
         let mut to = Buffers { ring, memory, agreed, chain };
         let broken = loop {

@@ -2,7 +2,9 @@
 
 use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
-use super::{AVAILABLE, Cursor, DESCRIPTOR_BYTES, Descriptor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, used};
+use super::{
+    AVAILABLE, Cursor, DESCRIPTOR_BYTES, Descriptor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, rest, used,
+};
 use std::sync::atomic::{Ordering, fence};
 
 /// The device's side of a packed ring.
@@ -89,24 +91,20 @@ impl PackedDevice {
         }
     }
 
-    /// The flags of the next descriptor, if it is available.
+    /// The next descriptor but for its address, if it is available.
     #[inline(always)]
-    fn available(&self) -> Option<u16> {
+    fn available(&self) -> Option<u64> {
         // (B)
-        let flags = u16::from_le(self.place.descriptors.load_u16_acquire(self.next.at() + FLAGS_AT));
+        let rest = u64::from_le(self.place.descriptors.load_u64_acquire(self.next.at() + LEN_AT));
+        let flags = (rest >> 48) as u16;
         let (available, used) = (flags & AVAILABLE != 0, flags & USED != 0);
-        (available == self.next.wrap && used != self.next.wrap).then_some(flags)
+        (available == self.next.wrap && used != self.next.wrap).then_some(rest)
     }
 
     #[inline(always)]
-    fn descriptor(&self, at: usize, flags: u16) -> Descriptor {
-        let view = &self.place.descriptors;
-        Descriptor {
-            address: u64::from_le(view.load_u64(at)),
-            len_bytes: u32::from_le(view.load_u32(at + LEN_AT)),
-            id: u16::from_le(view.load_u16(at + ID_AT)),
-            flags,
-        }
+    fn descriptor(&self, at: usize, rest: u64) -> Descriptor {
+        let address = u64::from_le(self.place.descriptors.load_u64(at));
+        Descriptor { address, len_bytes: rest as u32, id: (rest >> 32) as u16, flags: (rest >> 48) as u16 }
     }
 
     /// All of a chain, whose first descriptor has more to it (sections 2.8.6 and 2.8.7).
@@ -127,8 +125,8 @@ impl PackedDevice {
             }
             count += 1;
             cursor = cursor.advanced(1, self.place.size);
-            let flags = u16::from_le(self.place.descriptors.load_u16(cursor.at() + FLAGS_AT));
-            descriptor = self.descriptor(cursor.at(), flags);
+            let rest = u64::from_le(self.place.descriptors.load_u64(cursor.at() + LEN_AT));
+            descriptor = self.descriptor(cursor.at(), rest);
         }
         // The last one names the buffer (section 2.8.6).
         chain.name(Token { id: descriptor.id, descriptors: count });
@@ -173,8 +171,9 @@ impl DeviceRing for PackedDevice {
 
     #[inline]
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError> {
-        let Some(flags) = self.available() else { return Ok(false) };
-        let first = self.descriptor(self.next.at(), flags);
+        let Some(rest) = self.available() else { return Ok(false) };
+        let first = self.descriptor(self.next.at(), rest);
+        let flags = first.flags;
         chain.start(Token { id: first.id, descriptors: 1 });
         if flags & (NEXT | INDIRECT) == 0 {
             chain.push(memory, first.address, first.len_bytes, flags & WRITE != 0)?;
@@ -199,13 +198,14 @@ impl DeviceRing for PackedDevice {
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
         let (at, view) = (self.used.at(), &self.place.descriptors);
-        view.store_u32(at + LEN_AT, written_bytes.to_le());
-        view.store_u16(at + ID_AT, token.id.to_le());
         let flags = used(self.used.wrap) | if written_bytes > 0 { WRITE } else { 0 };
-        match self.held_back {
+        if self.held_back.is_some() {
             // (C), seen once the first one of the batch is.
-            Some(_) => view.store_u16_release(at + FLAGS_AT, flags.to_le()),
-            None => self.held_back = Some((at + FLAGS_AT, flags)),
+            view.store_u64_release(at + LEN_AT, rest(written_bytes, token.id, flags));
+        } else {
+            view.store_u32(at + LEN_AT, written_bytes.to_le());
+            view.store_u16(at + ID_AT, token.id.to_le());
+            self.held_back = Some((at + FLAGS_AT, flags));
         }
         if token.descriptors > 1 {
             self.mark(token.descriptors);

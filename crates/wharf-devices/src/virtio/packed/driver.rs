@@ -4,7 +4,7 @@ use super::super::ids::Ids;
 use super::super::notify::delayed;
 use super::super::split::{NEXT, WRITE};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
-use super::{AVAILABLE, Cursor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, available};
+use super::{AVAILABLE, Cursor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, available, rest};
 use std::sync::atomic::{Ordering, fence};
 
 /// What is known of a buffer.
@@ -77,29 +77,31 @@ impl PackedDriver {
     fn write(&mut self, part: &Extent, id: u16, flags: u16) {
         let (at, view) = (self.next.at(), &self.place.descriptors);
         view.store_u64(at, part.address.to_le());
-        view.store_u32(at + LEN_AT, part.len_bytes.to_le());
-        view.store_u16(at + ID_AT, id.to_le());
         let flags = flags | available(self.next.wrap);
-        match self.held_back {
+        if self.held_back.is_some() {
             // (A), seen once the first one of the batch is.
-            Some(_) => view.store_u16_release(at + FLAGS_AT, flags.to_le()),
-            None => self.held_back = Some((at + FLAGS_AT, flags)),
+            view.store_u64_release(at + LEN_AT, rest(part.len_bytes, id, flags));
+        } else {
+            view.store_u32(at + LEN_AT, part.len_bytes.to_le());
+            view.store_u16(at + ID_AT, id.to_le());
+            self.held_back = Some((at + FLAGS_AT, flags));
         }
         self.next = self.next.advanced(1, self.place.size);
     }
 
-    /// The flags of the next one, if the device has said that it was used.
+    /// The next one but for its address, if the device has said that it was used.
     #[inline(always)]
-    fn used_flags(&self) -> Option<u16> {
+    fn used_rest(&self) -> Option<u64> {
         // (D)
-        let flags = u16::from_le(self.place.descriptors.load_u16_acquire(self.used.at() + FLAGS_AT));
+        let rest = u64::from_le(self.place.descriptors.load_u64_acquire(self.used.at() + LEN_AT));
+        let flags = (rest >> 48) as u16;
         let is_used = (flags & AVAILABLE != 0) == self.used.wrap && (flags & USED != 0) == self.used.wrap;
-        is_used.then_some(flags)
+        is_used.then_some(rest)
     }
 
     /// Whether nothing has come back.
     fn is_quiet(&self) -> bool {
-        self.batch.is_none() && (self.outstanding == 0 || self.used_flags().is_none())
+        self.batch.is_none() && (self.outstanding == 0 || self.used_rest().is_none())
     }
 
     /// The next used descriptor: which buffer, and bytes written into it.
@@ -109,10 +111,8 @@ impl PackedDriver {
             return Ok(Some(self.in_order(last, written)));
         }
         // A ring with nothing in it may look used: all of it was.
-        let Some(flags) = self.used_flags().filter(|_| self.outstanding > 0) else { return Ok(None) };
-        let (at, view) = (self.used.at(), &self.place.descriptors);
-        let (id, written) =
-            (u16::from_le(view.load_u16(at + ID_AT)), u32::from_le(view.load_u32(at + LEN_AT)));
+        let Some(rest) = self.used_rest().filter(|_| self.outstanding > 0) else { return Ok(None) };
+        let (written, id, flags) = (rest as u32, (rest >> 32) as u16, (rest >> 48) as u16);
         // Without this flag the length means nothing (section 2.8.4).
         let written = if flags & WRITE != 0 { written } else { 0 };
         match self.held.get(usize::from(id)) {

@@ -156,8 +156,13 @@ impl DeviceRing for SplitDevice {
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
         let at = used_at(self.used & self.mask);
-        self.place.device.store_u32(at, u32::from(token.id).to_le());
-        self.place.device.store_u32(at + 4, written_bytes.to_le());
+        // Where buffers come in order, most entries say what they said the round before: a line that is not written need not
+        // travel to the driver again.
+        for (at, word) in [(at, u32::from(token.id).to_le()), (at + 4, written_bytes.to_le())] {
+            if self.place.device.load_u32(at) != word {
+                self.place.device.store_u32(at, word);
+            }
+        }
         self.used = self.used.wrapping_add(1);
     }
 
