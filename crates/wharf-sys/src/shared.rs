@@ -153,6 +153,15 @@ type Wide = std::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
 type Wide = u64;
 
+/// The first `BYTES` of `bytes`, read once: where a peer has that memory, too, what is checked then is what is used.
+/// `None` where there are fewer.
+#[inline(always)]
+pub fn snapshot<const BYTES: usize>(bytes: &[u8]) -> Option<[u8; BYTES]> {
+    let first = bytes.first_chunk::<BYTES>()?;
+    // SAFETY: valid for reads, as a reference is, and a `Block` is laid out as the bytes that it has, of alignment 1.
+    Some(unsafe { std::ptr::from_ref(first).cast::<Block<BYTES>>().read_volatile() }.0)
+}
+
 macro_rules! words {
     ($($word:ty, $atomic:ty: $load:ident, $load_acquire:ident, $store:ident, $store_release:ident;)*) => {
         $(

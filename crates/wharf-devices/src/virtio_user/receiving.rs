@@ -9,6 +9,7 @@ use wharf_core::checksum;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::shared::snapshot;
 
 /// Buffers that are given to the queue at a time, at least; a quarter of those wanted where these are few.
 const FILL_BULK: u16 = 32;
@@ -244,9 +245,11 @@ impl<R: DriverRing> Receiving<R> {
     }
 }
 
-/// The header before a frame, and the number of buffers that the frame lies in (virtio 1.2, section 5.1.6).
+/// The header before a frame, and the number of buffers that the frame lies in (virtio 1.2, section 5.1.6): a copy of what the
+/// back end has written, and may go on writing.
 #[inline]
 fn split_header(bytes: &[u8]) -> Option<(VnetHeader, u16)> {
+    let bytes = snapshot::<HEADER_BYTES>(bytes)?;
     let (header, rest) = bytes.split_first_chunk::<VNET_HEADER_BYTES>()?;
     let count = rest.first_chunk().map(|count| u16::from_le_bytes(*count))?;
     Some((VnetHeader::read(header), count))

@@ -1,5 +1,6 @@
 //! Virtqueues: driver against device, either layout; the split one against another implementation; peers that break the rules.
 
 mod hostile;
+mod oracle;
 mod pair;
 mod pairs;

@@ -74,3 +74,9 @@ fn a_peers_file_is_the_same_memory_and_not_longer_than_it_is() {
         assert_eq!(Area::of_peer(fd, len).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{len}");
     }
 }
+
+#[test]
+fn a_snapshot_is_the_first_bytes_where_there_are_so_many() {
+    assert_eq!(super::snapshot::<3>(&[1, 2, 3, 4]), Some([1, 2, 3]));
+    assert_eq!(super::snapshot::<3>(&[1, 2]), None);
+}
