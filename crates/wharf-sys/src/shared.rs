@@ -158,8 +158,10 @@ type Wide = u64;
 #[inline(always)]
 pub fn snapshot<const BYTES: usize>(bytes: &[u8]) -> Option<[u8; BYTES]> {
     let first = bytes.first_chunk::<BYTES>()?;
-    // SAFETY: valid for reads, as a reference is, and a `Block` is laid out as the bytes that it has, of alignment 1.
-    Some(unsafe { std::ptr::from_ref(first).cast::<Block<BYTES>>().read_volatile() }.0)
+    let mut copied = [0; BYTES];
+    // SAFETY: both are as long, and live as long as they are borrowed; one is new here.
+    unsafe { copy::<true>(NonNull::from(first).cast(), NonNull::from(&mut copied).cast(), BYTES) };
+    Some(copied)
 }
 
 macro_rules! words {
