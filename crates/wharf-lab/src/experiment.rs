@@ -3,6 +3,7 @@
 //! To add one: a file here that implements [`Experiment`], its parameters in `parameters/NAME.toml`, and a line in
 //! [`all`].
 
+mod batching;
 mod bql;
 mod bulk;
 mod drops;
@@ -67,6 +68,7 @@ pub trait Experiment: Sync {
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
     &[
+        &batching::BatchingApi,
         &bql::Limit,
         &bulk::Bulk,
         &drops::Drops,

@@ -20,7 +20,7 @@ pub mod shared;
 mod softirq;
 mod xmit;
 
-pub use costs::{Costs, Setup, Traffic};
+pub use costs::{Costs, Queues, Setup, Traffic};
 pub use outcome::{Fault, Outcome};
 
 use crate::engine::{self, Agenda, Random, VirtualClock, World};
@@ -33,8 +33,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
 
-/// Frames lie so many bytes apart: the kernel's half page.
+/// Frames lie so many bytes apart: the kernel's half page, or a whole one for those that do not fit.
 const FRAME_BYTES: u32 = 2048;
+const LARGE_FRAME_BYTES: u32 = 4096;
+/// The longest that fits into half a page, behind its headroom.
+const SMALL_BYTES_MAX: u32 = 1536;
 
 /// Far longer than it takes for everything under way to leave.
 const DRAIN_NS: u64 = 100_000_000_000;
@@ -82,15 +85,16 @@ pub fn run<H: Hardware>(
 ) -> Result<Outcome, Fault> {
     let clock = Arc::new(VirtualClock::default());
     let frames = setup.frames();
+    let apart_bytes = if setup.frame_bytes > SMALL_BYTES_MAX { LARGE_FRAME_BYTES } else { FRAME_BYTES };
     let pool = PagePool::builder()
         .frames(frames)
-        .frame_bytes(FRAME_BYTES)
+        .frame_bytes(apart_bytes)
         .huge_pages(false)
         .clock(clock.clone())
         .build()?;
-    let memories: Vec<_> = (0..setup.cpus).map(|_| TxMemory::new(setup.ring_frames)).collect();
+    let memories: Vec<_> = (0..setup.queue_count()).map(|_| TxMemory::new(setup.ring_frames)).collect();
     let mut agenda = Agenda::new(2 * setup.cpus);
-    let mut kernel = Kernel::new(setup, &pool, &clock, &memories, hardware(memories.clone(), FRAME_BYTES))?;
+    let mut kernel = Kernel::new(setup, &pool, &clock, &memories, hardware(memories.clone(), apart_bytes))?;
     kernel.start(&mut agenda);
     let setup = &kernel.setup;
     let (from_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);

@@ -5,7 +5,7 @@ use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
 use wharf_lab::hardware::simple::{self, Simple};
-use wharf_lab::kernel::{Costs, Fault, Outcome, Setup, Traffic, run};
+use wharf_lab::kernel::{Costs, Fault, Outcome, Queues, Setup, Traffic, run};
 
 fn costs(lock_kind: LockKind) -> Costs {
     Costs {
@@ -16,6 +16,7 @@ fn costs(lock_kind: LockKind) -> Costs {
         driver_ns: 45,
         doorbell_drain_ns: 78,
         reclaim_ns: 50,
+        completion_ns: 0,
         interrupt_ns: 1500,
         interrupt_gap_ns: 20_000,
         wake_ns: 300,
@@ -26,13 +27,23 @@ fn costs(lock_kind: LockKind) -> Costs {
 }
 
 fn nic(wire_ps_per_byte: u64) -> simple::Costs {
-    simple::Costs { doorbell_ps: 78_000, fetch_ns: 500, write_back_ns: 200, wire_ps_per_byte }
+    simple::Costs {
+        doorbell_ps: 78_000,
+        fetch_ns: 500,
+        write_back_ns: 200,
+        wire_ps_per_byte,
+        written_back_together: false,
+    }
 }
 
 /// Four processors, four senders of short frames.
 fn setup() -> Setup {
     Setup {
         cpus: 4,
+        queues: Queues::Each,
+        byte_limit: true,
+        wake_only: false,
+        errors: None,
         streams: 4,
         frame_bytes: 60,
         traffic: Traffic::Socket { make_ns: 300, window_packets: 200 },

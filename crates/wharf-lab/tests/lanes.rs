@@ -39,7 +39,13 @@ fn setup() -> Setup {
 }
 
 fn go(setup: Setup, wire_ps_per_byte: u64) -> Outcome {
-    let costs = simple::Costs { doorbell_ps: 78_000, fetch_ns: 500, write_back_ns: 200, wire_ps_per_byte };
+    let costs = simple::Costs {
+        doorbell_ps: 78_000,
+        fetch_ns: 500,
+        write_back_ns: 200,
+        wire_ps_per_byte,
+        written_back_together: false,
+    };
     run(setup, |memories, frame_bytes| Simple::new(costs, memories, frame_bytes)).unwrap()
 }
 

@@ -137,6 +137,7 @@ fn setup(parameters: &Parameters, limited: bool, seed: u64) -> Result<Setup, Lab
             fetch_ns: get("fetch_ns")?,
             write_back_ns: get("write_back_ns")?,
             wire_ps_per_byte: fast,
+            written_back_together: false,
         },
         seed,
     })

@@ -9,7 +9,7 @@ use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
-use crate::kernel::{self, Costs, Outcome, Setup, Traffic};
+use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
 use wharf_core::run::Batching;
 
 /// The experiment.
@@ -207,6 +207,7 @@ fn nic_costs(parameters: &Parameters) -> Result<simple::Costs, LabError> {
         fetch_ns: parameters.get("fetch_ns")?,
         write_back_ns: parameters.get("write_back_ns")?,
         wire_ps_per_byte: parameters.get("wire_ps_per_byte")?,
+        written_back_together: false,
     })
 }
 
@@ -217,6 +218,10 @@ fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabErr
     let frame_bytes = get(if is_trafgen { "trafgen_frame_bytes" } else { "stream_frame_bytes" })?;
     Ok(Setup {
         cpus,
+        queues: Queues::Each,
+        byte_limit: true,
+        wake_only: false,
+        errors: None,
         streams,
         frame_bytes: frame_bytes as u32,
         traffic: traffic(parameters, case, streams.div_ceil(cpus))?,
@@ -268,6 +273,7 @@ fn costs(parameters: &Parameters) -> Result<Costs, LabError> {
         driver_ns: get("driver_ns")?,
         doorbell_drain_ns: get("doorbell_ps")? / 1000,
         reclaim_ns: get("reclaim_ns")?,
+        completion_ns: 0,
         interrupt_ns: get("interrupt_ns")?,
         interrupt_gap_ns: get("interrupt_gap_ns")?,
         wake_ns: get("wake_ns")?,

@@ -1,10 +1,11 @@
-//! `tx-napi`: what it does to a virtual machine's traffic when transmitted buffers are freed: at the next transmit (`off`), by
-//! a timer as well (`timer`), or when polled for (`on`), 2017.
+//! `tx-napi`: what it does to a virtual machine's traffic when transmitted buffers are freed: at the next transmit (`upstream`; on
+//! the host `off`), by a timer as well (`timer`), or when polled for (`napi`; `on`), 2017.
 //!
-//! On the host, our own `virtio-user` in place of the guest's driver and our own `vhost-user` in place of the machine's
-//! device: `host.rs`.
+//! In virtual time a guest, its host's thread and a program there: `model.rs`. On the host, our own `virtio-user` in place of the
+//! guest's driver and our own `vhost-user` in place of the machine's device: `host.rs`.
 
 mod host;
+mod model;
 
 use super::{Bench, Experiment, LabError, World};
 
@@ -22,14 +23,20 @@ impl Experiment for TxNapi {
     }
 
     fn worlds(&self) -> &'static [World] {
-        &[World::Host]
+        &[World::Model, World::Host]
     }
 
-    fn parameters(&self, _: World) -> &'static str {
-        include_str!("../../parameters/tx-napi-host.toml")
+    fn parameters(&self, world: World) -> &'static str {
+        match world {
+            World::Model => include_str!("../../parameters/tx-napi.toml"),
+            World::Host => include_str!("../../parameters/tx-napi-host.toml"),
+        }
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        host::run(bench)
+        match bench.world {
+            World::Model => model::run(bench),
+            World::Host => host::run(bench),
+        }
     }
 }

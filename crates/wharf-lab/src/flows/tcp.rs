@@ -63,6 +63,8 @@ pub struct Source {
     timeout_at_ns: Option<u64>,
     /// Small queues hold it.
     throttled: bool,
+    /// The window was cut for what this host had no room for; not again before all up to here is acknowledged.
+    cut_until: u64,
 }
 
 impl Source {
@@ -82,6 +84,7 @@ impl Source {
             last_bytes: 0,
             timeout_at_ns: None,
             throttled: false,
+            cut_until: 0,
         }
     }
 
@@ -111,6 +114,15 @@ impl Source {
             self.timeout_at_ns = Some(now_ns + self.trip.timeout_ns());
         }
         Some(piece)
+    }
+
+    /// The host's own queue has no room for the next piece, which stays here: the window is cut, once per round trip
+    /// (`tcp_enter_cwr`).
+    pub fn refused(&mut self) {
+        if self.acked >= self.cut_until && !self.recovery.is_on() {
+            self.cut_until = self.sent.max(self.acked + 1);
+            self.cut_window();
+        }
     }
 
     /// Of what the host holds for it, `piece` has left, or was dropped; whether that lets it go on.

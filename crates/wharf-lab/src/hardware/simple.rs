@@ -26,6 +26,8 @@ pub struct Costs {
     pub write_back_ns: u64,
     /// One byte on the wire, picoseconds; 0 takes the wire away.
     pub wire_ps_per_byte: u64,
+    /// All frames of a doorbell are written back together, when the last one is.
+    pub written_back_together: bool,
 }
 
 /// The hardware half.
@@ -81,6 +83,7 @@ impl Hardware for Simple {
         let at_wire_ps = self.doorbells_free_ps + self.costs.fetch_ns * PS;
         let queue = &mut self.queues[queue];
         let mut memory = open(&queue.memory);
+        let before = queue.write_backs_ns.len();
         while queue.fetch != memory.tail {
             let descriptor = *memory.at(queue.fetch);
             queue.fetch = queue.fetch.wrapping_add(1);
@@ -95,6 +98,11 @@ impl Hardware for Simple {
             queue.write_backs_ns.push_back(at_ns + self.costs.write_back_ns);
             let index = (descriptor.address() / self.frame_bytes) as u32;
             departed.push(Departed { index, len_bytes, at_ns });
+        }
+        if self.costs.written_back_together
+            && let Some(&last_ns) = queue.write_backs_ns.back()
+        {
+            queue.write_backs_ns.range_mut(before..).for_each(|at_ns| *at_ns = last_ns);
         }
     }
 
@@ -122,8 +130,13 @@ mod tests {
     use wharf_core::pool::PagePool;
     use wharf_mem::Batch;
 
-    const COSTS: Costs =
-        Costs { doorbell_ps: 78_125, fetch_ns: 500, write_back_ns: 200, wire_ps_per_byte: 800 };
+    const COSTS: Costs = Costs {
+        doorbell_ps: 78_125,
+        fetch_ns: 500,
+        write_back_ns: 200,
+        wire_ps_per_byte: 800,
+        written_back_together: false,
+    };
 
     #[test]
     fn frames_leave_at_wire_rate_and_come_back_when_written_back() {

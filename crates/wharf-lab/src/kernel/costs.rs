@@ -3,6 +3,7 @@
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use wharf_core::run::Batching;
+use wharf_devices::fault::FaultSpec;
 
 /// Time that the steps of the path take, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +22,8 @@ pub struct Costs {
     pub doorbell_drain_ns: u64,
     /// A completed packet: unmapping and freeing it.
     pub reclaim_ns: u64,
+    /// A completion that the device was asked for, one for each call of the driver; where it writes packets back, 0.
+    pub completion_ns: u64,
     /// An interrupt, and a poll with nothing in it.
     pub interrupt_ns: u64,
     /// Least time between two interrupts of a vector.
@@ -63,12 +66,31 @@ pub enum Traffic {
     },
 }
 
+/// Whose the transmit queues are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queues {
+    /// One for each processor, with an interrupt vector: stream n has its process, and its queue, on processor n modulo their
+    /// number.
+    Each,
+    /// One for all, whose interrupts come to the first processor, acknowledgements with them: stream n has its process on the
+    /// n-th after that.
+    One,
+}
+
 /// What is run, and for how long.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Processors, each with a transmit queue and an interrupt vector.
+    /// Processors.
     pub cpus: usize,
-    /// Streams; stream n has its process on processor n modulo their number.
+    /// Whose the queues are.
+    pub queues: Queues,
+    /// Whether there is a byte limit; without one, the ring is what stops a queue.
+    pub byte_limit: bool,
+    /// Bulks of more than one packet only where a softirq runs the queue: because it was stopped, or the quota spent.
+    pub wake_only: bool,
+    /// Faults of the device.
+    pub errors: Option<FaultSpec>,
+    /// Streams.
     pub streams: usize,
     /// Length of their packets, without checksum.
     pub frame_bytes: u32,
@@ -99,6 +121,14 @@ impl Setup {
     pub(super) fn window_packets(&self) -> u32 {
         match self.traffic {
             Traffic::Socket { window_packets, .. } | Traffic::Tcp { window_packets, .. } => window_packets,
+        }
+    }
+
+    /// Transmit queues.
+    pub(super) fn queue_count(&self) -> usize {
+        match self.queues {
+            Queues::Each => self.cpus,
+            Queues::One => 1,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Senders: a process makes packets as long as its socket has room, and sleeps until it has again.
 
 use super::processor::Doing;
-use super::{Kernel, Setup, Traffic};
+use super::{Kernel, Queues, Setup, Traffic};
 use crate::engine::Agenda;
 use crate::hardware::Hardware;
 use wharf_core::pool::{Cache, PoolError};
@@ -13,8 +13,10 @@ const STOCK_FRAMES: usize = 64;
 /// One stream of packets.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Where its process runs, and whose queue its packets take (transmit packet steering).
+    /// Where its process runs.
     pub(super) cpu: usize,
+    /// The queue that its packets take: the processor's own, where it has one (transmit packet steering).
+    pub(super) queue: usize,
     /// Where its acknowledgements come.
     pub(super) ack_cpu: usize,
     /// Packets in its socket's buffer: not sent yet, and sent but neither completed nor acknowledged.
@@ -25,12 +27,19 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(number: usize, setup: &Setup) -> Self {
-        let cpu = number % setup.cpus;
+        let cpu = match setup.queues {
+            Queues::Each => number % setup.cpus,
+            Queues::One => (number + 1) % setup.cpus,
+        };
         let shift = match setup.traffic {
             Traffic::Tcp { ack_shift, .. } => ack_shift,
             Traffic::Socket { .. } => 0,
         };
-        Self { cpu, ack_cpu: (cpu + shift) % setup.cpus, unsent: 0, inflight: 0, asleep: false }
+        let (queue, ack_cpu) = match setup.queues {
+            Queues::Each => (cpu, (cpu + shift) % setup.cpus),
+            Queues::One => (0, 0),
+        };
+        Self { cpu, queue, ack_cpu, unsent: 0, inflight: 0, asleep: false }
     }
 
     fn buffered(&self) -> u32 {
@@ -132,7 +141,7 @@ impl<H: Hardware> Kernel<H> {
         stream.unsent -= 1;
         stream.inflight += 1;
         self.witness.enters(number, frame.index());
-        let queue = stream.cpu;
+        let queue = stream.queue;
         self.start_xmit(at, queue, Some(frame), now_ns, agenda);
     }
 

@@ -12,6 +12,7 @@ use wharf_core::device::Device;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::run::{Run, Sink, Source};
+use wharf_devices::fault;
 use wharf_mem::{Batch, Frame};
 
 /// One queue.
@@ -25,6 +26,8 @@ pub(super) struct TxQueue {
     pub(super) list: List,
     pub(super) run: Run,
     pub(super) counters: Arc<QueueCounters>,
+    /// How many packets each call of the driver took whose completion is to come.
+    pub(super) calls: VecDeque<u32>,
     /// A qdisc's limit, in packets.
     limit_packets: usize,
     ring_frames: usize,
@@ -35,10 +38,17 @@ impl TxQueue {
         mut driver: Driver, pool_number: u8, pool: &PagePool, setup: &Setup, clock: Arc<VirtualClock>,
     ) -> Result<Self, Fault> {
         driver.attach(pool.region().clone())?;
+        let device: Box<dyn Device> = match &setup.errors {
+            Some(errors) => Box::new(fault::Fault::new(Box::new(driver), errors)),
+            None => Box::new(driver),
+        };
         let counters = Arc::new(QueueCounters::default());
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
         let hold = Duration::from_nanos(setup.hold_ns);
-        let mut run = Run::new(pool_number, Box::new(driver), qdisc, hold, clock, counters.clone());
+        let mut run = Run::new(pool_number, device, qdisc, hold, clock, counters.clone());
+        if !setup.byte_limit {
+            run.set_bql(None);
+        }
         run.set_batching(setup.batching);
         let lock = || SpinLock::new(setup.costs.lock_kind, setup.costs.lock);
         Ok(Self {
@@ -48,6 +58,7 @@ impl TxQueue {
             list: List::default(),
             run,
             counters,
+            calls: VecDeque::new(),
             limit_packets: setup.qdisc_packets,
             ring_frames: setup.ring_frames,
         })
@@ -57,6 +68,21 @@ impl TxQueue {
     pub(super) fn is_open(&self) -> bool {
         let limit_open = self.run.bql().is_none_or(|bql| bql.available() >= 0);
         limit_open && self.run.in_device() + 1 < self.ring_frames
+    }
+
+    /// Of `packets` completed, how many calls of the driver that ends.
+    pub(super) fn calls_done(&mut self, packets: u32) -> u64 {
+        let (mut left, mut done) = (packets, 0);
+        while let Some(first) = self.calls.front_mut() {
+            if *first > left {
+                *first -= left;
+                break;
+            }
+            left -= *first;
+            self.calls.pop_front();
+            done += 1;
+        }
+        done
     }
 
     /// Whether packets wait.

@@ -67,7 +67,8 @@ impl<H: Hardware> Kernel<H> {
             return;
         }
         let acked_ns = vector.acks.front().map_or(u64::MAX, |ack| ack.0);
-        let due_ns = self.nic.next_write_back_ns(at).unwrap_or(u64::MAX).min(acked_ns);
+        let written_ns = if at < self.queues.len() { self.nic.next_write_back_ns(at) } else { None };
+        let due_ns = written_ns.unwrap_or(u64::MAX).min(acked_ns);
         if due_ns == u64::MAX {
             return;
         }
@@ -126,17 +127,7 @@ impl<H: Hardware> Kernel<H> {
 
     /// Takes the completions of the processor's queue, and the acknowledgements that have come.
     fn poll(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        self.nic.write_back(at, now_ns);
-        let queue = &mut self.queues[at];
-        let mut home = Home { cache: &mut self.stock.cache, counts: &mut self.home };
-        let (packets, _) = queue.run.reap(&mut home);
-        if queue.is_open() && queue.has_backlog() && !queue.running {
-            self.processors[at].softirq.run_later(at);
-        }
-        let mut work_ns = u64::from(packets) * self.setup.costs.reclaim_ns;
-        if packets > 0 {
-            work_ns += self.completed(at, now_ns, agenda);
-        }
+        let work_ns = if at < self.queues.len() { self.reap(at, now_ns, agenda) } else { 0 };
         let (vector, softirq) = (&mut self.vectors[at], &mut self.processors[at].softirq);
         while vector.acks.front().is_some_and(|ack| ack.0 <= now_ns) {
             softirq.acked.extend(vector.acks.pop_front().map(|(_, stream, packets)| (stream, packets)));
@@ -144,10 +135,24 @@ impl<H: Hardware> Kernel<H> {
         self.softirq_work(at, now_ns, work_ns, Step::Done, agenda);
     }
 
+    /// Takes the completions of queue `at`; how long that takes.
+    fn reap(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) -> u64 {
+        self.nic.write_back(at, now_ns);
+        let queue = &mut self.queues[at];
+        let mut home = Home { cache: &mut self.stock.cache, counts: &mut self.home };
+        let (packets, _) = queue.run.reap(&mut home);
+        if queue.is_open() && queue.has_backlog() && !queue.running {
+            self.processors[at].softirq.run_later(at);
+        }
+        let costs = &self.setup.costs;
+        let work_ns = u64::from(packets) * costs.reclaim_ns + queue.calls_done(packets) * costs.completion_ns;
+        if packets > 0 { work_ns + self.completed(at, now_ns, agenda) } else { work_ns }
+    }
+
     /// Packets of queue `at` are done: sockets have room again, or an acknowledgement is on its way.
     fn completed(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) -> u64 {
         let mut work_ns = 0;
-        for stream in (at..self.streams.len()).step_by(self.setup.cpus) {
+        for stream in (at..self.streams.len()).step_by(self.queues.len()) {
             let packets = std::mem::take(&mut self.home[stream]);
             match self.setup.traffic {
                 _ if packets == 0 => {}

@@ -17,7 +17,7 @@ use crate::engine::Agenda;
 use crate::engine::lock::HandedOver;
 use crate::hardware::Hardware;
 use wharf_core::owner::{Action, Event, Owner, Policy};
-use wharf_core::run::{BULK_PACKETS_MAX, Pause};
+use wharf_core::run::{BULK_PACKETS_MAX, Batching, Pause};
 use wharf_mem::Frame;
 
 /// The kernel's device weight bounds one run of a qdisc.
@@ -46,6 +46,8 @@ pub(super) struct Xmit {
     /// The packet to be put in.
     frame: Option<Frame>,
     phase: Phase,
+    /// Begun to run what waits, not to put something in.
+    woken: bool,
     /// Set while it is us who run the qdisc.
     owner: Option<Owner>,
     taken: u32,
@@ -58,7 +60,7 @@ impl<H: Hardware> Kernel<H> {
     pub(super) fn start_xmit(
         &mut self, at: usize, queue: usize, frame: Option<Frame>, now_ns: u64, agenda: &mut Agenda,
     ) {
-        self.processors[at].xmit = Xmit { queue, frame, ..Xmit::default() };
+        self.processors[at].xmit = Xmit { queue, woken: frame.is_none(), frame, ..Xmit::default() };
         self.want_root(at, now_ns, agenda);
     }
 
@@ -106,6 +108,9 @@ impl<H: Hardware> Kernel<H> {
         }
         xmit.phase = Phase::Leaving;
         if action == Action::Transmit {
+            if self.setup.wake_only {
+                queue.run.set_batching(if xmit.woken { self.setup.batching } else { Batching::Off });
+            }
             work_ns += u64::from(xmit.dequeue(queue)) * self.setup.costs.dequeue_ns;
         }
         self.work(at, from_ns, work_ns, Doing::Xmit, agenda);
@@ -121,6 +126,7 @@ impl<H: Hardware> Kernel<H> {
         let mode = processor.mode();
         let have_ns = processor.cpu.lock(now_ns, taking_ns, mode);
         processor.xmit.phase = Phase::Driven;
+        queue.calls.push_back(processor.xmit.taken);
         let work_ns = u64::from(processor.xmit.taken) * self.setup.costs.driver_ns;
         self.work(at, have_ns, work_ns, Doing::Xmit, agenda);
     }

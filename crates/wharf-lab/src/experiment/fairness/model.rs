@@ -178,7 +178,13 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
         settle_ns,
         measure_ns,
     };
-    let nic = simple::Costs { doorbell_ps: 0, fetch_ns: 0, write_back_ns: 0, wire_ps_per_byte: 0 };
+    let nic = simple::Costs {
+        doorbell_ps: 0,
+        fetch_ns: 0,
+        write_back_ns: 0,
+        wire_ps_per_byte: 0,
+        written_back_together: false,
+    };
     let outcome = lanes::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes));
     let outcome = outcome.map_err(|source| fault(label, source))?;
     bench.packets += outcome.packets_in_all;

@@ -1,0 +1,78 @@
+//! How long a large machine takes: 64 processors, each with a queue and a sender of full frames, at 400 Gbit/s, one second of
+//! virtual time: `cargo run --release -p wharf-lab --example large`.
+//!
+//! The processors of `bulk`, and a NIC that takes as many doorbells as they ring.
+
+use std::time::{Duration, Instant};
+use wharf_core::run::Batching;
+use wharf_lab::engine::cpu::Tick;
+use wharf_lab::engine::lock::{LockCosts, LockKind};
+use wharf_lab::hardware::simple::{self, Simple};
+use wharf_lab::kernel::{Costs, Queues, Setup, Traffic, run};
+
+const CPUS: usize = 64;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn costs() -> Costs {
+    Costs {
+        lock: LockCosts { pair_ns: 14, transfer_ns: 60, per_spinner_ns: 20 },
+        lock_kind: LockKind::Ticket,
+        enqueue_ns: 20,
+        dequeue_ns: 15,
+        driver_ns: 45,
+        doorbell_drain_ns: 78,
+        reclaim_ns: 50,
+        completion_ns: 0,
+        interrupt_ns: 1500,
+        interrupt_gap_ns: 50_000,
+        wake_ns: 300,
+        switch_ns: 800,
+        idle_exit_ns: 1000,
+        tick: Tick { every_ns: 1_000_000, cost_ns: 1500 },
+    }
+}
+
+fn setup() -> Setup {
+    Setup {
+        cpus: CPUS,
+        queues: Queues::Each,
+        byte_limit: true,
+        wake_only: false,
+        errors: None,
+        streams: CPUS,
+        frame_bytes: 1514,
+        traffic: Traffic::Socket { make_ns: 900, window_packets: 500 },
+        batching: Batching::On,
+        ring_frames: 1024,
+        qdisc_packets: 1000,
+        hold_ns: 1_000_000_000,
+        costs: costs(),
+        jitter_permille: 100,
+        seed: 1,
+        settle_ns: 10_000_000,
+        measure_ns: SECOND.as_nanos() as u64,
+    }
+}
+
+fn main() -> Result<(), wharf_lab::kernel::Fault> {
+    let nic = simple::Costs {
+        doorbell_ps: 5000,
+        fetch_ns: 500,
+        write_back_ns: 200,
+        // 400 Gbit/s.
+        wire_ps_per_byte: 20,
+        written_back_together: false,
+    };
+    let began = Instant::now();
+    let outcome =
+        run(setup(), |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || true)?;
+    let (bits, took) = (outcome.bytes as f64 * 8.0, began.elapsed());
+    println!(
+        "{CPUS} processors, {:.1} Gbit/s of frames, {} packets and {} events in {:.1} s",
+        bits / 1e9,
+        outcome.packets_in_all,
+        outcome.events,
+        took.as_secs_f64()
+    );
+    Ok(())
+}

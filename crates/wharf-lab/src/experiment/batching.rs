@@ -1,0 +1,44 @@
+//! `batching`: several packets in one call of the driver, 2007: IPoIB on `mthca`, and E1000, where there was no gain.
+//!
+//! The machine of 2007 is [`kernel`](crate::kernel) with one queue for all processors and no byte limit. Assumptions, that is, what a
+//! gain can come from:
+//! - a call of the driver costs what it costs whatever is in it: `post_ns` on the processor (the entry, the lock of the device, a
+//!   doorbell over PCI), a completion that is asked for with the last packet of a call (`completion_ns` and an interrupt each), and
+//!   `serve_ps` in the NIC, which fetches the first request of a post before it knows of the next;
+//! - several packets wait where another processor runs the queue (a process that sends while acknowledgements let its packets go
+//!   elsewhere, or several processes), or where the ring has stopped it;
+//! - each packet costs the same with batching and without: nothing is gained but by sharing calls. With batching *when the queue
+//!   wakes* only a softirq, which goes on after a stop, gives several.
+//!
+//! Messages become packets by three rules: TCP fills packets (Nagle), TCP without delay and UDP send each message by itself. What the
+//! other host takes is not modelled. Two parameters are fitted, together, to what one process gains at most; all else follows. That
+//! gain has an edge: a NIC that is a little faster than the process without batching is never waited for, and nothing is gained.
+//!
+//! Labels are `NIC/PROTOCOL/processes=N/size=BYTES`.
+
+mod model;
+mod rows;
+
+use super::{Bench, Experiment, LabError, World};
+
+/// The experiment.
+#[derive(Debug)]
+pub(super) struct BatchingApi;
+
+impl Experiment for BatchingApi {
+    fn name(&self) -> &'static str {
+        "batching"
+    }
+
+    fn what(&self) -> &'static str {
+        "several packets in one call of the driver, 1 to 64 processes: bandwidth, processor time per byte (2007)"
+    }
+
+    fn parameters(&self, _: World) -> &'static str {
+        include_str!("../../parameters/batching.toml")
+    }
+
+    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
+        rows::run(bench)
+    }
+}

@@ -1,0 +1,224 @@
+//! A case, and the machine that it is run on.
+
+use super::super::{Bench, LabError, Parameters};
+use crate::engine::cpu::Tick;
+use crate::engine::lock::{LockCosts, LockKind};
+use crate::hardware::simple::{self, Simple};
+use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
+use wharf_core::run::Batching;
+use wharf_devices::fault::{Chance, FaultSpec};
+
+/// Which NIC, with its driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nic {
+    Ipoib,
+    E1000,
+}
+
+impl Nic {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Nic::Ipoib => "ipoib",
+            Nic::E1000 => "e1000",
+        }
+    }
+
+    /// The parameter of that name for this NIC.
+    fn get(self, key: &str, parameters: &Parameters) -> Result<u64, LabError> {
+        parameters.get(&format!("{}_{key}", self.name()))
+    }
+}
+
+/// What messages are sent by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Tcp,
+    TcpNoDelay,
+    Udp,
+    /// A message, and the next one once it was answered.
+    Requests,
+}
+
+impl Protocol {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::TcpNoDelay => "tcp-nodelay",
+            Protocol::Udp => "udp",
+            Protocol::Requests => "tcp-requests",
+        }
+    }
+}
+
+/// The switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Switch {
+    Off,
+    On,
+    OnWake,
+}
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case {
+    pub(super) nic: Nic,
+    pub(super) protocol: Protocol,
+    pub(super) processes: usize,
+    pub(super) message_bytes: u64,
+    pub(super) switch: Switch,
+    /// Frames that fail in the driver, of a million.
+    pub(super) errors_ppm: u32,
+}
+
+impl Case {
+    pub(super) fn label(&self) -> String {
+        let Self { nic, protocol, processes, message_bytes, .. } = self;
+        format!("{}/{}/processes={processes}/size={message_bytes}", nic.name(), protocol.name())
+    }
+}
+
+/// Packets that messages become.
+struct Packets {
+    payload_bytes: u64,
+    /// Messages that make a thousand of them.
+    messages_permille: u64,
+}
+
+impl Packets {
+    fn of(case: &Case, parameters: &Parameters) -> Result<Self, LabError> {
+        let most_bytes = case.nic.get("payload_bytes", parameters)?;
+        if case.protocol == Protocol::Tcp {
+            return Ok(Self {
+                payload_bytes: most_bytes,
+                messages_permille: most_bytes * 1000 / case.message_bytes,
+            });
+        }
+        let count = case.message_bytes.div_ceil(most_bytes);
+        Ok(Self { payload_bytes: case.message_bytes / count, messages_permille: 1000 / count })
+    }
+
+    /// What the program and its calls take for one.
+    fn make_ns(&self, parameters: &Parameters) -> Result<u64, LabError> {
+        let calls_ns = self.messages_permille * parameters.get("message_ns")? / 1000;
+        Ok(calls_ns + self.payload_bytes * parameters.get("copy_ps_per_byte")? / 1000)
+    }
+}
+
+/// Sums over all runs of a case.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sums {
+    pub(super) payload_bytes: u64,
+    pub(super) packets: u64,
+    pub(super) failed: u64,
+    pub(super) busy_ns: u64,
+    pub(super) measured_ns: u64,
+    pub(super) calls: u64,
+    pub(super) given: u64,
+}
+
+/// All runs of a case; they differ in their seed.
+pub(super) fn runs(bench: &mut Bench<'_>, case: &Case) -> Result<Sums, LabError> {
+    let runs = bench.parameters.get("runs")?;
+    let payload_bytes = Packets::of(case, bench.parameters)?.payload_bytes;
+    let mut sums = Sums::default();
+    for number in 0..runs {
+        let seed = bench.seed.wrapping_mul(1000).wrapping_add(number);
+        let outcome = one(bench, case, seed)?;
+        sums.payload_bytes += outcome.packets * payload_bytes;
+        sums.packets += outcome.packets;
+        sums.failed += outcome.failed;
+        sums.busy_ns += outcome.user_ns + outcome.system_ns + outcome.soft_ns;
+        sums.measured_ns += outcome.measured_ns;
+        sums.calls += outcome.doorbells;
+        sums.given += outcome.given;
+    }
+    Ok(sums)
+}
+
+fn one(bench: &mut Bench<'_>, case: &Case, seed: u64) -> Result<Outcome, LabError> {
+    let run = format!("{}, seed {seed}", case.label());
+    let nic = simple::Costs {
+        doorbell_ps: case.nic.get("serve_ps", bench.parameters)?,
+        fetch_ns: bench.parameters.get("fetch_ns")?,
+        write_back_ns: bench.parameters.get("write_back_ns")?,
+        wire_ps_per_byte: case.nic.get("wire_ps_per_byte", bench.parameters)?,
+        written_back_together: case.nic == Nic::Ipoib,
+    };
+    let setup = setup(bench.parameters, case, seed)?;
+    let outcome =
+        kernel::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
+            bench.goes_on(&run)
+        });
+    let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
+    bench.packets += outcome.packets_in_all;
+    Ok(outcome)
+}
+
+fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let packets = Packets::of(case, parameters)?;
+    let errors = FaultSpec { seed, error: Chance::Millionths(case.errors_ppm), ..FaultSpec::default() };
+    Ok(Setup {
+        cpus: get("cpus")? as usize,
+        queues: Queues::One,
+        byte_limit: false,
+        wake_only: case.switch == Switch::OnWake,
+        errors: (case.errors_ppm > 0).then_some(errors),
+        streams: case.processes,
+        frame_bytes: (packets.payload_bytes + get("header_bytes")?) as u32,
+        traffic: traffic(parameters, case, &packets)?,
+        batching: if case.switch == Switch::Off { Batching::Off } else { Batching::On },
+        ring_frames: case.nic.get("ring_frames", parameters)? as usize,
+        qdisc_packets: get("qdisc_packets")? as usize,
+        hold_ns: 1_000_000_000,
+        costs: costs(parameters, case.nic)?,
+        jitter_permille: get("jitter_permille")?,
+        seed,
+        settle_ns: get("settle_ns")?,
+        measure_ns: get("measure_ns")?,
+    })
+}
+
+fn traffic(parameters: &Parameters, case: &Case, packets: &Packets) -> Result<Traffic, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let make_ns = packets.make_ns(parameters)?;
+    // Together they stay within the qdisc, which drops nothing then.
+    let window_packets =
+        get("window_packets")?.min(get("qdisc_packets")? / case.processes as u64).max(1) as u32;
+    if case.protocol == Protocol::Udp {
+        return Ok(Traffic::Socket { make_ns: make_ns + get("udp_send_ns")?, window_packets });
+    }
+    Ok(Traffic::Tcp {
+        copy_ns: make_ns,
+        send_ns: get("tcp_send_ns")?,
+        ack_ns: get("tcp_ack_ns")?,
+        round_trip_ns: get("round_trip_ns")?,
+        window_packets: if case.protocol == Protocol::Requests { 1 } else { window_packets },
+        ack_shift: 0,
+    })
+}
+
+fn costs(parameters: &Parameters, nic: Nic) -> Result<Costs, LabError> {
+    let get = |key: &str| parameters.get(key);
+    Ok(Costs {
+        lock: LockCosts {
+            pair_ns: get("lock_pair_ns")?,
+            transfer_ns: get("lock_transfer_ns")?,
+            per_spinner_ns: get("lock_per_spinner_ns")?,
+        },
+        // A stream's packets stay in order by its socket's lock, which is not modelled: this one is fair in its place.
+        lock_kind: LockKind::Ticket,
+        enqueue_ns: get("enqueue_ns")?,
+        dequeue_ns: get("dequeue_ns")?,
+        driver_ns: get("driver_ns")?,
+        doorbell_drain_ns: nic.get("post_ns", parameters)?,
+        reclaim_ns: get("reclaim_ns")?,
+        completion_ns: nic.get("completion_ns", parameters)?,
+        interrupt_ns: get("interrupt_ns")?,
+        interrupt_gap_ns: nic.get("interrupt_gap_ns", parameters)?,
+        wake_ns: get("wake_ns")?,
+        switch_ns: get("switch_ns")?,
+        idle_exit_ns: get("idle_exit_ns")?,
+        tick: Tick { every_ns: get("tick_every_ns")?, cost_ns: get("tick_cost_ns")? },
+    })
+}

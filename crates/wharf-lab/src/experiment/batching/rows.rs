@@ -1,0 +1,166 @@
+//! All cases, and what is told of them.
+
+use super::super::published::figure;
+use super::super::{Bench, LabError, Row, RowKind, Series};
+use super::model::{Case, Nic, Protocol, Sums, Switch, runs};
+
+const PROCESSES: [usize; 4] = [1, 4, 16, 64];
+const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::TcpNoDelay, Protocol::Udp];
+const MESSAGE_BYTES: [u64; 5] = [32, 128, 512, 4096, 16384];
+const REQUEST_BYTES: u64 = 64;
+/// Gains that differ by less, in percent, are as good as the same.
+const POINTS: f64 = 5.0;
+
+const BANDWIDTH: (&str, &str) = ("bandwidth", "Mbit/s");
+const GAIN: (&str, &str) = ("bandwidth_by_batching", "percent");
+const WAKE_GAIN: (&str, &str) = ("bandwidth_by_batching_on_wake", "percent");
+const DEMAND: (&str, &str) = ("service_demand_by_batching", "percent");
+const PER_CALL: (&str, &str) = ("packets_per_call", "packets");
+const LEAST: (&str, &str) = ("bandwidth_by_batching_least", "percent");
+const MOST: (&str, &str) = ("bandwidth_by_batching_most", "percent");
+const RATE: (&str, &str) = ("transactions", "per second");
+const FAILED: (&str, &str) = ("failed", "percent of packets");
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    for nic in [Nic::Ipoib, Nic::E1000] {
+        for processes in PROCESSES {
+            let mut gains = Vec::new();
+            for protocol in PROTOCOLS {
+                for message_bytes in MESSAGE_BYTES {
+                    let case =
+                        Case { nic, protocol, processes, message_bytes, switch: Switch::Off, errors_ppm: 0 };
+                    let gain = bandwidths(bench, case)?;
+                    if protocol != Protocol::Udp {
+                        gains.push(gain);
+                    }
+                }
+            }
+            ranges(bench, nic, processes, &gains)?;
+            requests(bench, nic, processes)?;
+        }
+    }
+    for protocol in [Protocol::TcpNoDelay, Protocol::Udp] {
+        errors(bench, protocol)?;
+    }
+    let series = series(&bench.rows);
+    bench.series.extend(series);
+    Ok(())
+}
+
+/// One case with all switches; what batching gains, in millionths of a percent.
+fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<i64, LabError> {
+    let [off, on, wake] =
+        [Switch::Off, Switch::On, Switch::OnWake].map(|switch| runs(bench, &Case { switch, ..case }));
+    let (off, on, wake) = (off?, on?, wake?);
+    let label = case.label();
+    let row = |what, millionths| Row::new(&label, what, millionths, RowKind::Predicted);
+    let gain = change(rate(&on), rate(&off));
+    bench.rows.extend([
+        row(BANDWIDTH, rate(&off) as i64),
+        row(GAIN, gain),
+        row(WAKE_GAIN, change(rate(&wake), rate(&off))),
+        row(DEMAND, change(demand(&on), demand(&off))),
+        row(PER_CALL, (on.given * 1_000_000 / on.calls.max(1)) as i64),
+    ]);
+    Ok(gain)
+}
+
+/// Payload that has left, bits per second.
+fn rate(sums: &Sums) -> u64 {
+    (u128::from(sums.payload_bytes) * 8_000_000_000 / u128::from(sums.measured_ns.max(1))) as u64
+}
+
+/// Processor time for a byte, femtoseconds.
+fn demand(sums: &Sums) -> u64 {
+    (u128::from(sums.busy_ns) * 1_000_000 / u128::from(sums.payload_bytes.max(1))) as u64
+}
+
+/// By how much `now` is more than `before`, in millionths of a percent.
+fn change(now: u64, before: u64) -> i64 {
+    ((i128::from(now) - i128::from(before)) * 100_000_000 / i128::from(before.max(1))) as i64
+}
+
+/// What batching gains at least and at most, over all messages by TCP, beside what was published.
+fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> Result<(), LabError> {
+    let label = format!("{}/tcp+tcp-nodelay/processes={processes}", nic.name());
+    let ends = [gains.iter().min(), gains.iter().max()].map(|end| end.copied().unwrap_or(0));
+    for (at, (what, gain)) in [LEAST, MOST].into_iter().zip(ends).enumerate() {
+        let kind = match (nic, processes, what) {
+            (Nic::Ipoib, 1, MOST) => bench.parameters.fit(&["ipoib_post_ns", "ipoib_serve_ps"]),
+            _ => RowKind::Predicted,
+        };
+        let row = Row::new(&label, what, gain, kind);
+        bench.rows.push(match nic {
+            Nic::Ipoib => {
+                let key = format!("batching_api.tcp_processes_{processes}_percent.{at}");
+                beside(row, figure(&key)?)
+            }
+            Nic::E1000 if row.value.abs() > POINTS => {
+                row.saying("not reproduced: no gain was published, without figures")
+            }
+            Nic::E1000 => row.saying("no gain was published, without figures"),
+        });
+    }
+    Ok(())
+}
+
+/// Beside a gain that was published: what it is off by is told in points, since gains lie around 0.
+fn beside(row: Row, published: f64) -> Row {
+    let off = row.value - published;
+    let says = format!("{off:+.1} points from what was published");
+    let far = off.abs() > POINTS && !(published / 2.0..=published * 2.0).contains(&row.value);
+    let row = Row { published: Some(published), ..row }.saying(&says);
+    if far { row.saying("not reproduced: off by more than 5 points and a factor of 2") } else { row }
+}
+
+/// Transactions per second without batching, and what that makes of them.
+fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), LabError> {
+    let protocol = Protocol::Requests;
+    let case =
+        Case { nic, protocol, processes, message_bytes: REQUEST_BYTES, switch: Switch::Off, errors_ppm: 0 };
+    let [off, on] = [Switch::Off, Switch::On].map(|switch| runs(bench, &Case { switch, ..case }));
+    let per_s =
+        |sums: &Sums| (u128::from(sums.packets) * 1_000_000_000 / u128::from(sums.measured_ns.max(1))) as u64;
+    let (off, on) = (per_s(&off?), per_s(&on?));
+    let row = |what, millionths| Row::new(&case.label(), what, millionths, RowKind::Predicted);
+    let rows =
+        [row(RATE, off as i64 * 1_000_000), row(("transactions_by_batching", "percent"), change(on, off))];
+    bench.rows.extend(rows);
+    Ok(())
+}
+
+/// A driver that fails: the run itself checks that all else has left, once and in order.
+fn errors(bench: &mut Bench<'_>, protocol: Protocol) -> Result<(), LabError> {
+    let errors_ppm = bench.parameters.get("errors_ppm")? as u32;
+    for switch in [Switch::Off, Switch::On] {
+        let case = Case { nic: Nic::Ipoib, protocol, processes: 4, message_bytes: 512, switch, errors_ppm };
+        let sums = runs(bench, &case)?;
+        let label =
+            format!("{}/errors/batching={}", case.label(), if switch == Switch::On { "on" } else { "off" });
+        let share = sums.failed * 100_000_000 / (sums.packets + sums.failed).max(1);
+        let row = Row::new(&label, FAILED, share as i64, RowKind::Predicted);
+        bench.rows.push(row.saying("accepted is sent and failed; what was sent left once, in order"));
+        bench.rows.push(Row::new(&label, BANDWIDTH, rate(&sums) as i64, RowKind::Predicted));
+    }
+    Ok(())
+}
+
+/// What batching gains over the size of messages, a picture for each NIC and number of processes.
+fn series(rows: &[Row]) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for row in rows.iter().filter(|row| row.metric == GAIN.0) {
+        let parts: Vec<&str> = row.label.split('/').collect();
+        let [nic, protocol, processes, size] = parts[..] else { continue };
+        let chart = format!("{nic}, {processes}: bandwidth by batching");
+        let bytes: f64 = size.trim_start_matches("size=").parse().unwrap_or(1.0);
+        let point = (bytes.log2(), row.value);
+        match all.iter_mut().find(|series| series.chart == chart && series.line == protocol) {
+            Some(series) => series.points.push(point),
+            None => {
+                let (x, y, points) = ("message, power of two of bytes", "percent", vec![point]);
+                all.push(Series { chart, line: protocol.into(), x, y, points });
+            }
+        }
+    }
+    all
+}

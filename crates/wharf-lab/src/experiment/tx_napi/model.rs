@@ -1,0 +1,321 @@
+//! World model: guest, vhost and peer of [`guest`](crate::guest), the whole published table.
+//!
+//! Parameters marked fitted were chosen by the figures of `upstream`, all of them together; `napi` is predicted by the same
+//! numbers. A difference of more than 5 % between the two is to have the sign that was published. Figures are medians
+//! of runs that differ in their seed, as published.
+
+use super::super::published::figure;
+use super::super::{Bench, LabError, Parameters, Row, RowKind, Series};
+use crate::flows::tcp::{Rules, Truesize};
+use crate::guest::{self, Costs, Outcome, Release, Setup, Traffic};
+
+const FLOWS: [usize; 3] = [1, 10, 100];
+/// Differences from so many percent on are to have the right sign.
+const DIFFERENCE_PERCENT: f64 = 5.0;
+
+/// A figure of a run: its name, unit, key of the published table, and how many millionths of the unit it is.
+struct Figure {
+    metric: &'static str,
+    unit: &'static str,
+    published: &'static str,
+    of: fn(&Outcome, &Parameters) -> Result<u64, LabError>,
+}
+
+/// A traffic and its figures.
+struct Test {
+    name: &'static str,
+    traffic: fn(&Parameters) -> Result<Traffic, LabError>,
+    figures: &'static [Figure],
+}
+
+const TESTS: [Test; 5] = [
+    Test {
+        name: "tcp_stream",
+        traffic: |parameters| Ok(Traffic::TcpStream { write_bytes: parameters.get("write_bytes")? as u32 }),
+        figures: &[
+            Figure { metric: "rate", unit: "Mbit/s", published: "tcp_stream_mbps", of: rate },
+            Figure { metric: "processors", unit: "Gcycles", published: "tcp_stream_gcycles", of: cycles },
+            Figure {
+                metric: "packet",
+                unit: "bytes",
+                published: "tcp_stream_bytes_per_packet",
+                of: |outcome, _| {
+                    Ok((u128::from(outcome.data_bytes) * 1_000_000 / u128::from(outcome.data_packets.max(1)))
+                        as u64)
+                },
+            },
+        ],
+    },
+    Test {
+        name: "tcp_rr",
+        traffic: |_| Ok(Traffic::Requests { bytes: 1, tcp: true }),
+        figures: &[
+            Figure { metric: "p50", unit: "us", published: "tcp_rr_p50_us", of: p50 },
+            Figure { metric: "p99", unit: "us", published: "tcp_rr_p99_us", of: p99 },
+            Figure { metric: "processors", unit: "Gcycles", published: "tcp_rr_gcycles", of: cycles },
+        ],
+    },
+    Test {
+        name: "tcp_rr_4k",
+        traffic: |_| Ok(Traffic::Requests { bytes: 4096, tcp: true }),
+        figures: &[
+            Figure { metric: "p50", unit: "us", published: "tcp_rr_4k_p50_us", of: p50 },
+            Figure { metric: "p99", unit: "us", published: "tcp_rr_4k_p99_us", of: p99 },
+            Figure { metric: "processors", unit: "Gcycles", published: "tcp_rr_4k_gcycles", of: cycles },
+        ],
+    },
+    Test {
+        name: "udp_stream",
+        traffic: |parameters| {
+            Ok(Traffic::UdpStream { datagram_bytes: parameters.get("datagram_bytes")? as u32 })
+        },
+        figures: &[
+            Figure { metric: "rate", unit: "Mbit/s", published: "udp_stream_mbps", of: rate },
+            Figure { metric: "processors", unit: "Gcycles", published: "udp_stream_gcycles", of: cycles },
+        ],
+    },
+    Test {
+        name: "udp_rr",
+        traffic: |_| Ok(Traffic::Requests { bytes: 1, tcp: false }),
+        figures: &[
+            Figure { metric: "p50", unit: "us", published: "udp_rr_p50_us", of: p50 },
+            Figure { metric: "p99", unit: "us", published: "udp_rr_p99_us", of: p99 },
+            Figure { metric: "processors", unit: "Gcycles", published: "udp_rr_gcycles", of: cycles },
+        ],
+    },
+];
+
+fn rate(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
+    Ok(outcome.bits_per_s())
+}
+
+fn p50(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
+    Ok(outcome.answered_within_ns(500) * 1000)
+}
+
+fn p99(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
+    Ok(outcome.answered_within_ns(990) * 1000)
+}
+
+/// Cycles of all processors over the published run, of which neither length nor clock is said: only their product counts.
+fn cycles(outcome: &Outcome, parameters: &Parameters) -> Result<u64, LabError> {
+    let mega = u128::from(parameters.get("processor_run_mcycles")?);
+    Ok((u128::from(outcome.busy_ns) * mega * 1000 / u128::from(outcome.measured_ns.max(1))) as u64)
+}
+
+/// The column of a release.
+fn name_of(release: Release) -> &'static str {
+    match release {
+        Release::Upstream => "upstream",
+        Release::Timer { .. } => "timer",
+        Release::Napi => "napi",
+    }
+}
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
+    let mut signs = Signs::default();
+    for test in &TESTS {
+        for (at, flows) in FLOWS.into_iter().enumerate() {
+            let timer = Release::Timer { every_ns: bench.parameters.get("timer_every_ns")? };
+            let [upstream, timer, napi] = [Release::Upstream, timer, Release::Napi].map(|release| {
+                let label = format!("{}/flows={flows}/{}", test.name, name_of(release));
+                runs(bench, test, flows, release, &label).map(|outcomes| (label, outcomes))
+            });
+            let (upstream, timer, napi) = (upstream?, timer?, napi?);
+            for what in test.figures {
+                let [before, without, after] =
+                    [&upstream, &timer, &napi].map(|(_, all)| median(all, what, bench.parameters));
+                let (before, without, after) = (before?, without?, after?);
+                let published = |column: &str| figure(&format!("tx_napi.{}.{column}.{at}", what.published));
+                let published = [published("upstream")?, published("napi")?];
+                bench.rows.push(fitted(bench.parameters, row(&upstream.0, what, before), published[0]));
+                bench.rows.push(row(&timer.0, what, without));
+                bench.rows.push(row(&napi.0, what, after).beside(published[1]));
+                let label = format!("{}/flows={flows}", test.name);
+                bench.rows.extend(signs.of(&label, what.metric, [before, after], published));
+            }
+            for (label, outcomes) in [&upstream, &timer, &napi] {
+                bench.rows.push(interrupts(label, outcomes));
+            }
+        }
+    }
+    bench.rows.push(signs.row());
+    bench.series.extend(series(&bench.rows));
+    Ok(())
+}
+
+fn row(label: &str, what: &Figure, millionths: u64) -> Row {
+    Row::new(label, (what.metric, what.unit), millionths as i64, RowKind::Predicted)
+}
+
+/// A row of `upstream`, to which the parameters were fitted all together: what is left of it is said.
+fn fitted(parameters: &Parameters, row: Row, published: f64) -> Row {
+    let row = row.beside(published);
+    Row { kind: parameters.fit(&["carry_ns"]), ..row }
+}
+
+/// What a transmit costs in interrupts: of its ring, by packets.
+fn interrupts(label: &str, outcomes: &[Outcome]) -> Row {
+    let per_s = |outcome: &Outcome| {
+        u128::from(outcome.transmit_interrupts) * 1_000_000_000_000_000
+            / u128::from(outcome.measured_ns.max(1))
+    };
+    let sum: u128 = outcomes.iter().map(per_s).sum();
+    let mean = sum / (outcomes.len() as u128).max(1);
+    Row::new(label, ("transmit_interrupts", "per second"), mean as i64, RowKind::Predicted)
+}
+
+/// How many differences have the sign that was published.
+#[derive(Default)]
+struct Signs {
+    right: u64,
+    all: u64,
+}
+
+impl Signs {
+    /// The difference that `napi` makes, in percent, where that was published as one to be seen.
+    fn of(&mut self, label: &str, metric: &'static str, ours: [u64; 2], published: [f64; 2]) -> Option<Row> {
+        let theirs = (published[1] / published[0] - 1.0) * 100.0;
+        if theirs.abs() <= DIFFERENCE_PERCENT {
+            return None;
+        }
+        let difference = i128::from(ours[1]) - i128::from(ours[0]);
+        let millionths = difference * 100_000_000 / i128::from(ours[0].max(1));
+        let right = if theirs > 0.0 { difference > 0 } else { difference < 0 };
+        (self.right, self.all) = (self.right + u64::from(right), self.all + 1);
+        let metric = match metric {
+            "rate" => "rate_by_napi",
+            "processors" => "processors_by_napi",
+            "packet" => "packet_by_napi",
+            "p50" => "p50_by_napi",
+            _ => "p99_by_napi",
+        };
+        let row = Row::new(label, (metric, "percent"), millionths as i64, RowKind::Predicted);
+        let says = if right { "sign as published" } else { "not reproduced: the other sign was published" };
+        let rounded = (theirs * 100.0).round() / 100.0;
+        let off = format!("{:+.1} points from what was published", row.value - rounded);
+        Some(Row { published: Some(rounded), ..row }.saying(&off).saying(says))
+    }
+
+    fn row(&self) -> Row {
+        let share = (self.right * 100_000_000 / self.all.max(1)) as i64;
+        let says = format!("{} of {} differences of more than {DIFFERENCE_PERCENT} %", self.right, self.all);
+        Row::new("all", ("signs_as_published", "percent"), share, RowKind::Predicted).saying(&says)
+    }
+}
+
+/// Bits per second over flows, a line for each release and what was published of two of them.
+fn series(rows: &[Row]) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for row in rows.iter().filter(|row| matches!(row.metric, "rate" | "p50")) {
+        let mut parts = row.label.split('/');
+        let (Some(test), Some(flows), Some(release)) = (parts.next(), parts.next(), parts.next()) else {
+            continue;
+        };
+        let flows: f64 = flows.trim_start_matches("flows=").parse().unwrap_or(0.0);
+        let chart = format!("{test}: {} over flows", row.metric);
+        let published = row.published.map(|published| (format!("{release}, published"), published));
+        for (line, value) in [(release.to_string(), row.value)].into_iter().chain(published) {
+            let point = (flows.log10(), value);
+            match all.iter_mut().find(|series| series.chart == chart && series.line == line) {
+                Some(series) => series.points.push(point),
+                None => all.push(Series {
+                    chart: chart.clone(),
+                    line,
+                    x: "flows, power of ten",
+                    y: row.unit,
+                    points: vec![point],
+                }),
+            }
+        }
+    }
+    all
+}
+
+fn median(outcomes: &[Outcome], what: &Figure, parameters: &Parameters) -> Result<u64, LabError> {
+    let figures = outcomes.iter().map(|outcome| (what.of)(outcome, parameters));
+    let mut figures = figures.collect::<Result<Vec<_>, _>>()?;
+    figures.sort_unstable();
+    Ok(figures.get(figures.len() / 2).copied().unwrap_or(0))
+}
+
+fn runs(
+    bench: &mut Bench<'_>, test: &Test, flows: usize, release: Release, label: &str,
+) -> Result<Vec<Outcome>, LabError> {
+    let runs = bench.parameters.get("runs")?;
+    let mut outcomes = Vec::new();
+    for number in 0..runs {
+        let run = format!("{label}, run {} of {runs}", number + 1);
+        let traffic = (test.traffic)(bench.parameters)?;
+        let seed = bench.seed.wrapping_mul(1000).wrapping_add(number);
+        let setup = setup(bench.parameters, traffic, flows, release, seed)?;
+        let outcome = guest::run(setup, &mut || bench.goes_on(&run));
+        let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
+        bench.packets += outcome.packets_in_all;
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+fn setup(
+    parameters: &Parameters, traffic: Traffic, flows: usize, release: Release, seed: u64,
+) -> Result<Setup, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let buffer = if matches!(traffic, Traffic::UdpStream { .. }) {
+        "datagram_buffer_bytes"
+    } else {
+        "send_buffer_bytes"
+    };
+    Ok(Setup {
+        release,
+        traffic,
+        flows,
+        rules: Rules {
+            pacing_percent: 120,
+            small_queue_bytes_max: Some(get("small_queue_bytes_max")?),
+            truesize: Truesize { piece_bytes: 512, packet_bytes: 0 },
+            peer_window_bytes: get("peer_window_bytes")?,
+            ..Rules::default()
+        },
+        send_buffer_bytes: get(buffer)?,
+        receive_buffer_bytes: get("datagram_buffer_bytes")?,
+        ring_descriptors: get("ring_descriptors")? as u16,
+        qdisc_packets: get("qdisc_packets")? as usize,
+        costs: costs(parameters, traffic)?,
+        jitter_permille: get("jitter_permille")?,
+        seed,
+        settle_ns: get("settle_ns")?,
+        measure_ns: get("measure_ns")?,
+    })
+}
+
+fn costs(parameters: &Parameters, traffic: Traffic) -> Result<Costs, LabError> {
+    let get = |key: &str| parameters.get(key);
+    let udp = matches!(traffic, Traffic::UdpStream { .. } | Traffic::Requests { tcp: false, .. });
+    Ok(Costs {
+        write_ns: get("write_ns")?,
+        send_ns: get("send_ns")?,
+        xmit_ns: get("xmit_ns")?,
+        free_ns: get("free_ns")?,
+        receive_ns: get("receive_ns")?,
+        ask_ns: get(if udp { "udp_ask_ns" } else { "tcp_ask_ns" })?,
+        kick_ns: get("kick_ns")?,
+        interrupt_ns: get("interrupt_ns")?,
+        carry_ns: get("carry_ns")?,
+        super_ns: get("super_ns")?,
+        signal_ns: get("signal_ns")?,
+        wake_ns: get("wake_ns")?,
+        wake_latency_ns: get("wake_latency_ns")?,
+        answer_ns: get(if udp { "udp_answer_ns" } else { "tcp_answer_ns" })?,
+        find_ns: get("find_ns")?,
+        ack_ns: get("ack_ns")?,
+        copy_ps_per_byte: get("copy_ps_per_byte")?,
+        carry_ps_per_byte: get("carry_ps_per_byte")?,
+        datagram_ps_per_byte: get("datagram_ps_per_byte")?,
+        cold_ps_per_byte: get("cold_ps_per_byte")?,
+        cache_flows: get("cache_flows")?,
+        halt_poll_ns: get("halt_poll_ns")?,
+        poll_exit_ns: get("poll_exit_ns")?,
+        halt_exit_ns: get("halt_exit_ns")?,
+    })
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The lab's report in a headless Chromium, light and dark, 1280 and 400 pixels wide: nothing is wider than the page but what scrolls by
+# itself, no two texts of a picture lie on each other, every picture and table has its command, and nothing is fetched.
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+here=() there=()
+
+"$wharf" lab run all --report "$out/report" >"$out/all" || die "no report"
+page=$out/report/report.html
+grep -Eq '(src|href)="https?:' "$page" && die "the page fetches something"
+# Says what it finds in the page's title; measured by the browser itself.
+probe='<script>addEventListener("load", () => {
+  const wrong = [], root = document.documentElement;
+  if (root.scrollWidth > innerWidth + 1) wrong.push("wider than the page: " + root.scrollWidth);
+  for (const picture of document.querySelectorAll("svg")) {
+    const texts = [...picture.querySelectorAll("text")].map(text => [text, text.getBoundingClientRect()]);
+    texts.forEach(([one, a], at) => texts.slice(at + 1).forEach(([other, b]) => {
+      const across = Math.min(a.right, b.right) - Math.max(a.left, b.left), down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (across > 1 && down > a.height / 2) wrong.push(one.textContent.trim() + " on " + other.textContent.trim());
+    }));
+  }
+  for (const figure of document.querySelectorAll("figure"))
+    if (!/wharf lab run/.test(figure.textContent)) wrong.push("no command: " + figure.textContent.slice(0, 60));
+  const colours = getComputedStyle(document.body);
+  document.title = "measured " + document.querySelectorAll("svg").length + " pictures, " + innerWidth + " pixels, " + colours.color + " on " + colours.backgroundColor
+    + ", wrong: " + (wrong.slice(0, 5).join("; ") || "none");
+});</script>'
+sed "s|</body>|$(tr '\n' ' ' <<<"$probe" | sed 's/[&|\\]/\\&/g')</body>|" "$page" >"$out/probed.html"
+
+for theme in 1 0; do
+  for width in 1280 400; do
+    # In a frame, since a window is 500 pixels wide at least.
+    echo "<iframe style='border:0;width:${width}px;height:2000px' src=probed.html onload='document.title=this.contentDocument.title'></iframe>" >"$out/frame.html"
+    # Chromium wants a sandbox of its own that root cannot have.
+    within 120 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$out/browser" --allow-file-access-from-files \
+      --blink-settings=preferredColorScheme=$theme --dump-dom "file://$out/frame.html" >"$out/dom" 2>"$out/dom.err" ||
+      die "chromium: $(tail -n 1 "$out/dom.err")"
+    title=$(sed -n 's|.*<title>\(measured.*\)</title>.*|\1|p' "$out/dom")
+    case $title in
+      *", $width pixels, "*", wrong: none") echo "${title%, wrong: none}" ;;
+      *) die "theme $theme, $width pixels: ${title:-not measured}" ;;
+    esac
+  done
+done
