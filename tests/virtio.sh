@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Virtqueues against DPDK, both ways round: `virtio-user:` over its vhost, and `vhost-user:` under its virtio-user. Numbered
-# frames, looped back by testpmd's io forwarding, each checked, in every layout; a million of them through the command line;
+# frames, looped back by testpmd's io forwarding, each checked, in every layout; 10 million of them through the command line;
 # peers that listen, peers that are killed. Wants no privilege but to write in a temporary folder. Leaves nothing behind;
-# nothing here may hang. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=10m ten million more.
+# nothing here may hang. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=N that many in place of 10 million.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
-frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-1m}
+frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-10m}
 
 cargo build --quiet --release -p wharf-devices --example virtio_loop || exit 1
 target=$(cargo metadata --format-version 1 --no-deps | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')

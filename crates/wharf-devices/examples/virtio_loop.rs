@@ -17,7 +17,7 @@ const WINDOW: u64 = 192;
 /// Without anything coming back for so long, the rest is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long the first one may take: of a driver that has to come, too.
-const FIRST_WITHIN: Duration = Duration::from_secs(20);
+const FIRST_WITHIN: Duration = Duration::from_secs(60);
 const HEADERS_BYTES: usize = 14;
 
 struct Loop {
