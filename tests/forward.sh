@@ -264,8 +264,8 @@ rate() { # KIND: not more than rate and burst, and a mirror of what left
   echo "$1: --rate is not exceeded, and --mirror has what left"
 }
 
-idle() { # asleep when nothing comes
-  forward packet:fa packet:fb
+idle() { # KIND: asleep when nothing comes
+  forward "$1:fa" "$1:fb"
   sleep 1
   local ticks
   ticks=$(awk '{print $14 + $15}' "/proc/$forwarder/stat")
@@ -273,7 +273,7 @@ idle() { # asleep when nothing comes
   ticks=$(($(awk '{print $14 + $15}' "/proc/$forwarder/stat") - ticks))
   [ $ticks -le 20 ] || die "idle, it takes $ticks of 200 ticks"
   forwarded
-  echo "idle: $ticks of 200 ticks of processor time"
+  echo "$1, idle: $ticks of 200 ticks of processor time"
 }
 
 . tests/forward/trouble.sh
@@ -305,9 +305,10 @@ for kind in packet xdp; do
   links $kind
   peer_down $kind
   namespace_gone $kind
+  arrivals_gone $kind
+  idle $kind
 done
 super_rates
 short_of_memory
 tap_goes
-idle
 taps

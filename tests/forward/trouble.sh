@@ -68,6 +68,44 @@ namespace_gone() { # KIND: the far host's, and its end of the pair with it
   echo "$1: a namespace deleted under traffic: one line, exit code 1, summary"
 }
 
+# arrivals_end KIND idle|traffic COMMAND...: the interface that frames arrive by goes away, and nothing is sent by it, so that nobody
+# is told: within 2 s it is seen.
+arrivals_end() {
+  local kind=$1 traffic=$2 load=""
+  shift 2
+  if [ "$traffic" = traffic ]; then
+    under_traffic "$kind:fa" "$kind:fb"
+  else
+    forward "$kind:fa" "$kind:fb"
+    sleep 0.5
+  fi
+  "$@" || die "$kind, $traffic: it does not go"
+  for _ in $(seq 40); do
+    grep -q "is gone" "$out/forward.err" && break
+    sleep 0.05
+  done
+  grep -q "is gone" "$out/forward.err" || die "$kind, $traffic: it does not say that the interface is gone"
+  ended forward "$forwarder"
+  [ $code -eq 1 ] || die "$kind, $traffic: an interface is gone: exit code $code"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])'
+  if [ -n "$load" ]; then
+    kill "$load" 2>/dev/null
+    wait "$load" 2>/dev/null
+  fi
+}
+
+arrivals_gone() { # KIND
+  local traffic
+  for traffic in traffic idle; do
+    arrivals_end "$1" $traffic ip -n $b link del fa
+    host $a ha fa 1
+  done
+  arrivals_end "$1" idle ip netns del $a
+  space $a
+  host $a ha fa 1
+  echo "$1: what frames arrive by goes, idle or not: one line within 2 s, exit code 1, summary"
+}
+
 tap_goes() { # its namespace is deleted under traffic
   local load
   forward xdp:fa tap:tb

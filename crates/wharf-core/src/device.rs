@@ -241,6 +241,12 @@ pub trait Device: Send {
         None
     }
 
+    /// In how many nanoseconds, at most, [`Device::receive`] wants to be called again though nothing has told: where only a look
+    /// shows that nothing can arrive any more. `None` where [`Device::wait_fd`] tells of that, too.
+    fn next_look_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Ends the device: files are completed, memory is let go of. Frames still inside come back by `reap`,
     /// as failed.
     ///

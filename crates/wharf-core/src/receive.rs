@@ -208,7 +208,7 @@ impl RxShared {
             }
         };
         let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
-        found.due_ns = dues.min();
+        (found.due_ns, found.look_ns) = (dues.min(), seen.look_ns);
         (found.received, found.receives) = (seen.received, seen.receives);
         found.more |= seen.received as usize >= budget && budget > 0;
         found
@@ -221,7 +221,7 @@ impl RxShared {
         });
         self.received.fetch_add(received as u64, Relaxed);
         seen.received = received as u32;
-        seen.due_ns = device.next_arrival_ns();
+        (seen.due_ns, seen.look_ns) = (device.next_arrival_ns(), device.next_look_ns());
         if received == 0 && device.receive_ended() {
             seen.receives = false;
             self.ended.store(true, Relaxed);

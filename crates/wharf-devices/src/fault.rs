@@ -312,6 +312,10 @@ impl Device for Fault {
         self.inner.next_arrival_ns()
     }
 
+    fn next_look_ns(&self) -> Option<u64> {
+        self.inner.next_look_ns()
+    }
+
     fn next_completion_ns(&self) -> Option<u64> {
         if let Some(left_ns) = self.stall.left_ns() {
             return Some(left_ns);

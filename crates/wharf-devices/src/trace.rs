@@ -363,6 +363,10 @@ impl Device for Trace {
         self.inner.next_arrival_ns()
     }
 
+    fn next_look_ns(&self) -> Option<u64> {
+        self.inner.next_look_ns()
+    }
+
     fn close(&mut self) -> Result<(), DeviceError> {
         let closed = self.inner.close();
         let finished = self.finish();

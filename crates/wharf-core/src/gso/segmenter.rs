@@ -193,6 +193,10 @@ impl Device for Segmenter {
         self.device.next_arrival_ns()
     }
 
+    fn next_look_ns(&self) -> Option<u64> {
+        self.device.next_look_ns()
+    }
+
     fn close(&mut self) -> Result<(), DeviceError> {
         self.closed = true;
         let closed = self.device.close();

@@ -185,6 +185,10 @@ impl Device for Timed {
     fn next_arrival_ns(&self) -> Option<u64> {
         self.device.next_arrival_ns()
     }
+
+    fn next_look_ns(&self) -> Option<u64> {
+        self.device.next_look_ns()
+    }
 }
 
 #[cfg(test)]

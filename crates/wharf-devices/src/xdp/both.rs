@@ -104,6 +104,10 @@ impl Device for XdpBoth {
         self.receiver.wait_fd()
     }
 
+    fn next_look_ns(&self) -> Option<u64> {
+        self.receiver.next_look_ns()
+    }
+
     /// The queue is let go of before anybody gets a frame of it: neither half gives any before the other is closed.
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(sending) = &mut self.sending {

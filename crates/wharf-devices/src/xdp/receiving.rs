@@ -24,6 +24,9 @@ const ENTRIES: u32 = 8192;
 const COMPLETION_ENTRIES: u32 = 64;
 /// Polls that find nothing between two looks at the interface.
 const LOOK_EVERY: u32 = 64;
+/// Time between two looks while nothing comes: who waits for the socket is not told that its interface is gone
+/// (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
+const LOOK_NS: u64 = 100_000_000;
 /// Quarters of the pool that wait for packets, at most: of a device that only receives, and of one of two that send as well.
 const ALONE_QUARTERS: u32 = 3;
 const BOTH_QUARTERS: u32 = 1;
@@ -310,6 +313,10 @@ impl Device for XdpReceiver {
 
     fn wait_fd(&self) -> Option<RawFd> {
         self.open.as_ref().map(|open| open.socket.fd().as_raw_fd())
+    }
+
+    fn next_look_ns(&self) -> Option<u64> {
+        (!self.receive_ended()).then_some(LOOK_NS)
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {

@@ -21,6 +21,7 @@ const NOTHING: Found = Found {
     busy: false,
     unarmed: false,
     due_ns: None,
+    look_ns: None,
     receives: false,
     over: false,
 };
@@ -39,6 +40,18 @@ fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), FOREVER);
     schedule.called(9, 0);
     assert_eq!(schedule.step(9, Event::Rested), poll(0, Notice::Mask));
+}
+
+#[test]
+fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
+    let mut schedule = schedule(Mode::Sleeping, &[true]);
+    let quiet = Found { look_ns: Some(1000), ..LISTENS };
+    schedule.step(0, Event::Began);
+    for now_ns in [0, 1000, 2000] {
+        assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), poll(0, Notice::Unmask));
+        assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), Action::Sleep { for_ns: 1000 });
+        assert_eq!(schedule.step(now_ns + 1000, Event::Rested), poll(0, Notice::Mask));
+    }
 }
 
 #[test]
