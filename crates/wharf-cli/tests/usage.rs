@@ -91,7 +91,7 @@ const WRONG: &[(&str, &str)] = &[
     ("bench path --cores 0", "want numbers of cores"),
     ("bench path --cores 100000", "this process may use 1 to"),
     ("bench path --bursts 1,0", "want a number from 1 to 256"),
-    ("lab run nothing", "there is no experiment \"nothing\": there are bql, bulk"),
+    ("lab run nothing", "there is no experiment \"nothing\": there are batching, bql, bulk"),
     ("lab run bulk --set colour=1", "bulk has no parameter \"colour\": it has bql_hold_ns, cpus,"),
     ("lab run bulk --set cpus=65", "want a whole number from 1 to 64"),
     ("lab run bulk --set cpus", "want a whole number from 1 to 64"),
