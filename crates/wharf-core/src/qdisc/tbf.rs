@@ -9,9 +9,10 @@
 //! Tokens are counted in bits times nanoseconds per second, so that nothing is ever rounded.
 
 use super::Qdisc;
+use crate::gso::{Cut, GSO_UDP};
 use crate::host::Clock;
 use std::sync::Arc;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame, Meta, Region};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// What a byte costs.
@@ -29,7 +30,6 @@ const BURST_BYTES_MIN: u64 = 2 * 1514;
 /// Where a TCP header says how long it is, and how long a UDP header is.
 const TCP_OFFSET_AT: usize = 12;
 const UDP_BYTES: u64 = 8;
-const GSO_UDP: u8 = crate::gso::GSO_UDP;
 
 /// A rate, and how much may leave at once after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,16 +153,24 @@ pub fn wire_bytes(frame: &Frame, region: &Region) -> u64 {
 #[cold]
 fn super_packet_bytes(frame: &Frame, region: &Region) -> Option<u64> {
     let (len_bytes, meta) = (u64::from(frame.len_bytes()), region.meta(frame).ok()?);
-    let first = region.bytes(frame).ok()?;
+    let header_bytes = header_bytes(region.bytes(frame).ok()?, frame.len_bytes() as usize, &meta)?;
+    let payload_bytes = len_bytes.checked_sub(header_bytes)?;
+    let segments = payload_bytes.div_ceil(Some(u64::from(meta.gso_bytes)).filter(|&bytes| bytes > 0)?);
+    Some(payload_bytes + segments.max(1) * header_bytes)
+}
+
+/// Bytes of the headers of a super-packet, which begins with `first`. Where its checksum is finished nothing says where the transport's
+/// begins: then they are walked.
+fn header_bytes(first: &[u8], len_bytes: usize, meta: &Meta) -> Option<u64> {
+    if !meta.needs_checksum {
+        return Some(Cut::of_start(first, len_bytes, meta).ok()?.header_bytes() as u64);
+    }
     let transport_at = usize::from(meta.checksum_start);
     let transport_bytes = match meta.gso_kind {
         GSO_UDP => UDP_BYTES,
         _ => u64::from(first.get(transport_at + TCP_OFFSET_AT)? >> 4) * 4,
     };
-    let header_bytes = transport_at as u64 + transport_bytes;
-    let payload_bytes = len_bytes.checked_sub(header_bytes)?;
-    let segments = payload_bytes.div_ceil(Some(u64::from(meta.gso_bytes)).filter(|&bytes| bytes > 0)?);
-    Some(payload_bytes + segments.max(1) * header_bytes)
+    Some(transport_at as u64 + transport_bytes)
 }
 
 // Whatever is not said here would be the default's answer, not that of what is inside.

@@ -111,6 +111,27 @@ fn every_segment_of_a_super_packet_counts_with_its_headers() {
 }
 
 #[test]
+fn so_do_those_of_a_super_packet_whose_checksum_is_finished() {
+    let mut rig = Rig::new(Rate::new(8_000_000));
+    let mut batch = Batch::new(1);
+    rig.cache.take(&mut batch, 1, 54 + 1200).unwrap();
+    let region = rig.cache.pool().region().clone();
+    let frame = &mut batch.frames_mut()[0];
+    let bytes = region.bytes_mut(frame).unwrap();
+    bytes[..54].fill(0);
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    (bytes[14], bytes[14 + 9], bytes[34 + 12]) = (0x45, 6, 5 << 4);
+    // Where a tag was put back, devices note its bytes.
+    for checksum_start in [0, 4] {
+        let meta = Meta { gso_bytes: 100, gso_kind: GSO_TCPV4, checksum_start, ..Meta::default() };
+        region.set_meta(frame, &meta).unwrap();
+        assert_eq!(wire_bytes(frame, &region), 1200 + 12 * 54);
+    }
+    region.bytes_mut(frame).unwrap()[14] = 0x65;
+    assert_eq!(wire_bytes(frame, &region), 1254, "headers that lie");
+}
+
+#[test]
 fn what_is_longer_than_the_burst_leaves_and_is_paid_off() {
     let mut rig = Rig::new(Rate::new(8_000_000).burst(1000));
     rig.put(1500);
