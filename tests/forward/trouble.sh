@@ -163,7 +163,9 @@ odd_frames() { # KIND: too long for the other end, and runts
   sleep 0.3
   forwarded
   holds forward 'forward["directions"][0]["drops"]["by_reason"].get("too-long", 0) >= 50
-    and forward["directions"][0]["packets"] >= 50'
+    and forward["directions"][0]["packets"] >= 50
+    and all(one["sent"] + one["failed"] == one["packets"] and one["failed"] == one["drops"]["total"] == one["queues"][0]["failed"]
+      for one in forward["directions"][:1])'
   mtu 1500
   echo "$1: frames too long for the other end: counted, and nothing else disturbed"
 }

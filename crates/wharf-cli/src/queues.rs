@@ -11,6 +11,8 @@ pub(crate) fn of_queues(
     device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
 ) -> Report {
     let (packets, bytes) = (sum(queues, |all| all.packets.get()), sum(queues, |all| all.bytes.get()));
+    let sent = sum(queues, |all| all.sent.get());
+    let sent_bytes = sum(queues, |all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
     let (seconds, doorbells) = (span_ns as f64 / 1e9, sum(queues, |all| all.doorbells.get()));
     let per_second = |amount: f64| if span_ns == 0 { 0.0 } else { rounded(amount / seconds) };
     let by_queue: Vec<QueueReport> = queues.iter().map(|queue| queue_report(queue, has_bql)).collect();
@@ -21,8 +23,10 @@ pub(crate) fn of_queues(
         seconds,
         packets,
         bytes,
-        mpps: per_second(packets as f64 / 1e6),
-        gbps: per_second(bytes as f64 * 8.0 / 1e9),
+        sent,
+        failed: sum(queues, |all| all.failed.get()),
+        mpps: per_second(sent as f64 / 1e6),
+        gbps: per_second(sent_bytes as f64 * 8.0 / 1e9),
         batches: sum(queues, |all| all.batches.get()),
         doorbells,
         packets_per_doorbell: rounded(if doorbells == 0 { 0.0 } else { packets as f64 / doorbells as f64 }),
@@ -53,6 +57,8 @@ fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
     QueueReport {
         packets: counters.packets.get(),
         bytes: counters.bytes.get(),
+        sent: counters.sent.get(),
+        failed: counters.failed.get(),
         batches: counters.batches.get(),
         doorbells: counters.doorbells.get(),
         requeues: counters.requeues.get(),

@@ -16,13 +16,17 @@ pub(crate) struct Report {
     pub(crate) mode: Option<&'static str>,
     /// From the first packet to the last.
     pub(crate) seconds: f64,
-    /// Packets that the device took.
+    /// Packets that the device took, whether it sent them or dropped them.
     pub(crate) packets: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Millions of packets per second.
+    /// Packets of these that it sent; of a receiver 0.
+    pub(crate) sent: u64,
+    /// Packets that failed, in the device or in the discipline.
+    pub(crate) failed: u64,
+    /// Millions of packets per second, of those sent or received.
     pub(crate) mpps: f64,
-    /// Billions of bits per second, of frames without preamble, gap and check sequence.
+    /// Billions of bits per second, of the same frames without preamble, gap and check sequence.
     pub(crate) gbps: f64,
     /// Calls to the device that took any.
     pub(crate) batches: u64,
@@ -147,8 +151,11 @@ pub(crate) struct SenderReport {
 /// What one transmit queue did.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QueueReport {
+    /// Packets that the device took, their bytes, and what came of them: see [`Report`].
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    pub(crate) sent: u64,
+    pub(crate) failed: u64,
     pub(crate) batches: u64,
     pub(crate) doorbells: u64,
     pub(crate) requeues: u64,

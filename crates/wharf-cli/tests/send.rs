@@ -7,11 +7,13 @@ use serde_json::Value;
 use std::path::Path;
 use wharf::devices::pcap::format::PcapReader;
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 22] = [
     "device",
     "seconds",
     "packets",
     "bytes",
+    "sent",
+    "failed",
     "mpps",
     "gbps",
     "batches",
@@ -239,6 +241,10 @@ fn what_a_full_queue_drops_is_counted_by_reason() {
         assert_eq!((number(&run, "/received/errors"), number(&run, "/pool/out")), (0, 0), "{run}");
         let at_senders: u64 = (0..2).map(|at| number(&run, &format!("/senders/{at}/drops"))).sum();
         assert_eq!(at_senders, if policy == "drop-tail" { dropped } else { 0 }, "{run}");
+        assert_eq!(number(&run, "/sent"), number(&run, "/packets"), "{run}");
+        for failed in ["/failed", "/queues/0/failed"] {
+            assert_eq!(number(&run, failed), dropped - at_senders, "{run}");
+        }
     }
 }
 

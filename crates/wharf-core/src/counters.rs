@@ -50,6 +50,8 @@ pub struct QueueCounters {
     pub cleaned_from_receive: Counter,
     /// Frames completed as failed, and those that the discipline gave up.
     pub failed: Counter,
+    /// Bytes of frames completed as failed: what is left of `bytes` was sent, once all is completed.
+    pub failed_bytes: Counter,
     /// Frames given back unsent at shutdown.
     pub returned: Counter,
     /// The byte queue limit now; 0 without one.

@@ -70,7 +70,8 @@ pub(crate) struct ForwardArgs {
     /// Write every frame that leaves, in either direction, into this capture as well
     #[arg(long, value_name = "FILE")]
     pub(crate) mirror: Option<PathBuf>,
-    /// One JSON object instead of a table
+    /// One JSON object instead of a table. `packets` and `bytes` are what devices took, `sent` the packets of these that left,
+    /// `failed` those that were dropped, there or while they waited; rates are of what was sent
     #[arg(long)]
     pub(crate) json: bool,
 }

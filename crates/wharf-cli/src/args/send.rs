@@ -139,7 +139,8 @@ pub(crate) struct SendArgs {
     /// super-packet needs]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
-    /// One JSON object instead of a table
+    /// One JSON object instead of a table. `packets` and `bytes` are what devices took, `sent` the packets of these that left,
+    /// `failed` those that were dropped, there or while they waited; rates are of what was sent
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -103,6 +103,8 @@ impl Account {
             seconds,
             packets,
             bytes,
+            sent: 0,
+            failed: 0,
             mpps: per_second(packets as f64 / 1e6),
             gbps: per_second(bytes as f64 * 8.0 / 1e9),
             batches: self.batches,

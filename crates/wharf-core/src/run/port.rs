@@ -170,8 +170,10 @@ impl Port {
         sink.take_home(&mut self.completions.sent);
         while let Some((frame, reason)) = self.completions.failed.pop() {
             if self.is_ours(&frame) {
-                (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
+                let len_bytes = u64::from(frame.len_bytes());
+                (count, bytes) = (count + 1, bytes + len_bytes);
                 self.counters.fail(reason);
+                self.counters.failed_bytes.add(len_bytes);
                 let pushed = self.failed.push(frame);
                 debug_assert!(pushed.is_ok(), "a sink takes all frames");
                 sink.take_home(&mut self.failed);
