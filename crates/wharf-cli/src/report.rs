@@ -183,6 +183,8 @@ pub(crate) struct ReceivedReport {
     pub(crate) bytes: u64,
     /// Packets that differ, are missing though none has failed, or came out of order.
     pub(crate) errors: u64,
+    /// Packets sent that were still under way when a signal, or the time, ended the run.
+    pub(crate) not_arrived: u64,
 }
 
 /// Faults injected.

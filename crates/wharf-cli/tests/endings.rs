@@ -6,7 +6,7 @@ use common::{SAMPLE, command, finish, signal, wait};
 use std::io::Read;
 use std::process::Stdio;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Long enough for the program to listen to signals, however slow the machine: it starts sending first, and
 /// what it sends to tells.
@@ -67,6 +67,59 @@ fn a_doubled_signal_still_ends_a_run_with_its_summary() {
         let run = finish(child).good_json();
         assert_eq!(run["pool"]["out"], 0, "{first} {second}: {run}");
     }
+}
+
+/// Far less than the delays here, far more than it takes on the slowest machine.
+const SOON: Duration = Duration::from_secs(25);
+
+/// All that was accepted came back or was the device's, where it failed, arrived, or was still under way.
+fn assert_accounted(run: &serde_json::Value) {
+    let number = |path: &str| run.pointer(path).and_then(serde_json::Value::as_u64).unwrap();
+    let senders = run["senders"].as_array().unwrap();
+    let accepted: u64 = senders.iter().map(|sender| sender["packets"].as_u64().unwrap()).sum();
+    assert_eq!(accepted, number("/packets") + number("/returned"), "{run}");
+    let ended = ["/received/packets", "/received/not_arrived", "/drops/total"].map(number);
+    assert_eq!(number("/packets"), ended.iter().sum::<u64>(), "{run}");
+    assert_eq!((number("/pool/out"), number("/received/errors")), (0, 0), "{run}");
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_what_is_on_a_wire() {
+    for (name, args) in [
+        // All on the wire; as much as the receiver's memory holds, and senders that wait; and after its time.
+        ("INT", "--count 1000 --to wire:delay=60s"),
+        ("TERM", "--batch on --seconds 1h --to wire:rate=1gbit,delay=60s"),
+        ("INT", "--batch on --seconds 1h --frames 65536 --to wire:delay=60s,ring=65536"),
+        ("TERM", "--batch on --seconds 0.1 --to wire:rate=1gbit,delay=60s"),
+    ] {
+        let args = format!("send --json --size 60 {args}");
+        let child = command(&args.split(' ').collect::<Vec<_>>()).spawn().unwrap();
+        started(&child);
+        thread::sleep(Duration::from_millis(800));
+        let asked = Instant::now();
+        signal(&child, name);
+        let done = finish(child);
+        assert!(asked.elapsed() < SOON, "{args}: {:?}", asked.elapsed());
+        assert_accounted(&done.good_json());
+    }
+}
+
+#[test]
+fn a_run_that_is_over_waits_for_a_wires_delay_and_no_longer() {
+    let run =
+        common::wharf(&["send", "--json", "--size", "60", "--count", "1000", "--to", "wire:delay=300ms"]);
+    let run = run.good_json();
+    assert_eq!(
+        (&run["received"]["packets"], &run["received"]["not_arrived"]),
+        (&1000.into(), &0.into()),
+        "{run}"
+    );
+    // Far more than the receiver's memory holds: what waits for it is given up.
+    let args = "send --json --size 60 --batch on --seconds 0.2 --frames 65536 --to wire:delay=8s,ring=65536";
+    let began = Instant::now();
+    let done = common::wharf(&args.split(' ').collect::<Vec<_>>());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert_accounted(&done.good_json());
 }
 
 #[test]

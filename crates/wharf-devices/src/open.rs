@@ -10,9 +10,10 @@ use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
 use crate::pcap::{PcapSink, PcapSource, Snapped};
 use crate::tap::{Tap, TapOptions};
 use crate::units::{self, UnitError};
-use crate::wire::{WireSpec, wire};
+use crate::wire::{DELAY_MAX, WireSpec, wire};
 use crate::xdp::{self, Mode, XdpBoth, XdpOptions, XdpReceiver, XdpSender};
 use std::path::Path;
+use std::time::Duration;
 use wharf_core::device::{Device, DeviceError};
 
 /// What a device is opened for.
@@ -34,6 +35,8 @@ pub struct Opened {
     pub receiving: Option<Box<dyn Device>>,
     /// The other end, where that is in this process: a wire's.
     pub far_end: Option<Box<dyn Device>>,
+    /// How long a frame that has left is under way to the other end: a wire's delay.
+    pub delay: Duration,
 }
 
 impl std::fmt::Debug for Opened {
@@ -45,7 +48,7 @@ impl std::fmt::Debug for Opened {
 
 impl Opened {
     fn boxed(device: Box<dyn Device>) -> Self {
-        Self { device, receiving: None, far_end: None }
+        Self { device, receiving: None, far_end: None, delay: Duration::ZERO }
     }
 
     fn alone(device: impl Device + 'static) -> Self {
@@ -99,9 +102,11 @@ fn open_wire(parts: &[String]) -> Result<Opened, DeviceError> {
         }
         spec = spec.rate(rate);
     }
-    if let Some(delay) = options.read("delay", units::duration)? {
-        spec = spec.delay(delay);
+    let delay = options.read("delay", units::duration)?.unwrap_or_default();
+    if delay > DELAY_MAX {
+        return Err(options.fault(&format!("delay: {delay:?} is beyond {DELAY_MAX:?}")));
     }
+    spec = spec.delay(delay);
     if let Some(frames) = options.read("ring", units::size_bytes)? {
         spec = spec.ring(u32::try_from(frames).unwrap_or(u32::MAX))?;
     }
@@ -112,7 +117,7 @@ fn open_wire(parts: &[String]) -> Result<Opened, DeviceError> {
         }
     }
     let (device, far_end) = wire(&spec);
-    Ok(Opened { device: Box::new(device), receiving: None, far_end: Some(Box::new(far_end)) })
+    Ok(Opened { far_end: Some(Box::new(far_end)), delay, ..Opened::alone(device) })
 }
 
 fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_is_right_opens() {
-        for spec in ["null", "null:", "wire", "wire:", "wire:ring=2", "wire,ring=65536"] {
+        for spec in ["null", "null:", "wire", "wire:", "wire:ring=2", "wire,ring=65536", "wire:delay=60s"] {
             let opened = open(spec, Direction::Send).unwrap();
             assert_eq!(opened.far_end.is_some(), spec.starts_with("wire"), "{opened:?}");
         }
@@ -372,6 +377,8 @@ mod tests {
             ("wire:rate=10", r#"wire: rate: "10" is no bit rate: write it like 10gbit, 100mbit, 1g"#),
             ("wire:rate=0bit", "wire: rate: 0 would never send; leave the key out for no bound"),
             ("wire:delay=1kg", r#"wire: delay: "1kg" is no time: write it like 1ms, 20us, 1.5s"#),
+            ("wire:delay=9999s", "wire: delay: 9999s is beyond 60s"),
+            ("wire:delay=60001ms", "wire: delay: 60.001s is beyond 60s"),
             ("wire:overhead=1m", "wire: overhead: 1048576 is beyond 65536 bytes"),
             ("pcap", "pcap: which file? pcap:FILE"),
             ("pcap:", "pcap: which file? pcap:FILE"),

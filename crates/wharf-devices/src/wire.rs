@@ -11,8 +11,8 @@
 //! - `overhead` (24 bytes by default): what every frame lasts longer on the line than its bytes: preamble and
 //!   start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet for
 //!   60-byte frames; `overhead=0` counts the frames' bytes alone.
-//! - `delay` (none by default): from a frame's completion until it can be received. Frames under way lie in
-//!   the receiver's memory: a pool smaller than rate times delay bounds the throughput.
+//! - `delay` (none by default): from a frame's completion until it can be received, at most 60 s. Frames under
+//!   way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
 //! - `ring` (1024 by default): frames that an end can have given away and not yet got back.
 //!
 //! Without a rate or a delay no clock is read. An end that is closed or dropped hangs up both directions: the
@@ -40,6 +40,8 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Preamble and start delimiter 8, check sequence 4, gap 12: IEEE 802.3, bytes.
 pub const ETHERNET_OVERHEAD_BYTES: u32 = 24;
+/// The longest delay: longer than to the moon and back, short enough for somebody to wait for.
+pub const DELAY_MAX: Duration = Duration::from_secs(60);
 const RING_FRAMES: u32 = 1024;
 const RING_FRAMES_MAX: u32 = 1 << 16;
 
@@ -82,10 +84,10 @@ impl WireSpec {
         self
     }
 
-    /// How long after its completion a frame can be received; at once by default.
+    /// How long after its completion a frame can be received, at most [`DELAY_MAX`]; at once by default.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = delay;
+        self.delay = delay.min(DELAY_MAX);
         self
     }
 

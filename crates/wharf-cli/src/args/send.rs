@@ -34,6 +34,9 @@ with; the timing error is when a frame had been handed to the device, doorbell r
 At top speed over `wire` or `null`, traffic that neither --loop nor --count bounds is sent twice, with batching \
 and without, unless --batch says how: a second each, or what --seconds says.
 
+A run over a `wire` with a delay waits at its end for what is on the wire, as long as the delay at most, and says so on \
+a terminal. What is under way when a signal ends that is counted as not arrived.
+
 SIGINT and SIGTERM end a run with its summary and exit code 0, within half a second; a second one adds nothing.";
 
 /// What to send, to where, and how.

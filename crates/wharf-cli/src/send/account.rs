@@ -4,6 +4,7 @@ use crate::queues::{of_queues, sum};
 use crate::report::{ClassReport, Drops, LatencyReport, ReceivedReport, Report, TimingReport};
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
 use wharf::devices::fault::INJECTED;
@@ -16,6 +17,8 @@ use wharf::sender::DROP_TAIL;
 
 /// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
 const NO_FAULTS: [&str; 3] = ["closed", INJECTED, DROP_HEAD];
+/// Nor is this, where the receiver hung up because the run was over.
+const HUNG_UP: &str = "link-down";
 
 /// What a run leaves behind, besides its queue.
 pub(super) struct Account {
@@ -28,6 +31,8 @@ pub(super) struct Account {
     /// How late frames were, at a pace.
     pub(super) timing: Option<Latency>,
     pub(super) received: Option<Findings>,
+    /// The receiver was ended with frames still under way.
+    pub(super) is_cut: bool,
     /// What the device said last as it received, if anything.
     pub(super) device_error: Option<DeviceError>,
     pub(super) wrapped: Wrapped,
@@ -58,7 +63,7 @@ impl Account {
             latency_ns: latencies.map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: latencies.map(ClassReport::all_of).unwrap_or_default(),
             timing_error_ns: self.timing.as_mut().and_then(timing),
-            received: self.received.as_ref().map(|findings| received(findings, lost.total)),
+            received: self.received.as_ref().map(|findings| self.received(findings, queues, lost.total)),
             drops: lost,
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
@@ -66,9 +71,19 @@ impl Account {
         }
     }
 
+    fn received(&self, findings: &Findings, queues: &[TxQueue], lost: u64) -> ReceivedReport {
+        let under_way = sum(queues, |all| all.sent.get()).saturating_sub(findings.packets);
+        ReceivedReport {
+            packets: findings.packets,
+            bytes: findings.bytes,
+            errors: wrong(findings, lost),
+            not_arrived: if self.is_cut { under_way } else { 0 },
+        }
+    }
+
     fn faults(&self, queues: &[TxQueue]) -> Vec<String> {
-        let mut faults: Vec<String> =
-            queues.iter().flat_map(|queue| device_faults(queue.counters())).collect();
+        let of_device = |queue: &TxQueue| device_faults(queue.counters(), self.is_cut);
+        let mut faults: Vec<String> = queues.iter().flat_map(of_device).collect();
         faults.extend(self.device_error.iter().map(ToString::to_string));
         let senders = queues.iter().flat_map(TxQueue::senders);
         let accepted: u64 = senders.map(|sender| sender.packets.get()).sum();
@@ -82,26 +97,30 @@ impl Account {
             faults.push(format!("memory did not come back: {}", self.audit));
         }
         let lost = drops(queues).total;
-        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, sent, lost)));
+        let arrives = if self.is_cut { 0..=sent } else { sent..=sent };
+        faults.extend(self.received.iter().flat_map(|findings| receiver_faults(findings, &arrives, lost)));
         faults
     }
 }
 
-fn device_faults(counters: &QueueCounters) -> Vec<String> {
-    let failures = counters.failures().into_iter().filter(|(reason, _)| !NO_FAULTS.contains(reason));
+fn device_faults(counters: &QueueCounters, is_cut: bool) -> Vec<String> {
+    let is_none = |reason: &str| NO_FAULTS.contains(&reason) || (is_cut && reason == HUNG_UP);
+    let failures = counters.failures().into_iter().filter(|(reason, _)| !is_none(reason));
     let mut faults: Vec<String> =
         failures.map(|(reason, count)| format!("{count} packets failed: {reason}")).collect();
     faults.extend(counters.last_error());
     faults
 }
 
-fn receiver_faults(findings: &Findings, sent: u64, lost: u64) -> Vec<String> {
+/// Where `arrives` is how many of those sent have to arrive.
+fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64) -> Vec<String> {
     let mut faults = Vec::new();
     let wrong = wrong(findings, lost);
     if let (1.., Some(first)) = (wrong, &findings.first_error) {
         faults.push(format!("{wrong} of {} packets received are wrong; {first}", findings.packets));
     }
-    if findings.packets != sent {
+    if !arrives.contains(&findings.packets) {
+        let sent = arrives.end();
         faults.push(format!("{sent} packets were sent, but {} received", findings.packets));
     }
     faults
@@ -127,10 +146,6 @@ fn timing(errors: &mut Latency) -> Option<TimingReport> {
     let report =
         TimingReport { p50: errors.quantile_ns(0.5), p99: errors.quantile_ns(0.99), max: errors.max_ns() };
     (errors.packets() > 0).then_some(report)
-}
-
-fn received(findings: &Findings, lost: u64) -> ReceivedReport {
-    ReceivedReport { packets: findings.packets, bytes: findings.bytes, errors: wrong(findings, lost) }
 }
 
 /// Packets that are wrong, or missing though fewer are known to have failed or been dropped.

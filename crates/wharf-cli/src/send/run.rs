@@ -1,6 +1,7 @@
 //! One run: pool, device, queue, receiver and senders, from the first frame to the account at the end.
 
 mod echo;
+mod receiving;
 mod supervise;
 
 use super::account::{Account, Outcome};
@@ -10,15 +11,17 @@ use crate::signals::Signals;
 use crate::usage;
 use crate::wrap::{Wrapped, wrap};
 use anyhow::{Context, anyhow};
+use receiving::{Received, Receiving};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{Drive, Echo, Findings, ReceiveError, Receiver, Schedule, Timed};
+use wharf::devices::traffic::{Drive, Echo, Schedule, Timed};
 use wharf::host::Clock;
 use wharf::poller::Settings;
 use wharf::pool::PagePool;
@@ -33,16 +36,14 @@ const RECEIVER_FRAMES: u32 = 16384;
 /// From here to the first frame that is due: time for the threads to start.
 const LEAD_NS: u64 = 2_000_000;
 
-type Receiving = JoinHandle<Result<Findings, ReceiveError>>;
-
 /// Runs it once.
 pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome> {
     let pool = pool(plan, plan.frames)?;
     check_length(plan, &pool)?;
     let schedule = (!plan.pace.is_top()).then(|| Schedule::new(&pool));
-    let Sending { name, has_bql, queues, far_end, wrapped } =
+    let Sending { name, has_bql, queues, far_end, delay, wrapped } =
         sending(plan, &pool, batching, schedule.as_ref())?;
-    let receiving = far_end.map(|far_end| receive(plan, far_end)).transpose()?;
+    let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan.echo.then(|| Echo::new(&queues[0], plan.traffic.check())).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     let sent = send(plan, &queues, schedule.as_ref(), &wrapped, signals);
@@ -52,16 +53,19 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     drop(poller);
     let echoed = echo.map(Echo::finish);
     queues.iter().for_each(|queue| drop(queue.shutdown(0)));
-    let received = receiving.map(|receiving| joined(receiving)?.context("receiver")).transpose();
+    let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let span_ns = sent?;
     let (echoed, device_error) = echoed.unzip();
     // Completions of all of them first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let audit = queues[0].audit();
     let timing = schedule.map(|schedule| schedule.errors());
-    let received = received?.or(echoed);
+    let received = received?;
+    let is_cut = received.as_ref().is_some_and(|received| received.is_cut);
+    let received = received.map(|Received { findings, .. }| findings).or(echoed);
     let device_error = device_error.flatten();
-    let account = Account { device: name, has_bql, span_ns, audit, timing, received, device_error, wrapped };
+    let account =
+        Account { device: name, has_bql, span_ns, audit, timing, received, is_cut, device_error, wrapped };
     Ok(account.close(&queues, batching, signals.asked()))
 }
 
@@ -71,6 +75,8 @@ struct Sending {
     has_bql: bool,
     queues: Vec<TxQueue>,
     far_end: Option<Box<dyn Device>>,
+    /// To the far end.
+    delay: Duration,
     wrapped: Wrapped,
 }
 
@@ -95,8 +101,8 @@ fn sending(
             .small_queues(plan.small_queue_bytes)
             .byte_limits(plan.byte_limits)
             .build()?;
-        let far_end = opened.far_end;
-        let first = || Sending { name, has_bql, queues: Vec::new(), far_end, wrapped };
+        let (far_end, delay) = (opened.far_end, opened.delay);
+        let first = || Sending { name, has_bql, queues: Vec::new(), far_end, delay, wrapped };
         all.get_or_insert_with(first).queues.push(queue);
     }
     all.context("a device has at least one queue")
@@ -139,13 +145,6 @@ pub(super) fn opening(error: DeviceError) -> anyhow::Error {
         DeviceError::Unsupported { .. } => usage(format!("--to {error}")),
         error => error.into(),
     }
-}
-
-/// Starts a thread that receives and checks.
-fn receive(plan: &Plan, far_end: Box<dyn Device>) -> anyhow::Result<Receiving> {
-    let receiver = Receiver::new(far_end, &pool(plan, RECEIVER_FRAMES)?, plan.traffic.check())?;
-    let cpu = cpu_of(plan, plan.threads().into());
-    start("wharf-receiver", cpu, move || receiver.run(&AtomicBool::new(false)))
 }
 
 /// Starts a thread. The plan has checked that the processor is there; should it have gone since, the thread

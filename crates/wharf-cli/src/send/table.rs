@@ -68,6 +68,9 @@ const ROWS: &[Row] = &[
     ("received", |report| {
         report.received.as_ref().map_or(String::new(), |received| grouped(received.packets))
     }),
+    ("still under way", |report| {
+        report.received.as_ref().map_or(String::new(), |received| some(received.not_arrived))
+    }),
     ("wrong", |report| report.received.as_ref().map_or(String::new(), |received| grouped(received.errors))),
     ("faults injected", |report| report.faults.as_ref().map_or(String::new(), FaultReport::text)),
     ("frames traced", |report| report.trace.as_ref().map_or(String::new(), |trace| grouped(trace.frames))),
@@ -96,7 +99,14 @@ fn verdict(outcomes: &[Outcome]) -> String {
     let is_good = outcomes.iter().all(|outcome| outcome.faults.is_empty());
     if is_good && outcomes.iter().all(|outcome| outcome.report.received.is_some()) {
         let failed = outcomes.iter().any(|outcome| outcome.report.drops.total > 0);
-        let which = if failed { "Every frame that did not fail" } else { "Every frame" };
+        let under_way = |outcome: &Outcome| {
+            outcome.report.received.as_ref().is_some_and(|received| received.not_arrived > 0)
+        };
+        let which = match (outcomes.iter().any(under_way), failed) {
+            (true, _) => "Every frame not lost or still under way",
+            (false, true) => "Every frame that did not fail",
+            (false, false) => "Every frame",
+        };
         lines.push(format!("{which} arrived byte for byte, each sender's in order."));
     }
     if let [on, off, ..] = outcomes

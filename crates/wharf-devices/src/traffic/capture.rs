@@ -25,10 +25,12 @@ pub enum CaptureError {
         limit_bytes: u64,
     },
     /// A good file without a packet.
-    #[error("{file}: the capture holds no packet")]
+    #[error("{file}: byte {offset_bytes}: the capture holds no packet")]
     Empty {
         /// The file's name.
         file: String,
+        /// Where it ends instead.
+        offset_bytes: u64,
     },
 }
 
@@ -77,7 +79,10 @@ impl Capture {
             }
             capture.push(&frame, record.ts_ns, record.wire_len);
         }
-        if capture.is_empty() { Err(CaptureError::Empty { file }) } else { Ok(capture) }
+        match capture.is_empty() {
+            true => Err(CaptureError::Empty { file, offset_bytes: reader.record_offset_bytes() }),
+            false => Ok(capture),
+        }
     }
 
     fn empty(name: String, capacity_bytes: usize) -> Self {
@@ -205,6 +210,6 @@ mod tests {
         assert!(Capture::load(&file.0, 140).is_ok());
         let file = written("empty", &[]);
         let error = Capture::load(&file.0, 100).unwrap_err().to_string();
-        assert!(error.ends_with(": the capture holds no packet"), "{error}");
+        assert!(error.ends_with(".pcap: byte 24: the capture holds no packet"), "{error}");
     }
 }

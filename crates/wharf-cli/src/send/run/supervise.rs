@@ -15,8 +15,9 @@ use wharf::queue::TxQueue;
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what is under way may still take once the end was asked for; what is left then comes back unsent.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long what is under way may still take once the end was asked for; what is left then comes back unsent. With what
+/// follows it a run ends within half a second.
+const GRACE: Duration = Duration::from_millis(350);
 
 /// What watches over one run.
 pub(super) struct Supervisor<'a> {

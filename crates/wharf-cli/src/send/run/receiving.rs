@@ -1,0 +1,88 @@
+//! The far end of a wire: a thread that receives and checks until nothing more will come, or nobody waits any longer.
+
+use super::{RECEIVER_FRAMES, cpu_of, joined, pool, start};
+use crate::progress::Progress;
+use crate::send::plan::Plan;
+use crate::signals::Signals;
+use anyhow::Context;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use wharf::device::Device;
+use wharf::devices::traffic::{Findings, ReceiveError, Receiver, Until};
+
+/// Longest time between two looks at the signals.
+const LOOK: Duration = Duration::from_millis(1);
+/// After a signal, what has arrived may be looked at for so long.
+const GRACE: Duration = Duration::from_millis(50);
+/// As long once the last frame must have arrived.
+const SLACK: Duration = Duration::from_secs(1);
+/// Shorter waits are not worth a word.
+const SILENT: Duration = Duration::from_millis(100);
+
+/// The thread.
+pub(super) struct Receiving {
+    thread: JoinHandle<Result<Findings, ReceiveError>>,
+    /// Asks for the end at once.
+    end: Arc<AtomicBool>,
+    /// How long a frame is under way.
+    delay: Duration,
+}
+
+/// What it found.
+pub(super) struct Received {
+    pub(super) findings: Findings,
+    /// It was ended with frames still under way, or before it.
+    pub(super) is_cut: bool,
+}
+
+impl Receiving {
+    /// Receives from `far_end`, where a frame arrives `delay` after it has left.
+    pub(super) fn start(plan: &Plan, far_end: Box<dyn Device>, delay: Duration) -> anyhow::Result<Self> {
+        let receiver = Receiver::new(far_end, &pool(plan, RECEIVER_FRAMES)?, plan.traffic.check())?;
+        let end = Arc::new(AtomicBool::new(false));
+        let asked = end.clone();
+        let receive = move || {
+            let mut receiver = receiver;
+            let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
+            let until = Until { stop: &stop, end: &asked, count: u64::MAX, received: &received };
+            receiver.run_until(&until)?;
+            // Drops the device: what it has not taken is the sender's again.
+            Ok(receiver.into_check().findings().clone())
+        };
+        let thread = start("wharf-receiver", cpu_of(plan, plan.threads().into()), receive)?;
+        Ok(Self { thread, end, delay })
+    }
+
+    /// Once the senders' device is closed: waits for what is on the wire, at most its delay, or until a signal.
+    pub(super) fn finish(self, signals: &Signals) -> anyhow::Result<Received> {
+        let is_cut = !self.ends_by_itself(signals);
+        self.end.store(true, Ordering::Release);
+        let findings = joined(self.thread)?.context("receiver")?;
+        Ok(Received { findings, is_cut })
+    }
+
+    /// False where it has to be told.
+    fn ends_by_itself(&self, signals: &Signals) -> bool {
+        let (progress, began) = (Progress::new(), Instant::now());
+        let (mut until, mut asked) = (began + self.delay + SLACK, false);
+        while !self.thread.is_finished() {
+            let now = Instant::now();
+            if signals.asked() && !asked {
+                (until, asked) = (until.min(now + GRACE), true);
+            }
+            if now >= until {
+                return false;
+            }
+            if now - began >= SILENT {
+                progress.say(|| {
+                    let left = (until - now).as_secs_f64();
+                    format!("waiting for what is on the wire, {left:.1} s at most; a signal ends it")
+                });
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+}
