@@ -2,8 +2,8 @@
 //!
 //! Lanes that announced something are served from a rotor with a share each: lowest-first starves the others,
 //! and a rotor without shares lets one full lane have a whole quota. A share is a quantum at least, as in deficit round
-//! robin (Shreedhar and Varghese 1995), and the rotor goes on where the last pull has ended: with many full lanes each
-//! has its share over several bulks.
+//! robin (Shreedhar and Varghese 1995), and the rotor goes on where the last pull has ended, in the middle of a share
+//! if need be: with many full lanes each has its share over several bulks.
 
 use crate::pool::PagePool;
 use crate::run::{BULK_PACKETS_MAX, Sink, Source};
@@ -14,9 +14,9 @@ use wharf_mem::{Batch, FreeFrame};
 
 const WORD: usize = u64::BITS as usize;
 
-/// The least share of a lane: with one frame from each of 64, every frame would be a line fetched from another processor,
-/// and one going home.
-const QUANTUM_FRAMES: usize = 16;
+/// The least share of a lane, a line of its ring: with one frame from each of 64, every frame would be a line fetched from
+/// another processor, and one going home.
+const QUANTUM_FRAMES: usize = 8;
 
 /// The owner's end of one sender.
 pub(crate) struct Lane {
@@ -33,6 +33,8 @@ pub(crate) struct Lanes {
     /// A bit per word of `ready` that is not 0: thousands of idle lanes are one look.
     any: u64,
     rotor: usize,
+    /// What the lane at the rotor still has of its share, when the last pull ended in the middle of it.
+    owed: usize,
     /// Places that are not empty.
     used: usize,
     pool: PagePool,
@@ -43,7 +45,17 @@ pub(crate) struct Lanes {
 impl Lanes {
     pub(crate) fn new(pool: PagePool) -> Self {
         let going = Batch::new(BULK_PACKETS_MAX);
-        Self { lanes: Vec::new(), ready: vec![0], any: 0, rotor: 0, used: 0, pool, going, pieces: Vec::new() }
+        Self {
+            lanes: Vec::new(),
+            ready: vec![0],
+            any: 0,
+            rotor: 0,
+            owed: 0,
+            used: 0,
+            pool,
+            going,
+            pieces: Vec::new(),
+        }
     }
 
     /// Puts `lane` at place `at`; whether that place is new.
@@ -230,19 +242,22 @@ impl Source for Lanes {
                 share = ((max - pulled) / lanes_due).max(QUANTUM_FRAMES);
             }
             lanes_due -= 1;
-            let left = match &mut self.lanes[at] {
-                Some(lane) => {
-                    let (took, left) = lane.frames.pop_now(to, share.min(max - pulled));
-                    pulled += took;
-                    left
-                }
-                None => 0,
+            let due = if self.owed > 0 && at == self.rotor { self.owed } else { share };
+            let (took, left) = match &mut self.lanes[at] {
+                Some(lane) => lane.frames.pop_now(to, due.min(max - pulled)),
+                None => (0, 0),
             };
+            pulled += took;
             if left == 0 {
                 self.ready[at / WORD] &= !(1 << (at % WORD));
                 self.any &= !(u64::from(self.ready[at / WORD] == 0) << (at / WORD));
             }
-            self.rotor = if at + 1 < self.lanes.len() { at + 1 } else { 0 };
+            self.owed = if left > 0 { due - took } else { 0 };
+            self.rotor = match at + 1 {
+                _ if self.owed > 0 => at,
+                next if next < self.lanes.len() => next,
+                _ => 0,
+            };
         }
         pulled
     }
@@ -341,10 +356,26 @@ mod tests {
 
     #[test]
     fn many_full_lanes_have_a_quantum_each_in_turn() {
-        let (mut lanes, _ins) = filled(&[32; 8]);
+        let (mut lanes, _ins) = filled(&[16; 16]);
         lanes.announce_all();
-        assert_eq!(pulled(&mut lanes, 64, 8), [16, 16, 16, 16, 0, 0, 0, 0]);
-        assert_eq!(pulled(&mut lanes, 64, 8), [0, 0, 0, 0, 16, 16, 16, 16], "the rotor goes on where it was");
+        assert_eq!(pulled(&mut lanes, 64, 16), [[8; 8], [0; 8]].concat());
+        assert_eq!(pulled(&mut lanes, 64, 16), [[0; 8], [8; 8]].concat(), "the rotor goes on where it was");
+    }
+
+    #[test]
+    fn shares_are_even_whatever_the_quota() {
+        for (max, count) in [(17, 2), (20, 2), (33, 3), (50, 7), (63, 9), (64, 5)] {
+            let (mut lanes, _ins) = filled(&vec![64; count]);
+            lanes.announce_all();
+            let mut sums = vec![0; count];
+            // Until one of the lanes might be empty.
+            for _ in 0..48 * count / max {
+                let of_each = pulled(&mut lanes, max, count);
+                sums.iter_mut().zip(of_each).for_each(|(sum, pulled)| *sum += pulled);
+            }
+            let spread = sums.iter().max().unwrap() - sums.iter().min().unwrap();
+            assert!(spread <= QUANTUM_FRAMES.max(max / count), "{max} packets of {count} lanes: {sums:?}");
+        }
     }
 
     #[test]

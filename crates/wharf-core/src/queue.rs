@@ -91,6 +91,8 @@ pub(crate) struct Inside {
     pub(crate) reaped: bool,
     /// As `reaped`, from then back to the closing up before.
     pub(crate) reaped_before: bool,
+    /// Somebody began to wait who may have looked before those frames came home.
+    pub(crate) missed_reap: bool,
     pub(crate) poller: PollerState,
     /// How often who offers the queue looks whether somebody takes it.
     pub(crate) offer_looks: u32,

@@ -399,7 +399,8 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     }
     if bits & WAIT != 0 {
         // Frames may have come home after the waiter had looked, and before its notice was seen here.
-        (inside.waiting, inside.reaped) = (true, inside.reaped || inside.reaped_before);
+        inside.waiting = true;
+        inside.missed_reap |= inside.reaped_before;
     }
     if bits & OFFERED != 0 {
         inside.offer_looks = LOOKS_MAX;
@@ -413,13 +414,13 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -
     let mut wakes = false;
     if inside.waiting {
         let served = {
-            let lanes = &inside.lanes;
-            shared.waiters.serve(inside.run.qdisc(), inside.reaped, |place| lanes.home_bytes(place))
+            let (lanes, came_home) = (&inside.lanes, inside.reaped || inside.missed_reap);
+            shared.waiters.serve(inside.run.qdisc(), came_home, |place| lanes.home_bytes(place))
         };
         (inside.waiting, wakes) = (served.waiting, served.wakes);
         full |= served.bands;
     }
-    (inside.reaped_before, inside.reaped) = (inside.reaped, false);
+    (inside.reaped_before, inside.reaped, inside.missed_reap) = (inside.reaped, false, false);
     if shared.full_bands.load(Relaxed) != full {
         shared.full_bands.store(full, Relaxed);
     }
