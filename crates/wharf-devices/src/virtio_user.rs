@@ -55,7 +55,7 @@ pub enum Napi {
     Timer,
 }
 
-/// How a [`VirtioUser`] should be.
+/// How a `virtio-user:` device should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VirtioUserOptions {
     /// Whether it listens until a back end connects, in place of connecting to one.
@@ -85,7 +85,7 @@ impl Default for VirtioUserOptions {
     }
 }
 
-/// Opens the driver, by whichever layout: [`VirtioUser`].
+/// Opens the driver, by whichever layout.
 ///
 /// # Errors
 /// [`DeviceError::Io`] when there is no back end, or it refuses something; [`DeviceError::Unsupported`] for a size that cannot be, and
