@@ -191,7 +191,11 @@ fn the_timer_gives_back_what_no_transmit_does() {
         let (poller, _arrived) = polled(&queue);
         let mut sender = queue.sender("test").unwrap();
         assert_eq!(send(&mut sender, 5, 60), 5);
-        assert_eq!(far.receive_all(), 5);
+        // The poller may be the one that sends them.
+        let mut received = 0;
+        while received < 5 {
+            received += far.receive();
+        }
         while inside(&queue) > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
