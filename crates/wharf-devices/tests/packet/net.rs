@@ -105,6 +105,18 @@ pub fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
+/// Waits until the kernel has seen to what became of the other end of `interface`: until then it has neither noticed that
+/// the carrier is gone, nor sends again when it is back (`net/core/link_watch.c`).
+pub fn wait_until(interface: &str, is_up: bool) {
+    let is_so = || {
+        let shown = Command::new("ip").args(["-o", "link", "show", interface]).output().unwrap();
+        String::from_utf8_lossy(&shown.stdout).contains("state UP") == is_up
+    };
+    while !is_so() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 /// Whether `program` is installed; says so if it is not.
 pub fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -127,7 +139,13 @@ impl End {
     pub fn new(spec: &str, direction: Direction, frame_bytes: u32) -> Self {
         let mut device = open(spec, direction).unwrap_or_else(|error| panic!("{error}")).device;
         let pool = super::common::pool_of(4096, frame_bytes);
-        device.attach(pool.region().clone()).unwrap();
+        // A process that another test is starting has all descriptors until it runs its program: those just closed, too.
+        let mut tries = 0;
+        while let Err(error) = device.attach(pool.region().clone()) {
+            tries += 1;
+            assert!(tries < 100 && error.to_string().contains("already"), "{error}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         let cache = pool.cache("test").unwrap();
         Self { device, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
     }

@@ -1,6 +1,6 @@
 //! Interfaces that are not there, or go away, and queues that are free again.
 
-use super::net::{End, frame, ip, send_raw, with_pair};
+use super::net::{End, frame, ip, send_raw, wait_until, with_pair};
 use std::time::{Duration, Instant};
 use wharf_devices::open::{Direction, open};
 
@@ -101,12 +101,14 @@ fn without_a_carrier_frames_fail_until_it_is_back() {
     with_pair(|| {
         let mut from = End::sender("xdp:va");
         ip("link set vb down");
+        wait_until("va", false);
         (0..5).for_each(|number| from.offer(&frame(number, 100)));
         from.device.transmit(&mut from.batch, false);
         let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: va has no carrier"), "{error}");
         assert_eq!(from.send_all(), (0, vec!["link-down"; 5]));
         ip("link set vb up");
+        wait_until("va", true);
         from.offer(&frame(0, 100));
         assert_eq!(from.send_all(), (1, vec![]));
         from.assert_all_home();
@@ -153,6 +155,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
             assert!(to.receive_within(1, Duration::from_millis(1)).is_empty(), "told once");
             assert!(!to.device.receive_ended());
             ip("link set vb up");
+            wait_until("va", true);
         }
         send_raw("va", &frames);
         assert!(to.receive(40) == frames, "it goes on");
