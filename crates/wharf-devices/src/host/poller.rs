@@ -2,7 +2,7 @@
 
 use super::ExactClock;
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
@@ -20,9 +20,19 @@ pub struct HostWait {
     epoll: Epoll,
     bell: Arc<Bell>,
     /// By device.
-    fds: BTreeMap<usize, RawFd>,
+    watched: BTreeMap<usize, Watched>,
     /// Devices that told while another one was unmasked.
     told: Vec<usize>,
+}
+
+/// What a device tells by.
+///
+/// While it is masked it is not in epoll's set at all: a socket that is, masked or not, takes the set's lock with each packet that
+/// leaves or arrives, on whichever processor (`net/core/sock.c`: `sock_def_write_space`; `fs/eventpoll.c`: `ep_poll_callback`).
+#[derive(Debug)]
+struct Watched {
+    fd: RawFd,
+    is_in_set: bool,
 }
 
 /// The number of the bell, which is no device's.
@@ -56,17 +66,22 @@ impl HostWait {
         let (epoll, event) = (Epoll::new()?, EventFd::new()?);
         epoll.add(event.as_fd().as_raw_fd(), BELL, true)?;
         let bell = Arc::new(Bell { state: AtomicU8::new(AWAKE), event });
-        let wait = Self { epoll, bell, fds: BTreeMap::new(), told: Vec::new() };
+        let wait = Self { epoll, bell, watched: BTreeMap::new(), told: Vec::new() };
         // An event counter is writable, and says so once.
         wait.epoll.told(|_| {});
         Ok(wait)
     }
 
-    fn set(&mut self, at: usize, unmasked: bool) {
-        if let Some(&fd) = self.fds.get(&at) {
-            // Fails only for a device that has been closed since: it is found so when it is polled.
-            let _ = self.epoll.set(fd, at as u64, unmasked);
-        }
+    /// Puts device `at` into the set, or asks anew for what is in it; false where the system lacks what that takes.
+    fn include(&mut self, at: usize) -> bool {
+        let Some(Watched { fd, is_in_set }) = self.watched.get_mut(&at) else { return true };
+        let result = match is_in_set {
+            true => self.epoll.set(*fd, at as u64, true),
+            false => self.epoll.add(*fd, at as u64, true),
+        };
+        *is_in_set = result.is_ok();
+        // Fails otherwise only for a device that has been closed since: it is found so when it is polled.
+        !result.is_err_and(|error| matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::StorageFull))
     }
 
     fn collect(&mut self) {
@@ -88,22 +103,32 @@ impl Wait for HostWait {
     }
 
     fn watch(&mut self, at: usize, fd: RawFd) -> bool {
-        let watched = self.epoll.add(fd, at as u64, false).is_ok();
-        if watched {
-            self.fds.insert(at, fd);
+        // Some descriptors cannot be waited on: that is known once one is in.
+        let can_be = self.epoll.add(fd, at as u64, false).and_then(|()| self.epoll.remove(fd)).is_ok();
+        if can_be {
+            self.watched.insert(at, Watched { fd, is_in_set: false });
         }
-        watched
+        can_be
     }
 
     fn unmask(&mut self, at: usize) {
-        self.set(at, true);
+        let will_tell = self.include(at);
         // Most sockets are writable at any time, and say so now: that is no news. What happens from here on is.
         self.collect();
         self.told.retain(|&told| told != at);
+        if !will_tell {
+            // Looked at again at once, until it can.
+            self.told.push(at);
+        }
     }
 
     fn mask(&mut self, at: usize) {
-        self.set(at, false);
+        if let Some(Watched { fd, is_in_set }) = self.watched.get_mut(&at)
+            && std::mem::take(is_in_set)
+        {
+            // Fails only for a device that has been closed since, and is in no set any more.
+            let _ = self.epoll.remove(*fd);
+        }
     }
 
     fn wait(&mut self, timeout_ns: u64, told: &mut dyn FnMut(usize)) {
@@ -251,8 +276,32 @@ mod tests {
         assert_eq!(told(&mut wait, u64::MAX), [0], "not lost to another one's unmasking");
         events[1].signal();
         assert_eq!(told(&mut wait, u64::MAX), [1]);
-        wait.mask(1);
-        events[1].signal();
-        assert_eq!(told(&mut wait, 1), [0usize; 0]);
+        for _ in 0..3 {
+            wait.mask(1);
+            wait.mask(1);
+            events[1].signal();
+            assert_eq!(told(&mut wait, 1), [0usize; 0]);
+            wait.unmask(1);
+            wait.unmask(1);
+            assert_eq!(told(&mut wait, 1), [0usize; 0], "that was before");
+            events[1].signal();
+            assert_eq!(told(&mut wait, u64::MAX), [1]);
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_closed_is_no_trouble() {
+        let mut wait = HostWait::new().unwrap();
+        for is_unmasked in [false, true] {
+            let event = EventFd::new().unwrap();
+            assert!(wait.watch(0, event.as_fd().as_raw_fd()));
+            if is_unmasked {
+                wait.unmask(0);
+            }
+            drop(event);
+            wait.unmask(0);
+            wait.mask(0);
+            assert_eq!(told(&mut wait, 0), [0usize; 0]);
+        }
     }
 }
