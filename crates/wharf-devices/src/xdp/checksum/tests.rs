@@ -1,7 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use wharf_core::pool::PagePool;
-use wharf_mem::Batch;
+use wharf_core::pool::{Cache, PagePool};
 
 /// An Ethernet frame around `ip`, behind `tags` VLAN tags, with padding of ones.
 fn frame(ethertype: u16, ip: &[u8], tags: usize, padding: usize) -> Vec<u8> {
@@ -52,11 +51,9 @@ fn unfinished(mut bytes: Vec<u8>, offset: usize) -> (Vec<u8>, Vec<u8>) {
     (bytes, finished)
 }
 
-/// What becomes of a frame that lies in buffers of `room` bytes.
-fn finished(bytes: &[u8], room: usize) -> Vec<u8> {
-    let pool = PagePool::builder().frames(64).frame_bytes(4096).huge_pages(false).build().unwrap();
-    let mut cache = pool.cache("test").unwrap();
-    let region = pool.region().clone();
+/// A frame that lies in buffers of `room` bytes.
+fn laid(cache: &mut Cache, bytes: &[u8], room: usize) -> Frame {
+    let region = cache.pool().region().clone();
     let mut whole: Option<Frame> = None;
     for chunk in bytes.chunks(room) {
         let mut one = Batch::new(1);
@@ -68,11 +65,24 @@ fn finished(bytes: &[u8], room: usize) -> Vec<u8> {
             Some(head) => region.link(head, piece).unwrap(),
         }
     }
-    let mut whole = whole.unwrap();
-    finish(&region, &mut whole);
-    let bytes = region.chunks(&whole).unwrap().flatten().copied().collect();
-    cache.give_one(whole).unwrap();
-    bytes
+    whole.unwrap()
+}
+
+/// What becomes of a frame that lies in buffers of `room` bytes, and nothing of one that was there before.
+fn finished(bytes: &[u8], room: usize) -> Vec<u8> {
+    let pool = PagePool::builder().frames(64).frame_bytes(4096).huge_pages(false).build().unwrap();
+    let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(2));
+    let region = pool.region().clone();
+    for _ in 0..2 {
+        batch.push(laid(&mut cache, bytes, room)).unwrap();
+    }
+    finish_all(&region, &mut batch, 1);
+    let of = |frame| region.chunks(frame).unwrap().flatten().copied().collect::<Vec<u8>>();
+    let [before, after] = [of(&batch.frames()[0]), of(&batch.frames()[1])];
+    assert_eq!(before, bytes);
+    assert_eq!(batch.bytes(), 2 * bytes.len() as u64);
+    cache.give(&mut batch).unwrap();
+    after
 }
 
 #[test]

@@ -112,6 +112,9 @@ impl Rings {
             }
         }
         self.receive.release();
+        if self.fills_checksums {
+            checksum::finish_all(&self.region, to, before);
+        }
         if self.table.held() + FILL_BULK.min(self.wanted / 4) <= self.wanted {
             self.refill(cache).map_err(|error| match error {
                 PoolError::Memory(source) => DeviceError::Memory { device: device(), source },
@@ -138,9 +141,6 @@ impl Rings {
         };
         if !is_whole || !is_placed {
             return Ok(self.arrive_in_part(frame, is_last, is_placed));
-        }
-        if self.fills_checksums {
-            checksum::finish(&self.region, &mut frame);
         }
         Ok(Some(frame))
     }
@@ -189,11 +189,7 @@ impl Rings {
             return None;
         }
         self.discards = false;
-        let mut frame = self.head.take()?;
-        if self.fills_checksums {
-            checksum::finish(&self.region, &mut frame);
-        }
-        Some(frame)
+        self.head.take()
     }
 
     /// A dropped buffer waits for the next refill, which gives it back to the pool.
