@@ -5,8 +5,8 @@
 //! robin (Shreedhar and Varghese 1995), and the rotor goes on where the last pull has ended, in the middle of a share
 //! if need be: with many full lanes each has its share over several bulks.
 
-use crate::pool::PagePool;
-use crate::run::{BULK_PACKETS_MAX, Sink, Source};
+use crate::pool::{PagePool, Returns};
+use crate::run::{Sink, Source};
 use wharf_mem::home::{HomeIn, HomeOut};
 use wharf_mem::lane::LaneOut;
 use wharf_mem::word::{READY, READY_BITS};
@@ -38,13 +38,13 @@ pub(crate) struct Lanes {
     /// Places that are not empty.
     used: usize,
     pool: PagePool,
-    going: Batch,
+    returns: Returns,
     pieces: Vec<FreeFrame>,
 }
 
 impl Lanes {
     pub(crate) fn new(pool: PagePool) -> Self {
-        let going = Batch::new(BULK_PACKETS_MAX);
+        let returns = pool.returns();
         Self {
             lanes: Vec::new(),
             ready: vec![0],
@@ -53,7 +53,7 @@ impl Lanes {
             owed: 0,
             used: 0,
             pool,
-            going,
+            returns,
             pieces: Vec::new(),
         }
     }
@@ -191,18 +191,12 @@ impl Lanes {
         }
     }
 
-    /// Home by the pool: for senders that are gone, and rings that are full.
-    #[cold]
+    /// Home by the pool: for senders that are gone, and rings that are full, as they are where what is sent was received.
+    #[inline(never)]
     fn give_to_pool(&mut self, done: &mut Batch, count: usize) {
-        let mut left = count;
-        while left > 0 {
-            left -= self.going.append(done, left.min(self.going.capacity()));
-            if let Err(error) = self.pool.give_back(&mut self.going) {
-                // Senders check on entry that frames are this pool's.
-                debug_assert!(false, "{error}");
-                return;
-            }
-        }
+        // Senders check on entry that frames are this pool's.
+        let given = self.returns.give_first(done, count);
+        debug_assert!(given.is_ok(), "{given:?}");
     }
 
     /// Chains give up all buffers but the first, which then travels like any other. `lost` is told whose frames have so many
@@ -310,6 +304,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::BULK_PACKETS_MAX;
     use wharf_mem::home::home;
     use wharf_mem::lane::{LaneIn, lane};
 

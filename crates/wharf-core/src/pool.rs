@@ -15,6 +15,7 @@ mod lock;
 mod mailbox;
 mod packet;
 pub mod policy;
+mod returns;
 mod waiting;
 
 pub use burst::Burst;
@@ -25,6 +26,7 @@ pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::Packet;
+pub(crate) use returns::Returns;
 
 use crate::host::{Clock, NoClock, Wake};
 use depot::Depot;
