@@ -35,10 +35,19 @@ def says_so(process):
 
 def has_worker(process):
     """testpmd says nothing to wait for."""
-    until = time.monotonic() + 20
-    while not any("worker" in name for name in spent(process.pid)) and time.monotonic() < until:
-        time.sleep(0.1)
+    forwards(process, "worker")
     time.sleep(2)
+
+
+def forwards(process, thread):
+    """The name of the thread that forwards, once there is one: it may be some time after the first words."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until and process.poll() is None:
+        for name in spent(process.pid):
+            if thread in name:
+                return name
+        time.sleep(0.05)
+    sys.exit(f"no thread {thread}: {process.stdout.read() if process.poll() is not None and process.stdout else 'it does not start'}")
 
 
 def carried(process, thread):
@@ -68,7 +77,7 @@ def of(*command, ready, thread):
         process = within(c, *command, stdin=subprocess.PIPE, stdout=quiet, stderr=subprocess.STDOUT)
         try:
             ready(process)
-            return carried(process, next(name for name in spent(process.pid) if thread in name))
+            return carried(process, forwards(process, thread))
         finally:
             process.terminate()
             process.wait(timeout=20)
