@@ -22,6 +22,8 @@ use wharf_sys::shared::Area;
 
 const SIZE: u16 = 256;
 const BATCH: usize = 64;
+/// Buffers that a device has at a time.
+const AHEAD: usize = 32;
 const PACKET_BYTES: u32 = 64;
 /// Batches of a run.
 const ROUNDS: u32 = 20;
@@ -52,13 +54,13 @@ struct Rings<V, D> {
     driver: V,
     device: D,
     memory: Memory,
-    chain: Chain,
+    chains: Box<[Chain]>,
 }
 
 impl<V: DriverRing, D: DeviceRing> Round for Rings<V, D> {
     #[inline(never)]
     fn round(&mut self, spent: &mut Stages) -> Result<(), Failed> {
-        let Self { driver, device, memory, chain } = self;
+        let Self { driver, device, memory, chains } = self;
         timed(&mut spent[0], || {
             for at in 0..BATCH {
                 let address = GUEST + (BUFFERS_AT + at * BUFFER_BYTES) as u64;
@@ -68,9 +70,10 @@ impl<V: DriverRing, D: DeviceRing> Round for Rings<V, D> {
         });
         let mut walked = 0;
         timed(&mut spent[1], || -> Result<(), Failed> {
-            while device.pop(memory, chain)? {
-                walked += chain.readable_bytes();
-                device.put_used(chain.token(), 0);
+            while device.pop(memory, &mut chains[0])? {
+                let count = 1 + device.pop_plain(memory, &mut chains[1..]);
+                walked += chains[..count].iter().map(Chain::readable_bytes).sum::<u32>();
+                device.put_all_used(&chains[..count]);
             }
             device.publish();
             Ok(())
@@ -94,17 +97,18 @@ fn rings(layout: Layout, runs: u32, tick_ns: f64) -> Result<(), Failed> {
     let area = Arc::new(Area::new(Mapping::shared_small_pages(1 << 20)?));
     let memory = Memory::new(MemoryRegion::new(GUEST, GUEST, &area, 0, 1 << 20).into_iter().collect())?;
     let (place, options) = (Place::within(&area, 0, layout, SIZE.into())?, Options::default());
-    let (name, chain, other) = (format!("{layout} ring"), Chain::new(), place.clone());
+    let (name, other) = (format!("{layout} ring"), place.clone());
+    let chains = (0..AHEAD).map(|_| Chain::new()).collect();
     let stages = ["add", "walk", "take back"];
     match layout {
         Layout::Split => {
             let (driver, device) = (SplitDriver::new(place, options)?, SplitDevice::new(other, options, 0)?);
-            measure(&name, &stages, Rings { driver, device, memory, chain }, runs, tick_ns)
+            measure(&name, &stages, Rings { driver, device, memory, chains }, runs, tick_ns)
         }
         Layout::Packed => {
             let (driver, device) =
                 (PackedDriver::new(place, options)?, PackedDevice::new(other, options, 0x8000)?);
-            measure(&name, &stages, Rings { driver, device, memory, chain }, runs, tick_ns)
+            measure(&name, &stages, Rings { driver, device, memory, chains }, runs, tick_ns)
         }
     }
 }

@@ -184,11 +184,13 @@ impl Device for VhostUser {
 
     fn arm(&mut self) -> bool {
         self.link.look();
+        self.link.set_armed(true);
         let nothing_came = self.receiving.arm(&self.link);
         self.sending.arm(&self.link) && nothing_came
     }
 
     fn disarm(&mut self) {
+        self.link.set_armed(false);
         self.receiving.disarm(&self.link);
         self.sending.disarm(&self.link);
     }

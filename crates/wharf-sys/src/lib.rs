@@ -14,6 +14,7 @@ pub mod event;
 pub mod fence;
 pub mod guard;
 pub mod interface;
+pub mod line;
 pub mod mapping;
 pub mod namespace;
 pub mod netlink;

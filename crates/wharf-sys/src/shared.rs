@@ -4,6 +4,10 @@
 //! accesses. So what was read once is what is then checked and used, whatever the peer writes meanwhile. What the peer
 //! can do is write nonsense, and, where its file is not sealed against that, shrink it: see `guard`.
 
+mod records;
+
+pub use records::Records;
+
 use crate::guard::Guard;
 use crate::mapping::Mapping;
 use std::io;

@@ -24,6 +24,8 @@ pub(super) struct Link {
     name: String,
     /// By their number in messages: first the one by which frames go to the driver, then the one by which they come.
     vrings: Box<[Mutex<Vring>]>,
+    /// Whether whoever moves frames wants to be told of buffers: not while polling.
+    is_armed: AtomicBool,
     /// Bit n: frames may go to the driver by pair n.
     open_pairs: AtomicU32,
     /// What a poller waits for: kicks, and changes.
@@ -51,6 +53,7 @@ impl Link {
         Ok(Self {
             name,
             vrings: (0..2 * pairs).map(|_| Mutex::default()).collect(),
+            is_armed: AtomicBool::new(false),
             open_pairs: AtomicU32::new(0),
             poll,
             change,
@@ -126,7 +129,8 @@ impl Link {
     /// is told of.
     pub(super) fn start(&self, index: usize, memory: &Arc<Memory>, agreed: Agreed) -> Result<(), RingError> {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
-        let started = vring.start(memory, agreed);
+        // Whoever changes it takes the virtqueue's lock afterwards.
+        let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
         drop(vring);
         self.changed();
         match started {
@@ -156,6 +160,11 @@ impl Link {
         }
         self.hangs_up.store(false, Ordering::Relaxed);
         self.changed();
+    }
+
+    /// Notes whether virtqueues that start from now on are to tell of buffers; those that run are to be told so one by one.
+    pub(super) fn set_armed(&self, is_armed: bool) {
+        self.is_armed.store(is_armed, Ordering::Relaxed);
     }
 
     /// The descriptor that tells a poller of kicks and changes.

@@ -5,7 +5,7 @@ mod reader;
 use super::link::Link;
 use super::vring::{Agreed, Running, with_ring};
 use crate::virtio::{Chain, DeviceRing, Memory, RingError};
-use reader::{Came, Reader};
+use reader::Reader;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::Batch;
 
@@ -93,15 +93,14 @@ impl Receiving {
                 }
             };
             left -= count;
-            for at in 0..count {
-                let read = |agreed| self.reader.read(memory, agreed, &chains[at], cache, to);
-                match agreed.map_or(Ok(Came::Dropped), read) {
-                    Ok(Came::Received | Came::Dropped) => ring.put_used(chains[at].token(), 0),
-                    other => {
-                        chains[at..count].iter().rev().for_each(|chain| ring.unpop(chain.token()));
-                        return (other.map(|_| Ended::NoMemory), broken);
-                    }
-                }
+            let (read, result) = match agreed {
+                Some(agreed) => self.reader.read_all(memory, agreed, &chains[..count], cache, to),
+                None => (count, Ok(())),
+            };
+            ring.put_all_used(&chains[..read]);
+            if read < count {
+                chains[read..count].iter().rev().for_each(|chain| ring.unpop(chain.token()));
+                return (result.map(|()| Ended::NoMemory), broken);
             }
         }
         (Ok(Ended::Empty), broken)
@@ -138,12 +137,16 @@ impl Receiving {
 fn pop_ahead(
     ring: &mut impl DeviceRing, memory: &Memory, chains: &mut [Chain],
 ) -> (usize, Option<RingError>) {
-    for (count, chain) in chains.iter_mut().enumerate() {
+    let mut count = 0;
+    let broken = loop {
+        count += ring.pop_plain(memory, &mut chains[count..]);
+        let Some(chain) = chains.get_mut(count) else { break None };
         match ring.pop(memory, chain) {
-            Ok(true) => chain.prefetch(memory),
-            Ok(false) => return (count, None),
-            Err(error) => return (count, Some(error)),
+            Ok(true) => count += 1,
+            Ok(false) => break None,
+            Err(error) => break Some(error),
         }
-    }
-    (chains.len(), None)
+    };
+    chains[..count].iter().for_each(|chain| chain.prefetch(memory));
+    (count, broken)
 }

@@ -57,7 +57,7 @@ macro_rules! with_ring {
 pub(super) use with_ring;
 
 /// Buffers that are popped before the first of them is read: their lines come from the driver's processor at the same time.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// A ring that runs, and what its chains are looked up in.
 #[derive(Debug)]
@@ -103,8 +103,11 @@ pub(super) enum NoStart {
 }
 
 impl Vring {
-    /// Starts it, if all is known that this takes; whether it runs now.
-    pub(super) fn start(&mut self, memory: &Arc<Memory>, agreed: Agreed) -> Result<bool, NoStart> {
+    /// Starts it, if all is known that this takes; whether it runs now. A new ring tells of all buffers: unless it `is_armed`, its
+    /// driver is asked not to.
+    pub(super) fn start(
+        &mut self, memory: &Arc<Memory>, agreed: Agreed, is_armed: bool,
+    ) -> Result<bool, NoStart> {
         if self.running.is_some() {
             return Ok(true);
         }
@@ -114,7 +117,7 @@ impl Vring {
         };
         let place = Place::find(agreed.layout(), self.size, memory, descriptors, driver, device)?;
         let options = Options::of(agreed.0);
-        let ring = match agreed.layout() {
+        let mut ring = match agreed.layout() {
             Layout::Split => {
                 // Buffers are used in order and at once, so that the used index says all, whoever came before.
                 let base = SplitDevice::used_index(&place);
@@ -126,6 +129,9 @@ impl Vring {
                 Ring::Packed(PackedDevice::new(place, options, base.ok_or(NoStart::Unknown)?)?)
             }
         };
+        if !is_armed {
+            with_ring!(&mut ring, ring => ring.disable());
+        }
         self.has_run = true;
         self.running = Some(Running {
             ring,

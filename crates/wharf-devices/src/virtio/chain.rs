@@ -23,6 +23,9 @@ impl Token {
 #[derive(Debug, Default)]
 pub struct Chain {
     token: Token,
+    count: usize,
+    /// Its only part; where there are several, they are in `parts`.
+    first: Part,
     parts: Vec<Part>,
     /// How many of the parts are to be read.
     readable: usize,
@@ -40,8 +43,17 @@ impl Chain {
 
     #[inline(always)]
     pub(super) fn start(&mut self, token: Token) {
-        self.parts.clear();
+        self.count = 0;
         (self.token, self.readable, self.readable_bytes, self.writable_bytes) = (token, 0, 0, 0);
+    }
+
+    /// What one descriptor says, and nothing else: `part`, which is all of it.
+    #[inline(always)]
+    pub(super) fn set_only(&mut self, token: Token, part: Part, is_writable: bool) {
+        (self.token, self.first, self.count) = (token, part, 1);
+        self.readable = usize::from(!is_writable);
+        self.readable_bytes = if is_writable { 0 } else { part.len_bytes };
+        self.writable_bytes = if is_writable { part.len_bytes } else { 0 };
     }
 
     #[inline(always)]
@@ -50,7 +62,6 @@ impl Chain {
     }
 
     /// Adds what a descriptor says.
-    #[inline(always)]
     pub(super) fn push(
         &mut self, memory: &Memory, address: u64, len_bytes: u32, is_writable: bool,
     ) -> Result<(), RingError> {
@@ -64,13 +75,28 @@ impl Chain {
             }
         }
         match memory.find(address, len_bytes, &mut self.hint) {
-            Some(part) if part.len_bytes == len_bytes => self.parts.push(part),
+            Some(part) if part.len_bytes == len_bytes => self.push_part(part),
             _ => self.push_across(memory, address, len_bytes)?,
         }
         if !is_writable {
-            self.readable = self.parts.len();
+            self.readable = self.count;
         }
         Ok(())
+    }
+
+    fn push_part(&mut self, part: Part) {
+        if self.count == 0 {
+            self.parts.clear();
+            self.first = part;
+        }
+        self.parts.push(part);
+        self.count += 1;
+    }
+
+    /// All of its parts, in order.
+    #[inline(always)]
+    fn all(&self) -> &[Part] {
+        if self.count == 1 { std::slice::from_ref(&self.first) } else { &self.parts[..self.count] }
     }
 
     /// As [`Chain::push`], for what does not lie in one region.
@@ -82,7 +108,7 @@ impl Chain {
             let at = address.checked_add(done.into()).ok_or(fault)?;
             let part = memory.find(at, len_bytes - done, &mut self.hint).ok_or(fault)?;
             done += part.len_bytes;
-            self.parts.push(part);
+            self.push_part(part);
         }
         // Nothing, at an address that there is not: nothing of it is ever touched.
         Ok(())
@@ -109,31 +135,31 @@ impl Chain {
     /// Its parts to be read, in order.
     #[inline]
     pub fn readable(&self) -> &[Part] {
-        &self.parts[..self.readable]
+        &self.all()[..self.readable]
     }
 
     /// Its parts to be written, in order.
     #[inline]
     pub fn writable(&self) -> &[Part] {
-        &self.parts[self.readable..]
+        &self.all()[self.readable..]
     }
 
     /// The part that is to be read, where it is one only.
     #[inline(always)]
     pub fn only_readable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
-        if let [part] = self.readable() { memory.window(part) } else { None }
+        if self.count == 1 && self.readable == 1 { memory.window(&self.first) } else { None }
     }
 
     /// The part that may be written, where it is one only.
     #[inline(always)]
     pub fn only_writable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
-        if let [part] = self.writable() { memory.window(part) } else { None }
+        if self.count == self.readable + 1 { memory.window(self.writable().first()?) } else { None }
     }
 
     /// Has the beginning of its first part brought here, if it is not.
     #[inline(always)]
     pub fn prefetch(&self, memory: &Memory) {
-        if let Some(window) = self.parts.first().and_then(|part| memory.window(part)) {
+        if let Some(window) = self.all().first().and_then(|part| memory.window(part)) {
             window.prefetch();
         }
     }

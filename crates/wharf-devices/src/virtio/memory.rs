@@ -42,12 +42,20 @@ pub enum MemoryError {
 }
 
 /// Bytes of the shared memory that were looked up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Part {
     region: u32,
     /// Bytes.
     pub len_bytes: u32,
     at: usize,
+}
+
+impl Part {
+    /// Whether it is `len_bytes` long, as what was looked up.
+    #[inline(always)]
+    pub(super) fn is_all_of(&self, len_bytes: u32) -> bool {
+        self.len_bytes == len_bytes
+    }
 }
 
 /// A part, at hand: its bytes, of a region that was looked up.

@@ -8,7 +8,7 @@ pub use device::PackedDevice;
 pub use driver::PackedDriver;
 
 use super::notify::needs_event;
-use wharf_sys::shared::View;
+use wharf_sys::shared::{Records, View};
 
 /// Section 2.8.13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,17 +20,12 @@ struct Descriptor {
     flags: u16,
 }
 
-const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES && align_of::<Descriptor>() == 8);
-const _: () = assert!(std::mem::offset_of!(Descriptor, len_bytes) == LEN_AT);
-const _: () = assert!(std::mem::offset_of!(Descriptor, id) == ID_AT);
-const _: () = assert!(std::mem::offset_of!(Descriptor, flags) == FLAGS_AT);
+const _: () = assert!(size_of::<Descriptor>() == Records::RECORD_BYTES && align_of::<Descriptor>() == 8);
+const _: () = assert!(std::mem::offset_of!(Descriptor, len_bytes) == 8);
+const _: () = assert!(std::mem::offset_of!(Descriptor, id) == 12);
+const _: () = assert!(std::mem::offset_of!(Descriptor, flags) == 14);
 
-const DESCRIPTOR_BYTES: usize = 16;
-const LEN_AT: usize = 8;
-const ID_AT: usize = 12;
-const FLAGS_AT: usize = 14;
-
-/// Length, number and flags in one word, as the machine has them.
+/// Length, number and flags in one word, the second one of a descriptor, as the machine has them.
 #[inline(always)]
 fn rest(len_bytes: u32, id: u16, flags: u16) -> u64 {
     (u64::from(len_bytes) | u64::from(id) << 32 | u64::from(flags) << 48).to_le()
@@ -39,6 +34,12 @@ fn rest(len_bytes: u32, id: u16, flags: u16) -> u64 {
 /// Flags, besides those that split rings have, too.
 const AVAILABLE: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
+
+/// Whose turn it is, by the flags of a descriptor's second word.
+#[inline(always)]
+fn turn(rest: u64) -> u16 {
+    (rest >> 48) as u16 & (AVAILABLE | USED)
+}
 
 /// The flags of a buffer that is made available on a round with this wrap counter (section 2.8.1).
 #[inline(always)]
@@ -90,7 +91,7 @@ impl Cursor {
 
     #[inline(always)]
     fn at(self) -> usize {
-        usize::from(self.index) * DESCRIPTOR_BYTES
+        self.index.into()
     }
 }
 

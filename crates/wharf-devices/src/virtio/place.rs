@@ -3,7 +3,7 @@
 use super::{Memory, RingError, SIZE_MAX};
 use std::fmt;
 use std::sync::Arc;
-use wharf_sys::shared::{Area, View};
+use wharf_sys::shared::{Area, Records, View};
 
 /// How a virtqueue is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Place {
     pub(super) layout: Layout,
     pub(super) size: u16,
     /// Descriptors; of a packed ring, all of it.
-    pub(super) descriptors: View,
+    pub(super) descriptors: Records,
     /// What the driver writes: available ring, or when it wants to be told.
     pub(super) driver: View,
     /// What the device writes: used ring, or when it wants to be told.
@@ -99,7 +99,7 @@ impl Place {
         };
         let (descriptors, driver, device) =
             (find(first, descriptors)?, find(second, driver)?, find(third, device)?);
-        Ok(Self { layout, size, descriptors, driver, device })
+        Self::of_areas(layout, size, [descriptors, driver, device])
     }
 
     /// A ring of `size` in memory of our own, from byte `at` on.
@@ -115,7 +115,14 @@ impl Place {
         };
         let [descriptors, driver, device] = Self::offsets(layout, size, at);
         let (descriptors, driver) = (view(first, descriptors)?, view(second, driver)?);
-        Ok(Self { layout, size, descriptors, driver, device: view(third, device)? })
+        Self::of_areas(layout, size, [descriptors, driver, view(third, device)?])
+    }
+
+    fn of_areas(layout: Layout, size: u16, areas: [View; 3]) -> Result<Self, RingError> {
+        let [descriptors, driver, device] = areas;
+        let fault = RingError::Place { area: "descriptor area", align_bytes: Records::RECORD_BYTES };
+        let descriptors = Records::new(descriptors).ok_or(fault)?;
+        Ok(Self { layout, size, descriptors, driver, device })
     }
 
     /// Where the areas of such a ring begin: descriptors, driver, device.
@@ -144,6 +151,6 @@ impl Place {
 
     /// Its areas, in the order descriptors, driver, device: for whoever plays a peer that breaks the rules.
     pub fn areas(&self) -> [&View; 3] {
-        [&self.descriptors, &self.driver, &self.device]
+        [self.descriptors.view(), &self.driver, &self.device]
     }
 }

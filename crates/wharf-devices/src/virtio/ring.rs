@@ -49,6 +49,10 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     /// [`RingError`]: the driver breaks the rules, and the queue is not to be used any more.
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError>;
 
+    /// Pops as many buffers of one descriptor each as there are `chains` for, as long as nothing is wrong with them: how many. The
+    /// next one is to be had from [`DeviceRing::pop`], whatever it is.
+    fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize;
+
     /// Gives back the buffer that was popped last (then the one before that, and so on): it will be popped again. Only before
     /// it was used.
     fn unpop(&mut self, token: Token);
@@ -56,6 +60,11 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     /// Gives a buffer back, into which `written_bytes` were written. Buffers are to be used in the order in which they were popped
     /// where [`Options::in_order`] was agreed upon. The driver sees it once it is published.
     fn put_used(&mut self, token: Token, written_bytes: u32);
+
+    /// As [`DeviceRing::put_used`] of each of `chains` in turn, into which nothing was written.
+    fn put_all_used(&mut self, chains: &[Chain]) {
+        chains.iter().for_each(|chain| self.put_used(chain.token(), 0));
+    }
 
     /// Shows the driver all that was used, at once; whether there was anything.
     fn publish(&mut self) -> bool;

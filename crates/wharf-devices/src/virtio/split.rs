@@ -7,7 +7,7 @@ pub use device::SplitDevice;
 pub use driver::SplitDriver;
 
 use super::{INDIRECT_MAX, RingError};
-use wharf_sys::shared::View;
+use wharf_sys::shared::{Records, View};
 
 /// Section 2.7.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +43,9 @@ const NO_TELLING: u16 = 1;
 impl Descriptor {
     /// Each word once: what the peer writes meanwhile is not seen.
     #[inline(always)]
-    fn read(table: &View, index: u16) -> Self {
-        let at = usize::from(index) * DESCRIPTOR_BYTES;
-        Self::of_words(u64::from_le(table.load_u64(at)), u64::from_le(table.load_u64(at + 8)))
+    fn read(table: &Records, index: u16) -> Self {
+        let [address, rest] = table.load(index.into());
+        Self::of_words(u64::from_le(address), u64::from_le(rest))
     }
 
     pub(super) fn of_bytes(bytes: &[u8; DESCRIPTOR_BYTES]) -> Self {
@@ -65,11 +65,10 @@ impl Descriptor {
     }
 
     #[inline(always)]
-    fn write(&self, table: &View, index: u16) {
-        let at = usize::from(index) * DESCRIPTOR_BYTES;
+    fn write(&self, table: &Records, index: u16) {
         let [address, rest] = self.words();
-        table.store_u64(at, address.to_le());
-        table.store_u64(at + 8, rest.to_le());
+        table.store_first(index.into(), address.to_le());
+        table.store_second(index.into(), rest.to_le());
     }
 }
 

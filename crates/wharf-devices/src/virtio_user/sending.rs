@@ -10,6 +10,7 @@ use wharf_core::checksum;
 use wharf_core::device::{Completions, Transmitted};
 use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_mem::{Batch, Frame, Meta, Region};
+use wharf_sys::line::prefetch_to_write;
 
 /// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.
 pub(super) const SEGMENTS_MAX: usize = 64;
@@ -197,6 +198,10 @@ impl<R: DriverRing> Sending<R> {
             let Some(used) = self.queue.ring.next_used()? else { break };
             let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
             let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
+            // The back end has read it, so that its processor has the line, too; the next user writes it soon.
+            if let Ok(bytes) = self.region.bytes(&frame) {
+                prefetch_to_write(bytes.as_ptr());
+            }
             if let Err(frame) = into.sent.push(frame) {
                 unreachable!("there was room for {frame:?}");
             }

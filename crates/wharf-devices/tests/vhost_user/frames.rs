@@ -105,6 +105,32 @@ fn a_driver_without_buffers_makes_frames_wait_and_its_kick_is_seen() {
     }
 }
 
+#[test]
+fn a_virtqueue_that_starts_while_its_device_polls_asks_for_no_kicks() {
+    let split = ALL & !feature::PACKED & !feature::EVENT_IDX;
+    for (features, is_armed) in
+        [split, ALL, ALL & !feature::EVENT_IDX].map(|features| [(features, false), (features, true)]).concat()
+    {
+        let mut rig = Rig::new(&format!("quiet-{features:x}-{is_armed}"), 1);
+        if is_armed {
+            rig.device.arm();
+        }
+        let mut peer = Peer::connect(&rig.socket.path());
+        peer.negotiate(features);
+        assert!(peer.share());
+        let mut pair = Pair::new(&mut peer, 0, 8, 2048);
+        pair.send_queue.kick.clear();
+        assert!(pair.send(&peer, &[0; HEADER_BYTES], &bytes(0, 60), 1));
+        assert_eq!(pair.send_queue.kick.clear(), is_armed, "{features:#x}");
+        assert_eq!(rig.receive().len(), 1);
+        assert!(rig.device.arm());
+        assert!(pair.send(&peer, &[0; HEADER_BYTES], &bytes(1, 60), 1));
+        assert!(pair.send_queue.kick.clear(), "{features:#x}");
+        assert_eq!(rig.receive().len(), 1);
+        rig.end();
+    }
+}
+
 /// A TCP packet of `len` bytes of payload.
 fn tcp(len: usize) -> Vec<u8> {
     let builder =

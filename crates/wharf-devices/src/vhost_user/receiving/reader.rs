@@ -13,16 +13,6 @@ const FRAME_BYTES_MIN: u32 = 14;
 /// Longest one: IP's longest packet, and a header with two tags.
 const FRAME_BYTES_MAX: u32 = 65535 + 22;
 
-/// What became of a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
-    Received,
-    /// It is no frame; counted.
-    Dropped,
-    /// There is no memory for it now.
-    NoMemory,
-}
-
 /// Frames that were no frames, by reason.
 #[derive(Debug, Default)]
 struct Drops {
@@ -45,39 +35,43 @@ impl Default for Reader {
     }
 }
 
-/// Frames fetched from a cache at a time.
-const FETCH: usize = 32;
-
 impl Reader {
-    /// Copies the frame in `chain` to the back of `to`, which has room for it.
+    /// Copies the frames in `chains` to the back of `to`, which has room for them; how many buffers are done with, and why not all,
+    /// unless it is that there is no memory.
     #[inline]
-    pub(super) fn read(
+    pub(super) fn read_all(
+        &mut self, memory: &Memory, agreed: Agreed, chains: &[Chain], cache: &mut Cache, to: &mut Batch,
+    ) -> (usize, Result<(), PoolError>) {
+        let mut done = 0;
+        while let Some(left) = chains.get(done..).filter(|left| !left.is_empty()) {
+            let plain = left.iter().take_while(|chain| is_plain(memory, agreed, chain, cache)).count();
+            let read = match plain {
+                0 => self.read(memory, agreed, &left[0], cache, to).map(usize::from),
+                _ => read_plain(memory, agreed, &left[..plain], cache, to),
+            };
+            match read {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) => return (done, Err(error)),
+            }
+        }
+        (done, Ok(()))
+    }
+
+    /// Copies the frame in `chain` to the back of `to`, which has room for it, or drops it; false where there is no memory.
+    #[inline(never)]
+    fn read(
         &mut self, memory: &Memory, agreed: Agreed, chain: &Chain, cache: &mut Cache, to: &mut Batch,
-    ) -> Result<Came, PoolError> {
+    ) -> Result<bool, PoolError> {
         let header_bytes = agreed.header_bytes() as u32;
         let len = chain.readable_bytes().saturating_sub(header_bytes);
         if !(FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(&len) {
             let count =
                 if len < FRAME_BYTES_MIN { &mut self.drops.too_short } else { &mut self.drops.too_long };
             *count += 1;
-            return Ok(Came::Dropped);
+            return Ok(true);
         }
-        let mut requests = [0; 2];
-        let window = chain.only_readable(memory).filter(|window| window.copy_out(0, &mut requests));
-        let Some(window) = window.filter(|_| len <= piece_bytes(cache) && VnetHeader::is_plain_in(requests))
-        else {
-            return self.read_with_care(memory, agreed, chain, cache, to, len);
-        };
-        if self.fresh.is_empty() && !self.fetch(cache, FETCH.min(to.room()))? {
-            return Ok(Came::NoMemory);
-        }
-        let Some(mut frame) = self.fresh.pop_back() else { return Ok(Came::NoMemory) };
-        let region = cache.pool().region();
-        region.set_len(&mut frame, len)?;
-        window.copy_out(header_bytes as usize, region.bytes_mut(&mut frame)?);
-        let pushed = to.push(frame);
-        debug_assert!(pushed.is_ok(), "the caller has seen to room");
-        Ok(Came::Received)
+        self.read_with_care(memory, agreed, chain, cache, to, len)
     }
 
     /// Gets memory; whether there is any.
@@ -96,7 +90,7 @@ impl Reader {
     fn read_with_care(
         &mut self, memory: &Memory, agreed: Agreed, chain: &Chain, cache: &mut Cache, to: &mut Batch,
         len: u32,
-    ) -> Result<Came, PoolError> {
+    ) -> Result<bool, PoolError> {
         let mut header = [0; VNET_HEADER_BYTES];
         chain.copy_out(memory, 0, &mut header);
         let header = VnetHeader::read(&header);
@@ -104,11 +98,11 @@ impl Reader {
         let count = len.div_ceil(piece_bytes) as usize;
         if count > cache.pool().frames() as usize || count > BATCH_FRAMES_MAX {
             self.drops.too_long += 1;
-            return Ok(Came::Dropped);
+            return Ok(true);
         }
         while self.fresh.len() < count {
             if !self.fetch(cache, count - self.fresh.len())? {
-                return Ok(Came::NoMemory);
+                return Ok(false);
             }
         }
         let region = cache.pool().region().clone();
@@ -124,14 +118,14 @@ impl Reader {
             Some(frame) => {
                 let pushed = to.push(frame);
                 debug_assert!(pushed.is_ok(), "the caller has seen to room");
-                Ok(Came::Received)
+                Ok(true)
             }
             None => {
                 self.drops.malformed += 1;
                 for piece in self.pieces.drain(..) {
                     cache.give_one(piece).map_err(|(error, _)| error)?;
                 }
-                Ok(Came::Dropped)
+                Ok(true)
             }
         }
     }
@@ -170,6 +164,40 @@ impl Reader {
             }
         }
     }
+}
+
+/// Whether it is a frame that lies in one buffer, fits one of ours, and asks for nothing.
+#[inline(always)]
+fn is_plain(memory: &Memory, agreed: Agreed, chain: &Chain, cache: &Cache) -> bool {
+    let len = chain.readable_bytes().checked_sub(agreed.header_bytes() as u32);
+    let mut requests = [0; 2];
+    len.is_some_and(|len| (FRAME_BYTES_MIN..=piece_bytes(cache)).contains(&len))
+        && chain.only_readable(memory).is_some_and(|window| window.copy_out(0, &mut requests))
+        && VnetHeader::is_plain_in(requests)
+}
+
+/// Copies such frames to the back of `to`, which has room for them; how many: fewer where there is no memory.
+#[inline(always)]
+fn read_plain(
+    memory: &Memory, agreed: Agreed, chains: &[Chain], cache: &mut Cache, to: &mut Batch,
+) -> Result<usize, PoolError> {
+    let before = to.len();
+    let taken = match cache.take(to, chains.len(), piece_bytes(cache)) {
+        Ok(taken) => taken,
+        Err(PoolError::Exhausted { .. }) => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let (region, header_bytes) = (cache.pool().region(), agreed.header_bytes());
+    for (frame, chain) in to.frames_mut()[before..].iter_mut().zip(chains) {
+        // Neither can fail: it is of this pool, and as long as its buffer is at most.
+        region.set_len(frame, chain.readable_bytes() - header_bytes as u32)?;
+        let bytes = region.bytes_mut(frame)?;
+        if let Some(window) = chain.only_readable(memory) {
+            window.copy_out(header_bytes, bytes);
+        }
+    }
+    to.refresh();
+    Ok(taken)
 }
 
 /// Longest frame that lies in one buffer of ours.

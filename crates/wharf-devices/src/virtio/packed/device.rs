@@ -2,10 +2,9 @@
 
 use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
-use super::{
-    AVAILABLE, Cursor, DESCRIPTOR_BYTES, Descriptor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, rest, used,
-};
+use super::{Cursor, Descriptor, Event, USED, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
+use wharf_sys::shared::Records;
 
 /// The device's side of a packed ring.
 #[derive(Debug)]
@@ -16,10 +15,12 @@ pub struct PackedDevice {
     next: Cursor,
     /// Where the next used one is written.
     used: Cursor,
+    /// The region in which a buffer was found last.
+    hint: u32,
     /// Descriptors popped and not used.
     inside: u16,
-    /// The first of a batch that was used: where, and the flags that show it, and with it the batch.
-    held_back: Option<(usize, u16)>,
+    /// The first of a batch that was used: where, and the word that shows it, and with it the batch.
+    held_back: Option<(usize, u64)>,
     /// Descriptors used since it was last asked whether the driver wants to be told.
     untold: u16,
     driver_event: Event,
@@ -48,6 +49,7 @@ impl PackedDevice {
             options,
             next,
             used,
+            hint: 0,
             inside: 0,
             held_back: None,
             untold: 0,
@@ -68,8 +70,8 @@ impl PackedDevice {
             return Some(base);
         }
         let is_used = |index: u16| {
-            let at = usize::from(index) * DESCRIPTOR_BYTES + FLAGS_AT;
-            u16::from_le(place.descriptors.load_u16(at)) & USED != 0
+            let [_, rest] = place.descriptors.load(index.into());
+            turn(u64::from_le(rest)) & USED != 0
         };
         let first = is_used(0);
         let cursor = match (1..place.size).find(|&index| is_used(index) != first) {
@@ -87,23 +89,21 @@ impl PackedDevice {
     fn mark(&mut self, descriptors: u16) {
         for count in 1..descriptors {
             let cursor = self.used.advanced(count, self.place.size);
-            self.place.descriptors.store_u16(cursor.at() + FLAGS_AT, used(cursor.wrap).to_le());
+            self.place.descriptors.store_last_u16_release(cursor.at(), used(cursor.wrap).to_le());
         }
     }
 
-    /// The next descriptor but for its address, if it is available.
+    /// The descriptor there, but for its address, if it is available.
     #[inline(always)]
-    fn available(&self) -> Option<u64> {
+    fn available(&self, next: Cursor) -> Option<u64> {
         // (B)
-        let rest = u64::from_le(self.place.descriptors.load_u64_acquire(self.next.at() + LEN_AT));
-        let flags = (rest >> 48) as u16;
-        let (available, used) = (flags & AVAILABLE != 0, flags & USED != 0);
-        (available == self.next.wrap && used != self.next.wrap).then_some(rest)
+        let rest = u64::from_le(self.place.descriptors.load_second_acquire(next.at()));
+        (turn(rest) == available(next.wrap)).then_some(rest)
     }
 
     #[inline(always)]
     fn descriptor(&self, at: usize, rest: u64) -> Descriptor {
-        let address = u64::from_le(self.place.descriptors.load_u64(at));
+        let address = u64::from_le(self.place.descriptors.load_first(at));
         Descriptor { address, len_bytes: rest as u32, id: (rest >> 32) as u16, flags: (rest >> 48) as u16 }
     }
 
@@ -125,8 +125,8 @@ impl PackedDevice {
             }
             count += 1;
             cursor = cursor.advanced(1, self.place.size);
-            let rest = u64::from_le(self.place.descriptors.load_u64(cursor.at() + LEN_AT));
-            descriptor = self.descriptor(cursor.at(), rest);
+            let [_, rest] = self.place.descriptors.load(cursor.at());
+            descriptor = self.descriptor(cursor.at(), u64::from_le(rest));
         }
         // The last one names the buffer (section 2.8.6).
         chain.name(Token { id: descriptor.id, descriptors: count });
@@ -144,8 +144,8 @@ impl PackedDevice {
         let size = table_size(table.len_bytes)?;
         for index in 0..u64::from(size) {
             let fault = RingError::Outside { address: table.address, len_bytes: table.len_bytes };
-            let at = table.address.checked_add(index * DESCRIPTOR_BYTES as u64).ok_or(fault)?;
-            let (mut bytes, mut hint) = ([0; DESCRIPTOR_BYTES], chain.hint);
+            let at = table.address.checked_add(index * Records::RECORD_BYTES as u64).ok_or(fault)?;
+            let (mut bytes, mut hint) = ([0; Records::RECORD_BYTES], chain.hint);
             memory.read(at, &mut bytes, &mut hint)?;
             chain.hint = hint;
             let [address, rest] = bytes.as_chunks::<8>().0 else { return Err(fault) };
@@ -171,15 +171,13 @@ impl DeviceRing for PackedDevice {
 
     #[inline]
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError> {
-        let Some(rest) = self.available() else { return Ok(false) };
-        let first = self.descriptor(self.next.at(), rest);
-        let flags = first.flags;
-        chain.start(Token { id: first.id, descriptors: 1 });
-        if flags & (NEXT | INDIRECT) == 0 {
-            chain.push(memory, first.address, first.len_bytes, flags & WRITE != 0)?;
-        } else {
-            self.walk(first, memory, chain)?;
+        if self.pop_plain(memory, std::slice::from_mut(chain)) == 1 {
+            return Ok(true);
         }
+        let Some(rest) = self.available(self.next) else { return Ok(false) };
+        let first = self.descriptor(self.next.at(), rest);
+        chain.start(Token { id: first.id, descriptors: 1 });
+        self.walk(first, memory, chain)?;
         let (descriptors, size) = (chain.token().descriptors, self.place.size);
         self.inside = self
             .inside
@@ -190,6 +188,26 @@ impl DeviceRing for PackedDevice {
         Ok(true)
     }
 
+    #[inline]
+    fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize {
+        let (mut next, mut hint, mut count) = (self.next, self.hint, 0);
+        let room = chains.len().min((self.place.size - self.inside).into());
+        for chain in &mut chains[..room] {
+            let Some(rest) = self.available(next) else { break };
+            let only = self.descriptor(next.at(), rest);
+            let part = memory.find(only.address, only.len_bytes, &mut hint);
+            let Some(part) = part.filter(|part| part.is_all_of(only.len_bytes)) else { break };
+            if only.flags & (NEXT | INDIRECT) != 0 {
+                break;
+            }
+            chain.set_only(Token { id: only.id, descriptors: 1 }, part, only.flags & WRITE != 0);
+            (next, count) = (next.advanced(1, self.place.size), count + 1);
+        }
+        (self.next, self.hint) = (next, hint);
+        self.inside += count as u16;
+        count
+    }
+
     fn unpop(&mut self, token: Token) {
         self.inside = self.inside.saturating_sub(token.descriptors);
         self.next = self.next.back(token.descriptors.min(self.place.size), self.place.size);
@@ -197,15 +215,13 @@ impl DeviceRing for PackedDevice {
 
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
-        let (at, view) = (self.used.at(), &self.place.descriptors);
         let flags = used(self.used.wrap) | if written_bytes > 0 { WRITE } else { 0 };
+        let (at, rest) = (self.used.at(), rest(written_bytes, token.id, flags));
         if self.held_back.is_some() {
             // (C), seen once the first one of the batch is.
-            view.store_u64_release(at + LEN_AT, rest(written_bytes, token.id, flags));
+            self.place.descriptors.store_second_release(at, rest);
         } else {
-            view.store_u32(at + LEN_AT, written_bytes.to_le());
-            view.store_u16(at + ID_AT, token.id.to_le());
-            self.held_back = Some((at + FLAGS_AT, flags));
+            self.held_back = Some((at, rest));
         }
         if token.descriptors > 1 {
             self.mark(token.descriptors);
@@ -216,10 +232,32 @@ impl DeviceRing for PackedDevice {
     }
 
     #[inline]
+    fn put_all_used(&mut self, chains: &[Chain]) {
+        let Some((first, others)) = chains.split_first() else { return };
+        // It is held back, or shown to be behind one that is: so that those behind it are.
+        self.put_used(first.token(), 0);
+        let (mut cursor, mut count) = (self.used, 0);
+        for token in others.iter().map(Chain::token) {
+            // (C), seen once the first one of the batch is.
+            let rest = rest(0, token.id, used(cursor.wrap));
+            self.place.descriptors.store_second_release(cursor.at(), rest);
+            self.used = cursor;
+            if token.descriptors > 1 {
+                self.mark(token.descriptors);
+            }
+            cursor = cursor.advanced(token.descriptors, self.place.size);
+            count += token.descriptors;
+        }
+        self.used = cursor;
+        self.inside = self.inside.saturating_sub(count);
+        self.untold = self.untold.saturating_add(count);
+    }
+
+    #[inline]
     fn publish(&mut self) -> bool {
-        let Some((at, flags)) = self.held_back.take() else { return false };
+        let Some((at, rest)) = self.held_back.take() else { return false };
         // (C)
-        self.place.descriptors.store_u16_release(at, flags.to_le());
+        self.place.descriptors.store_second_release(at, rest);
         true
     }
 
@@ -237,7 +275,7 @@ impl DeviceRing for PackedDevice {
         }
         // (F)
         fence(Ordering::SeqCst);
-        self.available().is_none()
+        self.available(self.next).is_none()
     }
 
     fn disable(&mut self) {

@@ -4,8 +4,11 @@ use super::super::ids::Ids;
 use super::super::notify::delayed;
 use super::super::split::{NEXT, WRITE};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
-use super::{AVAILABLE, Cursor, Event, FLAGS_AT, ID_AT, LEN_AT, USED, available, rest};
+use super::{Cursor, Event, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
+
+/// So many descriptors ahead: four lines.
+const WRITTEN_SOON: u16 = 16;
 
 /// What is known of a buffer.
 #[derive(Debug, Clone, Copy, Default)]
@@ -31,8 +34,8 @@ pub struct PackedDriver {
     next: Cursor,
     /// Where the device says next that one was used.
     used: Cursor,
-    /// The first of a batch that was added: where, and the flags that show it, and with it the batch.
-    held_back: Option<(usize, u16)>,
+    /// The first of a batch that was added: where, and the word that shows it, and with it the batch.
+    held_back: Option<(usize, u64)>,
     /// Descriptors added since it was last asked whether the device wants to be told.
     untold: u16,
     /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
@@ -75,16 +78,18 @@ impl PackedDriver {
     /// Writes a descriptor, which `flags` make available once the batch is published.
     #[inline(always)]
     fn write(&mut self, part: &Extent, id: u16, flags: u16) {
-        let (at, view) = (self.next.at(), &self.place.descriptors);
-        view.store_u64(at, part.address.to_le());
-        let flags = flags | available(self.next.wrap);
+        let (at, table) = (self.next.at(), &self.place.descriptors);
+        // Descriptors that are written soon, as they are free, are brought here.
+        if at.is_multiple_of(4) && self.room > WRITTEN_SOON {
+            table.prefetch_to_write(self.next.advanced(WRITTEN_SOON, self.place.size).at());
+        }
+        let rest = rest(part.len_bytes, id, flags | available(self.next.wrap));
+        table.store_first(at, part.address.to_le());
         if self.held_back.is_some() {
             // (A), seen once the first one of the batch is.
-            view.store_u64_release(at + LEN_AT, rest(part.len_bytes, id, flags));
+            table.store_second_release(at, rest);
         } else {
-            view.store_u32(at + LEN_AT, part.len_bytes.to_le());
-            view.store_u16(at + ID_AT, id.to_le());
-            self.held_back = Some((at + FLAGS_AT, flags));
+            self.held_back = Some((at, rest));
         }
         self.next = self.next.advanced(1, self.place.size);
     }
@@ -93,10 +98,8 @@ impl PackedDriver {
     #[inline(always)]
     fn used_rest(&self) -> Option<u64> {
         // (D)
-        let rest = u64::from_le(self.place.descriptors.load_u64_acquire(self.used.at() + LEN_AT));
-        let flags = (rest >> 48) as u16;
-        let is_used = (flags & AVAILABLE != 0) == self.used.wrap && (flags & USED != 0) == self.used.wrap;
-        is_used.then_some(rest)
+        let rest = u64::from_le(self.place.descriptors.load_second_acquire(self.used.at()));
+        (turn(rest) == used(self.used.wrap)).then_some(rest)
     }
 
     /// Whether nothing has come back.
@@ -104,29 +107,31 @@ impl PackedDriver {
         self.batch.is_none() && (self.outstanding == 0 || self.used_rest().is_none())
     }
 
-    /// The next used descriptor: which buffer, and bytes written into it.
-    #[inline]
-    fn next_entry(&mut self) -> Result<Option<(u16, u32)>, RingError> {
-        if let Some((last, written)) = self.batch {
-            return Ok(Some(self.in_order(last, written)));
-        }
+    /// The next used descriptor: which buffer, and bytes written into it, as the device says.
+    #[inline(always)]
+    fn next_entry(&self) -> Option<(u16, u32)> {
         // A ring with nothing in it may look used: all of it was.
-        let Some(rest) = self.used_rest().filter(|_| self.outstanding > 0) else { return Ok(None) };
+        let rest = if self.outstanding > 0 { self.used_rest()? } else { return None };
         let (written, id, flags) = (rest as u32, (rest >> 32) as u16, (rest >> 48) as u16);
         // Without this flag the length means nothing (section 2.8.4).
-        let written = if flags & WRITE != 0 { written } else { 0 };
-        match self.held.get(usize::from(id)) {
-            Some(held) if held.descriptors > 0 && !self.options.in_order => Ok(Some((id, written))),
-            Some(held) if held.descriptors > 0 => Ok(Some(self.in_order(id, written))),
-            _ => Err(RingError::NotHeld { id: id.into(), size: self.place.size }),
-        }
+        Some((id, if flags & WRITE != 0 { written } else { 0 }))
     }
 
-    /// The next buffer of those used, in order, up to `last`; those before were written in full (section 2.8.8).
-    fn in_order(&mut self, last: u16, written: u32) -> (u16, u32) {
+    /// The next buffer of those used, in order, up to the one that an entry names; those before were written in full (section
+    /// 2.8.8).
+    fn next_in_order(&mut self) -> Result<Option<(u16, u32)>, RingError> {
+        let Some((last, written)) = self.batch.or_else(|| self.next_entry()) else { return Ok(None) };
+        if self.held.get(usize::from(last)).is_none_or(|held| held.descriptors == 0) {
+            return Err(self.not_held(last));
+        }
         let id = self.order[usize::from(self.used.index)];
         self.batch = (id != last).then_some((last, written));
-        (id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })
+        Ok(Some((id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })))
+    }
+
+    #[cold]
+    fn not_held(&self, id: u16) -> RingError {
+        RingError::NotHeld { id: id.into(), size: self.place.size }
     }
 
     fn ask_at(&self, cursor: Cursor) {
@@ -179,9 +184,9 @@ impl DriverRing for PackedDriver {
 
     #[inline]
     fn publish(&mut self) -> bool {
-        let Some((at, flags)) = self.held_back.take() else { return false };
+        let Some((at, rest)) = self.held_back.take() else { return false };
         // (A)
-        self.place.descriptors.store_u16_release(at, flags.to_le());
+        self.place.descriptors.store_second_release(at, rest);
         true
     }
 
@@ -193,11 +198,12 @@ impl DriverRing for PackedDriver {
 
     #[inline]
     fn next_used(&mut self) -> Result<Option<Used>, RingError> {
-        let Some((id, written_bytes)) = self.next_entry()? else { return Ok(None) };
-        let Held { descriptors, writable_bytes } = std::mem::take(&mut self.held[usize::from(id)]);
-        if descriptors == 0 {
-            return Err(RingError::NotHeld { id: id.into(), size: self.place.size });
-        }
+        let next = if self.options.in_order { self.next_in_order()? } else { self.next_entry() };
+        let Some((id, written_bytes)) = next else { return Ok(None) };
+        let held = self.held.get_mut(usize::from(id)).map(std::mem::take);
+        let Some(Held { descriptors: descriptors @ 1.., writable_bytes }) = held else {
+            return Err(self.not_held(id));
+        };
         self.used = self.used.advanced(descriptors, self.place.size);
         self.room += descriptors;
         self.outstanding -= 1;

@@ -6,6 +6,9 @@ use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
 use super::{Descriptor, FLAGS_AT, INDEX_AT, NEXT, NO_TELLING, WRITE, available_at, load, store, used_at};
 use std::sync::atomic::{Ordering, fence};
 
+/// So many descriptors ahead: four lines.
+const WRITTEN_SOON: u16 = 16;
+
 /// What is known of a buffer, by its first descriptor; of further descriptors, only which is next.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
@@ -37,7 +40,7 @@ pub struct SplitDriver {
     /// The used index when it was read last.
     seen: u16,
     /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
-    batch: Option<(u16, u32)>,
+    batch: Option<(u32, u32)>,
 }
 
 impl SplitDriver {
@@ -80,6 +83,14 @@ impl SplitDriver {
         })
     }
 
+    /// Has descriptors that are written soon, as they are free, brought here.
+    #[inline(always)]
+    fn prefetch(&self, id: u16) {
+        if id.is_multiple_of(4) && self.free.len() > WRITTEN_SOON {
+            self.place.descriptors.prefetch_to_write(((id + WRITTEN_SOON) & self.mask).into());
+        }
+    }
+
     /// Writes a chain of `count` descriptors; its first one.
     #[inline(never)]
     fn add_chain(&mut self, readable: &[Extent], writable: &[Extent], count: u16) -> Option<u16> {
@@ -100,8 +111,7 @@ impl SplitDriver {
 
     /// The next used entry: which buffer, and bytes written into it.
     #[inline]
-    fn next_entry(&mut self) -> Result<Option<(u16, u32)>, RingError> {
-        let size = self.place.size;
+    fn next_entry(&mut self) -> Result<Option<(u32, u32)>, RingError> {
         if self.used == self.seen {
             // (D)
             let index = u16::from_le(self.place.device.load_u16_acquire(INDEX_AT));
@@ -116,33 +126,48 @@ impl SplitDriver {
             self.seen = index;
             if index == self.used {
                 // A batch that goes on behind what was published.
-                return self
-                    .batch
-                    .map_or(Ok(None), |(id, _)| Err(RingError::NotHeld { id: id.into(), size }));
+                return self.batch.map_or(Ok(None), |(id, _)| Err(self.not_held(id)));
             }
         }
         if !self.options.in_order {
-            return self.entry_at(self.used).map(Some);
+            return Ok(Some(self.entry_at(self.used)));
         }
-        let (last, written) = match self.batch {
-            Some(batch) => batch,
-            None => self.entry_at(self.used)?,
-        };
+        let (last, written) = self.batch.unwrap_or_else(|| self.entry_at(self.used));
+        if self.held(last).is_none_or(|held| held.descriptors == 0) {
+            return Err(self.not_held(last));
+        }
         // Buffers before the last one of a batch were used, too (section 2.7.9), and written in full.
-        let id = self.order[usize::from(self.used & self.mask)];
+        let id = u32::from(self.order[usize::from(self.used & self.mask)]);
         self.batch = (id != last).then_some((last, written));
-        Ok(Some((id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })))
+        let in_full = self.held(id).map_or(0, |held| held.writable_bytes);
+        Ok(Some((id, if id == last { written } else { in_full })))
+    }
+
+    /// Frees a chain's descriptors but the first.
+    #[inline(never)]
+    fn give_rest(&mut self, first: u16, descriptors: u16) {
+        let mut descriptor = first;
+        for _ in 1..descriptors {
+            descriptor = self.held[usize::from(descriptor)].next;
+            self.free.give(descriptor);
+        }
+    }
+
+    /// Which buffer, and bytes written into it, as the device says.
+    #[inline(always)]
+    fn entry_at(&self, index: u16) -> (u32, u32) {
+        let (at, view) = (used_at(index & self.mask), &self.place.device);
+        (u32::from_le(view.load_u32(at)), u32::from_le(view.load_u32(at + 4)))
     }
 
     #[inline(always)]
-    fn entry_at(&self, index: u16) -> Result<(u16, u32), RingError> {
-        let (at, view) = (used_at(index & self.mask), &self.place.device);
-        let (id, written) = (u32::from_le(view.load_u32(at)), u32::from_le(view.load_u32(at + 4)));
-        let held = usize::try_from(id).ok().and_then(|id| self.held.get(id));
-        match held {
-            Some(held) if held.descriptors > 0 => Ok((id as u16, written)),
-            _ => Err(RingError::NotHeld { id, size: self.place.size }),
-        }
+    fn held(&self, id: u32) -> Option<&Held> {
+        self.held.get(id as usize)
+    }
+
+    #[cold]
+    fn not_held(&self, id: u32) -> RingError {
+        RingError::NotHeld { id, size: self.place.size }
     }
 
     fn event_reached(&self, after: u16) -> bool {
@@ -182,6 +207,7 @@ impl DriverRing for SplitDriver {
         }
         let id = if let ([part], []) | ([], [part]) = (readable, writable) {
             let (id, flags) = (self.free.take()?, if writable.is_empty() { 0 } else { WRITE });
+            self.prefetch(id);
             let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next: 0 };
             descriptor.write(&self.place.descriptors, id);
             id
@@ -227,17 +253,15 @@ impl DriverRing for SplitDriver {
     #[inline]
     fn next_used(&mut self) -> Result<Option<Used>, RingError> {
         let Some((id, written_bytes)) = self.next_entry()? else { return Ok(None) };
-        let held = std::mem::take(&mut self.held[usize::from(id)].descriptors);
-        if held == 0 {
-            return Err(RingError::NotHeld { id: id.into(), size: self.place.size });
-        }
+        let held = self.held.get_mut(id as usize);
+        let held = held.map(|held| (std::mem::take(&mut held.descriptors), held.writable_bytes));
+        let Some((descriptors @ 1.., room_bytes)) = held else { return Err(self.not_held(id)) };
+        let id = id as u16;
         self.used = self.used.wrapping_add(1);
         self.outstanding -= 1;
-        let room_bytes = self.held[usize::from(id)].writable_bytes;
-        let mut descriptor = id;
-        for _ in 0..held {
-            self.free.give(descriptor);
-            descriptor = self.held[usize::from(descriptor)].next;
+        self.free.give(id);
+        if descriptors > 1 {
+            self.give_rest(id, descriptors);
         }
         if written_bytes > room_bytes {
             return Err(RingError::Overwritten { id, written_bytes, room_bytes });
