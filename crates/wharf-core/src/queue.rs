@@ -28,7 +28,7 @@ use crate::wait::Waiters;
 use places::Places;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use wharf_mem::home::HomeOut;
 use wharf_mem::word::CONTROL;
 use wharf_mem::{OwnerCell, Published};
@@ -166,6 +166,8 @@ pub(crate) enum Control {
     Pollers,
     /// Give back what is inside and what still comes, and close the device.
     Shut,
+    /// Say whether anything is inside.
+    IsPending(Arc<OnceLock<bool>>),
 }
 
 impl TxQueue {
@@ -261,7 +263,8 @@ impl TxQueue {
     }
 
     /// Ends the queue: senders get [`QueueError::Closed`]; what is inside is sent until `deadline_ns` of the
-    /// queue's clock; what is left then comes back unsent, is counted as returned, and goes to its pool.
+    /// queue's clock; what is left then comes back unsent, is counted as returned, and goes to its pool. Beside a
+    /// dedicated owner that is that one's work: it has to go on polling until then.
     /// Frames that the device still holds then stay with it. Says who holds frames of the pool at the end.
     pub fn shutdown(&self, deadline_ns: u64) -> Audit {
         self.shared.closed.store(true, Ordering::Release);
@@ -271,6 +274,8 @@ impl TxQueue {
             self.shared.park.park(SHUTDOWN_NAP_NS);
         }
         self.shared.control(Control::Shut);
+        // Whoever has the queue may be another: not before it has carried that out.
+        self.shared.pending();
         self.audit()
     }
 
@@ -306,7 +311,7 @@ impl TxQueue {
 }
 
 const SHUTDOWN_NAP_NS: u64 = 20_000;
-/// Naps to wait for the owner to leave: between two looks at a deadline, and for an audit.
+/// Naps to wait for the owner: to answer, between two looks at a deadline; and to leave, for an audit.
 const PENDING_TRIES: u32 = 50;
 const AUDIT_TRIES: u32 = 2000;
 
@@ -347,6 +352,10 @@ impl Shared {
                 Control::Apply(change) => self.apply(change, &mut inside.run),
                 Control::Pollers => inside.poller = self.poller_state(),
                 Control::Shut => self.shut(inside),
+                Control::IsPending(answer) => {
+                    inside.run.hurry();
+                    _ = answer.set(inside.is_pending() || inside.lanes.len() > 0);
+                }
             }
         }
         let mut senders = lock(&self.senders);
@@ -396,13 +405,22 @@ impl Shared {
         let _ = self.inspect(AUDIT_TRIES, |inside| look(inside.run.device_mut()));
     }
 
-    /// Whether frames are inside, as far as can be known: a busy owner has some for all we know.
+    /// Whether frames are inside, as its owner says, all messages before carried out: this thread, or whoever has the
+    /// queue now or for good. One that does not answer has some for all we know; one that died, none that ever leave.
     fn pending(&self) -> bool {
-        let pending = self.inspect(PENDING_TRIES, |inside| {
-            inside.run.hurry();
-            inside.is_pending() || inside.lanes.len() > 0
-        });
-        pending.unwrap_or_else(|why| why == NotOwner::Busy)
+        let answer = Arc::new(OnceLock::new());
+        self.control(Control::IsPending(answer.clone()));
+        for _ in 0..PENDING_TRIES {
+            match answer.get() {
+                Some(&pending) => return pending,
+                None if self.cell.word() & wharf_mem::word::DEAD != 0 => break,
+                None => self.park.park(SHUTDOWN_NAP_NS),
+            }
+        }
+        let is_ours =
+            |message: &Control| matches!(message, Control::IsPending(ours) if Arc::ptr_eq(ours, &answer));
+        lock(&self.control).retain(|message| !is_ours(message));
+        self.cell.word() & wharf_mem::word::DEAD == 0
     }
 
     /// Wakes whoever looks after the queue: a dedicated owner, else a poller.

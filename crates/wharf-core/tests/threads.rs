@@ -278,6 +278,41 @@ fn a_shutdown_keeps_its_deadline_beside_a_dedicated_owner() {
     });
 }
 
+/// It is the owner who says when all has left: awake or asleep, nobody waits for the deadline.
+#[test]
+fn a_shutdown_beside_a_dedicated_owner_ends_when_all_has_left() {
+    within_a_minute(|| {
+        for nap_ns in [0, u64::MAX] {
+            let (gate, control) = Gate::open(4);
+            let pool = pool(256);
+            let queue = builder(&pool, gate).build().unwrap();
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let owner = scope.spawn(|| {
+                    let mut dedicated = queue.dedicate().unwrap();
+                    while !stop.load(SeqCst) {
+                        if nap_ns == 0 {
+                            dedicated.poll()
+                        } else {
+                            dedicated.poll_or_sleep(nap_ns)
+                        };
+                    }
+                });
+                send_numbered(&queue, 0, 500);
+                assert!(queue.drain(u64::MAX));
+                assert_eq!(control.sent().len(), 500);
+                let audit = queue.shutdown(u64::MAX);
+                assert_eq!(audit.out(), 0, "{audit}");
+                stop.store(true, SeqCst);
+                queue.set_batching(wharf_core::run::Batching::On);
+                owner.join().unwrap();
+            });
+            assert_order(&control.sent(), 1, 500);
+            assert_conserved(&queue);
+        }
+    });
+}
+
 #[test]
 fn senders_come_and_go_without_end_and_a_dropped_queue_gives_its_frames_back() {
     within_a_minute(|| {

@@ -82,7 +82,7 @@ impl QueueBuilder {
         self
     }
 
-    /// Bounds of one ownership; 64 packets and a jiffy by default.
+    /// Bounds of one ownership; 128 packets and a jiffy by default.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
