@@ -261,7 +261,7 @@ rate() { # KIND: not more than rate and burst, and a mirror of what left
   forwarded
   [ "$(frames "$out/mirror.pcap")" -gt 0 ] || die "$1: no mirror"
   holds forward 'forward["directions"][0]["gbps"] < 0.022 and forward["mirror"]["missed"] == 0
-    and forward["mirror"]["frames"] == sum(one["packets"] for one in forward["directions"])'
+    and forward["mirror"]["frames"] == sum(one["sent"] for one in forward["directions"])'
   echo "$1: --rate is not exceeded, and --mirror has what left"
 }
 

@@ -144,6 +144,7 @@ links() { # KIND: the link goes down and comes back under traffic, then for good
   ended forward "$forwarder"
   [ $code -eq 1 ] || die "$kind: an interface is gone: exit code $code"
   grep -q "is gone" "$out/forward.err" || die "$kind: it does not say that the interface is gone"
+  grep -q "the interface is down" "$out/forward.err" || die "$kind: it does not say that the link was down"
   holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])
     and forward["directions"][0]["drops"]["by_reason"].get("link-down", 0) > 0'
   ended load $load
@@ -151,8 +152,8 @@ links() { # KIND: the link goes down and comes back under traffic, then for good
   echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
 }
 
-odd_frames() { # KIND: too long for the other end, and runts
-  forward "$1:fa" "$1:fb"
+odd_frames() { # KIND: too long for the other end, and runts; a mirror has what was sent
+  forward "$1:fa" "$1:fb" --mirror "$out/mirror.pcap"
   for at in "$a ha" "$b fa"; do
     # shellcheck disable=SC2086
     ip -n ${at% *} link set "${at#* }" mtu 3000 || die "no MTU"
@@ -165,7 +166,9 @@ odd_frames() { # KIND: too long for the other end, and runts
   holds forward 'forward["directions"][0]["drops"]["by_reason"].get("too-long", 0) >= 50
     and forward["directions"][0]["packets"] >= 50
     and all(one["sent"] + one["failed"] == one["packets"] and one["failed"] == one["drops"]["total"] == one["queues"][0]["failed"]
-      for one in forward["directions"][:1])'
+      for one in forward["directions"][:1])
+    and forward["mirror"]["frames"] == sum(one["sent"] for one in forward["directions"])'
+  grep -q "is too long" "$out/forward.err" || die "$1: it does not say that frames are too long"
   mtu 1500
   echo "$1: frames too long for the other end: counted, and nothing else disturbed"
 }

@@ -18,9 +18,10 @@ pub(crate) use send::SendArgs;
 pub(crate) use values::{Poll, QdiscChoice, SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
+use crate::lab::parameters_of_any;
 use crate::output;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A packet transmit path for Linux user space: send traffic, see what the path did with it, measure it.
@@ -73,13 +74,17 @@ pub(crate) struct DevicesArgs {
 
 /// Reads the command line; an error, or help that was asked for, is printed, and the exit code comes back.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
-    let error = match Cli::try_parse() {
+    let command = with_negative_values(Cli::command());
+    let read = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let error = match read {
         Ok(cli) => return Ok(cli.command),
         Err(error) => error,
     };
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let printed = output::print(error.render().to_string().trim_end());
+            let words: Vec<String> = std::env::args().skip(1).collect();
+            let help = error.render().to_string();
+            let printed = output::print(format!("{help}{}", of_experiment(&words)).trim_end());
             Err(if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -95,6 +100,25 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     }
 }
 
+/// A number below 0, or what begins like one, is a wrong value, of which its option says what it wants: not an option that there
+/// is not.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let names = ["N", "N,...", "S", "RATE", "SPEED", "SIZE", "SIZES", "LIMIT", "TOS"];
+    let is_number = |arg: &clap::Arg| {
+        let values = arg.get_value_names().unwrap_or_default();
+        values.first().is_some_and(|name| names.contains(&name.as_str()))
+    };
+    let command = command.mut_args(|arg| if is_number(&arg) { arg.allow_hyphen_values(true) } else { arg });
+    command.mut_subcommands(with_negative_values)
+}
+
+/// What there is to `--set`, behind the help on running an experiment that is named.
+fn of_experiment(words: &[String]) -> String {
+    let runs = |words: &[String]| words[0] == "lab" && (words[1] == "run" || words[1] == "sweep");
+    let parameters = if words.len() > 2 && runs(words) { parameters_of_any(&words[2..]) } else { None };
+    parameters.map_or(String::new(), |parameters| format!("\n{parameters}"))
+}
+
 /// An error's own text, without the usage and advice that clap puts behind it.
 fn essence(rendered: &str) -> String {
     let is_advice = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
@@ -105,11 +129,10 @@ fn essence(rendered: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        with_negative_values(Cli::command()).debug_assert();
     }
 
     #[test]

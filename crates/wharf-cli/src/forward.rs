@@ -4,6 +4,7 @@ mod account;
 mod live;
 mod run;
 mod table;
+mod tell;
 
 use crate::args::ForwardArgs;
 use crate::output;

@@ -1,73 +1,55 @@
 //! `wharf lab`: experiments, in virtual time or on this machine.
 
+mod list;
 mod pages;
 mod run;
 mod sweep;
 
-use crate::args::{LabArgs, LabCommand, LabListArgs};
-use crate::output::{print, print_json, table, text};
+pub(crate) use list::parameters_of_any;
+
+use crate::args::{LabArgs, LabCommand};
+use crate::output::{table, text};
 use comfy_table::CellAlignment;
-use serde::Serialize;
-use wharf_lab::experiment::{self, Experiment, ParameterKind, Report, Row, RowKind, World};
-
-#[derive(Debug, Serialize)]
-struct Listing {
-    experiments: Vec<Entry>,
-}
-
-#[derive(Debug, Serialize)]
-struct Entry {
-    name: &'static str,
-    what: &'static str,
-    worlds: &'static [World],
-}
+use wharf_lab::experiment::{ParameterKind, Report, Row, RowKind};
 
 /// Lists or runs.
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     match &args.what {
-        LabCommand::List(args) => list(args),
+        LabCommand::List(args) => list::list(args),
         LabCommand::Run(args) => run::run(args),
         LabCommand::Sweep(args) => sweep::sweep(args),
     }
 }
 
-fn list(args: &LabListArgs) -> anyhow::Result<()> {
-    let entry = |experiment: &&dyn Experiment| Entry {
-        name: experiment.name(),
-        what: experiment.what(),
-        worlds: experiment.worlds(),
-    };
-    let experiments: Vec<Entry> = experiment::all().iter().map(entry).collect();
-    if args.json {
-        return print_json(&Listing { experiments });
-    }
-    let mut lines = table(&["experiment", "worlds", "what it shows"]);
-    lines.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Left));
-    experiments.iter().for_each(|entry| {
-        let worlds = entry.worlds.iter().map(World::to_string).collect::<Vec<_>>().join(", ");
-        lines.add_row([entry.name, &worlds, entry.what]);
-    });
-    print(&text(&lines))
-}
-
 fn table_of(report: &Report) -> String {
-    let mut lines = table(&["", "figure", "value", "published", "ratio", "kind", "unit"]);
-    for at in [1, 5, 6] {
-        if let Some(column) = lines.column_mut(at) {
+    let has_devices = report.rows.iter().any(|row| row.device.is_some());
+    // Where all is by one device, nothing stands there.
+    let shown = |at: usize| at != DEVICE || has_devices;
+    let heads = ["", "device", "figure", "value", "published", "ratio", "kind", "unit"];
+    let heads: Vec<&str> =
+        heads.into_iter().enumerate().filter(|&(at, _)| shown(at)).map(|(_, head)| head).collect();
+    let mut lines = table(&heads);
+    for (column, head) in lines.column_iter_mut().zip(&heads) {
+        if ["device", "figure", "kind", "unit"].contains(head) {
             column.set_cell_alignment(CellAlignment::Left);
         }
     }
     for row in &report.rows {
-        lines.add_row(cells(row));
+        lines.add_row(cells(row).into_iter().enumerate().filter(|&(at, _)| shown(at)).map(|(_, cell)| cell));
     }
     let notes = report.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note)));
-    let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.label, row.metric)).collect();
+    let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.of(), row.metric)).collect();
+    let by_thread = report.rows.iter().any(|row| !row.by_thread.is_empty());
+    let by_thread = if by_thread { "\nFigures of each thread: --json" } else { "" };
     let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
     let ended = if report.interrupted { "\n\nEnded by a signal." } else { "" };
-    format!("{title}\n\n{}\n{notes}{}{ended}", text(&lines), parameters(report))
+    format!("{title}\n\n{}\n{notes}{}{by_thread}{ended}", text(&lines), parameters(report))
 }
 
-fn cells(row: &Row) -> [String; 7] {
+/// The column of devices.
+const DEVICE: usize = 1;
+
+fn cells(row: &Row) -> [String; 8] {
     let number = |value: f64| format!("{value:.2}");
     let dash = || "-".to_string();
     let kind = match row.kind {
@@ -77,6 +59,7 @@ fn cells(row: &Row) -> [String; 7] {
     };
     [
         row.label.clone(),
+        row.device.clone().unwrap_or_default(),
         row.metric.to_string(),
         number(row.value),
         row.published.map_or_else(dash, number),
@@ -95,8 +78,9 @@ fn parameters(report: &Report) -> String {
     };
     let all = report.parameters.iter().count();
     format!(
-        "{}{}\nAll {all} parameters with their sources: --json",
+        "{}{}\nAll {all} parameters with their sources: --json, or wharf lab list {}",
         named(ParameterKind::Fitted, "fitted"),
-        named(ParameterKind::Set, "set")
+        named(ParameterKind::Set, "set"),
+        report.experiment
     )
 }

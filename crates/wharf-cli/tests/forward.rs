@@ -49,6 +49,35 @@ fn a_mirror_has_what_left() {
     assert!(same.code == Some(2) && same.line().contains("--mirror"), "{same:?}");
 }
 
+/// Of the sample a UDP socket sends what is UDP: the mirror has that, and nothing of what it dropped.
+#[test]
+fn a_mirror_lacks_what_was_dropped() {
+    let folder = Folder::new();
+    let mirror = text(&folder.path("mirror.pcap"));
+    let listens = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = format!("udp:{}", listens.local_addr().unwrap());
+    let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), &to, "--mirror", &mirror, "--json"]);
+    let report = done.json();
+    let direction = &report["directions"][0];
+    let number = |key: &str| direction[key].as_u64().unwrap();
+    let (taken, sent, failed) = (number("packets"), number("sent"), number("failed"));
+    assert_eq!((taken, sent + failed), (SAMPLE_FRAMES, SAMPLE_FRAMES), "{report}");
+    assert!(sent > 0 && direction["drops"]["by_reason"]["not-udp"].as_u64() > Some(0), "{report}");
+    assert_eq!((&report["mirror"]["frames"], &report["mirror"]["missed"]), (&sent.into(), &0.into()));
+    let again = wharf(&["receive", "--from", &format!("pcap:{mirror}"), "--json"]).json();
+    assert_eq!(again["packets"].as_u64(), Some(sent));
+}
+
+/// What the sending end meets is told of while it goes on: here that nobody listens there.
+#[test]
+fn an_error_where_frames_leave_is_told() {
+    let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), &format!("udp:{gone}"), "--json"]);
+    assert_eq!(done.code, Some(0), "drops are no failure: {done:?}");
+    let told = done.stderr.lines().any(|line| line.starts_with(&format!("wharf: udp:{gone}: ")));
+    assert!(told && done.stderr.contains("listens"), "{done:?}");
+}
+
 #[test]
 fn a_rate_is_kept() {
     let done = wharf(&[
@@ -73,7 +102,9 @@ fn a_rate_is_kept() {
 fn the_summary_is_a_table_for_people() {
     let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), "null"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    for row in ["from ", "to ", "received ", "byte queue limit ", "dropped ", "frames out "] {
+    for row in
+        ["from ", "to ", "received ", "packets ", "sent ", "byte queue limit ", "dropped ", "frames out "]
+    {
         assert!(done.stdout.lines().any(|line| line.starts_with(row)), "{row}: {}", done.stdout);
     }
 }

@@ -19,6 +19,35 @@ fn experiments_are_listed() {
     assert!(wharf(&["lab", "list"]).stdout.contains("bulk"));
 }
 
+/// By the list, and by the help on running one.
+#[test]
+fn parameters_are_listed_with_defaults_bounds_and_what_they_are() {
+    let lines = |args: &[&str]| {
+        let done = wharf(args);
+        assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{args:?}");
+        done.stdout.lines().map(str::to_string).collect::<Vec<_>>()
+    };
+    for args in [
+        &["lab", "list", "fairness"][..],
+        &["lab", "run", "fairness", "--help"],
+        &["lab", "sweep", "fairness", "-h"],
+    ] {
+        let lines = lines(args);
+        let has = |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(has(&["fairness in world model", "--set KEY=VALUE"]), "{args:?}: {lines:?}");
+        assert!(
+            has(&["burst", " 1 ", "a whole number from 1 to 64", "one packet at a time"]),
+            "{args:?}: {lines:?}"
+        );
+        assert!(has(&["make_ns", "640", "1.24 Mpps"]), "{args:?}: {lines:?}");
+    }
+    assert!(!lines(&["lab", "run", "--help"]).iter().any(|line| line.contains("make_ns")));
+    let listing = wharf(&["lab", "list", "fairness", "--json"]).good_json();
+    let burst = &listing["experiments"][0]["parameters"]["host"]["burst"];
+    assert_eq!(burst["value"], 1);
+    assert!(burst["source"].is_string() && burst["allowed"] == "a whole number from 1 to 64", "{burst}");
+}
+
 #[test]
 fn a_run_prints_its_rows_with_their_kind_and_says_the_same_again() {
     let args: Vec<&str> = SHORT.iter().copied().chain(["--json"]).collect();

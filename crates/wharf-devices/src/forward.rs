@@ -33,13 +33,16 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::receive::RxQueue;
 
 /// Frames of memory by default: of one direction, or of both where they share it. A quarter waits for packets at each end of an
-/// AF_XDP pair; two rings of 2048, two disciplines of 1000 and what lies in caches come to another half.
+/// AF_XDP pair; two rings of 2048, two disciplines of 1000 and what lies in caches come to another half. Disciplines that hold
+/// more have more ([`ForwardBuilder::qdisc_packets`]).
 pub const FRAMES: u32 = 16384;
 /// Bytes of one by default: 1536 of data.
 pub const FRAME_BYTES: u32 = 2048;
 /// The same where all that is received may be super-packets: fewer, and large enough for one, since the kernel copies few
 /// pieces faster than many (`bench/tap.sh`). What is not used takes no memory.
 pub const SUPER_FRAMES: u32 = 4096;
+/// Whatever a discipline holds: 256 MiB of ordinary frames, which an AF_XDP end would have the kernel keep in memory.
+const FRAMES_MAX: u32 = 1 << 17;
 /// Bytes of one, then.
 pub const SUPER_FRAME_BYTES: u32 = 65536;
 /// Packets in the default discipline: the kernel's `txqueuelen`.
@@ -83,6 +86,7 @@ struct How {
     frames: Option<u32>,
     frame_bytes: Option<u32>,
     qdisc: MakeQdisc,
+    qdisc_packets: u32,
     longest_bytes: Option<u64>,
     drops_tail: bool,
     settings: Settings,
@@ -111,6 +115,7 @@ impl Forward {
             frames: None,
             frame_bytes: None,
             qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
+            qdisc_packets: FIFO_PACKETS as u32,
             longest_bytes: None,
             drops_tail: false,
             settings: Settings::default(),
@@ -161,6 +166,14 @@ impl ForwardBuilder {
     #[must_use]
     pub fn qdisc(mut self, make: MakeQdisc) -> Self {
         self.how.qdisc = make;
+        self
+    }
+
+    /// Packets that a discipline holds, all bands together; 1000 by default. For more than that there is more memory by default, in
+    /// each direction, or a full discipline would leave none to receive into.
+    #[must_use]
+    pub fn qdisc_packets(mut self, packets: u32) -> Self {
+        self.how.qdisc_packets = packets;
         self
     }
 
@@ -252,8 +265,10 @@ impl How {
         // Whoever says how many, or how large, has the usual for the other.
         let is_open = large && self.frames.is_none() && self.frame_bytes.is_none();
         let (frames, bytes) = if is_open { (SUPER_FRAMES, SUPER_FRAME_BYTES) } else { (FRAMES, FRAME_BYTES) };
+        let further = self.qdisc_packets.saturating_sub(FIFO_PACKETS as u32).saturating_mul(2);
+        let frames = self.frames.unwrap_or_else(|| frames.saturating_add(further).min(FRAMES_MAX));
         let pool = || {
-            let builder = PagePool::builder().frames(self.frames.unwrap_or(frames));
+            let builder = PagePool::builder().frames(frames);
             let builder = builder.frame_bytes(self.frame_bytes.unwrap_or(bytes));
             builder.clock(Arc::new(HostClock)).build()
         };

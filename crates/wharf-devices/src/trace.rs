@@ -7,7 +7,8 @@
 //! line what is missing.
 //!
 //! A frame that is sent bears the time at which the device took it, one received its own time stamp where it has
-//! one. The device's later verdict on a frame (failed, `link-down`) is not in the file.
+//! one. The device's later verdict on a frame (failed, `link-down`) is not in the file, unless only what was sent is to be in it
+//! ([`Trace::sent_only`]): then a frame is written when the device gives it back as sent.
 
 mod handoff;
 
@@ -80,6 +81,8 @@ pub struct Trace {
     region: Option<Arc<Region>>,
     is_closed: bool,
     sent_only: bool,
+    /// The device is closed, and the file is to be once all its frames have come back.
+    finishes: bool,
     offered: Offered,
     clock: Arc<dyn Clock>,
 }
@@ -134,7 +137,7 @@ impl TraceFile {
     pub fn around(&self, inner: Box<dyn Device>) -> Trace {
         self.lock().users += 1;
         let (to, offered, clock) = (self.clone(), Offered::default(), Arc::new(WallClock));
-        Trace { inner, to, region: None, is_closed: false, sent_only: false, offered, clock }
+        Trace { inner, to, region: None, is_closed: false, sent_only: false, finishes: false, offered, clock }
     }
 
     /// What is in the file and what is not.
@@ -187,7 +190,8 @@ impl Trace {
         Ok(TraceFile::create(path)?.around(inner))
     }
 
-    /// What is received is not to be in the file.
+    /// Only what was sent is to be in the file: nothing that is received, and of what the device takes those frames that it gives
+    /// back as sent, when it does.
     #[must_use]
     pub fn sent_only(mut self) -> Self {
         self.sent_only = true;
@@ -204,6 +208,20 @@ impl Trace {
     /// What is in the file and what is not, to be read while the path has the device.
     pub fn counts(&self) -> Arc<TraceCounts> {
         self.to.counts.clone()
+    }
+
+    /// Notes frames that are whole in memory, each with its own time stamp, where it is to have one, or else that of now.
+    fn note(&self, frames: &[Frame], region: &Region, own_stamps: bool) {
+        if frames.is_empty() {
+            return;
+        }
+        let (now_ns, mut file) = (self.clock.now_ns(), self.to.lock());
+        for frame in frames {
+            let stamp_ns = region.meta(frame).map_or(0, |meta| meta.time_ns);
+            let time_ns = if own_stamps && stamp_ns > 0 { stamp_ns } else { now_ns };
+            let chunks = region.chunks(frame).into_iter().flatten();
+            record(&mut file.writer, &self.to.counts, time_ns, chunks, frame.len_bytes() as usize);
+        }
     }
 
     /// Notes that `taken` of the frames offered went.
@@ -274,6 +292,9 @@ impl Device for Trace {
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        if self.sent_only {
+            return self.inner.transmit(batch, more);
+        }
         let offered = batch.len();
         let is_open = !self.is_closed && self.to.lock().is_open();
         if is_open {
@@ -292,7 +313,15 @@ impl Device for Trace {
     }
 
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.inner.reap(budget, into)
+        let before = into.sent.len();
+        let reaped = self.inner.reap(budget, into);
+        if let (true, Some(region)) = (self.sent_only, &self.region) {
+            self.note(into.sent.frames().get(before..).unwrap_or_default(), region, false);
+        }
+        if self.finishes && self.inner.outstanding() == 0 {
+            return reaped.and(self.finish());
+        }
+        reaped
     }
 
     fn outstanding(&self) -> usize {
@@ -306,15 +335,8 @@ impl Device for Trace {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let before = to.len();
         let received = self.inner.receive(cache, to, budget)?;
-        if received > 0 && !self.sent_only {
-            let (now_ns, region) = (self.clock.now_ns(), cache.pool().region());
-            let mut file = self.to.lock();
-            for frame in to.frames().get(before..).unwrap_or_default() {
-                let stamp_ns = region.meta(frame).map_or(0, |meta| meta.time_ns);
-                let time_ns = if stamp_ns > 0 { stamp_ns } else { now_ns };
-                let chunks = region.chunks(frame).into_iter().flatten();
-                record(&mut file.writer, &self.to.counts, time_ns, chunks, frame.len_bytes() as usize);
-            }
+        if !self.sent_only {
+            self.note(to.frames().get(before..).unwrap_or_default(), cache.pool().region(), true);
         }
         Ok(received)
     }
@@ -369,7 +391,9 @@ impl Device for Trace {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         let closed = self.inner.close();
-        let finished = self.finish();
+        // What had left by then may still have to be given back.
+        self.finishes = self.sent_only && self.inner.outstanding() > 0;
+        let finished = if self.finishes { Ok(()) } else { self.finish() };
         closed.and(finished)
     }
 }

@@ -193,6 +193,9 @@ pub enum RowKind {
 pub struct Row {
     /// Of what.
     pub label: String,
+    /// By which device, as one is named on the command line, where the same was run by several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// Which figure.
     pub metric: &'static str,
     /// Its unit.
@@ -216,8 +219,8 @@ impl Row {
         label: &str, (metric, unit): (&'static str, &'static str), millionths: i64, kind: RowKind,
     ) -> Self {
         let value = millionths as f64 / 1e6;
-        let (published, note, by_thread) = (None, None, Vec::new());
-        Self { label: label.to_string(), metric, unit, published, value, kind, note, by_thread }
+        let (device, published, note, by_thread) = (None, None, None, Vec::new());
+        Self { label: label.to_string(), device, metric, unit, published, value, kind, note, by_thread }
     }
 
     /// With the figure of each thread.
@@ -225,6 +228,21 @@ impl Row {
     pub fn by_thread(mut self, figures: Vec<f64>) -> Self {
         self.by_thread = figures;
         self
+    }
+
+    /// Of a run by that device.
+    #[must_use]
+    pub fn by_device(mut self, device: &str) -> Self {
+        self.device = Some(device.into());
+        self
+    }
+
+    /// What it is of, with the device where there are several.
+    pub fn of(&self) -> String {
+        match &self.device {
+            Some(device) => format!("{} by {device}", self.label),
+            None => self.label.clone(),
+        }
     }
 
     /// Beside what was published. What a prediction is off by is noted; by more than a factor of two, it is marked as
@@ -396,6 +414,14 @@ pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
     found.copied().ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })
 }
 
+/// The parameters of `experiment` in `world`, as they are in its file.
+///
+/// # Errors
+/// [`LabError::File`].
+pub fn parameters_of(experiment: &dyn Experiment, world: World) -> Result<Parameters, LabError> {
+    Parameters::read(experiment.name(), experiment.parameters(world))
+}
+
 /// Runs what is asked for; `say` is told what is being run, several times a second, and answers whether to go on.
 ///
 /// # Errors
@@ -404,7 +430,7 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
     let Request { name, set, seed, threads, duration_ns, .. } = request;
     let experiment = named(name)?;
     let world = world_of(experiment, request)?;
-    let mut parameters = Parameters::read(experiment.name(), experiment.parameters(world))?;
+    let mut parameters = parameters_of(experiment, world)?;
     set.iter().try_for_each(|assignment| parameters.set(assignment))?;
     let (seed, duration_ns) = (*seed, *duration_ns);
     let mut bench = Bench {

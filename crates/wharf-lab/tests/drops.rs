@@ -17,7 +17,7 @@ fn who_waits_drops_nothing_and_who_drops_waits_for_nothing() {
         row.map(|row| row.value)
     };
     for threads in [1, 3] {
-        for device in ["wire", "null"] {
+        for device in ["wire", "null", "as-2011"] {
             for policy in ["wait", "wait+small-queues"] {
                 let label = format!("{device}/{policy}/threads={threads}");
                 assert_eq!(figure(&label, "dropped"), Some(0.0), "{label}");
@@ -36,8 +36,19 @@ fn who_waits_drops_nothing_and_who_drops_waits_for_nothing() {
         let share = figure(&format!("wire/drop-tail/threads={threads}"), "drop_share");
         assert!(share > Some(0.0), "{share:?}");
     }
-    let published: Vec<f64> = report.rows.iter().filter_map(|row| row.published).collect();
-    assert_eq!(published, [0.0, 15.0], "by threads, for the dummy device");
+    let beside: Vec<_> =
+        report.rows.iter().filter_map(|row| Some((row.label.as_str(), row.metric, row.published?))).collect();
+    let wanted = [
+        ("null/drop-tail/threads=1", "drop_share", 0.0),
+        ("null/drop-tail/threads=3", "drop_share", 15.0),
+        ("as-2011/drop-tail/threads=1", "drop_share", 0.0),
+        ("as-2011/drop-tail/threads=3", "drop_share", 15.0),
+    ];
+    assert_eq!(beside, wanted, "by threads, for what was a dummy device");
+    for row in report.rows.iter().filter(|row| row.metric == "drop_share" && row.published.is_some()) {
+        let off = format!("{:+.1} percentage points", row.value - row.published.unwrap());
+        assert!(row.note.as_ref().is_some_and(|note| note.contains(&off)), "{off}: {row:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! rows. No figure of time is looked at.
 
 use std::collections::BTreeMap;
-use wharf_lab::experiment::{Report, Request, World, run};
+use wharf_lab::experiment::{Report, Request, Row, World, run};
 
 fn on_host(threads: &[u32], set: &[&str]) -> Report {
     let set = set.iter().map(ToString::to_string).collect();
@@ -11,20 +11,32 @@ fn on_host(threads: &[u32], set: &[&str]) -> Report {
     run(&request, &mut |_| true).unwrap()
 }
 
-/// Figures by label and metric.
-fn figures(report: &Report) -> BTreeMap<(&str, &str), f64> {
-    report.rows.iter().map(|row| ((row.label.as_str(), row.metric), row.value)).collect()
+/// Rows by device, label and metric: no two are of the same.
+fn rows<'a>(report: &'a Report) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Row> {
+    let key = |row: &'a Row| (row.device.as_deref().unwrap(), row.label.as_str(), row.metric);
+    let rows: BTreeMap<_, _> = report.rows.iter().map(|row| (key(row), row)).collect();
+    assert_eq!(rows.len(), report.rows.len());
+    rows
 }
+
+/// What each row of several threads says of each of them.
+const BY_THREAD: [&str; 6] =
+    ["sent", "dropped", "drained", "drained_for_others_packets", "dequeue_time", "dequeue_runs"];
+/// Of a thread's histogram of times in the dequeue region, least first.
+const TIMES: [&str; 4] = ["dequeue_run_p50", "dequeue_run_p99", "dequeue_run_p999", "dequeue_run_max"];
 
 #[test]
 fn every_discipline_runs_with_every_policy_on_both_devices() {
     let report = on_host(&[1, 3], &["measure_ms=3", "settle_ms=1", "wire_mbit=10000"]);
-    let figures = figures(&report);
+    let rows = rows(&report);
     for discipline in ["lanes", "root-lock", "root-lock+busylock", "lockless-list"] {
         for policy in ["unbounded", "jiffy", "quota", "quota+time", "dedicated"] {
-            for (threads, device) in [(1, ""), (3, ""), (1, "/wire"), (3, "/wire")] {
-                let label = format!("{discipline}/{policy}/threads={threads}{device}");
-                let figure = |metric| figures.get(&(label.as_str(), metric)).copied();
+            for (threads, device) in
+                [(1, "null"), (3, "null"), (1, "wire:rate=10000mbit"), (3, "wire:rate=10000mbit")]
+            {
+                let label = format!("{discipline}/{policy}/threads={threads}");
+                let row = |metric| rows.get(&(device, label.as_str(), metric)).copied();
+                let figure = |metric| row(metric).map(|row| row.value);
                 let jain = figure("jain_senders").unwrap_or_else(|| panic!("{label} has no rows"));
                 assert!((1.0 / 3.0 - 1e-6..=1.0).contains(&jain), "{label}: {jain}");
                 assert_eq!(figure("jain_drained").is_some(), policy != "dedicated", "{label}");
@@ -34,23 +46,49 @@ fn every_discipline_runs_with_every_policy_on_both_devices() {
                 if discipline == "lanes" {
                     assert_eq!(figure("dropped"), Some(0.0), "{label}: lanes wait");
                 }
+                let by_thread = |metric| row(metric).map(|row| row.by_thread.clone());
+                for metric in BY_THREAD.into_iter().filter(|&metric| metric != "dequeue_runs") {
+                    assert_eq!(by_thread(metric).map(|each| each.len()), Some(threads), "{label}: {metric}");
+                }
+                assert_runs(policy, threads, &by_thread);
             }
         }
     }
     for quota in [32, 64, 65, 128, 256] {
-        let longest = figures[&(format!("lanes/quota={quota}+time/threads=3").as_str(), "longest_run")];
+        let longest =
+            rows[&("null", format!("lanes/quota={quota}+time/threads=3").as_str(), "longest_run")].value;
         assert!(longest <= f64::from(quota), "{quota}: {longest}");
     }
     assert!(report.rows.iter().all(|row| row.by_thread.is_empty() || matches!(row.by_thread.len(), 1 | 3)));
+}
+
+/// Who drained was in the dequeue region, and each thread's times are a histogram's: the greater share, the longer.
+fn assert_runs(policy: &str, threads: usize, by_thread: &dyn Fn(&'static str) -> Option<Vec<f64>>) {
+    let times: Vec<_> = TIMES.into_iter().filter_map(by_thread).collect();
+    if policy == "dedicated" {
+        // Senders drain nothing, unless they begin before the owner does.
+        assert_eq!(times.len(), 0);
+        return;
+    }
+    let each = |metric| by_thread(metric).unwrap();
+    let (drained, for_others) = (each("drained"), each("drained_for_others_packets"));
+    assert_eq!(times.len(), TIMES.len());
+    for (thread, &drained) in drained.iter().enumerate() {
+        let times: Vec<f64> = times.iter().map(|each| each[thread]).collect();
+        assert!(times.is_sorted(), "{policy}, thread {thread}: {times:?}");
+        assert!(drained == 0.0 || each("dequeue_runs")[thread] > 0.0, "{policy}, thread {thread}");
+        assert!(threads > 1 || for_others[thread] == 0.0, "{policy}: there is nobody else");
+    }
 }
 
 #[test]
 fn only_the_default_can_be_asked_for_and_a_poller_beside_it() {
     let set = ["only_default=1", "poller=1", "measure_ms=3", "settle_ms=1", "burst=32"];
     let report = on_host(&[2], &set);
-    let labels: Vec<_> =
-        report.rows.iter().filter(|row| row.metric == "mpps").map(|row| &row.label).collect();
-    assert_eq!(labels, ["lanes/quota+time/threads=2", "lanes/quota+time/threads=2/wire"]);
+    let mpps = report.rows.iter().filter(|row| row.metric == "mpps");
+    let of: Vec<_> = mpps.map(|row| (row.label.as_str(), row.device.as_deref().unwrap())).collect();
+    let label = "lanes/quota+time/threads=2";
+    assert_eq!(of, [(label, "null"), (label, "wire:rate=1000mbit")]);
 }
 
 #[test]

@@ -21,8 +21,9 @@ the discipline; when that is full, nothing more is received, and the first devic
 room for it drops, and that is counted. With --when-full drop-tail or drop-head frames are received all the same, and \
 dropped at the discipline: with --qdisc prio, a full band then holds nobody else up.
 
-A link that goes down is told of on standard error; what should leave by it is dropped (link-down) until it is back. When \
-an interface is gone for good, the run ends with its summary and exit code 1. Drops alone are no failure.";
+A link that goes down is told of on standard error, and so is a frame too long for where it should leave; what should leave by \
+a link that is down is dropped (link-down) until it is back. What the kernel had not taken yet from the ring of an xdp end \
+stays there meanwhile, and leaves then: up to 2048 frames. When an interface is gone for good, the run ends with its summary and exit code 1. Drops alone are no failure.";
 
 /// What to forward between, and how.
 #[derive(Debug, Args)]
@@ -59,19 +60,21 @@ pub(crate) struct ForwardArgs {
     /// Processors to pin them to, in turn
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
-    /// Frames of memory: for each direction, or for both where a device has them share it [default: 16384, or 4096 between
-    /// TAPs]
-    #[arg(long, value_name = "N", value_parser = values::frames)]
+    /// Frames of memory, 64 at least: for each direction, or for both where a device has them share it [default: 16384, or 4096
+    /// between TAPs, and two for each packet beyond 1000 that the discipline holds]
+    #[arg(long, value_name = "N", value_parser = values::forward_frames)]
     pub(crate) frames: Option<u32>,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets take several
     /// [default: 2048, or 65536 between TAPs, for their super-packets, if --frames says nothing]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
-    /// Write every frame that leaves, in either direction, into this capture as well
+    /// Write every frame that was sent, in either direction, into this capture as well, when its device says so: what was dropped
+    /// is not in it
     #[arg(long, value_name = "FILE")]
     pub(crate) mirror: Option<PathBuf>,
     /// One JSON object instead of a table. `packets` and `bytes` are what devices took, `sent` the packets of these that left,
-    /// `failed` those that were dropped, there or while they waited; rates are of what was sent
+    /// `failed` those that were dropped, there or while they waited; rates are of what was sent, over `active_seconds`: from the
+    /// first packet to the last, without pauses of a second and more
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -16,7 +16,7 @@ pub(crate) struct LabArgs {
 /// What to do with them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// List the experiments
+    /// List the experiments, or the parameters of one
     List(LabListArgs),
     /// Run one, or all
     Run(LabRunArgs),
@@ -27,6 +27,9 @@ pub(crate) enum LabCommand {
 /// `wharf lab list`.
 #[derive(Debug, Args)]
 pub(crate) struct LabListArgs {
+    /// One of them, with its parameters: their defaults, what they can be set to, and what they are
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
     /// One JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
@@ -67,7 +70,7 @@ pub(crate) struct LabRunArgs {
     /// Which experiment, see `wharf lab list`; or `all` that run in that world
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Change a parameter for this run; may be given several times
+    /// Change a parameter for this run; may be given several times. `wharf lab run NAME --help` lists those of NAME
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the generator
@@ -110,7 +113,7 @@ pub(crate) struct LabSweepArgs {
     /// Which experiment; see `wharf lab list`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Values of a parameter; may be given several times, for a grid
+    /// Values of a parameter; may be given several times, for a grid. `wharf lab sweep NAME --help` lists those of NAME
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub(crate) set: Vec<String>,
     /// Seeds of the generator

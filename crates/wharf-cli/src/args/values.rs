@@ -16,6 +16,8 @@ const QUEUE_PACKETS_MAX: usize = 1 << 20;
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
 const SENDERS_MAX: u16 = 1024;
 const QUEUES_MAX: u32 = 64;
+/// A bulk: of fewer a cache's share would be next to nothing.
+const FORWARD_FRAMES_MIN: u32 = 64;
 const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
 
 /// How fast a capture is replayed: as [`Pace`], which generated packets have only a part of.
@@ -36,6 +38,15 @@ impl QdiscChoice {
         match self {
             QdiscChoice::Fifo(limit) => when_full.around(Fifo::new(limit)),
             QdiscChoice::Prio => when_full.around(Prio::new(QUEUE_PACKETS)),
+        }
+    }
+
+    /// Packets that it holds; one limited by bytes as many as the usual one, of whatever length they are.
+    pub(crate) fn packets(self) -> u32 {
+        match self {
+            QdiscChoice::Fifo(FifoLimit::Packets(packets)) => packets as u32,
+            QdiscChoice::Fifo(_) => QUEUE_PACKETS as u32,
+            QdiscChoice::Prio => (Prio::BANDS * QUEUE_PACKETS) as u32,
         }
     }
 
@@ -254,6 +265,11 @@ pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
 
 pub(super) fn frames(text: &str) -> Result<u32, String> {
     within(text, 1, 1 << 24)
+}
+
+/// Of a forwarder.
+pub(super) fn forward_frames(text: &str) -> Result<u32, String> {
+    within(text, FORWARD_FRAMES_MIN, 1 << 24)
 }
 
 pub(super) fn vlan(text: &str) -> Result<u16, String> {

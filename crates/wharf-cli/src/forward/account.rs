@@ -32,6 +32,8 @@ pub(super) struct DirectionReport {
     /// Super-packets of these that were cut before the queue, and their pieces.
     pub(super) cut_packets: u64,
     pub(super) pieces: u64,
+    /// `seconds` without pauses of a second and more with nothing inside: what rates are over.
+    pub(super) active_seconds: f64,
     #[serde(flatten)]
     pub(super) common: Report,
 }
@@ -55,13 +57,15 @@ pub(super) fn outcome(
 }
 
 fn direction(summary: Summary) -> DirectionReport {
-    let Summary { from, to, queue, has_bql, received, cut, pieces, returned, drops, span_ns, audit, .. } =
-        summary;
+    let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
+    let Summary { from, to, queue, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
     let total = drops.values().sum();
     let common = Report {
         drops: Drops { total, by_reason: drops },
         returned,
-        ..of_queues(&to, std::slice::from_ref(&queue), has_bql, span_ns, &audit)
+        seconds: span_ns as f64 / 1e9,
+        ..of_queues(&to, std::slice::from_ref(&queue), has_bql, active_ns, &audit)
     };
-    DirectionReport { from, received_packets: received, cut_packets: cut, pieces, common }
+    let active_seconds = active_ns as f64 / 1e9;
+    DirectionReport { from, received_packets: received, cut_packets: cut, pieces, active_seconds, common }
 }

@@ -9,7 +9,7 @@ use wharf::devices::forward::{Direction, Forward};
 
 pub(super) struct Live {
     progress: Progress,
-    /// When the line was shown last, and packets and bytes of each direction then.
+    /// When the line was shown last, and packets and bytes of each direction that had been sent then.
     before: RefCell<(Duration, Vec<[u64; 2]>)>,
 }
 
@@ -34,15 +34,17 @@ impl Live {
 
 fn part(direction: &Direction, before: &mut [u64; 2], seconds: f64) -> String {
     let counters = direction.queue().counters();
-    let now = [counters.packets.get(), counters.bytes.get()];
-    let [packets, octets] = [now[0] - before[0], now[1] - before[1]];
+    // Of what was sent: bytes are counted as the device takes them.
+    let now = [counters.sent.get(), counters.bytes.get().saturating_sub(counters.failed_bytes.get())];
+    let [packets, octets] = [now[0] - before[0], now[1].saturating_sub(before[1])];
     *before = now;
     let (mpps, gbps) = (packets as f64 / seconds / 1e6, octets as f64 * 8.0 / seconds / 1e9);
     let limit = match direction.has_bql() {
         true => format!(", limit {}", bytes(counters.bql_limit_bytes.get())),
         false => String::new(),
     };
-    format!("to {} {mpps:.3} Mpps {gbps:.3} Gbit/s{limit}{}", direction.to(), dropped(&direction.drops()))
+    let (to, sent, dropped) = (direction.to(), grouped(now[0]), dropped(&direction.drops()));
+    format!("to {to} {mpps:.3} Mpps {gbps:.3} Gbit/s, sent {sent}{limit}{dropped}")
 }
 
 fn dropped(drops: &BTreeMap<String, u64>) -> String {

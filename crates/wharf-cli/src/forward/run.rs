@@ -2,6 +2,7 @@
 
 use super::account::{Outcome, outcome};
 use super::live::Live;
+use super::tell::Tells;
 use crate::args::ForwardArgs;
 use crate::files::{capture_of, check_written};
 use crate::output;
@@ -59,6 +60,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
             }
             None => qdisc.build(when_full),
         }))
+        .qdisc_packets(qdisc.packets())
         .drop_tail(when_full == crate::args::WhenFull::DropTail)
         .settings(Settings { mode: args.poll.into(), ..Settings::default() })
         .pollers(args.pollers)
@@ -66,8 +68,10 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let forward = builder.start().map_err(starting)?;
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
-    let lost = watch(args, signals, &forward);
+    let mut tells = Tells::of(&forward);
+    let lost = watch(args, signals, &forward, &mut tells);
     let finished = forward.finish(GRACE);
+    tells.look_back(&finished, lost.as_ref());
     let mirrored = args.mirror.as_ref().zip(mirror).map(|(path, file)| TraceReport {
         file: path.to_string_lossy().into_owned(),
         frames: file.counts().frames(),
@@ -101,7 +105,7 @@ fn between(forward: &Forward) -> String {
 }
 
 /// Watches until the end; what was lost for good, if anything.
-fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward) -> Option<String> {
+fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells) -> Option<String> {
     let (began, live) = (Instant::now(), Live::new());
     loop {
         for direction in forward.directions() {
@@ -109,12 +113,12 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward) -> Option<Str
             if let Some(gone) = direction.gone() {
                 return Some(gone);
             }
-            let Some(error) = direction.receiver().take_error() else { continue };
-            if direction.receiver().has_ended() {
+            let receiver = direction.receiver();
+            if let Some(error) = receiver.has_ended().then(|| receiver.take_error()).flatten() {
                 return Some(error.to_string());
             }
-            output::complain(&error.to_string());
         }
+        tells.look(forward);
         let left = args.seconds.map(|time| time.saturating_sub(began.elapsed()));
         if signals.asked() || forward.is_over() || left.is_some_and(|left| left.is_zero()) {
             return None;

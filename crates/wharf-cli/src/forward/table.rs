@@ -34,6 +34,7 @@ const ROWS: &[Row] = &[
         cut => format!("{} into {}", grouped(cut), grouped(direction.pieces)),
     }),
     ("packets", |direction| grouped(direction.common.packets)),
+    ("sent", |direction| grouped(direction.common.sent)),
     ("bytes", |direction| grouped(direction.common.bytes)),
     ("Mpps", |direction| format!("{:.6}", direction.common.mpps)),
     ("Gbit/s", |direction| format!("{:.6}", direction.common.gbps)),

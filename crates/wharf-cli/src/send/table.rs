@@ -39,6 +39,7 @@ type Row = (&'static str, fn(&Report) -> String);
 const ROWS: &[Row] = &[
     ("seconds", |report| format!("{:.3}", report.seconds)),
     ("packets", |report| grouped(report.packets)),
+    ("sent", |report| grouped(report.sent)),
     ("Mpps", |report| rate(report.mpps)),
     ("Gbit/s", |report| rate(report.gbps)),
     ("packets per doorbell", |report| format!("{:.1}", report.packets_per_doorbell)),

@@ -17,6 +17,9 @@ pub struct Prio {
 }
 
 impl Prio {
+    /// Bands that there are.
+    pub const BANDS: usize = BANDS;
+
     /// Empty bands for `limit_packets` each. The kernel's default is a device's transmit queue length, 1000.
     pub fn new(limit_packets: usize) -> Self {
         let limit_packets = limit_packets.max(1);

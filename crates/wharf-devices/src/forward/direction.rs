@@ -49,6 +49,8 @@ pub struct Summary {
     /// From the first frames received to the last, or to when frames were last seen to have left: see
     /// [`Direction::note_departures`].
     pub span_ns: u64,
+    /// The same without pauses: a second and more in which nothing moved, and nothing was inside. What rates are over.
+    pub active_ns: u64,
     /// What the devices said as they closed.
     pub errors: Vec<DeviceError>,
     /// The memory at the end.
@@ -106,7 +108,9 @@ impl Direction {
     /// Notes that frames have left since it was called last, if any have: what a discipline keeps back leaves long after it came,
     /// and belongs to the time that a rate is over. To be called now and then by whoever supervises.
     pub fn note_departures(&self) {
-        self.counts.departed(self.queue().counters().packets.get());
+        let counters = self.queue().counters();
+        let gone = counters.sent.get() + counters.failed.get() + counters.returned.get();
+        self.counts.departed(counters.packets.get(), counters.accepted.get() > gone);
     }
 
     /// Whether nothing will arrive any more, and all that has was taken over.
@@ -126,7 +130,8 @@ impl Direction {
         let Self { from, to, leaving: Leaving { queue, has_bql }, receiver, counts, .. } = self;
         let receive_drops = receive_drops(&receiver);
         let errors = [receiver.take_error(), receiver.close().err()].into_iter().flatten().collect();
-        let (received, span_ns, audit) = (receiver.received(), counts.span_ns(), queue.pool().audit());
+        let (received, audit) = (receiver.received(), queue.pool().audit());
+        let (span_ns, active_ns) = (counts.span_ns(), counts.active_ns());
         let (cut, pieces) = (counts.cut.load(Relaxed), counts.pieces.load(Relaxed));
         let drops = BTreeMap::new();
         let returned = 0;
@@ -141,6 +146,7 @@ impl Direction {
             returned,
             drops,
             span_ns,
+            active_ns,
             errors,
             audit,
             counts,

@@ -15,6 +15,9 @@ pub(super) struct Counts {
     /// When the first frames went on, and the last, on the exact clock; 0 for never.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
+    /// When frames were last seen to move, or to be inside, and all pauses before.
+    stirred_ns: AtomicU64,
+    paused_ns: AtomicU64,
     /// Frames that were known to have left.
     departed: AtomicU64,
     /// Frames that wait to be sent.
@@ -26,26 +29,52 @@ pub(super) struct Counts {
     pub(super) pieces: AtomicU64,
 }
 
+/// A time that long in which nothing moved, with nothing inside, is a pause.
+const PAUSE_NS: u64 = 1_000_000_000;
+/// What is left without pauses is the time that a rate is over, unless it is as short as this: of a frame now and then.
+const ACTIVE_NS_MIN: u64 = 100_000_000;
+
 impl Counts {
     /// From the first frames that went on to the last.
     pub(super) fn span_ns(&self) -> u64 {
         self.last_ns.load(Relaxed).saturating_sub(self.first_ns.load(Relaxed))
     }
 
-    /// So many frames have left in all.
-    pub(super) fn departed(&self, packets: u64) {
+    /// The same without pauses.
+    pub(super) fn active_ns(&self) -> u64 {
+        let span_ns = self.span_ns();
+        let active_ns = span_ns.saturating_sub(self.paused_ns.load(Relaxed));
+        if active_ns < ACTIVE_NS_MIN { span_ns } else { active_ns }
+    }
+
+    /// So many frames have left in all, and there are some inside or not.
+    pub(super) fn departed(&self, packets: u64, is_inside: bool) {
         if self.departed.swap(packets, Relaxed) < packets {
-            self.moved();
+            self.moved_at(ExactClock.now_ns());
+        } else if is_inside && self.first_ns.load(Relaxed) > 0 {
+            self.stir(ExactClock.now_ns());
         }
     }
 
     /// Frames have gone on.
     pub(super) fn moved(&self) {
-        let now_ns = ExactClock.now_ns();
+        self.moved_at(ExactClock.now_ns());
+    }
+
+    fn moved_at(&self, now_ns: u64) {
         if self.first_ns.load(Relaxed) == 0 {
             self.first_ns.store(now_ns, Relaxed);
         }
         self.last_ns.store(now_ns, Relaxed);
+        self.stir(now_ns);
+    }
+
+    fn stir(&self, now_ns: u64) {
+        let before_ns = self.stirred_ns.swap(now_ns, Relaxed);
+        let pause_ns = now_ns.saturating_sub(before_ns);
+        if before_ns > 0 && pause_ns >= PAUSE_NS {
+            self.paused_ns.fetch_add(pause_ns, Relaxed);
+        }
     }
 }
 
@@ -79,4 +108,37 @@ pub(super) fn handler(
         if left == 0 { Rest::Free } else { Rest::Again }
     };
     (Box::new(handler), counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_stray_frame_long_before_the_others_is_no_time_of_a_rate() {
+        let counts = Counts::default();
+        counts.moved_at(S);
+        (0..=100).for_each(|tenth| counts.moved_at(60 * S + tenth * S / 10));
+        counts.moved_at(80 * S);
+        assert_eq!((counts.span_ns(), counts.active_ns()), (79 * S, 10 * S));
+    }
+
+    #[test]
+    fn what_waits_inside_is_no_pause_and_a_frame_now_and_then_all_the_time() {
+        let counts = Counts::default();
+        counts.moved_at(S);
+        // A rate lets a frame go every two seconds: there are always some inside.
+        for tenth in 1..=40 {
+            counts.stir(S + tenth * S / 10);
+            if tenth % 20 == 0 {
+                counts.moved_at(S + tenth * S / 10);
+            }
+        }
+        assert_eq!((counts.span_ns(), counts.active_ns()), (4 * S, 4 * S));
+        let counts = Counts::default();
+        (1..=10).for_each(|second| counts.moved_at(2 * second * S));
+        assert_eq!((counts.span_ns(), counts.active_ns()), (18 * S, 18 * S));
+    }
 }

@@ -48,7 +48,8 @@ impl Default for SendOptions {
 ///
 /// The kernel looks at the ring only inside the doorbell. What it has no room for then stays requested, and every
 /// reap asks again. A frame is complete when the kernel has let go of it: when the driver has sent it, or, on a
-/// veth, the other end has taken it.
+/// veth, the other end has taken it. It lets go in the same way of what its queueing discipline drops, and of what is for an
+/// interface without carrier: so what is sent in the 20 ms at most before a lost carrier is seen counts as sent.
 #[derive(Debug)]
 pub struct PacketSender {
     name: String,
@@ -63,8 +64,9 @@ pub struct PacketSender {
     refused: bool,
     /// How many frames had left when that began, and when, on the exact clock.
     stuck: Option<(u64, u64)>,
-    /// Doorbells until the next look at the interface.
+    /// Doorbells until the next look at the interface, and when it is due, on the host's clock, should there be fewer.
     look_due: u32,
+    look_at_ns: u64,
     /// What had left when the device was closed.
     left: Vec<Frame>,
     failed: Vec<(Frame, &'static str)>,
@@ -103,6 +105,7 @@ impl PacketSender {
             refused: false,
             stuck: None,
             look_due: LOOK_EVERY,
+            look_at_ns: 0,
             left: Vec::new(),
             failed: Vec::with_capacity(ring_frames as usize),
         })
@@ -287,6 +290,10 @@ impl Device for PacketSender {
 
     #[inline]
     fn flush(&mut self) -> bool {
+        if self.owes_doorbell {
+            self.look_after_a_while();
+        }
+        // Nothing is left to ring for where the interface was found to be down.
         let owes_doorbell = std::mem::take(&mut self.owes_doorbell);
         if owes_doorbell {
             self.ring();

@@ -104,6 +104,12 @@ impl End {
         }
     }
 
+    /// Whether the interface has been moved to another namespace: a look at it takes a thread then.
+    #[inline]
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
     /// After how many calls to look again, though nothing has happened: in another namespace that takes a thread.
     pub(super) fn look_every(&self) -> u32 {
         if self.is_elsewhere { 4096 } else { 64 }

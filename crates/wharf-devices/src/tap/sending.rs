@@ -2,7 +2,7 @@
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
-use crate::host::ExactClock;
+use crate::host::{ExactClock, HostClock};
 use crate::link::{EAGAIN, EINTR, ENOBUFS, ENOMEM, ETHERNET_BYTES, GONE, State};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::io::{self, IoSlice};
@@ -14,6 +14,8 @@ use wharf_mem::{Batch, Frame, Meta, Region};
 pub(super) const HELD_FRAMES_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 /// Pieces that are written as they lie; longer chains are put together first.
 const CHUNKS_MAX: usize = 63;
+/// Time between two looks, at most, while frames are sent.
+const LOOK_NS: u64 = 20_000_000;
 /// How long the kernel may have no room for the frame that is next.
 const STUCK_NS: u64 = 5_000_000_000;
 
@@ -21,8 +23,9 @@ const STUCK_NS: u64 = 5_000_000_000;
 pub(super) struct Sending {
     sent: Batch,
     failed: Vec<(Frame, &'static str)>,
-    /// Calls until the next look.
+    /// Calls until the next look, and when it is due, on the host's clock, should there be fewer.
     look_due: u32,
+    look_at_ns: u64,
     /// Since when the kernel has had no room, on the exact clock.
     stuck_since_ns: Option<u64>,
     /// Where long chains are put together; empty until there is one.
@@ -42,6 +45,7 @@ impl Default for Sending {
             sent: Batch::new(HELD_FRAMES_MAX),
             failed: Vec::with_capacity(HELD_FRAMES_MAX),
             look_due: 1,
+            look_at_ns: 0,
             stuck_since_ns: None,
             joined: Vec::new(),
         }
@@ -57,6 +61,7 @@ impl Sending {
     pub(super) fn transmit(
         &mut self, end: &mut End, region: Option<&Region>, batch: &mut Batch,
     ) -> Transmitted {
+        self.look_after_a_while(end, batch);
         let (mut taken, mut no_room) = (false, false);
         while self.held() < HELD_FRAMES_MAX && !no_room {
             let Some(frame) = batch.frames().first() else { break };
@@ -87,6 +92,19 @@ impl Sending {
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.sent.frames().iter().for_each(&mut *see);
         self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    /// Before frames of which there are few: its MTU may be another one.
+    #[inline]
+    fn look_after_a_while(&mut self, end: &mut End, batch: &Batch) {
+        if batch.is_empty() || end.is_elsewhere() {
+            return;
+        }
+        let now_ns = HostClock.now_ns();
+        if now_ns >= self.look_at_ns {
+            self.look_at_ns = now_ns + LOOK_NS;
+            end.look();
+        }
     }
 
     #[inline]

@@ -102,3 +102,87 @@ fn a_good_disk_has_every_frame_and_nothing_to_say() {
     assert_eq!((frames, missed, bytes.len() as u64), (500, 0, 500 * RECORD_BYTES));
     closed.unwrap();
 }
+
+/// Gives nothing back before it is closed: then what it was given first as sent, and the rest as failed.
+#[derive(Default)]
+struct Holding {
+    held: std::collections::VecDeque<Frame>,
+    is_closed: bool,
+    given_back: usize,
+}
+
+/// Frames that have left when it is closed.
+const LEFT: usize = 3;
+
+impl Device for Holding {
+    fn name(&self) -> String {
+        "holding".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { real_completions: true, segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, _: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _: bool) -> Transmitted {
+        self.held.extend(std::iter::from_fn(|| batch.pop()));
+        Transmitted { doorbell: true, stopped: false }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let budget = if self.is_closed { budget } else { 0 };
+        for frame in self.held.drain(..budget.min(self.held.len())) {
+            self.given_back += 1;
+            if self.given_back <= LEFT {
+                into.sent.push(frame).unwrap();
+            } else {
+                into.failed.push((frame, "closed"));
+            }
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.is_closed = true;
+        Ok(())
+    }
+}
+
+/// Frames that have failed are not in a trace of what was sent, and those are that come back only once the device is closed.
+#[test]
+fn of_what_was_sent_only_no_frame_is_there_that_failed() {
+    let file = std::env::temp_dir().join(format!("wharf-trace-sent-{}.pcap", std::process::id()));
+    let mut trace = Trace::new(Box::new(Holding::default()), &file).unwrap().sent_only();
+    let counts = trace.counts();
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    trace.attach(pool.region().clone()).unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let (mut batch, mut done) = (Batch::new(64), Completions::new(64));
+    cache.take(&mut batch, 10, 1000).unwrap();
+    trace.transmit(&mut batch, false);
+    assert_eq!(counts.frames(), 0, "taken, and not sent");
+    trace.close().unwrap();
+    trace.reap(2, &mut done).unwrap();
+    trace.reap(64, &mut done).unwrap();
+    assert_eq!((done.sent.len(), done.failed.len(), counts.frames()), (LEFT, 10 - LEFT, LEFT as u64));
+    let bytes = std::fs::metadata(&file).unwrap().len();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(bytes, 24 + LEFT as u64 * RECORD_BYTES, "the file is whole once all have come back");
+    cache.give(&mut done.sent).unwrap();
+    done.failed.drain(..).for_each(|(frame, _)| cache.give_one(frame).unwrap());
+}

@@ -78,6 +78,11 @@ fn an_mtu_that_changes_under_traffic_is_heeded() {
         ip("link set t0 mtu 1500");
         tap.offer(&frame(0, 1000));
         assert_eq!(tap.send_all(), (1, vec![]), "larger at once");
+        ip("link set t0 mtu 600");
+        // Longer than until the next look, with a coarse clock.
+        std::thread::sleep(Duration::from_millis(50));
+        tap.offer(&frame(0, 1000));
+        assert_eq!(tap.send_all(), (0, vec!["too-long"]), "a frame now and then finds it smaller");
         tap.assert_all_home();
     });
 }

@@ -3,7 +3,7 @@
 //!
 //! On the host, every discipline with every policy, on `null` and on a wire with a rate, with threads that send as fast
 //! as they can: `host.rs`. In virtual time, the machine of 2011 with 1 to 4 processors, and more of them: `model.rs`.
-//! Labels are `DISCIPLINE/POLICY/threads=N`, with `/wire` behind it where the device is not `null`.
+//! Labels are `DISCIPLINE/POLICY/threads=N`; on the host a row's `device` says by which of the two it was.
 
 mod host;
 mod measured;
@@ -51,10 +51,15 @@ const DROPPED: (&str, &str) = ("dropped", "packets");
 const DROP_SHARE: (&str, &str) = ("drop_share", "percent");
 const JAIN_SENDERS: (&str, &str) = ("jain_senders", "Jain's index");
 const JAIN_DRAINED: (&str, &str) = ("jain_drained", "Jain's index");
+const DRAINED: (&str, &str) = ("drained", "packets");
+const FOR_OTHERS_PACKETS: (&str, &str) = ("drained_for_others_packets", "packets");
 const FOR_OTHERS: (&str, &str) = ("drained_for_others", "percent of drained");
 const DEQUEUE_TIME: (&str, &str) = ("dequeue_time", "percent of time");
+const RUNS: (&str, &str) = ("dequeue_runs", "runs");
 const RUN_P50: (&str, &str) = ("dequeue_run_p50", "ns");
 const RUN_P99: (&str, &str) = ("dequeue_run_p99", "ns");
+const RUN_P999: (&str, &str) = ("dequeue_run_p999", "ns");
+const RUN_MAX: (&str, &str) = ("dequeue_run_max", "ns");
 const LONGEST_RUN: (&str, &str) = ("longest_run", "packets");
 
 /// How long an owner may go on.

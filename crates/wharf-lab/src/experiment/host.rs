@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf_core::device::Device;
+use wharf_core::host::Clock;
 use wharf_core::pool::{PagePool, PoolBuilder};
-use wharf_devices::host::HostClock;
+use wharf_devices::host::{ExactClock, HostClock};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
 
@@ -78,6 +79,14 @@ pub(super) fn wait(
         }
     }
     Ok(())
+}
+
+/// Is busy for so long.
+pub(super) fn spin(ns: u64) {
+    let began_ns = ExactClock.now_ns();
+    while ExactClock.now_ns().saturating_sub(began_ns) < ns {
+        std::hint::spin_loop();
+    }
 }
 
 /// Says stop when it goes, whatever the reason.

@@ -89,7 +89,7 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
 fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     let (width, height) = (WIDTH as i32 - 24, rows.len() as i32 * ROW_HEIGHT as i32);
     let labels: Vec<String> =
-        rows.iter().map(|row| shortened(&format!("{} {}", row.label, row.metric))).collect();
+        rows.iter().map(|row| shortened(&format!("{} {}", row.of(), row.metric))).collect();
     let letters = labels.iter().map(|label| label.chars().count() as i32).max().unwrap_or(0);
     let (left, top) = ((letters * LETTER_WIDTH + 16).min(LABELS_WIDTH), 34);
     let x_of = |ratio: f64| {

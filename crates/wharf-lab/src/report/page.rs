@@ -156,7 +156,7 @@ fn line(row: &Row, beside: bool) -> String {
     format!(
         "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"n\">{}</td>{}<td class=\"l\">{}</td><td>{kind}</td>\
          <td class=\"t{bad}\">{}</td></tr>\n",
-        escaped(&row.label),
+        escaped(&row.of()),
         row.metric,
         number(row.value),
         if beside { published } else { String::new() },

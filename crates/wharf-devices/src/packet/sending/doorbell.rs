@@ -2,13 +2,15 @@
 
 use super::PacketSender;
 use super::slots::Slots;
-use crate::host::ExactClock;
+use crate::host::{ExactClock, HostClock};
 use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
 use wharf_core::host::Clock;
 
 /// Doorbells between two looks at the interface: without any error it may have lost its carrier, or changed its MTU.
 pub(super) const LOOK_EVERY: u32 = 64;
+/// Time between two looks, at most, while frames are sent.
+const LOOK_NS: u64 = 20_000_000;
 /// How long the kernel may have no room for the frame that is next: a queueing discipline that lets less than a frame
 /// go in that time is none, and a frame that the other end of a veth drops for its MTU never goes.
 const STUCK_NS: u64 = 5_000_000_000;
@@ -54,6 +56,16 @@ impl PacketSender {
             );
         }
         is_stuck
+    }
+
+    /// Before a doorbell, where they are few.
+    #[inline]
+    pub(super) fn look_after_a_while(&mut self) {
+        let now_ns = HostClock.now_ns();
+        if now_ns >= self.look_at_ns {
+            self.look_at_ns = now_ns + LOOK_NS;
+            self.look_again();
+        }
     }
 
     /// Looks whether the interface is still as it was: a link without carrier drops frames in silence.

@@ -2,6 +2,7 @@
 
 use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::super::{Bench, LabError};
+use super::drain::Drain;
 use super::{Device, Policy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,6 +26,9 @@ pub(super) struct Rig {
     frame_bytes: u32,
     qdisc_packets: usize,
     yields: bool,
+    /// What one packet took a sender of 2011, and who drained it.
+    make_ns: u64,
+    drain_ns: u64,
     pub(super) rounds: u64,
     settle: Duration,
     measure: Duration,
@@ -33,9 +37,7 @@ pub(super) struct Rig {
 /// What came of a run.
 #[derive(Debug)]
 pub(super) struct Measured {
-    /// Packets that left within the time of measuring.
-    delivered: u64,
-    ns: u64,
+    window: Window,
     /// Of the whole run, as all that follows.
     offered: u64,
     pub(super) dropped: u64,
@@ -44,10 +46,23 @@ pub(super) struct Measured {
     pub(super) overtakes: u64,
 }
 
+/// The time of measuring, and the packets that left within.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    delivered: u64,
+    ns: u64,
+}
+
 impl Measured {
     /// Packets per second.
     pub(super) fn per_second(&self) -> i64 {
-        (u128::from(self.delivered) * 1_000_000_000 / u128::from(self.ns.max(1))) as i64
+        (u128::from(self.window.delivered) * 1_000_000_000 / u128::from(self.window.ns.max(1))) as i64
+    }
+
+    /// Packets per second that were delivered or dropped.
+    pub(super) fn offered_per_second(&self) -> i64 {
+        let taken = self.offered.saturating_sub(self.dropped).max(1);
+        (i128::from(self.per_second()) * i128::from(self.offered) / i128::from(taken)) as i64
     }
 
     /// What was dropped of what was offered, millionths of a percent.
@@ -67,6 +82,8 @@ impl Rig {
             frame_bytes: get("frame_bytes")? as u32,
             qdisc_packets: get("qdisc_packets")? as usize,
             yields: get("yields")? > 0,
+            make_ns: get("make_ns")?,
+            drain_ns: get("drain_ns")?,
             rounds: get("rounds")?,
             settle: ms("settle_ms")?,
             measure: bench.duration_ns.map_or_else(|| ms("measure_ms"), |ns| Ok(Duration::from_nanos(ns)))?,
@@ -76,10 +93,12 @@ impl Rig {
     pub(super) fn run(
         &self, device: Device, policy: Policy, threads: u32, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Measured, LabError> {
-        if device == Device::Null {
-            return self.run_on(Box::new(Null::default()), policy, threads, bench, name);
+        let run = (device, policy);
+        match device {
+            Device::Null => self.run_on(Box::new(Null::default()), run, threads, bench, name),
+            Device::Wire => self.far_end.receiving(|near| self.run_on(near, run, threads, bench, name)),
+            Device::As2011 => self.run_on(Box::new(Drain::new(self.drain_ns)), run, threads, bench, name),
         }
-        self.far_end.receiving(|near| self.run_on(near, policy, threads, bench, name))
     }
 
     fn queue(&self, device: Box<dyn device::Device>, policy: Policy) -> Result<TxQueue, QueueError> {
@@ -90,13 +109,13 @@ impl Rig {
     }
 
     fn run_on(
-        &self, device: Box<dyn device::Device>, policy: Policy, threads: u32, bench: &mut Bench<'_>,
+        &self, device: Box<dyn device::Device>, run: (Device, Policy), threads: u32, bench: &mut Bench<'_>,
         name: &str,
     ) -> Result<Measured, LabError> {
-        let queue = self.queue(device, policy).map_err(|error| fault(name, &error))?;
+        let queue = self.queue(device, run.1).map_err(|error| fault(name, &error))?;
         let poller = PollerThread::start(&queue).map_err(|error| fault(name, &error))?;
         let waits = Histogram::new();
-        let (delivered, ns) = self.window(&queue, policy, threads, &waits, bench, name)?;
+        let window = self.window(&queue, run, threads, &waits, bench, name)?;
         let drained = queue.drain(HostClock.now_ns() + DRAIN_NS);
         drop(poller);
         let audit = queue.shutdown(0);
@@ -111,21 +130,23 @@ impl Rig {
             return Err(fault(name, &what));
         }
         let overtakes = of(|sender| sender.overtakes.get());
-        Ok(Measured { delivered, ns, offered: taken + dropped, dropped, waits, overtakes })
+        Ok(Measured { window, offered: taken + dropped, dropped, waits, overtakes })
     }
 
-    /// Has the threads send; packets that left within the time of measuring, and that time in nanoseconds.
+    /// Has the threads send, and looks at what leaves.
     fn window(
-        &self, queue: &TxQueue, policy: Policy, threads: u32, waits: &Histogram, bench: &mut Bench<'_>,
-        name: &str,
-    ) -> Result<(u64, u64), LabError> {
+        &self, queue: &TxQueue, (device, policy): (Device, Policy), threads: u32, waits: &Histogram,
+        bench: &mut Bench<'_>, name: &str,
+    ) -> Result<Window, LabError> {
         let made = (0..threads).map(|number| queue.sender(&format!("sender {number}")));
         let senders = made.collect::<Result<Vec<_>, _>>().map_err(|error| fault(name, &error))?;
-        let stop = AtomicBool::new(false);
+        let (stop, is_2011) = (AtomicBool::new(false), device == Device::As2011);
         std::thread::scope(|scope| {
             let begin = |sender: Sender| match policy {
-                Policy::DropTail => scope.spawn(|| self.send_on(sender.into_drop_tail(), &stop)),
-                Policy::Wait | Policy::WaitSmallQueues => scope.spawn(|| self.send_on(sender, &stop)),
+                Policy::DropTail => scope.spawn(|| self.send_on(sender.into_drop_tail(), is_2011, &stop)),
+                Policy::Wait | Policy::WaitSmallQueues => {
+                    scope.spawn(|| self.send_on(sender, is_2011, &stop))
+                }
             };
             let running: Vec<_> = senders.into_iter().map(begin).collect();
             let stopping = Stops(&stop);
@@ -139,21 +160,29 @@ impl Rig {
         })
     }
 
+    /// What leaves within the time of measuring, after that of settling.
     fn look(
         &self, queue: &TxQueue, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
-    ) -> Result<(u64, u64), LabError> {
+    ) -> Result<Window, LabError> {
         host::wait(self.settle, stop, bench, name)?;
         let (began, before) = (Instant::now(), queue.counters().sent.get());
         host::wait(self.measure, stop, bench, name)?;
-        Ok((queue.counters().sent.get() - before, began.elapsed().as_nanos() as u64))
+        let delivered = queue.counters().sent.get() - before;
+        Ok(Window { delivered, ns: began.elapsed().as_nanos() as u64 })
     }
 
     /// Sends until told to stop; how long the sends took that waited.
-    fn send_on(&self, mut by: impl Submit, stop: &AtomicBool) -> Result<Histogram, QueueError> {
+    fn send_on(
+        &self, mut by: impl Submit, is_2011: bool, stop: &AtomicBool,
+    ) -> Result<Histogram, QueueError> {
         let (waits, counters) = (Histogram::new(), by.sender().counters().clone());
-        let mut burst = by.sender().burst(self.burst);
+        let count = if is_2011 { 1 } else { self.burst };
+        let mut burst = by.sender().burst(count);
         while !stop.load(Relaxed) {
-            match by.sender().fill(&mut burst, self.burst, self.frame_bytes) {
+            if is_2011 {
+                host::spin(self.make_ns);
+            }
+            match by.sender().fill(&mut burst, count, self.frame_bytes) {
                 Err(PoolError::Exhausted { .. }) => by.sender().wait_for_memory()?,
                 filled => _ = filled?,
             }

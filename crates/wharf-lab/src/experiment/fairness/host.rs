@@ -4,7 +4,7 @@
 //! what the kernel's disciplines do. A thread that is told of a drop yields, as those of 2011 did; with lanes it waits.
 
 use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
-use super::measured::{Measured, counts};
+use super::measured::{Measured, Runs, counts};
 use super::paths::{Eager, Seen, Shared};
 use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::device::Device;
 use wharf_core::discipline::{BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
-use wharf_core::histogram::Histogram;
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
@@ -49,8 +48,7 @@ pub(super) struct Point {
 
 impl Point {
     pub(super) fn label(&self) -> String {
-        let wire = if self.on_wire { "/wire" } else { "" };
-        format!("{}/{}/threads={}{wire}", self.discipline, self.policy.name(), self.threads)
+        format!("{}/{}/threads={}", self.discipline, self.policy.name(), self.threads)
     }
 }
 
@@ -61,15 +59,17 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let rig = Rig::new(bench)?;
     let threads = if bench.threads.is_empty() { &THREADS } else { bench.threads };
     let points = points(threads, rig.only_default);
+    let wire = format!("wire:rate={}mbit", bench.parameters.get("wire_mbit")?);
     for (done, point) in points.iter().enumerate() {
-        let name = format!("{} of {}: {}", done + 1, points.len(), point.label());
+        let device = if point.on_wire { &wire } else { "null" };
+        let name = format!("{} of {}: {} by {device}", done + 1, points.len(), point.label());
         let measured = match point.discipline {
             RootLock::NAME => rig.locked::<RootLock>(point, bench, &name),
             BusyLock::NAME => rig.locked::<BusyLock>(point, bench, &name),
             LocklessList::NAME => rig.locked::<LocklessList>(point, bench, &name),
             _ => rig.lanes(point, bench, &name),
         };
-        bench.rows.extend(measured?.rows(point));
+        bench.rows.extend(measured?.rows(point, device));
     }
     Ok(())
 }
@@ -212,10 +212,7 @@ impl Rig {
         host::wait(self.measure, stop, bench, name)?;
         let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen));
         let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
-        let (runs, longest_packets) = (Histogram::new(), seen.iter().filter_map(|seen| seen.runs()));
-        let longest_packets = longest_packets.map(|log| log.longest_packets.get()).max().unwrap_or(0);
-        seen.iter().filter_map(|seen| seen.runs()).for_each(|log| runs.add(&log.time_ns));
-        Ok(Measured { threads, ns, runs, longest_packets })
+        Ok(Measured { threads, ns, runs: Runs::of(seen) })
     }
 }
 

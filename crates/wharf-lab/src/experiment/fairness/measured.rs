@@ -3,11 +3,13 @@
 use super::host::Point;
 use super::paths::Seen;
 use super::{
-    DEQUEUE_TIME, DROP_SHARE, DROPPED, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, LONGEST_RUN, MPPS,
-    RUN_P50, RUN_P99, Row, RowKind, SENT, jain_ppm, percent_ppm,
+    DEQUEUE_TIME, DRAINED, DROP_SHARE, DROPPED, Dedicated, FOR_OTHERS, FOR_OTHERS_PACKETS, JAIN_DRAINED,
+    JAIN_SENDERS, LONGEST_RUN, MPPS, RUN_MAX, RUN_P50, RUN_P99, RUN_P999, RUNS, Row, RowKind, SENT, jain_ppm,
+    percent_ppm,
 };
 use std::sync::Arc;
 use wharf_core::histogram::Histogram;
+use wharf_core::run_log::RunLog;
 
 /// What one thread has done.
 #[derive(Debug, Default, Clone, Copy)]
@@ -41,47 +43,83 @@ pub(super) fn counts<S: Seen>(seen: &[Arc<S>]) -> Vec<Counts> {
     seen.iter().map(one).collect()
 }
 
+/// How long each thread was in the dequeue region, run by run, from the beginning on.
+pub(super) struct Runs {
+    by_thread: Vec<Histogram>,
+    longest_packets: u64,
+}
+
+impl Runs {
+    pub(super) fn of<S: Seen>(seen: &[Arc<S>]) -> Self {
+        let logs = || seen.iter().map(|seen| seen.runs());
+        let copy = |log: Option<&RunLog>| {
+            let copy = Histogram::new();
+            log.into_iter().for_each(|log| copy.add(&log.time_ns));
+            copy
+        };
+        let longest_packets = logs().flatten().map(|log| log.longest_packets.get()).max().unwrap_or(0);
+        Self { by_thread: logs().map(copy).collect(), longest_packets }
+    }
+
+    fn rows(&self, row: impl Fn((&'static str, &'static str), u64) -> Row) -> Vec<Row> {
+        let all = Histogram::new();
+        self.by_thread.iter().for_each(|thread| all.add(thread));
+        let each = |what, of: &dyn Fn(&Histogram) -> u64| {
+            row(what, of(&all)).by_thread(self.by_thread.iter().map(|thread| of(thread) as f64).collect())
+        };
+        vec![
+            each(RUNS, &Histogram::count),
+            each(RUN_P50, &|runs| runs.at_permille(500)),
+            each(RUN_P99, &|runs| runs.at_permille(990)),
+            each(RUN_P999, &|runs| runs.at_permille(999)),
+            each(RUN_MAX, &Histogram::max),
+            row(LONGEST_RUN, self.longest_packets),
+        ]
+    }
+}
+
 /// What came of a run.
 pub(super) struct Measured {
     pub(super) threads: Vec<Counts>,
     pub(super) ns: u64,
-    /// How long runs lasted, from the beginning on.
-    pub(super) runs: Histogram,
-    pub(super) longest_packets: u64,
+    pub(super) runs: Runs,
 }
 
 impl Measured {
-    pub(super) fn rows(&self, point: &Point) -> Vec<Row> {
+    pub(super) fn rows(&self, point: &Point, device: &str) -> Vec<Row> {
         let label = point.label();
         let sum = |what: fn(&Counts) -> u64| self.threads.iter().map(what).sum::<u64>();
         let (sent, dropped) = (sum(|thread| thread.sent), sum(|thread| thread.dropped));
         let per_s = (u128::from(sent) * 1_000_000_000 / u128::from(self.ns.max(1))) as i64;
-        let row = |what, millionths| Row::new(&label, what, millionths, RowKind::Measured);
+        let row = |what, millionths| Row::new(&label, what, millionths, RowKind::Measured).by_device(device);
         let whole = |what, count: u64| row(what, (count as i64).saturating_mul(1_000_000));
-        let each = |what: fn(&Counts) -> u64| self.threads.iter().map(|thread| what(thread) as f64).collect();
+        let packets = |what, of: fn(&Counts) -> u64| {
+            whole(what, sum(of)).by_thread(self.threads.iter().map(|thread| of(thread) as f64).collect())
+        };
+        let percents = |what, ppm, of: &dyn Fn(&Counts) -> i64| {
+            row(what, ppm).by_thread(self.threads.iter().map(|thread| of(thread) as f64 / 1e6).collect())
+        };
+        let time_ppm = percent_ppm(sum(|thread| thread.dequeue_ns), self.ns * self.threads.len() as u64);
         let mut rows = vec![
             row(MPPS, per_s),
-            whole(SENT, sent).by_thread(each(|thread| thread.sent)),
-            whole(DROPPED, dropped).by_thread(each(|thread| thread.dropped)),
+            packets(SENT, |thread| thread.sent),
+            packets(DROPPED, |thread| thread.dropped),
             row(DROP_SHARE, percent_ppm(dropped, sent + dropped)),
             row(JAIN_SENDERS, jain_ppm(self.threads.iter().map(|thread| thread.sent))),
+            packets(DRAINED, |thread| thread.drained),
+            packets(FOR_OTHERS_PACKETS, |thread| thread.for_others),
+            percents(DEQUEUE_TIME, time_ppm, &|thread| percent_ppm(thread.dequeue_ns, self.ns)),
         ];
         if point.policy == Dedicated {
             // Senders drain nothing: there is no share to compare.
             return rows;
         }
-        let drained = sum(|thread| thread.drained);
-        let share = |thread: &Counts| thread.dequeue_ns as f64 * 100.0 / self.ns.max(1) as f64;
-        let time_ppm = percent_ppm(sum(|thread| thread.dequeue_ns), self.ns * self.threads.len() as u64);
+        let for_others_ppm = percent_ppm(sum(|thread| thread.for_others), sum(|thread| thread.drained));
         rows.extend([
             row(JAIN_DRAINED, jain_ppm(self.threads.iter().map(|thread| thread.drained))),
-            row(FOR_OTHERS, percent_ppm(sum(|thread| thread.for_others), drained))
-                .by_thread(each(|thread| thread.for_others)),
-            row(DEQUEUE_TIME, time_ppm).by_thread(self.threads.iter().map(share).collect()),
-            whole(RUN_P50, self.runs.at_permille(500)),
-            whole(RUN_P99, self.runs.at_permille(990)),
-            whole(LONGEST_RUN, self.longest_packets),
+            percents(FOR_OTHERS, for_others_ppm, &|thread| percent_ppm(thread.for_others, thread.drained)),
         ]);
+        rows.extend(self.runs.rows(whole));
         rows
     }
 }

@@ -1,0 +1,93 @@
+//! What devices say of themselves while frames are forwarded, a line each on standard error.
+
+use crate::output;
+use std::time::{Duration, Instant};
+use wharf::counters::QueueCounters;
+use wharf::devices::forward::{Forward, Summary};
+
+/// The same line is told again only after so long: where both sides of a device meet the same, and where it is met by every
+/// frame.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What was told.
+pub(super) struct Tells {
+    /// By direction.
+    sending: Vec<Told>,
+    lines: Lines,
+}
+
+impl Tells {
+    pub(super) fn of(forward: &Forward) -> Self {
+        let sending = forward.directions().iter().map(|_| Told::default()).collect();
+        Self { sending, lines: Lines::default() }
+    }
+
+    /// Tells what is new of the ends that frames leave by and arrive at.
+    pub(super) fn look(&mut self, forward: &Forward) {
+        for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
+            let arriving = direction.receiver().take_error().map(|error| error.to_string());
+            let news = told.news(direction.queue().counters());
+            news.into_iter().chain(arriving).for_each(|line| self.lines.tell(&line));
+        }
+    }
+
+    /// As [`Tells::look`], once all is over; not what ended it, and what the summary ends with.
+    pub(super) fn look_back(&mut self, summaries: &[Summary], lost: Option<&String>) {
+        for (summary, told) in summaries.iter().zip(&mut self.sending) {
+            let news = told.news(summary.queue.counters());
+            let news = news.filter(|line| !line.starts_with("trace:") && Some(line) != lost);
+            news.into_iter().for_each(|line| self.lines.tell(&line));
+        }
+    }
+}
+
+/// Errors of a sending end that were told.
+#[derive(Debug, Default)]
+struct Told {
+    errors: u64,
+}
+
+impl Told {
+    /// The last error of a queue's device, unless it was told.
+    fn news(&mut self, counters: &QueueCounters) -> Option<String> {
+        let errors = counters.device_errors.get();
+        if std::mem::replace(&mut self.errors, errors) == errors { None } else { counters.last_error() }
+    }
+}
+
+/// Lines, and when each was told last.
+#[derive(Debug, Default)]
+struct Lines {
+    told: Vec<(String, Instant)>,
+}
+
+impl Lines {
+    /// Tells a line on standard error, unless it was told a moment ago.
+    fn tell(&mut self, line: &str) {
+        if self.is_new(line, Instant::now()) {
+            output::complain(line);
+        }
+    }
+
+    fn is_new(&mut self, line: &str, now: Instant) -> bool {
+        self.told.retain(|(_, told)| now.duration_since(*told) < AGAIN);
+        if self.told.iter().any(|(told, _)| told == line) {
+            return false;
+        }
+        self.told.push((line.to_string(), now));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_told_again_after_a_while_only_and_another_at_once() {
+        let (mut lines, now) = (Lines::default(), Instant::now());
+        assert!(lines.is_new("down", now) && !lines.is_new("down", now));
+        assert!(lines.is_new("too long", now));
+        assert!(!lines.is_new("down", now + AGAIN / 2) && lines.is_new("down", now + AGAIN));
+    }
+}

@@ -1,0 +1,57 @@
+//! `Drain`: a dummy device that keeps whoever hands it a packet busy for a while, as draining one did in 2011.
+
+use super::super::host::spin;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_devices::null::Null;
+use wharf_mem::{Batch, Frame, Region};
+
+#[derive(Debug)]
+pub(super) struct Drain {
+    null: Null,
+    /// For each frame.
+    drain_ns: u64,
+}
+
+impl Drain {
+    pub(super) fn new(drain_ns: u64) -> Self {
+        Self { null: Null::default(), drain_ns }
+    }
+}
+
+impl Device for Drain {
+    fn name(&self) -> String {
+        self.null.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.null.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.null.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let offered = batch.len();
+        let done = self.null.transmit(batch, more);
+        spin(self.drain_ns * (offered - batch.len()) as u64);
+        done
+    }
+
+    fn flush(&mut self) -> bool {
+        self.null.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.null.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.null.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.null.visit(see);
+    }
+}
