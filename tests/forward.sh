@@ -229,6 +229,7 @@ taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each
   forward tap:ta xdp:fb
   tap_host $a ta 1
   all_iperf "tap, xdp"
+  no_stall "tap, xdp"
   file "tap, xdp"
   lies "tap, xdp" ta hb
   mtu 9000
