@@ -5,6 +5,8 @@
 //! robin (Shreedhar and Varghese 1995), and the rotor goes on where the last pull has ended, in the middle of a share
 //! if need be: with many full lanes each has its share over several bulks.
 
+mod for_waiters;
+
 use crate::pool::{PagePool, Returns};
 use crate::run::{Sink, Source};
 use wharf_mem::home::{HomeIn, HomeOut};
@@ -40,6 +42,8 @@ pub(crate) struct Lanes {
     pool: PagePool,
     returns: Returns,
     pieces: Vec<FreeFrame>,
+    /// Places that something has come home to while somebody waited.
+    returned: Vec<u16>,
 }
 
 impl Lanes {
@@ -55,6 +59,7 @@ impl Lanes {
             pool,
             returns,
             pieces: Vec::new(),
+            returned: Vec::new(),
         }
     }
 
@@ -103,6 +108,13 @@ impl Lanes {
         self.pool.settle(&mut self.pieces);
         self.ready[at / WORD] |= 1 << (at % WORD);
         self.any |= 1 << (at / WORD);
+    }
+
+    /// Notes that something has come home to the sender at `place`, or that it is gone, while somebody waits.
+    pub(crate) fn note_returned(&mut self, place: u16) {
+        if self.returned.last() != Some(&place) {
+            self.returned.push(place);
+        }
     }
 
     /// Forgets lanes whose sender is gone and which are empty; calls `freed` with each place.
@@ -168,12 +180,6 @@ impl Lanes {
     #[inline]
     fn ready_lanes(&self) -> usize {
         self.ready.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Bytes that have come home to the sender at `place`, as a sum that wraps; `None` when it is gone.
-    pub(crate) fn home_bytes(&self, place: u16) -> Option<u32> {
-        let lane = self.lanes.get(usize::from(place))?.as_ref()?;
-        Some(lane.frames.home_bytes())
     }
 
     /// Sends the first `count` frames of `done` home to `sender`, and counts `bytes` of them.

@@ -2,7 +2,8 @@
 //!
 //! Free buffers lie in three places: a [`Cache`] per thread (no sharing), the home rings on their way to one,
 //! and here: the *depot* (whoever runs dry, in bulk) and a *mailbox* per cache (buffers that other threads
-//! freed, in bulk). A cache takes from its mailbox and home ring before it asks the depot.
+//! freed, in bulk). A cache takes from its mailbox and home ring before it asks the depot. Who finds none stands in a line
+//! (`pool/waiting.rs`).
 //!
 //! The ledger has a row per buffer: 0 while it is free, else the cache that took it out and when.
 
@@ -20,7 +21,7 @@ mod waiting;
 
 pub use burst::Burst;
 pub use cache::Cache;
-pub(crate) use cache::HOME_FRAMES;
+pub(crate) use cache::{HOME_FRAMES, Place};
 pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
@@ -28,13 +29,12 @@ pub(crate) use lock::lock;
 pub use packet::Packet;
 pub(crate) use returns::Returns;
 
-use crate::host::{Clock, NoClock, Wake};
+use crate::host::{Clock, NoClock};
 use depot::Depot;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use waiting::WaitingForFrames;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
 /// Buffers that move between a cache and the depot at a time.
@@ -75,7 +75,10 @@ struct Shared {
     caches: AtomicUsize,
     /// Those of them that have ever taken a frame.
     users: AtomicUsize,
-    waiting: WaitingForFrames,
+    /// How many wait for free buffers: written under the depot's lock.
+    waited_for: AtomicUsize,
+    /// Buffers in mailboxes that whoever waits may call in.
+    mailed: AtomicUsize,
 }
 
 /// How a pool should be. See [`PagePool::builder`].
@@ -135,7 +138,8 @@ impl PoolBuilder {
             ledger: Ledger::new(self.spec.frames),
             caches: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
-            waiting: WaitingForFrames::default(),
+            waited_for: AtomicUsize::new(0),
+            mailed: AtomicUsize::new(0),
         };
         Ok(PagePool { shared: Arc::new(shared) })
     }
@@ -174,7 +178,7 @@ impl PagePool {
         let mut batch = Batch::new(1);
         let mut free: Vec<FreeFrame> = lock(&self.shared.depot).pop().into_iter().collect();
         let taken = self.shared.region.take(&mut free, &mut batch, 1, 0, len_bytes, |_| {});
-        lock(&self.shared.depot).extend(free);
+        self.deposit(free.into_iter(), &mut PageCounters::default());
         taken?;
         let frame = batch.pop().ok_or_else(|| self.exhausted())?;
         self.shared.ledger.taken(frame.index(), ledger::NO_CACHE, self.now_ns());
@@ -246,45 +250,31 @@ impl PagePool {
         run
     }
 
-    /// Puts free buffers into the depot.
-    fn deposit(&self, frames: impl Iterator<Item = FreeFrame>, counters: &mut PageCounters) {
-        counters.locks.lock(&self.shared.depot, &*self.shared.clock).extend(frames);
-        self.wake_waiting();
-    }
-
     /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, home ring):
-    /// all caches together leave at least a quarter of the pool to whoever needs it.
+    /// all caches together leave at least a quarter of the pool to whoever needs it. Where that is not one for each, they
+    /// keep none, and all goes by the depot.
     pub(crate) fn share(&self) -> usize {
         self.share_of(&self.shared.caches)
     }
 
-    /// As [`PagePool::share`], on a cache's stack: there only those hoard that have ever taken a frame, and thousands that
-    /// have not take nothing from the others.
-    fn share_on_stack(&self) -> usize {
-        self.share_of(&self.shared.users)
+    /// As [`PagePool::share`], on the stack of a cache that `gives_up` or not: there only those hoard that have ever taken a frame,
+    /// and thousands that have not take nothing from the others.
+    fn share_on_stack(&self, gives_up: bool) -> usize {
+        self.share_now(self.share_of(&self.shared.users), gives_up)
     }
 
     fn share_of(&self, caches: &AtomicUsize) -> usize {
-        (self.frames() as usize / (4 * caches.load(Ordering::Relaxed).max(1))).clamp(1, cache::KEEP)
+        (self.frames() as usize / (4 * caches.load(Ordering::Relaxed).max(1))).min(cache::KEEP)
     }
 
-    /// Wakes whoever waits for free buffers, after some have come.
-    pub(crate) fn wake_waiting(&self) {
-        self.shared.waiting.wake_all();
-    }
-
-    /// Whether anybody waits for free buffers.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.shared.waiting.is_any()
-    }
-
-    /// Registers for [`PagePool::wake_waiting`]. Look whether there are any after this, and cancel in the end.
-    pub(crate) fn wait_for_frames(&self, wake: Arc<dyn Wake>) -> u64 {
-        self.shared.waiting.register(wake)
-    }
-
-    pub(crate) fn cancel_wait(&self, ticket: u64) {
-        self.shared.waiting.cancel(ticket);
+    /// What becomes of `share` while somebody waits: nothing, with senders. Who receives keeps what it has, and one at least: what
+    /// senders wait for may be that somebody receives what they have sent.
+    fn share_now(&self, share: usize, gives_up: bool) -> usize {
+        match gives_up {
+            false => share.max(1),
+            true if self.is_waited_for() => 0,
+            true => share,
+        }
     }
 
     fn now_ns(&self) -> u64 {

@@ -87,12 +87,6 @@ pub(crate) struct Inside {
     pub(crate) lanes: Lanes,
     /// Somebody is, or may be, on the waiters' list.
     pub(crate) waiting: bool,
-    /// Frames came home since the queue was last closed up.
-    pub(crate) reaped: bool,
-    /// As `reaped`, from then back to the closing up before.
-    pub(crate) reaped_before: bool,
-    /// Somebody began to wait who may have looked before those frames came home.
-    pub(crate) missed_reap: bool,
     pub(crate) poller: PollerState,
     /// How often who offers the queue looks whether somebody takes it.
     pub(crate) offer_looks: u32,
@@ -129,7 +123,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<QueueCounters>,
     /// Set where senders keep a log of their runs: the clock for it.
     pub(crate) log_clock: Option<Arc<dyn Clock>>,
-    /// Bit n: band n is full, or others wait for it.
+    /// Bit n: band n is full, or others wait for it; and [`MEMORY_WANTED`](crate::wait::MEMORY_WANTED).
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
     /// What the device tells by, if anything.
@@ -347,7 +341,12 @@ impl Shared {
                         inside.run.reserve(self.lane_frames as usize);
                     }
                 }
-                Control::Orphan(at, home) => inside.lanes.orphan(at, home),
+                Control::Orphan(at, home) => {
+                    inside.lanes.orphan(at, home);
+                    if inside.waiting {
+                        inside.lanes.note_returned(at as u16);
+                    }
+                }
                 Control::SetBatching(batching) => inside.run.set_batching(batching),
                 Control::Apply(change) => self.apply(change, &mut inside.run),
                 Control::Pollers => inside.poller = self.poller_state(),
@@ -423,6 +422,13 @@ impl Shared {
         self.cell.word() & wharf_mem::word::DEAD == 0
     }
 
+    /// Wakes those who were served.
+    #[cold]
+    pub(crate) fn wake_served(&self) {
+        self.waiters.wake_served();
+        self.pool.wake_served();
+    }
+
     /// Wakes whoever looks after the queue: a dedicated owner, else a poller.
     pub(crate) fn wake_poller(&self) {
         let wakers = lock(&self.wakers);
@@ -457,6 +463,7 @@ impl Shared {
     pub(crate) fn die(&self) {
         self.closed.store(true, Ordering::Release);
         self.waiters.wake_all();
+        self.pool.wake_served();
     }
 
     #[cold]

@@ -6,9 +6,10 @@
 //! [`crate::sender::Sender::try_send`]; blocking in it blocks the poller, and all that it looks after.
 
 use crate::device::{Device, DeviceError, close_receiver};
+use crate::host::Wake;
 use crate::poller::schedule::{Found, Notice};
 use crate::poller::{Call, Callers, Pollee};
-use crate::pool::{Burst, Cache, PagePool, lock};
+use crate::pool::{Burst, Cache, PagePool, Place, lock};
 use crate::queue::{QueueError, TxQueue};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -51,8 +52,18 @@ struct Inside {
     /// `None` where it belongs to a transmit queue, or is closed.
     device: Option<Box<dyn Device>>,
     cache: Cache,
+    /// Its place in the line of those who wait for memory.
+    in_line: Option<Place>,
     burst: Burst,
     handler: Handler,
+}
+
+/// Nobody sleeps for it: a poller that is short of memory comes back by itself.
+#[derive(Debug)]
+struct ComesBack;
+
+impl Wake for ComesBack {
+    fn wake(&self) {}
 }
 
 impl std::fmt::Debug for RxShared {
@@ -139,6 +150,7 @@ impl RxQueue {
         self.shared.ended.store(true, Relaxed);
         let mut inside = lock(&self.shared.inside);
         inside.free();
+        inside.wait_in_line(false);
         let device = inside.device.take();
         device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut inside.cache))
     }
@@ -149,7 +161,7 @@ impl Inside {
         device: Option<Box<dyn Device>>, pool: &PagePool, name: &str, handler: Handler,
     ) -> Result<Self, QueueError> {
         let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
-        Ok(Self { device, cache, burst, handler })
+        Ok(Self { device, cache, in_line: None, burst, handler })
     }
 
     /// Shows the frames to the handler; whether it is through with them.
@@ -170,6 +182,23 @@ impl Inside {
     /// Whether there is memory to receive into, and was for what has come: of a long packet's there may be some, and too little.
     fn has_memory(&mut self) -> bool {
         !self.cache.ran_out() && (self.cache.has_frames() || self.cache.pool().depot_len() > 0)
+    }
+}
+
+impl Inside {
+    /// Waits for memory in turn, or no longer.
+    fn wait_in_line(&mut self, starved: bool) {
+        let is_waiting = self.in_line.as_ref().is_some_and(|place| place.before().is_some());
+        if starved && is_waiting {
+            return;
+        }
+        if let Some(place) = self.in_line.take() {
+            place.leave(true);
+        }
+        self.cache.gather(starved);
+        if starved {
+            self.in_line = Some(self.cache.stand_in_line(Arc::new(ComesBack)));
+        }
     }
 }
 
@@ -250,6 +279,9 @@ impl Pollee for RxShared {
         let mut found = self.receive(&mut inside, notice, away, budget_packets, budget);
         let is_through = inside.hand_over();
         let starved = found.received == 0 && found.receives && !inside.has_memory();
+        if starved || inside.in_line.is_some() {
+            inside.wait_in_line(starved);
+        }
         found.waiting |= !is_through || starved;
         found.over |= self.of.is_none() && !found.receives && is_through;
         found

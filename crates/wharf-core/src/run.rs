@@ -169,8 +169,9 @@ impl Run {
         }
     }
 
+    /// As [`Run::shed`], where `full` has bits.
     #[cold]
-    fn shed_of_full(&mut self, full: u32, sink: &mut impl Sink) -> u32 {
+    pub(crate) fn shed_of_full(&mut self, full: u32, sink: &mut impl Sink) -> u32 {
         while let Some(count) = self.qdisc.shed(&mut self.passing) {
             if count == 0 {
                 return 0;

@@ -23,6 +23,7 @@ use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
 use crate::run::{BULK_PACKETS_MAX, Source};
 use crate::solo::{Home, Passed, Solo};
+use crate::wait::{ALL_BANDS, MEMORY_WANTED};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::home::home;
@@ -43,8 +44,9 @@ pub struct Sender {
     bit: u64,
     solo: Solo,
     credit: Credit,
-    /// Its turn has come: it may send past a mark that keeps others waiting, once.
-    is_served: bool,
+    /// Its turn has come: it may send past a mark that keeps others waiting, once, if by then it has sent no more packets than
+    /// these.
+    served_at: Option<u64>,
     counters: Arc<SenderCounters>,
 }
 
@@ -68,7 +70,7 @@ impl Sender {
         let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
         let sender =
-            Self { shared, lane: lane_in, cache, place, bit, solo, credit, is_served: false, counters };
+            Self { shared, lane: lane_in, cache, place, bit, solo, credit, served_at: None, counters };
         Ok((sender, theirs))
     }
 
@@ -218,13 +220,27 @@ impl Sender {
         self.put(batch, usize::MAX)
     }
 
-    /// Some band is full, or others wait for it: up to the first frame of such a band, unless it is our turn.
+    /// Some band is full, or others wait for it: up to the first frame of such a band, unless it is our turn. Or somebody waits
+    /// for memory.
     #[cold]
     fn offer_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
-        let is_served = std::mem::take(&mut self.is_served);
-        let count = if is_served { usize::MAX } else { before_full(batch, full) };
+        let count = if self.take_turn() { usize::MAX } else { before_full(batch, full) };
         let within_credit = self.within_credit(batch);
-        self.put(batch, count.min(within_credit))
+        let sent = self.put(batch, count.min(within_credit));
+        if full & MEMORY_WANTED != 0 {
+            self.cache.give_up();
+        }
+        sent
+    }
+
+    /// Whether its turn had come, and it has sent nothing since.
+    fn take_turn(&mut self) -> bool {
+        self.served_at.take().is_some_and(|packets| packets == self.counters.packets.get())
+    }
+
+    /// The bands that are full, or that others wait for.
+    fn full_bands(&self) -> u32 {
+        self.shared.full_bands.load(Ordering::Relaxed) & ALL_BANDS
     }
 
     /// Puts up to `max` frames into the lane, whatever is full, and publishes them.
@@ -329,7 +345,7 @@ impl Sender {
 
     /// A band that is full, or else 0 while the lane is.
     fn full_band(&mut self) -> Option<u8> {
-        match self.shared.full_bands.load(Ordering::Relaxed) {
+        match self.full_bands() {
             0 if self.lane.room() > 0 => None,
             0 => Some(0),
             full => Some(full.trailing_zeros() as u8),

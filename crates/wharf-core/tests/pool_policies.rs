@@ -228,7 +228,8 @@ fn origin_brings_pages_home_in_bulk_and_needs_the_depot_no_more() {
     let (taken, freed) = (taker.counters(), freer.counters());
     assert_eq!((freed.frees, freed.remote_returns), (64 * 64, 64 * 64));
     assert!(freed.locks.taken <= 65, "a mailbox once per bulk, the list of them once: {freed:?}");
-    assert!((taken.slow_paths, taken.locks.taken) == (64, 64) && taken.recycled == 63 * 64, "{taken:?}");
+    // Six further ones while what it asks for at a time grows to a bulk.
+    assert!((taken.slow_paths, taken.locks.taken) == (70, 70) && taken.recycled == 63 * 64, "{taken:?}");
 }
 
 #[test]

@@ -167,6 +167,35 @@ fn ready_comes_true_and_then_a_packet_is_taken() {
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
 }
 
+/// A turn is for once: who was ready, and has sent since, does not go past those who wait now.
+#[test]
+fn a_turn_that_was_not_needed_is_over_with_the_next_packet() {
+    let (queue, control, mut senders) = full(2);
+    let [one, two] = &mut senders[..] else { unreachable!() };
+    let (_, waker) = counting();
+    {
+        let mut ready = Box::pin(one.ready());
+        assert!(poll_once(ready.as_mut(), &waker).is_pending());
+        control.allowed.store(usize::MAX / 2, SeqCst);
+        block_on(ready).unwrap();
+    }
+    let mut burst = numbered(one.sender(), 7, 1, 64);
+    assert_eq!(one.sender().try_send(&mut burst).unwrap(), 1);
+    // Full again, by the other one, who then waits.
+    control.allowed.store(0, SeqCst);
+    let (mut rest, mut last) = (numbered(two.sender(), 100, 1, 64), numbered(one.sender(), 8, 1, 64));
+    while two.sender().try_send(&mut rest).unwrap() > 0 {
+        rest = numbered(two.sender(), 100, 1, 64);
+    }
+    let mut waits = Box::pin(two.send(&mut rest));
+    assert!(poll_once(waits.as_mut(), &waker).is_pending());
+    assert_eq!(one.sender().try_send(&mut last).unwrap(), 0, "it overtook");
+    drop(waits);
+    control.allowed.store(usize::MAX / 2, SeqCst);
+    drop((last, rest, senders));
+    assert_eq!(queue.shutdown(u64::MAX).out(), 0);
+}
+
 #[test]
 fn a_closed_queue_ends_every_wait() {
     let (queue, _, mut senders) = full(1);

@@ -166,6 +166,18 @@ fn who_was_served_and_never_comes_does_not_stop_the_others() {
     rig.end();
 }
 
+/// Nor is the room that is kept for it lost for good.
+#[test]
+fn who_is_served_to_an_empty_queue_takes_the_place_of_one_who_never_comes() {
+    let mut rig = Rig::full();
+    rig.wait(1, 100);
+    rig.complete_until_woken();
+    rig.wait_many(8);
+    rig.complete_until_woken();
+    assert_eq!(rig.log(), [0, 1, 2, 3, 4], "as many as there is space for");
+    rig.end();
+}
+
 #[test]
 fn a_discipline_without_bands_has_one_line() {
     let mut rig = Rig::full();

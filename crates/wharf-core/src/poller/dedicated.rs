@@ -63,14 +63,13 @@ impl Dedicated<'_> {
         let (packets, pause) = owned.with(|inside| {
             crate::queue::attend(shared, inside, bits | READY);
             let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
-            let (reaped, _) = inside.run.reap(&mut inside.lanes);
-            inside.reaped |= reaped > 0;
+            inside.reap();
             calls = crate::queue::close_up(shared, inside, Leaving::Poller { away: false });
             (packets, pause)
         });
         self.in_round = false;
         if calls.served {
-            shared.waiters.wake_served();
+            shared.wake_served();
         }
         if packets < LITTLE_PACKETS && pause != Pause::Quota {
             self.idle_polls = if packets == 0 { self.idle_polls + 1 } else { 0 };

@@ -175,8 +175,7 @@ fn begin(inside: &mut Inside, notice: Notice, receive: Option<Receive<'_>>, foun
     }
     let held = inside.run.in_device();
     if let Some(receive) = receive {
-        let (reaped, _) = inside.run.reap(&mut inside.lanes);
-        inside.reaped |= reaped > 0;
+        let (reaped, _) = inside.reap();
         inside.run.counters().cleaned_from_receive.add(reaped.into());
         receive(inside.run.device_mut());
     }

@@ -1,6 +1,9 @@
 //! `Cache`: one thread's stack of free buffers. No sharing, no lock, except in bulk with the pool.
 
 mod steps;
+mod waiting;
+
+pub(crate) use waiting::Place;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};
@@ -33,6 +36,13 @@ pub struct Cache {
     number: usize,
     /// Its share of the pool, as it was at the last refill.
     keep: usize,
+    /// What it asks the depot for next beyond its need: twice as much each time, as the kernel's page allocator does
+    /// (`mm/page_alloc.c`, `nr_pcp_alloc`), so that who uses few at a time has few.
+    bulk: usize,
+    /// What it asked for last.
+    wanted: usize,
+    /// It is no sender's, stands in the line and gathers the most that it has asked for since, of which a part is of no use.
+    gathers: bool,
     /// Whether it counts among those that share the pool.
     has_taken: bool,
     /// There was nothing to be taken: see [`Cache::ran_out`].
@@ -83,6 +93,9 @@ impl Cache {
             sender: 0,
             number,
             keep: pool.share(),
+            bulk: 1,
+            wanted: 1,
+            gathers: false,
             has_taken: false,
             ran_out: false,
             pool_number: pool.region().number(),
@@ -98,6 +111,7 @@ impl Cache {
     /// Frames come home by this ring, and are charged to `sender` from now on.
     pub(crate) fn set_home(&mut self, home: HomeOut, sender: u16) {
         (self.home, self.sender) = (Home(Some(home)), sender);
+        self.mailbox.give_up();
     }
 
     /// Ends [`Cache::set_home`]: what still comes by that ring is the caller's to fetch.
@@ -166,6 +180,9 @@ impl Cache {
         if self.clock_due == 0 {
             self.clock_due = CLOCK_EVERY;
             self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
+            if self.gives_up() && self.pool.is_waited_for() {
+                self.give_up();
+            }
         }
         self.clock_due -= 1;
     }
@@ -266,6 +283,7 @@ impl Cache {
     /// The others home, once there is a bulk of them.
     fn settle_stash(&mut self) {
         if self.has_bulk_for_others() {
+            self.keep = self.share();
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         }
         self.trim(0);
@@ -295,7 +313,8 @@ impl Cache {
             self.has_taken = true;
             self.pool.shared.users.fetch_add(1, Ordering::Relaxed);
         }
-        self.keep = self.pool.share_on_stack();
+        self.wanted = if self.gathers { self.wanted.max(need) } else { need };
+        self.keep = self.share();
         self.counters.slow_paths += 1;
         if let Some(home) = &mut self.home.0 {
             let ledger = &self.pool.shared.ledger;
@@ -305,9 +324,17 @@ impl Cache {
             self.refill_from_mail();
         }
         if self.stack.len() < need {
-            self.refill_from_depot(need);
+            let bulk = self.bulk.min(self.keep);
+            self.bulk = (2 * self.bulk).min(BULK);
+            self.refill_from_depot(need, bulk);
         }
         self.trim(need);
+    }
+
+    /// What it may keep on its stack now.
+    fn share(&self) -> usize {
+        let share = self.pool.share_on_stack(self.gives_up());
+        if self.gathers { share.max(self.wanted) } else { share }
     }
 
     /// All that others have sent back; how many.
@@ -317,11 +344,11 @@ impl Cache {
         moved
     }
 
-    /// A bulk from the depot, or more where `need` is; how many.
-    fn refill_from_depot(&mut self, need: usize) -> usize {
+    /// `bulk` from the depot, or more where `need` is; how many.
+    fn refill_from_depot(&mut self, need: usize, bulk: usize) -> usize {
         let Shared { depot, clock, .. } = &*self.pool.shared;
         let mut depot = self.counters.locks.lock(depot, &**clock);
-        let bulk = need.saturating_sub(self.stack.len()).max(BULK.min(self.keep)).min(depot.len());
+        let bulk = need.saturating_sub(self.stack.len()).max(bulk).min(depot.len());
         depot.move_to(&mut self.stack, bulk);
         bulk
     }
@@ -346,10 +373,9 @@ impl Cache {
 impl Drop for Cache {
     fn drop(&mut self) {
         self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
-        self.mailbox.close(&mut self.stack);
-        lock(&self.pool.shared.depot).extend(self.stack.drain(..));
+        self.mailbox.close(&mut self.stack, &self.pool);
         self.pool.shared.caches.fetch_sub(1, Ordering::Relaxed);
         self.pool.shared.users.fetch_sub(usize::from(self.has_taken), Ordering::Relaxed);
-        self.pool.wake_waiting();
+        self.pool.deposit(self.stack.drain(..), &mut self.counters);
     }
 }

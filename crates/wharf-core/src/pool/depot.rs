@@ -1,5 +1,6 @@
 //! The depot: free buffers for whoever runs dry. A stack of numbers, until a policy wants a list through the pages.
 
+use super::waiting::Line;
 use std::sync::Arc;
 use wharf_mem::{FreeFrame, FreeList, Links};
 
@@ -9,11 +10,13 @@ pub(super) struct Depot {
     stack: Vec<FreeFrame>,
     /// Once there is one, all that comes goes there.
     list: Option<FreeList>,
+    /// Who waits for what comes here.
+    pub(super) line: Line,
 }
 
 impl Depot {
     pub(super) fn new(free: Vec<FreeFrame>) -> Self {
-        Self { stack: free, list: None }
+        Self { stack: free, list: None, line: Line::default() }
     }
 
     /// Has a list from now on: the links, which other lists of pool number `pool` with its `frames` may share.

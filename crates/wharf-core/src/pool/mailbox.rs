@@ -1,8 +1,8 @@
-//! Mailboxes: where buffers of one cache wait that others have freed, in bulk.
+//! Mailboxes: where buffers of one cache wait that others have freed, in bulk, and those it was handed when it waited.
 
 use super::lock::lock;
 use super::{PageCounters, PagePool};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wharf_mem::FreeFrame;
 
@@ -12,20 +12,34 @@ pub(crate) struct Mailbox {
     pub(super) name: String,
     /// Frames in `mail`, so that the cache need not lock to find it empty.
     count: AtomicUsize,
+    /// It keeps nothing while somebody waits, but what it was handed.
+    gives_up: AtomicBool,
     mail: Mutex<Mail>,
 }
 
 #[derive(Debug)]
 struct Mail {
+    /// Its own that came back: whoever waits may call them in.
     frames: Vec<FreeFrame>,
+    /// What it was handed in its turn: nobody else's.
+    handed: Vec<FreeFrame>,
     /// The cache is gone: what would come here goes to the depot.
     closed: bool,
 }
 
 impl Mailbox {
     pub(super) fn new(name: &str) -> Self {
-        let mail = Mutex::new(Mail { frames: Vec::new(), closed: false });
-        Self { name: name.to_string(), count: AtomicUsize::new(0), mail }
+        let mail = Mutex::new(Mail { frames: Vec::new(), handed: Vec::new(), closed: false });
+        Self { name: name.to_string(), count: AtomicUsize::new(0), gives_up: AtomicBool::new(false), mail }
+    }
+
+    /// It is a sender's.
+    pub(super) fn give_up(&self) {
+        self.gives_up.store(true, Ordering::Relaxed);
+    }
+
+    fn gives_up(&self) -> bool {
+        self.gives_up.load(Ordering::Relaxed)
     }
 
     /// Frames that wait in it.
@@ -44,18 +58,43 @@ impl Mailbox {
         &self, to: &mut Vec<FreeFrame>, pool: &PagePool, counters: &mut PageCounters,
     ) -> usize {
         let mut mail = counters.locks.lock(&self.mail, &*pool.shared.clock);
-        let moved = mail.frames.len();
-        to.append(&mut mail.frames);
-        self.count.store(0, Ordering::Release);
-        moved
+        mail.move_to(to, &self.count, pool)
     }
 
     /// Takes no more; moves what waits onto `to`.
-    pub(super) fn close(&self, to: &mut Vec<FreeFrame>) {
+    pub(super) fn close(&self, to: &mut Vec<FreeFrame>, pool: &PagePool) {
         let mut mail = lock(&self.mail);
         mail.closed = true;
+        mail.move_to(to, &self.count, pool);
+    }
+
+    /// What its cache has waited for; comes back where that is gone.
+    pub(super) fn hand(&self, frames: Vec<FreeFrame>) -> Result<(), Vec<FreeFrame>> {
+        let mut mail = lock(&self.mail);
+        if mail.closed {
+            return Err(frames);
+        }
+        mail.handed.extend(frames);
+        self.count.store(mail.frames.len() + mail.handed.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Moves what it was handed onto `to`.
+    pub(super) fn take_handed(&self, to: &mut Vec<FreeFrame>) {
+        let mut mail = lock(&self.mail);
+        to.append(&mut mail.handed);
+        self.count.store(mail.frames.len(), Ordering::Release);
+    }
+
+    /// Moves all but what it was handed onto `to`, unless it is for one who receives.
+    pub(super) fn call_in(&self, to: &mut Vec<FreeFrame>, pool: &PagePool) {
+        if !self.gives_up() {
+            return;
+        }
+        let mut mail = lock(&self.mail);
+        pool.shared.mailed.fetch_sub(mail.frames.len(), Ordering::SeqCst);
         to.append(&mut mail.frames);
-        self.count.store(0, Ordering::Release);
+        self.count.store(mail.handed.len(), Ordering::Release);
     }
 
     /// Takes the buffers of `from` from `start` on, unless that would be more than `share` in all: nobody may hoard what
@@ -67,13 +106,31 @@ impl Mailbox {
         if mail.closed {
             return Posted::Closed;
         }
-        if mail.frames.len() + from.len() - start > pool.share() {
+        // Noted before it looks whether anybody waits. (B)
+        let count = from.len() - start;
+        pool.shared.mailed.fetch_add(count, Ordering::SeqCst);
+        if mail.frames.len() + count > pool.share_now(pool.share(), self.gives_up()) {
+            pool.shared.mailed.fetch_sub(count, Ordering::SeqCst);
             return Posted::Full;
         }
-        counters.remote_returns += (from.len() - start) as u64;
+        counters.remote_returns += count as u64;
         mail.frames.extend(from.drain(start..));
-        self.count.store(mail.frames.len(), Ordering::Release);
+        self.count.store(mail.frames.len() + mail.handed.len(), Ordering::Release);
         Posted::Done
+    }
+}
+
+impl Mail {
+    /// Everything onto `to`; how many.
+    fn move_to(&mut self, to: &mut Vec<FreeFrame>, count: &AtomicUsize, pool: &PagePool) -> usize {
+        let moved = self.frames.len() + self.handed.len();
+        if !self.frames.is_empty() {
+            pool.shared.mailed.fetch_sub(self.frames.len(), Ordering::SeqCst);
+        }
+        to.append(&mut self.frames);
+        to.append(&mut self.handed);
+        count.store(0, Ordering::Release);
+        moved
     }
 }
 
@@ -103,9 +160,7 @@ impl Directory {
         &mut self, cache: usize, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool,
         counters: &mut PageCounters,
     ) {
-        if self.post_to_mailbox(cache, from, start, pool, counters) {
-            pool.wake_waiting();
-        } else {
+        if !self.post_to_mailbox(cache, from, start, pool, counters) {
             pool.deposit(from.drain(start..), counters);
         }
     }

@@ -223,10 +223,8 @@ impl QueueBuilder {
         let uses_bands = run.qdisc().uses_bands();
         let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
-        let (reaped, reaped_before, missed_reap) = (false, false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
-        let inside =
-            Inside { run, lanes, waiting, reaped, reaped_before, missed_reap, poller, offer_looks, shut };
+        let inside = Inside { run, lanes, waiting, poller, offer_looks, shut };
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,

@@ -143,14 +143,7 @@ impl<'a> Turn<'a> {
                 Event::Transmitted { packets, pause }
             }
             Action::Reap => {
-                let (packets, open) = owned.with(|inside| {
-                    if inside.waiting {
-                        inside.run.hurry();
-                    }
-                    let (packets, open) = inside.run.reap(&mut inside.lanes);
-                    inside.reaped |= packets > 0;
-                    (packets, open)
-                });
+                let (packets, open) = owned.with(Inside::reap);
                 Event::Reaped { packets, open }
             }
             Action::Attend => {
@@ -320,7 +313,7 @@ impl<'a> Turn<'a> {
     #[inline(always)]
     fn wake_served(&mut self) {
         if std::mem::take(&mut self.calls.served) {
-            self.shared.waiters.wake_served();
+            self.shared.wake_served();
         }
     }
 
@@ -397,11 +390,7 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     if bits & CONTROL != 0 {
         shared.obey(inside);
     }
-    if bits & WAIT != 0 {
-        // Frames may have come home after the waiter had looked, and before its notice was seen here.
-        inside.waiting = true;
-        inside.missed_reap |= inside.reaped_before;
-    }
+    inside.waiting |= bits & WAIT != 0;
     if bits & OFFERED != 0 {
         inside.offer_looks = LOOKS_MAX;
     }
@@ -410,17 +399,13 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
 /// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left.
 #[inline]
 pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -> Calls {
-    let mut full = inside.run.shed(&mut inside.lanes);
+    let mut full = inside.shed();
     let mut wakes = false;
     if inside.waiting {
-        let served = {
-            let (lanes, came_home) = (&inside.lanes, inside.reaped || inside.missed_reap);
-            shared.waiters.serve(inside.run.qdisc(), came_home, |place| lanes.home_bytes(place))
-        };
+        let served = shared.waiters.serve(inside.run.qdisc(), &mut inside.lanes, &shared.pool);
         (inside.waiting, wakes) = (served.waiting, served.wakes);
-        full |= served.bands;
+        full |= served.full;
     }
-    (inside.reaped_before, inside.reaped, inside.missed_reap) = (inside.reaped, false, false);
     if shared.full_bands.load(Relaxed) != full {
         shared.full_bands.store(full, Relaxed);
     }

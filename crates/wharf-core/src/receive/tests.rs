@@ -77,3 +77,30 @@ fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
     let found = receiver.shared.poll(Notice::Keep, false, 64);
     assert_eq!((found.received, found.waiting), (0, false), "nothing has come");
 }
+
+/// A receiver waits for memory in turn with all others, and keeps what it gets until it is enough.
+#[test]
+fn a_receiver_short_of_memory_stands_in_line() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let device = Box::new(Long { pieces: 3, placer: Placer::default() });
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
+    let mut late = pool.cache("late").unwrap();
+    let mut held: Vec<_> = (0..16).map(|_| pool.packet(64).unwrap()).collect();
+    let mut free_one = || drop(held.pop());
+    let received = || receiver.shared.poll(Notice::Keep, false, 64).received;
+    assert_eq!(received(), 0);
+    let place = late.stand_in_line(Arc::new(ComesBack));
+    free_one();
+    assert_eq!((received(), place.before()), (0, Some(0)), "it came first, and has one of three");
+    free_one();
+    assert_eq!(place.before(), None, "the next is for who came next");
+    free_one();
+    assert_eq!(received(), 0);
+    free_one();
+    assert_eq!(received(), 1);
+    place.leave(false);
+    drop((late, held));
+    receiver.close().unwrap();
+    drop(receiver);
+    assert_eq!(pool.free(), 16);
+}

@@ -5,9 +5,6 @@ use crate::flow::QueueMap;
 use crate::pool::{Burst, PoolError};
 use crate::queue::QueueError;
 
-/// How long a thread sleeps before it looks itself, where some queue has no poller.
-const SELF_DRIVEN_NAP_NS: u64 = 20_000;
-
 /// A sender of each queue, and what goes by which. All queues send frames of one pool.
 #[derive(Debug)]
 pub struct Spread {
@@ -101,7 +98,6 @@ impl Spread {
             return only.wait_for_memory();
         }
         let park = self.senders[0].shared.park.clone();
-        let is_driven = self.senders.iter().all(Sender::is_driven);
         let mut watches: Vec<_> =
             self.senders.iter_mut().map(|sender| sender.watch_memory(park.waker())).collect();
         loop {
@@ -110,7 +106,8 @@ impl Spread {
                     return seen;
                 }
             }
-            park.park(if is_driven { u64::MAX } else { SELF_DRIVEN_NAP_NS });
+            let naps_ns = self.senders.iter().zip(&watches).map(|(sender, watch)| sender.nap_ns(watch));
+            park.park(naps_ns.min().unwrap_or(0));
         }
     }
 

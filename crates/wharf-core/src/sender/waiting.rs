@@ -7,7 +7,7 @@
 use super::Sender;
 use crate::credit::Credit;
 use crate::host::{self, Wake};
-use crate::pool::PagePool;
+use crate::pool::Place;
 use crate::qdisc::classify;
 use crate::queue::{QueueError, Shared, Turn};
 use crate::wait::{Need, has_reached};
@@ -22,7 +22,7 @@ const SPINS: u32 = 100;
 /// How often that is done before waiting in earnest.
 const YIELDS: u32 = 32;
 /// How long a waiting sender sleeps when no poller will wake it: it must come and look itself. For each that waits before
-/// it, and looks sooner, twice as long, up to a bound: one that looks for all is enough.
+/// it, and looks sooner, twice as long, and from there on in proportion: one that looks for all is enough.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 const DOUBLINGS_MAX: usize = 6;
 
@@ -32,31 +32,43 @@ pub struct Watch {
     shared: Arc<Shared>,
     need: Need,
     ticket: u64,
-    /// Its place among those who wait for memory, wherever that comes from.
-    pool: Option<(PagePool, u64)>,
+    /// The sender's place in the queue.
+    place: u16,
+    /// Its place in the pool's line, where it waits for memory.
+    in_line: Option<Place>,
     is_over: bool,
-}
-
-impl Watch {
-    fn new(shared: &Arc<Shared>, need: Need, wake: Arc<dyn Wake>) -> Self {
-        let pool =
-            (need == Need::Memory).then(|| (shared.pool.clone(), shared.pool.wait_for_frames(wake.clone())));
-        let ticket = shared.waiters.register(need, wake);
-        Self { shared: shared.clone(), need, ticket, pool, is_over: false }
-    }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some((pool, ticket)) = self.pool.take() {
-            pool.cancel_wait(ticket);
+        if let Some(place) = self.in_line.take() {
+            place.leave(false);
         }
         if self.is_over {
             return;
         }
-        self.shared.waiters.leave(self.ticket, self.need);
+        self.shared.waiters.leave(self.ticket, self.place, self.need);
         // It may be a panic that ends this wait: one of the device's on top of it would end the process.
         host::outlive(|| self.pass_on());
+    }
+}
+
+impl Watch {
+    /// How many are served before it; `None` when it has been served.
+    fn before(&self) -> Option<usize> {
+        match &self.in_line {
+            Some(place) => place.before(),
+            None => self.shared.waiters.before(self.ticket, self.place, self.need),
+        }
+    }
+
+    /// Ends the wait, for good if it was `served`; how many wait on who had come before it.
+    fn end(&mut self, served: bool) -> usize {
+        self.is_over = true;
+        if let Some(place) = self.in_line.take() {
+            place.leave(served);
+        }
+        self.shared.waiters.leave(self.ticket, self.place, self.need)
     }
 }
 
@@ -89,8 +101,16 @@ impl Sender {
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
         self.counters.waits.add(1);
         self.solo.let_go(&self.shared.cell);
-        self.is_served = false;
-        Watch::new(&self.shared, need, wake)
+        self.served_at = None;
+        if self.cache.pool().is_waited_for() {
+            // It is about to sleep.
+            self.cache.give_up();
+        }
+        // In this order: an owner that knows of it finds it in the pool's line, until it is served there.
+        let in_line = (need == Need::Memory).then(|| self.cache.stand_in_line(wake.clone()));
+        let (shared, place) = (self.shared.clone(), self.place);
+        let ticket = shared.waiters.register(place, need, wake);
+        Watch { shared, need, ticket, place, in_line, is_over: false }
     }
 
     /// Whether what was waited for is there: `None` for not yet. To be called once after [`Sender::watch`] (it
@@ -100,10 +120,10 @@ impl Sender {
     /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), QueueError>> {
         let seen = self.look_once(watch)?;
-        watch.is_over = true;
-        let before = watch.shared.waiters.leave(watch.ticket, watch.need);
-        self.is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
-        self.counters.overtakes.add(u64::from(before > 0 && self.is_served));
+        let before = watch.end(seen.is_ok());
+        let is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
+        self.served_at = is_served.then(|| self.counters.packets.get());
+        self.counters.overtakes.add(u64::from(before > 0 && is_served));
         Some(seen)
     }
 
@@ -127,7 +147,7 @@ impl Sender {
         if shared.closed.load(Ordering::Acquire) {
             return Some(Err(self.closed()));
         }
-        shared.waiters.before(watch.ticket, watch.need).is_none().then_some(Ok(()))
+        (watch.need != Need::Memory && watch.before().is_none()).then_some(Ok(()))
     }
 
     /// Whether somebody runs the queue who will wake those who wait.
@@ -146,17 +166,13 @@ impl Sender {
     /// Whether what `need` is about is there by now, in turn or not: room in its own lane is nobody else's.
     fn has_come(&mut self, need: Need) -> bool {
         match need {
-            Need::Memory => self.has_memory(),
-            Need::Credit { home_bytes, .. } => has_reached(self.lane.home_bytes(), home_bytes),
+            Need::Memory => self.cache.has_frames(),
+            Need::Credit { home_bytes } => has_reached(self.lane.home_bytes(), home_bytes),
             Need::Space { .. } => {
                 let is_open = !self.shared.closed.load(Ordering::Acquire);
-                is_open && self.shared.full_bands.load(Ordering::Relaxed) == 0 && self.lane.room() > 0
+                is_open && self.full_bands() == 0 && self.lane.room() > 0
             }
         }
-    }
-
-    fn has_memory(&mut self) -> bool {
-        self.cache.has_frames() || self.shared.pool.depot_len() > 0
     }
 
     /// The slow part of `send`: wait in turn, then put in what there is room for.
@@ -175,7 +191,7 @@ impl Sender {
     /// Puts in what there is room for, when its wait is over: past a mark that keeps others waiting only if it has
     /// waited for space in turn, and not for its own frames to leave.
     pub(super) fn offer_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
-        if std::mem::take(&mut self.is_served) {
+        if self.take_turn() {
             let count = self.within_credit(batch);
             self.put(batch, count)?;
         } else {
@@ -190,7 +206,7 @@ impl Sender {
     /// Gives an owner at work the time to do what `need` is about; whether it has.
     fn spin(&mut self, need: Need) -> bool {
         for look in 1..=SPINS * YIELDS {
-            if self.shared.full_bands.load(Ordering::Relaxed) != 0 {
+            if self.full_bands() != 0 {
                 return false;
             }
             if self.shared.cell.word() & RUNNING == 0 {
@@ -205,12 +221,12 @@ impl Sender {
         false
     }
 
-    fn nap_ns(&self, watch: &Watch) -> u64 {
+    pub(super) fn nap_ns(&self, watch: &Watch) -> u64 {
         if self.is_driven() {
             return u64::MAX;
         }
-        let before = self.shared.waiters.before(watch.ticket, watch.need).unwrap_or(0);
-        SELF_DRIVEN_NAP_NS << before.min(DOUBLINGS_MAX)
+        let before = watch.before().unwrap_or(0);
+        (SELF_DRIVEN_NAP_NS << before.min(DOUBLINGS_MAX)) * (before / DOUBLINGS_MAX).max(1) as u64
     }
 
     /// Registers and sleeps until served, as a thread.
@@ -241,7 +257,7 @@ impl Sender {
     }
 
     fn credit_need(&mut self) -> Need {
-        Need::Credit { place: self.place, home_bytes: self.credit.hold() }
+        Need::Credit { home_bytes: self.credit.hold() }
     }
 
     /// How many frames from the front of `batch` are within what this sender may have inside.

@@ -17,6 +17,12 @@ const NAP_NS_MAX: u64 = 20_000_000;
 /// that fell asleep takes to come back, even in a virtual machine.
 const WATCH_NS: u64 = 100_000;
 
+/// So many takes refused in a row, on demand, are slept for: no frame that comes home tells of an end of that.
+const REFUSALS: u32 = 2;
+/// For how long; twice as long after each further one, up to a bound.
+const REFUSED_NAP_NS: u64 = 10_000;
+const REFUSED_DOUBLINGS_MAX: u32 = 7;
+
 /// Why a source was not sent to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -172,6 +178,7 @@ impl<'a> Drive<'a> {
         let mut burst = by.sender().burst(self.burst_packets.max(1));
         let mut due = Due { times_ns: Vec::with_capacity(self.burst_packets.max(1)), next_ns: 0 };
         let mut driven = Driven { packets: 0, first_ns: monotonic_ns(), last_ns: 0 };
+        let mut refusals = 0;
         let has_clock = !self.pace.is_top() || source.is_stamped();
         if !self.pace.is_top() {
             precise_sleeps();
@@ -190,8 +197,11 @@ impl<'a> Drive<'a> {
                 if going(by.wait_for_memory())? == Going::Ended {
                     break;
                 }
+                refusals = u32::saturating_add(refusals, 1);
+                await_end_of_refusals(refusals);
                 continue;
             }
+            refusals = 0;
             if self.send(by, source, &mut burst, (count, &due), now_ns)? == Going::Ended {
                 break;
             }
@@ -252,6 +262,19 @@ impl<'a> Drive<'a> {
     }
 }
 
+/// There is memory, and it has been refused so often in a row.
+#[cold]
+fn await_end_of_refusals(refusals: u32) {
+    if let Some(nap_ns) = refused_nap_ns(refusals) {
+        std::thread::sleep(Duration::from_nanos(nap_ns));
+    }
+}
+
+fn refused_nap_ns(refusals: u32) -> Option<u64> {
+    let doublings = refusals.checked_sub(REFUSALS)?;
+    Some(REFUSED_NAP_NS << doublings.min(REFUSED_DOUBLINGS_MAX))
+}
+
 /// When the frames of a burst were due, and when the next one is.
 struct Due {
     times_ns: Vec<u64>,
@@ -280,5 +303,19 @@ fn going(sent: Result<(), QueueError>) -> Result<Going, DriveError> {
         Ok(()) => Ok(Going::On),
         Err(QueueError::Closed) => Ok(Going::Ended),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_refusal_is_asked_again_at_once_and_more_are_slept_for() {
+        assert_eq!(
+            (refused_nap_ns(1), refused_nap_ns(2), refused_nap_ns(4)),
+            (None, Some(10_000), Some(40_000))
+        );
+        assert_eq!(refused_nap_ns(u32::MAX), Some(1_280_000));
     }
 }

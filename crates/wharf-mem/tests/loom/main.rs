@@ -11,6 +11,7 @@ mod bias;
 mod dedicated;
 mod hand_off;
 mod list;
+mod memory;
 mod path;
 mod poller;
 mod rings;

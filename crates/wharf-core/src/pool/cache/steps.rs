@@ -3,7 +3,7 @@
 use super::Cache;
 use crate::pool::ledger::NO_CACHE;
 use crate::pool::policy::{Place, Wanted};
-use crate::pool::{PageCounters, PoolError};
+use crate::pool::{BULK, PageCounters, PoolError};
 use wharf_mem::Batch;
 
 impl Cache {
@@ -39,7 +39,8 @@ impl Cache {
     pub(in crate::pool) fn fetch(&mut self, need: usize) -> usize {
         self.keep = self.pool.share();
         self.counters.slow_paths += 1;
-        if self.has_mail() { self.refill_from_mail() } else { self.refill_from_depot(need) }
+        let bulk = BULK.min(self.keep);
+        if self.has_mail() { self.refill_from_mail() } else { self.refill_from_depot(need, bulk) }
     }
 
     /// Own frames onto the stack, the others to the stash.

@@ -5,7 +5,7 @@
 
 use super::lists::{Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
-use crate::pool::{PageCounters, PagePool, PoolError, lock};
+use crate::pool::{PageCounters, PagePool, PoolError};
 use std::sync::Arc;
 use wharf_mem::shelf::Shelf;
 use wharf_mem::{Batch, FreeFrame};
@@ -102,7 +102,6 @@ impl Drop for HalvesCache {
 impl Drop for Meeting {
     fn drop(&mut self) {
         let waiting = (0..self.shelf.places()).filter_map(|page| self.shelf.close(page));
-        lock(&self.pool.shared.depot).extend(waiting);
-        self.pool.wake_waiting();
+        self.pool.deposit(waiting, &mut PageCounters::default());
     }
 }

@@ -190,10 +190,7 @@ impl Lists {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        let mut depot = lock(&self.pool.shared.depot);
-        depot.extend(self.hand.drain(..));
-        depot.extend(std::iter::from_fn(|| self.list.pop_back()));
-        drop(depot);
-        self.pool.wake_waiting();
+        let listed = std::iter::from_fn(|| self.list.pop_back());
+        self.pool.deposit(self.hand.drain(..).chain(listed), &mut self.counters);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::lists::{Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
-use crate::pool::{PageCounters, PagePool, PoolError, lock};
+use crate::pool::{PageCounters, PagePool, PoolError};
 use std::sync::Arc;
 use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::shelf::Shelf;
@@ -95,7 +95,6 @@ impl Drop for SenderCacheCache {
 impl Drop for Kept {
     fn drop(&mut self) {
         let kept = (0..self.shelf.places()).filter_map(|sender| self.shelf.close(sender));
-        lock(&self.pool.shared.depot).extend(kept);
-        self.pool.wake_waiting();
+        self.pool.deposit(kept, &mut PageCounters::default());
     }
 }

@@ -1,0 +1,370 @@
+//! Who waits for memory is served in order of arrival, as many as there are frames for, and nobody sits on frames meanwhile.
+
+mod common;
+
+use common::{Control, Gate, assert_conserved, builder, numbered, pool};
+use proptest::prelude::*;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+use wharf_core::host::Wake;
+use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::{Sender, Watch};
+
+/// Who was woken, in order.
+type Log = Arc<Mutex<Vec<usize>>>;
+
+#[derive(Debug)]
+struct Logs(usize, Log);
+
+impl Wake for Logs {
+    fn wake(&self) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
+/// Senders of one queue, before a device that completes what it is told to.
+struct Rig {
+    pool: PagePool,
+    queue: TxQueue,
+    control: Arc<Control>,
+    log: Log,
+    senders: Vec<One>,
+    /// Of those who never look again.
+    limbo: Vec<Watch>,
+}
+
+struct One {
+    sender: Sender,
+    watch: Option<Watch>,
+    sent: u64,
+}
+
+impl Rig {
+    fn new(frames: u32, senders: usize) -> Self {
+        let (gate, control) = Gate::new(1024);
+        let pool = pool(frames);
+        let queue = builder(&pool, gate).build().unwrap();
+        queue.apply(|run| run.set_bql(None));
+        let mut rig =
+            Self { pool, queue, control, log: Log::default(), senders: Vec::new(), limbo: Vec::new() };
+        (0..senders).for_each(|_| _ = rig.join());
+        rig
+    }
+
+    /// One more sender.
+    fn join(&mut self) -> usize {
+        let who = self.senders.len();
+        let sender = self.queue.sender(&format!("sender {who}")).unwrap();
+        self.senders.push(One { sender, watch: None, sent: 0 });
+        who
+    }
+
+    /// A sender that has sent all frames of the pool, which are with the device, and so many that wait.
+    fn starved(frames: u32, waiting: usize) -> Self {
+        let mut rig = Self::new(frames, waiting + 1);
+        let holder = &mut rig.senders[waiting].sender;
+        let mut burst = numbered(holder, 0, frames as usize, 64);
+        holder.send(&mut burst).unwrap();
+        (0..waiting).for_each(|who| assert!(rig.waits(who), "{who}: there is none"));
+        rig
+    }
+
+    /// Begins to wait; whether there is something to wait for.
+    fn waits(&mut self, who: usize) -> bool {
+        self.waits_as(who, who)
+    }
+
+    /// As [`Rig::waits`]; the log has `name` for it.
+    fn waits_as(&mut self, who: usize, name: usize) -> bool {
+        let One { sender, watch, .. } = &mut self.senders[who];
+        let mut begun = sender.watch_memory(Arc::new(Logs(name, self.log.clone())));
+        let waits = sender.look(&mut begun).is_none();
+        *watch = waits.then_some(begun);
+        waits
+    }
+
+    /// Whether its turn has come.
+    fn looks(&mut self, who: usize) -> bool {
+        let One { sender, watch, .. } = &mut self.senders[who];
+        let Some(seen) = sender.look(watch.as_mut().unwrap()) else { return false };
+        seen.unwrap();
+        *watch = None;
+        true
+    }
+
+    /// Takes one frame and sends it, if there is one for it.
+    fn sends(&mut self, who: usize) -> bool {
+        let One { sender, sent, .. } = &mut self.senders[who];
+        let mut burst = sender.burst(1);
+        match sender.fill(&mut burst, 1, 64) {
+            Ok(_) => sender.send(&mut burst).unwrap(),
+            Err(PoolError::Exhausted { .. }) => return false,
+            Err(error) => panic!("{error}"),
+        }
+        *sent += 1;
+        true
+    }
+
+    fn complete(&self, frames: usize) {
+        self.control.allowed.fetch_add(frames, SeqCst);
+        self.queue.poll();
+    }
+
+    fn log(&self) -> Vec<usize> {
+        self.log.lock().unwrap().clone()
+    }
+
+    fn end(mut self) {
+        self.control.allowed.store(usize::MAX / 2, SeqCst);
+        self.senders.clear();
+        self.limbo.clear();
+        assert!(self.queue.drain(u64::MAX));
+        assert_conserved(&self.queue);
+        assert_eq!(self.pool.free(), self.pool.frames() as usize);
+    }
+}
+
+#[test]
+fn as_many_are_served_as_frames_come_home_in_order_of_arrival() {
+    let mut rig = Rig::starved(8, 6);
+    rig.complete(1);
+    assert_eq!(rig.log(), [0]);
+    (0..20).for_each(|_| rig.queue.poll());
+    assert_eq!(rig.log(), [0], "no herd");
+    rig.complete(3);
+    assert_eq!(rig.log(), [0, 1, 2, 3]);
+    // Whoever comes late, and the one whose frames they were, find none: they are set aside.
+    let late = rig.join();
+    assert!(!rig.sends(late) && !rig.sends(6));
+    assert!(rig.waits(late));
+    // Those that were served come in any order, and there is one for each.
+    for who in [2, 0, 3, 1] {
+        assert!(rig.looks(who) && rig.sends(who), "{who}");
+    }
+    rig.complete(3);
+    assert_eq!(rig.log(), [0, 1, 2, 3, 4, 5, late]);
+    rig.end();
+}
+
+#[test]
+fn who_wants_many_gets_a_part_and_no_more_than_it_wants() {
+    let mut rig = Rig::new(64, 3);
+    let mut burst = numbered(&mut rig.senders[2].sender, 0, 64, 64);
+    rig.senders[2].sender.send(&mut burst).unwrap();
+    for who in [0, 1] {
+        // It asks for 16, in vain, and waits for them.
+        let sender = &mut rig.senders[who].sender;
+        assert!(sender.fill(&mut burst, 16, 64).is_err());
+        assert!(rig.waits(who));
+    }
+    rig.complete(40);
+    assert_eq!(rig.log(), [0, 1]);
+    let mut bursts = [rig.pool.burst(64), rig.pool.burst(64), rig.pool.burst(64)];
+    let mut fill = |who: usize, count| rig.senders[who].sender.fill(&mut bursts[who], count, 64).ok();
+    // What nobody waited for is for all.
+    assert_eq!((fill(2, 64), fill(0, 16), fill(1, 16)), (Some(8), Some(16), Some(16)));
+    drop(bursts);
+    rig.end();
+}
+
+#[test]
+fn who_gives_up_passes_on_what_it_was_handed() {
+    let mut rig = Rig::starved(8, 4);
+    rig.complete(1);
+    assert_eq!(rig.log(), [0]);
+    rig.senders[0].watch = None;
+    assert_eq!(rig.log(), [0, 1], "the next one, without anything completing");
+    // One who was not served yet: nobody takes notice.
+    rig.senders[2].watch = None;
+    assert_eq!(rig.log(), [0, 1]);
+    // And one who dies with its frame.
+    rig.senders.swap_remove(1);
+    assert_eq!(rig.log(), [0, 1, 3]);
+    rig.end();
+}
+
+#[test]
+fn who_is_forgotten_keeps_what_it_was_handed_to_itself_and_nothing_else() {
+    let mut rig = Rig::starved(4, 3);
+    std::mem::forget(rig.senders[0].watch.take());
+    std::mem::forget(rig.senders[1].watch.take());
+    rig.complete(3);
+    assert_eq!(rig.log(), [0, 1, 2]);
+    assert!(rig.looks(2) && rig.sends(2));
+    // It does come back, without having waited.
+    assert!(rig.sends(0));
+    // Nobody waits any more: the queue does not go on as if somebody did.
+    assert!(rig.waits(2), "one is with the sender that does nothing, the others are under way");
+    rig.senders[2].watch = None;
+    rig.complete(4);
+    assert_eq!(rig.log(), [0, 1, 2]);
+    rig.end();
+}
+
+/// Who sends at times only must not sit on frames meanwhile.
+#[test]
+fn senders_beyond_the_frames_all_have_their_turn() {
+    for (frames, senders) in [(32, 64), (8, 64), (100, 64), (256, 64), (300, 256), (1, 5)] {
+        for late in [0, 3] {
+            let mut rig = Rig::new(frames, senders);
+            for round in 0..40 {
+                for who in 0..senders {
+                    let is_due = rig.senders[who].watch.is_none() || rig.looks(who);
+                    if is_due && !rig.sends(who) {
+                        rig.waits(who);
+                    }
+                    // Frames leave when the next ones do, or only when all have had a look.
+                    if late == 0 || who % (late * senders) == late {
+                        rig.complete(1 + late * senders);
+                    }
+                }
+                if round == 0 {
+                    let waked = rig.log().len();
+                    assert!(waked <= 2 * senders, "{waked} wake-ups");
+                }
+            }
+            let sent: Vec<f64> = rig.senders.iter().map(|one| one.sent as f64).collect();
+            let (sum, squares) = (sent.iter().sum::<f64>(), sent.iter().map(|n| n * n).sum::<f64>());
+            let jain = sum * sum / (senders as f64 * squares);
+            assert!(jain >= 0.95, "{frames} frames, {senders} senders, {late}: {jain} of {sent:?}");
+            let woken = rig.log().len() as f64;
+            assert!(woken <= sum + senders as f64, "{woken} wake-ups for {sum} frames");
+            rig.end();
+        }
+    }
+}
+
+/// Frames that others sent back lie with a sender that does nothing: they are called in.
+#[test]
+fn what_lies_in_a_mailbox_is_for_whoever_waits() {
+    let mut rig = Rig::new(16, 2);
+    let mut other = rig.pool.cache("frees").unwrap();
+    let mut burst = rig.pool.burst(16);
+    assert_eq!(rig.senders[0].sender.fill(&mut burst, 16, 64).unwrap(), 16);
+    // A few at a time, so that they do go to the mailbox.
+    let mut few = rig.pool.burst(1);
+    assert!(few.push(burst.pop().unwrap()).is_ok());
+    while let Some(frame) = few.pop() {
+        drop(frame);
+    }
+    assert_eq!(rig.pool.depot_len(), 0, "it went home");
+    assert!(other.packet(64).is_err());
+    assert!(!rig.waits(1), "it is there at once");
+    assert!(rig.sends(1));
+    drop(burst);
+    rig.end();
+}
+
+#[test]
+fn a_sender_with_frames_at_hand_gives_them_up_with_its_next_packet() {
+    let mut rig = Rig::new(64, 2);
+    // It has had many in use, and has a share of them at hand now.
+    let mut burst = numbered(&mut rig.senders[0].sender, 0, 64, 64);
+    rig.control.allowed.store(usize::MAX / 2, SeqCst);
+    rig.senders[0].sender.send(&mut burst).unwrap();
+    let mut rest = rig.pool.burst(64);
+    while rig.senders[1].sender.fill(&mut rest, 64, 64).is_ok() {}
+    assert!(rig.waits(1), "the others are out of reach");
+    assert!(rig.sends(0));
+    assert_eq!(rig.log(), [1]);
+    assert!(rig.looks(1) && rig.sends(1));
+    drop(rest);
+    rig.end();
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Wait(usize),
+    Come(usize),
+    GiveUp(usize),
+    Forget(usize),
+    Die(usize),
+    Complete(usize),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let who = 0..12_usize;
+    let act = prop_oneof![
+        4 => who.clone().prop_map(Act::Wait),
+        6 => who.clone().prop_map(Act::Come),
+        1 => who.clone().prop_map(Act::GiveUp),
+        1 => who.clone().prop_map(Act::Forget),
+        1 => who.prop_map(Act::Die),
+        4 => (1..4_usize).prop_map(Act::Complete),
+    ];
+    prop::collection::vec(act, 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever becomes of the others, those who wait are served in order of their coming, each has a frame when it is, and all are
+    /// in the end.
+    #[test]
+    fn any_order_of_events_serves_all_in_turn(frames in 1..20_u32, acts in acts()) {
+        let mut rig = Rig::new(frames, 12);
+        // Waits that are not over, in order, with whose they are; and everybody's own.
+        let mut line: Vec<(usize, usize)> = Vec::new();
+        let (mut own, mut waits, mut read) = ([usize::MAX; 12], 0, 0);
+        for act in acts {
+            match act {
+                Act::Wait(who) if rig.senders[who].watch.is_none() && !rig.sends(who) => {
+                    (own[who], waits) = (waits, waits + 1);
+                    if rig.waits_as(who, own[who]) {
+                        line.push((own[who], who));
+                    }
+                }
+                Act::Come(who) if rig.senders[who].watch.is_some() => {
+                    let was_served = !line.contains(&(own[who], who));
+                    let has_come = rig.looks(who);
+                    prop_assert!(has_come || !was_served, "{who} was woken for nothing");
+                    if has_come {
+                        line.retain(|other| other.0 != own[who]);
+                        prop_assert!(rig.sends(who), "{who} was served, and there is none");
+                    }
+                }
+                Act::GiveUp(who) if rig.senders[who].watch.is_some() => {
+                    line.retain(|other| other.0 != own[who]);
+                    rig.senders[who].watch = None;
+                }
+                Act::Forget(who) => {
+                    // It stays in the line.
+                    let forgotten = rig.senders[who].watch.take();
+                    rig.limbo.extend(forgotten);
+                }
+                Act::Die(who) => {
+                    line.retain(|other| other.1 != who);
+                    rig.senders[who].watch = None;
+                    let sender = rig.queue.sender("comes").unwrap();
+                    rig.senders[who].sender = sender;
+                }
+                Act::Complete(frames) => rig.complete(frames),
+                _ => {}
+            }
+            let log = rig.log();
+            for name in &log[read..] {
+                if let Some(at) = line.iter().position(|other| other.0 == *name) {
+                    prop_assert!(at == 0, "{:?} before {:?}", line[at], &line[..at]);
+                    line.remove(0);
+                }
+            }
+            read = log.len();
+        }
+        let mut rounds = 0;
+        while rig.senders.iter().any(|one| one.watch.is_some()) {
+            rig.complete(1);
+            for who in 0..rig.senders.len() {
+                if rig.senders[who].watch.is_none() {
+                    // Whoever was handed some without coming for it does something now and then.
+                    rig.sends(who);
+                } else if rig.looks(who) {
+                    prop_assert!(rig.sends(who));
+                }
+            }
+            rounds += 1;
+            prop_assert!(rounds < 1000, "somebody waits for ever");
+        }
+        rig.end();
+    }
+}
