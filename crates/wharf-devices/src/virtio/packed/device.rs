@@ -6,6 +6,11 @@ use super::{Cursor, Descriptor, Event, USED, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::Records;
 
+/// Descriptors of a line.
+const LINE: usize = 4;
+/// Lines are asked for so many descriptors ahead.
+const COMING_SOON: u16 = 16;
+
 /// The device's side of a packed ring.
 #[derive(Debug)]
 pub struct PackedDevice {
@@ -91,6 +96,22 @@ impl PackedDevice {
             let cursor = self.used.advanced(count, self.place.size);
             self.place.descriptors.store_last_u16_release(cursor.at(), used(cursor.wrap).to_le());
         }
+    }
+
+    /// Has the lines of descriptors behind this one, which is available, brought here, to be written: what they say is read, and
+    /// then that they were used. Lines that the driver has not come to are here from the round before.
+    #[inline(always)]
+    fn prefetch(&self, next: Cursor, is_first: bool) {
+        let size = self.place.size;
+        if size <= COMING_SOON || !(is_first || next.at().is_multiple_of(LINE)) {
+            return;
+        }
+        if is_first {
+            for ahead in (LINE as u16..COMING_SOON).step_by(LINE) {
+                self.place.descriptors.prefetch_to_write(next.advanced(ahead, size).at());
+            }
+        }
+        self.place.descriptors.prefetch_to_write(next.advanced(COMING_SOON, size).at());
     }
 
     /// The descriptor there, but for its address, if it is available.
@@ -194,6 +215,7 @@ impl DeviceRing for PackedDevice {
         let room = chains.len().min((self.place.size - self.inside).into());
         for chain in &mut chains[..room] {
             let Some(rest) = self.available(next) else { break };
+            self.prefetch(next, count == 0 && room > 1);
             let only = self.descriptor(next.at(), rest);
             let part = memory.find(only.address, only.len_bytes, &mut hint);
             let Some(part) = part.filter(|part| part.is_all_of(only.len_bytes)) else { break };
