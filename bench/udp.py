@@ -80,7 +80,7 @@ contestants = {
     QUINN: of_quinn,
     "wharf, super-packets": of_wharf(of_size=whole),
     "wharf": of_wharf(),
-    "wharf, a message a burst": of_wharf(of_size=lambda size: (1, ["--burst", str(segments(size))])),
+    "wharf, bursts of 64": of_wharf("--burst", "64"),
     "wharf, batching off": of_wharf("--batch", "off"),
 }
 port = free_port()

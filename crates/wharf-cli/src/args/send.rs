@@ -132,9 +132,9 @@ pub(crate) struct SendArgs {
     /// both (min=64k,max=1m)
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
-    /// Frames that a sender hands over at a time, at most
-    #[arg(long, value_name = "N", default_value = "64", value_parser = values::burst)]
-    pub(crate) burst: usize,
+    /// Frames that a sender hands over at a time, at most [default: 64; to udp as many of one size as it sends in one message]
+    #[arg(long, value_name = "N", value_parser = values::burst)]
+    pub(crate) burst: Option<usize>,
     /// Frames of memory
     #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
     pub(crate) frames: u32,

@@ -19,6 +19,8 @@ use wharf::run::Batching;
 
 /// How long a run takes that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);
+/// Frames that a sender hands over at a time.
+const BURST_PACKETS: usize = 64;
 /// Low delay (RFC 1349): the kernel's first band.
 const TOS_LOW_DELAY: u8 = 0x10;
 /// Memory of a frame, and the most that there can be.
@@ -95,7 +97,7 @@ impl Plan {
             when_full: args.when_full,
             small_queue_bytes: small_queue_bytes(args),
             byte_limits: args.bql,
-            burst: args.burst,
+            burst: burst(args)?,
             frames: args.frames,
             frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes(args, &traffic)),
             wrap: args.wrap.clone(),
@@ -228,6 +230,17 @@ fn generated(args: &SendArgs) -> anyhow::Result<(String, Traffic)> {
         what = format!("{what}, and a sparse flow of the first band");
     }
     Ok((what, Traffic::Generated { generators, senders: args.senders, packets: args.count }))
+}
+
+/// Frames at a time. To a UDP socket, datagrams of one size that make one message, as a super-packet is one: what is left of a
+/// longer burst is another message, which costs as much again (`bench/udp.sh`).
+fn burst(args: &SendArgs) -> anyhow::Result<usize> {
+    if let Some(packets) = args.burst {
+        return Ok(packets);
+    }
+    let is_joined = kind_of(&args.to) == "udp" && args.pcap.is_none() && args.gso.is_none();
+    let packets = if is_joined { generator_spec(args)?.super_packets_max() } else { 1 };
+    Ok(if packets > 1 { packets.into() } else { BURST_PACKETS })
 }
 
 /// The shortest packets, by one sender more.
