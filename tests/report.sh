@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The lab's report in a headless Chromium, light and dark, 1280 and 400 pixels wide: nothing is wider than the page but what scrolls by
-# itself, no two texts of a picture lie on each other, every picture and table has its command, and nothing is fetched.
+# itself, no two texts of a picture lie on each other, every picture and table has its command, and nothing is fetched. Each command that
+# the page names is run as it stands, and gives the same tables and pictures. With SCREENSHOTS=DIR, pictures of the pages go there.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -9,6 +10,23 @@ here=() there=()
 "$wharf" lab run all --report "$out/report" >"$out/all" || die "no report"
 page=$out/report/report.html
 grep -Eq '(src|href)="https?:' "$page" && die "the page fetches something"
+
+# Every command once, and nothing in the page that none of them has given.
+grep -o '<figcaption>[^<]*<code>[^<]*</code>' "$page" | sed 's/.*<code>//; s/<.code>//; s/ --report DIR$//; s/&quot;/"/g; s/&amp;/\&/g' | sort -u >"$out/commands"
+: >"$out/lines"
+while read -r -a words; do
+  [ "${words[0]} ${words[1]} ${words[2]}" = "wharf lab run" ] || die "no command: ${words[*]}"
+  "$wharf" "${words[@]:1}" --report "$out/again" >"$out/one" || die "fails: ${words[*]}"
+  grep -h '<td' "$out/again/report.html" | grep -v '^<div class="wide"><table><tr><th>command' >>"$out/lines"
+done <"$out/commands"
+grep '<td' "$page" | grep -v '^<div class="wide"><table><tr><th>command' >"$out/wanted"
+cmp -s <(sort -u "$out/lines") <(sort -u "$out/wanted") ||
+  die "other figures: $(diff <(sort -u "$out/lines") <(sort -u "$out/wanted") | sed -n 2p | cut -c1-200)"
+for picture in "$out"/report/*.svg; do
+  cmp "$picture" "$out/again/${picture##*/}" || die "another picture: ${picture##*/}"
+done
+echo "$(wc -l <"$out/commands") commands give all $(wc -l <"$out/wanted") lines of tables and $(ls "$out"/report/*.svg | wc -l) pictures"
+
 # Says what it finds in the page's title; measured by the browser itself.
 probe='<script>addEventListener("load", () => {
   const wrong = [], root = document.documentElement;
@@ -31,12 +49,18 @@ sed "s|</body>|$(tr '\n' ' ' <<<"$probe" | sed 's/[&|\\]/\\&/g')</body>|" "$page
 for theme in 1 0; do
   for width in 1280 400; do
     # In a frame, since a window is 500 pixels wide at least.
-    echo "<iframe style='border:0;width:${width}px;height:2000px' src=probed.html onload='document.title=this.contentDocument.title'></iframe>" >"$out/frame.html"
+    echo "<iframe style='border:0;width:${width}px;height:6000px' src=probed.html onload='document.title=this.contentDocument.title'></iframe>" >"$out/frame.html"
     # Chromium wants a sandbox of its own that root cannot have.
     within 120 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$out/browser" --allow-file-access-from-files \
       --blink-settings=preferredColorScheme=$theme --dump-dom "file://$out/frame.html" >"$out/dom" 2>"$out/dom.err" ||
       die "chromium: $(tail -n 1 "$out/dom.err")"
     title=$(sed -n 's|.*<title>\(measured.*\)</title>.*|\1|p' "$out/dom")
+    if [ -n "${SCREENSHOTS:-}" ]; then
+      mkdir -p "$SCREENSHOTS"
+      within 120 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$out/browser" --hide-scrollbars \
+        --blink-settings=preferredColorScheme=$theme --window-size="$width,6000" --screenshot="$SCREENSHOTS/$width-$theme.png" \
+        --allow-file-access-from-files "file://$out/frame.html" >"$out/shot" 2>&1 || die "chromium: $(tail -n 1 "$out/shot")"
+    fi
     case $title in
       *", $width pixels, "*", wrong: none") echo "${title%, wrong: none}" ;;
       *) die "theme $theme, $width pixels: ${title:-not measured}" ;;

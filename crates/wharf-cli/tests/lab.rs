@@ -173,31 +173,144 @@ fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_file() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Killed for real, in the middle; each line that it has written stays as it is.
+/// The file's whole lines, and which points they are of.
+fn points_in(file: &std::path::Path) -> (Vec<String>, Vec<u64>) {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    let lines: Vec<String> = whole.map(str::to_string).collect();
+    let point = |line: &String| serde_json::from_str::<serde_json::Value>(line).unwrap()["point"].as_u64();
+    let points = lines.iter().map(|line| point(line).unwrap()).collect();
+    (lines, points)
+}
+
+/// Killed for real (SIGKILL), ten times at whatever moment, with a torn line left behind each other time: each line that was written
+/// stays as it is, none is written again, and the end is that of a sweep that nobody has killed.
 #[test]
 fn a_killed_sweep_neither_loses_nor_repeats_a_point() {
     let folder = folder("killed");
-    let file = folder.join("points");
-    let args = sweep_into(&file, "200000000");
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wharf")).args(&args).spawn().unwrap();
-    let text = || std::fs::read_to_string(&file).unwrap_or_default();
-    while text().lines().count() < 2 && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    let (file, whole) = (folder.join("points"), folder.join("whole"));
+    let (args, mut kept) = (sweep_into(&file, "20000000"), Vec::new());
+    // Any sequence will do; this one is the same every time (xorshift).
+    let mut random = 0x9e37_79b9_u32;
+    for kill in 0..10 {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wharf")).args(&args).spawn().unwrap();
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(random % 60_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (lines, points) = points_in(&file);
+        assert!(kept.iter().all(|line| lines.contains(line)), "kill {kill}: what was done is as it was");
+        let mut once = points.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once.len(), points.len(), "kill {kill}: a point is there twice");
+        if kill % 2 == 1 && points.len() < 8 {
+            use std::io::Write as _;
+            let mut torn = std::fs::OpenOptions::new().append(true).create(true).open(&file).unwrap();
+            torn.write_all(&lines.first().map_or("{\"poi", String::as_str).as_bytes()[..5]).unwrap();
+        }
+        kept = lines;
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let before: Vec<String> =
-        text().split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::to_string).collect();
-    assert!(before.len() >= 2);
     assert_eq!(wharf(&words(&args)).code, Some(0));
-    let after = text();
-    assert!(before.iter().all(|line| after.contains(line.as_str())), "what was done is as it was");
-    let points: Vec<u64> = after
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["point"].as_u64().unwrap())
-        .collect();
+    let (lines, points) = points_in(&file);
+    assert!(kept.iter().all(|line| lines.contains(line)), "what was done is as it was");
     assert_eq!(points, (0..8).collect::<Vec<u64>>());
+    assert_eq!(wharf(&words(&sweep_into(&whole, "20000000"))).code, Some(0));
+    assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(&whole).unwrap());
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A table or a picture of a page, and the command that its caption names.
+#[derive(Debug)]
+struct Figure {
+    content: String,
+    command: String,
+}
+
+/// All figures of a page, each of which has its command; what is outside of them has none: parameters and the machine.
+fn figures_of(page: &str) -> Vec<Figure> {
+    let mut pieces = page.split("<figure>");
+    let mut outside = pieces.next().unwrap().to_string();
+    let mut figures = Vec::new();
+    for piece in pieces {
+        let (figure, rest) = piece.split_once("</figure>").unwrap();
+        outside.push_str(rest);
+        let (content, caption) = figure.split_once("<figcaption>").unwrap();
+        let command = caption.split("<code>").nth(1).and_then(|code| code.split("</code>").next());
+        let command = command.unwrap_or_else(|| panic!("no command: {caption}"));
+        let command =
+            ["&lt;<", "&gt;>", "&quot;\"", "&amp;&"].iter().fold(command.to_string(), |text, pair| {
+                let (escaped, plain) = pair.split_at(pair.len() - 1);
+                text.replace(escaped, plain)
+            });
+        figures.push(Figure { content: content.to_string(), command });
+    }
+    assert!(!outside.contains("<svg"), "a picture without a command");
+    for table in outside.split("<table>").skip(1) {
+        let is_known =
+            table.starts_with("<tr><th>parameter</th>") || table.starts_with("<tr><th>command</th>");
+        assert!(is_known, "a table without a command: {}", &table[..80.min(table.len())]);
+    }
+    figures
+}
+
+/// Figures of a table of a page: of what, which, and how it is written.
+fn cells_of(table: &str) -> Vec<[String; 3]> {
+    let cell = |line: &str, at: usize| {
+        let cell = line.split("<td").nth(at + 1).unwrap();
+        cell.split_once('>').unwrap().1.split("</td>").next().unwrap().to_string()
+    };
+    let lines = table.split("<tr>").filter(|line| line.starts_with("<td"));
+    lines.map(|line| [cell(line, 0), cell(line, 1), cell(line, 2)]).collect()
+}
+
+/// The command under each table and picture, run as it stands, gives that table and that picture.
+#[test]
+fn the_command_of_each_figure_gives_that_figure() {
+    let folder = folder("commands");
+    let (first, again) = (folder.join("first"), folder.join("again"));
+    for run in [
+        &["lab", "run", "bulk", "--set", "settle_ns=2000000", "--set", "measure_ns=1000000", "--seed=3"][..],
+        &["lab", "run", "pages", "--set", "settle_ns=100000", "--set", "measure_ns=100000"],
+        &["lab", "run", "bql", "--set", "phase_ns=2000000", "--seed", "9"],
+    ] {
+        let args: Vec<&str> = run.iter().copied().chain(["--report", first.to_str().unwrap()]).collect();
+        assert_eq!(wharf(&args).code, Some(0));
+        let page = std::fs::read_to_string(first.join("report.html")).unwrap();
+        for figure in figures_of(&page) {
+            let command = figure.command.replace("DIR", again.to_str().unwrap());
+            let words: Vec<&str> = command.split(' ').collect();
+            assert_eq!(words[0], "wharf", "{command}");
+            if !figure.content.contains("<svg") {
+                let words: Vec<&str> = words[1..].iter().copied().chain(["--json"]).collect();
+                let report = wharf(&words).good_json();
+                assert_figures(&report, &cells_of(&figure.content), &command);
+                continue;
+            }
+            let _ = std::fs::remove_dir_all(&again);
+            assert_eq!(wharf(&words[1..]).code, Some(0), "{command}");
+            let pictures = std::fs::read_dir(&again).unwrap().map(|entry| entry.unwrap().path());
+            let found = pictures.filter(|path| path.extension().is_some_and(|end| end == "svg"));
+            let texts: Vec<String> = found.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+            assert!(texts.iter().any(|svg| figure.content.contains(svg.as_str())), "{command}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The report has each of the figures, as they are written.
+fn assert_figures(report: &serde_json::Value, cells: &[[String; 3]], command: &str) {
+    assert!(!cells.is_empty(), "{command}: an empty table");
+    for [label, metric, written] in cells {
+        let rows = report["rows"].as_array().unwrap();
+        let is_it = |row: &&serde_json::Value| row["label"] == **label && row["metric"] == **metric;
+        let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("{command}: no {label} {metric}"));
+        let value = row["value"].as_f64().unwrap();
+        let decimals = written.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        assert_eq!(*written, format!("{value:.decimals$}"), "{command}: {label} {metric}");
+    }
 }
 
 #[test]
@@ -213,13 +326,9 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     for outside in ["http:", "https:", "<script", "<link", "src=", "url(", "@import"] {
         assert!(!fetched.contains(outside), "{outside}");
     }
-    let captions: Vec<&str> = page.split("<figcaption>").skip(1).collect();
-    assert!(captions.len() >= 2, "a picture and a table at least");
-    for caption in captions {
-        let caption = caption.split("</figcaption>").next().unwrap();
-        assert!(caption.contains(again), "{caption}");
-    }
-    assert_eq!(page.matches("<figure>").count(), page.matches("<figcaption>").count());
+    let figures = figures_of(&page);
+    assert!(figures.len() >= 3, "a picture and two tables at least");
+    assert!(figures.iter().all(|figure| figure.command.starts_with(again)), "{figures:?}");
     for name in ["published", "residual", "predicted", "doorbell_ps", "processor", "seed 3"] {
         assert!(page.contains(name), "{name}");
     }

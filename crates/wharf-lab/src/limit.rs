@@ -9,7 +9,7 @@ use crate::hardware::{Departed, Driver, Hardware, TxMemory};
 use crate::kernel::Fault;
 use crate::witness::Witness;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
@@ -195,17 +195,7 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, F
 impl Path {
     fn new(setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>) -> Result<Self, Fault> {
         let memory = TxMemory::new(setup.ring_frames);
-        let mut driver = Driver::new(memory.clone());
-        driver.attach(pool.region().clone())?;
-        let qdisc = Box::new(Prio::new(setup.window_packets));
-        let hold = Duration::from_nanos(setup.hold_ns);
-        let counters = Arc::new(QueueCounters::default());
-        let mut run =
-            Run::new(pool.region().number(), Box::new(driver), qdisc, hold, clock.clone(), counters);
-        run.reserve(QUOTA as usize);
-        if !setup.limited {
-            run.set_bql(None);
-        }
+        let run = path(&setup, &memory, pool, clock)?;
         let mut ends_ns = Vec::new();
         let mut changes = Vec::new();
         let mut at_ns = 0;
@@ -330,6 +320,22 @@ impl Path {
         }
         Ok(Outcome { phases: self.phases, packets_in_all: accepted })
     }
+}
+
+/// The path over a driver that writes into `memory`.
+fn path(
+    setup: &Setup, memory: &Arc<Mutex<TxMemory>>, pool: &PagePool, clock: &Arc<VirtualClock>,
+) -> Result<Run, Fault> {
+    let mut driver = Driver::new(memory.clone());
+    driver.attach(pool.region().clone())?;
+    let (qdisc, hold) = (Box::new(Prio::new(setup.window_packets)), Duration::from_nanos(setup.hold_ns));
+    let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
+    let mut run = Run::new(number, Box::new(driver), qdisc, hold, clock.clone(), counters);
+    run.reserve(QUOTA as usize);
+    if !setup.limited {
+        run.set_bql(None);
+    }
+    Ok(run)
 }
 
 impl World for Path {

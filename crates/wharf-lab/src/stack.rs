@@ -1,4 +1,4 @@
-//! The kernel's transmit path of late 2014 with super-packets: TCP streams and a probe of high priority, one queue.
+//! The kernel's transmit path of late 2014 with super-packets: TCP streams and probes of high priority, one queue.
 //!
 //! Streams put super-packets into `pfifo_fast`; whoever runs it takes them out, one or a bulk within the byte limit, cuts them
 //! behind the qdisc (GSO) or has the NIC do it (TSO), and gives packets to the driver until that is stopped. What is left
@@ -12,6 +12,7 @@
 mod host;
 mod nic;
 mod outcome;
+mod probes;
 mod xmit;
 
 pub use outcome::{Outcome, Probe};
@@ -81,8 +82,14 @@ pub struct Setup {
     pub round_trip_ns: u64,
     /// From the interrupt that brings the answer to a probe until the next probe is in the qdisc.
     pub think_ns: u64,
-    /// Length of a probe.
-    pub probe_bytes: u32,
+    /// Lengths of requests by UDP, whose delay is measured, and by TCP, and of an echo request.
+    pub udp_probe_bytes: u32,
+    /// By TCP.
+    pub tcp_probe_bytes: u32,
+    /// Of an echo request.
+    pub ping_bytes: u32,
+    /// How often two of these are sent, one of high priority and one of none.
+    pub ping_every_ns: u64,
     /// The byte limit's hold time.
     pub hold_ns: u64,
     /// What steps cost.

@@ -419,8 +419,8 @@ fn a_short_batching_is_what_it_was() {
     assert_golden("batching-short.txt", &run(&request("batching", &set, 7), &mut |_| true).unwrap());
 }
 
-/// With the parameters as they are in the file: what one process gains at most is fitted, E1000 gains next to nothing, and what is
-/// not reproduced is said.
+/// With the parameters as they are in the file: what one process gains at most is fitted, more of them gain less, and what is not
+/// reproduced is said.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
 fn batching_is_what_it_was_and_near_what_was_published_for_few_processes() {
@@ -433,10 +433,11 @@ fn batching_is_what_it_was_and_near_what_was_published_for_few_processes() {
         value(&format!("ipoib/tcp+tcp-nodelay/processes={processes}"), "bandwidth_by_batching_most")
     };
     assert!(most(1).kind == RowKind::Fitted && (most(1).value - 49.5).abs() < 1.0, "{:?}", most(1));
-    assert!((most(4).value - 59.1).abs() < 10.0, "{:?}", most(4));
-    for processes in [16, 64] {
+    assert!(most(64).value < most(16).value, "many processes gain less: {:?}", most(64));
+    for processes in [4, 16, 64] {
         let row = most(processes);
-        let far = row.value > 2.0 * row.published.unwrap();
+        let published = row.published.unwrap();
+        let far = !(published / 2.0..=2.0 * published).contains(&row.value);
         assert_eq!(far, row.note.as_ref().unwrap().contains("not reproduced"), "{row:?}");
     }
 }

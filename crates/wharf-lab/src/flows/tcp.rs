@@ -2,13 +2,13 @@
 //!
 //! Assumptions: sequence numbers are 64-bit positions in the stream; a peer that speaks SACK; one connection, set up
 //! already. Goal: the amounts and times of the kernel's TCP, not its every corner. What is there:
-//! - slow start and congestion avoidance by bytes (RFC 5681, RFC 3465), ten packets to begin with (RFC 6928);
+//! - slow start and congestion avoidance by bytes (RFC 5681, RFC 3465), ten packets to begin with (RFC 6928), HyStart on demand;
 //! - loss recovery by SACK (RFC 6675): what lies three packets below the highest that arrived is lost; one window cut
 //!   per recovery; a timeout sends everything anew from one packet on (RFC 6298);
 //! - super-packets of about 1 ms at the pacing rate, two packets at least (`tcp_tso_autosize`), deferred while most of
 //!   the window is on its way (`tcp_tso_should_defer`);
 //! - small queues (`tcp_small_queue_check`): what the host has not sent yet is bounded, by 1 ms at the pacing rate or two
-//!   super-packets, and by `small_queue_bytes_max`;
+//!   super-packets, and by `small_queue_bytes_max`; in Linux 3.13 to 3.18 by 1 ms or `small_queue_bytes_min`, whichever is more;
 //! - Nagle's algorithm (RFC 896) for programs that write little.
 //!
 //! Nothing is paced: the rate only sizes.
@@ -55,6 +55,7 @@ pub struct Source {
     threshold_bytes: u64,
     recovery: Recovery,
     trip: RoundTrip,
+    least_trip_ns: u64,
     /// Handed to the host and not yet out of it.
     queued_bytes: u64,
     /// Of the last super-packet.
@@ -80,6 +81,7 @@ impl Source {
             threshold_bytes: u64::MAX,
             recovery: Recovery::default(),
             trip: RoundTrip::new(),
+            least_trip_ns: u64::MAX,
             queued_bytes: 0,
             last_bytes: 0,
             timeout_at_ns: None,
@@ -137,7 +139,9 @@ impl Source {
         self.acked += newly_bytes;
         self.recovery.arrived(self.acked, ack, self.sent);
         if let Some(echo_ns) = ack.echo_ns {
-            self.trip.measured(now_ns.saturating_sub(echo_ns));
+            let trip_ns = now_ns.saturating_sub(echo_ns);
+            self.trip.measured(trip_ns);
+            self.leaves_slow_start(trip_ns);
         }
         let was_recovering = self.recovery.is_on();
         if newly_bytes > 0 {
@@ -201,7 +205,8 @@ impl Source {
     fn small_queue_bytes(&self) -> u64 {
         let Some(most) = self.rules.small_queue_bytes_max else { return u64::MAX };
         let last = self.rules.truesize.of(self.last_bytes as u32, self.packets_of(self.last_bytes));
-        (2 * last).max(self.pacing_bytes_per_s() >> self.rules.pacing_shift).min(most.max(1))
+        let rate = self.pacing_bytes_per_s() >> self.rules.pacing_shift;
+        (2 * last).max(rate).min(most.max(1)).max(self.rules.small_queue_bytes_min)
     }
 
     fn packets_of(&self, bytes: u64) -> u32 {
@@ -212,7 +217,7 @@ impl Source {
     fn goal_bytes(&self) -> u64 {
         let mss = u64::from(self.rules.mss_bytes);
         let most = u64::from(self.rules.super_bytes_max).max(mss) / mss;
-        let rate = (self.pacing_bytes_per_s() >> self.rules.pacing_shift) / mss;
+        let rate = (self.pacing_bytes_per_s() >> self.rules.size_shift) / mss;
         rate.max(self.rules.super_packets_min.into()).min(most) * mss
     }
 
@@ -264,6 +269,15 @@ impl Source {
             self.window_bytes + (mss * acked_bytes / self.window_bytes).max(1)
         };
         self.window_bytes = grown.min(self.rules.peer_window_bytes.max(mss));
+    }
+
+    /// Slow start is over once a round trip takes an eighth more than the least one, 4 to 16 ms of it (`hystart_update`).
+    fn leaves_slow_start(&mut self, trip_ns: u64) {
+        self.least_trip_ns = self.least_trip_ns.min(trip_ns);
+        let grown_ns = (self.least_trip_ns / 8).clamp(4_000_000, 16_000_000);
+        if self.rules.hystart && trip_ns > self.least_trip_ns + grown_ns {
+            self.threshold_bytes = self.threshold_bytes.min(self.window_bytes);
+        }
     }
 
     fn half_of_flight(&self) -> u64 {

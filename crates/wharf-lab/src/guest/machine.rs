@@ -1,7 +1,9 @@
 //! Guest, vhost and peer, and what lies between them.
 
 use super::outcome::{Outcome, Totals};
+use super::peer::Peer;
 use super::ring::{Content, Packet, Ring};
+use super::vhost::Vhost;
 use super::{Setup, Traffic};
 use crate::engine::{Agenda, Random, World};
 use crate::flows::tcp::{Ack, Receiver, Source};
@@ -48,6 +50,19 @@ pub(super) struct Flow {
     pub(super) asked_ns: Option<u64>,
 }
 
+impl Flow {
+    fn new(setup: &Setup) -> Self {
+        let blast = match setup.traffic {
+            Traffic::UdpStream { datagram_bytes } => {
+                Blast::new(u64::from(datagram_bytes) + DATAGRAM_CHARGE_BYTES, setup.send_buffer_bytes)
+            }
+            _ => Blast::new(1, 1),
+        };
+        let source = Source::new(setup.rules);
+        Self { source, receiver: Receiver::default(), blast, waits: false, asked_ns: None }
+    }
+}
+
 /// A thread of execution: what it does ends when its slot is due.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
@@ -82,16 +97,8 @@ pub(super) struct Machine {
     /// Programs that may go on, in turn, and streams whose sockets were told that something has left.
     pub(super) ready: VecDeque<usize>,
     pub(super) told: VecDeque<usize>,
-    /// vhost: what is for the guest; what it is carrying; how much of the same ring in a row; what it owes for interrupts.
-    pub(super) inbound: VecDeque<(Inbound, u32)>,
-    pub(super) carrying: Option<super::vhost::Carried>,
-    pub(super) carried_bytes: u32,
-    pub(super) outward: bool,
-    pub(super) owed_ns: u64,
-    /// The peer's socket buffers, and what it reads.
-    pub(super) unread: VecDeque<Packet>,
-    pub(super) unread_bytes: u64,
-    pub(super) reading: Option<Packet>,
+    pub(super) vhost: Vhost,
+    pub(super) peer: Peer,
     /// Of those that guest and peer were told of at once, how many are left.
     pub(super) found: [usize; 2],
     pub(super) answers_ns: Vec<u64>,
@@ -102,19 +109,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(setup: Setup) -> Self {
-        let flow = |_| Flow {
-            source: Source::new(setup.rules),
-            receiver: Receiver::default(),
-            blast: match setup.traffic {
-                Traffic::UdpStream { datagram_bytes } => {
-                    Blast::new(u64::from(datagram_bytes) + DATAGRAM_CHARGE_BYTES, setup.send_buffer_bytes)
-                }
-                _ => Blast::new(1, 1),
-            },
-            waits: false,
-            asked_ns: None,
-        };
-        let flows: Vec<Flow> = (0..setup.flows).map(flow).collect();
+        let flows: Vec<Flow> = (0..setup.flows).map(|_| Flow::new(&setup)).collect();
         Self {
             random: Random::new(setup.seed),
             threads: Default::default(),
@@ -131,14 +126,8 @@ impl Machine {
             freeing: false,
             ready: (0..flows.len()).collect(),
             told: VecDeque::new(),
-            inbound: VecDeque::new(),
-            carrying: None,
-            carried_bytes: 0,
-            outward: true,
-            owed_ns: 0,
-            unread: VecDeque::new(),
-            unread_bytes: 0,
-            reading: None,
+            vhost: Vhost::default(),
+            peer: Peer::default(),
             found: [0; 2],
             answers_ns: Vec::new(),
             entered: 0,
@@ -260,7 +249,7 @@ impl Machine {
         while self.ring.free_one().is_some() {}
         let inside =
             usize::from(self.written.is_some()) + self.qdisc.len() + usize::from(self.ring.in_flight());
-        let inside = inside + self.received.len() + self.inbound.len() + self.unread.len();
+        let inside = inside + self.received.len() + self.vhost.inbound.len() + self.peer.unread.len();
         let (accepted, left) = (self.entered, self.left + self.totals.dropped);
         if inside > 0 || accepted != left {
             return Err(Fault::Conservation { queue: 0, accepted, left });

@@ -4,11 +4,20 @@ use super::Traffic;
 use super::machine::{Inbound, Machine, PEER, VHOST};
 use super::ring::{Content, Packet};
 use crate::engine::Agenda;
+use std::collections::VecDeque;
+
+/// The program, and its socket's buffer.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    pub(super) unread: VecDeque<Packet>,
+    pub(super) unread_bytes: u64,
+    reading: Option<Packet>,
+}
 
 impl Machine {
     /// What the peer was reading is read.
     pub(super) fn peer_read(&mut self, now_ns: u64, agenda: &mut Agenda) {
-        let Some(packet) = self.reading.take() else { return };
+        let Some(packet) = self.peer.reading.take() else { return };
         match packet.content {
             Content::Piece(piece) => {
                 let range = (piece.from, piece.to());
@@ -23,7 +32,7 @@ impl Machine {
                 }
             }
             Content::Datagram => {
-                self.unread_bytes -= u64::from(packet.bytes);
+                self.peer.unread_bytes -= u64::from(packet.bytes);
                 self.totals.read_bytes += u64::from(packet.bytes);
             }
             Content::Question => {
@@ -41,9 +50,9 @@ impl Machine {
 
     /// The next message, or sleep.
     pub(super) fn peer_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
-        let Some(packet) = self.unread.pop_front() else { return };
+        let Some(packet) = self.peer.unread.pop_front() else { return };
         let work_ns = self.reading_ns(&packet) + self.waking_ns(agenda);
-        self.reading = Some(packet);
+        self.peer.reading = Some(packet);
         self.work(PEER, now_ns, work_ns, agenda);
     }
 
@@ -60,7 +69,7 @@ impl Machine {
             Traffic::UdpStream { .. } => copying_ns,
             // The answer is copied as well.
             Traffic::Requests { .. } => {
-                self.finding_ns(1, self.unread.len()) + costs.answer_ns + 2 * copying_ns
+                self.finding_ns(1, self.peer.unread.len()) + costs.answer_ns + 2 * copying_ns
             }
         }
     }

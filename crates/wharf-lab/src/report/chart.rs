@@ -11,10 +11,10 @@ const LINES_HEIGHT: u32 = 380;
 /// Of the picture of ratios: a row, what is around them, the labels' part of the width at most, and that of a letter.
 const ROW_HEIGHT: u32 = 20;
 const AROUND_HEIGHT: u32 = 84;
-const LABELS_WIDTH: i32 = 400;
+const LABELS_WIDTH: i32 = 450;
 const LETTER_WIDTH: i32 = 7;
 /// Letters of a label at most.
-const LABEL_LETTERS: usize = 56;
+const LABEL_LETTERS: usize = 64;
 /// A tenth and ten times are the ends of the scale.
 const DECADES: f64 = 1.0;
 /// Colours of lines, which can be told apart on white and on dark, and without red and green.
@@ -85,6 +85,33 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
     (RowKind::Measured, "measured", COLOURS[1]),
 ];
 
+fn style(size: i32, to: HPos) -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(to, VPos::Center))
+}
+
+/// Lines down the picture of ratios, with what they stand for below them.
+fn scale(area: &Area<'_>, x_of: &dyn Fn(f64) -> i32, top: i32, height: i32) -> Drawn {
+    for (ratio, label) in
+        [(0.1, "1/10"), (0.2, "1/5"), (0.5, "1/2"), (1.0, "1"), (2.0, "2"), (5.0, "5"), (10.0, "10")]
+    {
+        let (x, grey) = (x_of(ratio), RGBColor(190, 190, 190));
+        let strong = if ratio == 1.0 { 2 } else { 1 };
+        area.draw(&PathElement::new([(x, top), (x, top + height)], grey.stroke_width(strong)))?;
+        area.draw(&Text::new(label, (x, top + height + 12), style(12, HPos::Center)))?;
+    }
+    Ok(())
+}
+
+/// What the colours stand for, above them.
+fn legend(area: &Area<'_>, left: i32) -> Drawn {
+    for (at, (_, name, colour)) in KINDS.iter().enumerate() {
+        let x = left + at as i32 * 110;
+        area.draw(&Circle::new((x + 6, 16), 5, colour.filled()))?;
+        area.draw(&Text::new(*name, (x + 16, 16), style(13, HPos::Left)))?;
+    }
+    Ok(())
+}
+
 /// A dot for each row, on a scale of a tenth to ten times.
 fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     let (width, height) = (WIDTH as i32 - 24, rows.len() as i32 * ROW_HEIGHT as i32);
@@ -96,21 +123,10 @@ fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         let part = (ratio.max(1e-9).log10().clamp(-DECADES, DECADES) + DECADES) / (2.0 * DECADES);
         left + (part * f64::from(width - left)) as i32
     };
-    let style = |size: i32, right: bool| {
-        let place = Pos::new(if right { HPos::Right } else { HPos::Center }, VPos::Center);
-        TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(place)
-    };
-    for (ratio, label) in
-        [(0.1, "1/10"), (0.2, "1/5"), (0.5, "1/2"), (1.0, "1"), (2.0, "2"), (5.0, "5"), (10.0, "10")]
-    {
-        let (x, grey) = (x_of(ratio), RGBColor(190, 190, 190));
-        let strong = if ratio == 1.0 { 2 } else { 1 };
-        area.draw(&PathElement::new([(x, top), (x, top + height)], grey.stroke_width(strong)))?;
-        area.draw(&Text::new(label, (x, top + height + 12), style(12, false)))?;
-    }
+    scale(area, &x_of, top, height)?;
     for (at, (row, label)) in rows.iter().zip(labels).enumerate() {
         let y = top + at as i32 * ROW_HEIGHT as i32 + ROW_HEIGHT as i32 / 2;
-        area.draw(&Text::new(label, (left - 12, y), style(12, true)))?;
+        area.draw(&Text::new(label, (left - 12, y), style(12, HPos::Right)))?;
         // Where nothing was published to divide by, equal is 1 and all else is off the scale.
         let ratio = match row.published {
             Some(published) if published != 0.0 => row.value / published,
@@ -123,16 +139,9 @@ fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         area.draw(&PathElement::new([(x_of(1.0), y), (x, y)], colour.stroke_width(2)))?;
         area.draw(&Circle::new((x, y), 5, colour.filled()))?;
     }
-    for (at, (_, name, colour)) in KINDS.iter().enumerate() {
-        let x = left + at as i32 * 110;
-        area.draw(&Circle::new((x + 6, 16), 5, colour.filled()))?;
-        let place = TextStyle::from(("sans-serif", 13).into_font())
-            .color(&BLACK)
-            .pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(*name, (x + 16, 16), place))?;
-    }
+    legend(area, left)?;
     let axis = "times what was published (a tenth, ten times: or beyond)";
-    area.draw(&Text::new(axis, ((left + width) / 2, top + height + 34), style(13, false)))?;
+    area.draw(&Text::new(axis, ((left + width) / 2, top + height + 34), style(13, HPos::Center)))?;
     Ok(())
 }
 

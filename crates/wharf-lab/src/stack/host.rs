@@ -3,8 +3,9 @@
 use super::Setup;
 use super::nic::{Far, Nic};
 use super::outcome::{Outcome, Probe, Totals};
+use super::probes::Kind;
 use crate::engine::{Agenda, Random, VirtualClock, World, take_due};
-use crate::flows::tcp::{Ack, Piece, Receiver, Source};
+use crate::flows::tcp::{Ack, Piece, Receiver, Rules, Source};
 use crate::kernel::Fault;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,21 +21,23 @@ const FRAME_BYTES: u32 = 65_536;
 const FRAMES: u32 = 8192;
 
 /// What has something due.
-pub(super) const SLOTS: usize = 4;
+pub(super) const SLOTS: usize = PROBES + Kind::ALL.len();
 const CPU: usize = 0;
 const INTERRUPT: usize = 1;
-const PROBE: usize = 2;
-const TIMER: usize = 3;
+const TIMER: usize = 2;
+/// The first of the probes'.
+const PROBES: usize = 3;
 
 /// Bands: `pfifo_fast`'s first and second.
-const HIGH: u8 = 0;
-const NORMAL: u8 = 1;
+pub(super) const HIGH: u8 = 0;
+pub(super) const NORMAL: u8 = 1;
 
 /// What lies in a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Info {
     Free,
     Probe {
+        kind: Kind,
         sent_ns: u64,
     },
     Stream {
@@ -51,7 +54,7 @@ pub(super) enum Info {
 #[derive(Debug, Clone, Copy)]
 enum Answer {
     Ack(usize, Ack),
-    Probe(Probe),
+    Probe(Kind, Probe),
 }
 
 struct Stream {
@@ -59,6 +62,15 @@ struct Stream {
     receiver: Receiver,
     /// Position that the next super-packet to leave must have, where nothing is sent again.
     next_out: u64,
+}
+
+impl Stream {
+    /// One that has more to send than there is time for.
+    fn new(rules: Rules) -> Self {
+        let mut source = Source::new(rules);
+        source.write(u64::MAX >> 1);
+        Self { source, receiver: Receiver::default(), next_out: 0 }
+    }
 }
 
 /// The modelled host.
@@ -80,8 +92,8 @@ pub(super) struct Host {
     far: Far,
     answers: VecDeque<(u64, Answer)>,
     probes: Vec<Probe>,
-    /// When the program that has read an answer asks again.
-    next_probe_ns: Option<u64>,
+    /// When programs that have read an answer ask again.
+    next_probes: Vec<(Kind, u64)>,
     limits: Vec<(u64, u32)>,
     passing: Batch,
     /// The processor is at something, whose doorbell is to come.
@@ -103,15 +115,6 @@ impl Host {
             .huge_pages(false)
             .clock(clock.clone())
             .build()?;
-        let stream = |_| Stream {
-            source: {
-                let mut source = Source::new(setup.rules);
-                source.write(u64::MAX >> 1);
-                source
-            },
-            receiver: Receiver::default(),
-            next_out: 0,
-        };
         let mut random = Random::new(setup.seed);
         let far = Far::new(&setup, &mut random);
         let nic =
@@ -124,14 +127,14 @@ impl Host {
             in_nic: VecDeque::new(),
             infos: vec![Info::Free; FRAMES as usize],
             totals: Totals::default(),
-            streams: (0..setup.streams).map(stream).collect(),
+            streams: (0..setup.streams).map(|_| Stream::new(setup.rules)).collect(),
             cache: pool.cache("host")?,
             pool,
             random,
             far,
             answers: VecDeque::new(),
             probes: Vec::new(),
-            next_probe_ns: None,
+            next_probes: Vec::new(),
             limits: Vec::new(),
             passing: Batch::new(1),
             busy: false,
@@ -147,7 +150,9 @@ impl Host {
 
     pub(super) fn start(&mut self, agenda: &mut Agenda) {
         agenda.set(TIMER, self.random.below(1_000_000));
-        agenda.set(PROBE, 1 + self.random.below(1_000_000));
+        for kind in Kind::ALL {
+            agenda.set(PROBES + kind as usize, 1 + self.random.below(1_000_000));
+        }
     }
 
     /// Streams have nothing more, and no probes are sent.
@@ -231,16 +236,34 @@ impl Host {
                     self.streams[number].source.acked(now_ns, &ack);
                     wakes.push(number);
                 }
-                Answer::Probe(probe) => {
-                    self.probes.push(Probe { answered_ns: now_ns - probe.sent_ns, ..probe });
-                    let think_ns = self.random.around(self.setup.think_ns, self.setup.jitter_permille);
-                    self.next_probe_ns = Some(now_ns + costs.interrupt_ns + think_ns);
-                }
+                Answer::Probe(kind, probe) => self.answered(kind, probe, now_ns),
             }
         }
         wakes.sort_unstable();
         wakes.dedup();
         work_ns + wakes.into_iter().map(|number| self.pump(number, now_ns)).sum::<u64>()
+    }
+
+    /// A probe's answer is read. Its program asks again, if it is one of those.
+    fn answered(&mut self, kind: Kind, probe: Probe, now_ns: u64) {
+        if kind == Kind::Udp {
+            self.probes.push(Probe { answered_ns: now_ns - probe.sent_ns, ..probe });
+        }
+        if kind.follows() {
+            let think_ns = self.random.around(self.setup.think_ns, self.setup.jitter_permille);
+            self.next_probes.push((kind, now_ns + self.setup.costs.interrupt_ns + think_ns));
+        }
+    }
+
+    /// A probe is sent. Where its band is full it is not, and its program waits for ever: that of high priority never is.
+    fn asks(&mut self, kind: Kind, now_ns: u64, agenda: &mut Agenda) {
+        if self.ending {
+            return;
+        }
+        self.enqueue(Info::Probe { kind, sent_ns: now_ns }, kind.band(), kind.bytes(&self.setup));
+        if !kind.follows() {
+            agenda.set(PROBES + kind as usize, now_ns + self.setup.ping_every_ns);
+        }
     }
 
     /// A super-packet has left as a whole: its buffer goes home. The stream that it was of, if that may go on.
@@ -270,9 +293,9 @@ impl Host {
         nic.doorbell(now_ns, &mut |at_ns, packet| {
             let back_ns = far.interrupt_after_ns(at_ns) + setup.round_trip_ns;
             match &infos[packet.index as usize] {
-                Info::Probe { sent_ns } => {
+                Info::Probe { kind, sent_ns } => {
                     let probe = Probe { sent_ns: *sent_ns, queued_ns: at_ns - sent_ns, answered_ns: 0 };
-                    answers.push_back((back_ns, Answer::Probe(probe)));
+                    answers.push_back((back_ns, Answer::Probe(*kind, probe)));
                 }
                 Info::Stream { number, piece, sent_ns, .. } if packet.last => {
                     let stream = &mut streams[*number];
@@ -297,8 +320,8 @@ impl Host {
         let mut work_ns = None;
         if std::mem::take(&mut self.polls) {
             work_ns = Some(self.poll(now_ns));
-            if let Some(at_ns) = self.next_probe_ns.take() {
-                agenda.set(PROBE, at_ns);
+            for (kind, at_ns) in self.next_probes.drain(..) {
+                agenda.set(PROBES + kind as usize, at_ns);
             }
             self.nic.masked = false;
         } else if self.runs {
@@ -375,12 +398,8 @@ impl World for Host {
                 self.nic.interrupts(now_ns);
                 self.polls = true;
             }
-            PROBE if !self.ending => {
-                // Where the band is full, the probe is not sent: it is never, since it is served first.
-                self.enqueue(Info::Probe { sent_ns: now_ns }, HIGH, self.setup.probe_bytes);
-            }
             TIMER => self.timers(now_ns, agenda),
-            _ => {}
+            _ => self.asks(Kind::ALL[slot - PROBES], now_ns, agenda),
         }
         if !self.busy {
             self.next_work(now_ns, agenda);

@@ -37,7 +37,7 @@ pub struct Outcome {
     pub wire_bytes: u64,
     /// Times that a part of a bulk came back from the driver.
     pub requeues: u64,
-    /// Times that something was taken out of the qdisc, and super-packets that were.
+    /// Times that super-packets were taken out of the qdisc, and how many.
     pub bulks: u64,
     /// Super-packets.
     pub super_packets: u64,

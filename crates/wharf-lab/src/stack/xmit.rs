@@ -28,8 +28,9 @@ impl Host {
             if taken == 0 {
                 return None;
             }
+            let streams = self.of_streams();
             (self.totals.bulks, self.totals.super_packets) =
-                (self.totals.bulks + 1, self.totals.super_packets + taken as u64);
+                (self.totals.bulks + u64::from(streams > 0), self.totals.super_packets + streams);
             work_ns += taken as u64 * self.setup.costs.dequeue_ns + self.cutting_ns();
         }
         let before = self.nic.owed.len();
@@ -49,6 +50,13 @@ impl Host {
             Offload::Gso => 4,
             Offload::Tso => self.setup.rules.super_bytes_max.div_ceil(FRAGMENT_BYTES) + 4,
         }
+    }
+
+    /// How many in the batch are no probes.
+    fn of_streams(&self) -> u64 {
+        let is_one =
+            |frame: &&wharf_mem::Frame| matches!(self.infos[frame.index() as usize], Info::Stream { .. });
+        self.batch.frames().iter().filter(is_one).count() as u64
     }
 
     /// What it takes to cut the whole of the batch.
@@ -84,8 +92,8 @@ impl Host {
     fn next_packet(&mut self, index: u32) -> Option<Packet> {
         let (header_bytes, mss_bytes) = (self.setup.header_bytes, self.setup.rules.mss_bytes);
         match &mut self.infos[index as usize] {
-            Info::Probe { .. } => {
-                let bytes = self.setup.probe_bytes;
+            Info::Probe { kind, .. } => {
+                let bytes = kind.bytes(&self.setup);
                 Some(Packet { index, bytes, descriptors: 1, last: true, packets: 1 })
             }
             Info::Stream { piece, .. } if self.setup.offload == Offload::Tso => {

@@ -157,6 +157,8 @@ fn one(bench: &mut Bench<'_>, case: &Case, seed: u64) -> Result<Outcome, LabErro
 fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabError> {
     let get = |key: &str| parameters.get(key);
     let packets = Packets::of(case, parameters)?;
+    let frame_bytes = packets.payload_bytes + get("header_bytes")?;
+    let window = window_of_all(parameters, case, frame_bytes)?;
     let errors = FaultSpec { seed, error: Chance::Millionths(case.errors_ppm), ..FaultSpec::default() };
     Ok(Setup {
         cpus: get("cpus")? as usize,
@@ -165,11 +167,12 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
         wake_only: case.switch == Switch::OnWake,
         errors: (case.errors_ppm > 0).then_some(errors),
         streams: case.processes,
-        frame_bytes: (packets.payload_bytes + get("header_bytes")?) as u32,
-        traffic: traffic(parameters, case, &packets)?,
+        frame_bytes: frame_bytes as u32,
+        traffic: traffic(parameters, case, &packets, window)?,
         batching: if case.switch == Switch::Off { Batching::Off } else { Batching::On },
         ring_frames: case.nic.get("ring_frames", parameters)? as usize,
-        qdisc_packets: get("qdisc_packets")? as usize,
+        // Windows stay where drops would have brought them, so none is to be modelled.
+        qdisc_packets: window.max(case.processes as u64) as usize,
         hold_ns: 1_000_000_000,
         costs: costs(parameters, case.nic)?,
         jitter_permille: get("jitter_permille")?,
@@ -179,12 +182,21 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
     })
 }
 
-fn traffic(parameters: &Parameters, case: &Case, packets: &Packets) -> Result<Traffic, LabError> {
+/// Packets that all windows have together: so many that the qdisc is about to drop at its tail, where TCP stops growing. That is what
+/// qdisc and ring hold, and what is on its way meanwhile.
+fn window_of_all(parameters: &Parameters, case: &Case, frame_bytes: u64) -> Result<u64, LabError> {
+    let nic = |key| case.nic.get(key, parameters);
+    let packet_ps = nic("serve_ps")?.max(frame_bytes * nic("wire_ps_per_byte")?).max(1);
+    let outside = parameters.get("round_trip_ns")? * 1000 / packet_ps;
+    Ok(nic("qdisc_packets")? + nic("ring_frames")? + outside)
+}
+
+fn traffic(
+    parameters: &Parameters, case: &Case, packets: &Packets, window: u64,
+) -> Result<Traffic, LabError> {
     let get = |key: &str| parameters.get(key);
     let make_ns = packets.make_ns(parameters)?;
-    // Together they stay within the qdisc, which drops nothing then.
-    let window_packets =
-        get("window_packets")?.min(get("qdisc_packets")? / case.processes as u64).max(1) as u32;
+    let window_packets = get("window_packets")?.min(window / case.processes as u64).max(1) as u32;
     if case.protocol == Protocol::Udp {
         return Ok(Traffic::Socket { make_ns: make_ns + get("udp_send_ns")?, window_packets });
     }

@@ -25,18 +25,24 @@ pub struct Rules {
     pub super_bytes_max: u32,
     /// Packets of a super-packet at least, where there are so many (`tcp_min_tso_segs`).
     pub super_packets_min: u32,
-    /// A super-packet holds what the pacing rate makes in 1 s / 2^this: 10 for about 1 ms (`sk_pacing_shift`).
+    /// A super-packet holds what the pacing rate makes in 1 s / 2^this: 10 for about 1 ms.
+    pub size_shift: u32,
+    /// Small queues allow what the pacing rate makes in 1 s / 2^this (`sk_pacing_shift`).
     pub pacing_shift: u32,
     /// The pacing rate in congestion avoidance, of window by round trip (`tcp_pacing_ca_ratio`).
     pub pacing_percent: u32,
-    /// Most that the host may hold of it; `None` for no small queues (`tcp_limit_output_bytes`).
+    /// Most that the host may hold of it; `None` for no small queues (`tcp_limit_output_bytes` since Linux 3.19).
     pub small_queue_bytes_max: Option<u64>,
+    /// What it may hold at any rate (`tcp_limit_output_bytes` from Linux 3.13 to 3.18).
+    pub small_queue_bytes_min: u64,
     /// What is charged for it.
     pub truesize: Truesize,
     /// The window to begin with.
     pub first_window_packets: u32,
     /// What the peer has room for.
     pub peer_window_bytes: u64,
+    /// Slow start ends when round trips have grown (CUBIC's HyStart, on by default since Linux 2.6.29).
+    pub hystart: bool,
     /// Small packets wait for acknowledgements (no TCP_NODELAY).
     pub nagle: bool,
 }
@@ -48,12 +54,15 @@ impl Default for Rules {
             mss_bytes: 1448,
             super_bytes_max: 65_160,
             super_packets_min: 2,
+            size_shift: 10,
             pacing_shift: 10,
             pacing_percent: 120,
             small_queue_bytes_max: Some(131_072),
+            small_queue_bytes_min: 0,
             truesize: Truesize { piece_bytes: 512, packet_bytes: 0 },
             first_window_packets: 10,
             peer_window_bytes: 3 << 20,
+            hystart: false,
             nagle: true,
         }
     }
