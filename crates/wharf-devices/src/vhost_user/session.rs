@@ -186,7 +186,10 @@ impl VhostUserBackendReqHandlerMut for Session {
         for index in 0..2 * self.link.pairs() as u32 {
             // Without protocol features there is no message to enable a virtqueue.
             let is_on = !agreed.has(feature::VHOST_PROTOCOL);
-            self.change(index, |vring| vring.is_enabled |= is_on)?;
+            self.change(index, |vring| {
+                vring.is_enabled |= is_on;
+                vring.is_answer_enabled |= is_on;
+            })?;
         }
         Ok(())
     }
@@ -288,6 +291,11 @@ impl VhostUserBackendReqHandlerMut for Session {
         let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
         vring.is_enabled = enable;
         drop(vring);
+        if !index.is_multiple_of(2)
+            && let Some(mut other) = self.link.vring(index as usize - 1)
+        {
+            other.is_answer_enabled = enable;
+        }
         self.start(index as usize)
     }
 

@@ -86,6 +86,9 @@ pub(super) struct Vring {
     pub(super) error: Option<EventFd>,
     /// SET_VRING_ENABLE.
     pub(super) is_enabled: bool,
+    /// The same of the virtqueue by which frames come from the driver, where this is the other one of its pair. Until then what comes
+    /// is discarded, an answer to what was sent by this one, too.
+    pub(super) is_answer_enabled: bool,
     /// Whether it has run since the connection was made.
     has_run: bool,
     running: Option<Running>,
@@ -165,16 +168,16 @@ impl Vring {
         self.running.as_mut()
     }
 
-    /// As it runs, where frames may pass.
+    /// As it runs, where frames may go to the driver.
     #[inline]
     pub(super) fn open(&mut self) -> Option<(&mut Running, Option<&EventFd>)> {
-        if !self.is_enabled {
+        if !(self.is_enabled && self.is_answer_enabled) {
             return None;
         }
         self.running.as_mut().map(|running| (running, self.call.as_ref()))
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.is_enabled && self.running.is_some()
+        self.is_enabled && self.is_answer_enabled && self.running.is_some()
     }
 }

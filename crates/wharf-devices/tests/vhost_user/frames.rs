@@ -346,3 +346,23 @@ fn virtqueues_may_be_enabled_before_features_are_agreed_upon() {
     assert_eq!(rig.receive().len(), 1);
     rig.end();
 }
+
+#[test]
+fn nothing_is_sent_before_an_answer_would_be_received() {
+    let mut rig = Rig::new("answer", 1);
+    let mut peer = Peer::connect(&rig.socket.path());
+    peer.negotiate(0);
+    assert!(peer.share());
+    let mut pair = Pair::new(&mut peer, 0, 8, 2048);
+    pair.post(8);
+    assert!(peer.tell(SET_VRING_ENABLE, &state(1, 0), &[]));
+    let frame = rig.frame(&bytes(0, 60), Meta::default());
+    assert_eq!(rig.transmit([frame]), 0);
+    rig.reap();
+    assert_eq!((rig.sent, rig.device.outstanding()), (0, 1), "what the driver answered would be discarded");
+    assert!(peer.tell(SET_VRING_ENABLE, &state(1, 1), &[]));
+    rig.reap();
+    assert_eq!((rig.sent, rig.device.outstanding()), (1, 0));
+    assert!(pair.next(&peer).is_some());
+    rig.end();
+}
