@@ -137,14 +137,22 @@ pub struct End {
 
 impl End {
     pub fn new(spec: &str, direction: Direction, frame_bytes: u32) -> Self {
-        let mut device = open(spec, direction).unwrap_or_else(|error| panic!("{error}")).device;
-        let pool = super::common::pool_of(4096, frame_bytes);
         // A process that another test is starting has all descriptors until it runs its program: those just closed, too.
         let mut tries = 0;
-        while let Err(error) = device.attach(pool.region().clone()) {
+        let mut again = |error: String, wanted: &str| {
             tries += 1;
-            assert!(tries < 100 && error.to_string().contains("already"), "{error}");
+            assert!(tries < 100 && error.contains(wanted), "{error}");
             std::thread::sleep(std::time::Duration::from_millis(10));
+        };
+        let mut device = loop {
+            match open(spec, direction) {
+                Ok(opened) => break opened.device,
+                Err(error) => again(error.to_string(), "somebody has it open"),
+            }
+        };
+        let pool = super::common::pool_of(4096, frame_bytes);
+        while let Err(error) = device.attach(pool.region().clone()) {
+            again(error.to_string(), "already");
         }
         let cache = pool.cache("test").unwrap();
         Self { device, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
