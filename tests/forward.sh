@@ -249,6 +249,14 @@ taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each
   tap_host $a ta 1
   tap_host $c tb 2
   jumbo tap
+  "${there[@]}" "$wharf" forward tap:ta tap:tb --frames 127 --frame-bytes 2048 2>"$out/few.err" && die "127 frames are enough"
+  grep -q "127 frames of 2048 B are too few" "$out/few.err" || die "too few frames: no such message"
+  mtu 1500
+  forward tap:ta tap:tb --frames 128 --frame-bytes 2048 --pollers 2
+  tap_host $a ta 1
+  tap_host $c tb 2
+  iperf "tap, the least memory, both ways" 10.9.0.2 --bidir
+  forwarded
 }
 
 received() { # INTERFACE: packets, in c

@@ -33,7 +33,7 @@ use crate::host::{Clock, NoClock};
 use depot::Depot;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
@@ -77,6 +77,8 @@ struct Shared {
     users: AtomicUsize,
     /// How many wait for free buffers: written under the depot's lock.
     waited_for: AtomicUsize,
+    /// Whether a cache keeps what it gets in the line until it is enough: see [`Cache::gather`].
+    gathering: AtomicBool,
     /// Buffers in mailboxes that whoever waits may call in.
     mailed: AtomicUsize,
 }
@@ -139,6 +141,7 @@ impl PoolBuilder {
             caches: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
             waited_for: AtomicUsize::new(0),
+            gathering: AtomicBool::new(false),
             mailed: AtomicUsize::new(0),
         };
         Ok(PagePool { shared: Arc::new(shared) })

@@ -41,6 +41,8 @@ pub const FRAME_BYTES: u32 = 2048;
 /// The same where all that is received may be super-packets: fewer, and large enough for one, since the kernel copies few
 /// pieces faster than many (`bench/tap.sh`). What is not used takes no memory.
 pub const SUPER_FRAMES: u32 = 4096;
+/// Least memory of a direction that receives super-packets: four of the longest.
+const SUPER_POOL_BYTES: u64 = 4 << 16;
 /// Whatever a discipline holds: 256 MiB of ordinary frames, which an AF_XDP end would have the kernel keep in memory.
 const FRAMES_MAX: u32 = 1 << 17;
 /// Bytes of one, then.
@@ -65,6 +67,19 @@ pub enum ForwardError {
         a: String,
         /// The other.
         b: String,
+    },
+    /// Too little memory for whole super-packets to be received, of 64 KiB each: besides the one that is being received, some is
+    /// with the sender, the device and the qdisc.
+    #[error(
+        "{frames} frames of {frame_bytes} B are too few: {name} receives super-packets, which want {SUPER_POOL_BYTES} B in all"
+    )]
+    TooFew {
+        /// Frames.
+        frames: u32,
+        /// Bytes of each.
+        frame_bytes: u32,
+        /// The end that receives.
+        name: String,
     },
     /// The system gave no thread, or no such processor.
     #[error("cannot start a poller: {0}")]
@@ -227,6 +242,11 @@ impl ForwardBuilder {
         }
         let large = sides.iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
         let pools = how.pools(there == [true; 2] && (a.is_one || b.is_one), large)?;
+        for (side, pool) in
+            sides.iter().zip(&pools).filter(|(side, _)| side.receives() && side.receives_super_packets())
+        {
+            suffices(pool, &side.name)?;
+        }
         let mut queues = [None, None];
         for at in (0..2).filter(|&at| there[at]) {
             let device = sides[1 - at].sending.take();
@@ -241,6 +261,15 @@ impl ForwardBuilder {
         }
         let pollers = how.start_pollers(&directions)?;
         Ok(Forward { pollers, directions })
+    }
+}
+
+/// Whether there is memory for super-packets to be received.
+fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
+    let (frames, frame_bytes) = (pool.frames(), pool.region().spec().frame_bytes);
+    match u64::from(frames) * u64::from(frame_bytes) < SUPER_POOL_BYTES {
+        true => Err(ForwardError::TooFew { frames, frame_bytes, name: name.into() }),
+        false => Ok(()),
     }
 }
 

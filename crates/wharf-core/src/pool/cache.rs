@@ -41,7 +41,7 @@ pub struct Cache {
     bulk: usize,
     /// What it asked for last.
     wanted: usize,
-    /// It is no sender's, stands in the line and gathers the most that it has asked for since, of which a part is of no use.
+    /// It is no sender's, stands in the line and gathers the most that it has asked for since, of which a part is of no use. One of a pool's at a time.
     gathers: bool,
     /// Whether it counts among those that share the pool.
     has_taken: bool,
@@ -372,6 +372,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
+        self.gather(false);
         self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         self.mailbox.close(&mut self.stack, &self.pool);
         self.pool.shared.caches.fetch_sub(1, Ordering::Relaxed);

@@ -12,7 +12,9 @@
 //! to wait; what comes home goes to the line by the owner of the queue that brings it (`lanes/for_waiters.rs`), once it knows
 //! of one who waits there; what a sender has on its stack and in its home ring it gives up itself, with its next packet
 //! (`full_bands`, [`MEMORY_WANTED`](crate::wait::MEMORY_WANTED)) or before it waits. What a thread that does nothing at all
-//! has on its stack is out of reach: at most its share, and twice what it has ever had in use at once. Caches that no sender
+//! has on its stack is out of reach: at most its share when it was last refilled, and twice what it has ever had in use at once; so
+//! is what came home to its home ring before anybody waited, at most its limit there, and what it has freed of others', less
+//! than a bulk. Nor does anybody look for memory that lies in the device of another queue that nobody runs. Caches that no sender
 //! has keep their share: memory that waits for packets is in use, and what senders wait for may be its coming.
 //!
 //! (A) pairs with (B): who waits counts itself and then looks what lies in mailboxes; who puts some there notes that and
@@ -64,11 +66,12 @@ impl Depot {
             let Some(first) = self.line.waiting.pop_front() else { return };
             let count = (free / waiting).clamp(1, first.wanted.max(1));
             let handed = std::iter::from_fn(|| self.pop()).take(count).collect();
-            match first.mailbox.hand(handed) {
-                Ok(()) => self.line.served.push_back(first.wake),
+            if let Err(refused) = first.mailbox.hand(handed) {
                 // Its cache is gone: it waits for nothing any more.
-                Err(refused) => self.extend(refused),
+                self.extend(refused);
             }
+            // In that case, too: the last end of a wake-up may run a task's, and not under the lock.
+            self.line.served.push_back(first.wake);
         }
     }
 }

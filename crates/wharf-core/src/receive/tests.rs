@@ -104,3 +104,24 @@ fn a_receiver_short_of_memory_stands_in_line() {
     drop(receiver);
     assert_eq!(pool.free(), 16);
 }
+
+#[test]
+fn of_two_receivers_of_long_packets_one_at_a_time_keeps_parts() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let receivers = [(); 2].map(|()| {
+        let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
+    });
+    let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(16), Batch::new(16));
+    while others.take(&mut held, 1, 64).is_ok() {}
+    assert_eq!(held.len(), 16);
+    let mut received = 0;
+    // Memory comes two by two: each receiver has a part of it in turn.
+    for _ in 0..100 {
+        std::iter::from_fn(|| held.pop()).take(2).for_each(|frame| given.push(frame).unwrap());
+        others.give(&mut given).unwrap();
+        let polls = receivers.iter().map(|one| one.shared.poll(Notice::Keep, false, 64).received);
+        received += polls.sum::<u32>();
+    }
+    assert_eq!(received, 2);
+}

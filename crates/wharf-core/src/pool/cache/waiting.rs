@@ -4,6 +4,7 @@ use super::{Cache, Mailbox};
 use crate::host::Wake;
 use crate::pool::PagePool;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Cache {
     /// Whether it keeps nothing while somebody waits: as senders do.
@@ -28,7 +29,7 @@ impl Cache {
         }
     }
 
-    /// Stands in the line of those who wait, for as much as was asked for last, until [`Cache::leave_line`].
+    /// Stands in the line of those who wait, for as much as was asked for last, until [`Place::leave`].
     pub(crate) fn stand_in_line(&mut self, wake: Arc<dyn Wake>) -> Place {
         if !self.stash.is_empty() {
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
@@ -37,9 +38,19 @@ impl Cache {
         Place { pool: self.pool.clone(), mailbox: self.mailbox.clone(), ticket }
     }
 
-    /// Whether what it gets in the line is to be kept until it is enough.
-    pub(crate) fn gather(&mut self, gathers: bool) {
-        self.gathers = gathers;
+    /// Whether what it gets in the line is to be kept until it is enough. One cache of a pool at a time does so: two that keep
+    /// a part each would wait for each other. Another gives up what is more than its share.
+    pub(crate) fn gather(&mut self, wants: bool) {
+        let gathering = &self.pool.shared.gathering;
+        let did = self.gathers;
+        self.gathers = wants && (did || !gathering.swap(true, Ordering::AcqRel));
+        if did && !wants {
+            gathering.store(false, Ordering::Release);
+        }
+        if !self.gathers && (did || wants) {
+            self.keep = self.share();
+            self.trim(0);
+        }
     }
 }
 
