@@ -96,6 +96,11 @@ impl Owner {
         (self.spent_packets, self.began_ns) = (0, None);
     }
 
+    /// From now on a run ends after `packets`, the policy's quota or less.
+    pub(crate) fn set_quota(&mut self, packets: u32) {
+        self.policy.quota_packets = packets;
+    }
+
     /// Notes `packets` sent in a transmit that has not come back yet.
     pub fn sent_some(&mut self, packets: u32) {
         self.spent_packets = self.spent_packets.saturating_add(packets);

@@ -4,6 +4,7 @@
 //! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits, and
 //! [`DropTail`] drops the rest.
 
+mod balance;
 mod drop_tail;
 mod spread;
 mod task;
@@ -14,6 +15,7 @@ pub use spread::Spread;
 pub use task::AsyncSender;
 pub use waiting::Watch;
 
+use self::balance::Balance;
 use crate::copy::Memory;
 use crate::counters::SenderCounters;
 use crate::credit::Credit;
@@ -44,6 +46,7 @@ pub struct Sender {
     bit: u64,
     solo: Solo,
     credit: Credit,
+    balance: Balance,
     /// Its turn has come: it may send past a mark that keeps others waiting, once, if by then it has sent no more packets than
     /// these.
     served_at: Option<u64>,
@@ -69,8 +72,9 @@ impl Sender {
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
         let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
+        let (balance, served_at) = (Balance::default(), None);
         let sender =
-            Self { shared, lane: lane_in, cache, place, bit, solo, credit, served_at: None, counters };
+            Self { shared, lane: lane_in, cache, place, bit, solo, credit, balance, served_at, counters };
         Ok((sender, theirs))
     }
 
@@ -311,8 +315,9 @@ impl Sender {
         let Published::Owner(owned) = self.shared.cell.claim(0) else {
             return self.put(batch, usize::MAX);
         };
-        let log = self.counters.runs.as_deref();
-        let mut turn = Turn::of_sender(&self.shared, owned, if drained { 0 } else { bit }, log);
+        let quota = self.balance.quota(&self.counters, offered, self.shared.policy.quota_packets);
+        let (bits, log) = (if drained { 0 } else { bit }, self.counters.runs.as_deref());
+        let mut turn = Turn::of_sender(&self.shared, owned, bits, quota, log);
         let (mut is_sole, mut has_passed) = (false, false);
         if drained {
             turn.transmit_first(|inside, quota| {
@@ -357,8 +362,10 @@ impl Sender {
         self.solo.let_go(&self.shared.cell);
         match self.shared.cell.publish(self.bit) {
             Published::Owner(owned) => {
+                let own = self.lane.capacity() - self.lane.room();
+                let quota = self.balance.quota(&self.counters, own, self.shared.policy.quota_packets);
                 let log = self.counters.runs.as_deref();
-                let mut turn = Turn::of_sender(&self.shared, owned, self.bit, log);
+                let mut turn = Turn::of_sender(&self.shared, owned, self.bit, quota, log);
                 self.counters.drained_packets.add(turn.finish());
             }
             Published::Seen => {}

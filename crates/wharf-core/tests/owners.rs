@@ -4,7 +4,8 @@ mod common;
 
 use common::{Gate, TestClock, assert_conserved, numbered, pool};
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use wharf_core::host::Clock;
 use wharf_core::owner::{Action, Policy};
 use wharf_core::queue::{Turn, TxQueue};
 use wharf_core::sender::Sender;
@@ -154,5 +155,44 @@ fn a_sender_that_is_alone_drains_for_itself() {
     assert_eq!((log.runs.get(), log.packets.get(), log.for_others.get()), (100, 100, 0));
     assert_eq!(log.longest_packets.get(), 1);
     drop(sender);
+    assert_conserved(&queue);
+}
+
+/// A clock of runs that, when a run has just begun, announces a lane on behalf of whom it was filled by, once.
+#[derive(Debug, Default)]
+struct Announces(Mutex<Option<(TxQueue, u64)>>);
+
+impl Clock for Announces {
+    fn now_ns(&self) -> u64 {
+        let announced = self.0.lock().unwrap().take();
+        assert!(announced.is_none_or(|(queue, bit)| queue.claim(bit).is_none()), "somebody owns it");
+        0
+    }
+}
+
+#[test]
+fn who_has_drained_more_than_it_sent_offers_the_queue_when_it_has_done_its_part() {
+    let clock = Arc::new(Announces::default());
+    let pool = pool(4096);
+    let (gate, _) = Gate::open(64);
+    let queue = common::builder(&pool, gate).log_runs(clock.clone()).build().unwrap();
+    let mut other = queue.sender("other").unwrap();
+    let mut runs_of = |sender: &mut Sender, others: usize| {
+        let (mut theirs, mut own) = (numbered(&mut other, 0, others, 64), numbered(sender, 0, 1, 64));
+        let bit = other.stage(&mut theirs).unwrap();
+        clock.0.lock().unwrap().replace((queue.clone(), bit));
+        let before = sender.counters().runs.as_ref().unwrap().runs.get();
+        sender.send(&mut own).unwrap();
+        sender.counters().runs.as_ref().unwrap().runs.get() - before
+    };
+    let mut sender = queue.sender("sender").unwrap();
+    assert_eq!(runs_of(&mut sender, 64), 1);
+    assert_eq!(runs_of(&mut sender, 64), 1, "not ahead by more than a quota yet");
+    assert_eq!(runs_of(&mut sender, 64), 1);
+    assert_eq!(runs_of(&mut sender, 64), 2, "one of a packet, and, since nobody came, one of all the rest");
+    let mut newcomer = queue.sender("newcomer").unwrap();
+    assert_eq!(runs_of(&mut newcomer, 64), 1);
+    drop((sender, newcomer, other));
+    assert_eq!(queue.counters().sent.get(), 5 * 65);
     assert_conserved(&queue);
 }

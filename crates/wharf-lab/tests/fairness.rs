@@ -20,8 +20,15 @@ fn rows<'a>(report: &'a Report) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Row
 }
 
 /// What each row of several threads says of each of them.
-const BY_THREAD: [&str; 6] =
-    ["sent", "dropped", "drained", "drained_for_others_packets", "dequeue_time", "dequeue_runs"];
+const BY_THREAD: [&str; 7] = [
+    "sent",
+    "dropped",
+    "processor_time",
+    "drained",
+    "drained_for_others_packets",
+    "dequeue_time",
+    "dequeue_runs",
+];
 /// Of a thread's histogram of times in the dequeue region, least first.
 const TIMES: [&str; 4] = ["dequeue_run_p50", "dequeue_run_p99", "dequeue_run_p999", "dequeue_run_max"];
 

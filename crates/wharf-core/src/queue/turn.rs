@@ -90,16 +90,30 @@ impl<'a> Turn<'a> {
         self
     }
 
-    /// As [`Turn::new`], for a sender, whose log it goes into if it keeps one.
+    /// As [`Turn::new`], for a sender, whose log it goes into if it keeps one. It sends up to `quota_packets`, unless nobody
+    /// else comes.
     #[inline(always)]
     pub(crate) fn of_sender(
-        shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64, log: Option<&'a RunLog>,
+        shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64, quota_packets: u32,
+        log: Option<&'a RunLog>,
     ) -> Self {
         let mut turn = Self::new(shared, owned, bits);
+        if quota_packets < shared.policy.quota_packets {
+            turn.lessen(quota_packets);
+        }
         if let Some(log) = log {
             turn.begin_log(log);
         }
         turn
+    }
+
+    /// It has done its part: what others have put in is theirs to drain, unless there is a poller, who comes after a whole quota,
+    /// or somebody who sleeps until there is space, and cannot come.
+    #[cold]
+    fn lessen(&mut self, quota_packets: u32) {
+        if self.look(|inside| inside.poller == PollerState::None && !inside.waiting) {
+            self.owner.set_quota(quota_packets);
+        }
     }
 
     /// As [`Turn::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
@@ -296,6 +310,7 @@ impl<'a> Turn<'a> {
 
     fn begin_anew(&mut self) {
         self.owner.begin_anew();
+        self.owner.set_quota(self.shared.policy.quota_packets);
         self.next = Action::Transmit;
     }
 

@@ -134,7 +134,8 @@ impl Sender {
         match shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
                 let log = self.counters.runs.as_deref();
-                let mut turn = Turn::of_sender(&shared, owned, WAIT | self.bit, log);
+                let mut turn =
+                    Turn::of_sender(&shared, owned, WAIT | self.bit, shared.policy.quota_packets, log);
                 self.counters.drained_packets.add(turn.finish());
             }
             Published::Seen => {}

@@ -9,6 +9,7 @@ mod host;
 mod measured;
 mod model;
 mod paths;
+mod processor;
 
 use super::{Bench, Experiment, LabError, Row, RowKind, World};
 use wharf_core::owner::Policy;
@@ -51,6 +52,9 @@ const DROPPED: (&str, &str) = ("dropped", "packets");
 const DROP_SHARE: (&str, &str) = ("drop_share", "percent");
 const JAIN_SENDERS: (&str, &str) = ("jain_senders", "Jain's index");
 const JAIN_DRAINED: (&str, &str) = ("jain_drained", "Jain's index");
+/// Of the time measured, what a thread had a processor for: senders on a device without a rate are held back by nothing else.
+const PROCESSOR_TIME: (&str, &str) = ("processor_time", "percent of time");
+const JAIN_PROCESSOR: (&str, &str) = ("jain_processor", "Jain's index");
 const DRAINED: (&str, &str) = ("drained", "packets");
 const FOR_OTHERS_PACKETS: (&str, &str) = ("drained_for_others_packets", "packets");
 const FOR_OTHERS: (&str, &str) = ("drained_for_others", "percent of drained");

@@ -6,6 +6,7 @@
 use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::measured::{Measured, Runs, counts};
 use super::paths::{Eager, Seen, Shared};
+use super::processor::Task;
 use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -176,16 +177,17 @@ impl Rig {
         let made = (0..point.threads).map(|number| queue.sender(&format!("sender {number}")));
         let senders = made.collect::<Result<Vec<_>, String>>().map_err(|what| fault(name, &what))?;
         let seen: Vec<_> = senders.iter().map(Eager::seen).collect();
+        let tasks: Vec<_> = seen.iter().map(|_| Task::default()).collect();
         let server_stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let threads: Vec<_> = senders
-                .into_iter()
-                .map(|sender| scope.spawn(move || failed.note(self.send_on(sender, &failed.stop))))
-                .collect();
+            let start = |(sender, task): (Q::Sender, _)| {
+                scope.spawn(move || failed.note(self.send_on(sender, task, &failed.stop)))
+            };
+            let threads: Vec<_> = senders.into_iter().zip(&tasks).map(start).collect();
             let dedicated = point.policy == Dedicated;
             let server = dedicated.then(|| scope.spawn(|| failed.note(queue.serve(&server_stop))));
             let stopping = Stops(&failed.stop);
-            let window = self.window(&seen, &failed.stop, bench, name);
+            let window = self.window(&seen, &tasks, &failed.stop, bench, name);
             drop(stopping);
             // Whoever is in the middle of a send waits for the one that serves: that one goes last.
             let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
@@ -195,7 +197,8 @@ impl Rig {
         })
     }
 
-    fn send_on(&self, mut sender: impl Eager, stop: &AtomicBool) -> Result<(), String> {
+    fn send_on(&self, mut sender: impl Eager, task: &Task, stop: &AtomicBool) -> Result<(), String> {
+        task.begin();
         let mut burst = sender.burst(self.burst);
         while !stop.load(Relaxed) {
             sender.send(&mut burst, self.burst, self.frame_bytes)?;
@@ -205,12 +208,12 @@ impl Rig {
 
     /// What the senders do within the time of measuring.
     fn window<S: Seen>(
-        &self, seen: &[Arc<S>], stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
+        &self, seen: &[Arc<S>], tasks: &[Task], stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Measured, LabError> {
         host::wait(self.settle, stop, bench, name)?;
-        let (began, before) = (Instant::now(), counts(seen));
+        let (began, before) = (Instant::now(), counts(seen, tasks));
         host::wait(self.measure, stop, bench, name)?;
-        let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen));
+        let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen, tasks));
         let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
         Ok(Measured { threads, ns, runs: Runs::of(seen) })
     }

@@ -2,10 +2,11 @@
 
 use super::host::Point;
 use super::paths::Seen;
+use super::processor::Task;
 use super::{
     DEQUEUE_TIME, DRAINED, DROP_SHARE, DROPPED, Dedicated, FOR_OTHERS, FOR_OTHERS_PACKETS, JAIN_DRAINED,
-    JAIN_SENDERS, LONGEST_RUN, MPPS, RUN_MAX, RUN_P50, RUN_P99, RUN_P999, RUNS, Row, RowKind, SENT, jain_ppm,
-    percent_ppm,
+    JAIN_PROCESSOR, JAIN_SENDERS, LONGEST_RUN, MPPS, PROCESSOR_TIME, RUN_MAX, RUN_P50, RUN_P99, RUN_P999,
+    RUNS, Row, RowKind, SENT, jain_ppm, percent_ppm,
 };
 use std::sync::Arc;
 use wharf_core::histogram::Histogram;
@@ -19,6 +20,7 @@ pub(super) struct Counts {
     drained: u64,
     for_others: u64,
     dequeue_ns: u64,
+    processor_ns: u64,
 }
 
 impl Counts {
@@ -29,18 +31,19 @@ impl Counts {
             drained: self.drained.saturating_sub(before.drained),
             for_others: self.for_others.saturating_sub(before.for_others),
             dequeue_ns: self.dequeue_ns.saturating_sub(before.dequeue_ns),
+            processor_ns: self.processor_ns.saturating_sub(before.processor_ns),
         }
     }
 }
 
-pub(super) fn counts<S: Seen>(seen: &[Arc<S>]) -> Vec<Counts> {
-    let one = |seen: &Arc<S>| {
+pub(super) fn counts<S: Seen>(seen: &[Arc<S>], tasks: &[Task]) -> Vec<Counts> {
+    let one = |(seen, task): (&Arc<S>, &Task)| {
         let [sent, dropped, drained] = seen.counts();
         let (for_others, dequeue_ns) =
             seen.runs().map_or((0, 0), |log| (log.for_others.get(), log.time_ns.sum()));
-        Counts { sent, dropped, drained, for_others, dequeue_ns }
+        Counts { sent, dropped, drained, for_others, dequeue_ns, processor_ns: task.processor_ns() }
     };
-    seen.iter().map(one).collect()
+    seen.iter().zip(tasks).map(one).collect()
 }
 
 /// How long each thread was in the dequeue region, run by run, from the beginning on.
@@ -100,12 +103,17 @@ impl Measured {
             row(what, ppm).by_thread(self.threads.iter().map(|thread| of(thread) as f64 / 1e6).collect())
         };
         let time_ppm = percent_ppm(sum(|thread| thread.dequeue_ns), self.ns * self.threads.len() as u64);
+        let processor_ppm =
+            percent_ppm(sum(|thread| thread.processor_ns), self.ns * self.threads.len() as u64);
+        let jain = |what, of: fn(&Counts) -> u64| row(what, jain_ppm(self.threads.iter().map(of)));
         let mut rows = vec![
             row(MPPS, per_s),
             packets(SENT, |thread| thread.sent),
             packets(DROPPED, |thread| thread.dropped),
             row(DROP_SHARE, percent_ppm(dropped, sent + dropped)),
-            row(JAIN_SENDERS, jain_ppm(self.threads.iter().map(|thread| thread.sent))),
+            jain(JAIN_SENDERS, |thread| thread.sent),
+            percents(PROCESSOR_TIME, processor_ppm, &|thread| percent_ppm(thread.processor_ns, self.ns)),
+            jain(JAIN_PROCESSOR, |thread| thread.processor_ns),
             packets(DRAINED, |thread| thread.drained),
             packets(FOR_OTHERS_PACKETS, |thread| thread.for_others),
             percents(DEQUEUE_TIME, time_ppm, &|thread| percent_ppm(thread.dequeue_ns, self.ns)),
@@ -116,7 +124,7 @@ impl Measured {
         }
         let for_others_ppm = percent_ppm(sum(|thread| thread.for_others), sum(|thread| thread.drained));
         rows.extend([
-            row(JAIN_DRAINED, jain_ppm(self.threads.iter().map(|thread| thread.drained))),
+            jain(JAIN_DRAINED, |thread| thread.drained),
             percents(FOR_OTHERS, for_others_ppm, &|thread| percent_ppm(thread.for_others, thread.drained)),
         ]);
         rows.extend(self.runs.rows(whole));
