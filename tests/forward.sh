@@ -211,7 +211,7 @@ short_of_memory() { # all of it waits for the token bucket, while packets of man
   sleep 0.5
   before=$(received hb)
   send after --size 1514 --gso 60k --frames 1024 --rate 50mbit --count 400
-  sleep 0.5
+  arrived hb $((before + 1))
   [ "$(received hb)" -gt "$before" ] || die "nothing is received any more once memory was short"
   forwarded
   echo "packet: less memory than what comes: it waits, and goes on"
@@ -261,6 +261,13 @@ taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each
 
 received() { # INTERFACE: packets, in c
   ip -n $c -j -s link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
+}
+
+arrived() { # INTERFACE COUNT: waits, 20 s at most, until so many packets have been received there
+  for _ in $(seq 200); do
+    [ "$(received "$1")" -ge "$2" ] && break
+    sleep 0.1
+  done
 }
 
 rate() { # KIND: not more than rate and burst, and a mirror of what left

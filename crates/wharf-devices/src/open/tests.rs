@@ -1,0 +1,105 @@
+//! What can be opened, and what is said of the rest.
+
+use super::*;
+
+/// A device, and what is said of it.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "",
+        r#""": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user, virtio-user"#,
+    ),
+    (
+        "wires:x",
+        r#""wires:x": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user, virtio-user"#,
+    ),
+    (
+        "no\nline",
+        r#""no\nline": unknown kind of device; there are null, wire, pcap, packet, xdp, tap, udp, vhost-user, virtio-user"#,
+    ),
+    ("null:x=1", r#"null: unknown key "x"; it takes none"#),
+    ("null:eth0", r#"null: "eth0" is no key=value; it takes none"#),
+    ("wire:speed=1", r#"wire: unknown key "speed"; its keys are rate, delay, ring, overhead"#),
+    ("wire:fast", r#"wire: "fast" is no key=value; its keys are rate, delay, ring, overhead"#),
+    ("wire:ring=2,", r#"wire: "" is no key=value; its keys are rate, delay, ring, overhead"#),
+    ("wire:ring=2,ring=4", "wire: ring is given twice"),
+    ("wire:ring=3", "wire: ring=3 cannot be: a power of two from 2 to 65536"),
+    ("wire:ring=1", "wire: ring=1 cannot be: a power of two from 2 to 65536"),
+    ("wire:ring=8589934592", "wire: ring=4294967295 cannot be: a power of two from 2 to 65536"),
+    ("wire:rate=10", r#"wire: rate: "10" is no bit rate: write it like 10gbit, 100mbit, 1g"#),
+    ("wire:rate=0bit", "wire: rate: 0 would never send; leave the key out for no bound"),
+    ("wire:delay=1kg", r#"wire: delay: "1kg" is no time: write it like 1ms, 20us, 1.5s"#),
+    ("wire:delay=9999s", "wire: delay: 9999s is beyond 60s"),
+    ("wire:delay=60001ms", "wire: delay: 60.001s is beyond 60s"),
+    ("wire:overhead=1m", "wire: overhead: 1048576 is beyond 65536 bytes"),
+    ("pcap", "pcap: which file? pcap:FILE"),
+    ("pcap:", "pcap: which file? pcap:FILE"),
+    ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
+    ("pcap:a,snapped=pad", r#"pcap:a: unknown key "snapped"; its keys are resolution, order"#),
+];
+
+const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
+    ("packet", "packet: which interface? packet:INTERFACE"),
+    ("packet:,ring=2", "packet: which interface? packet:INTERFACE"),
+    ("packet:x,ring=0", "packet:x: ring: 0 cannot be: 1 to 65536 frames"),
+    ("packet:x,ring=1m", "packet:x: ring: 1048576 cannot be: 1 to 65536 frames"),
+    ("packet:x,bypass=yes", r#"packet:x: bypass: "yes" is none of off, on"#),
+    ("packet:x,gso=cut", r#"packet:x: unknown key "gso"; its keys are bypass, ring"#),
+    ("tap", "tap: which interface? tap:NAME"),
+    ("tap:x,mtu=60", "tap:x: mtu: 60 cannot be: 68 to 65521"),
+    ("tap:x,ring=0", "tap:x: ring: 0 cannot be: 1 to 65536"),
+    ("tap:x,sndbuf=3g", "tap:x: sndbuf: 3221225472 cannot be: 1 to 2147483647"),
+    ("tap:x,persist=yes", r#"tap:x: persist: "yes" is none of off, on"#),
+    ("tap:x y", "tap:x y: no name of an interface: 1 to 15 bytes without spaces, /, : and %"),
+    ("virtio-user", "virtio-user: which socket? virtio-user:SOCKET"),
+    (
+        "virtio-user:x,size=3",
+        "virtio-user:x: size: a split ring cannot have 3 descriptors: a power of two from 1 to 32768",
+    ),
+    (
+        "virtio-user:x,size=64k,packed=on",
+        "virtio-user:x: size: a packed ring cannot have 65536 descriptors: 1 to 32768",
+    ),
+    ("virtio-user:x,mrg_rxbuf=yes", r#"virtio-user:x: mrg_rxbuf: "yes" is none of auto, on, off"#),
+];
+
+fn fault(spec: &str, direction: Direction) -> String {
+    let message = open(spec, direction).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "one line: {message:?}");
+    message
+}
+
+#[test]
+fn what_is_right_opens() {
+    for spec in ["null", "null:", "wire", "wire:", "wire:ring=2", "wire,ring=65536", "wire:delay=60s"] {
+        let opened = open(spec, Direction::Send).unwrap();
+        assert_eq!(opened.far_end.is_some(), spec.starts_with("wire"), "{opened:?}");
+    }
+    let opened = open("wire:rate=10gbit,delay=1ms,ring=64,overhead=0", Direction::Receive).unwrap();
+    assert_eq!(opened.device.capabilities().ring_frames, Some(64));
+}
+
+#[test]
+fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
+    for (spec, message) in WRONG.iter().chain(WRONG_OF_INTERFACES) {
+        assert_eq!(fault(spec, Direction::Send), *message, "{spec:?}");
+    }
+    assert_eq!(
+        fault("packet:x,buffer=4g", Direction::Receive),
+        "packet:x: buffer: 4294967296 cannot be: 256k to 1g bytes"
+    );
+    assert_eq!(
+        fault("packet:x,gso=half", Direction::Receive),
+        r#"packet:x: gso: "half" is none of cut, keep"#
+    );
+    assert_eq!(
+        fault("pcap:a,order=le", Direction::Receive),
+        r#"pcap:a: unknown key "order"; its keys are snapped"#
+    );
+}
+
+#[test]
+fn a_backslash_keeps_a_comma() {
+    assert_eq!(split(r"a\,b.pcap,order=le"), ["a,b.pcap", "order=le"]);
+    assert_eq!(split(r"a\b\,"), [r"a\b,"]);
+    assert_eq!(split(""), [""]);
+}
