@@ -45,6 +45,18 @@ fn send_numbered(queue: &TxQueue, who: u64, count: u64) {
     }
 }
 
+/// Drains for all, asleep for so long while there is nothing to do.
+fn own(queue: &TxQueue, stop: &AtomicBool, nap_ns: u64) {
+    let mut dedicated = queue.dedicate().unwrap();
+    while !stop.load(SeqCst) {
+        if nap_ns == 0 {
+            dedicated.poll()
+        } else {
+            dedicated.poll_or_sleep(nap_ns)
+        };
+    }
+}
+
 fn assert_order(sent: &[u64], senders: u64, count: u64) {
     assert_eq!(sent.len() as u64, senders * count);
     for who in 0..senders {
@@ -99,12 +111,7 @@ fn a_dedicated_owner_drains_for_all_and_sleeps_without_losing_a_wake_up() {
         let queue = builder(&pool, gate).build().unwrap();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let owner = scope.spawn(|| {
-                let mut dedicated = queue.dedicate().unwrap();
-                while !stop.load(SeqCst) {
-                    dedicated.poll_or_sleep(u64::MAX);
-                }
-            });
+            let owner = scope.spawn(|| own(&queue, &stop, u64::MAX));
             let senders: Vec<_> = (0..3u64)
                 .map(|who| {
                     let queue = &queue;
@@ -264,12 +271,7 @@ fn a_shutdown_keeps_its_deadline_beside_a_dedicated_owner() {
         sender.send(&mut burst).unwrap();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut dedicated = queue.dedicate().unwrap();
-                while !stop.load(SeqCst) {
-                    dedicated.poll();
-                }
-            });
+            scope.spawn(|| own(&queue, &stop, 0));
             queue.shutdown(0);
             stop.store(true, SeqCst);
         });
@@ -288,16 +290,7 @@ fn a_shutdown_beside_a_dedicated_owner_ends_when_all_has_left() {
             let queue = builder(&pool, gate).build().unwrap();
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                let owner = scope.spawn(|| {
-                    let mut dedicated = queue.dedicate().unwrap();
-                    while !stop.load(SeqCst) {
-                        if nap_ns == 0 {
-                            dedicated.poll()
-                        } else {
-                            dedicated.poll_or_sleep(nap_ns)
-                        };
-                    }
-                });
+                let owner = scope.spawn(|| own(&queue, &stop, nap_ns));
                 send_numbered(&queue, 0, 500);
                 assert!(queue.drain(u64::MAX));
                 assert_eq!(control.sent().len(), 500);

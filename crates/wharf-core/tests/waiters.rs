@@ -2,26 +2,13 @@
 
 mod common;
 
-use common::{Control, Gate, assert_conserved, builder, numbered, pool};
+use common::{Control, Gate, Log, Logs, assert_conserved, builder, numbered, pool};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex};
-use wharf_core::host::Wake;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc, set_priority};
 use wharf_core::queue::TxQueue;
 use wharf_core::run::Batching;
 use wharf_core::sender::{Sender, Watch};
-
-/// Who was woken, in order: the log of tickets.
-type Log = Arc<Mutex<Vec<usize>>>;
-
-#[derive(Debug)]
-struct Logs(usize, Log);
-
-impl Wake for Logs {
-    fn wake(&self) {
-        self.1.lock().unwrap().push(self.0);
-    }
-}
 
 /// Senders that wait at a queue before a device that completes what it is told to.
 struct Rig {

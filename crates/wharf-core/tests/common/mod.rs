@@ -46,6 +46,19 @@ impl Park for TestPark {
     }
 }
 
+/// Who was woken, in order: the log of tickets.
+pub type Log = Arc<Mutex<Vec<usize>>>;
+
+/// Notes its ticket.
+#[derive(Debug)]
+pub struct Logs(pub usize, pub Log);
+
+impl Wake for Logs {
+    fn wake(&self) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
 /// What a test knows of and decides for a [`Gate`].
 #[derive(Debug, Default)]
 pub struct Control {
