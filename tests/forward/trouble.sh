@@ -72,7 +72,7 @@ namespace_gone() { # KIND: the far host's, and its end of the pair with it
 }
 
 # arrivals_end KIND idle|traffic COMMAND...: the interface that frames arrive by goes away, and nothing is sent by it, so that nobody
-# is told: within 2 s it is seen.
+# is told: it is seen nevertheless. (Within 2 s on a machine that is not busy. A namespace takes its time to go.)
 arrivals_end() {
   local kind=$1 traffic=$2 load=""
   shift 2
@@ -83,9 +83,9 @@ arrivals_end() {
     sleep 0.5
   fi
   "$@" || die "$kind, $traffic: it does not go"
-  for _ in $(seq 40); do
+  for _ in $(seq 200); do
     grep -q "is gone" "$out/forward.err" && break
-    sleep 0.05
+    sleep 0.1
   done
   grep -q "is gone" "$out/forward.err" || die "$kind, $traffic: it does not say that the interface is gone"
   ended forward "$forwarder"
@@ -106,7 +106,7 @@ arrivals_gone() { # KIND
   arrivals_end "$1" idle ip netns del $a
   space $a
   host $a ha fa 1
-  echo "$1: what frames arrive by goes, idle or not: one line within 2 s, exit code 1, summary"
+  echo "$1: what frames arrive by goes, idle or not: one line, exit code 1, summary"
 }
 
 tap_goes() { # its namespace is deleted under traffic
