@@ -139,20 +139,20 @@ impl End {
     pub fn new(spec: &str, direction: Direction, frame_bytes: u32) -> Self {
         // A process that another test is starting has all descriptors until it runs its program: those just closed, too.
         let mut tries = 0;
-        let mut again = |error: String, wanted: &str| {
+        let mut again = |error: String, wanted: [&str; 2]| {
             tries += 1;
-            assert!(tries < 100 && error.contains(wanted), "{error}");
+            assert!(tries < 1000 && wanted.iter().any(|wanted| error.contains(wanted)), "{error}");
             std::thread::sleep(std::time::Duration::from_millis(10));
         };
         let mut device = loop {
             match open(spec, direction) {
                 Ok(opened) => break opened.device,
-                Err(error) => again(error.to_string(), "somebody has it open"),
+                Err(error) => again(error.to_string(), ["somebody has it open"; 2]),
             }
         };
         let pool = super::common::pool_of(4096, frame_bytes);
         while let Err(error) = device.attach(pool.region().clone()) {
-            again(error.to_string(), "already");
+            again(error.to_string(), ["already", "in use by another"]);
         }
         let cache = pool.cache("test").unwrap();
         Self { device, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
