@@ -122,8 +122,8 @@ P
 }
 
 layouts() {
-  looped "" "$frames"
-  looped ",packed=on" "$frames"
+  looped ",in_order=off" "$frames"
+  looped ",packed=on,in_order=off" "$frames"
   looped ",in_order=on" "$frames"
   looped ",packed=on,in_order=on" "$frames"
   looped ",mrg_rxbuf=off" "$((frames / 4))"

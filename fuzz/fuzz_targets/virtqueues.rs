@@ -46,7 +46,14 @@ fuzz_target!(|bytes: &[u8]| {
 /// look available.
 fn device(mut ring: impl DeviceRing, memory: &Memory) {
     let (mut chain, mut buffer) = (Chain::new(), [0; 512]);
+    let mut plain = [(); 3].map(|()| Chain::new());
     for _ in 0..100 {
+        let count = ring.pop_plain(memory, &mut plain);
+        for chain in &plain[..count] {
+            let copied = chain.copy_out(memory, 0, &mut buffer);
+            assert!(copied <= chain.readable_bytes() as usize);
+        }
+        ring.put_all_used(&plain[..count]);
         match ring.pop(memory, &mut chain) {
             Ok(true) => {
                 let count = chain.copy_out(memory, 0, &mut buffer);

@@ -190,7 +190,7 @@ fn main() -> Result<(), Failed> {
     for layout in [Layout::Split, Layout::Packed] {
         rings(layout, runs, tick_ns)?;
     }
-    for keys in ["", ",packed=on", ",in_order=on", ",packed=on,in_order=on"] {
+    for keys in [",in_order=off", ",packed=on,in_order=off", ",in_order=on", ",packed=on,in_order=on"] {
         devices(keys, runs, tick_ns)?;
     }
     Ok(())

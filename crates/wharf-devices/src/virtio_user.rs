@@ -62,8 +62,8 @@ pub struct VirtioUserOptions {
     pub server: bool,
     /// Whether its rings are packed, or split.
     pub packed: bool,
-    /// Whether the back end must use buffers in order.
-    pub in_order: bool,
+    /// Whether the back end must use buffers in order: where it offers that, by default.
+    pub in_order: Option<bool>,
     /// Whether frames may arrive in several buffers: where the back end offers it, by default.
     pub mrg_rxbuf: Option<bool>,
     /// Descriptors of each ring, 256 by default: a power of two up to 32768, packed ones any number.
@@ -77,7 +77,7 @@ impl Default for VirtioUserOptions {
         Self {
             server: false,
             packed: false,
-            in_order: false,
+            in_order: None,
             mrg_rxbuf: None,
             size: 256,
             napi: Napi::On { anywhere: false },

@@ -18,7 +18,8 @@ fn every_load_runs_in_every_mode_and_has_its_rows() {
         let row = report.rows.iter().find(|row| row.label == label && row.metric == metric);
         row.map(|row| row.value)
     };
-    for (work, rate) in [("tcp_stream", "payload"), ("udp_stream", "payload"), ("rr", "round_trips")] {
+    let streams = [("tcp_stream", "payload"), ("udp_stream", "payload")];
+    for (work, rate) in streams.into_iter().chain([("tcp_rr", "round_trips"), ("udp_rr", "round_trips")]) {
         for bytes in ["1B", "4096B"] {
             for flows in [1, 10, 100] {
                 for napi in ["off", "timer", "on"] {
@@ -36,8 +37,8 @@ fn every_load_runs_in_every_mode_and_has_its_rows() {
         }
     }
     let published: Vec<_> = report.rows.iter().filter(|row| row.published.is_some()).collect();
-    // Two modes, three numbers of flows: rates of two streams, p50 and p99 of two sorts of round trips.
-    assert_eq!(published.len(), 2 * 3 * (2 + 4));
+    // Two modes, three numbers of flows: rates of two streams, p50 and p99 of three sorts of round trips.
+    assert_eq!(published.len(), 2 * 3 * (2 + 6));
     assert!(
         published.iter().all(|row| row.note.as_ref().is_some_and(|note| note.contains("another set-up")))
     );
@@ -47,6 +48,9 @@ fn every_load_runs_in_every_mode_and_has_its_rows() {
 
 #[test]
 fn one_load_alone_where_that_is_asked_for() {
-    let report = run_short(&["rounds=1", "settle_ms=1", "measure_ms=1", "only_load=13", "spin=0", "pin=0"]);
-    assert!(report.rows.iter().all(|row| row.label.starts_with("rr/1B/flows=1/")), "{report:?}");
+    for (number, label) in [("13", "tcp_rr/1B/flows=1/"), ("24", "udp_rr/4096B/flows=100/")] {
+        let only = format!("only_load={number}");
+        let report = run_short(&["rounds=1", "settle_ms=1", "measure_ms=1", &only, "spin=0", "pin=0"]);
+        assert!(report.rows.iter().all(|row| row.label.starts_with(label)), "{report:?}");
+    }
 }

@@ -4,11 +4,12 @@
 //! accesses. So what was read once is what is then checked and used, whatever the peer writes meanwhile. What the peer
 //! can do is write nonsense, and, where its file is not sealed against that, shrink it: see `guard`.
 
-mod records;
+mod table;
 
-pub use records::Records;
+pub use table::{Pair, Record, Short, Table, Words};
 
 use crate::guard::Guard;
+use crate::line::prefetch;
 use crate::mapping::Mapping;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -269,14 +270,9 @@ impl View {
     /// Has the line at byte `at` brought to this processor, if it lies within: a hint.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
-        #[cfg(target_arch = "x86_64")]
         if at < self.len_bytes {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: `at` lies within; and a prefetch cannot fail.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.add(at).as_ptr().cast()) };
+            prefetch(self.start.as_ptr().wrapping_add(at));
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = at;
     }
 
     /// Copies the bytes from `at` on to `to`; false, and nothing, where they do not lie within.

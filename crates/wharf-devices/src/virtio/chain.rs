@@ -19,20 +19,33 @@ impl Token {
 }
 
 /// A buffer: parts that the device reads, then parts that it writes. To be made once per queue and used again: it grows to the
-/// longest chain.
+/// longest chain. As long as a line of memory.
 #[derive(Debug, Default)]
 pub struct Chain {
     token: Token,
-    count: usize,
-    /// Its only part; where there are several, they are in `parts`.
-    first: Part,
+    shape: Shape,
+    /// Its only part, where its shape says so: then what follows says nothing.
+    only: Part,
     parts: Vec<Part>,
     /// How many of the parts are to be read.
-    readable: usize,
+    readable: u32,
     readable_bytes: u32,
     writable_bytes: u32,
     /// The region in which something was found last.
     pub(super) hint: u32,
+}
+
+const _: () = assert!(size_of::<Chain>() == 64);
+
+/// What it is made of. Most are of one descriptor: of those, little is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Shape {
+    /// One part, to be read.
+    Readable,
+    /// One part, to be written.
+    Writable,
+    #[default]
+    Parts,
 }
 
 impl Chain {
@@ -43,17 +56,16 @@ impl Chain {
 
     #[inline(always)]
     pub(super) fn start(&mut self, token: Token) {
-        self.count = 0;
-        (self.token, self.readable, self.readable_bytes, self.writable_bytes) = (token, 0, 0, 0);
+        self.parts.clear();
+        (self.token, self.shape) = (token, Shape::Parts);
+        (self.readable, self.readable_bytes, self.writable_bytes) = (0, 0, 0);
     }
 
     /// What one descriptor says, and nothing else: `part`, which is all of it.
     #[inline(always)]
     pub(super) fn set_only(&mut self, token: Token, part: Part, is_writable: bool) {
-        (self.token, self.first, self.count) = (token, part, 1);
-        self.readable = usize::from(!is_writable);
-        self.readable_bytes = if is_writable { 0 } else { part.len_bytes };
-        self.writable_bytes = if is_writable { part.len_bytes } else { 0 };
+        let shape = if is_writable { Shape::Writable } else { Shape::Readable };
+        (self.token, self.shape, self.only) = (token, shape, part);
     }
 
     #[inline(always)]
@@ -75,28 +87,23 @@ impl Chain {
             }
         }
         match memory.find(address, len_bytes, &mut self.hint) {
-            Some(part) if part.len_bytes == len_bytes => self.push_part(part),
+            Some(part) if part.len_bytes == len_bytes => self.parts.push(part),
             _ => self.push_across(memory, address, len_bytes)?,
         }
         if !is_writable {
-            self.readable = self.count;
+            self.readable = u32::try_from(self.parts.len()).map_err(|_| RingError::TooLong)?;
         }
         Ok(())
     }
 
-    fn push_part(&mut self, part: Part) {
-        if self.count == 0 {
-            self.parts.clear();
-            self.first = part;
-        }
-        self.parts.push(part);
-        self.count += 1;
-    }
-
-    /// All of its parts, in order.
+    /// Its parts, in order: those to be read, those to be written.
     #[inline(always)]
-    fn all(&self) -> &[Part] {
-        if self.count == 1 { std::slice::from_ref(&self.first) } else { &self.parts[..self.count] }
+    fn split(&self) -> (&[Part], &[Part]) {
+        match self.shape {
+            Shape::Readable => (std::slice::from_ref(&self.only), &[]),
+            Shape::Writable => (&[], std::slice::from_ref(&self.only)),
+            Shape::Parts => self.parts.split_at(self.parts.len().min(self.readable as usize)),
+        }
     }
 
     /// As [`Chain::push`], for what does not lie in one region.
@@ -108,7 +115,7 @@ impl Chain {
             let at = address.checked_add(done.into()).ok_or(fault)?;
             let part = memory.find(at, len_bytes - done, &mut self.hint).ok_or(fault)?;
             done += part.len_bytes;
-            self.push_part(part);
+            self.parts.push(part);
         }
         // Nothing, at an address that there is not: nothing of it is ever touched.
         Ok(())
@@ -123,43 +130,53 @@ impl Chain {
     /// Bytes that are to be read.
     #[inline]
     pub fn readable_bytes(&self) -> u32 {
-        self.readable_bytes
+        match self.shape {
+            Shape::Readable => self.only.len_bytes,
+            Shape::Writable => 0,
+            Shape::Parts => self.readable_bytes,
+        }
     }
 
     /// Bytes that may be written.
     #[inline]
     pub fn writable_bytes(&self) -> u32 {
-        self.writable_bytes
+        match self.shape {
+            Shape::Readable => 0,
+            Shape::Writable => self.only.len_bytes,
+            Shape::Parts => self.writable_bytes,
+        }
     }
 
     /// Its parts to be read, in order.
     #[inline]
     pub fn readable(&self) -> &[Part] {
-        &self.all()[..self.readable]
+        self.split().0
     }
 
     /// Its parts to be written, in order.
     #[inline]
     pub fn writable(&self) -> &[Part] {
-        &self.all()[self.readable..]
+        self.split().1
     }
 
     /// The part that is to be read, where it is one only.
     #[inline(always)]
     pub fn only_readable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
-        if self.count == 1 && self.readable == 1 { memory.window(&self.first) } else { None }
+        if let ([only], []) = self.split() { memory.window(only) } else { None }
     }
 
     /// The part that may be written, where it is one only.
     #[inline(always)]
     pub fn only_writable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
-        if self.count == self.readable + 1 { memory.window(self.writable().first()?) } else { None }
+        if let [only] = self.writable() { memory.window(only) } else { None }
     }
 
     /// Has the beginning of its first part brought here, if it is not.
     #[inline(always)]
     pub fn prefetch(&self, memory: &Memory) {
-        if let Some(window) = self.all().first().and_then(|part| memory.window(part)) {
+        let (readable, writable) = self.split();
+        let first = readable.first().or(writable.first());
+        if let Some(window) = first.and_then(|part| memory.window(part)) {
             window.prefetch();
         }
     }

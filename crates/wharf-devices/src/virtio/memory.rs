@@ -50,11 +50,21 @@ pub struct Part {
     at: usize,
 }
 
-impl Part {
-    /// Whether it is `len_bytes` long, as what was looked up.
+/// A region's bounds: a copy, for loops that look up many buffers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hand {
+    pub(super) index: u32,
+    guest: u64,
+    len_bytes: u64,
+}
+
+impl Hand {
+    /// These bytes, if all of them lie in it.
     #[inline(always)]
-    pub(super) fn is_all_of(&self, len_bytes: u32) -> bool {
-        self.len_bytes == len_bytes
+    fn find(&self, address: u64, len_bytes: u32) -> Option<Part> {
+        let at = address.wrapping_sub(self.guest);
+        let is_within = at < self.len_bytes && u64::from(len_bytes) <= self.len_bytes - at;
+        is_within.then_some(Part { region: self.index, len_bytes, at: at as usize })
     }
 }
 
@@ -133,6 +143,26 @@ impl Memory {
         region.view.part(offset(user, region.user, &region.view)?, len_bytes)
     }
 
+    /// Region `hint`, at hand.
+    #[inline(always)]
+    pub(super) fn hand(&self, hint: u32) -> Hand {
+        let region = self.regions.get(hint as usize);
+        let (guest, len_bytes) =
+            region.map_or((0, 0), |region| (region.guest, region.view.len_bytes() as u64));
+        Hand { index: hint, guest, len_bytes }
+    }
+
+    /// The `len_bytes` from guest address `address` on, where they lie in one region; that is at hand then. `hand` is where they are
+    /// looked for first.
+    #[inline(always)]
+    pub(super) fn find_whole(&self, address: u64, len_bytes: u32, hand: Hand) -> Option<(Part, Hand)> {
+        if let Some(part) = hand.find(address, len_bytes) {
+            return Some((part, hand));
+        }
+        let other = self.hand(self.search(address)?);
+        Some((other.find(address, len_bytes)?, other))
+    }
+
     /// The bytes from guest address `address` on, up to `len_bytes` or the end of their region. `hint` is where they were found last
     /// time, and is kept.
     #[inline]
@@ -151,6 +181,7 @@ impl Memory {
     }
 
     #[cold]
+    #[inline(never)]
     fn search(&self, address: u64) -> Option<u32> {
         let found =
             self.regions.iter().position(|region| offset(address, region.guest, &region.view).is_some());

@@ -8,7 +8,7 @@ pub use device::PackedDevice;
 pub use driver::PackedDriver;
 
 use super::notify::needs_event;
-use wharf_sys::shared::{Records, View};
+use wharf_sys::shared::{Record, View};
 
 /// Section 2.8.13.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ struct Descriptor {
     flags: u16,
 }
 
-const _: () = assert!(size_of::<Descriptor>() == Records::RECORD_BYTES && align_of::<Descriptor>() == 8);
+const _: () = assert!(size_of::<Descriptor>() == Record::BYTES && align_of::<Descriptor>() == 8);
 const _: () = assert!(std::mem::offset_of!(Descriptor, len_bytes) == 8);
 const _: () = assert!(std::mem::offset_of!(Descriptor, id) == 12);
 const _: () = assert!(std::mem::offset_of!(Descriptor, flags) == 14);

@@ -3,7 +3,7 @@
 use super::{Memory, RingError, SIZE_MAX};
 use std::fmt;
 use std::sync::Arc;
-use wharf_sys::shared::{Area, Records, View};
+use wharf_sys::shared::{Area, Record, Table, View};
 
 /// How a virtqueue is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Place {
     pub(super) layout: Layout,
     pub(super) size: u16,
     /// Descriptors; of a packed ring, all of it.
-    pub(super) descriptors: Records,
+    pub(super) descriptors: Table<Record>,
     /// What the driver writes: available ring, or when it wants to be told.
     pub(super) driver: View,
     /// What the device writes: used ring, or when it wants to be told.
@@ -120,8 +120,8 @@ impl Place {
 
     fn of_areas(layout: Layout, size: u16, areas: [View; 3]) -> Result<Self, RingError> {
         let [descriptors, driver, device] = areas;
-        let fault = RingError::Place { area: "descriptor area", align_bytes: Records::RECORD_BYTES };
-        let descriptors = Records::new(descriptors).ok_or(fault)?;
+        let fault = RingError::Place { area: "descriptor area", align_bytes: Record::BYTES };
+        let descriptors = Table::new(descriptors).ok_or(fault)?;
         Ok(Self { layout, size, descriptors, driver, device })
     }
 

@@ -6,8 +6,8 @@ mod driver;
 pub use device::SplitDevice;
 pub use driver::SplitDriver;
 
-use super::{INDIRECT_MAX, RingError};
-use wharf_sys::shared::{Records, View};
+use super::{INDIRECT_MAX, Place, RingError};
+use wharf_sys::shared::{Pair, Record, Short, Table, View};
 
 /// Section 2.7.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,16 +35,16 @@ pub(super) const INDIRECT: u16 = 4;
 const FLAGS_AT: usize = 0;
 const INDEX_AT: usize = 2;
 const RING_AT: usize = 4;
-const AVAILABLE_BYTES: usize = 2;
-const USED_BYTES: usize = 8;
+const AVAILABLE_BYTES: usize = size_of::<Short>();
+const USED_BYTES: usize = size_of::<Pair>();
 /// In the flags of either: the other side need not tell.
 const NO_TELLING: u16 = 1;
 
 impl Descriptor {
     /// Each word once: what the peer writes meanwhile is not seen.
     #[inline(always)]
-    fn read(table: &Records, index: u16) -> Self {
-        let [address, rest] = table.load(index.into());
+    fn read(record: &Record) -> Self {
+        let [address, rest] = record.load();
         Self::of_words(u64::from_le(address), u64::from_le(rest))
     }
 
@@ -65,10 +65,10 @@ impl Descriptor {
     }
 
     #[inline(always)]
-    fn write(&self, table: &Records, index: u16) {
+    fn write(&self, record: &Record) {
         let [address, rest] = self.words();
-        table.store_first(index.into(), address.to_le());
-        table.store_second(index.into(), rest.to_le());
+        record.store_first(address.to_le());
+        record.store_second(rest.to_le());
     }
 }
 
@@ -82,14 +82,28 @@ pub(super) fn table_size(len_bytes: u32) -> Result<u16, RingError> {
     }
 }
 
-#[inline(always)]
-fn available_at(slot: u16) -> usize {
-    RING_AT + usize::from(slot) * AVAILABLE_BYTES
+/// Entries of the available ring: which descriptor a buffer begins with.
+fn available_entries(place: &Place) -> Result<Table<Short>, RingError> {
+    let fault = RingError::Place { area: "driver area", align_bytes: AVAILABLE_BYTES };
+    let entries = place.driver.part(RING_AT, usize::from(place.size) * AVAILABLE_BYTES);
+    entries.and_then(Table::new).ok_or(fault)
 }
 
-#[inline(always)]
-fn used_at(slot: u16) -> usize {
-    RING_AT + usize::from(slot) * USED_BYTES
+/// Entries of the used ring: which descriptor a buffer began with, and bytes written.
+fn used_entries(place: &Place) -> Result<Table<Pair>, RingError> {
+    let fault = RingError::Place { area: "device area", align_bytes: align_of::<Pair>() };
+    let entries = place.device.part(RING_AT, usize::from(place.size) * USED_BYTES);
+    entries.and_then(Table::new).ok_or(fault)
+}
+
+/// Behind the available ring's entries: when the driver wants to be told.
+fn used_event_at(size: u16) -> usize {
+    RING_AT + usize::from(size) * AVAILABLE_BYTES
+}
+
+/// Behind the used ring's entries: when the device wants to be told.
+fn available_event_at(size: u16) -> usize {
+    RING_AT + usize::from(size) * USED_BYTES
 }
 
 #[inline(always)]

@@ -115,7 +115,7 @@ impl Session {
         let wanted = [
             (feature::VERSION_1, true, "virtio 1.0"),
             (feature::PACKED, options.packed, "packed=on"),
-            (feature::IN_ORDER, options.in_order, "in_order=on"),
+            (feature::IN_ORDER, options.in_order == Some(true), "in_order=on"),
             (feature::MRG_RXBUF, options.mrg_rxbuf == Some(true), "mrg_rxbuf=on"),
         ];
         if let Some((_, _, what)) = wanted.iter().find(|(bit, is_wanted, _)| *is_wanted && offered & bit == 0)
@@ -125,7 +125,8 @@ impl Session {
         }
         let bits = wanted.iter().filter(|want| want.1).fold(0, |bits, want| bits | want.0);
         let mergeable = if options.mrg_rxbuf == Some(false) { 0 } else { feature::MRG_RXBUF };
-        self.features = offered & (bits | WELCOME | mergeable);
+        let in_order = if options.in_order == Some(false) { 0 } else { feature::IN_ORDER };
+        self.features = offered & (bits | WELCOME | mergeable | in_order);
         if self.features & feature::VHOST_PROTOCOL != 0 {
             let can = self.frontend.get_protocol_features().map_err(self.refused("to say what it can"))?;
             let wanted = can & VhostUserProtocolFeatures::REPLY_ACK;

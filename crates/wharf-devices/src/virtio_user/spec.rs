@@ -1,4 +1,4 @@
-//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=off|on,mrg_rxbuf=auto|on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
+//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
 
 use super::{Napi, VirtioUserOptions};
 use crate::open::Options;
@@ -20,7 +20,7 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
     let options =
         Options::new(&kind, parts, &["server", "packed", "in_order", "mrg_rxbuf", "size", "napi", "clean"])?;
     let switch = [("off", false), ("on", true)];
-    let merges = [("auto", None), ("on", Some(true)), ("off", Some(false))];
+    let where_offered = [("auto", None), ("on", Some(true)), ("off", Some(false))];
     let napi = options.choose(
         "napi",
         &[("on", Napi::On { anywhere: false }), ("off", Napi::Off), ("timer", Napi::Timer)],
@@ -35,8 +35,8 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         napi,
         server: options.choose("server", &switch)?,
         packed: options.choose("packed", &switch)?,
-        in_order: options.choose("in_order", &switch)?,
-        mrg_rxbuf: options.choose("mrg_rxbuf", &merges)?,
+        in_order: options.choose("in_order", &where_offered)?,
+        mrg_rxbuf: options.choose("mrg_rxbuf", &where_offered)?,
         ..VirtioUserOptions::default()
     };
     if let Some(size) = options.read("size", units::size_bytes)? {

@@ -268,7 +268,7 @@ fn used_index(cases: &mut Cases) {
     }
     let place = place(Layout::Split, SIZE);
     let mut driver = driver(&place, Options { in_order: true, ..ALL }, 0);
-    (0..3).for_each(|at| assert!(driver.add(&[extent(at, 1)], &[]).is_some()));
+    (0..3).for_each(|at| assert!(driver.add(&[], &[extent(at, 1)]).is_some()));
     driver.publish();
     // One entry for three buffers, and an index for one.
     say_used(&place, 0, 2, 0, 1);

@@ -4,3 +4,4 @@ mod hostile;
 mod oracle;
 mod pair;
 mod pairs;
+mod plain;

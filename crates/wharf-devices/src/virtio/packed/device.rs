@@ -1,15 +1,16 @@
 //! The device's side of a packed ring.
 
+use super::super::memory::Hand;
 use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::{Cursor, Descriptor, Event, USED, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
-use wharf_sys::shared::Records;
+use wharf_sys::shared::Record;
 
 /// Descriptors of a line.
 const LINE: usize = 4;
 /// Lines are asked for so many descriptors ahead.
-const COMING_SOON: u16 = 16;
+const COMING_SOON: usize = 16;
 
 /// The device's side of a packed ring.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl PackedDevice {
             return Some(base);
         }
         let is_used = |index: u16| {
-            let [_, rest] = place.descriptors.load(index.into());
+            let [_, rest] = place.descriptors.all()[usize::from(index)].load();
             turn(u64::from_le(rest)) & USED != 0
         };
         let first = is_used(0);
@@ -91,41 +92,11 @@ impl PackedDevice {
 
     /// Marks the descriptors of a chain that was used, but for the first. No driver looks at them; [`PackedDevice::resume`] does.
     #[inline(never)]
-    fn mark(&mut self, descriptors: u16) {
+    fn mark(&self, first: Cursor, descriptors: u16) {
         for count in 1..descriptors {
-            let cursor = self.used.advanced(count, self.place.size);
-            self.place.descriptors.store_last_u16_release(cursor.at(), used(cursor.wrap).to_le());
+            let cursor = first.advanced(count, self.place.size);
+            self.place.descriptors.all()[cursor.at()].store_last_u16_release(used(cursor.wrap).to_le());
         }
-    }
-
-    /// Has the lines of descriptors behind this one, which is available, brought here, to be written: what they say is read, and
-    /// then that they were used. Lines that the driver has not come to are here from the round before.
-    #[inline(always)]
-    fn prefetch(&self, next: Cursor, is_first: bool) {
-        let size = self.place.size;
-        if size <= COMING_SOON || !(is_first || next.at().is_multiple_of(LINE)) {
-            return;
-        }
-        if is_first {
-            for ahead in (LINE as u16..COMING_SOON).step_by(LINE) {
-                self.place.descriptors.prefetch_to_write(next.advanced(ahead, size).at());
-            }
-        }
-        self.place.descriptors.prefetch_to_write(next.advanced(COMING_SOON, size).at());
-    }
-
-    /// The descriptor there, but for its address, if it is available.
-    #[inline(always)]
-    fn available(&self, next: Cursor) -> Option<u64> {
-        // (B)
-        let rest = u64::from_le(self.place.descriptors.load_second_acquire(next.at()));
-        (turn(rest) == available(next.wrap)).then_some(rest)
-    }
-
-    #[inline(always)]
-    fn descriptor(&self, at: usize, rest: u64) -> Descriptor {
-        let address = u64::from_le(self.place.descriptors.load_first(at));
-        Descriptor { address, len_bytes: rest as u32, id: (rest >> 32) as u16, flags: (rest >> 48) as u16 }
     }
 
     /// All of a chain, whose first descriptor has more to it (sections 2.8.6 and 2.8.7).
@@ -146,8 +117,9 @@ impl PackedDevice {
             }
             count += 1;
             cursor = cursor.advanced(1, self.place.size);
-            let [_, rest] = self.place.descriptors.load(cursor.at());
-            descriptor = self.descriptor(cursor.at(), u64::from_le(rest));
+            let record = &self.place.descriptors.all()[cursor.at()];
+            let [_, rest] = record.load();
+            descriptor = Descriptor::of(record, u64::from_le(rest));
         }
         // The last one names the buffer (section 2.8.6).
         chain.name(Token { id: descriptor.id, descriptors: count });
@@ -165,8 +137,8 @@ impl PackedDevice {
         let size = table_size(table.len_bytes)?;
         for index in 0..u64::from(size) {
             let fault = RingError::Outside { address: table.address, len_bytes: table.len_bytes };
-            let at = table.address.checked_add(index * Records::RECORD_BYTES as u64).ok_or(fault)?;
-            let (mut bytes, mut hint) = ([0; Records::RECORD_BYTES], chain.hint);
+            let at = table.address.checked_add(index * Record::BYTES as u64).ok_or(fault)?;
+            let (mut bytes, mut hint) = ([0; Record::BYTES], chain.hint);
             memory.read(at, &mut bytes, &mut hint)?;
             chain.hint = hint;
             let [address, rest] = bytes.as_chunks::<8>().0 else { return Err(fault) };
@@ -178,6 +150,84 @@ impl PackedDevice {
             chain.push(memory, address, rest as u32, flags & WRITE != 0)?;
         }
         Ok(())
+    }
+}
+
+impl Descriptor {
+    /// What is there, of which `rest` was read.
+    #[inline(always)]
+    fn of(record: &Record, rest: u64) -> Self {
+        let address = u64::from_le(record.load_first());
+        Self { address, len_bytes: rest as u32, id: (rest >> 32) as u16, flags: (rest >> 48) as u16 }
+    }
+}
+
+/// What is there, but for its address, if its flags say `available`.
+#[inline(always)]
+fn made_available(record: &Record, available: u16) -> Option<u64> {
+    // (B)
+    let rest = u64::from_le(record.load_second_acquire());
+    (turn(rest) == available).then_some(rest)
+}
+
+/// Pops plain buffers into `chains`, from place `first` on up to `end`; how many, and the region of the last one.
+// All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
+#[inline(always)]
+fn pop_run(
+    descriptors: &[Record], first: Cursor, end: usize, memory: &Memory, mut hand: Hand, chains: &mut [Chain],
+) -> (usize, Hand) {
+    let turn = available(first.wrap);
+    let run = descriptors.get(first.at()..end).unwrap_or_default();
+    for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
+        // (B)
+        let Some(rest) = made_available(record, turn) else { return (at, hand) };
+        if (first.at() + at).is_multiple_of(LINE) {
+            prefetch_ahead(descriptors, first.at() + at, COMING_SOON);
+        }
+        let only = Descriptor::of(record, rest);
+        if only.flags & (NEXT | INDIRECT) != 0 {
+            return (at, hand);
+        }
+        let Some((part, there)) = memory.find_whole(only.address, only.len_bytes, hand) else {
+            return (at, hand);
+        };
+        chain.set_only(Token { id: only.id, descriptors: 1 }, part, only.flags & WRITE != 0);
+        hand = there;
+    }
+    (run.len(), hand)
+}
+
+/// Says of buffers of one descriptor each, the first of `chains`, that they were used, with these flags; how many: as far as
+/// the ring goes on, and there are such.
+#[inline(always)]
+fn put_run(run: &[Record], flags: u16, chains: &[Chain]) -> usize {
+    for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
+        let token = chain.token();
+        if token.descriptors != 1 {
+            return at;
+        }
+        // (C), seen once the first one of the batch is.
+        record.store_second_release(rest(0, token.id, flags));
+    }
+    run.len().min(chains.len())
+}
+
+/// Has the lines of the descriptors from `at` on, which is available, brought here, to be written: what they say is read, and
+/// then that they were used. Lines that the driver has not come to are here from the round before.
+#[inline(always)]
+fn prefetch_first(descriptors: &[Record], at: usize) {
+    for ahead in (LINE..COMING_SOON).step_by(LINE) {
+        prefetch_ahead(descriptors, at, ahead);
+    }
+}
+
+/// Asks for the line of the descriptor so many further on, to be written; of a ring as short as that, for none.
+#[inline(always)]
+fn prefetch_ahead(descriptors: &[Record], at: usize, ahead: usize) {
+    let (there, len) = (at + ahead, descriptors.len());
+    let there = if there >= len { there - len } else { there };
+    if let Some(descriptor) = descriptors.get(there) {
+        descriptor.prefetch_to_write();
     }
 }
 
@@ -195,8 +245,9 @@ impl DeviceRing for PackedDevice {
         if self.pop_plain(memory, std::slice::from_mut(chain)) == 1 {
             return Ok(true);
         }
-        let Some(rest) = self.available(self.next) else { return Ok(false) };
-        let first = self.descriptor(self.next.at(), rest);
+        let record = &self.place.descriptors.all()[self.next.at()];
+        let Some(rest) = made_available(record, available(self.next.wrap)) else { return Ok(false) };
+        let first = Descriptor::of(record, rest);
         chain.start(Token { id: first.id, descriptors: 1 });
         self.walk(first, memory, chain)?;
         let (descriptors, size) = (chain.token().descriptors, self.place.size);
@@ -211,21 +262,24 @@ impl DeviceRing for PackedDevice {
 
     #[inline]
     fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize {
-        let (mut next, mut hint, mut count) = (self.next, self.hint, 0);
-        let room = chains.len().min((self.place.size - self.inside).into());
-        for chain in &mut chains[..room] {
-            let Some(rest) = self.available(next) else { break };
-            self.prefetch(next, count == 0 && room > 1);
-            let only = self.descriptor(next.at(), rest);
-            let part = memory.find(only.address, only.len_bytes, &mut hint);
-            let Some(part) = part.filter(|part| part.is_all_of(only.len_bytes)) else { break };
-            if only.flags & (NEXT | INDIRECT) != 0 {
+        let (descriptors, size) = (self.place.descriptors.all(), self.place.size);
+        let room = chains.len().min((size - self.inside).into());
+        let (mut hand, mut next, mut count) = (memory.hand(self.hint), self.next, 0);
+        if room > 1 && made_available(&descriptors[next.at()], available(next.wrap)).is_some() {
+            prefetch_first(descriptors, next.at());
+        }
+        // Up to the end of the ring, and perhaps from its beginning on.
+        while count < room {
+            let end = descriptors.len().min(next.at() + (room - count));
+            let (popped, there) = pop_run(descriptors, next, end, memory, hand, &mut chains[count..]);
+            let ended = next.at() + popped < end;
+            (hand, count) = (there, count + popped);
+            next = next.advanced(popped as u16, size);
+            if ended {
                 break;
             }
-            chain.set_only(Token { id: only.id, descriptors: 1 }, part, only.flags & WRITE != 0);
-            (next, count) = (next.advanced(1, self.place.size), count + 1);
         }
-        (self.next, self.hint) = (next, hint);
+        (self.next, self.hint) = (next, hand.index);
         self.inside += count as u16;
         count
     }
@@ -241,12 +295,12 @@ impl DeviceRing for PackedDevice {
         let (at, rest) = (self.used.at(), rest(written_bytes, token.id, flags));
         if self.held_back.is_some() {
             // (C), seen once the first one of the batch is.
-            self.place.descriptors.store_second_release(at, rest);
+            self.place.descriptors.all()[at].store_second_release(rest);
         } else {
             self.held_back = Some((at, rest));
         }
         if token.descriptors > 1 {
-            self.mark(token.descriptors);
+            self.mark(self.used, token.descriptors);
         }
         self.used = self.used.advanced(token.descriptors, self.place.size);
         self.inside = self.inside.saturating_sub(token.descriptors);
@@ -255,31 +309,24 @@ impl DeviceRing for PackedDevice {
 
     #[inline]
     fn put_all_used(&mut self, chains: &[Chain]) {
-        let Some((first, others)) = chains.split_first() else { return };
-        // It is held back, or shown to be behind one that is: so that those behind it are.
-        self.put_used(first.token(), 0);
-        let (mut cursor, mut count) = (self.used, 0);
-        for token in others.iter().map(Chain::token) {
-            // (C), seen once the first one of the batch is.
-            let rest = rest(0, token.id, used(cursor.wrap));
-            self.place.descriptors.store_second_release(cursor.at(), rest);
-            self.used = cursor;
-            if token.descriptors > 1 {
-                self.mark(token.descriptors);
-            }
-            cursor = cursor.advanced(token.descriptors, self.place.size);
-            count += token.descriptors;
+        let mut left = chains.iter();
+        // The first is held back, or shown to be behind one that is: so that those behind it are.
+        while let Some(chain) = left.next() {
+            self.put_used(chain.token(), 0);
+            let run = self.place.descriptors.all().get(self.used.at()..).unwrap_or_default();
+            let count = put_run(run, used(self.used.wrap), left.as_slice());
+            left = left.as_slice()[count..].iter();
+            self.used = self.used.advanced(count as u16, self.place.size);
+            self.inside = self.inside.saturating_sub(count as u16);
+            self.untold = self.untold.saturating_add(count as u16);
         }
-        self.used = cursor;
-        self.inside = self.inside.saturating_sub(count);
-        self.untold = self.untold.saturating_add(count);
     }
 
     #[inline]
     fn publish(&mut self) -> bool {
         let Some((at, rest)) = self.held_back.take() else { return false };
         // (C)
-        self.place.descriptors.store_second_release(at, rest);
+        self.place.descriptors.all()[at].store_second_release(rest);
         true
     }
 
@@ -297,7 +344,7 @@ impl DeviceRing for PackedDevice {
         }
         // (F)
         fence(Ordering::SeqCst);
-        self.available(self.next).is_none()
+        made_available(&self.place.descriptors.all()[self.next.at()], available(self.next.wrap)).is_none()
     }
 
     fn disable(&mut self) {

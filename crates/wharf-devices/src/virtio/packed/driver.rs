@@ -6,6 +6,7 @@ use super::super::split::{NEXT, WRITE};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
 use super::{Cursor, Event, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
+use wharf_sys::shared::Record;
 
 /// So many descriptors ahead: four lines.
 const WRITTEN_SOON: u16 = 16;
@@ -78,16 +79,18 @@ impl PackedDriver {
     /// Writes a descriptor, which `flags` make available once the batch is published.
     #[inline(always)]
     fn write(&mut self, part: &Extent, id: u16, flags: u16) {
-        let (at, table) = (self.next.at(), &self.place.descriptors);
+        let (at, descriptors) = (self.next.at(), self.place.descriptors.all());
         // Descriptors that are written soon, as they are free, are brought here.
         if at.is_multiple_of(4) && self.room > WRITTEN_SOON {
-            table.prefetch_to_write(self.next.advanced(WRITTEN_SOON, self.place.size).at());
+            let soon = self.next.advanced(WRITTEN_SOON, self.place.size);
+            descriptors.get(soon.at()).into_iter().for_each(Record::prefetch_to_write);
         }
         let rest = rest(part.len_bytes, id, flags | available(self.next.wrap));
-        table.store_first(at, part.address.to_le());
+        let descriptor = &descriptors[at];
+        descriptor.store_first(part.address.to_le());
         if self.held_back.is_some() {
             // (A), seen once the first one of the batch is.
-            table.store_second_release(at, rest);
+            descriptor.store_second_release(rest);
         } else {
             self.held_back = Some((at, rest));
         }
@@ -98,7 +101,7 @@ impl PackedDriver {
     #[inline(always)]
     fn used_rest(&self) -> Option<u64> {
         // (D)
-        let rest = u64::from_le(self.place.descriptors.load_second_acquire(self.used.at()));
+        let rest = u64::from_le(self.place.descriptors.all()[self.used.at()].load_second_acquire());
         (turn(rest) == used(self.used.wrap)).then_some(rest)
     }
 
@@ -127,6 +130,22 @@ impl PackedDriver {
         let id = self.order[usize::from(self.used.index)];
         self.batch = (id != last).then_some((last, written));
         Ok(Some((id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })))
+    }
+
+    /// Goes on behind a buffer that has come back.
+    #[inline(always)]
+    fn pass(&mut self, descriptors: u16) {
+        // As a branch, so that where the next one is does not wait for what is known of this one.
+        if descriptors == 1 {
+            self.used = self.used.advanced(1, self.place.size);
+        } else {
+            self.pass_chain(descriptors);
+        }
+    }
+
+    #[inline(never)]
+    fn pass_chain(&mut self, descriptors: u16) {
+        self.used = self.used.advanced(descriptors, self.place.size);
     }
 
     #[cold]
@@ -186,7 +205,7 @@ impl DriverRing for PackedDriver {
     fn publish(&mut self) -> bool {
         let Some((at, rest)) = self.held_back.take() else { return false };
         // (A)
-        self.place.descriptors.store_second_release(at, rest);
+        self.place.descriptors.all()[at].store_second_release(rest);
         true
     }
 
@@ -204,7 +223,7 @@ impl DriverRing for PackedDriver {
         let Some(Held { descriptors: descriptors @ 1.., writable_bytes }) = held else {
             return Err(self.not_held(id));
         };
-        self.used = self.used.advanced(descriptors, self.place.size);
+        self.pass(descriptors);
         self.room += descriptors;
         self.outstanding -= 1;
         self.ids.give(id);

@@ -3,10 +3,11 @@
 use super::super::notify::needs_event;
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::{
-    DESCRIPTOR_BYTES, Descriptor, FLAGS_AT, INDEX_AT, INDIRECT, NEXT, NO_TELLING, WRITE, available_at, load,
-    store, table_size, used_at,
+    DESCRIPTOR_BYTES, Descriptor, FLAGS_AT, INDEX_AT, INDIRECT, NEXT, NO_TELLING, WRITE, available_entries,
+    available_event_at, load, store, table_size, used_entries, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
+use wharf_sys::shared::{Pair, Short, Table};
 
 /// Most descriptors that are asked for when buffers are seen.
 const PREFETCHED: u16 = 64;
@@ -15,6 +16,8 @@ const PREFETCHED: u16 = 64;
 #[derive(Debug)]
 pub struct SplitDevice {
     place: Place,
+    available: Table<Short>,
+    entries: Table<Pair>,
     options: Options,
     mask: u16,
     /// Index of the next available entry to be popped.
@@ -42,7 +45,20 @@ impl SplitDevice {
         }
         let next = u16::try_from(base).map_err(|_| RingError::Base { base, size: place.size })?;
         let (mask, used) = (place.size - 1, load(&place.device, INDEX_AT));
-        Ok(Self { place, options, mask, next, hint: 0, seen: next, used, published: used, told: None })
+        let (available, entries) = (available_entries(&place)?, used_entries(&place)?);
+        Ok(Self {
+            place,
+            available,
+            entries,
+            options,
+            mask,
+            next,
+            hint: 0,
+            seen: next,
+            used,
+            published: used,
+            told: None,
+        })
     }
 
     /// The used index as the ring has it: of a device that uses buffers in order and at once, that is where to go on, whatever
@@ -69,10 +85,14 @@ impl SplitDevice {
     /// Has the descriptors of the next buffers brought here, all at once: most often they follow each other, four in a line.
     #[inline(always)]
     fn prefetch(&self) {
+        let (available, descriptors) = (self.available.all(), self.place.descriptors.all());
         let count = self.seen.wrapping_sub(self.next).min(PREFETCHED);
         for ahead in (0..count).step_by(4) {
-            let slot = self.next.wrapping_add(ahead) & self.mask;
-            self.place.descriptors.prefetch(load(&self.place.driver, available_at(slot)).into());
+            let slot = usize::from(self.next.wrapping_add(ahead) & self.mask);
+            let head = available.get(slot).map(|entry| usize::from(u16::from_le(entry.load())));
+            if let Some(descriptor) = head.and_then(|head| descriptors.get(head)) {
+                descriptor.prefetch();
+            }
         }
     }
 
@@ -129,25 +149,22 @@ impl SplitDevice {
         }
     }
 
-    /// Writes used entry `used`. Where buffers come in order, most say what they said the round before: a line that is not
-    /// written need not travel to the driver again.
-    #[inline(always)]
-    fn write_used(&self, used: u16, token: Token, written_bytes: u32) {
-        let at = used_at(used & self.mask);
-        for (at, word) in [(at, u32::from(token.id).to_le()), (at + 4, written_bytes.to_le())] {
-            if self.place.device.load_u32(at) != word {
-                self.place.device.store_u32(at, word);
-            }
-        }
-    }
-
     #[inline(always)]
     fn descriptor(&self, index: u16) -> Result<Descriptor, RingError> {
         let size = self.place.size;
-        if index >= size {
-            return Err(RingError::NoDescriptor { index, size });
-        }
-        Ok(Descriptor::read(&self.place.descriptors, index))
+        let record = self.place.descriptors.all().get(usize::from(index));
+        record.map(Descriptor::read).ok_or(RingError::NoDescriptor { index, size })
+    }
+}
+
+/// Writes a used entry. Where buffers come in order, most say what they said the round before: a line that is not written need
+/// not travel to the driver again.
+#[inline(always)]
+fn write_used(entries: &[Pair], slot: u16, token: Token, written_bytes: u32) {
+    let Some(entry) = entries.get(usize::from(slot)) else { return };
+    let words = [u32::from(token.id).to_le(), written_bytes.to_le()];
+    if entry.load() != words {
+        entry.store(words);
     }
 }
 
@@ -168,7 +185,8 @@ impl DeviceRing for SplitDevice {
         if self.pop_plain(memory, std::slice::from_mut(chain)) == 1 {
             return Ok(true);
         }
-        let head = load(&self.place.driver, available_at(self.next & self.mask));
+        let entry = self.available.all().get(usize::from(self.next & self.mask));
+        let head = entry.map_or(u16::MAX, |entry| u16::from_le(entry.load()));
         let (first, token) = (self.descriptor(head)?, Token { id: head, descriptors: 1 });
         chain.start(token);
         self.walk(first, memory, chain)?;
@@ -178,22 +196,24 @@ impl DeviceRing for SplitDevice {
 
     #[inline]
     fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize {
-        let (mut next, mut hint) = (self.next, self.hint);
-        let ready = chains.len().min(self.seen.wrapping_sub(next).into());
-        let mut count = 0;
+        // All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
+        let (available, descriptors) = (self.available.all(), self.place.descriptors.all());
+        let (mut hand, mask, first) = (memory.hand(self.hint), self.mask, self.next);
+        let ready = chains.len().min(self.seen.wrapping_sub(first).into());
+        let mut next = first;
         for chain in &mut chains[..ready] {
-            let head = load(&self.place.driver, available_at(next & self.mask));
-            let Ok(only) = self.descriptor(head) else { break };
-            let part = memory.find(only.address, only.len_bytes, &mut hint);
-            let Some(part) = part.filter(|part| part.is_all_of(only.len_bytes)) else { break };
+            let Some(entry) = available.get(usize::from(next & mask)) else { break };
+            let head = u16::from_le(entry.load());
+            let Some(only) = descriptors.get(usize::from(head)).map(Descriptor::read) else { break };
             if only.flags & (NEXT | INDIRECT) != 0 {
                 break;
             }
+            let Some((part, there)) = memory.find_whole(only.address, only.len_bytes, hand) else { break };
             chain.set_only(Token { id: head, descriptors: 1 }, part, only.flags & WRITE != 0);
-            (next, count) = (next.wrapping_add(1), count + 1);
+            (hand, next) = (there, next.wrapping_add(1));
         }
-        (self.next, self.hint) = (next, hint);
-        count
+        (self.next, self.hint) = (next, hand.index);
+        next.wrapping_sub(first).into()
     }
 
     fn unpop(&mut self, _token: Token) {
@@ -202,15 +222,15 @@ impl DeviceRing for SplitDevice {
 
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
-        self.write_used(self.used, token, written_bytes);
+        write_used(self.entries.all(), self.used & self.mask, token, written_bytes);
         self.used = self.used.wrapping_add(1);
     }
 
     #[inline]
     fn put_all_used(&mut self, chains: &[Chain]) {
-        let mut used = self.used;
+        let (entries, mask, mut used) = (self.entries.all(), self.mask, self.used);
         for chain in chains {
-            self.write_used(used, chain.token(), 0);
+            write_used(entries, used & mask, chain.token(), 0);
             used = used.wrapping_add(1);
         }
         self.used = used;
@@ -234,14 +254,14 @@ impl DeviceRing for SplitDevice {
         if !self.options.event_idx {
             return told != Some(self.published) && load(&self.place.driver, FLAGS_AT) & NO_TELLING == 0;
         }
-        let event = load(&self.place.driver, available_at(self.place.size));
+        let event = load(&self.place.driver, used_event_at(self.place.size));
         // The first time it is not known of what the driver was told.
         told.is_none_or(|told| needs_event(event, self.published, told))
     }
 
     fn enable(&mut self) -> bool {
         if self.options.event_idx {
-            store(&self.place.device, used_at(self.place.size), self.next);
+            store(&self.place.device, available_event_at(self.place.size), self.next);
         } else {
             store(&self.place.device, FLAGS_AT, 0);
         }

@@ -3,8 +3,12 @@
 use super::super::ids::Ids;
 use super::super::notify::{delayed, needs_event};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
-use super::{Descriptor, FLAGS_AT, INDEX_AT, NEXT, NO_TELLING, WRITE, available_at, load, store, used_at};
+use super::{
+    Descriptor, FLAGS_AT, INDEX_AT, NEXT, NO_TELLING, WRITE, available_entries, available_event_at, load,
+    store, used_entries, used_event_at,
+};
 use std::sync::atomic::{Ordering, fence};
+use wharf_sys::shared::{Pair, Record, Short, Table};
 
 /// So many descriptors ahead: four lines.
 const WRITTEN_SOON: u16 = 16;
@@ -22,6 +26,8 @@ struct Held {
 #[derive(Debug)]
 pub struct SplitDriver {
     place: Place,
+    available: Table<Short>,
+    entries: Table<Pair>,
     options: Options,
     mask: u16,
     free: Ids,
@@ -41,6 +47,10 @@ pub struct SplitDriver {
     seen: u16,
     /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
     batch: Option<(u32, u32)>,
+    /// Buffers with the device into which it may write.
+    writable: u16,
+    /// Used in order, and nothing could be written: up to `seen` the index says it all.
+    by_index: bool,
 }
 
 impl SplitDriver {
@@ -67,6 +77,8 @@ impl SplitDriver {
         store(&place.driver, INDEX_AT, index);
         store(&place.device, INDEX_AT, index);
         Ok(Self {
+            available: available_entries(&place)?,
+            entries: used_entries(&place)?,
             mask: size - 1,
             free: Ids::new(size),
             held: vec![Held::default(); size.into()].into(),
@@ -78,6 +90,8 @@ impl SplitDriver {
             used: index,
             seen: index,
             batch: None,
+            writable: 0,
+            by_index: false,
             place,
             options,
         })
@@ -87,7 +101,16 @@ impl SplitDriver {
     #[inline(always)]
     fn prefetch(&self, id: u16) {
         if id.is_multiple_of(4) && self.free.len() > WRITTEN_SOON {
-            self.place.descriptors.prefetch_to_write(((id + WRITTEN_SOON) & self.mask).into());
+            let soon = usize::from((id + WRITTEN_SOON) & self.mask);
+            self.place.descriptors.all().get(soon).into_iter().for_each(Record::prefetch_to_write);
+        }
+    }
+
+    /// Writes a descriptor. There is each that `free` has: they are the ring's own.
+    #[inline(always)]
+    fn write(&self, descriptor: &Descriptor, index: u16) {
+        if let Some(record) = self.place.descriptors.all().get(usize::from(index)) {
+            descriptor.write(record);
         }
     }
 
@@ -102,7 +125,7 @@ impl SplitDriver {
             let next = if more { self.free.take()? } else { 0 };
             let flags = if more { flags | NEXT } else { flags };
             let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next };
-            descriptor.write(&self.place.descriptors, index);
+            self.write(&descriptor, index);
             self.held[usize::from(index)].next = next;
             index = next;
         }
@@ -128,6 +151,11 @@ impl SplitDriver {
                 // A batch that goes on behind what was published.
                 return self.batch.map_or(Ok(None), |(id, _)| Err(self.not_held(id)));
             }
+            self.by_index = self.options.in_order && self.writable == 0 && self.batch.is_none();
+        }
+        if self.by_index {
+            // Entries are not read: their lines can stay with the device.
+            return Ok(Some((self.order[usize::from(self.used & self.mask)].into(), 0)));
         }
         if !self.options.in_order {
             return Ok(Some(self.entry_at(self.used)));
@@ -156,8 +184,11 @@ impl SplitDriver {
     /// Which buffer, and bytes written into it, as the device says.
     #[inline(always)]
     fn entry_at(&self, index: u16) -> (u32, u32) {
-        let (at, view) = (used_at(index & self.mask), &self.place.device);
-        (u32::from_le(view.load_u32(at)), u32::from_le(view.load_u32(at + 4)))
+        let Some(entry) = self.entries.all().get(usize::from(index & self.mask)) else {
+            return (u32::MAX, 0);
+        };
+        let [id, written_bytes] = entry.load();
+        (u32::from_le(id), u32::from_le(written_bytes))
     }
 
     #[inline(always)]
@@ -178,7 +209,7 @@ impl SplitDriver {
 
     fn ask_at(&self, event: u16) {
         if self.options.event_idx {
-            store(&self.place.driver, available_at(self.place.size), event);
+            store(&self.place.driver, used_event_at(self.place.size), event);
         } else {
             store(&self.place.driver, FLAGS_AT, 0);
         }
@@ -209,7 +240,7 @@ impl DriverRing for SplitDriver {
             let (id, flags) = (self.free.take()?, if writable.is_empty() { 0 } else { WRITE });
             self.prefetch(id);
             let descriptor = Descriptor { address: part.address, len_bytes: part.len_bytes, flags, next: 0 };
-            descriptor.write(&self.place.descriptors, id);
+            self.write(&descriptor, id);
             id
         } else {
             self.add_chain(readable, writable, count)?
@@ -217,14 +248,16 @@ impl DriverRing for SplitDriver {
         let writable_bytes = writable.iter().fold(0u32, |sum, part| sum.saturating_add(part.len_bytes));
         let held = &mut self.held[usize::from(id)];
         (held.descriptors, held.writable_bytes) = (count, writable_bytes);
-        let slot = self.next & self.mask;
+        let slot = usize::from(self.next & self.mask);
         // Where buffers come back in order, it says so already: a line that is not written need not travel to the device again.
-        if load(&self.place.driver, available_at(slot)) != id {
-            store(&self.place.driver, available_at(slot), id);
+        let entry = self.available.all().get(slot).filter(|entry| entry.load() != id.to_le());
+        if let Some(entry) = entry {
+            entry.store(id.to_le());
         }
-        self.order[usize::from(slot)] = id;
+        self.order[slot] = id;
         self.next = self.next.wrapping_add(1);
         self.outstanding += 1;
+        self.writable += u16::from(writable_bytes > 0);
         Some(id)
     }
 
@@ -244,7 +277,7 @@ impl DriverRing for SplitDriver {
         fence(Ordering::SeqCst);
         let told = std::mem::replace(&mut self.told, self.published);
         if self.options.event_idx {
-            let event = load(&self.place.device, used_at(self.place.size));
+            let event = load(&self.place.device, available_event_at(self.place.size));
             return needs_event(event, self.published, told);
         }
         told != self.published && load(&self.place.device, FLAGS_AT) & NO_TELLING == 0
@@ -259,6 +292,7 @@ impl DriverRing for SplitDriver {
         let id = id as u16;
         self.used = self.used.wrapping_add(1);
         self.outstanding -= 1;
+        self.writable -= u16::from(room_bytes > 0);
         self.free.give(id);
         if descriptors > 1 {
             self.give_rest(id, descriptors);
@@ -283,7 +317,7 @@ impl DriverRing for SplitDriver {
     fn disable(&mut self) {
         if self.options.event_idx {
             // The farthest from where the device is: passed in 2^16 buffers, and asked for anew long before.
-            store(&self.place.driver, available_at(self.place.size), self.used.wrapping_sub(1));
+            store(&self.place.driver, used_event_at(self.place.size), self.used.wrapping_sub(1));
         } else {
             store(&self.place.driver, FLAGS_AT, NO_TELLING);
         }

@@ -1,9 +1,11 @@
 //! World host: streams and round trips between a virtual machine's queue (`virtio-user`) and a device (`vhost-user`), in one
-//! process: a thread for each side, and one more where a stream is not driven by answers.
+//! process: a thread for each side, and one more for an application that sends by itself (UDP) in place of flows that go on as
+//! answers are heard (TCP, as far as it decides what leaves when).
 //!
 //! The modes take turns in each round, and each figure is the median of the rounds. What was published is shown beside, and is
 //! of another set-up: a virtual machine with Linux's driver and TCP, over vhost-net.
 
+mod application;
 mod far;
 mod guest;
 mod load;

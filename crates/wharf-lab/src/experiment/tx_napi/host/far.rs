@@ -1,6 +1,6 @@
 //! The device's side: takes messages, and answers as the load says.
 
-use super::message::{Message, frame_bytes};
+use super::message::{Message, Protocol};
 use super::seen::Seen;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -75,7 +75,7 @@ impl Owed {
         let Self { last, sender, burst } = self;
         for owed in last.iter_mut() {
             let Some(message) = owed else { continue };
-            if burst.is_empty() && sender.fill(burst, 1, frame_bytes(0)).is_err() {
+            if burst.is_empty() && sender.fill(burst, 1, Protocol::Tcp.frame_bytes(0)).is_err() {
                 return false;
             }
             burst.iter_mut().for_each(|frame| message.write(frame));

@@ -50,16 +50,15 @@ impl Guest {
         Ok(Self { flows, sends, seen: seen.clone(), burst: queue.pool().burst(sends.burst_packets) })
     }
 
-    /// Each flow sends as much as its window and the path let it; whether any did.
-    pub(super) fn pump(&mut self) -> bool {
+    /// Each flow sends as much as its window lets it, and the path, which it `waits` for or not.
+    pub(super) fn pump(&mut self, waits: bool) {
         let Self { flows, sends, seen, burst } = self;
-        let mut any = false;
         for flow in flows {
-            while !seen.stop.load(Relaxed) && flow.send(sends, seen, burst, false) {
-                any = true;
+            let mut goes_on = true;
+            while goes_on && !seen.stop.load(Relaxed) {
+                goes_on = flow.send(sends, seen, burst, waits) || (waits && flow.room(sends) > 0);
             }
         }
-        any
     }
 
     /// Without answers: each flow in turn sends a burst, and where none can, one waits.
@@ -77,28 +76,36 @@ impl Guest {
     /// What the poller does with what it hears: windows open, round trips are noted.
     pub(super) fn hearing(mut self, is_round_trip: bool) -> Handler {
         Box::new(move |burst: &mut Burst| {
-            let now_ns = ExactClock.now_ns();
-            let mut times = self.seen.times();
-            for message in Message::all(burst) {
-                if let Some(flow) = self.flows.get_mut(message.flow as usize) {
-                    flow.answered = flow.answered.max(message.number);
-                }
-                if is_round_trip {
-                    times.record(now_ns.saturating_sub(message.time_ns));
-                }
-            }
-            drop(times);
-            self.pump();
+            self.hear(Message::all(burst), is_round_trip);
+            self.pump(false);
             Rest::Free
         })
+    }
+
+    /// These have come back.
+    pub(super) fn hear(&mut self, messages: impl Iterator<Item = Message>, is_round_trip: bool) {
+        let now_ns = ExactClock.now_ns();
+        let mut times = self.seen.times();
+        for message in messages {
+            if let Some(flow) = self.flows.get_mut(message.flow as usize) {
+                flow.answered = flow.answered.max(message.number);
+            }
+            if is_round_trip {
+                times.record(now_ns.saturating_sub(message.time_ns));
+            }
+        }
     }
 }
 
 impl Flow {
+    /// Messages that its window lets through.
+    fn room(&self, sends: &Sends) -> u64 {
+        sends.window_packets.saturating_sub(self.sent - self.answered.min(self.sent))
+    }
+
     /// Sends a burst, or what the window lets through of it; whether anything went in.
     fn send(&mut self, sends: &Sends, seen: &Seen, burst: &mut Burst, waits: bool) -> bool {
-        let room = sends.window_packets.saturating_sub(self.sent - self.answered.min(self.sent));
-        let count = usize::try_from(room).unwrap_or(usize::MAX).min(sends.burst_packets);
+        let count = usize::try_from(self.room(sends)).unwrap_or(usize::MAX).min(sends.burst_packets);
         if count == 0 {
             return false;
         }

@@ -1,8 +1,10 @@
 //! One run: a virtual machine's queue over `virtio-user`, a device over `vhost-user`, a poller for each.
 
 use super::super::super::host::{self, DRAIN_NS, Stops, fault};
+use super::application::Application;
 use super::guest::Guest;
 use super::load::{Load, Work};
+use super::message::Protocol;
 use super::seen::Seen;
 use super::{Bench, LabError, Rig};
 use std::path::PathBuf;
@@ -102,19 +104,16 @@ impl Rig {
     pub(super) fn run(
         &self, load: &Load, napi: &str, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Ran, LabError> {
-        let (machine, mut guest) = self.start(load, napi).map_err(|error| fault(name, &*error))?;
+        let (machine, application) = self.start(load, napi).map_err(|error| fault(name, &*error))?;
         let seen = machine.seen.clone();
-        let guest = match load.work {
-            // Answers make it go on: its flows are with its poller, and have begun.
-            Work::Window | Work::RoundTrip => None,
-            Work::Stream => guest.take(),
-        };
         let ran = std::thread::scope(|scope| {
+            // It is woken once it is to stop.
+            let _closing = application.as_ref().map(Application::closes);
             let _stopping = Stops(&seen.stop);
-            guest.map(|mut guest| {
+            application.map(|mut application| {
                 scope.spawn(move || {
                     self.pin_to(0);
-                    guest.send_on();
+                    application.run(load.work);
                 })
             });
             self.measure(&machine, bench, name)
@@ -147,8 +146,9 @@ impl Rig {
         Ok(Side { queue, receiver, poller })
     }
 
-    /// The device first, then who connects to it. The flows come back where no answers drive them.
-    fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Guest>), Fault> {
+    /// The device first, then who connects to it. Flows that answers make go on are with the poller, and have begun; others are an
+    /// application's.
+    fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Application>), Fault> {
         let (socket, seen) = (Socket::new()?, Arc::new(Seen::default()));
         let device = open(&socket.spec("vhost-user", ""), Direction::Send)?.device;
         let queue = self.queue(&self.far_pool, device)?;
@@ -158,15 +158,18 @@ impl Rig {
         let device = open(&socket.spec("virtio-user", &options), Direction::Send)?.device;
         let queue = self.queue(&self.guest_pool, device)?;
         let mut flows = Guest::new(&queue, load.flows, load.sends(self), &seen)?;
-        let (handler, rest): (Handler, _) = match load.work {
-            Work::Stream => (Box::new(|_: &mut _| wharf_core::receive::Rest::Free), Some(flows)),
-            work => {
-                flows.pump();
-                (flows.hearing(work == Work::RoundTrip), None)
+        let (handler, application) = match load.protocol {
+            Protocol::Tcp => {
+                flows.pump(false);
+                (flows.hearing(load.work == Work::RoundTrip), None)
+            }
+            Protocol::Udp => {
+                let application = Application::new(flows);
+                (application.hearing(), Some(application))
             }
         };
         let guest = self.side(queue, handler, 0)?;
-        Ok((Machine { guest, far, seen, _socket: socket }, rest))
+        Ok((Machine { guest, far, seen, _socket: socket }, application))
     }
 
     fn measure(&self, machine: &Machine, bench: &mut Bench<'_>, name: &str) -> Result<Ran, LabError> {
@@ -176,8 +179,9 @@ impl Rig {
         let before = machine.look();
         let (mut samples, mut in_flight) = (0u64, 0u64);
         let is_over = || {
-            let (elapsed, has_begun) = (before.at.elapsed(), seen.arrived.load(Relaxed) > before.arrived);
-            elapsed >= if has_begun { self.measure } else { self.measure.max(PATIENCE) }
+            // Something has come out, and somebody has heard of it.
+            let has_begun = seen.arrived.load(Relaxed) > before.arrived && seen.times().packets() > 0;
+            before.at.elapsed() >= if has_begun { self.measure } else { self.measure.max(PATIENCE) }
         };
         while !is_over() {
             std::thread::sleep(SAMPLE_EVERY);
@@ -190,7 +194,7 @@ impl Rig {
         }
         let after = machine.look();
         let mut times = seen.times().clone();
-        if after.arrived == before.arrived {
+        if after.arrived == before.arrived || times.packets() == 0 {
             return Err(fault(name, &machine.stuck()));
         }
         Ok(Ran {

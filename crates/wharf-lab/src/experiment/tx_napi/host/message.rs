@@ -2,8 +2,15 @@
 
 use wharf_core::pool::Burst;
 
-/// Ethernet, IPv4 and UDP: what a message of so many bytes would take before them.
-const HEADERS_BYTES: u32 = 42;
+/// By what a message would be carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// Flows with a window, which answers open as they are heard: TCP, as far as it decides what leaves when.
+    Tcp,
+    /// An application sends and reads when it runs, with nothing but the path to hold it up.
+    Udp,
+}
+
 /// The shortest frame, without check sequence.
 const SHORTEST_BYTES: u32 = 60;
 /// For local experiments (IEEE 802).
@@ -23,9 +30,19 @@ pub(super) struct Message {
     pub(super) time_ns: u64,
 }
 
-/// Bytes of the frame for so many of payload.
-pub(super) fn frame_bytes(payload_bytes: u32) -> u32 {
-    (HEADERS_BYTES + payload_bytes).max(SHORTEST_BYTES)
+impl Protocol {
+    /// Bytes of the frame for so many of payload.
+    pub(super) fn frame_bytes(self, payload_bytes: u32) -> u32 {
+        (self.headers_bytes() + payload_bytes).max(SHORTEST_BYTES)
+    }
+
+    /// Ethernet and IPv4, and UDP, or TCP with a time stamp.
+    fn headers_bytes(self) -> u32 {
+        match self {
+            Protocol::Tcp => 14 + 20 + 32,
+            Protocol::Udp => 14 + 20 + 8,
+        }
+    }
 }
 
 impl Message {
@@ -58,8 +75,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_what_is_not_is_none() {
         let message = Message { flow: 99, number: 1 << 40, time_ns: u64::MAX - 7 };
-        let mut frame = vec![0; frame_bytes(1) as usize];
-        assert_eq!((frame.len(), frame_bytes(4096), Message::read(&frame)), (60, 4138, None));
+        let lengths =
+            [Protocol::Tcp, Protocol::Udp].map(|by| [0, 1, 4096].map(|bytes| by.frame_bytes(bytes)));
+        assert_eq!(lengths, [[66, 67, 4162], [60, 60, 4138]]);
+        let mut frame = vec![0; 60];
+        assert_eq!(Message::read(&frame), None);
         message.write(&mut frame);
         assert_eq!(Message::read(&frame), Some(message));
         assert_eq!(Message::read(&frame[..END_AT - 1]), None);

@@ -1,0 +1,230 @@
+//! `Table`: equal records in shared memory, each of atomic words; what lies where is checked once, the index each time.
+
+use super::View;
+use crate::line::{prefetch, prefetch_to_write};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Two words of 8 bytes.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub struct Record([AtomicU64; 2]);
+
+/// Two words of 4 bytes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pair([AtomicU32; 2]);
+
+/// One word of 2 bytes.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Short(AtomicU16);
+
+const _: () = assert!(size_of::<Record>() == Record::BYTES && align_of::<Record>() == 16);
+const _: () = assert!(size_of::<Pair>() == 8 && align_of::<Pair>() == 4);
+const _: () = assert!(size_of::<Short>() == 2 && align_of::<Short>() == 2);
+
+/// What a table is made of: atomic words without anything between them, of which any bits are some.
+pub trait Words: sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! words {
+    ($($words:ty),*) => {
+        $(
+            impl sealed::Sealed for $words {}
+            impl Words for $words {}
+        )*
+    };
+}
+
+words!(Record, Pair, Short);
+
+/// All of a [`View`] as records.
+#[derive(Debug)]
+pub struct Table<W> {
+    view: View,
+    count: usize,
+    of: PhantomData<W>,
+}
+
+// Derived, it would want the words to be, too.
+impl<W> Clone for Table<W> {
+    fn clone(&self) -> Self {
+        Self { view: self.view.clone(), count: self.count, of: PhantomData }
+    }
+}
+
+impl<W: Words> Table<W> {
+    /// The whole records of `view`; `None` where it does not begin where such a record may.
+    pub fn new(view: View) -> Option<Self> {
+        let count = view.len_bytes() / size_of::<W>();
+        view.is_aligned(align_of::<W>()).then_some(Self { view, count, of: PhantomData })
+    }
+
+    /// Its bytes.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The records.
+    #[inline(always)]
+    pub fn all(&self) -> &[W] {
+        let start = self.view.start.cast::<W>().as_ptr();
+        // SAFETY: so many records lie within the view, aligned, as it begins aligned; within the mapping, which lives as long as
+        // `self`. They are atomics (`Words` is sealed), which may be any bits; the peer, whose accesses are its own, has its
+        // own mapping of them.
+        unsafe { std::slice::from_raw_parts(start, self.count) }
+    }
+}
+
+impl Record {
+    /// Bytes of a record, and how it is aligned.
+    pub const BYTES: usize = 16;
+
+    /// Both words, in the machine's order, relaxed.
+    #[inline(always)]
+    pub fn load(&self) -> [u64; 2] {
+        let [first, second] = &self.0;
+        [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)]
+    }
+
+    /// The first word, relaxed.
+    #[inline(always)]
+    pub fn load_first(&self) -> u64 {
+        self.0[0].load(Ordering::Relaxed)
+    }
+
+    /// The second word: what the peer wrote before it released this is seen after.
+    #[inline(always)]
+    pub fn load_second_acquire(&self) -> u64 {
+        self.0[1].load(Ordering::Acquire)
+    }
+
+    /// Writes the first word, relaxed.
+    #[inline(always)]
+    pub fn store_first(&self, word: u64) {
+        self.0[0].store(word, Ordering::Relaxed);
+    }
+
+    /// Writes the second word, relaxed.
+    #[inline(always)]
+    pub fn store_second(&self, word: u64) {
+        self.0[1].store(word, Ordering::Relaxed);
+    }
+
+    /// Writes the second word: whoever acquires it sees all that was written before.
+    #[inline(always)]
+    pub fn store_second_release(&self, word: u64) {
+        self.0[1].store(word, Ordering::Release);
+    }
+
+    /// Writes the last two bytes, as [`Record::store_second_release`] all of the second word.
+    #[inline(always)]
+    pub fn store_last_u16_release(&self, value: u16) {
+        let last = std::ptr::from_ref(self).cast::<AtomicU16>().wrapping_add(7);
+        // SAFETY: the last of the eight pairs of bytes of a record, which is aligned and borrowed; an atomic may be any bits.
+        unsafe { &*last }.store(value, Ordering::Release);
+    }
+
+    /// Has its line brought to this processor: a hint.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        prefetch(std::ptr::from_ref(self).cast());
+    }
+
+    /// Has its line brought to this processor, to be written: a hint.
+    #[inline(always)]
+    pub fn prefetch_to_write(&self) {
+        prefetch_to_write(std::ptr::from_ref(self).cast());
+    }
+}
+
+impl Pair {
+    /// Both words, in the machine's order, relaxed.
+    #[inline(always)]
+    pub fn load(&self) -> [u32; 2] {
+        let [first, second] = &self.0;
+        [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)]
+    }
+
+    /// Writes both words, relaxed.
+    #[inline(always)]
+    pub fn store(&self, words: [u32; 2]) {
+        let [first, second] = &self.0;
+        first.store(words[0], Ordering::Relaxed);
+        second.store(words[1], Ordering::Relaxed);
+    }
+}
+
+impl Short {
+    /// The word, in the machine's order, relaxed.
+    #[inline(always)]
+    pub fn load(&self) -> u16 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Writes it, relaxed.
+    #[inline(always)]
+    pub fn store(&self, word: u16) {
+        self.0.store(word, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Area, View};
+    use super::{Pair, Record, Short, Table};
+    use crate::mapping::Mapping;
+    use std::sync::Arc;
+
+    fn area() -> Arc<Area> {
+        Arc::new(Area::new(Mapping::shared_small_pages(4096).unwrap()))
+    }
+
+    #[test]
+    fn words_lie_where_the_view_has_them() {
+        let view = View::new(&area(), 32, 40).unwrap();
+        let table = Table::<Record>::new(view.clone()).unwrap();
+        let [first, second] = table.all() else { panic!("half a record is none") };
+        second.store_first(0x0102);
+        second.store_second_release(u64::MAX);
+        second.store_last_u16_release(0);
+        assert_eq!((view.load_u64(16), view.load_u16(30), view.load_u16(28)), (0x0102, 0, u16::MAX));
+        second.store_second(7);
+        assert_eq!(second.load(), [0x0102, 7]);
+        assert_eq!((second.load_first(), second.load_second_acquire()), (0x0102, 7));
+        assert_eq!(first.load(), [0, 0]);
+        first.prefetch();
+        second.prefetch_to_write();
+    }
+
+    #[test]
+    fn shorter_words_too() {
+        let view = View::new(&area(), 4, 19).unwrap();
+        let pairs = Table::<Pair>::new(view.clone()).unwrap();
+        assert_eq!(pairs.all().len(), 2);
+        pairs.clone().all()[1].store([1, u32::MAX]);
+        assert_eq!(
+            (pairs.all()[1].load(), view.load_u32(8), view.load_u32(12)),
+            ([1, u32::MAX], 1, u32::MAX)
+        );
+        let shorts = Table::<Short>::new(view.part(6, 5).unwrap()).unwrap();
+        assert_eq!(shorts.all().len(), 2);
+        shorts.all()[0].store(0x1234);
+        assert_eq!(
+            (shorts.all()[0].load(), view.load_u16(6), shorts.view().len_bytes()),
+            (0x1234, 0x1234, 5)
+        );
+    }
+
+    #[test]
+    fn what_is_not_aligned_is_refused() {
+        let at = |at| View::new(&area(), at, 64).unwrap();
+        assert!(Table::<Record>::new(at(8)).is_none() && Table::<Record>::new(at(16)).is_some());
+        assert!(Table::<Pair>::new(at(2)).is_none() && Table::<Pair>::new(at(4)).is_some());
+        assert!(Table::<Short>::new(at(1)).is_none() && Table::<Short>::new(at(2)).is_some());
+    }
+}
