@@ -10,7 +10,8 @@ b=$a there=("${here[@]}")
 to=tap:t0
 
 space $a
-ip -n $a tuntap add t0 mode tap && ip -n $a link set t0 arp off up || die "no TAP"
+# What is sent to a TAP waits in its queue while its reader does not run.
+ip -n $a tuntap add t0 mode tap && ip -n $a link set t0 arp off txqueuelen 5000 up || die "no TAP"
 
 against_tcpdump() { # CAPTURE
   start tcpdump "listening on" tcpdump -i t0 -Q in -B 32768 -c "$(frames "$1")" -U -w "$out/tcpdump.pcap"
@@ -35,7 +36,7 @@ from_tcpreplay() { # CAPTURE
 
 to_and_from_receive() {
   receive top tap:t1,multi_queue=on
-  ip -n $a link set t1 arp off
+  ip -n $a link set t1 arp off txqueuelen 20000
   in_a "$wharf" send --to packet:t1 --imix --flows 20 --senders 2 --count 20k --rate 20kpps --json >"$out/sent.json" 2>"$out/sent.err" ||
     die "send"
   stop top $pid INT

@@ -29,30 +29,52 @@ print(f"{sys.argv[2]}: of {len(lies)} lies the kernel believes {sum(map(bool, li
 P
 }
 
-# under_traffic A B: frames from ha to hb through A and B; the process that sends them is $load.
-under_traffic() {
-  forward "$1" "$2"
-  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 6 --json >"$out/load.json" 2>"$out/load.err" &
+# load_to INTERFACE: frames from ha, in c's interface once they arrive; the process that sends them is $load.
+load_to() {
+  local before
+  before=$(received "$1")
+  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 60 --json >"$out/load.json" 2>"$out/load.err" &
   load=$!
   started+=($load)
-  sleep 1
+  arrive "$1" "$((before + 100))" "through a forwarder that has just started"
+}
+
+no_load() {
+  kill "$load" 2>/dev/null
+  wait "$load" 2>/dev/null
+}
+
+# under_traffic A B: frames from ha to hb through A and B.
+under_traffic() {
+  forward "$1" "$2"
+  load_to hb
+}
+
+# goes_on INTERFACE 'AFTER WHAT': what is sent arrives there again.
+goes_on() {
+  arrive "$1" "$(($(received "$1") + 100))" "after $2"
+}
+
+# forwarder_says 'WHAT': waits until it has said so on standard error.
+forwarder_says() {
+  for _ in $(seq 200); do
+    grep -q "$1" "$out/forward.err" && return
+    sleep 0.1
+  done
+  die "it does not say: $1"
 }
 
 peer_down() { # KIND: the far host switches its end off, and on again
-  local load before
+  local load
   under_traffic "$1:fa" "$1:fb"
   ip -n $c link set hb down
   sleep 1
   ip -n $c link set hb up
-  sleep 1
-  before=$(received hb)
-  sleep 1
-  [ "$(received hb)" -gt "$((before + 100))" ] || die "$1: nothing arrives after the peer is back"
+  goes_on hb "the peer is back"
   forwarded
   ip -n $c addr flush dev hb
   addresses $c hb 2
-  kill "$load" 2>/dev/null
-  wait "$load" 2>/dev/null
+  no_load
   echo "$1: the peer down and up again: on it goes"
 }
 
@@ -64,8 +86,7 @@ namespace_gone() { # KIND: the far host's, and its end of the pair with it
   [ $code -eq 1 ] || die "$1: a namespace is gone: exit code $code"
   grep -q "is gone" "$out/forward.err" || die "$1: it does not say that the interface is gone"
   holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])'
-  kill "$load" 2>/dev/null
-  wait "$load" 2>/dev/null
+  no_load
   space $c
   host $c hb fb 2
   echo "$1: a namespace deleted under traffic: one line, exit code 1, summary"
@@ -83,18 +104,11 @@ arrivals_end() {
     sleep 0.5
   fi
   "$@" || die "$kind, $traffic: it does not go"
-  for _ in $(seq 200); do
-    grep -q "is gone" "$out/forward.err" && break
-    sleep 0.1
-  done
-  grep -q "is gone" "$out/forward.err" || die "$kind, $traffic: it does not say that the interface is gone"
+  forwarder_says "is gone"
   ended forward "$forwarder"
   [ $code -eq 1 ] || die "$kind, $traffic: an interface is gone: exit code $code"
   holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])'
-  if [ -n "$load" ]; then
-    kill "$load" 2>/dev/null
-    wait "$load" 2>/dev/null
-  fi
+  [ -z "$load" ] || no_load
 }
 
 arrivals_gone() { # KIND
@@ -113,44 +127,36 @@ tap_goes() { # its namespace is deleted under traffic
   local load
   forward xdp:fa tap:tb
   tap_host $c tb 2
-  ip netns exec $a "$wharf" send --to packet:ha --size 200 --rate 5kpps --seconds 6 --json >"$out/load.json" 2>"$out/load.err" &
-  load=$!
-  started+=($load)
-  sleep 1
+  load_to tb
   ip -n $c link set tb down
   sleep 1
   ip -n $c link set tb up
-  sleep 1
+  goes_on tb "the TAP is up again"
   ip netns del $c
   ended forward "$forwarder"
   [ $code -eq 1 ] || die "tap: a namespace is gone: exit code $code"
   grep -q "is gone" "$out/forward.err" || die "tap: it does not say that the interface is gone"
-  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"]) and forward["directions"][0]["packets"] > 5000'
-  kill "$load" 2>/dev/null
-  wait "$load" 2>/dev/null
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"]) and forward["directions"][0]["sent"] > 200'
+  no_load
   space $c
   host $c hb fb 2
   echo "tap: down and up again, and its namespace deleted under traffic: one line, exit code 1, summary"
 }
 
 links() { # KIND: the link goes down and comes back under traffic, then for good
-  local kind=$1 load before
+  local kind=$1 load
   under_traffic "$kind:fa" "$kind:fb"
   ip -n $b link set fb down
-  sleep 1
+  forwarder_says "the interface is down"
   ip -n $b link set fb up
-  sleep 1
-  before=$(received hb)
-  sleep 1
-  [ "$(received hb)" -gt "$((before + 100))" ] || die "$kind: nothing arrives after the link is back"
+  goes_on hb "the link is back"
   ip -n $b link del fb
   ended forward "$forwarder"
   [ $code -eq 1 ] || die "$kind: an interface is gone: exit code $code"
   grep -q "is gone" "$out/forward.err" || die "$kind: it does not say that the interface is gone"
-  grep -q "the interface is down" "$out/forward.err" || die "$kind: it does not say that the link was down"
   holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])
     and forward["directions"][0]["drops"]["by_reason"].get("link-down", 0) > 0'
-  ended load $load
+  no_load
   host $c hb fb 2
   echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
 }

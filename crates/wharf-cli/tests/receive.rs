@@ -107,7 +107,14 @@ fn loss_is_a_failure_and_repeats_and_disorder_are_counted() {
     all.push((1, vec![7; 60]));
     write(&path, &all);
     let done = receive(&path, &[]);
-    assert_eq!((done.code, counts(&done.json())), (Some(0), [601, 0, 1, 0, 1]), "{done:?}");
+    let run = done.json();
+    assert_eq!((done.code, counts(&run)), (Some(0), [601, 0, 1, 0, 1]), "{done:?}");
+    // Which came long before all others: rates over those alone mind it not.
+    let (all, generated) = (run["seconds"].as_f64().unwrap(), &run["generated"]);
+    assert!(all > 1e6 && generated["seconds"].as_f64().unwrap() < 60.0, "{run}");
+    let (bytes, all_bytes) = (generated["bytes"].as_u64().unwrap(), run["bytes"].as_u64().unwrap());
+    assert_eq!((generated["packets"].as_u64(), bytes + 60), (Some(600), all_bytes), "{run}");
+    assert!(generated["gbps"].as_f64() > run["gbps"].as_f64(), "{run}");
 }
 
 #[test]

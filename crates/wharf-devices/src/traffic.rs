@@ -24,7 +24,7 @@ mod stamp;
 mod super_packet;
 mod timing;
 
-pub use arrivals::{Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
+pub use arrivals::{Amount, Arrivals, STREAMS_MAX, SequenceCounts, StreamReport};
 pub use capture::{CAPTURE_BYTES_MAX, Capture, CaptureError, CapturedFrame};
 pub use check::{Arrival, Check, Clocks, Findings, ReplayCheck, StampCheck, Verify};
 pub use drive::{Drive, DriveError, Driven, Submit};

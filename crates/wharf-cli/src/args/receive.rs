@@ -54,7 +54,8 @@ pub(crate) struct ReceiveArgs {
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement
     #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: u32,
-    /// One JSON object instead of a table
+    /// One JSON object instead of a table. `generated` has what carries a stamp alone, its rates without what others send
+    /// meanwhile
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use super::run::ByReason;
 use crate::report::{BqlReport, ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
 use crate::wrap::Wrapped;
 use serde::Serialize;
-use wharf::devices::traffic::{Arrivals, SequenceCounts, StreamReport};
+use wharf::devices::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 use wharf::pool::Audit;
 
 /// What a reception leaves behind, besides what arrived.
@@ -41,8 +41,20 @@ pub(super) struct ReceiveReport {
     pub(super) duplicated: u64,
     /// Packets that carry no stamp.
     pub(super) unstamped: u64,
+    /// Those that do, without what others send meanwhile, whose first packet may come long before.
+    pub(super) generated: Rates,
     /// Generated packets by sender, in the order in which these appeared; as `senders`, with what befell them.
     pub(super) streams: Vec<Stream>,
+}
+
+/// How much in which time; the keys are those of all packets.
+#[derive(Debug, Serialize)]
+pub(super) struct Rates {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    pub(super) mpps: f64,
+    pub(super) gbps: f64,
 }
 
 /// The packets of one sender.
@@ -81,6 +93,7 @@ impl Account {
             reordered,
             duplicated,
             unstamped: arrivals.unstamped(),
+            generated: arrivals.stamped().into(),
             streams: arrivals.streams().map(Stream::from).collect(),
             common: self.common(arrivals, audit),
         };
@@ -88,10 +101,7 @@ impl Account {
     }
 
     fn common(&mut self, arrivals: &Arrivals, audit: &Audit) -> Report {
-        let (packets, bytes) = (arrivals.packets(), arrivals.bytes());
-        let seconds = arrivals.span_ns() as f64 / 1e9;
-        let per_second =
-            |amount: f64| if seconds > 0.0 { (amount / seconds * 1e6).round() / 1e6 } else { 0.0 };
+        let Rates { packets, bytes, seconds, mpps, gbps } = arrivals.all().into();
         let by_reason = std::mem::take(&mut self.drops);
         let sender = |stream: StreamReport| {
             let packets = stream.counts.packets;
@@ -105,8 +115,8 @@ impl Account {
             bytes,
             sent: 0,
             failed: 0,
-            mpps: per_second(packets as f64 / 1e6),
-            gbps: per_second(bytes as f64 * 8.0 / 1e9),
+            mpps,
+            gbps,
             batches: self.batches,
             doorbells: 0,
             packets_per_doorbell: 0.0,
@@ -125,6 +135,17 @@ impl Account {
             received: None,
             compare: None,
         }
+    }
+}
+
+impl From<Amount> for Rates {
+    fn from(amount: Amount) -> Self {
+        let (packets, bytes) = (amount.packets(), amount.bytes());
+        let seconds = amount.span_ns() as f64 / 1e9;
+        let per_second =
+            |amount: f64| if seconds > 0.0 { (amount / seconds * 1e6).round() / 1e6 } else { 0.0 };
+        let (mpps, gbps) = (per_second(packets as f64 / 1e6), per_second(bytes as f64 * 8.0 / 1e9));
+        Self { packets, bytes, seconds, mpps, gbps }
     }
 }
 

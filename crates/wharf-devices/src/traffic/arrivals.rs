@@ -33,28 +33,18 @@ pub struct StreamReport {
 
 type Key = (Ends, u16);
 
-/// Everything that has arrived.
-///
-/// Generated packets are told by their stamp, and each sender's numbers are followed (see
-/// [`SequenceCounts`]); all others are counted. Allocates when a sender appears for the first time, never else.
-#[derive(Debug, Default)]
-pub struct Arrivals {
+/// How much arrived, and within which time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
     packets: u64,
     bytes: u64,
-    unstamped: u64,
     /// Nanoseconds of CLOCK_MONOTONIC, negative before the machine started; a file's may step back.
     first_ns: i64,
     last_ns: i64,
-    streams: Vec<(Key, Sequence)>,
-    places: HashMap<Key, usize>,
-    /// The stream of the last packet: the next one is most likely of the same.
-    last_place: usize,
-    latencies: Latencies,
-    clocks_differ: bool,
 }
 
-impl Arrivals {
-    /// Frames that arrived.
+impl Amount {
+    /// Frames.
     pub fn packets(&self) -> u64 {
         self.packets
     }
@@ -64,14 +54,53 @@ impl Arrivals {
         self.bytes
     }
 
-    /// Frames that carry no stamp.
-    pub fn unstamped(&self) -> u64 {
-        self.unstamped
-    }
-
     /// From the first to the last arrival, nanoseconds.
     pub fn span_ns(&self) -> u64 {
         self.last_ns.abs_diff(self.first_ns)
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: usize, now_ns: i64) {
+        (self.first_ns, self.last_ns) = match self.packets {
+            0 => (now_ns, now_ns),
+            _ => (self.first_ns.min(now_ns), self.last_ns.max(now_ns)),
+        };
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// Everything that has arrived.
+///
+/// Generated packets are told by their stamp, and each sender's numbers are followed (see
+/// [`SequenceCounts`]); all others are counted. Allocates when a sender appears for the first time, never else.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    all: Amount,
+    /// Of these, the frames that carry a stamp.
+    stamped: Amount,
+    streams: Vec<(Key, Sequence)>,
+    places: HashMap<Key, usize>,
+    /// The stream of the last packet: the next one is most likely of the same.
+    last_place: usize,
+    latencies: Latencies,
+    clocks_differ: bool,
+}
+
+impl Arrivals {
+    /// All that arrived.
+    pub fn all(&self) -> Amount {
+        self.all
+    }
+
+    /// Of these, the frames that carry a stamp: without what others send meanwhile, whose first frame may come long before.
+    pub fn stamped(&self) -> Amount {
+        self.stamped
+    }
+
+    /// Frames that carry no stamp.
+    pub fn unstamped(&self) -> u64 {
+        self.all.packets - self.stamped.packets
     }
 
     /// What became of the packets of all senders together.
@@ -138,18 +167,11 @@ impl Check for Arrivals {
     #[inline]
     fn check(&mut self, frame: &[u8], at: Arrival) {
         let now_ns = at.monotonic_ns as i64;
-        (self.first_ns, self.last_ns) = match self.packets {
-            0 => (now_ns, now_ns),
-            _ => (self.first_ns.min(now_ns), self.last_ns.max(now_ns)),
-        };
-        self.packets += 1;
-        self.bytes += frame.len() as u64;
+        self.all.add(frame.len(), now_ns);
         let found = stamp_in(frame)
             .and_then(|Found { ends, tos, stamp }| Some((self.place((ends, stamp.sender))?, tos, stamp)));
-        let Some((place, tos, stamp)) = found else {
-            self.unstamped += 1;
-            return;
-        };
+        let Some((place, tos, stamp)) = found else { return };
+        self.stamped.add(frame.len(), now_ns);
         self.streams[place].1.arrived(stamp.number, stamp.time_ns);
         self.note_latency(tos, stamp.time_ns, at.monotonic_ns);
     }
@@ -191,7 +213,9 @@ mod tests {
         }
         arrivals.check(b"something else", at(1500));
         arrivals.check(b"before the machine started", at(u64::MAX - 495));
-        assert_eq!((arrivals.packets(), arrivals.unstamped(), arrivals.span_ns()), (18, 2, 2500));
+        assert_eq!((arrivals.all().packets(), arrivals.unstamped(), arrivals.all().span_ns()), (18, 2, 2500));
+        let stamped = Amount { packets: 16, bytes: 16 * 60, first_ns: 2000, last_ns: 2004 };
+        assert_eq!(arrivals.stamped(), stamped);
         let each = SequenceCounts { packets: 4, lost: 1, reordered: 1, duplicated: 0 };
         let streams: Vec<StreamReport> = arrivals.streams().collect();
         assert!(streams.len() == 4 && streams.iter().all(|stream| stream.counts == each), "{streams:?}");
