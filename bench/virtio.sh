@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # 64-byte packets through one virtqueue, driver and device on a core each: Wharf's (`virtio-user:` into `vhost-user:`, by
 # `wharf bench device`), DPDK's (testpmd txonly over net_virtio_user into net_vhost rxonly), and both mixed pairs, split and
-# packed, alternating in one run; packets that arrive, medians, and ratios to DPDK with itself by round.
+# packed, alternating in one run (DPDK's driver leaves nothing to the device, so that neither does ours over DPDK's, but for a row of
+# its own); packets that arrive, medians, and ratios to DPDK with itself by round.
 # Needs dpdk-testpmd, root (huge pages), 2 idle processors besides the first.
 # Usage: bench/virtio.sh [ROUNDS] [SECONDS] [CPU OF THE DEVICE] [CPU OF THE DRIVER]
 set -eu

@@ -66,6 +66,9 @@ pub struct VirtioUserOptions {
     pub in_order: Option<bool>,
     /// Whether frames may arrive in several buffers: where the back end offers it, by default.
     pub mrg_rxbuf: Option<bool>,
+    /// Whether checksums and the cutting of super-packets are left to the back end, where it offers that. Where they are not, it need
+    /// not read the header before a frame, and may copy short frames faster: DPDK's does.
+    pub offload: bool,
     /// Descriptors of each ring, 256 by default: a power of two up to 32768, packed ones any number.
     pub size: u16,
     /// When sent frames are taken back; [`Napi::On`] by default, on the processor that transmits.
@@ -79,6 +82,7 @@ impl Default for VirtioUserOptions {
             packed: false,
             in_order: None,
             mrg_rxbuf: None,
+            offload: true,
             size: 256,
             napi: Napi::On { anywhere: false },
         }

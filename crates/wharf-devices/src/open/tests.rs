@@ -59,6 +59,7 @@ const WRONG_OF_INTERFACES: &[(&str, &str)] = &[
         "virtio-user:x,size=64k,packed=on",
         "virtio-user:x: size: a packed ring cannot have 65536 descriptors: 1 to 32768",
     ),
+    ("virtio-user:x,offload=auto", r#"virtio-user:x: offload: "auto" is none of on, off"#),
     ("virtio-user:x,mrg_rxbuf=yes", r#"virtio-user:x: mrg_rxbuf: "yes" is none of auto, on, off"#),
 ];
 

@@ -85,7 +85,7 @@ impl Receiving {
         let mut broken = None;
         while left > 0 && broken.is_none() {
             let most = chains.len().min(left);
-            let count = match pop_ahead(ring, memory, &mut chains[..most]) {
+            let count = match pop_ahead(ring, memory, agreed, &mut chains[..most]) {
                 (0, None) => break,
                 (count, error) => {
                     broken = error;
@@ -132,10 +132,11 @@ impl Receiving {
     }
 }
 
-/// Pops as many buffers as there are chains for; how many, and what is wrong with the ring behind them, if anything.
+/// Pops as many buffers as there are chains for, and asks for what will be read of them; how many, and what is wrong with the
+/// ring behind them, if anything.
 #[inline(always)]
 fn pop_ahead(
-    ring: &mut impl DeviceRing, memory: &Memory, chains: &mut [Chain],
+    ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],
 ) -> (usize, Option<RingError>) {
     let mut count = 0;
     let broken = loop {
@@ -147,6 +148,7 @@ fn pop_ahead(
             Err(error) => break Some(error),
         }
     };
-    chains[..count].iter().for_each(|chain| chain.prefetch(memory));
+    let unread = agreed.filter(|agreed| !agreed.may_ask()).map_or(0, Agreed::header_bytes);
+    chains[..count].iter().for_each(|chain| chain.prefetch(memory, unread));
     (count, broken)
 }

@@ -23,6 +23,11 @@ impl Agreed {
         VNET_HEADER_BYTES + if long { size_of::<u16>() } else { 0 }
     }
 
+    /// Whether the header before a frame that comes may ask for anything. Else it says nothing (virtio 1.2, section 5.1.6.2).
+    pub(super) fn may_ask(self) -> bool {
+        self.has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO)
+    }
+
     /// Whether the driver takes super-packets of this kind.
     pub(super) fn takes(self, gso_kind: u8) -> bool {
         self.has(feature::GUEST_CSUM)

@@ -171,13 +171,13 @@ impl Chain {
         if let [only] = self.writable() { memory.window(only) } else { None }
     }
 
-    /// Has the beginning of its first part brought here, if it is not.
+    /// Has the beginning of its first part brought here, from byte `skip` on, if it is not.
     #[inline(always)]
-    pub fn prefetch(&self, memory: &Memory) {
+    pub fn prefetch(&self, memory: &Memory, skip: usize) {
         let (readable, writable) = self.split();
         let first = readable.first().or(writable.first());
         if let Some(window) = first.and_then(|part| memory.window(part)) {
-            window.prefetch();
+            window.prefetch(skip);
         }
     }
 

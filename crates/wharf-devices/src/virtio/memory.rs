@@ -91,11 +91,12 @@ impl Window<'_> {
             && self.view.copy_in(self.at + skip, from)
     }
 
-    /// Has its first two lines brought here: a header, and the beginning of a frame.
+    /// Has the bytes of a line's length from `skip` on brought here, or where they end: mostly two lines, or one.
     #[inline(always)]
-    pub fn prefetch(&self) {
-        self.view.prefetch(self.at);
-        self.view.prefetch(self.at + LINE_BYTES);
+    pub fn prefetch(&self, skip: usize) {
+        let at = self.at + skip;
+        self.view.prefetch(at);
+        self.view.prefetch(at + LINE_BYTES - 1);
     }
 }
 

@@ -36,13 +36,9 @@ pub(super) const TRANSMIT: usize = 1;
 const QUEUES: usize = 2;
 
 /// What we take where it is offered, and nothing hangs on.
-const WELCOME: u64 = feature::CSUM
-    | feature::HOST_TSO4
-    | feature::HOST_TSO6
-    | feature::HOST_USO
-    | feature::INDIRECT
-    | feature::EVENT_IDX
-    | feature::VHOST_PROTOCOL;
+const WELCOME: u64 = feature::INDIRECT | feature::EVENT_IDX | feature::VHOST_PROTOCOL;
+/// And what is left to the back end, by default.
+const OFFLOADS: u64 = feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO;
 
 pub(super) struct Session {
     name: String,
@@ -126,7 +122,8 @@ impl Session {
         let bits = wanted.iter().filter(|want| want.1).fold(0, |bits, want| bits | want.0);
         let mergeable = if options.mrg_rxbuf == Some(false) { 0 } else { feature::MRG_RXBUF };
         let in_order = if options.in_order == Some(false) { 0 } else { feature::IN_ORDER };
-        self.features = offered & (bits | WELCOME | mergeable | in_order);
+        let offloads = if options.offload { OFFLOADS } else { 0 };
+        self.features = offered & (bits | WELCOME | mergeable | in_order | offloads);
         if self.features & feature::VHOST_PROTOCOL != 0 {
             let can = self.frontend.get_protocol_features().map_err(self.refused("to say what it can"))?;
             let wanted = can & VhostUserProtocolFeatures::REPLY_ACK;

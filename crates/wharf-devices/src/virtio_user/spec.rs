@@ -1,4 +1,4 @@
-//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
+//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
 
 use super::{Napi, VirtioUserOptions};
 use crate::open::Options;
@@ -17,8 +17,8 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         return Err(DeviceError::Unsupported { device: "virtio-user".into(), what });
     };
     let kind = format!("virtio-user:{}", path.escape_debug());
-    let options =
-        Options::new(&kind, parts, &["server", "packed", "in_order", "mrg_rxbuf", "size", "napi", "clean"])?;
+    let keys = ["server", "packed", "in_order", "mrg_rxbuf", "offload", "size", "napi", "clean"];
+    let options = Options::new(&kind, parts, &keys)?;
     let switch = [("off", false), ("on", true)];
     let where_offered = [("auto", None), ("on", Some(true)), ("off", Some(false))];
     let napi = options.choose(
@@ -37,6 +37,7 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         packed: options.choose("packed", &switch)?,
         in_order: options.choose("in_order", &where_offered)?,
         mrg_rxbuf: options.choose("mrg_rxbuf", &where_offered)?,
+        offload: options.choose("offload", &[("on", true), ("off", false)])?,
         ..VirtioUserOptions::default()
     };
     if let Some(size) = options.read("size", units::size_bytes)? {

@@ -230,6 +230,24 @@ fn what_a_driver_leaves_to_us_is_checked_and_kept() {
 }
 
 #[test]
+fn a_header_by_which_a_driver_may_ask_for_nothing_is_not_read() {
+    for features in [0, feature::PACKED] {
+        let mut rig = Rig::new(&format!("may-not-ask-{features:x}"), 1);
+        let mut peer = Peer::connect(&rig.socket.path());
+        peer.negotiate(features);
+        assert!(peer.share());
+        let mut pair = Pair::new(&mut peer, 0, 16, 2048);
+        let packet = tcp(1700);
+        // In one buffer, and in three.
+        for parts in [1, 3] {
+            assert!(pair.send(&peer, &[1, 1, 54, 0, 0xe8, 3, 34, 0, 16, 0, 0, 0], &packet, parts));
+            assert_eq!(rig.receive(), [(packet.clone(), Meta::default())]);
+        }
+        rig.end();
+    }
+}
+
+#[test]
 fn several_pairs_keep_flows_together_and_one_switched_off_is_left() {
     for features in [feature::MQ, feature::MQ | feature::PACKED] {
         let mut rig = Rig::new(&format!("pairs-{features:x}"), 2);

@@ -100,6 +100,7 @@ fn both(name: &str, keys: &'static str, driver_listens: bool) {
 fn all_that_is_sent_comes_back_by_either_layout() {
     both("ours-split", "", false);
     both("ours-split-any", ",in_order=off", false);
+    both("ours-split-plain", ",offload=off", false);
     both("ours-packed", ",packed=on,in_order=on", false);
     both("ours-packed-any", ",packed=on,in_order=off", false);
 }

@@ -1,7 +1,7 @@
 //! `Reader`: one frame out of a driver's buffer into memory of ours.
 
 use super::super::vring::Agreed;
-use crate::virtio::{Chain, Memory, feature};
+use crate::virtio::{Chain, Memory, Window, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
 use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_core::pool::{Cache, PoolError};
@@ -92,7 +92,9 @@ impl Reader {
         len: u32,
     ) -> Result<bool, PoolError> {
         let mut header = [0; VNET_HEADER_BYTES];
-        chain.copy_out(memory, 0, &mut header);
+        if agreed.may_ask() {
+            chain.copy_out(memory, 0, &mut header);
+        }
         let header = VnetHeader::read(&header);
         let piece_bytes = piece_bytes(cache);
         let count = len.div_ceil(piece_bytes) as usize;
@@ -170,10 +172,12 @@ impl Reader {
 #[inline(always)]
 fn is_plain(memory: &Memory, agreed: Agreed, chain: &Chain, cache: &Cache) -> bool {
     let len = chain.readable_bytes().checked_sub(agreed.header_bytes() as u32);
-    let mut requests = [0; 2];
+    let asks_nothing = |window: Window<'_>| {
+        let mut requests = [0; 2];
+        window.copy_out(0, &mut requests) && VnetHeader::is_plain_in(requests)
+    };
     len.is_some_and(|len| (FRAME_BYTES_MIN..=piece_bytes(cache)).contains(&len))
-        && chain.only_readable(memory).is_some_and(|window| window.copy_out(0, &mut requests))
-        && VnetHeader::is_plain_in(requests)
+        && chain.only_readable(memory).is_some_and(|window| !agreed.may_ask() || asks_nothing(window))
 }
 
 /// Copies such frames to the back of `to`, which has room for them; how many: fewer where there is no memory.
