@@ -281,13 +281,17 @@ struct Due {
     next_ns: u64,
 }
 
-/// Writes the source's next frames over those of `burst`.
+/// Writes the source's next frames over those of `burst`, which are of its longest.
 #[inline]
 fn write(
     region: &Region, burst: &mut Burst, source: &mut impl Source, now_ns: u64,
 ) -> Result<(), DriveError> {
     let requests = source.requests();
-    for frame in burst.frames_mut() {
+    let written = if requests.is_none() { write_as_long(burst, source, now_ns) } else { 0 };
+    if written == burst.len() {
+        return Ok(());
+    }
+    for frame in &mut burst.frames_mut()[written..] {
         region.set_len(frame, source.len_bytes()).map_err(PoolError::from)?;
         source.write(region.bytes_mut(frame).map_err(PoolError::from)?, now_ns);
         if let Some(requests) = &requests {
@@ -295,6 +299,21 @@ fn write(
         }
     }
     Ok(())
+}
+
+/// As [`write`], up to the first that is shorter; how many. The frames themselves are not touched, so that what is known of all of
+/// them need not be found out anew.
+#[inline]
+fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> usize {
+    let mut written = 0;
+    for bytes in burst.iter_mut() {
+        if bytes.len() != source.len_bytes() as usize {
+            break;
+        }
+        source.write(bytes, now_ns);
+        written += 1;
+    }
+    written
 }
 
 /// A queue that was shut down is an end like any other.

@@ -85,6 +85,7 @@ impl Template {
         Self { bytes: bytes.into(), udp_at, sum: u64::from(fold(sum)) }
     }
 
+    #[inline]
     pub(super) fn len_bytes(&self) -> u32 {
         self.bytes.len() as u32
     }
@@ -102,18 +103,20 @@ impl Template {
     #[inline]
     pub(super) fn write(&self, to: &mut [u8], port: u16, stamp: &super::Stamp) {
         to.copy_from_slice(&self.bytes);
-        let udp = &mut to[self.udp_at..];
-        udp[..2].copy_from_slice(&port.to_be_bytes());
-        if let Some(payload) = udp[UDP_BYTES..].first_chunk_mut() {
-            stamp.write(payload);
-        }
         // All three lie at even places of the datagram, so that their words add up as they stand.
         let sum = self.sum + u64::from(port) + halves(stamp.sequence()) + halves(stamp.time_ns);
         let checksum = match !fold(sum) {
             0 => 0xffff, // 0 means "none" (RFC 768)
             checksum => checksum,
         };
-        udp[UDP_CHECKSUM_AT..UDP_BYTES].copy_from_slice(&checksum.to_be_bytes());
+        let udp = to.get_mut(self.udp_at..).and_then(<[u8]>::first_chunk_mut::<{ UDP_BYTES + STAMP_BYTES }>);
+        debug_assert!(udp.is_some(), "as long as a template is");
+        let Some((header, payload)) = udp.and_then(|udp| udp.split_first_chunk_mut::<UDP_BYTES>()) else {
+            return;
+        };
+        header[..2].copy_from_slice(&port.to_be_bytes());
+        header[UDP_CHECKSUM_AT..].copy_from_slice(&checksum.to_be_bytes());
+        payload.first_chunk_mut().into_iter().for_each(|payload| stamp.write(payload));
     }
 }
 
@@ -161,11 +164,13 @@ pub(super) fn sum_of(bytes: &[u8]) -> u64 {
 }
 
 /// Both halves of a number added up: the same as its four words, once folded.
+#[inline]
 fn halves(number: u64) -> u64 {
     (number >> 32) + (number & 0xffff_ffff)
 }
 
 /// One's complement: what does not fit 16 bits is added again.
+#[inline]
 pub(super) fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);
     let sum = (sum >> 16) + (sum & 0xffff);

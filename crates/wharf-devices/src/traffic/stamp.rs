@@ -30,10 +30,12 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    #[inline]
     pub(super) fn sequence(&self) -> u64 {
         u64::from(self.sender) << NUMBER_BITS | self.number & ((1 << NUMBER_BITS) - 1)
     }
 
+    #[inline]
     pub(super) fn write(&self, to: &mut [u8; STAMP_BYTES]) {
         to[SEQUENCE].copy_from_slice(&self.sequence().to_be_bytes());
         to[TIME].copy_from_slice(&self.time_ns.to_be_bytes());

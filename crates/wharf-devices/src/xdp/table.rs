@@ -81,7 +81,7 @@ impl Table {
     }
 
     /// Keeps a frame of one buffer and one piece.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hold(&mut self, frame: Frame) {
         let at = frame.index() as usize;
         self.rows[at] = Row::Head { frame, pieces: 1, buffers: 1, fate: Fate::Sent };
@@ -116,7 +116,7 @@ impl Table {
     }
 
     /// Piece `piece` of buffer `at` has come back; the frame, if that was its last.
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, Fate)>, NotHeld> {
         let row = self.rows.get_mut(at as usize).ok_or(NotHeld(at))?;
         match row {
@@ -156,7 +156,7 @@ impl Table {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, at: u32) -> Option<(Frame, Fate)> {
         match std::mem::replace(&mut self.rows[at as usize], Row::Free) {
             Row::Head { frame, fate, .. } => {

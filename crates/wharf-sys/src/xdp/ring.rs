@@ -149,6 +149,19 @@ impl<T: Entry> Producer<T> {
         true
     }
 
+    /// Writes entries, as many as there are and there is room for, of which the index of the next one tells.
+    #[inline(always)]
+    pub fn put_all(&mut self, entries: impl Iterator<Item = T>) {
+        let room = self.room_at_hand() as usize;
+        // What is written may be anywhere, for all that the compiler knows: the index stays at hand meanwhile.
+        let mut next = self.next;
+        for entry in entries.take(room) {
+            self.ring.area.write(self.ring.place(next), entry);
+            next = next.wrapping_add(1);
+        }
+        self.next = next;
+    }
+
     /// Shows the other side all that was put.
     #[inline]
     pub fn publish(&self) {
@@ -226,6 +239,20 @@ impl<T: Entry> Consumer<T> {
         let entry = self.ring.area.read(self.ring.place(self.next));
         self.next = self.next.wrapping_add(1);
         Some(entry)
+    }
+
+    /// Reads entries until there are none left, or `each` wants no more.
+    #[inline(always)]
+    pub fn take_while(&mut self, mut each: impl FnMut(T) -> bool) {
+        let mut goes_on = true;
+        while goes_on && self.ready() > 0 {
+            let (mut next, end) = (self.next, self.next.wrapping_add(self.at_hand()));
+            while goes_on && next != end {
+                goes_on = each(self.ring.area.read(self.ring.place(next)));
+                next = next.wrapping_add(1);
+            }
+            self.next = next;
+        }
     }
 
     /// Gives the places of what was taken back.

@@ -1,7 +1,6 @@
 //! `Sending`: the transmit side, whoever plays the kernel.
 
 use super::super::memory::PIECE_BYTES;
-use super::super::table::Fate;
 use super::rings::{Rings, Unposted};
 use crate::link::{ETHERNET_BYTES, Health, State};
 use std::io;
@@ -72,34 +71,25 @@ impl<K: Kernel> Sending<K> {
 
     #[inline]
     pub(in super::super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.post_usual(batch);
         let mut is_full = self.is_full();
-        while !is_full {
-            let Some(first) = batch.frames().first() else { break };
-            is_full = if self.is_usual(first) { self.post_first(batch) } else { self.take_unusual(batch) };
+        while !is_full && !batch.is_empty() {
+            is_full = self.take_unusual(batch);
+            self.post_usual(batch);
         }
         let is_full = is_full || self.is_full();
         let doorbell = (!more || is_full || self.refused) && self.flush();
         Transmitted { doorbell, stopped: is_full || self.refused }
     }
 
-    /// Whether nothing about a frame asks for a closer look.
+    /// Posts frames from the front, as many as there is room for, up to the first that asks for a closer look.
     #[inline(always)]
-    fn is_usual(&self, frame: &Frame) -> bool {
-        let len_bytes = frame.len_bytes();
-        len_bytes <= self.health.longest_bytes()
-            && len_bytes > ETHERNET_BYTES
-            && len_bytes as usize <= PIECE_BYTES
-            && !frame.has_meta()
-            && self.health.state() == State::Up
-    }
-
-    /// Posts the first frame, a usual one; whether there was no room.
-    #[inline(always)]
-    fn post_first(&mut self, batch: &mut Batch) -> bool {
-        let Some((_, rings)) = &mut self.open else { return self.take_unusual(batch) };
-        let Some(frame) = batch.pop() else { return true };
-        let posted = rings.post(frame);
-        self.posted(posted)
+    fn post_usual(&mut self, batch: &mut Batch) {
+        let (Some((_, rings)), State::Up) = (&mut self.open, self.health.state()) else { return };
+        let lengths = ETHERNET_BYTES + 1..=self.health.longest_bytes().min(PIECE_BYTES as u32);
+        let offered = batch.len();
+        rings.post_while(batch, |frame| lengths.contains(&frame.len_bytes()) && !frame.has_meta());
+        self.owes_doorbell |= batch.len() < offered;
     }
 
     /// Sees to the first frame, which is no usual one; whether there was no room for it, so that it stays.
@@ -120,12 +110,6 @@ impl<K: Kernel> Sending<K> {
             Ok(()) => rings.post_chain(frame),
             Err(reason) => Err((Unposted::Unfit(reason), frame)),
         };
-        self.posted(posted)
-    }
-
-    /// Notes what became of a frame; whether there is no more room.
-    #[inline]
-    fn posted(&mut self, posted: Result<(), (Unposted, Frame)>) -> bool {
         match posted {
             Ok(()) => self.owes_doorbell = true,
             Err((Unposted::Unfit(reason), frame)) => self.failed.push((frame, reason)),
@@ -173,24 +157,14 @@ impl<K: Kernel> Sending<K> {
         let mut room = budget.min(into.sent.room());
         let mut result = Ok(());
         if let Some((_, rings)) = &mut self.open {
-            while room > 0 {
-                match rings.next_done() {
-                    Ok(None) => break,
-                    Ok(Some((frame, fate))) => {
-                        room -= 1;
-                        match fate.reason() {
-                            None => put(into, frame),
-                            Some(reason) => into.failed.push((frame, reason)),
-                        }
-                    }
-                    Err(not_held) => {
-                        let (device, ring_frames) = (self.health.device().into(), super::ENTRIES);
-                        result = Err(DeviceError::NotHeld { device, slot: not_held.0, ring_frames });
-                        break;
-                    }
-                }
+            let done = rings.take_done(&mut room, |frame, fate| match fate.reason() {
+                None => put(into, frame),
+                Some(reason) => into.failed.push((frame, reason)),
+            });
+            if let Err(not_held) = done {
+                let (device, ring_frames) = (self.health.device().into(), super::ENTRIES);
+                result = Err(DeviceError::NotHeld { device, slot: not_held.0, ring_frames });
             }
-            rings.release();
         }
         let left = self.left.len().min(room);
         self.left.drain(..left).for_each(|frame| put(into, frame));
@@ -215,15 +189,12 @@ impl<K: Kernel> Sending<K> {
     /// As [`Sending::close`], with the reason why frames fail.
     pub(super) fn let_go(&mut self, reason: &'static str) {
         let Some((kernel, mut rings)) = self.open.take() else { return };
-        loop {
-            match rings.next_done() {
-                Ok(Some((frame, Fate::Sent))) => self.left.push(frame),
-                Ok(Some((frame, fate))) => self.failed.push((frame, fate.reason().unwrap_or(reason))),
-                Ok(None) => break,
-                // The rings are not read any more.
-                Err(_) => break,
-            }
-        }
+        // After a completion of what is not held, the rings are not read any more.
+        let (left, failed) = (&mut self.left, &mut self.failed);
+        let _ = rings.take_done(&mut { usize::MAX }, |frame, fate| match fate.reason() {
+            None => left.push(frame),
+            Some(reason) => failed.push((frame, reason)),
+        });
         // The queue is let go of before anybody may have its frames.
         let held = rings.into_held();
         drop(kernel);
@@ -232,6 +203,7 @@ impl<K: Kernel> Sending<K> {
     }
 }
 
+#[inline(always)]
 fn put(into: &mut Completions, frame: Frame) {
     if let Err(frame) = into.sent.push(frame) {
         unreachable!("there was room for {frame:?}");

@@ -5,7 +5,7 @@
 use super::super::memory::PIECE_BYTES;
 use super::super::table::{Fate, NotHeld, Table, pieces};
 use std::sync::Arc;
-use wharf_mem::{Frame, MemError, Region};
+use wharf_mem::{Batch, Frame, MemError, Region};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
 
 /// Most descriptors of one packet: what the kernel puts into one buffer of its own.
@@ -65,17 +65,25 @@ impl Rings {
         (self.out_max - self.out.min(self.out_max)) as usize
     }
 
-    /// Posts a frame of one buffer, of at most a piece, which there is room for.
-    #[inline]
-    pub(super) fn post(&mut self, frame: Frame) -> Result<(), (Unposted, Frame)> {
-        let Ok(at) = self.region.offset_bytes(&frame) else {
-            return Err((Unposted::Unfit("foreign-pool"), frame));
-        };
-        if self.is_full() || !self.put(at, frame.len_bytes() as usize, 0) {
-            return Err((Unposted::Full, frame));
-        }
-        self.table.hold(frame);
-        Ok(())
+    /// Posts frames from the front of `batch`, as many as there is room for, as long as `wants` one; it wants none but of one buffer,
+    /// and of at most a piece.
+    #[inline(always)]
+    pub(super) fn post_while(&mut self, batch: &mut Batch, wants: impl Fn(&Frame) -> bool) {
+        let Self { transmit, table, region, .. } = self;
+        let room = self.out_max.saturating_sub(self.out).min(transmit.room()) as usize;
+        let number = region.number();
+        let wanted =
+            batch.frames().iter().take(room).take_while(|frame| frame.pool() == number && wants(frame));
+        let first = transmit.next();
+        transmit.put_all(wanted.map(|frame| {
+            // Cannot fail: it is of this pool.
+            let at = region.offset_bytes(frame).unwrap_or_default();
+            Descriptor { addr: at as u64, len: frame.len_bytes(), options: 0 }
+        }));
+        let put = transmit.next().wrapping_sub(first);
+        let mut each = 0..put;
+        batch.take_while(|_| each.next().is_some(), |frame| table.hold(frame));
+        self.out += put;
     }
 
     fn put(&mut self, at: usize, len: usize, options: u32) -> bool {
@@ -171,29 +179,30 @@ impl Rings {
         }
     }
 
-    /// The next frame that has come back, if any.
-    #[inline]
-    pub(super) fn next_done(&mut self) -> Result<Option<(Frame, Fate)>, NotHeld> {
-        while let Some(addr) = self.completion.take() {
-            let at = usize::try_from(addr).unwrap_or(usize::MAX);
-            let (index, start) = self.region.buffer_at(at).ok_or(NotHeld(u32::MAX))?;
-            let behind = at.wrapping_sub(start);
-            if at < start || !behind.is_multiple_of(PIECE_BYTES) {
-                return Err(NotHeld(index));
-            }
-            let done = self.table.complete(index, behind / PIECE_BYTES)?;
-            self.out = self.out.saturating_sub(1);
-            if done.is_some() {
-                return Ok(done);
-            }
+    /// Takes what has come back, up to `room` frames, of which there are less then; `each` has them. Then the kernel may write
+    /// completions again where they have been read.
+    #[inline(always)]
+    pub(super) fn take_done(
+        &mut self, room: &mut usize, mut each: impl FnMut(Frame, Fate),
+    ) -> Result<(), NotHeld> {
+        let mut result = Ok(());
+        let Self { completion, table, region, out, .. } = self;
+        if *room > 0 {
+            completion.take_while(|addr| {
+                match done(region, table, addr) {
+                    Ok(None) => *out = out.saturating_sub(1),
+                    Ok(Some((frame, fate))) => {
+                        *out = out.saturating_sub(1);
+                        *room -= 1;
+                        each(frame, fate);
+                    }
+                    Err(not_held) => result = Err(not_held),
+                }
+                *room > 0 && result.is_ok()
+            });
         }
-        Ok(None)
-    }
-
-    /// Lets the kernel write completions again where they have been read.
-    #[inline]
-    pub(super) fn release(&self) {
         self.completion.release();
+        result
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
@@ -203,4 +212,16 @@ impl Rings {
     pub(super) fn into_held(self) -> impl Iterator<Item = Frame> {
         self.table.into_held()
     }
+}
+
+/// The descriptor at `addr` has come back; the frame, if that was its last.
+#[inline(always)]
+fn done(region: &Region, table: &mut Table, addr: u64) -> Result<Option<(Frame, Fate)>, NotHeld> {
+    let at = usize::try_from(addr).unwrap_or(usize::MAX);
+    let (index, start) = region.buffer_at(at).ok_or(NotHeld(u32::MAX))?;
+    let behind = at.wrapping_sub(start);
+    if at < start || !behind.is_multiple_of(PIECE_BYTES) {
+        return Err(NotHeld(index));
+    }
+    table.complete(index, behind / PIECE_BYTES)
 }

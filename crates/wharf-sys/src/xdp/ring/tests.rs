@@ -31,6 +31,32 @@ fn everything_arrives_once_and_in_order_over_the_end_of_the_indices() {
 }
 
 #[test]
+fn many_are_put_and_taken_as_one_by_one() {
+    for start in [0, u32::MAX - 3] {
+        let (mut producer, mut consumer, _) = both(8, start);
+        let (mut put, mut taken) = (0u64, 0u64);
+        for round in 0..100u64 {
+            let before = producer.next();
+            producer.put_all(put..put + round % 11);
+            let count = producer.next().wrapping_sub(before);
+            assert_eq!(u64::from(count), (round % 11).min(8 - (put - taken)));
+            put += u64::from(count);
+            producer.publish();
+            let most = taken + round % 7 + 1;
+            consumer.take_while(|entry| {
+                assert_eq!(entry, taken);
+                taken += 1;
+                taken < most
+            });
+            assert_eq!(taken, most.min(put));
+            consumer.release();
+            producer.room();
+        }
+        assert!(taken > 200);
+    }
+}
+
+#[test]
 fn nothing_is_seen_before_it_is_published_nor_overwritten_before_it_is_released() {
     let (mut producer, mut consumer, _) = both(2, u32::MAX);
     assert!(producer.put(1) && producer.put(2) && !producer.put(3));
