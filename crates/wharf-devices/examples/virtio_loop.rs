@@ -15,9 +15,9 @@ const BATCH: usize = 64;
 /// Frames under way at a time, at most: the back end drops what it has no room for, and its port has 256 of each.
 const WINDOW: u64 = 192;
 /// Without anything coming back for so long, the rest is lost.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// How long the first one may take: of a driver that has to come, too.
-const FIRST_WITHIN: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the first one may take: of a driver that has to come, too, and may have to share its processor.
+const FIRST_WITHIN: Duration = Duration::from_secs(240);
 const HEADERS_BYTES: usize = 14;
 
 struct Loop {
@@ -139,6 +139,9 @@ impl Loop {
             } else if last.elapsed() > if self.received > 0 { PATIENCE } else { FIRST_WITHIN } {
                 let missing = self.sent - self.received;
                 return Err(format!("{missing} of {} frames have not come back", self.sent).into());
+            } else {
+                // The peer may need this processor.
+                std::thread::yield_now();
             }
         }
         Ok(())
