@@ -2,6 +2,7 @@
 
 use super::{Pace, Schedule, Source};
 use crate::fault::FailingMemory;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_core::pool::{Burst, PoolError};
@@ -306,13 +307,15 @@ fn write(
 #[inline]
 fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> usize {
     let mut written = 0;
-    for bytes in burst.iter_mut() {
+    // From within: what the iterator does then stands in the loop.
+    let _ = burst.iter_mut().try_for_each(|bytes| {
         if bytes.len() != source.len_bytes() as usize {
-            break;
+            return ControlFlow::Break(());
         }
         source.write(bytes, now_ns);
         written += 1;
-    }
+        ControlFlow::Continue(())
+    });
     written
 }
 

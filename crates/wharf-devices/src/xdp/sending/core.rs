@@ -1,6 +1,7 @@
 //! `Sending`: the transmit side, whoever plays the kernel.
 
 use super::super::memory::PIECE_BYTES;
+use super::super::table::Fate;
 use super::rings::{Rings, Unposted};
 use crate::link::{ETHERNET_BYTES, Health, State};
 use std::io;
@@ -157,9 +158,9 @@ impl<K: Kernel> Sending<K> {
         let mut room = budget.min(into.sent.room());
         let mut result = Ok(());
         if let Some((_, rings)) = &mut self.open {
-            let done = rings.take_done(&mut room, |frame, fate| match fate.reason() {
-                None => put(into, frame),
-                Some(reason) => into.failed.push((frame, reason)),
+            let done = rings.take_done(&mut room, |frame, fate| match fate {
+                Fate::Sent => put(into, frame),
+                _ => fail(into, frame, fate),
             });
             if let Err(not_held) = done {
                 let (device, ring_frames) = (self.health.device().into(), super::ENTRIES);
@@ -201,6 +202,11 @@ impl<K: Kernel> Sending<K> {
         self.failed.extend(held.map(|frame| (frame, reason)));
         (self.refused, self.owes_doorbell) = (false, false);
     }
+}
+
+#[cold]
+fn fail(into: &mut Completions, frame: Frame, fate: Fate) {
+    into.failed.extend(fate.reason().map(|reason| (frame, reason)));
 }
 
 #[inline(always)]

@@ -186,21 +186,23 @@ impl Rings {
         &mut self, room: &mut usize, mut each: impl FnMut(Frame, Fate),
     ) -> Result<(), NotHeld> {
         let mut result = Ok(());
-        let Self { completion, table, region, out, .. } = self;
-        if *room > 0 {
+        let Self { completion, table, region, .. } = self;
+        let (mut left, mut count) = (*room, 0);
+        if left > 0 {
             completion.take_while(|addr| {
                 match done(region, table, addr) {
-                    Ok(None) => *out = out.saturating_sub(1),
+                    Ok(None) => count += 1,
                     Ok(Some((frame, fate))) => {
-                        *out = out.saturating_sub(1);
-                        *room -= 1;
+                        count += 1;
+                        left -= 1;
                         each(frame, fate);
                     }
                     Err(not_held) => result = Err(not_held),
                 }
-                *room > 0 && result.is_ok()
+                left > 0 && result.is_ok()
             });
         }
+        (*room, self.out) = (left, self.out.saturating_sub(count));
         self.completion.release();
         result
     }
