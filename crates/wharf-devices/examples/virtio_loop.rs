@@ -2,6 +2,9 @@
 //!
 //! `virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES]]]`: a device that sends and receives, such as `virtio-user:/run/switch.sock,packed=on`.
 //! Ends with a line of what came back, and what it took; exit code 1 if anything was lost, doubled, reordered or changed.
+//!
+//! It begins once the peer has sent back a frame that is none of those: a driver may flush, as its port starts, what has come before
+//! (DPDK's does), and that is no loss.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +17,17 @@ use wharf_mem::{Batch, Frame, Region};
 const BATCH: usize = 64;
 /// Frames under way at a time, at most: the back end drops what it has no room for, and its port has 256 of each.
 const WINDOW: u64 = 192;
-/// Without anything coming back for so long, the rest is lost.
+/// Without anything coming back for so long, the rest is lost: a machine under load may keep a process waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the first one may take: of a driver that has to come, too, and may have to share its processor.
+/// How long it may take until there is somebody who sends back: a driver that has to come, too, and may have to share its processor.
 const FIRST_WITHIN: Duration = Duration::from_secs(240);
+/// Between two frames that ask whether there is: they may all come back at once, and take room.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 const HEADERS_BYTES: usize = 14;
+const TYPE_AT: usize = 12;
+/// Of numbered frames, and of those that ask.
+const NUMBERED: [u8; 2] = [0x88, 0xb5];
+const ASKING: [u8; 2] = [0x88, 0xb6];
 
 struct Loop {
     device: Box<dyn Device>,
@@ -30,6 +39,8 @@ struct Loop {
     longest_bytes: u32,
     /// The frame that is being made.
     bytes: Vec<u8>,
+    /// Somebody sends back what comes.
+    is_met: bool,
     sent: u64,
     received: u64,
     /// Calls of the back end, and batches that were given to it.
@@ -55,6 +66,7 @@ impl Loop {
             done: Completions::new(256),
             longest_bytes,
             bytes: Vec::new(),
+            is_met: false,
             sent: 0,
             received: 0,
             kicks: 0,
@@ -78,6 +90,10 @@ impl Loop {
                 self.sent += 1;
             }
         }
+        self.transmit()
+    }
+
+    fn transmit(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         if !self.batch.is_empty() {
             self.batches += 1;
             self.kicks += u64::from(self.device.transmit(&mut self.batch, false).doorbell);
@@ -90,10 +106,33 @@ impl Loop {
         Ok(())
     }
 
+    /// Waits until there is somebody who sends back.
+    fn meet(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+        let began = Instant::now();
+        let mut asked: Option<Instant> = None;
+        while !self.is_met {
+            if began.elapsed() > FIRST_WITHIN {
+                return Err("nobody sends anything back".into());
+            }
+            if self.batch.is_empty() && asked.is_none_or(|at| at.elapsed() > ASK_EVERY) {
+                self.cache.take(&mut self.batch, 1, 60)?;
+                for bytes in self.region.each_bytes_mut(&mut self.batch) {
+                    write(bytes, 0, ASKING);
+                }
+                asked = Some(Instant::now());
+            }
+            self.transmit()?;
+            if self.receive()? == 0 {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
     /// Frame `number`, in as many buffers as it takes; `None` while the pool has not enough.
     fn frame(&mut self, number: u64) -> Result<Option<Frame>, Box<dyn std::error::Error>> {
         self.bytes.resize(self.len_of(number) as usize, 0);
-        write(&mut self.bytes, number);
+        write(&mut self.bytes, number, NUMBERED);
         let mut pieces = Batch::new(64);
         for piece in self.bytes.chunks(self.region.data_bytes_max() as usize) {
             if self.cache.take(&mut pieces, 1, piece.len() as u32).is_err() {
@@ -123,6 +162,10 @@ impl Loop {
                 bytes = self.region.chunks(frame)?.flatten().copied().collect();
                 &bytes
             };
+            if whole.get(TYPE_AT..HEADERS_BYTES) == Some(&ASKING) {
+                self.is_met = true;
+                continue;
+            }
             check(whole, self.received, self.len_of(self.received))?;
             self.received += 1;
         }
@@ -131,12 +174,13 @@ impl Loop {
     }
 
     fn run(&mut self, count: u64) -> Result<(), Box<dyn std::error::Error>> {
+        self.meet()?;
         let mut last = Instant::now();
         while self.received < count {
             self.send(count)?;
             if self.receive()? > 0 {
                 last = Instant::now();
-            } else if last.elapsed() > if self.received > 0 { PATIENCE } else { FIRST_WITHIN } {
+            } else if last.elapsed() > PATIENCE {
                 let missing = self.sent - self.received;
                 return Err(format!("{missing} of {} frames have not come back", self.sent).into());
             } else {
@@ -158,10 +202,10 @@ impl Loop {
 }
 
 /// Addresses, a type of one's own, the number, and bytes that follow from it.
-fn write(bytes: &mut [u8], number: u64) {
+fn write(bytes: &mut [u8], number: u64, ether_type: [u8; 2]) {
     bytes.fill(number as u8);
     bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
-    bytes[12..HEADERS_BYTES].copy_from_slice(&[0x88, 0xb5]);
+    bytes[TYPE_AT..HEADERS_BYTES].copy_from_slice(&ether_type);
     bytes[HEADERS_BYTES..HEADERS_BYTES + 8].copy_from_slice(&number.to_be_bytes());
 }
 
