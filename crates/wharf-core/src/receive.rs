@@ -243,6 +243,13 @@ impl RxShared {
         found
     }
 
+    /// Nobody may come back for what it waits for. Another poller that does waits anew.
+    fn step_aside(&self) {
+        if let Ok(mut inside) = self.inside.try_lock() {
+            inside.wait_in_line(false);
+        }
+    }
+
     fn note(&self, result: Result<usize, DeviceError>, device: &dyn Device, seen: &mut Found) {
         let received = result.unwrap_or_else(|error| {
             *lock(&self.error) = Some(error);
@@ -264,7 +271,9 @@ impl Pollee for RxShared {
             Ok(inside) => inside,
             Err(TryLockError::WouldBlock) => return Found { busy: true, receives: true, ..Found::default() },
             // The handler or the device has panicked.
-            Err(TryLockError::Poisoned(_)) => {
+            Err(TryLockError::Poisoned(poisoned)) => {
+                // Others wait for what it was to gather.
+                poisoned.into_inner().wait_in_line(false);
                 self.ended.store(true, Relaxed);
                 return Found { over: true, ..Found::default() };
             }
@@ -297,6 +306,7 @@ impl Pollee for RxShared {
     }
 
     fn leave(&self, call: &Arc<Call>) {
+        self.step_aside();
         self.callers.remove(call);
         self.callers.call_one();
         self.of.iter().for_each(|queue| queue.shared.leave(call));
@@ -304,4 +314,4 @@ impl Pollee for RxShared {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -315,7 +315,7 @@ impl Sender {
         let Published::Owner(owned) = self.shared.cell.claim(0) else {
             return self.put(batch, usize::MAX);
         };
-        let quota = self.balance.quota(&self.counters, offered, self.shared.policy.quota_packets);
+        let quota = self.balance.quota(&self.counters, || offered, self.shared.policy.quota_packets);
         let (bits, log) = (if drained { 0 } else { bit }, self.counters.runs.as_deref());
         let mut turn = Turn::of_sender(&self.shared, owned, bits, quota, log);
         let (mut is_sole, mut has_passed) = (false, false);
@@ -362,7 +362,7 @@ impl Sender {
         self.solo.let_go(&self.shared.cell);
         match self.shared.cell.publish(self.bit) {
             Published::Owner(owned) => {
-                let own = self.lane.capacity() - self.lane.room();
+                let own = || self.lane.capacity() - self.lane.room();
                 let quota = self.balance.quota(&self.counters, own, self.shared.policy.quota_packets);
                 let log = self.counters.runs.as_deref();
                 let mut turn = Turn::of_sender(&self.shared, owned, self.bit, quota, log);

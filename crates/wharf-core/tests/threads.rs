@@ -114,10 +114,14 @@ fn a_dedicated_owner_drains_for_all_and_sleeps_without_losing_a_wake_up() {
             let owner = scope.spawn(|| own(&queue, &stop, u64::MAX));
             let senders: Vec<_> = (0..3u64)
                 .map(|who| {
-                    let queue = &queue;
+                    let (queue, control) = (&queue, &control);
                     scope.spawn(move || {
                         send_numbered(queue, who, 3000);
-                        // Long enough for the owner to fall asleep, then once more.
+                        // The late one has another lane: its packet comes after these once they have left.
+                        while control.sent().iter().filter(|seq| *seq >> 32 == who).count() < 3000 {
+                            std::thread::yield_now();
+                        }
+                        // Long enough for the owner to fall asleep.
                         std::thread::sleep(Duration::from_millis(30));
                         let mut sender = queue.sender("late").unwrap();
                         let mut burst = numbered(&mut sender, who << 32 | 3000, 1, 64);

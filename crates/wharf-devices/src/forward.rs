@@ -242,10 +242,8 @@ impl ForwardBuilder {
         }
         let large = sides.iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
         let pools = how.pools(there == [true; 2] && (a.is_one || b.is_one), large)?;
-        for (side, pool) in
-            sides.iter().zip(&pools).filter(|(side, _)| side.receives() && side.receives_super_packets())
-        {
-            suffices(pool, &side.name)?;
+        for at in (0..2).filter(|&at| there[at] && sides[at].receives_super_packets()) {
+            suffices(&pools[at], &sides[at].name)?;
         }
         let mut queues = [None, None];
         for at in (0..2).filter(|&at| there[at]) {

@@ -448,3 +448,6 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -
     };
     Calls { poller, served: wakes }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// A packet of so many buffers has come, and nothing tells of it any more.
-struct Long {
+#[derive(Default)]
+pub(crate) struct Long {
     pieces: usize,
     placer: Placer,
 }
@@ -103,6 +104,59 @@ fn a_receiver_short_of_memory_stands_in_line() {
     receiver.close().unwrap();
     drop(receiver);
     assert_eq!(pool.free(), 16);
+}
+
+/// Two receivers of a packet of 12 buffers each. Memory comes two by two, to each in turn; a rival always waits for it, too, and
+/// frees at once what it gets. The first goes as `goes` says once it has some; whether the second one receives.
+fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
+    });
+    let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(64), Batch::new(64));
+    while others.take(&mut held, 1, 64).is_ok() {}
+    let mut rival = pool.cache("rival").unwrap();
+    let mut free_two = |held: &mut Batch| {
+        std::iter::from_fn(|| held.pop()).take(2).for_each(|frame| given.push(frame).unwrap());
+        others.give(&mut given).unwrap();
+    };
+    goes(&first);
+    let mut place = rival.stand_in_line(Arc::new(ComesBack));
+    (0..2000).any(|_| {
+        free_two(&mut held);
+        if place.before().is_none() {
+            std::mem::replace(&mut place, rival.stand_in_line(Arc::new(ComesBack))).leave(true);
+            let mut rivals = Batch::new(64);
+            let _ = rival.take(&mut rivals, 64, 64);
+            std::iter::from_fn(|| rivals.pop()).for_each(|frame| held.push(frame).unwrap());
+        }
+        second.shared.poll(Notice::Keep, false, 64).received > 0
+    })
+}
+
+#[test]
+fn a_receiver_whose_poller_goes_lets_others_gather() {
+    let goes = |first: &RxQueue| {
+        assert_eq!(first.shared.poll(Notice::Keep, false, 64).received, 0, "short of memory");
+        first.shared.step_aside();
+    };
+    assert!(second_receives(goes));
+}
+
+#[test]
+fn a_receiver_whose_handler_panics_lets_others_gather() {
+    let goes = |first: &RxQueue| {
+        assert_eq!(first.shared.poll(Notice::Keep, false, 64).received, 0, "short of memory");
+        let mut inside = first.shared.inside.lock().unwrap();
+        let panicking = std::panic::AssertUnwindSafe(move || {
+            let _held = &mut inside;
+            panic!("the handler's");
+        });
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        assert!(first.shared.poll(Notice::Keep, false, 64).over);
+    };
+    assert!(second_receives(goes));
 }
 
 #[test]

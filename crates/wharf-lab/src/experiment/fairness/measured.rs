@@ -20,7 +20,7 @@ pub(super) struct Counts {
     drained: u64,
     for_others: u64,
     dequeue_ns: u64,
-    processor_ns: u64,
+    processor_ns: Option<u64>,
 }
 
 impl Counts {
@@ -31,7 +31,10 @@ impl Counts {
             drained: self.drained.saturating_sub(before.drained),
             for_others: self.for_others.saturating_sub(before.for_others),
             dequeue_ns: self.dequeue_ns.saturating_sub(before.dequeue_ns),
-            processor_ns: self.processor_ns.saturating_sub(before.processor_ns),
+            processor_ns: self
+                .processor_ns
+                .zip(before.processor_ns)
+                .map(|(ns, before)| ns.saturating_sub(before)),
         }
     }
 }
@@ -103,8 +106,6 @@ impl Measured {
             row(what, ppm).by_thread(self.threads.iter().map(|thread| of(thread) as f64 / 1e6).collect())
         };
         let time_ppm = percent_ppm(sum(|thread| thread.dequeue_ns), self.ns * self.threads.len() as u64);
-        let processor_ppm =
-            percent_ppm(sum(|thread| thread.processor_ns), self.ns * self.threads.len() as u64);
         let jain = |what, of: fn(&Counts) -> u64| row(what, jain_ppm(self.threads.iter().map(of)));
         let mut rows = vec![
             row(MPPS, per_s),
@@ -112,12 +113,18 @@ impl Measured {
             packets(DROPPED, |thread| thread.dropped),
             row(DROP_SHARE, percent_ppm(dropped, sent + dropped)),
             jain(JAIN_SENDERS, |thread| thread.sent),
-            percents(PROCESSOR_TIME, processor_ppm, &|thread| percent_ppm(thread.processor_ns, self.ns)),
-            jain(JAIN_PROCESSOR, |thread| thread.processor_ns),
             packets(DRAINED, |thread| thread.drained),
             packets(FOR_OTHERS_PACKETS, |thread| thread.for_others),
             percents(DEQUEUE_TIME, time_ppm, &|thread| percent_ppm(thread.dequeue_ns, self.ns)),
         ];
+        if self.threads.iter().all(|thread| thread.processor_ns.is_some()) {
+            let processor_ns = |thread: &Counts| thread.processor_ns.unwrap_or(0);
+            let time_ppm = percent_ppm(sum(processor_ns), self.ns * self.threads.len() as u64);
+            rows.extend([
+                percents(PROCESSOR_TIME, time_ppm, &|thread| percent_ppm(processor_ns(thread), self.ns)),
+                jain(JAIN_PROCESSOR, processor_ns),
+            ]);
+        }
         if point.policy == Dedicated {
             // Senders drain nothing: there is no share to compare.
             return rows;
