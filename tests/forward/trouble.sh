@@ -148,6 +148,7 @@ links() { # KIND: the link goes down and comes back under traffic, then for good
   under_traffic "$kind:fa" "$kind:fb"
   ip -n $b link set fb down
   forwarder_says "the interface is down"
+  sleep 1
   ip -n $b link set fb up
   goes_on hb "the link is back"
   ip -n $b link del fb
