@@ -39,7 +39,8 @@ impl QueueBuilder {
     pub fn build_direct(self) -> Result<Direct, QueueError> {
         let (mut run, counters, parts) = self.into_run()?;
         run.reserve(BULK_PACKETS_MAX);
-        let cache = parts.pool.cache("direct")?;
+        let mut cache = parts.pool.cache("direct")?;
+        cache.be_senders();
         let uses_bands = run.qdisc().uses_bands();
         let quota = parts.policy.quota_packets;
         Ok(Direct { run, cache, counters, park: parts.park, quota, uses_bands, closed: false })
@@ -98,6 +99,7 @@ impl Direct {
             if burst.is_empty() {
                 return Ok(());
             }
+            self.cache.give_up_if_wanted();
             self.park.park(NAP_NS);
         }
     }
@@ -105,6 +107,7 @@ impl Direct {
     /// Takes completions and sends what was waiting.
     pub fn poll(&mut self) {
         self.run.hurry();
+        self.cache.give_up_if_wanted();
         self.drive(&mut InHand(&mut Batch::new(0)));
     }
 

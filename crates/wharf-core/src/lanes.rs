@@ -6,10 +6,13 @@
 //! if need be: with many full lanes each has its share over several bulks.
 
 mod for_waiters;
+mod home;
+
+pub(crate) use home::LaneHome;
 
 use crate::pool::{PagePool, Returns};
 use crate::run::{Sink, Source};
-use wharf_mem::home::{HomeIn, HomeOut};
+use wharf_mem::home::HomeOut;
 use wharf_mem::lane::LaneOut;
 use wharf_mem::word::{READY, READY_BITS};
 use wharf_mem::{Batch, FreeFrame};
@@ -24,7 +27,7 @@ const QUANTUM_FRAMES: usize = 8;
 pub(crate) struct Lane {
     pub(crate) frames: LaneOut,
     /// Where its frames go home; `None` when the sender is gone.
-    pub(crate) home: Option<HomeIn>,
+    pub(crate) home: Option<LaneHome>,
 }
 
 /// All lanes of a queue; a place whose sender is gone is empty, and given to the next one.
@@ -94,9 +97,9 @@ impl Lanes {
 
     /// No sender may hoard: what waits in home rings is a share of the pool, however many senders there are.
     fn limit_homes(&mut self) {
-        let share = self.pool.share() as u32;
+        let share = self.pool.share();
         let homes = self.lanes.iter_mut().flatten().filter_map(|lane| lane.home.as_mut());
-        homes.for_each(|home| home.set_limit(share));
+        homes.for_each(|home| home.limit(share));
     }
 
     /// The sender at `at` is gone: its frames go to the pool from now on, and so does what was under way.
@@ -193,13 +196,17 @@ impl Lanes {
             _ => 0,
         };
         if home < count {
-            self.give_to_pool(done, count - home);
+            self.give_to_pool(done, sender, count - home);
         }
     }
 
     /// Home by the pool: for senders that are gone, and rings that are full, as they are where what is sent was received.
     #[inline(never)]
-    fn give_to_pool(&mut self, done: &mut Batch, count: usize) {
+    fn give_to_pool(&mut self, done: &mut Batch, sender: u16, count: usize) {
+        if let Some(Some(Lane { home: Some(home), .. })) = self.lanes.get_mut(usize::from(sender)) {
+            // It may have more, or less, than when the last sender came.
+            home.limit(self.pool.share());
+        }
         // Senders check on entry that frames are this pool's.
         let given = self.returns.give_first(done, count);
         debug_assert!(given.is_ok(), "{given:?}");
@@ -322,7 +329,7 @@ mod tests {
         let mut lanes = Lanes::new(pool.clone());
         let fill = |(at, &count): (usize, &usize)| {
             let (mut lane_in, frames) = lane(128, 0);
-            lanes.add(at, Lane { frames, home: Some(home(128, 0).0) });
+            lanes.add(at, Lane { frames, home: Some(LaneHome::new(home(128, 0).0, &pool)) });
             let (mut cache, mut burst) = (pool.cache("test").unwrap(), pool.burst(64));
             let filled = cache.fill(&mut burst, count, 64);
             assert!(count == 0 || filled.is_ok());

@@ -11,7 +11,10 @@ mod burst;
 mod cache;
 mod counters;
 mod depot;
+mod elsewhere;
+mod grant;
 mod ledger;
+mod line;
 mod lock;
 mod mailbox;
 mod packet;
@@ -23,6 +26,8 @@ pub use burst::Burst;
 pub use cache::Cache;
 pub(crate) use cache::{HOME_FRAMES, Place};
 pub use counters::PageCounters;
+pub(crate) use elsewhere::Reaps;
+pub(crate) use grant::{Grant, Kept};
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
@@ -31,10 +36,13 @@ pub(crate) use returns::Returns;
 
 use crate::host::{Clock, NoClock};
 use depot::Depot;
+use elsewhere::Queues;
+use grant::Budget;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use waiting::Signs;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
 /// Buffers that move between a cache and the depot at a time.
@@ -75,12 +83,18 @@ struct Shared {
     caches: AtomicUsize,
     /// Those of them that have ever taken a frame.
     users: AtomicUsize,
-    /// How many wait for free buffers: written under the depot's lock.
-    waited_for: AtomicUsize,
+    /// What is to be seen of those who wait for free buffers.
+    signs: Signs,
     /// Whether a cache keeps what it gets in the line until it is enough: see [`Cache::gather`].
     gathering: AtomicBool,
     /// Buffers in mailboxes that whoever waits may call in.
     mailed: AtomicUsize,
+    /// What stacks of caches may still be granted.
+    on_stacks: Budget,
+    /// What home rings may.
+    at_home: Budget,
+    /// Those that send its frames.
+    queues: Queues,
 }
 
 /// How a pool should be. See [`PagePool::builder`].
@@ -140,9 +154,12 @@ impl PoolBuilder {
             ledger: Ledger::new(self.spec.frames),
             caches: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
-            waited_for: AtomicUsize::new(0),
+            signs: Signs::default(),
             gathering: AtomicBool::new(false),
             mailed: AtomicUsize::new(0),
+            on_stacks: Budget::new(self.spec.frames),
+            at_home: Budget::new(self.spec.frames),
+            queues: Queues::default(),
         };
         Ok(PagePool { shared: Arc::new(shared) })
     }
@@ -253,9 +270,9 @@ impl PagePool {
         run
     }
 
-    /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, home ring):
-    /// all caches together leave at least a quarter of the pool to whoever needs it. Where that is not one for each, they
-    /// keep none, and all goes by the depot.
+    /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, home ring) now that there are so
+    /// many, as far as it is granted them: all caches together leave at least a quarter of the pool to whoever needs it. Where
+    /// that is not one for each, they keep none, and all goes by the depot.
     pub(crate) fn share(&self) -> usize {
         self.share_of(&self.shared.caches)
     }
@@ -266,18 +283,19 @@ impl PagePool {
         self.share_now(self.share_of(&self.shared.users), gives_up)
     }
 
+    /// As [`PagePool::share`], in a mailbox of a cache that `gives_up` or not.
+    fn share_in_mail(&self, gives_up: bool) -> usize {
+        self.share_now(self.share(), gives_up).max(usize::from(!gives_up))
+    }
+
     fn share_of(&self, caches: &AtomicUsize) -> usize {
         (self.frames() as usize / (4 * caches.load(Ordering::Relaxed).max(1))).min(cache::KEEP)
     }
 
-    /// What becomes of `share` while somebody waits: nothing, with senders. Who receives keeps what it has, and one at least: what
-    /// senders wait for may be that somebody receives what they have sent.
+    /// What becomes of `share` while somebody waits: nothing, with senders. Who receives keeps what it has: what senders wait for
+    /// may be that somebody receives what they have sent.
     fn share_now(&self, share: usize, gives_up: bool) -> usize {
-        match gives_up {
-            false => share.max(1),
-            true if self.is_waited_for() => 0,
-            true => share,
-        }
+        if gives_up && self.is_waited_for() { 0 } else { share }
     }
 
     fn now_ns(&self) -> u64 {

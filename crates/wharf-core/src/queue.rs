@@ -20,7 +20,7 @@ use crate::host::{Clock, Park, Wake};
 use crate::lanes::{Lane, Lanes};
 use crate::owner::Policy;
 use crate::poller::Callers;
-use crate::pool::{Audit, Holder, PagePool, PoolError, lock};
+use crate::pool::{Audit, Holder, PagePool, PoolError, Reaps, lock};
 use crate::run::{Batching, Run};
 use crate::run_log::RunLog;
 use crate::sender::Sender;
@@ -30,7 +30,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use wharf_mem::home::HomeOut;
-use wharf_mem::word::CONTROL;
+use wharf_mem::word::{CONTROL, WAIT};
 use wharf_mem::{OwnerCell, Published};
 
 /// What can be wrong with a queue.
@@ -87,6 +87,8 @@ pub(crate) struct Inside {
     pub(crate) lanes: Lanes,
     /// Somebody is, or may be, on the waiters' list.
     pub(crate) waiting: bool,
+    /// What those who wait keep marked as full, as it was when they were last served.
+    pub(crate) waited_bands: u32,
     pub(crate) poller: PollerState,
     /// How often who offers the queue looks whether somebody takes it.
     pub(crate) offer_looks: u32,
@@ -422,11 +424,14 @@ impl Shared {
         self.cell.word() & wharf_mem::word::DEAD == 0
     }
 
-    /// Wakes those who were served.
+    /// Wakes those who were served, and looks elsewhere for memory that they still wait for.
     #[cold]
     pub(crate) fn wake_served(&self) {
         self.waiters.wake_served();
         self.pool.wake_served();
+        if self.pool.is_waited_for() && self.pool.has_queues_elsewhere() {
+            self.pool.reap_elsewhere(Some(self));
+        }
     }
 
     /// Wakes whoever looks after the queue: a dedicated owner, else a poller.
@@ -469,6 +474,18 @@ impl Shared {
     #[cold]
     pub(crate) fn dead(&self) -> QueueError {
         QueueError::Dead { device: self.name.clone() }
+    }
+}
+
+impl Reaps for Shared {
+    fn reap_for_waiters(&self) {
+        if self.has_poller.load(Ordering::Relaxed) {
+            return;
+        }
+        // As for somebody who waits here: what comes home goes to the pool's line.
+        if let Published::Owner(owned) = self.cell.claim(WAIT) {
+            Turn::new(self, owned, WAIT).finish();
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use self::balance::Balance;
 use crate::copy::Memory;
 use crate::counters::SenderCounters;
 use crate::credit::Credit;
-use crate::lanes::Lane;
+use crate::lanes::{Lane, LaneHome};
 use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PagePool, PoolError};
 use crate::qdisc::classify;
 use crate::queue::{Control, QueueError, Shared, Turn};
@@ -68,7 +68,7 @@ impl Sender {
         let place = at as u16;
         let mut cache = shared.pool.cache(name)?;
         cache.set_home(home_out, place);
-        let theirs = Lane { frames: lane_out, home: Some(home_in) };
+        let theirs = Lane { frames: lane_out, home: Some(LaneHome::new(home_in, &shared.pool)) };
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
         let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));

@@ -111,7 +111,7 @@ pub(crate) struct Served {
     pub(crate) waiting: bool,
     /// Bands that somebody still waits for, and [`MEMORY_WANTED`].
     pub(crate) full: u32,
-    /// Whether somebody is to be woken: [`Waiters::wake_served`].
+    /// Whether somebody is to be woken, or looked for elsewhere: [`crate::queue::Shared::wake_served`].
     pub(crate) wakes: bool,
 }
 
@@ -195,8 +195,10 @@ impl Waiters {
         let waiting = full != 0 || !lines.owed.is_empty();
         if pool.is_waited_for() {
             full |= MEMORY_WANTED;
+            pool.recall();
         }
         let wakes = !lines.served.is_empty() || !lines.over.is_empty() || pool.has_served();
+        let wakes = wakes || (lines.for_memory > 0 && pool.has_queues_elsewhere());
         Served { waiting, full, wakes }
     }
 
@@ -207,8 +209,10 @@ impl Waiters {
             let Some(wake) = lock(&self.lines).served.pop_front() else { break };
             self.wake(wake);
         }
-        let over = std::mem::take(&mut lock(&self.lines).over);
-        host::outlive(|| drop(over));
+        loop {
+            let Some(over) = lock(&self.lines).over.pop() else { break };
+            host::outlive(|| drop(over));
+        }
     }
 
     fn wake(&self, wake: Arc<dyn Wake>) {

@@ -6,7 +6,7 @@ use super::sender::{LockedCounters, LockedSender};
 use super::spin::spin;
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park};
-use crate::lanes::{Lane, Lanes};
+use crate::lanes::{Lane, LaneHome, Lanes};
 use crate::owner::Policy;
 use crate::pool::{Audit, HOME_FRAMES, PagePool, lock};
 use crate::qdisc::{Qdisc, classify};
@@ -171,7 +171,7 @@ impl<D: Discipline> LockedQueue<D> {
         let mut cache = shared.pool.cache(name)?;
         let (home_in, home_out) = home(HOME_FRAMES, 0);
         cache.set_home(home_out, place as u16);
-        let unused = Lane { frames: lane(2, 0).1, home: Some(home_in) };
+        let unused = Lane { frames: lane(2, 0).1, home: Some(LaneHome::new(home_in, &shared.pool)) };
         spin(&shared.back).homes.add(place, unused);
         spin(&shared.root).senders.push(counters.clone());
         senders.push(counters.clone());

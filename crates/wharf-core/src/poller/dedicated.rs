@@ -9,6 +9,9 @@ use wharf_mem::{Ownership, Published};
 const NAP_NS: u64 = 70_000;
 /// Polls that find nothing before a dedicated owner arms and sleeps.
 const IDLE_POLLS: u32 = 100_000;
+/// Polls that find nothing between two looks at those who wait, which take a lock: who was served and never comes, and memory
+/// that others free, are no event here.
+const SERVE_EVERY: u32 = 64;
 /// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines. Fewer
 /// when it found nothing: a whole burst may be there next.
 const LITTLE_PACKETS: u32 = 32;
@@ -59,12 +62,14 @@ impl Dedicated<'_> {
         let shared = self.shared;
         let quota = shared.policy.quota_packets;
         self.in_round = true;
+        let is_due = self.idle_polls.is_multiple_of(SERVE_EVERY);
         let mut calls = Calls::default();
         let (packets, pause) = owned.with(|inside| {
             crate::queue::attend(shared, inside, bits | READY);
             let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
-            inside.reap();
-            calls = crate::queue::close_up(shared, inside, Leaving::Poller { away: false });
+            let (reaped, _) = inside.reap();
+            let serve = packets > 0 || reaped > 0 || bits != 0 || is_due;
+            calls = crate::queue::close_up(shared, inside, Leaving::Poller { away: false }, serve);
             (packets, pause)
         });
         self.in_round = false;

@@ -7,7 +7,7 @@ pub(crate) use waiting::Place;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};
-use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, Shared, lock};
+use super::{BULK, Burst, Grant, Kept, Packet, PageCounters, PagePool, PoolError, Shared, lock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::home::HomeOut;
@@ -17,6 +17,9 @@ use wharf_mem::{Batch, Frame, FreeFrame};
 pub(super) const KEEP: usize = 8 * BULK;
 /// Buffers that a home ring holds: as many as a cache keeps, so that fetching them never reallocates.
 pub(crate) const HOME_FRAMES: u32 = KEEP as u32;
+
+/// What is asked for at a time, so often, may lie on the stack.
+const KEEP_BULKS: usize = 8;
 
 /// Takes between two looks at the clock: a frame's age in the ledger counts from one of the last eight takes.
 const CLOCK_EVERY: u32 = 8;
@@ -34,8 +37,8 @@ pub struct Cache {
     /// The sender that new frames are charged to.
     sender: u16,
     number: usize,
-    /// Its share of the pool, as it was at the last refill.
-    keep: usize,
+    /// What it may keep on its stack, as it was at the last refill; and less than that in its stash.
+    keep: Grant,
     /// What it asks the depot for next beyond its need: twice as much each time, as the kernel's page allocator does
     /// (`mm/page_alloc.c`, `nr_pcp_alloc`), so that who uses few at a time has few.
     bulk: usize,
@@ -54,6 +57,8 @@ pub struct Cache {
     clock_due: u32,
     mailbox: Arc<Mailbox>,
     home: Home,
+    /// It keeps nothing while somebody waits: it is a sender's.
+    gives_up: bool,
     /// The others' mailboxes.
     directory: Directory,
     /// Written on the slow paths only.
@@ -92,7 +97,7 @@ impl Cache {
             stash: Vec::with_capacity(2 * BULK),
             sender: 0,
             number,
-            keep: pool.share(),
+            keep: Grant::new(pool, Kept::OnStacks),
             bulk: 1,
             wanted: 1,
             gathers: false,
@@ -103,6 +108,7 @@ impl Cache {
             clock_due: 0,
             mailbox,
             home: Home(None),
+            gives_up: false,
             directory: Directory::default(),
             counters: PageCounters::default(),
         })
@@ -111,6 +117,12 @@ impl Cache {
     /// Frames come home by this ring, and are charged to `sender` from now on.
     pub(crate) fn set_home(&mut self, home: HomeOut, sender: u16) {
         (self.home, self.sender) = (Home(Some(home)), sender);
+        self.be_senders();
+    }
+
+    /// From now on it keeps nothing while somebody waits for memory, but what it is about to send.
+    pub(crate) fn be_senders(&mut self) {
+        self.gives_up = true;
         self.mailbox.give_up();
     }
 
@@ -180,9 +192,7 @@ impl Cache {
         if self.clock_due == 0 {
             self.clock_due = CLOCK_EVERY;
             self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
-            if self.gives_up() && self.pool.is_waited_for() {
-                self.give_up();
-            }
+            self.give_up_if_wanted();
         }
         self.clock_due -= 1;
     }
@@ -283,14 +293,14 @@ impl Cache {
     /// The others home, once there is a bulk of them.
     fn settle_stash(&mut self) {
         if self.has_bulk_for_others() {
-            self.keep = self.share();
+            self.renew_keep(BULK);
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         }
         self.trim(0);
     }
 
     pub(super) fn has_bulk_for_others(&self) -> bool {
-        self.stash.len() >= BULK.min(self.keep) || self.pool.is_waited_for()
+        self.stash.len() >= BULK.min(self.keep.frames()) || self.pool.is_waited_for()
     }
 
     /// Whether somebody has asked in vain since this was asked: for the rest of what a long packet takes, perhaps, so that there may
@@ -314,27 +324,38 @@ impl Cache {
             self.pool.shared.users.fetch_add(1, Ordering::Relaxed);
         }
         self.wanted = if self.gathers { self.wanted.max(need) } else { need };
-        self.keep = self.share();
+        self.renew_keep(need);
         self.counters.slow_paths += 1;
         if let Some(home) = &mut self.home.0 {
+            // What may not be kept on the stack stays where it is, unless it may be kept nowhere.
+            let most = if self.keep.frames() == 0 {
+                usize::MAX
+            } else {
+                (need + self.keep.frames()).saturating_sub(self.stack.len())
+            };
             let ledger = &self.pool.shared.ledger;
-            home.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
+            home.pop_noting(&mut self.stack, most, |index| ledger.freed(index));
         }
         if self.stack.len() < need && self.mailbox.len() > 0 {
             self.refill_from_mail();
         }
         if self.stack.len() < need {
-            let bulk = self.bulk.min(self.keep);
+            let bulk = self.bulk.min(self.keep.frames());
             self.bulk = (2 * self.bulk).min(BULK);
             self.refill_from_depot(need, bulk);
         }
         self.trim(need);
     }
 
-    /// What it may keep on its stack now.
-    fn share(&self) -> usize {
-        let share = self.pool.share_on_stack(self.gives_up());
-        if self.gathers { share.max(self.wanted) } else { share }
+    /// What it may keep on its stack now, when it has asked for `need`: no more than it has use for.
+    fn renew_keep(&mut self, need: usize) {
+        let share = self.pool.share_on_stack(self.gives_up);
+        let wanted = share.min(KEEP_BULKS * need.max(self.bulk));
+        match self.gives_up {
+            true => self.keep.ask(wanted),
+            false if self.gathers => self.keep.ask_for_at_least(self.wanted, wanted),
+            false => self.keep.ask_for_at_least(1, wanted),
+        }
     }
 
     /// All that others have sent back; how many.
@@ -356,7 +377,7 @@ impl Cache {
     /// Keeps at least `need`, and no more than its share of the pool beyond that.
     #[inline]
     fn trim(&mut self, need: usize) {
-        if self.stack.len() > need + self.keep {
+        if self.stack.len() > need + self.keep.frames() {
             self.give_surplus(need);
         }
     }
@@ -364,7 +385,7 @@ impl Cache {
     /// The oldest buffers, least likely to be in this core's caches, go to the depot; how many.
     #[cold]
     pub(super) fn give_surplus(&mut self, need: usize) -> usize {
-        let surplus = self.stack.len() - need - self.keep / 2;
+        let surplus = self.stack.len() - need - self.keep.frames() / 2;
         self.pool.deposit(self.stack.drain(..surplus), &mut self.counters);
         surplus
     }

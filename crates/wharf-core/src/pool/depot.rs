@@ -1,6 +1,6 @@
 //! The depot: free buffers for whoever runs dry. A stack of numbers, until a policy wants a list through the pages.
 
-use super::waiting::Line;
+use super::line::Line;
 use std::sync::Arc;
 use wharf_mem::{FreeFrame, FreeList, Links};
 

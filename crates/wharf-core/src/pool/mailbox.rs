@@ -1,5 +1,6 @@
 //! Mailboxes: where buffers of one cache wait that others have freed, in bulk, and those it was handed when it waited.
 
+use super::depot::Depot;
 use super::lock::lock;
 use super::{PageCounters, PagePool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -68,21 +69,21 @@ impl Mailbox {
         mail.move_to(to, &self.count, pool);
     }
 
-    /// What its cache has waited for; comes back where that is gone.
-    pub(super) fn hand(&self, frames: Vec<FreeFrame>) -> Result<(), Vec<FreeFrame>> {
+    /// What its cache has waited for; false, and none of it, where that is gone. Under the depot's lock.
+    pub(super) fn hand(&self, frames: impl Iterator<Item = FreeFrame>) -> bool {
         let mut mail = lock(&self.mail);
         if mail.closed {
-            return Err(frames);
+            return false;
         }
         mail.handed.extend(frames);
         self.count.store(mail.frames.len() + mail.handed.len(), Ordering::Release);
-        Ok(())
+        true
     }
 
-    /// Moves what it was handed onto `to`.
-    pub(super) fn take_handed(&self, to: &mut Vec<FreeFrame>) {
+    /// What it was handed, back into the depot.
+    pub(super) fn recall(&self, depot: &mut Depot) {
         let mut mail = lock(&self.mail);
-        to.append(&mut mail.handed);
+        depot.extend(mail.handed.drain(..));
         self.count.store(mail.frames.len(), Ordering::Release);
     }
 
@@ -109,7 +110,7 @@ impl Mailbox {
         // Noted before it looks whether anybody waits. (B)
         let count = from.len() - start;
         pool.shared.mailed.fetch_add(count, Ordering::SeqCst);
-        if mail.frames.len() + count > pool.share_now(pool.share(), self.gives_up()) {
+        if mail.frames.len() + count > pool.share_in_mail(self.gives_up()) {
             pool.shared.mailed.fetch_sub(count, Ordering::SeqCst);
             return Posted::Full;
         }

@@ -6,73 +6,57 @@
 //! The line is under the depot's lock, and this holds whenever that is released: *while anybody is in the line, the depot is
 //! empty*. So who comes finds nothing there to overtake with. Buffers that come to the depot are handed by name to the first
 //! in the line, into the mailbox of its cache, before it is woken: as many as there are for each that waits, at least one, at
-//! most what it wants. Who gives up leaves what it was handed to the next.
+//! most what it wants. Who gives up leaves what it was handed to the next; so does who does not come for it within
+//! [`PATIENCE_NS`](super::line::PATIENCE_NS) of the pool's clock while others wait, and stands in the line anew when it comes after all.
 //!
 //! While [`PagePool::is_waited_for`], the share of the pool of a sender's cache is 0. What lies in mailboxes is called in by whoever begins
 //! to wait; what comes home goes to the line by the owner of the queue that brings it (`lanes/for_waiters.rs`), once it knows
-//! of one who waits there; what a sender has on its stack and in its home ring it gives up itself, with its next packet
-//! (`full_bands`, [`MEMORY_WANTED`](crate::wait::MEMORY_WANTED)) or before it waits. What a thread that does nothing at all
-//! has on its stack is out of reach: at most its share when it was last refilled, and twice what it has ever had in use at once; so
-//! is what came home to its home ring before anybody waited, at most its limit there, and what it has freed of others', less
-//! than a bulk. Nor does anybody look for memory that lies in the device of another queue that nobody runs. Caches that no sender
-//! has keep their share: memory that waits for packets is in use, and what senders wait for may be its coming.
+//! of one who waits there; queues of the same pool that nobody runs are run by whoever waits or serves those who do
+//! ([`PagePool::reap_elsewhere`]); what a sender has on its stack and in its home ring it gives up itself, with its next packet
+//! (`full_bands`, [`MEMORY_WANTED`](crate::wait::MEMORY_WANTED)) or before it waits.
+//!
+//! Out of reach is what lies with a thread that does nothing at all: on its stack, in its home ring, and what it has freed of
+//! others', less than a bulk. That is bounded for all of them together (`pool/grant.rs`), whoever came when: a quarter of the pool
+//! is always under way, and all who wait have their turns with it. Caches that no sender has keep their share: memory
+//! that waits for packets is in use, and what senders wait for may be its coming.
 //!
 //! (A) pairs with (B): who waits counts itself and then looks what lies in mailboxes; who puts some there notes that and
-//! then looks whether anybody waits. One of the two sees the other.
+//! then looks whether anybody waits. One of the two sees the other (loom: `line.rs`).
 
 use super::depot::Depot;
 use super::mailbox::Mailbox;
 use super::{PageCounters, PagePool, lock};
 use crate::host::{self, Wake};
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, MutexGuard};
 use wharf_mem::{Batch, FreeFrame};
 
-/// Who stands in the line.
+/// What is to be seen of the line without the depot's lock; written under it.
 #[derive(Debug)]
-struct Waiting {
-    ticket: u64,
-    /// Buffers that it would take now.
-    wanted: usize,
-    mailbox: Arc<Mailbox>,
-    wake: Arc<dyn Wake>,
+pub(super) struct Signs {
+    /// How many wait.
+    waited_for: AtomicUsize,
+    /// Whether somebody is to be woken.
+    has_served: AtomicBool,
+    /// See [`super::line::Line::due_ns`].
+    due_ns: AtomicU64,
 }
 
-/// The line, and who has had its turn.
-#[derive(Debug, Default)]
-pub(super) struct Line {
-    waiting: VecDeque<Waiting>,
-    /// To be woken by whoever served them, or anybody before.
-    served: VecDeque<Arc<dyn Wake>>,
-    next_ticket: u64,
-}
-
-impl Line {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    fn position(&self, ticket: u64) -> Option<usize> {
-        self.waiting.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
-    }
-}
-
-impl Depot {
-    /// Hands what there is to those who wait, first come first.
-    #[cold]
-    pub(super) fn serve_line(&mut self) {
-        while let (free @ 1.., waiting @ 1..) = (self.len(), self.line.waiting.len()) {
-            let Some(first) = self.line.waiting.pop_front() else { return };
-            let count = (free / waiting).clamp(1, first.wanted.max(1));
-            let handed = std::iter::from_fn(|| self.pop()).take(count).collect();
-            if let Err(refused) = first.mailbox.hand(handed) {
-                // Its cache is gone: it waits for nothing any more.
-                self.extend(refused);
-            }
-            // In that case, too: the last end of a wake-up may run a task's, and not under the lock.
-            self.line.served.push_back(first.wake);
+impl Default for Signs {
+    fn default() -> Self {
+        Self {
+            waited_for: AtomicUsize::new(0),
+            has_served: AtomicBool::new(false),
+            due_ns: AtomicU64::new(u64::MAX),
         }
+    }
+}
+
+impl Signs {
+    fn show(&self, depot: &Depot) {
+        self.waited_for.store(depot.line.waiting.len(), SeqCst);
+        self.has_served.store(!depot.line.served.is_empty(), SeqCst);
+        self.due_ns.store(depot.line.due_ns(), SeqCst);
     }
 }
 
@@ -97,14 +81,27 @@ impl PagePool {
     }
 
     fn serve(&self, depot: &mut Depot) {
-        depot.serve_line();
-        self.shared.waited_for.store(depot.line.waiting.len(), SeqCst);
+        if !depot.line.is_empty() && (depot.len() > 0 || depot.line.due_ns() != u64::MAX) {
+            let now_ns = self.now_ns();
+            depot.recall(now_ns);
+            depot.serve_line(now_ns);
+        }
+        self.shared.signs.show(depot);
+    }
+
+    /// Takes back what was handed to those who do not come for it, where others wait; [`PagePool::wake_served`] is to follow
+    /// where [`PagePool::has_served`] then.
+    pub(crate) fn recall(&self) {
+        let due_ns = self.shared.signs.due_ns.load(SeqCst);
+        if due_ns != u64::MAX && due_ns <= self.now_ns() {
+            self.serve(&mut lock(&self.shared.depot));
+        }
     }
 
     /// Whether anybody waits for free buffers.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.shared.waited_for.load(SeqCst) > 0
+        self.shared.signs.waited_for.load(SeqCst) > 0
     }
 
     /// The first `count` frames of `batch`, which are this pool's and without rows, to those who wait; `free` is for their way.
@@ -119,25 +116,44 @@ impl PagePool {
     #[cold]
     pub(crate) fn wake_served(&self) {
         loop {
-            let Some(wake) = lock(&self.shared.depot).line.served.pop_front() else { return };
+            let mut depot = lock(&self.shared.depot);
+            let wake = depot.line.served.pop_front();
+            self.shared.signs.show(&depot);
+            drop(depot);
+            let Some(wake) = wake else { return };
             host::wake(wake);
         }
     }
 
     /// Whether [`PagePool::wake_served`] is due.
     pub(crate) fn has_served(&self) -> bool {
-        !lock(&self.shared.depot).line.served.is_empty()
+        self.shared.signs.has_served.load(SeqCst)
     }
 
     /// Stands in the line for up to `wanted` buffers, which come into `mailbox`; a ticket. Where there are some, they have come
     /// when this returns, and `wake` may not be called.
     pub(super) fn stand_in_line(&self, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>) -> u64 {
+        self.join(lock(&self.shared.depot), wanted, mailbox, wake)
+    }
+
+    /// As [`PagePool::stand_in_line`], for one who was in it and has not got any: `None` where it still is, or has.
+    pub(super) fn stand_again(
+        &self, ticket: u64, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>,
+    ) -> Option<u64> {
         let mut depot = lock(&self.shared.depot);
-        let ticket = depot.line.next_ticket;
-        depot.line.next_ticket += 1;
-        depot.line.waiting.push_back(Waiting { ticket, wanted, mailbox: mailbox.clone(), wake });
+        if depot.line.position(ticket).is_some() || mailbox.len() > 0 {
+            return None;
+        }
+        depot.line.leave(ticket);
+        Some(self.join(depot, wanted, mailbox, wake))
+    }
+
+    fn join(
+        &self, mut depot: MutexGuard<'_, Depot>, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>,
+    ) -> u64 {
+        let ticket = depot.line.join(wanted, mailbox.clone(), wake);
         // Counted before anything is handed out, so that mailboxes take no more. (A)
-        self.shared.waited_for.store(depot.line.waiting.len(), SeqCst);
+        self.shared.signs.show(&depot);
         self.serve(&mut depot);
         let is_served = depot.line.is_empty();
         drop(depot);
@@ -163,15 +179,16 @@ impl PagePool {
     /// Ends the wait of `ticket`; what it was handed goes to the next, unless it `keeps` that.
     pub(super) fn leave_line(&self, ticket: u64, mailbox: &Mailbox, keeps: bool) {
         let mut depot = lock(&self.shared.depot);
-        let gone = depot.line.position(ticket).and_then(|at| depot.line.waiting.remove(at));
-        self.shared.waited_for.store(depot.line.waiting.len(), SeqCst);
-        drop(depot);
+        let gone = depot.line.leave(ticket);
         if gone.is_none() && !keeps {
-            let mut handed = Vec::new();
-            mailbox.take_handed(&mut handed);
-            self.deposit(handed.into_iter(), &mut PageCounters::default());
+            mailbox.recall(&mut depot);
         }
+        self.serve(&mut depot);
+        drop(depot);
         // The last end of its wake-up may run a task's: not under the lock.
         drop(gone);
+        if self.has_served() {
+            self.wake_served();
+        }
     }
 }

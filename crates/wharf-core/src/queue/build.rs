@@ -224,7 +224,7 @@ impl QueueBuilder {
         let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
-        let inside = Inside { run, lanes, waiting, poller, offer_looks, shut };
+        let inside = Inside { run, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,
@@ -248,7 +248,10 @@ impl QueueBuilder {
             control: Mutex::new(Vec::new()),
             senders: Mutex::new(Places::default()),
         };
-        Ok(TxQueue { shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        let weak = Arc::downgrade(&shared);
+        shared.pool.enlist(weak);
+        Ok(TxQueue { shared })
     }
 }
 

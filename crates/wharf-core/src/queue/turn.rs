@@ -319,7 +319,7 @@ impl<'a> Turn<'a> {
         let (shared, leaving) = (self.shared, self.leaving);
         self.note_log();
         if let Some(owned) = &mut self.owned {
-            let calls = owned.with(|inside| close_up(shared, inside, leaving));
+            let calls = owned.with(|inside| close_up(shared, inside, leaving, true));
             self.calls.poller |= calls.poller;
             self.calls.served |= calls.served;
         }
@@ -411,15 +411,19 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     }
 }
 
-/// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left.
+/// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left. Where nothing has
+/// happened since it was last asked, it need not `serve`.
 #[inline]
-pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving) -> Calls {
+pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving, serve: bool) -> Calls {
     let mut full = inside.shed();
     let mut wakes = false;
     if inside.waiting {
-        let served = shared.waiters.serve(inside.run.qdisc(), &mut inside.lanes, &shared.pool);
-        (inside.waiting, wakes) = (served.waiting, served.wakes);
-        full |= served.full;
+        if serve {
+            let served = shared.waiters.serve(inside.run.qdisc(), &mut inside.lanes, &shared.pool);
+            (inside.waiting, wakes) = (served.waiting, served.wakes);
+            inside.waited_bands = served.full;
+        }
+        full |= inside.waited_bands;
     }
     if shared.full_bands.load(Relaxed) != full {
         shared.full_bands.store(full, Relaxed);

@@ -73,6 +73,17 @@ impl Watch {
 }
 
 impl Watch {
+    /// Waits anew, where others have what it was handed: it did not come for that in time. Whether it does.
+    fn stands_again(&mut self) -> bool {
+        let Some(place) = &mut self.in_line else { return false };
+        if !place.stand_again() {
+            return false;
+        }
+        self.shared.waiters.leave(self.ticket, self.place, self.need);
+        self.ticket = self.shared.waiters.register(self.place, self.need, place.wake());
+        true
+    }
+
     /// Lets the owner look who is next.
     fn pass_on(&self) {
         match self.shared.cell.claim(WAIT) {
@@ -119,8 +130,18 @@ impl Sender {
     /// # Errors
     /// [`QueueError::Closed`], [`QueueError::Dead`].
     pub fn look(&mut self, watch: &mut Watch) -> Option<Result<(), QueueError>> {
-        let seen = self.look_once(watch)?;
+        let seen = loop {
+            if let Some(seen) = self.look_once(watch) {
+                break seen;
+            }
+            if !watch.stands_again() {
+                return None;
+            }
+        };
         let before = watch.end(seen.is_ok());
+        if seen.is_ok() && watch.need == Need::Memory {
+            self.cache.has_its_turn();
+        }
         let is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
         self.served_at = is_served.then(|| self.counters.packets.get());
         self.counters.overtakes.add(u64::from(before > 0 && is_served));
@@ -144,6 +165,12 @@ impl Sender {
         }
         if self.has_come(watch.need) {
             return Some(Ok(()));
+        }
+        if watch.need == Need::Memory && shared.pool.has_queues_elsewhere() {
+            shared.pool.reap_elsewhere(Some(&*shared));
+            if self.has_come(watch.need) {
+                return Some(Ok(()));
+            }
         }
         if shared.closed.load(Ordering::Acquire) {
             return Some(Err(self.closed()));

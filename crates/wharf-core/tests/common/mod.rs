@@ -1,6 +1,7 @@
 //! A device under a test's thumb, and a machine without threads.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub mod rig;
 pub mod sleepers;
 
 use std::collections::VecDeque;

@@ -10,6 +10,7 @@
 mod bias;
 mod dedicated;
 mod hand_off;
+mod line;
 mod list;
 mod memory;
 mod path;

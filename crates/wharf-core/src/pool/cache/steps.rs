@@ -13,6 +13,11 @@ impl Cache {
         self.sender = sender;
     }
 
+    /// Keeps what is its share, whatever others keep: all of them go on.
+    pub(in crate::pool) fn keep_a_share(&mut self) {
+        self.keep.set(self.pool.share());
+    }
+
     pub(in crate::pool) fn number(&self) -> usize {
         self.number
     }
@@ -37,9 +42,9 @@ impl Cache {
 
     /// From the mailbox if anything is there, else from the depot; how many.
     pub(in crate::pool) fn fetch(&mut self, need: usize) -> usize {
-        self.keep = self.pool.share();
+        self.keep_a_share();
         self.counters.slow_paths += 1;
-        let bulk = BULK.min(self.keep);
+        let bulk = BULK.min(self.keep.frames());
         if self.has_mail() { self.refill_from_mail() } else { self.refill_from_depot(need, bulk) }
     }
 
@@ -72,6 +77,6 @@ impl Cache {
     }
 
     pub(in crate::pool) fn has_surplus(&self) -> bool {
-        self.stack.len() > self.keep
+        self.stack.len() > self.keep.frames()
     }
 }

@@ -3,20 +3,30 @@
 use super::{Cache, Mailbox};
 use crate::host::Wake;
 use crate::pool::PagePool;
+use crate::pool::ledger::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Cache {
-    /// Whether it keeps nothing while somebody waits: as senders do.
+    /// Gives up what it has free where somebody waits for memory.
     #[inline]
-    pub(super) fn gives_up(&self) -> bool {
-        self.home.0.is_some()
+    pub(crate) fn give_up_if_wanted(&mut self) {
+        if self.gives_up && self.pool.is_waited_for() {
+            self.give_up();
+        }
+    }
+
+    /// What there is now it has waited for in its turn: it is not to give that up in place of taking it.
+    pub(crate) fn has_its_turn(&mut self) {
+        self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
+        self.clock_due = 1;
     }
 
     /// Gives all that it has free to whoever waits: somebody does, or its thread is about to.
     #[cold]
     pub(crate) fn give_up(&mut self) {
-        (self.keep, self.bulk) = (0, 1);
+        self.keep.set(0);
+        self.bulk = 1;
         if let Some(home) = &mut self.home.0 {
             let ledger = &self.pool.shared.ledger;
             home.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
@@ -34,8 +44,9 @@ impl Cache {
         if !self.stash.is_empty() {
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         }
-        let ticket = self.pool.stand_in_line(self.wanted, &self.mailbox, wake);
-        Place { pool: self.pool.clone(), mailbox: self.mailbox.clone(), ticket }
+        let (wanted, mailbox) = (self.wanted, self.mailbox.clone());
+        let ticket = self.pool.stand_in_line(wanted, &mailbox, wake.clone());
+        Place { pool: self.pool.clone(), mailbox, ticket, wanted, wake }
     }
 
     /// Whether what it gets in the line is to be kept until it is enough. One cache of a pool at a time does so: two that keep
@@ -48,7 +59,7 @@ impl Cache {
             gathering.store(false, Ordering::Release);
         }
         if !self.gathers && (did || wants) {
-            self.keep = self.share();
+            self.renew_keep(0);
             self.trim(0);
         }
     }
@@ -60,12 +71,27 @@ pub(crate) struct Place {
     pool: PagePool,
     mailbox: Arc<Mailbox>,
     ticket: u64,
+    wanted: usize,
+    wake: Arc<dyn Wake>,
 }
 
 impl Place {
     /// How many are before it; `None` when it has been served.
     pub(crate) fn before(&self) -> Option<usize> {
         self.pool.before_in_line(self.ticket)
+    }
+
+    /// Stands at the end of the line, if it is in it no longer and has nothing: others have it, since it did not come for it. Whether
+    /// it does.
+    pub(crate) fn stand_again(&mut self) -> bool {
+        let again = self.pool.stand_again(self.ticket, self.wanted, &self.mailbox, self.wake.clone());
+        self.ticket = again.unwrap_or(self.ticket);
+        again.is_some()
+    }
+
+    /// What it is woken by.
+    pub(crate) fn wake(&self) -> Arc<dyn Wake> {
+        self.wake.clone()
     }
 
     /// Ends the wait; what it was handed goes to the next, unless it `keeps` that.

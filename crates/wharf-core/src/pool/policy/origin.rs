@@ -20,7 +20,8 @@ impl Policy for Origin {
     type Cache = OriginCache;
 
     fn cache(&self, name: &str) -> Result<OriginCache, PoolError> {
-        let cache = self.0.cache(name)?;
+        let mut cache = self.0.cache(name)?;
+        cache.keep_a_share();
         Ok(OriginCache { cache, allocations: 0, frees: 0, returning: false })
     }
 

@@ -1,0 +1,36 @@
+//! `LaneHome`: the owner's end of the ring that a sender's frames go home by, and how much may lie in it.
+
+use crate::pool::{Grant, Kept, PagePool};
+use wharf_mem::Batch;
+use wharf_mem::home::HomeIn;
+
+/// A sender's home, as the owner sees it.
+pub(crate) struct LaneHome {
+    ring: HomeIn,
+    grant: Grant,
+}
+
+impl LaneHome {
+    /// Nothing goes into it before [`LaneHome::limit`].
+    pub(crate) fn new(ring: HomeIn, pool: &PagePool) -> Self {
+        Self { ring, grant: Grant::new(pool, Kept::AtHome) }
+    }
+
+    /// Lets a `share` of the pool lie in it, as far as that is to be had.
+    pub(super) fn limit(&mut self, share: usize) {
+        // What lies there already is out of reach.
+        self.grant.ask(share.max(self.ring.waiting().min(self.grant.frames())));
+        self.ring.set_limit(self.grant.frames().min(share) as u32);
+    }
+
+    /// The first `count` frames of `done`, as many as it may hold; how many.
+    #[inline(always)]
+    pub(super) fn push(&mut self, done: &mut Batch, count: usize) -> usize {
+        self.ring.push(done, count)
+    }
+
+    /// Buffers in it that its sender has not fetched yet.
+    pub(super) fn waiting(&mut self) -> usize {
+        self.ring.waiting()
+    }
+}

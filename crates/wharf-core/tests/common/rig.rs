@@ -1,0 +1,113 @@
+//! Senders of one queue that wait for memory, a step at a time.
+
+use super::{Control, Gate, Log, Logs, TestClock, assert_conserved, builder, numbered};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::queue::TxQueue;
+use wharf_core::sender::{Sender, Watch};
+
+/// Senders of one queue, before a device that completes what it is told to.
+pub struct Rig {
+    pub pool: PagePool,
+    /// The pool's.
+    pub clock: Arc<TestClock>,
+    pub queue: TxQueue,
+    pub control: Arc<Control>,
+    pub log: Log,
+    pub senders: Vec<One>,
+    /// Of those who never look again.
+    pub limbo: Vec<Watch>,
+}
+
+pub struct One {
+    pub sender: Sender,
+    pub watch: Option<Watch>,
+    pub sent: u64,
+}
+
+impl Rig {
+    pub fn new(frames: u32, senders: usize) -> Self {
+        let (gate, control) = Gate::new(1024);
+        let clock = Arc::new(TestClock::default());
+        let pool = PagePool::builder().frames(frames).huge_pages(false).clock(clock.clone()).build().unwrap();
+        let queue = builder(&pool, gate).build().unwrap();
+        queue.apply(|run| run.set_bql(None));
+        let mut rig =
+            Self { pool, clock, queue, control, log: Log::default(), senders: Vec::new(), limbo: Vec::new() };
+        (0..senders).for_each(|_| _ = rig.join());
+        rig
+    }
+
+    /// One more sender.
+    pub fn join(&mut self) -> usize {
+        let who = self.senders.len();
+        let sender = self.queue.sender(&format!("sender {who}")).unwrap();
+        self.senders.push(One { sender, watch: None, sent: 0 });
+        who
+    }
+
+    /// A sender that has sent all frames of the pool, which are with the device, and so many that wait.
+    pub fn starved(frames: u32, waiting: usize) -> Self {
+        let mut rig = Self::new(frames, waiting + 1);
+        let holder = &mut rig.senders[waiting].sender;
+        let mut burst = numbered(holder, 0, frames as usize, 64);
+        holder.send(&mut burst).unwrap();
+        (0..waiting).for_each(|who| assert!(rig.waits(who), "{who}: there is none"));
+        rig
+    }
+
+    /// Begins to wait; whether there is something to wait for.
+    pub fn waits(&mut self, who: usize) -> bool {
+        self.waits_as(who, who)
+    }
+
+    /// As [`Rig::waits`]; the log has `name` for it.
+    pub fn waits_as(&mut self, who: usize, name: usize) -> bool {
+        let One { sender, watch, .. } = &mut self.senders[who];
+        let mut begun = sender.watch_memory(Arc::new(Logs(name, self.log.clone())));
+        let waits = sender.look(&mut begun).is_none();
+        *watch = waits.then_some(begun);
+        waits
+    }
+
+    /// Whether its turn has come.
+    pub fn looks(&mut self, who: usize) -> bool {
+        let One { sender, watch, .. } = &mut self.senders[who];
+        let Some(seen) = sender.look(watch.as_mut().unwrap()) else { return false };
+        seen.unwrap();
+        *watch = None;
+        true
+    }
+
+    /// Takes one frame and sends it, if there is one for it.
+    pub fn sends(&mut self, who: usize) -> bool {
+        let One { sender, sent, .. } = &mut self.senders[who];
+        let mut burst = sender.burst(1);
+        match sender.fill(&mut burst, 1, 64) {
+            Ok(_) => sender.send(&mut burst).unwrap(),
+            Err(PoolError::Exhausted { .. }) => return false,
+            Err(error) => panic!("{error}"),
+        }
+        *sent += 1;
+        true
+    }
+
+    pub fn complete(&self, frames: usize) {
+        self.control.allowed.fetch_add(frames, SeqCst);
+        self.queue.poll();
+    }
+
+    pub fn log(&self) -> Vec<usize> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn end(mut self) {
+        self.control.allowed.store(usize::MAX / 2, SeqCst);
+        self.senders.clear();
+        self.limbo.clear();
+        assert!(self.queue.drain(u64::MAX));
+        assert_conserved(&self.queue);
+        assert_eq!(self.pool.free(), self.pool.frames() as usize);
+    }
+}

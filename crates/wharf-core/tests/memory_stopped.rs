@@ -1,0 +1,202 @@
+//! Memory that lies with those who have stopped, while others wait for it: senders that are alone for good, queues that nobody
+//! runs, wakes that nobody follows.
+
+mod common;
+
+use common::rig::Rig;
+use common::{Gate, builder, numbered};
+use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::queue::TxQueue;
+
+/// As long as anybody has time to come for what it was handed, ns.
+const PATIENCE_NS: u64 = 100_000_000;
+
+impl Rig {
+    /// Fills what a sender that has the pool to itself keeps: it sends all that it can get, and all comes home.
+    fn has_its_fill(&mut self, who: usize) {
+        for _ in 0..4 {
+            let mut bursts = Vec::new();
+            let sender = &mut self.senders[who].sender;
+            loop {
+                let mut burst = sender.burst(64);
+                if sender.fill(&mut burst, 64, 64).is_err() {
+                    break;
+                }
+                bursts.push(burst);
+            }
+            bursts.iter_mut().for_each(|burst| _ = sender.try_send(burst).unwrap());
+            drop(bursts);
+            (0..64).for_each(|_| self.complete(64));
+            // What lies in its home ring comes onto its stack.
+            self.sends(who);
+            self.complete(1);
+        }
+    }
+
+    /// Waits for a frame and sends it; whether it came within reason.
+    fn comes_by_one(&mut self, who: usize) -> bool {
+        for _ in 0..100 {
+            let is_due = self.senders[who].watch.is_none() || self.looks(who);
+            if is_due && self.sends(who) {
+                return true;
+            }
+            if self.senders[who].watch.is_none() && !self.waits(who) {
+                continue;
+            }
+            self.complete(64);
+        }
+        false
+    }
+}
+
+#[test]
+fn senders_that_came_one_after_the_other_and_stopped_leave_some_for_who_comes_last() {
+    for frames in [8, 64, 256, 1000, 4096] {
+        let mut rig = Rig::new(frames, 0);
+        for _ in 0..40 {
+            let who = rig.join();
+            assert!(rig.comes_by_one(who), "{frames} frames: {who} senders before have all of them");
+            rig.complete(1);
+            rig.has_its_fill(who);
+        }
+        let late = [(); 3].map(|()| rig.join());
+        for who in late {
+            assert!(rig.comes_by_one(who), "{frames} frames");
+        }
+        rig.complete(3);
+        rig.end();
+    }
+}
+
+/// All frames lie with the device of a queue whose only sender has stopped.
+fn stranded_elsewhere(rig: &Rig) -> (TxQueue, wharf_core::sender::Sender, std::sync::Arc<common::Control>) {
+    let (gate, control) = Gate::new(1024);
+    let queue = builder(&rig.pool, gate).build().unwrap();
+    queue.apply(|run| run.set_bql(None));
+    let mut sender = queue.sender("stopped").unwrap();
+    let mut burst = numbered(&mut sender, 0, rig.pool.frames() as usize, 64);
+    sender.send(&mut burst).unwrap();
+    (queue, sender, control)
+}
+
+#[test]
+fn what_is_done_in_a_queue_that_nobody_runs_is_for_whoever_waits_at_another() {
+    let mut rig = Rig::new(16, 2);
+    let (queue, sender, control) = stranded_elsewhere(&rig);
+    assert!(rig.waits(0) && rig.waits(1), "the device has all");
+    control.allowed.store(16, SeqCst);
+    // They come and look from time to time, as those do whose queue nobody runs.
+    for who in [0, 1] {
+        assert!((0..10).any(|_| rig.looks(who)) && rig.sends(who), "{who}");
+    }
+    drop((queue, sender));
+    rig.end();
+}
+
+#[test]
+fn who_runs_a_queue_for_others_looks_after_those_that_nobody_runs() {
+    let mut rig = Rig::new(16, 2);
+    let (queue, sender, control) = stranded_elsewhere(&rig);
+    let driven = rig.queue.clone();
+    let mut owner = driven.dedicate().unwrap();
+    assert!(rig.waits(0) && rig.waits(1), "the device has all");
+    (0..1000).for_each(|_| _ = owner.poll());
+    control.allowed.store(2, SeqCst);
+    (0..1000).for_each(|_| _ = owner.poll());
+    assert_eq!(rig.log(), [0, 1], "they sleep until they are woken");
+    drop(owner);
+    for who in [0, 1] {
+        assert!(rig.looks(who) && rig.sends(who), "{who}");
+    }
+    drop((queue, sender));
+    rig.end();
+}
+
+#[test]
+fn what_nobody_comes_for_goes_to_the_next_after_a_while() {
+    let mut rig = Rig::starved(4, 3);
+    rig.complete(1);
+    assert_eq!(rig.log(), [0]);
+    rig.clock.0.store(PATIENCE_NS - 1, SeqCst);
+    rig.queue.poll();
+    assert_eq!(rig.log(), [0], "it has time");
+    rig.clock.0.store(PATIENCE_NS, SeqCst);
+    rig.queue.poll();
+    assert_eq!(rig.log(), [0, 1]);
+    assert!(rig.looks(1) && rig.sends(1));
+    // Who comes late stands in the line again, behind those that have waited.
+    assert!(!rig.looks(0));
+    rig.complete(1);
+    assert_eq!(rig.log(), [0, 1, 2]);
+    rig.complete(1);
+    assert_eq!(rig.log(), [0, 1, 2, 0]);
+    for who in [0, 2] {
+        assert!(rig.looks(who) && rig.sends(who), "{who}");
+    }
+    rig.end();
+}
+
+#[test]
+fn who_was_handed_some_keeps_it_while_nobody_else_waits() {
+    let mut rig = Rig::starved(4, 1);
+    rig.complete(1);
+    rig.clock.0.store(10 * PATIENCE_NS, SeqCst);
+    (0..10).for_each(|_| rig.queue.poll());
+    assert!(rig.looks(0) && rig.sends(0));
+    rig.end();
+}
+
+#[test]
+fn who_finds_its_own_at_home_does_not_give_it_up_in_place_of_taking_it() {
+    for takes in 1..=16 {
+        let mut rig = Rig::new(16, 2);
+        for _ in 0..takes {
+            assert!(rig.sends(0));
+        }
+        let mut rest = rig.pool.burst(16);
+        while let Ok(packet) = rig.pool.packet(64) {
+            rest.push(packet).unwrap();
+        }
+        while let Ok(packet) = rig.senders[0].sender.packet(64) {
+            rest.push(packet).unwrap();
+        }
+        // One is in its home ring before anybody runs the queue who knows that it waits.
+        let (logs, log) = (common::Logs, rig.log.clone());
+        let mut begun = rig.senders[0].sender.watch_memory(std::sync::Arc::new(logs(0, log)));
+        rig.complete(1);
+        assert!(rig.waits(1));
+        rig.senders[0].sender.look(&mut begun).unwrap().unwrap();
+        assert!(rig.sends(0), "{takes}: it had come, and has gone to who waits behind it");
+        drop((begun, rest));
+        rig.end();
+    }
+}
+
+#[test]
+fn a_path_of_one_sender_gives_up_what_it_does_not_use() {
+    let mut rig = Rig::new(64, 1);
+    let (gate, _control) = Gate::open(1024);
+    let mut direct = builder(&rig.pool, gate).build_direct().unwrap();
+    let mut burst = direct.burst(64);
+    assert_eq!(direct.fill(&mut burst, 16, 64).unwrap(), 16);
+    direct.send(&mut burst).unwrap();
+    direct.poll();
+    let mut rest = rig.pool.burst(64);
+    while let Ok(packet) = rig.senders[0].sender.packet(64) {
+        rest.push(packet).unwrap();
+    }
+    assert!(rest.len() < 64, "some lie with the other");
+    assert!(rig.waits(0));
+    for _ in 0..16 {
+        direct.fill(&mut burst, 1, 64).unwrap();
+        direct.send(&mut burst).unwrap();
+        if !rig.log().is_empty() {
+            break;
+        }
+    }
+    assert_eq!(rig.log(), [0]);
+    assert!(rig.looks(0) && rig.sends(0));
+    drop(rest);
+    drop(direct);
+    rig.end();
+}
