@@ -40,7 +40,7 @@ fn table_of(report: &Report) -> String {
     let notes = report.rows.iter().filter_map(|row| row.note.as_ref().map(|note| (row, note)));
     let notes: String = notes.map(|(row, note)| format!("\n{} {}: {note}", row.of(), row.metric)).collect();
     let by_thread = report.rows.iter().any(|row| !row.by_thread.is_empty());
-    let by_thread = if by_thread { "\nFigures of each thread: --json" } else { "" };
+    let by_thread = if by_thread { "\nFigures of each thread or CPU: --json" } else { "" };
     let title = format!("{}, world {}, seed {}", report.experiment, report.world, report.seed);
     let ended = if report.interrupted { "\n\nEnded by a signal." } else { "" };
     format!("{title}\n\n{}\n{notes}{}{by_thread}{ended}", text(&lines), parameters(report))

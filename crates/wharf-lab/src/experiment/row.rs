@@ -34,7 +34,7 @@ pub struct Row {
     pub kind: RowKind,
     /// What is to be said about it.
     pub note: Option<String>,
-    /// Where it is of several threads: the figure of each.
+    /// Where it is of several threads, or modelled processors: the figure of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<f64>,
 }

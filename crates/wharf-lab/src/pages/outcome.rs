@@ -7,16 +7,18 @@ use wharf_core::pool::PageCounters;
 use wharf_core::pool::policy::PageCache;
 
 /// Sums up to some time: of all channels, and of all applications.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Totals {
     busy_ns: [u64; 2],
     spinning_ns: [u64; 2],
     counters: [PageCounters; 2],
+    /// Frames taken or freed, by processor.
+    pages_by_cpu: Vec<u64>,
     packets: u64,
 }
 
 /// What was measured; pairs are of all channels, and of all applications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Time measured.
     pub measured_ns: u64,
@@ -28,6 +30,8 @@ pub struct Outcome {
     pub spinning_ns: [u64; 2],
     /// Frames taken by channels, and freed by applications.
     pub pages: [u64; 2],
+    /// The same by processor: those that channels have, then those that applications have.
+    pub pages_by_cpu: Vec<u64>,
     /// Of those taken: how many had come back by the policy's own way.
     pub recycled: u64,
     /// Times that what lay with a channel was not enough.
@@ -56,6 +60,12 @@ impl Outcome {
             busy_ns: pair(|totals| totals.busy_ns),
             spinning_ns: pair(|totals| totals.spinning_ns),
             pages: pair(|totals| [totals.counters[0].allocations, totals.counters[1].frees]),
+            pages_by_cpu: after
+                .pages_by_cpu
+                .iter()
+                .zip(&before.pages_by_cpu)
+                .map(|(to, from)| to - from)
+                .collect(),
             recycled: one(|totals| totals.counters[0].recycled),
             slow_paths: one(|totals| totals.counters[0].slow_paths),
             locks: one(|totals| totals.counters.iter().map(|counters| counters.locks.taken).sum()),
@@ -79,7 +89,9 @@ impl<C: PageCache> Machine<C> {
             let side = usize::from(!self.is_channel(at));
             totals.busy_ns[side] += processor.cpu.spent_ns(Mode::Soft) + processor.cpu.spent_ns(Mode::System);
             totals.spinning_ns[side] += processor.cpu.locking_ns();
-            totals.counters[side].add(&processor.cache.counters());
+            let counters = processor.cache.counters();
+            totals.counters[side].add(&counters);
+            totals.pages_by_cpu.push([counters.allocations, counters.frees][side]);
         }
         totals
     }

@@ -6,10 +6,13 @@
 
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind};
-use super::{BLOCKED, FREES, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL, TAKES};
+use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
 use crate::engine::lock::LockCosts;
 use crate::pages::{self, Costs, Outcome, PolicyKind, Setup};
 
+/// By processor: a channel has one, and so has an application.
+const TAKES: (&str, &str) = ("allocations", "million per second and CPU that receives");
+const FREES: (&str, &str) = ("frees", "million per second and CPU that reads");
 const GAIN: (&str, &str) = ("gain_over_allocator", "percent of Mpps");
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -24,7 +27,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
         }
         bench.rows.extend(rates(kind, &outcome, allocator_pps)?);
         bench.rows.extend(spinning(kind, &outcome, bench.parameters)?);
-        bench.rows.extend(details(&outcome, &setup).map(|(what, value)| predicted(kind, what, value)));
+        bench.rows.extend(by_cpu(kind, &outcome, &setup));
+        bench.rows.extend(details(&outcome).map(|(what, value)| predicted(kind, what, value)));
     }
     Ok(())
 }
@@ -62,12 +66,20 @@ fn spinning(kind: PolicyKind, outcome: &Outcome, parameters: &Parameters) -> Res
     ])
 }
 
-fn details(outcome: &Outcome, setup: &Setup) -> [((&'static str, &'static str), i64); 7] {
-    let [takes, frees] = outcome.pages;
+/// What a processor takes or frees a second, in the mean of those that do, and each of them.
+fn by_cpu(kind: PolicyKind, outcome: &Outcome, setup: &Setup) -> [Row; 2] {
     let each = |count: u64, cpus: usize| ratio(count * 1000, outcome.measured_ns * cpus as u64);
+    let (channels, applications) = outcome.pages_by_cpu.split_at(setup.channels);
+    let [takes, frees] = outcome.pages;
+    [(TAKES, takes, channels), (FREES, frees, applications)].map(|(what, pages, cpus)| {
+        let by_cpu = cpus.iter().map(|&pages| each(pages, 1) as f64 / 1e6).collect();
+        predicted(kind, what, each(pages, cpus.len())).by_thread(by_cpu)
+    })
+}
+
+fn details(outcome: &Outcome) -> [((&'static str, &'static str), i64); 5] {
+    let [takes, frees] = outcome.pages;
     [
-        (TAKES, each(takes, setup.channels)),
-        (FREES, each(frees, setup.applications)),
         (RECYCLED, ratio(outcome.recycled, takes) * 100),
         (SLOW, ratio(outcome.slow_paths, takes) * 1000),
         (LOCKS, ratio(outcome.locks, takes) * 1000),
