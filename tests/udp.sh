@@ -77,14 +77,14 @@ own_ends() { # as fast as it goes: what did not arrive was dropped by the kernel
   receive got "udp:127.0.0.1:$port"
   send sent --imix --rate 20mbit --count 3000
   stop got $pid INT
-  holds got 'got["packets"] + got["drops"]["total"] == 3000 and got["lost"] <= got["drops"]["total"] and got["latency_ns"]["p50"] > 0'
+  holds got 'got["packets"] + got["drops"]["total"] == 3000 and got["packets"] > 1000 and got["lost"] <= got["drops"]["total"] and got["latency_ns"]["p50"] > 0'
   # A message of 54 datagrams, and three of 64 and fewer.
   for size in '1242 --gso 64842' '142 --gso 16042'; do
     receive got "udp:127.0.0.1:$port"
     # shellcheck disable=SC2086
     send sent --size $size --rate 40mbit --count 6401
     stop got $pid INT
-    holds sent got 'got["packets"] + got["drops"]["total"] == 6401 and got["lost"] <= got["drops"]["total"] < 6401
+    holds sent got 'got["packets"] + got["drops"]["total"] == 6401 and got["lost"] <= got["drops"]["total"] < 3200
       and got["unstamped"] == got["reordered"] == got["duplicated"] == 0 and sent["drops"]["total"] == 0 and sent["packets"] < 200 and sent["pool"]["out"] == 0'
   done
   echo "wharf to wharf: sent = received + dropped by the kernel, each sender's in order; super-packets arrive as their datagrams"
