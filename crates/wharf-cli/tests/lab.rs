@@ -112,6 +112,21 @@ fn pages_runs_in_both_worlds() {
     assert_eq!(refused.code, Some(2), "threads are for the host: {refused:?}");
 }
 
+/// Wrong settings are told in a line that says what is wanted, before anything runs.
+#[test]
+fn wrong_settings_and_seeds_are_told() {
+    for (args, wanted) in [
+        (&["lab", "run", "bql", "--set", "hold_ns"][..], "--set hold_ns: want KEY=VALUE"),
+        (&["lab", "run", "bql", "--set", "hold_ns=5", "--set", "hold_ns=6"], "--set hold_ns is given twice"),
+        (&["lab", "run", "bql", "--seed", "x"], "want a whole number from 0 to 18446744073709551615"),
+        (&["lab", "sweep", "bql", "--seeds", "1,-2"], "want a whole number from 0 to 18446744073709551615"),
+    ] {
+        let refused = wharf(args);
+        assert!(refused.code == Some(2) && refused.stdout.is_empty(), "{refused:?}");
+        assert!(refused.stderr.contains(wanted) && refused.stderr.lines().count() == 1, "{refused:?}");
+    }
+}
+
 /// A folder of this test's own.
 fn folder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("wharf-lab-{name}-{}", std::process::id()));
@@ -329,6 +344,9 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let figures = figures_of(&page);
     assert!(figures.len() >= 3, "a picture and two tables at least");
     assert!(figures.iter().all(|figure| figure.command.starts_with(again)), "{figures:?}");
+    assert!(page.contains(
+        "wharf lab run bulk --seed 3 --set settle_ns=2000000 --set measure_ns=1000000 --report DIR"
+    ));
     for name in ["published", "residual", "predicted", "doorbell_ps", "processor", "seed 3"] {
         assert!(page.contains(name), "{name}");
     }
@@ -339,5 +357,6 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", file.to_str().unwrap()]).collect();
     let refused = wharf(&args);
     assert!(refused.code == Some(1) && refused.stderr.contains("cannot make"), "{refused:?}");
+    assert_eq!(refused.stdout, "", "told before anything is run");
     std::fs::remove_dir_all(&folder).unwrap();
 }

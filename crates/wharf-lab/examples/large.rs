@@ -4,6 +4,7 @@
 //! The processors of `bulk`, and a NIC that takes as many doorbells as they ring.
 
 use std::time::{Duration, Instant};
+use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
@@ -44,6 +45,8 @@ fn setup() -> Setup {
         traffic: Traffic::Socket { make_ns: 900, window_packets: 500 },
         batching: Batching::On,
         ring_frames: 1024,
+        policy: Policy { quota_packets: 64, time_ns: None },
+        wake_free_frames: 1,
         qdisc_packets: 1000,
         hold_ns: 1_000_000_000,
         costs: costs(),

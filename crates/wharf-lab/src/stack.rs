@@ -12,6 +12,7 @@
 mod host;
 mod nic;
 mod outcome;
+mod poll;
 mod probes;
 mod xmit;
 
@@ -47,8 +48,8 @@ pub struct Costs {
     pub doorbell_ns: u64,
     /// A completed packet.
     pub reclaim_ns: u64,
-    /// An acknowledgement.
-    pub ack_ns: u64,
+    /// A packet that comes back: an acknowledgement, or the answer to a probe.
+    pub receive_ns: u64,
     /// An interrupt, until its poll begins.
     pub interrupt_ns: u64,
 }
@@ -78,9 +79,11 @@ pub struct Setup {
     pub interrupt_gap_ns: u64,
     /// The other host's interrupts come as far apart, by a clock that differs by so many millionths at most.
     pub far_drift_ppm: u64,
+    /// Probes come by the interrupts of the streams' packets there; else by others, which come at once.
+    pub far_shared: bool,
     /// From a packet's last bit until its acknowledgement, or the answer to a probe, is back, without interrupts.
     pub round_trip_ns: u64,
-    /// From the interrupt that brings the answer to a probe until the next probe is in the qdisc.
+    /// From where the answer to a probe has been received until the next probe is in the qdisc.
     pub think_ns: u64,
     /// Lengths of requests by UDP, whose delay is measured, and by TCP, and of an echo request.
     pub udp_probe_bytes: u32,

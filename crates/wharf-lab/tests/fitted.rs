@@ -11,13 +11,12 @@ struct Fit {
     metric: &'static str,
 }
 
-const FITS: [Fit; 9] = [
+const FITS: [Fit; 8] = [
     fit("bulk", "doorbell_ps", 1000, "trafgen-12/bulk=off", "mpps"),
     fit("bulk", "tcp_copy_ns", 20, "tcp-24/bulk=off", "sys"),
     fit("bulk", "tcp_send_ns", 20, "tcp-24/bulk=off", "soft"),
     fit("bulk", "tcp_ack_ns", 40, "tcp-24/bulk=off", "soft"),
-    fit("hol", "10g_round_trip_ns", 1000, "10g/gso/bulk=off", "delay_least"),
-    fit("hol", "100m_round_trip_ns", 5000, "100m/gso/bulk=off", "delay_least"),
+    fit("hol", "round_trip_ns", 1000, "10g/gso/bulk=off", "delay_least"),
     fit("pages", "depot_page_ps", 500, "allocator", "spinning"),
     fit("pcie", "entry_ps", 50, "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=off", "mpps"),
     fit("pcie", "socket_clock_khz", 50_000, "socket-1/skb_tx_mpwqe=off", "mpps"),

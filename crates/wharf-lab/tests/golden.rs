@@ -187,7 +187,7 @@ fn no_setting_within_bounds_breaks_a_rule_of_the_nics() {
         }
         for value in parameter.allowed.ends() {
             let changed = format!("{key}={value}");
-            let set: Vec<&str> = base.iter().copied().chain([changed.as_str()]).collect();
+            let set = with(&base, key, &changed);
             assert!(run(&set).is_ok(), "{key}={value}: {:?}", run(&set).err());
         }
     }
@@ -244,6 +244,12 @@ fn what_a_packet_costs_is_the_best_fit() {
     assert!(fitted < less && fitted < more, "{less} {fitted} {more}");
 }
 
+/// `base` with `changed` in place of what it sets `key` to.
+fn with<'a>(base: &[&'a str], key: &str, changed: &'a str) -> Vec<&'a str> {
+    let others = base.iter().filter(|set| set.split_once('=').is_none_or(|(other, _)| other != key));
+    others.copied().chain([changed]).collect()
+}
+
 /// All rows of `hol`, a short time.
 #[test]
 fn a_short_hol_is_what_it_was() {
@@ -253,8 +259,8 @@ fn a_short_hol_is_what_it_was() {
     assert_golden("hol-short.txt", &run(&request("hol", &set, 7), &mut |_| true).unwrap());
 }
 
-/// With the parameters as they are in the file: the fitted delays within 1 %, the predicted ones within 15 %, requeues of
-/// cut super-packets within a factor of 3. What is not reproduced is said.
+/// With the parameters as they are in the file: the fitted delay within 1 %, the predicted ones within 15 %, requeues of
+/// cut super-packets within a factor of 3, and the spread on 10 Gbit/s smaller with bulks. What is not reproduced is said.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
 fn hol_is_what_it_was_and_near_what_was_published() {
@@ -265,12 +271,16 @@ fn hol_is_what_it_was_and_near_what_was_published() {
         let Some(published) = row.published else { continue };
         let tolerance = match (row.metric, row.kind) {
             (_, RowKind::Fitted) => 0.01,
-            ("delay_most" | "delay_mean", _) => 0.15,
+            ("delay_least" | "delay_most" | "delay_mean", _) => 0.15,
             ("requeues", _) if row.label.contains("gso") => 2.0,
             _ => continue,
         };
         assert!((row.value - published).abs() <= tolerance * published, "{row:?}");
     }
+    let spread = |label: &str| {
+        report.rows.iter().find(|row| row.label == label && row.metric == "delay_spread").unwrap()
+    };
+    assert!(spread("10g/gso/bulk=on").value < 0.8 * spread("10g/gso/bulk=off").value);
 }
 
 /// All rows of `bql`, short phases.
@@ -318,7 +328,7 @@ fn no_setting_within_bounds_breaks_a_rule_of_the_stack() {
             }
             for value in parameter.allowed.ends() {
                 let changed = format!("{key}={value}");
-                let set: Vec<&str> = base.iter().copied().chain([changed.as_str()]).collect();
+                let set = with(base, key, &changed);
                 assert!(run(&set).is_ok(), "{name} {key}={value}: {:?}", run(&set).err());
             }
         }
@@ -338,7 +348,7 @@ fn no_setting_within_bounds_breaks_a_rule_of_one_queue_or_of_a_guest() {
             }
             for value in parameter.allowed.ends() {
                 let changed = format!("{key}={value}");
-                let set: Vec<&str> = base.iter().copied().chain([changed.as_str()]).collect();
+                let set = with(&base, key, &changed);
                 assert!(run(&set).is_ok(), "{name} {key}={value}: {:?}", run(&set).err());
             }
         }
@@ -357,7 +367,7 @@ fn no_setting_within_bounds_breaks_a_rule_of_the_kernel() {
         }
         for value in parameter.allowed.ends() {
             let changed = format!("{key}={value}");
-            let set: Vec<&str> = base.iter().copied().chain([changed.as_str()]).collect();
+            let set = with(&base, key, &changed);
             let report = match run(&set) {
                 Err(error) if key == "qdisc_packets" => {
                     let wanted = "qdisc_packets of \"1\" cannot be: want a whole number from 2 to 100000";

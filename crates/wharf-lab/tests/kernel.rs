@@ -1,6 +1,7 @@
 //! The kernel's path in the model: whatever the setup, nothing is lost, reordered or left behind.
 
 use proptest::prelude::*;
+use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
@@ -49,6 +50,8 @@ fn setup() -> Setup {
         traffic: Traffic::Socket { make_ns: 300, window_packets: 200 },
         batching: Batching::On,
         ring_frames: 512,
+        policy: Policy { quota_packets: 64, time_ns: None },
+        wake_free_frames: 1,
         qdisc_packets: 1000,
         hold_ns: 1_000_000_000,
         costs: costs(LockKind::Ticket),

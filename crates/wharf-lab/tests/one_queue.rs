@@ -1,6 +1,7 @@
 //! The machine of 2007: one queue for all processors, no byte limit, a driver that may fail.
 
 use proptest::prelude::*;
+use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_devices::fault::{Chance, FaultSpec};
 use wharf_lab::engine::cpu::Tick;
@@ -20,6 +21,8 @@ fn setup() -> Setup {
         traffic: Traffic::Socket { make_ns: 900, window_packets: 100 },
         batching: Batching::On,
         ring_frames: 64,
+        policy: Policy { quota_packets: 64, time_ns: None },
+        wake_free_frames: 1,
         qdisc_packets: 1000,
         hold_ns: 1_000_000_000,
         costs: Costs {

@@ -74,7 +74,7 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Seed of the generator
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
     pub(crate) seed: u64,
     /// In virtual time (model) or on this machine (host), where the experiment has both; the first in `wharf lab list` unless given
     #[arg(long, value_name = "WORLD")]
@@ -117,7 +117,7 @@ pub(crate) struct LabSweepArgs {
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub(crate) set: Vec<String>,
     /// Seeds of the generator
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = values::seed)]
     pub(crate) seeds: Vec<u64>,
     /// In virtual time (model) or on this machine (host), where the experiment has both
     #[arg(long, value_name = "WORLD")]

@@ -1,20 +1,17 @@
 //! `--report DIR`: the page and its pictures, written; what this machine is.
 
-use crate::args::LabRunArgs;
 use anyhow::Context;
 use std::path::Path;
 use wharf_lab::report::{self, Machine, Section};
 
-/// The command line as it was given, for the page's head.
-pub(super) fn command(args: &LabRunArgs) -> String {
-    let seed = if args.seed == 1 { String::new() } else { format!(" --seed {}", args.seed) };
-    let set: String = args.set.iter().map(|set| format!(" --set {set}")).collect();
-    format!("wharf lab run {}{seed}{set} --report DIR", args.name)
+/// Makes the folder, if it is not there.
+pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }
 
+/// `command` is what made the figures, for the page's head.
 pub(super) fn write(folder: &Path, sections: &[Section], command: &str) -> anyhow::Result<()> {
     let files = report::files(sections, &machine(command))?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for file in files {
         let path = folder.join(&file.name);
         std::fs::write(&path, &file.text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -25,12 +25,15 @@ struct Reports<'a> {
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let (signals, began) = (Signals::listen()?, Instant::now());
     let requests = requests(args)?;
+    // Before anything takes its time: what was run is not to be lost for want of a place.
+    args.report.iter().try_for_each(|folder| pages::make(folder))?;
     let sections = carry_out(&requests, &signals)?;
     if args.time {
         say_time(&sections, began.elapsed());
     }
     if let Some(folder) = &args.report {
-        pages::write(folder, &sections, &pages::command(args))?;
+        let command = request(args, &args.name, args.world.map(World::from)).command();
+        pages::write(folder, &sections, &format!("{command} --report DIR"))?;
     }
     match (&sections[..], args.json) {
         ([section], true) if args.name != ALL => print_json(&section.report),
@@ -42,26 +45,29 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What is to be run.
-fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
-    let one = |name: &str, world| Request {
+fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
+    Request {
         name: name.into(),
         set: args.set.clone(),
         seed: args.seed,
         world,
         threads: args.threads.clone(),
         duration_ns: args.seconds.map(|seconds| seconds.as_nanos() as u64),
-    };
+    }
+}
+
+/// What is to be run.
+fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
     let world = args.world.map(World::from);
     if args.name != ALL {
-        return Ok(vec![one(&args.name, world)]);
+        return Ok(vec![request(args, &args.name, world)]);
     }
     if !args.set.is_empty() {
         return Err(usage("--set changes a parameter of one experiment: run that one, not all"));
     }
     let world = world.unwrap_or(World::Model);
     let there = experiment::all().iter().filter(|experiment| experiment.worlds().contains(&world));
-    Ok(there.map(|experiment| one(experiment.name(), Some(world))).collect())
+    Ok(there.map(|experiment| request(args, experiment.name(), Some(world))).collect())
 }
 
 /// Runs them: those of world model side by side, since each has its own time.

@@ -10,7 +10,8 @@ use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
 use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
-use wharf_core::run::Batching;
+use wharf_core::owner::Policy;
+use wharf_core::run::{BULK_PACKETS_MAX, Batching};
 
 /// The experiment.
 #[derive(Debug)]
@@ -227,6 +228,9 @@ fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabErr
         traffic: traffic(parameters, case, streams.div_ceil(cpus))?,
         batching: case.batching,
         ring_frames: get("ring_frames")? as usize,
+        policy: Policy { quota_packets: BULK_PACKETS_MAX as u32, time_ns: None },
+        // The byte limit stops it long before the ring does.
+        wake_free_frames: 1,
         qdisc_packets: get("qdisc_packets")? as usize,
         hold_ns: get("bql_hold_ns")?,
         costs: costs(parameters)?,

@@ -29,6 +29,12 @@ pub enum LabError {
     /// Threads and seconds were given for virtual time.
     #[error("threads and seconds are for --world host: in world model, --set changes parameters")]
     NotHost,
+    /// A change of a parameter without a value.
+    #[error("--set {0}: want KEY=VALUE")]
+    Assignment(String),
+    /// A parameter changed twice.
+    #[error("--set {0} is given twice")]
+    Twice(String),
     /// No such parameter.
     #[error("{experiment} has no parameter {key:?}: it has {there}")]
     Key {
@@ -94,6 +100,8 @@ impl LabError {
             LabError::Experiment { .. }
                 | LabError::World { .. }
                 | LabError::NotHost
+                | LabError::Assignment(_)
+                | LabError::Twice(_)
                 | LabError::Key { .. }
                 | LabError::Value { .. }
         )

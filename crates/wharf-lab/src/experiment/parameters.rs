@@ -103,16 +103,21 @@ impl Parameters {
         Ok(Self { experiment: experiment.to_string(), entries })
     }
 
-    /// Changes one, by `key=value`.
+    /// Changes one, by `key=value`, once.
     ///
     /// # Errors
-    /// [`LabError::Key`], [`LabError::Value`].
+    /// [`LabError::Assignment`], [`LabError::Key`], [`LabError::Value`], [`LabError::Twice`].
     pub fn set(&mut self, assignment: &str) -> Result<(), LabError> {
-        let (key, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+        let Some((key, value)) = assignment.split_once('=') else {
+            return Err(LabError::Assignment(assignment.into()));
+        };
         let Some(parameter) = self.entries.get_mut(key) else { return Err(self.unknown(key)) };
         let allowed = &parameter.allowed;
         let wrong = || LabError::Value { key: key.into(), value: value.into(), allowed: allowed.clone() };
         let number = value.parse().ok().filter(|&number| allowed.has(number)).ok_or_else(wrong)?;
+        if parameter.kind == ParameterKind::Set {
+            return Err(LabError::Twice(key.into()));
+        }
         (parameter.value, parameter.kind) = (number, ParameterKind::Set);
         parameter.source = "set for this run".into();
         Ok(())
@@ -182,7 +187,8 @@ mod tests {
             ("a_ns=-1", "a_ns of \"-1\" cannot be: want a whole number from 1 to 9"),
             ("a_ns=2.5", "a_ns of \"2.5\" cannot be: want a whole number from 1 to 9"),
             ("b=1", "x has no parameter \"b\": it has a_ns"),
-            ("a_ns", "a_ns of \"\" cannot be: want a whole number from 1 to 9"),
+            ("a_ns", "--set a_ns: want KEY=VALUE"),
+            ("a_ns=8", "--set a_ns is given twice"),
         ] {
             let error = parameters.set(assignment).unwrap_err();
             assert_eq!((error.to_string().as_str(), error.is_usage()), (wanted, true));

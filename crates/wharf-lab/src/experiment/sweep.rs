@@ -4,7 +4,7 @@
 
 use super::{LabError, Parameters, Report, Request, World, named, run, world_of};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,6 +59,7 @@ pub enum SweepError {
 /// # Errors
 /// [`SweepError`].
 pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>, SweepError> {
+    let seeds = unique(seeds.iter().copied());
     let mut keys: Vec<&str> = Vec::new();
     let mut values: Vec<Vec<String>> = Vec::new();
     for axis in axes {
@@ -71,13 +72,7 @@ pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>
             return Err(SweepError::Axis(axis.clone()));
         }
         keys.push(key);
-        let mut seen: Vec<String> = Vec::new();
-        for assignment in list.iter().map(|value| format!("{key}={value}")) {
-            if !seen.contains(&assignment) {
-                seen.push(assignment);
-            }
-        }
-        values.push(seen);
+        values.push(unique(list.iter().map(|value| format!("{key}={value}"))));
     }
     let count = values.iter().map(|list| list.len() as u128).product::<u128>() * seeds.len() as u128;
     if count > POINTS_MAX as u128 {
@@ -97,6 +92,12 @@ pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>
         .collect();
     points.iter().try_for_each(|point| point.identity().map(drop))?;
     Ok(points)
+}
+
+/// Each once, where it comes first.
+fn unique<T: Clone + Ord>(list: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = BTreeSet::new();
+    list.filter(|one| seen.insert(one.clone())).collect()
 }
 
 impl Point {
@@ -171,7 +172,7 @@ mod tests {
 
     fn axes(axes: &[&str]) -> Result<Vec<Point>, SweepError> {
         let base = Request { name: "bql".into(), ..Request::default() };
-        grid(&base, &axes.iter().map(ToString::to_string).collect::<Vec<_>>(), &[1, 2])
+        grid(&base, &axes.iter().map(ToString::to_string).collect::<Vec<_>>(), &[1, 2, 1])
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
+use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_devices::fault::FaultSpec;
 
@@ -100,6 +101,10 @@ pub struct Setup {
     pub batching: Batching,
     /// Descriptors in each ring.
     pub ring_frames: usize,
+    /// Bounds one run of a qdisc.
+    pub policy: Policy,
+    /// Descriptors that must be free for a queue to go on that the full ring has stopped; as many as the ring has, at most.
+    pub wake_free_frames: usize,
     /// Packets that each qdisc takes.
     pub qdisc_packets: usize,
     /// The byte limit's hold time.

@@ -31,6 +31,8 @@ pub(super) struct TxQueue {
     /// A qdisc's limit, in packets.
     limit_packets: usize,
     ring_frames: usize,
+    wake_free_frames: usize,
+    stopped: bool,
 }
 
 impl TxQueue {
@@ -61,13 +63,21 @@ impl TxQueue {
             calls: VecDeque::new(),
             limit_packets: setup.qdisc_packets,
             ring_frames: setup.ring_frames,
+            wake_free_frames: setup.wake_free_frames.min(setup.ring_frames - 1).max(1),
+            stopped: false,
         })
     }
 
     /// Whether the device would take a packet now.
-    pub(super) fn is_open(&self) -> bool {
-        let limit_open = self.run.bql().is_none_or(|bql| bql.available() >= 0);
-        limit_open && self.run.in_device() + 1 < self.ring_frames
+    pub(super) fn is_open(&mut self) -> bool {
+        self.run.bql().is_none_or(|bql| bql.available() >= 0) && !self.is_stopped()
+    }
+
+    /// Whether the ring has stopped the queue, and is not free enough yet.
+    pub(super) fn is_stopped(&mut self) -> bool {
+        let free_frames = self.ring_frames.saturating_sub(self.run.in_device() + 1);
+        self.stopped = free_frames < if self.stopped { self.wake_free_frames } else { 1 };
+        self.stopped
     }
 
     /// Of `packets` completed, how many calls of the driver that ends.

@@ -17,11 +17,8 @@ use crate::engine::Agenda;
 use crate::engine::lock::HandedOver;
 use crate::hardware::Hardware;
 use wharf_core::owner::{Action, Event, Owner, Policy};
-use wharf_core::run::{BULK_PACKETS_MAX, Batching, Pause};
+use wharf_core::run::{Batching, Pause};
 use wharf_mem::Frame;
-
-/// The kernel's device weight bounds one run of a qdisc.
-const POLICY: Policy = Policy { quota_packets: BULK_PACKETS_MAX as u32, time_ns: None };
 
 /// What is over when the time of a transmit has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,7 +99,7 @@ impl<H: Hardware> Kernel<H> {
             queue.list.0.push_back(frame);
             work_ns += self.setup.costs.enqueue_ns;
         }
-        let action = xmit.decide(queue, now_ns);
+        let action = xmit.decide(queue, self.setup.policy, now_ns);
         if action == Action::HandOver {
             softirq.run_later(xmit.queue);
         }
@@ -167,13 +164,13 @@ impl<H: Hardware> Kernel<H> {
 impl Xmit {
     /// Whether there is (still) something for us to do here: the owner's own decisions.
     #[inline]
-    fn decide(&mut self, queue: &mut TxQueue, now_ns: u64) -> Action {
+    fn decide(&mut self, queue: &mut TxQueue, policy: Policy, now_ns: u64) -> Action {
         let Some(owner) = &mut self.owner else {
-            if queue.running {
+            if queue.running || queue.is_stopped() {
                 return Action::Leave;
             }
             queue.running = true;
-            return self.owner.insert(Owner::new(POLICY, true, now_ns)).step(now_ns, Event::Claimed);
+            return self.owner.insert(Owner::new(policy, true, now_ns)).step(now_ns, Event::Claimed);
         };
         let Some(pause) = self.pause else {
             owner.sent_some(self.taken);

@@ -220,19 +220,6 @@ impl Report {
     /// What `plan` and the rows of a sweep say to `question`.
     pub fn new(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> Self {
         let at = question.direction as usize;
-        let bus = |outcome: &Outcome| Bus {
-            to_nic_bytes: thousandths(outcome.cost.to_nic_bytes),
-            to_host_bytes: thousandths(outcome.cost.to_host_bytes),
-            tlp_gbps: plan.link.tlp_bits_per_second() as f64 / 1e9,
-            raw_gbps: plan.link.raw_bits_per_second() as f64 / 1e9,
-        };
-        let direction = |outcome: &Outcome| DirectionRow {
-            direction: outcome.direction.name(),
-            bus: bus(outcome),
-            limits: limit_rows(&outcome.limits),
-            binding: outcome.binding.name(),
-            mpps: mpps(outcome.pps),
-        };
         let (outcome, together) = (&plan.outcomes[at], &plan.together[at]);
         let (tx, rx) = (&plan.nic.tx, &plan.nic.rx);
         Self {
@@ -242,7 +229,7 @@ impl Report {
             packet_bytes: thousandths(question.load.packet_bytes()),
             cores: question.cores,
             direction: outcome.direction.name(),
-            bus: bus(outcome),
+            bus: Bus::new(plan, outcome),
             limits: limit_rows(&outcome.limits),
             binding: outcome.binding.name(),
             mpps: mpps(outcome.pps),
@@ -254,11 +241,34 @@ impl Report {
                 binding: together.binding.name(),
             },
             target: TargetRow::new(plan),
-            directions: plan.outcomes.iter().map(direction).collect(),
+            directions: plan.outcomes.iter().map(|outcome| DirectionRow::new(plan, outcome)).collect(),
             sweep: sweep.iter().map(SweepLine::new).collect(),
             transfers: [transfer_rows("tx", tx, plan, question), transfer_rows("rx", rx, plan, question)]
                 .concat(),
             figures: plan.nic.figures().into_iter().map(FigureRow::new).collect(),
+        }
+    }
+}
+
+impl Bus {
+    fn new(plan: &Plan, outcome: &Outcome) -> Self {
+        Self {
+            to_nic_bytes: thousandths(outcome.cost.to_nic_bytes),
+            to_host_bytes: thousandths(outcome.cost.to_host_bytes),
+            tlp_gbps: plan.link.tlp_bits_per_second() as f64 / 1e9,
+            raw_gbps: plan.link.raw_bits_per_second() as f64 / 1e9,
+        }
+    }
+}
+
+impl DirectionRow {
+    fn new(plan: &Plan, outcome: &Outcome) -> Self {
+        Self {
+            direction: outcome.direction.name(),
+            bus: Bus::new(plan, outcome),
+            limits: limit_rows(&outcome.limits),
+            binding: outcome.binding.name(),
+            mpps: mpps(outcome.pps),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The host: one processor that does everything, an interrupt, and what is on its way back.
+//!
+//! What the processor does next is `poll.rs`; running the qdisc is `xmit.rs`.
 
 use super::Setup;
 use super::nic::{Far, Nic};
 use super::outcome::{Outcome, Probe, Totals};
+use super::poll::Tasks;
 use super::probes::Kind;
-use crate::engine::{Agenda, Random, VirtualClock, World, take_due};
+use crate::engine::{Agenda, Random, VirtualClock, World};
 use crate::flows::tcp::{Ack, Piece, Receiver, Rules, Source};
 use crate::kernel::Fault;
 use std::collections::VecDeque;
@@ -26,7 +29,7 @@ const CPU: usize = 0;
 const INTERRUPT: usize = 1;
 const TIMER: usize = 2;
 /// The first of the probes'.
-const PROBES: usize = 3;
+pub(super) const PROBES: usize = 3;
 
 /// Bands: `pfifo_fast`'s first and second.
 pub(super) const HIGH: u8 = 0;
@@ -52,13 +55,13 @@ pub(super) enum Info {
 
 /// What comes back.
 #[derive(Debug, Clone, Copy)]
-enum Answer {
+pub(super) enum Answer {
     Ack(usize, Ack),
     Probe(Kind, Probe),
 }
 
-struct Stream {
-    source: Source,
+pub(super) struct Stream {
+    pub(super) source: Source,
     receiver: Receiver,
     /// Position that the next super-packet to leave must have, where nothing is sent again.
     next_out: u64,
@@ -85,26 +88,22 @@ pub(super) struct Host {
     pub(super) in_nic: VecDeque<Frame>,
     pub(super) infos: Vec<Info>,
     pub(super) totals: Totals,
-    streams: Vec<Stream>,
+    pub(super) streams: Vec<Stream>,
     cache: Cache,
     pool: PagePool,
-    random: Random,
+    pub(super) random: Random,
     far: Far,
-    answers: VecDeque<(u64, Answer)>,
-    probes: Vec<Probe>,
-    /// When programs that have read an answer ask again.
-    next_probes: Vec<(Kind, u64)>,
-    limits: Vec<(u64, u32)>,
+    pub(super) answers: VecDeque<(u64, Answer)>,
+    pub(super) probes: Vec<Probe>,
+    pub(super) limits: Vec<(u64, u32)>,
     passing: Batch,
     /// The processor is at something, whose doorbell is to come.
     busy: bool,
-    polls: bool,
-    /// Somebody wants the qdisc to be run.
-    runs: bool,
+    pub(super) tasks: Tasks,
     entered: u64,
     left: u64,
     ending: bool,
-    fault: Option<Fault>,
+    pub(super) fault: Option<Fault>,
 }
 
 impl Host {
@@ -134,12 +133,10 @@ impl Host {
             far,
             answers: VecDeque::new(),
             probes: Vec::new(),
-            next_probes: Vec::new(),
             limits: Vec::new(),
             passing: Batch::new(1),
             busy: false,
-            polls: false,
-            runs: false,
+            tasks: Tasks::default(),
             entered: 0,
             left: 0,
             ending: false,
@@ -186,12 +183,12 @@ impl Host {
         debug_assert!(pushed.is_ok(), "it was empty");
         self.qdisc.enqueue(&mut self.passing);
         self.entered += 1;
-        self.runs = true;
+        self.tasks.runs = true;
         true
     }
 
     /// All that stream `number` may send now goes into the qdisc; TCP's time for it.
-    fn pump(&mut self, number: usize, now_ns: u64) -> u64 {
+    pub(super) fn pump(&mut self, number: usize, now_ns: u64) -> u64 {
         let mut work_ns = 0;
         while !self.ending
             && let Some(piece) = self.streams[number].source.next(now_ns)
@@ -207,54 +204,6 @@ impl Host {
         work_ns
     }
 
-    /// The poll: what has left, then what has come back; how long it takes.
-    fn poll(&mut self, now_ns: u64) -> u64 {
-        let costs = self.setup.costs;
-        let mut work_ns = costs.interrupt_ns;
-        let (mut bytes, mut wakes) = (0u32, Vec::new());
-        while let Some(packet) = self.nic.next_left(now_ns) {
-            bytes += packet.bytes;
-            work_ns += costs.reclaim_ns;
-            if packet.last {
-                wakes.extend(self.frees(packet.index));
-            }
-        }
-        if bytes > 0 {
-            let before = self.bql.limit();
-            if let Err(error) = self.bql.completed(bytes, Duration::from_nanos(now_ns)) {
-                self.fault = Some(Fault::Order { what: error.to_string() });
-            }
-            if self.bql.limit() != before {
-                self.limits.push((now_ns, self.bql.limit()));
-            }
-            self.runs = true;
-        }
-        while let Some(answer) = take_due(&mut self.answers, now_ns) {
-            match answer {
-                Answer::Ack(number, ack) => {
-                    work_ns += costs.ack_ns;
-                    self.streams[number].source.acked(now_ns, &ack);
-                    wakes.push(number);
-                }
-                Answer::Probe(kind, probe) => self.answered(kind, probe, now_ns),
-            }
-        }
-        wakes.sort_unstable();
-        wakes.dedup();
-        work_ns + wakes.into_iter().map(|number| self.pump(number, now_ns)).sum::<u64>()
-    }
-
-    /// A probe's answer is read. Its program asks again, if it is one of those.
-    fn answered(&mut self, kind: Kind, probe: Probe, now_ns: u64) {
-        if kind == Kind::Udp {
-            self.probes.push(Probe { answered_ns: now_ns - probe.sent_ns, ..probe });
-        }
-        if kind.follows() {
-            let think_ns = self.random.around(self.setup.think_ns, self.setup.jitter_permille);
-            self.next_probes.push((kind, now_ns + self.setup.costs.interrupt_ns + think_ns));
-        }
-    }
-
     /// A probe is sent. Where its band is full it is not, and its program waits for ever: that of high priority never is.
     fn asks(&mut self, kind: Kind, now_ns: u64, agenda: &mut Agenda) {
         if self.ending {
@@ -267,7 +216,7 @@ impl Host {
     }
 
     /// A super-packet has left as a whole: its buffer goes home. The stream that it was of, if that may go on.
-    fn frees(&mut self, index: u32) -> Option<usize> {
+    pub(super) fn frees(&mut self, index: u32) -> Option<usize> {
         self.left += 1;
         match self.in_nic.pop_front() {
             Some(frame) if frame.index() == index => {
@@ -291,11 +240,12 @@ impl Host {
     fn doorbell(&mut self, now_ns: u64) {
         let Self { nic, infos, streams, answers, setup, far, fault, .. } = self;
         nic.doorbell(now_ns, &mut |at_ns, packet| {
-            let back_ns = far.interrupt_after_ns(at_ns) + setup.round_trip_ns;
+            let seen_ns = far.interrupt_after_ns(at_ns);
             match &infos[packet.index as usize] {
                 Info::Probe { kind, sent_ns } => {
-                    let probe = Probe { sent_ns: *sent_ns, queued_ns: at_ns - sent_ns, answered_ns: 0 };
-                    answers.push_back((back_ns, Answer::Probe(*kind, probe)));
+                    let seen_ns = if setup.far_shared { seen_ns } else { at_ns };
+                    let probe = Probe { sent_ns: *sent_ns, queued_ns: at_ns - sent_ns, transaction_ns: 0 };
+                    come(answers, seen_ns + setup.round_trip_ns, Answer::Probe(*kind, probe));
                 }
                 Info::Stream { number, piece, sent_ns, .. } if packet.last => {
                     let stream = &mut streams[*number];
@@ -307,7 +257,9 @@ impl Host {
                     let sent_ns = (!piece.again).then_some(*sent_ns);
                     let range = (piece.from, piece.to());
                     let ack = stream.receiver.received(at_ns, range, sent_ns, setup.rules.mss_bytes);
-                    answers.extend(ack.map(|ack| (back_ns, Answer::Ack(*number, ack))));
+                    if let Some(ack) = ack {
+                        come(answers, seen_ns + setup.round_trip_ns, Answer::Ack(*number, ack));
+                    }
                 }
                 Info::Stream { .. } => {}
                 Info::Free => *fault = Some(Fault::Order { what: format!("{packet:?} is nothing") }),
@@ -317,17 +269,7 @@ impl Host {
 
     /// The processor is free: the next thing that it has to do.
     fn next_work(&mut self, now_ns: u64, agenda: &mut Agenda) {
-        let mut work_ns = None;
-        if std::mem::take(&mut self.polls) {
-            work_ns = Some(self.poll(now_ns));
-            for (kind, at_ns) in self.next_probes.drain(..) {
-                agenda.set(PROBES + kind as usize, at_ns);
-            }
-            self.nic.masked = false;
-        } else if self.runs {
-            work_ns = self.transmit();
-            self.runs = work_ns.is_some();
-        }
+        let work_ns = self.next_step(now_ns, agenda);
         self.busy = work_ns.is_some();
         if let Some(work_ns) = work_ns {
             agenda.set(CPU, now_ns + work_ns.max(1));
@@ -386,6 +328,12 @@ impl Host {
     }
 }
 
+/// Puts `answer` among those on their way, in order of arrival.
+fn come(answers: &mut VecDeque<(u64, Answer)>, at_ns: u64, answer: Answer) {
+    let behind = answers.iter().rev().take_while(|(other_ns, _)| *other_ns > at_ns).count();
+    answers.insert(answers.len() - behind, (at_ns, answer));
+}
+
 impl World for Host {
     fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
         match slot {
@@ -396,7 +344,7 @@ impl World for Host {
             INTERRUPT => {
                 self.totals.interrupts += 1;
                 self.nic.interrupts(now_ns);
-                self.polls = true;
+                self.tasks.polls = true;
             }
             TIMER => self.timers(now_ns, agenda),
             _ => self.asks(Kind::ALL[slot - PROBES], now_ns, agenda),

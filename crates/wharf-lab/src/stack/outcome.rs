@@ -7,8 +7,8 @@ pub struct Probe {
     pub sent_ns: u64,
     /// How long until its last bit was on the wire.
     pub queued_ns: u64,
-    /// How long until its answer was read.
-    pub answered_ns: u64,
+    /// How long until the next one was sent, its answer read: what a transaction takes.
+    pub transaction_ns: u64,
 }
 
 /// Sums up to some time.
@@ -57,19 +57,19 @@ impl Outcome {
         (u128::from(count) * 1_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
     }
 
-    /// Mean time until probes are answered.
-    pub fn mean_answered_ns(&self) -> u64 {
-        self.probes.iter().map(|probe| probe.answered_ns).sum::<u64>() / (self.probes.len() as u64).max(1)
+    /// Mean time of a transaction: one second by their number, as netperf-wrapper has it (`rr_to_ms`).
+    pub fn mean_transaction_ns(&self) -> u64 {
+        self.probes.iter().map(|probe| probe.transaction_ns).sum::<u64>() / (self.probes.len() as u64).max(1)
     }
 
     /// The same for each part of the time measured, `part_ns` long and as a whole within it, that has any.
-    pub fn mean_answered_by_part_ns(&self, part_ns: u64) -> Vec<u64> {
+    pub fn mean_by_part_ns(&self, part_ns: u64) -> Vec<u64> {
         let whole = (self.measured_ns / part_ns.max(1)).max(1);
         let part_of = |probe: &Probe| probe.sent_ns.checked_sub(self.from_ns).map(|ns| ns / part_ns.max(1));
         let parts = self.probes.chunk_by(|a, b| part_of(a) == part_of(b));
         let parts = parts.filter(|part| part.first().and_then(part_of).is_some_and(|at| at < whole));
         let mean =
-            |part: &[Probe]| part.iter().map(|probe| probe.answered_ns).sum::<u64>() / part.len() as u64;
+            |part: &[Probe]| part.iter().map(|probe| probe.transaction_ns).sum::<u64>() / part.len() as u64;
         parts.map(mean).collect()
     }
 }

@@ -4,6 +4,7 @@ use super::Offload;
 use super::host::{Host, Info};
 use super::nic::Packet;
 use wharf_core::qdisc::Qdisc as _;
+use wharf_mem::Frame;
 
 /// A descriptor points at so many bytes of a super-packet at most: a page's fragment.
 const FRAGMENT_BYTES: u32 = 4096;
@@ -18,13 +19,7 @@ impl Host {
         }
         let mut work_ns = 0;
         if self.batch.is_empty() {
-            let (count, bytes) = if self.setup.bulk {
-                // A limit with nothing left lets one through, and no more.
-                (BULK_PACKETS_MAX, self.bql.available().max(1) as u64)
-            } else {
-                (1, 1)
-            };
-            let taken = self.qdisc.dequeue(&mut self.batch, count, bytes);
+            let taken = self.dequeue();
             if taken == 0 {
                 return None;
             }
@@ -38,6 +33,25 @@ impl Host {
         let handed = (self.nic.owed.len() - before) as u64;
         self.totals.requeues += u64::from(!self.batch.is_empty());
         Some(work_ns + handed * self.setup.costs.driver_ns + self.setup.costs.doorbell_ns)
+    }
+
+    /// Takes out what the byte limit allows, and one packet past it: a limit with nothing left lets one through. Without bulks of
+    /// super-packets (the first patch of the two) one of these ends it, and may follow small packets.
+    fn dequeue(&mut self) -> usize {
+        let bytes = self.bql.available().max(1) as u64;
+        if self.setup.bulk {
+            return self.qdisc.dequeue(&mut self.batch, BULK_PACKETS_MAX, bytes);
+        }
+        while self.batch.len() < BULK_PACKETS_MAX
+            && self.batch.bytes() < bytes
+            && self.qdisc.dequeue(&mut self.batch, 1, 1) > 0
+            && !self.batch.frames().last().is_some_and(|frame| self.is_super_packet(frame))
+        {}
+        self.batch.len()
+    }
+
+    fn is_super_packet(&self, frame: &Frame) -> bool {
+        matches!(&self.infos[frame.index() as usize], Info::Stream { piece, .. } if piece.packets > 1)
     }
 
     fn is_stopped(&self) -> bool {
@@ -54,8 +68,7 @@ impl Host {
 
     /// How many in the batch are no probes.
     fn of_streams(&self) -> u64 {
-        let is_one =
-            |frame: &&wharf_mem::Frame| matches!(self.infos[frame.index() as usize], Info::Stream { .. });
+        let is_one = |frame: &&Frame| matches!(self.infos[frame.index() as usize], Info::Stream { .. });
         self.batch.frames().iter().filter(is_one).count() as u64
     }
 
@@ -64,7 +77,7 @@ impl Host {
         if self.setup.offload == Offload::Tso {
             return 0;
         }
-        let packets = |frame: &wharf_mem::Frame| match &self.infos[frame.index() as usize] {
+        let packets = |frame: &Frame| match &self.infos[frame.index() as usize] {
             Info::Stream { piece, .. } if piece.packets > 1 => u64::from(piece.packets),
             _ => 0,
         };
@@ -73,7 +86,7 @@ impl Host {
 
     /// The batch goes to the driver, packet by packet, until that stops; what is left stays in the batch.
     fn hand_over(&mut self) {
-        while let Some(index) = self.batch.frames().first().map(wharf_mem::Frame::index) {
+        while let Some(index) = self.batch.frames().first().map(Frame::index) {
             let Some(packet) = self.next_packet(index) else { break };
             self.bql.queued(packet.bytes);
             self.nic.write(packet);

@@ -5,6 +5,7 @@ use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
 use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
+use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_devices::fault::{Chance, FaultSpec};
 
@@ -171,6 +172,9 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
         traffic: traffic(parameters, case, &packets, window)?,
         batching: if case.switch == Switch::Off { Batching::Off } else { Batching::On },
         ring_frames: case.nic.get("ring_frames", parameters)? as usize,
+        // A quota came in 2011, need_resched and a jiffy in 2008.
+        policy: Policy { quota_packets: u32::MAX, time_ns: None },
+        wake_free_frames: case.nic.get("wake_free_frames", parameters)? as usize,
         // Windows stay where drops would have brought them, so none is to be modelled.
         qdisc_packets: window.max(case.processes as u64) as usize,
         hold_ns: 1_000_000_000,

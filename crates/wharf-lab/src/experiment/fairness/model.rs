@@ -150,9 +150,36 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
     if !bench.goes_on(label) {
         return Err(LabError::Interrupted);
     }
-    let get = |key: &str| bench.parameters.get(key);
-    let (settle_ns, measure_ns) = (get("settle_ns")?, get("measure_ns")?);
-    let setup = lanes::Setup {
+    let setup = lanes_setup(bench.parameters, policy, cpus, bench.seed)?;
+    let measured_ns = setup.settle_ns + setup.measure_ns;
+    let outcome = lanes::run(setup, |memories, frame_bytes| Simple::new(DUMMY, memories, frame_bytes));
+    let outcome = outcome.map_err(|source| fault(label, source))?;
+    bench.packets += outcome.packets_in_all;
+    let done = |at: usize| Done {
+        offered: outcome.by_sender[at],
+        drained: outcome.drained[at],
+        for_others: outcome.for_others[at],
+        dequeue_ns: outcome.owned_ns[at],
+        ..Done::default()
+    };
+    let by_cpu = (0..cpus as usize).map(done).collect();
+    Ok(Modelled { by_cpu, longest_run: outcome.longest_run, measured_ns })
+}
+
+/// A device that has no price.
+const DUMMY: simple::Costs = simple::Costs {
+    doorbell_ps: 0,
+    fetch_ns: 0,
+    write_back_ns: 0,
+    wire_ps_per_byte: 0,
+    written_back_together: false,
+};
+
+fn lanes_setup(
+    parameters: &Parameters, policy: OwnerPolicy, cpus: u32, seed: u64,
+) -> Result<lanes::Setup, LabError> {
+    let get = |key: &str| parameters.get(key);
+    Ok(lanes::Setup {
         cpus: cpus as usize,
         policy: policy.policy(),
         dedicated: policy == Dedicated,
@@ -164,41 +191,19 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
         costs: lanes::Costs {
             make_ns: get("make_ns")?,
             stage_ns: get("enqueue_ns")?,
-            word: line(bench.parameters)?,
+            word: line(parameters)?,
             pull_ns: get("dequeue_ns")? + if cpus > 1 { get("lane_remote_ns")? } else { 0 },
             driver_ns: get("device_ns")?,
             doorbell_drain_ns: 0,
             reclaim_ns: get("lane_home_ns")?,
             again_ns: get("lane_again_ns")?,
             look_ns: get("lane_look_ns")?,
-            tick: tick(bench.parameters)?,
+            tick: tick(parameters)?,
         },
         jitter_permille: get("jitter_permille")?,
-        seed: bench.seed,
-        settle_ns,
-        measure_ns,
-    };
-    let nic = simple::Costs {
-        doorbell_ps: 0,
-        fetch_ns: 0,
-        write_back_ns: 0,
-        wire_ps_per_byte: 0,
-        written_back_together: false,
-    };
-    let outcome = lanes::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes));
-    let outcome = outcome.map_err(|source| fault(label, source))?;
-    bench.packets += outcome.packets_in_all;
-    let done = |at: usize| Done {
-        offered: outcome.by_sender[at],
-        drained: outcome.drained[at],
-        for_others: outcome.for_others[at],
-        dequeue_ns: outcome.owned_ns[at],
-        ..Done::default()
-    };
-    Ok(Modelled {
-        by_cpu: (0..cpus as usize).map(done).collect(),
-        longest_run: outcome.longest_run,
-        measured_ns: settle_ns + measure_ns,
+        seed,
+        settle_ns: get("settle_ns")?,
+        measure_ns: get("measure_ns")?,
     })
 }
 
