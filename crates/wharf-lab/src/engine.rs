@@ -37,7 +37,10 @@ pub trait World {
 /// `until_ns`; what is due later stays on the agenda.
 pub fn run(world: &mut impl World, agenda: &mut Agenda, clock: &VirtualClock, until_ns: u64) -> u64 {
     let mut events = 0;
+    let mut last_ns = 0;
     while let Some((now_ns, slot)) = agenda.take_before(until_ns) {
+        debug_assert!(now_ns >= last_ns, "{slot} was due at {now_ns} ns, and it is {last_ns} ns");
+        last_ns = now_ns;
         clock.set(now_ns);
         world.act(slot, now_ns, agenda);
         events += 1;

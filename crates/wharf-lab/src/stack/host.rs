@@ -274,13 +274,14 @@ impl Host {
         if let Some(work_ns) = work_ns {
             agenda.set(CPU, now_ns + work_ns.max(1));
         }
-        self.interrupt_due(agenda);
+        self.interrupt_due(now_ns, agenda);
     }
 
-    fn interrupt_due(&mut self, agenda: &mut Agenda) {
+    fn interrupt_due(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let answer_ns = self.answers.front().map(|&(at_ns, _)| at_ns);
         match self.nic.interrupt_at_ns(answer_ns) {
-            Some(at_ns) => agenda.set(INTERRUPT, at_ns),
+            // What was due while they were masked is due now.
+            Some(at_ns) => agenda.set(INTERRUPT, at_ns.max(now_ns)),
             None => agenda.clear(INTERRUPT),
         }
     }
