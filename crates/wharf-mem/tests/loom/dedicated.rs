@@ -1,7 +1,7 @@
 //! A dedicated owner: it polls tails, and sleeps only where every sender is sure to wake it.
 
 use crate::path::{Owner, Path};
-use crate::{OF_TWO_THREADS, Stock, Witness, check};
+use crate::{OF_TWO_THREADS, Stock, check, may};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -31,9 +31,8 @@ fn first_owner(path: &Path) -> Owner<'_> {
 /// Two frames to an owner that becomes dedicated meanwhile, and looks once more after arming, or does not;
 /// whether any interleaving leaves it asleep, armed, with frames published and nobody about to wake it.
 fn sleeps_through_a_frame(looks: bool) -> bool {
-    let (stock, lost) = (Stock::new(), Witness::default());
-    let witness = lost.clone();
-    check(OF_TWO_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_TWO_THREADS, move |witness| {
         let (path, [mut lane_0, _lane_1]) = Path::new();
         let (path, sent_all) = (Arc::new(path), Arc::new(AtomicBool::new(false)));
         let mut owner = first_owner(&path);
@@ -58,8 +57,7 @@ fn sleeps_through_a_frame(looks: bool) -> bool {
         serve(&path, owner);
         sender.join().unwrap();
         path.finish(&stock).assert_idle_and_empty([2, 0]);
-    });
-    lost.happened()
+    })
 }
 
 fn polled_all(owner: &mut Owner<'_>, count: usize) -> bool {
@@ -110,9 +108,8 @@ fn a_notice_wakes_a_sleeping_owner() {
 /// An owner that stops being dedicated, and then looks at every tail before it leaves, or does not; whether any
 /// interleaving strands a frame.
 fn stops_being_dedicated(looks: bool) -> bool {
-    let (stock, stranded) = (Stock::new(), Witness::default());
-    let witness = stranded.clone();
-    check(OF_TWO_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_TWO_THREADS, move |witness| {
         let (path, [mut lane_0, _lane_1]) = Path::new();
         let path = Arc::new(path);
         let mut owner = first_owner(&path);
@@ -131,8 +128,7 @@ fn stops_being_dedicated(looks: bool) -> bool {
         if outcome.stranded == 0 {
             outcome.assert_idle_and_empty([2, 0]);
         }
-    });
-    stranded.happened()
+    })
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who owns the path when: senders that become owners, a named successor, and senders that wait for space.
 
 use crate::path::{LANES, Owner, Path, Serve};
-use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Stock, Witness, check};
+use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Stock, Witness, check, may};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -35,9 +35,8 @@ fn serve_clearing_late(_: &Path, mut owner: Owner<'_>) {
 
 /// Two senders, each with its lane; whether any interleaving strands a frame.
 fn two_senders(serve: Serve, sent: [u32; LANES]) -> bool {
-    let (stock, stranded) = (Stock::new(), Witness::default());
-    let witness = stranded.clone();
-    check(OF_TWO_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_TWO_THREADS, move |witness| {
         let (path, [mut lane_0, mut lane_1]) = Path::new();
         let path = Arc::new(path);
         let theirs = (path.clone(), stock.frames(1, sent[1]));
@@ -49,8 +48,7 @@ fn two_senders(serve: Serve, sent: [u32; LANES]) -> bool {
         if outcome.stranded == 0 {
             outcome.assert_idle_and_empty(sent);
         }
-    });
-    stranded.happened()
+    })
 }
 
 #[test]
@@ -88,9 +86,8 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
 /// A sender with a quota and one without, and a poller that comes when it is named, if it listens; whether any
 /// interleaving strands a frame.
 fn with_successor(listens: bool, sent: [u32; LANES]) -> bool {
-    let (stock, stranded) = (Stock::new(), Witness::default());
-    let witness = stranded.clone();
-    check(OF_THREE_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_THREE_THREADS, move |witness| {
         let (path, [mut lane_0, mut lane_1]) = Path::new();
         let (path, closing) = (Arc::new(path), Arc::new(AtomicBool::new(false)));
         let theirs = (path.clone(), stock.frames(1, sent[1]));
@@ -109,8 +106,7 @@ fn with_successor(listens: bool, sent: [u32; LANES]) -> bool {
         if outcome.stranded == 0 && listens {
             outcome.assert_idle_and_empty(sent);
         }
-    });
-    stranded.happened()
+    })
 }
 
 /// Claims whenever it is named, until the path closes.

@@ -5,7 +5,7 @@
 //! anybody waits. Both by sequentially consistent stores and loads, which loom takes for acquire and release: here they have
 //! fences in between. Under the depot's lock a mailbox may be locked, and not the other way round.
 
-use crate::{OF_TWO_THREADS, Stock, Witness, check};
+use crate::{OF_TWO_THREADS, Stock, may};
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -159,9 +159,8 @@ fn one(stock: &Stock) -> Vec<FreeFrame> {
 
 /// Whether a frame may lie in the mailbox of one who has stopped, while another waits.
 fn strands_in_a_mailbox(steps: Steps) -> bool {
-    let (stranded, stock) = (Witness::default(), Stock::new());
-    let witness = stranded.clone();
-    check(OF_TWO_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_TWO_THREADS, move |witness| {
         let pool = Arc::new(Pool::default());
         let (theirs, frames) = (pool.clone(), one(&stock));
         let frees = thread::spawn(move || theirs.post(frames, steps));
@@ -169,15 +168,13 @@ fn strands_in_a_mailbox(steps: Steps) -> bool {
         frees.join().unwrap();
         witness.note(!pool.has(0));
         pool.end(&stock, Vec::new());
-    });
-    stranded.happened()
+    })
 }
 
 /// Whether a frame may be lost to the second in the line as the first gives up.
 fn is_lost_with_who_gives_up(steps: Steps) -> bool {
-    let (lost, stock) = (Witness::default(), Stock::new());
-    let witness = lost.clone();
-    check(OF_TWO_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_TWO_THREADS, move |witness| {
         let pool = Arc::new(Pool::default());
         (0..2).for_each(|who| pool.join(who));
         let (theirs, mut frames) = (pool.clone(), one(&stock));
@@ -186,15 +183,13 @@ fn is_lost_with_who_gives_up(steps: Steps) -> bool {
         frees.join().unwrap();
         witness.note(!pool.has(1));
         pool.end(&stock, Vec::new());
-    });
-    lost.happened()
+    })
 }
 
 /// Whether one who comes, as what it was handed is taken back for the second, may end with neither a frame nor a place.
 fn is_forgotten_as_it_comes(steps: Steps) -> bool {
-    let (forgotten, stock) = (Witness::default(), Stock::new());
-    let witness = forgotten.clone();
-    check(OF_TWO_THREADS, move || {
+    let stock = Stock::new();
+    may(OF_TWO_THREADS, move |witness| {
         let pool = Arc::new(Pool::default());
         (0..2).for_each(|who| pool.join(who));
         pool.deposit(&mut one(&stock));
@@ -212,8 +207,7 @@ fn is_forgotten_as_it_comes(steps: Steps) -> bool {
         recalls.join().unwrap();
         witness.note(!pool.has(1) || (came.is_empty() && !pool.has(0)));
         pool.end(&stock, came);
-    });
-    forgotten.happened()
+    })
 }
 
 #[test]

@@ -51,6 +51,14 @@ impl Witness {
     }
 }
 
+/// As [`check`]; whether any interleaving notes that it happened.
+fn may(preemptions: usize, model: impl Fn(&Witness) + Sync + Send + 'static) -> bool {
+    let happened = Witness::default();
+    let witness = happened.clone();
+    check(preemptions, move || model(&witness));
+    happened.happened()
+}
+
 /// The buffers of a model: made once, and all back at the end of every interleaving.
 struct Stock {
     region: Region,

@@ -4,7 +4,7 @@
 //! gives what comes home to that line once it knows of somebody; what it sent home before may have come after the sender's
 //! look: it looks itself, at whoever is new on the list. `core: wait.rs`, `pool/waiting.rs`, `lanes/for_waiters.rs`.
 
-use crate::{OF_TWO_THREADS, START, Stock, Witness, check};
+use crate::{OF_TWO_THREADS, START, Stock, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use loom::sync::{Arc, Mutex, Notify};
 use loom::thread;
@@ -136,10 +136,8 @@ impl Model {
 
 /// Whether any interleaving leaves the sender asleep beside a free frame.
 fn sleeps_for_good(steps: Steps) -> bool {
-    let lost = Witness::default();
-    let witness = lost.clone();
     let stock = Stock::new();
-    check(OF_TWO_THREADS, move || {
+    may(OF_TWO_THREADS, move |witness| {
         let (home_in, mut home_out) = home(2, START);
         let inside = Inside { device: stock.frames(0, 1), home: home_in, waiting: false };
         let model = Arc::new(Model {
@@ -188,8 +186,7 @@ fn sleeps_for_good(steps: Steps) -> bool {
         came.append(&mut model.depot.lock().unwrap().free);
         stock.free.lock().unwrap().append(&mut came);
         stock.assert_whole();
-    });
-    lost.happened()
+    })
 }
 
 const RIGHT: Steps = Steps { looks_at_fresh: true, line_first: true };

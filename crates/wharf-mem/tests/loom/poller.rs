@@ -1,6 +1,6 @@
 //! A poller that sleeps: it unmasks, looks once more, and says in the same ownership whether a sender must call it.
 
-use crate::{OF_TWO_THREADS, Witness, check};
+use crate::{OF_TWO_THREADS, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Arc, Notify};
 use loom::thread;
@@ -126,9 +126,7 @@ impl Model {
 
 /// Whether any interleaving leaves the poller asleep for good with a frame to take back.
 fn sleeps_for_good(steps: Steps) -> bool {
-    let lost = Witness::default();
-    let witness = lost.clone();
-    check(OF_TWO_THREADS, move || {
+    may(OF_TWO_THREADS, move |witness| {
         let model = Arc::new(Model {
             cell: OwnerCell::new(Inside::default()),
             done: AtomicUsize::new(0),
@@ -171,8 +169,7 @@ fn sleeps_for_good(steps: Steps) -> bool {
             }
         }
         other.join().unwrap();
-    });
-    lost.happened()
+    })
 }
 
 const RIGHT: Steps = Steps { looks_after: true, notes_inside: true };
