@@ -14,9 +14,10 @@ bound=$((40 + seconds + file_mib / 4))
 in_a() { within $bound ip netns exec $a "$@"; }
 in_c() { within $bound ip netns exec $c "$@"; }
 
-# host SPACE INTERFACE PEER NUMBER: one end of a pair whose other one, PEER, is the forwarder's.
+# host SPACE INTERFACE PEER NUMBER [QUEUES]: one end of a pair whose other one, PEER, is the forwarder's.
 host() {
-  ip -n "$1" link add "$2" address "02:00:00:00:00:0$4" type veth peer name "$3" netns $b || die "no veth pair"
+  # shellcheck disable=SC2086
+  ip -n "$1" link add "$2" address "02:00:00:00:00:0$4" ${5:-} type veth peer name "$3" ${5:-} netns $b || die "no veth pair"
   ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=0"
   ip -n "$1" link set "$2" up && ip -n $b link set "$3" up || die "interfaces stay down"
   ip -n "$1" link set lo up
@@ -235,6 +236,7 @@ idle() { # KIND: asleep when nothing comes
 
 . tests/forward/rates.sh
 . tests/forward/trouble.sh
+. tests/forward/queues.sh
 
 space $a && space $b && space $c
 host $a ha fa 1
@@ -270,3 +272,4 @@ super_rates
 short_of_memory
 tap_goes
 taps
+queues

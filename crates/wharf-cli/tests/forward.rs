@@ -49,6 +49,29 @@ fn a_mirror_has_what_left() {
     assert!(same.code == Some(2) && same.line().contains("--mirror"), "{same:?}");
 }
 
+/// One queue at one end, several at the other: each flow leaves by one of them, and the account is of all.
+#[test]
+fn flows_are_spread_over_several_queues() {
+    let read = format!("pcap:{SAMPLE}");
+    for when_full in ["wait", "drop-tail"] {
+        let done = wharf(&["forward", &read, "null", "--queues", "4", "--when-full", when_full, "--json"]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let direction = &done.json()["directions"][0];
+        let queues: Vec<u64> =
+            direction["queues"].as_array().unwrap().iter().map(|one| one["sent"].as_u64().unwrap()).collect();
+        let dropped = direction["drops"]["total"].as_u64().unwrap();
+        assert_eq!(queues.iter().sum::<u64>() + dropped, SAMPLE_FRAMES, "{direction}");
+        assert!(queues.len() == 4 && queues.iter().all(|&sent| sent > 0), "{direction}");
+        assert_eq!(direction["pool"]["out"], 0);
+    }
+    let (folder, one) = (Folder::new(), ["--queues", "4", "--json"]);
+    let out = text(&folder.path("out.pcap"));
+    let done = wharf(&["forward", &read, &format!("pcap:{out}"), one[0], one[1], one[2]]);
+    let direction = &done.json()["directions"][0];
+    assert_eq!(direction["queues"].as_array().unwrap().len(), 1, "a capture has one: {direction}");
+    assert_eq!(direction["sent"], SAMPLE_FRAMES);
+}
+
 /// Of the sample a UDP socket sends what is UDP: the mirror has that, and nothing of what it dropped.
 #[test]
 fn a_mirror_lacks_what_was_dropped() {
@@ -112,14 +135,15 @@ fn the_summary_is_a_table_for_people() {
 #[test]
 fn what_cannot_be_is_told_in_one_line() {
     let read = format!("pcap:{SAMPLE}");
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 9] = [
         (&["null", "null"], 2, "nothing to forward: null and null both only send"),
         (&[&read, "wire"], 2, "wire: its other end is in this process"),
         (&["nothing:x", "null"], 2, "unknown kind of device"),
         (&["pcap:/no/such/file", "null"], 1, "/no/such/file"),
         (&[&read, &read], 2, "is the same file"),
         (&[&read, "null", "--cpu", "4095"], 2, "--cpu 4095: this process may use"),
-        (&[&read, "null", "--pollers", "3"], 2, "a number from 1 to 2"),
+        (&[&read, "null", "--queues", "2", "--rate", "1mbit"], 2, "--queues 2: --rate is for one"),
+        (&[&read, "null", "--pollers", "3"], 2, "two for each queue at most, so 1 to 2"),
         (&[&read, "packet:nowhere"], 1, "no such interface"),
     ];
     for (args, code, says) in cases {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::flow::QueueMap;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::sender::Spread;
+use wharf_core::sender::{Sender, Spread};
 
 const QUEUES: usize = 4;
 const FLOWS: u64 = 16;
@@ -110,5 +110,5 @@ fn queues_of_different_pools_are_refused() {
     let queues = pools.each_ref().map(|pool| builder(pool, Gate::open(4).0).build().unwrap());
     let senders = queues.iter().map(|queue| queue.sender("spread").unwrap()).collect();
     assert!(matches!(Spread::new(senders), Err(QueueError::ForeignPool { .. })));
-    assert!(matches!(Spread::new(Vec::new()), Err(QueueError::Setting { .. })));
+    assert!(matches!(Spread::new(Vec::<Sender>::new()), Err(QueueError::Setting { .. })));
 }

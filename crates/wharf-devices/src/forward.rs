@@ -11,26 +11,29 @@
 //! ```
 //! A device that does both ways by itself ([`End::One`]) shares the pool of the other direction: what arrives there lies where
 //! it is sent from. Otherwise each direction has memory of its own, and neither can starve the other.
+//!
+//! Ends of several queues ([`Forward::of_queues`]): where both have as many, what arrives by one leaves by the one of the same number,
+//! as if there were so many forwarders, each with memory of its own. A flow stays where the device that it arrives at has put it. Where
+//! only one end has several, they are one forwarder: the single queue's flows are spread over the others by their hash
+//! ([`wharf_core::flow`]), and those of the others meet in it. Either way the frames of a flow keep their order.
 
 mod direction;
 mod end;
+mod line;
 mod pass;
 
 pub use direction::{Direction, Summary};
 pub use end::{End, Place};
 
-use crate::host::{HostClock, HostPark, PollerThread};
+use crate::host::{HostClock, PollerThread};
 use end::Sides;
-use std::sync::Arc;
+use line::Line;
 use std::time::Duration;
-use wharf_core::device::Device;
-use wharf_core::gso::Shortener;
 use wharf_core::host::Clock;
 use wharf_core::poller::Settings;
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
-use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::receive::RxQueue;
+use wharf_core::queue::QueueError;
 
 /// Frames of memory by default: of one direction, or of both where they share it. A quarter waits for packets at each end of an
 /// AF_XDP pair; two rings of 2048, two disciplines of 1000 and what lies in caches come to another half. Disciplines that hold
@@ -68,6 +71,18 @@ pub enum ForwardError {
         /// The other.
         b: String,
     },
+    /// The ends have different numbers of queues, and neither has one.
+    #[error("{a_queues} queues of {a} and {b_queues} of {b}: as many of both, or one of one")]
+    Queues {
+        /// One end.
+        a: String,
+        /// Its queues.
+        a_queues: usize,
+        /// The other.
+        b: String,
+        /// Its queues.
+        b_queues: usize,
+    },
     /// Too little memory for whole super-packets to be received, of 64 KiB each: besides the one that is being received, some is
     /// with the sender, the device and the qdisc.
     #[error(
@@ -92,7 +107,7 @@ pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
 /// How a forwarder should be. See [`Forward::builder`].
 #[derive(Debug)]
 pub struct ForwardBuilder {
-    ends: [End; 2],
+    ends: [Vec<End>; 2],
     how: How,
 }
 
@@ -105,13 +120,13 @@ struct How {
     longest_bytes: Option<u64>,
     drops_tail: bool,
     settings: Settings,
-    pollers: usize,
+    pollers: Option<usize>,
     cpus: Vec<usize>,
 }
 
 impl std::fmt::Debug for How {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "How({:?} frames of {:?} bytes, {} pollers)", self.frames, self.frame_bytes, self.pollers)
+        write!(f, "How({:?} frames of {:?} bytes, {:?} pollers)", self.frames, self.frame_bytes, self.pollers)
     }
 }
 
@@ -126,6 +141,12 @@ pub struct Forward {
 impl Forward {
     /// Between two devices. A direction for which one end lacks a side is left out.
     pub fn builder(a: End, b: End) -> ForwardBuilder {
+        Self::of_queues(vec![a], vec![b])
+    }
+
+    /// Between two devices that have several queues, each of which is an end: see the module. Either both have as many, or one has
+    /// one.
+    pub fn of_queues(a: Vec<End>, b: Vec<End>) -> ForwardBuilder {
         let how = How {
             frames: None,
             frame_bytes: None,
@@ -134,7 +155,7 @@ impl Forward {
             longest_bytes: None,
             drops_tail: false,
             settings: Settings::default(),
-            pollers: 1,
+            pollers: None,
             cpus: Vec::new(),
         };
         ForwardBuilder { ends: [a, b], how }
@@ -161,7 +182,7 @@ impl Forward {
             direction.drain(deadline_ns);
         }
         let mut closed: Vec<_> = directions.into_iter().map(Direction::close).collect();
-        closed.iter().for_each(|summary| drop(summary.queue.shutdown(0)));
+        closed.iter().flat_map(|summary| &summary.queues).for_each(|queue| drop(queue.shutdown(0)));
         // The directions may share their memory: completions of both come first.
         closed.iter_mut().for_each(Summary::settle);
         closed
@@ -169,7 +190,7 @@ impl Forward {
 }
 
 impl ForwardBuilder {
-    /// Frames of memory and bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
+    /// Frames of memory for each queue, and bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
     /// [`SUPER_FRAME_BYTES`] between ends that receive super-packets whole.
     #[must_use]
     pub fn memory(mut self, frames: Option<u32>, frame_bytes: Option<u32>) -> Self {
@@ -214,10 +235,11 @@ impl ForwardBuilder {
         self
     }
 
-    /// Threads: 1, the default, for both directions, or 2, one each.
+    /// Threads: one for each queue, the default, which is both directions of it; up to two for each, one a direction; or fewer, which
+    /// share them out.
     #[must_use]
     pub fn pollers(mut self, pollers: usize) -> Self {
-        self.how.pollers = pollers.clamp(1, 2);
+        self.how.pollers = Some(pollers);
         self
     }
 
@@ -234,116 +256,53 @@ impl ForwardBuilder {
     /// [`ForwardError`]: above all, what a device meets as it is attached to its memory.
     pub fn start(self) -> Result<Forward, ForwardError> {
         let Self { ends, how } = self;
-        let mut sides = ends.map(Sides::from);
-        let [a, b] = &sides;
-        let there = [a.receives() && b.sends(), b.receives() && a.sends()];
-        if there == [false; 2] {
-            return Err(ForwardError::Nothing { a: a.name.clone(), b: b.name.clone() });
+        let queues = ends[0].len().max(ends[1].len());
+        let ends = ends.map(|end| end.into_iter().map(Sides::from).collect());
+        let mut directions = [None, None];
+        for line in lines(ends)? {
+            line.start(&how, &mut directions)?;
         }
-        let large = sides.iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
-        let pools = how.pools(there == [true; 2] && (a.is_one || b.is_one), large)?;
-        for at in (0..2).filter(|&at| there[at] && sides[at].receives_super_packets()) {
-            suffices(&pools[at], &sides[at].name)?;
-        }
-        let mut queues = [None, None];
-        for at in (0..2).filter(|&at| there[at]) {
-            let device = sides[1 - at].sending.take();
-            queues[at] = device.map(|device| how.queue(&pools[at], device)).transpose()?;
-        }
-        let names = sides.each_ref().map(|side| side.name.clone());
-        let mut directions = Vec::new();
-        for at in 0..2 {
-            let Some(leaving) = &queues[at] else { continue };
-            let from = Source { side: &mut sides[at], back: queues[1 - at].as_ref(), pool: &pools[at] };
-            directions.push(how.direction(leaving, from, names[1 - at].clone())?);
-        }
-        let pollers = how.start_pollers(&directions)?;
+        let directions: Vec<Direction> = directions.into_iter().flatten().collect();
+        let pollers = how.start_pollers(&directions, queues)?;
         Ok(Forward { pollers, directions })
     }
 }
 
-/// Whether there is memory for super-packets to be received.
-fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
-    let (frames, frame_bytes) = (pool.frames(), pool.region().spec().frame_bytes);
-    match u64::from(frames) * u64::from(frame_bytes) < SUPER_POOL_BYTES {
-        true => Err(ForwardError::TooFew { frames, frame_bytes, name: name.into() }),
-        false => Ok(()),
+/// What is forwarded by itself: queue by queue, or all of them.
+fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
+    let name = |end: &[Sides]| end.first().map_or(String::new(), |side| side.name.clone());
+    let [a, b] = ends;
+    match (a.len(), b.len()) {
+        (1.., 1) | (1, 1..) => Ok(vec![Line { sides: [a, b] }]),
+        (a_queues, b_queues) if a_queues == b_queues && a_queues > 0 => {
+            Ok(a.into_iter().zip(b).map(|(a, b)| Line { sides: [vec![a], vec![b]] }).collect())
+        }
+        (a_queues, b_queues) => Err(ForwardError::Queues { a: name(&a), a_queues, b: name(&b), b_queues }),
     }
-}
-
-/// What a direction's frames leave by.
-#[derive(Debug, Clone)]
-struct Leaving {
-    queue: TxQueue,
-    has_bql: bool,
-}
-
-/// Where a direction's frames come from.
-struct Source<'a> {
-    side: &'a mut Sides,
-    /// The queue of the other direction, which has the device where that does both.
-    back: Option<&'a Leaving>,
-    pool: &'a PagePool,
 }
 
 impl How {
-    /// Memory for each direction: the same where a device does both; `large` where both receive super-packets.
-    fn pools(&self, shared: bool, large: bool) -> Result<[PagePool; 2], ForwardError> {
-        // Whoever says how many, or how large, has the usual for the other.
-        let is_open = large && self.frames.is_none() && self.frame_bytes.is_none();
-        let (frames, bytes) = if is_open { (SUPER_FRAMES, SUPER_FRAME_BYTES) } else { (FRAMES, FRAME_BYTES) };
-        let further = self.qdisc_packets.saturating_sub(FIFO_PACKETS as u32).saturating_mul(2);
-        let frames = self.frames.unwrap_or_else(|| frames.saturating_add(further).min(FRAMES_MAX));
-        let pool = || {
-            let builder = PagePool::builder().frames(frames);
-            let builder = builder.frame_bytes(self.frame_bytes.unwrap_or(bytes));
-            builder.clock(Arc::new(HostClock)).build()
-        };
-        let first = pool()?;
-        let second = if shared { first.clone() } else { pool()? };
-        Ok([first, second])
-    }
-
-    /// Small queues are off: what is forwarded is nobody's own.
-    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<Leaving, ForwardError> {
-        let has_bql = device.capabilities().real_completions;
-        let builder = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark));
-        let queue = builder.qdisc((self.qdisc)(pool)).small_queues(None).build()?;
-        Ok(Leaving { queue, has_bql })
-    }
-
-    fn direction(&self, leaving: &Leaving, from: Source<'_>, to: String) -> Result<Direction, ForwardError> {
-        let queue = &leaving.queue;
-        let name = from.side.name.clone();
-        let sender = queue.sender(&format!("from {name}"))?;
-        let shortener = self.longest_bytes.map(|bytes| Shortener::new(queue.pool(), bytes));
-        let (handler, counts) = match self.drops_tail {
-            true => pass::handler(sender.into_drop_tail(), shortener),
-            false => pass::handler(sender, shortener),
-        };
-        let own = from.side.take_receiving();
-        let is_of_queue = own.is_none();
-        let receiver = match (own, from.back) {
-            (Some(device), _) => RxQueue::new(device, from.pool, std::slice::from_ref(queue), handler)?,
-            (None, Some(back)) => RxQueue::of(&back.queue, handler)?,
-            (None, None) => return Err(ForwardError::Nothing { a: name.clone(), b: name }),
-        };
-        Ok(Direction::new([name, to], leaving.clone(), receiver, counts, is_of_queue))
-    }
-
-    /// Each direction's receiver and queue, by one thread or two. A queue whose device also receives is looked after by whoever
-    /// receives from it.
-    fn start_pollers(&self, directions: &[Direction]) -> Result<Vec<PollerThread>, ForwardError> {
-        let threads = self.pollers.min(directions.len());
+    /// Each direction's receivers and queues, by one thread for each of the `queues`, or by as many as there are to be. A queue whose
+    /// device also receives is looked after by whoever receives from it.
+    fn start_pollers(
+        &self, directions: &[Direction], queues: usize,
+    ) -> Result<Vec<PollerThread>, ForwardError> {
+        let receivers: usize = directions.iter().map(|direction| direction.receivers.len()).sum();
+        let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
         let start = |thread: usize| {
             let mut builder = PollerThread::builder().settings(self.settings);
             if let Some(&cpu) = self.cpus.get(thread % self.cpus.len().max(1)) {
                 builder = builder.pin(cpu);
             }
-            for (at, direction) in directions.iter().enumerate().filter(|(at, _)| at % threads == thread) {
-                builder = builder.receiver(direction.receiver());
+            for (at, direction) in directions.iter().enumerate() {
+                // Both directions of a queue by one thread where there are no more threads than queues.
+                let is_mine = |&number: &usize| (at * queues + number) % threads == thread;
+                let mine = (0..direction.receivers.len()).filter(is_mine);
+                builder =
+                    mine.fold(builder, |builder, number| builder.receiver(&direction.receivers[number]));
                 if !directions.iter().enumerate().any(|(other, back)| other != at && back.is_of_queue) {
-                    builder = builder.queue(direction.queue());
+                    let mine = (0..direction.queues.len()).filter(is_mine);
+                    builder = mine.fold(builder, |builder, number| builder.queue(&direction.queues[number]));
                 }
             }
             builder.start()

@@ -3,15 +3,14 @@
 //! `null` and `wire` have no WHERE: their keys follow the colon at once, `wire:rate=10gbit,delay=1ms`. A comma
 //! that belongs to a file's name is written `\,`.
 
+mod interfaces;
+
 use crate::kinds::BUILT;
 use crate::null::Null;
-use crate::packet::{PacketReceiver, PacketSender, ReceiveOptions, SendOptions, SuperPackets};
 use crate::pcap::format::{ByteOrder, PcapOptions, Resolution};
 use crate::pcap::{PcapSink, PcapSource, Snapped};
-use crate::tap::{Tap, TapOptions};
 use crate::units::{self, UnitError};
 use crate::wire::{DELAY_MAX, WireSpec, wire};
-use crate::xdp::{self, Mode, XdpBoth, XdpOptions, XdpReceiver, XdpSender};
 use std::path::Path;
 use std::time::Duration;
 use wharf_core::device::{Device, DeviceError};
@@ -62,22 +61,64 @@ impl Opened {
 /// [`DeviceError::Unsupported`] for a specification that is none, saying what is allowed, and what the device
 /// itself meets as it opens.
 pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
-    let (kind, rest) = match spec.find([':', ',']) {
-        Some(at) => (&spec[..at], Some(&spec[at + 1..])),
-        None => (spec, None),
-    };
+    let one = open_queues(spec, direction, Queues::default())?.pop();
+    one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })
+}
+
+/// How many queues of a device to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queues {
+    /// So many; at least one.
+    pub count: u32,
+    /// How many devices are going to receive into one pool.
+    pub pool_shared_by: u32,
+}
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self { count: 1, pool_shared_by: 1 }
+    }
+}
+
+impl Queues {
+    /// How many devices [`open_queues`] opens for `spec`.
+    pub fn devices_of(self, spec: &str) -> usize {
+        match kind_and_rest(spec).0 {
+            "null" | "packet" | "xdp" | "tap" => self.count.max(1) as usize,
+            _ => 1,
+        }
+    }
+}
+
+/// Opens several queues of the device that `spec` describes: a device for each queue of `packet`, `xdp` (from the one on that it
+/// names), `tap` and `null`; one with so many pairs of them of `vhost-user`, unless it says itself how many; one of the other
+/// kinds, which have one queue.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_queues(spec: &str, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
+    let (kind, rest) = kind_and_rest(spec);
     let parts = rest.map_or(Vec::new(), split);
-    match kind {
-        "null" => open_null(&parts),
+    let count = queues.devices_of(spec);
+    let one = match kind {
+        "null" => return (0..count).map(|_| open_null(&parts)).collect(),
+        "packet" => return interfaces::packet(&parts, direction, count),
+        "xdp" => return interfaces::xdp(&parts, direction, queues),
+        "tap" => return interfaces::tap(&parts, count),
         "wire" => open_wire(&parts),
         "pcap" => open_pcap(&parts, direction),
-        "packet" => open_packet(&parts, direction),
-        "xdp" => open_xdp(&parts, direction),
-        "tap" => open_tap(&parts),
         "udp" => Ok(Opened::alone(crate::udp::spec::open(&parts, direction)?)),
         "virtio-user" => Ok(Opened::boxed(crate::virtio_user::spec::open(&parts)?)),
-        "vhost-user" => Ok(Opened::alone(crate::vhost_user::spec::open(&parts)?)),
+        "vhost-user" => Ok(Opened::alone(crate::vhost_user::spec::open(&parts, queues.count)?)),
         _ => Err(unknown(spec, kind)),
+    };
+    Ok(vec![one?])
+}
+
+fn kind_and_rest(spec: &str) -> (&str, Option<&str>) {
+    match spec.find([':', ',']) {
+        Some(at) => (&spec[..at], Some(&spec[at + 1..])),
+        None => (spec, None),
     }
 }
 
@@ -145,115 +186,6 @@ fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceErr
             Err(DeviceError::Unsupported { device: kind, what })
         }
     }
-}
-
-fn open_packet(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
-    let Some((interface, parts)) = parts.split_first().filter(|(interface, _)| !interface.is_empty()) else {
-        let what = "which interface? packet:INTERFACE".into();
-        return Err(DeviceError::Unsupported { device: "packet".into(), what });
-    };
-    let kind = format!("packet:{}", interface.escape_debug());
-    let (to_send, to_receive): (&[&str], &[&str]) = (&["bypass", "ring"], &["gso", "buffer", "promisc"]);
-    match direction {
-        Direction::Send => {
-            let options = Options::new(&kind, parts, to_send)?;
-            Ok(Opened::alone(PacketSender::open(interface, packet_to_send(&options)?)?))
-        }
-        Direction::Receive => {
-            let options = Options::new(&kind, parts, to_receive)?;
-            Ok(Opened::alone(PacketReceiver::open(interface, packet_to_receive(&options)?)?))
-        }
-        Direction::Both => {
-            let keys = [to_send, to_receive].concat();
-            let options = Options::new(&kind, parts, &keys)?;
-            let receiver = PacketReceiver::open(interface, packet_to_receive(&options)?)?;
-            let sender = PacketSender::open(interface, packet_to_send(&options)?)?;
-            Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::alone(sender) })
-        }
-    }
-}
-
-fn packet_to_send(options: &Options<'_>) -> Result<SendOptions, DeviceError> {
-    let bypass = options.choose("bypass", &[("off", false), ("on", true)])?;
-    let mut spec = SendOptions { bypass, ..SendOptions::default() };
-    if let Some(frames) = options.read("ring", units::size_bytes)? {
-        spec.ring_frames = match u32::try_from(frames) {
-            Ok(frames @ 1..=65536) => frames,
-            _ => return Err(options.fault(&format!("ring: {frames} cannot be: 1 to 65536 frames"))),
-        };
-    }
-    Ok(spec)
-}
-
-fn packet_to_receive(options: &Options<'_>) -> Result<ReceiveOptions, DeviceError> {
-    let super_packets = options.choose("gso", &[("cut", SuperPackets::Cut), ("keep", SuperPackets::Keep)])?;
-    let promiscuous = options.choose("promisc", &[("on", true), ("off", false)])?;
-    let mut spec = ReceiveOptions { super_packets, promiscuous, ..ReceiveOptions::default() };
-    if let Some(bytes) = options.read("buffer", units::size_bytes)? {
-        if !(256 << 10..=1 << 30).contains(&bytes) {
-            return Err(options.fault(&format!("buffer: {bytes} cannot be: 256k to 1g bytes")));
-        }
-        spec.buffer_bytes = bytes;
-    }
-    Ok(spec)
-}
-
-fn open_xdp(parts: &[String], direction: Direction) -> Result<Opened, DeviceError> {
-    let Some((interface, parts)) = parts.split_first().filter(|(interface, _)| !interface.is_empty()) else {
-        let what = "which interface? xdp:INTERFACE".into();
-        return Err(DeviceError::Unsupported { device: "xdp".into(), what });
-    };
-    let kind = format!("xdp:{}", interface.escape_debug());
-    let keys: &[&str] = match direction {
-        Direction::Send => &["queue", "mode"],
-        Direction::Receive | Direction::Both => &["queue", "mode", "csum"],
-    };
-    let options = Options::new(&kind, parts, keys)?;
-    let modes = [("auto", Mode::Auto), ("copy", Mode::Copy), ("zerocopy", Mode::ZeroCopy)];
-    let mut spec = XdpOptions { mode: options.choose("mode", &modes)?, ..XdpOptions::default() };
-    if let Some(queue) = options.read("queue", units::size_bytes)? {
-        spec.queue = match u32::try_from(queue) {
-            Ok(queue @ 0..=65535) => queue,
-            _ => return Err(options.fault(&format!("queue: {queue} cannot be: 0 to 65535"))),
-        };
-    }
-    if direction == Direction::Send {
-        return Ok(Opened::alone(XdpSender::open(interface, spec)?));
-    }
-    let fills = options.choose("csum", &[("fill", true), ("off", false)])?;
-    let fill_checksums = options.get("csum").map(|_| fills);
-    let spec = xdp::ReceiveOptions { common: spec, fill_checksums };
-    match direction {
-        Direction::Both => Ok(Opened::alone(XdpBoth::open(interface, spec)?)),
-        _ => Ok(Opened::alone(XdpReceiver::open(interface, spec)?)),
-    }
-}
-
-/// Both ways, whatever for.
-fn open_tap(parts: &[String]) -> Result<Opened, DeviceError> {
-    let Some((name, parts)) = parts.split_first().filter(|(name, _)| !name.is_empty()) else {
-        let what = "which interface? tap:NAME".into();
-        return Err(DeviceError::Unsupported { device: "tap".into(), what });
-    };
-    let kind = format!("tap:{}", name.escape_debug());
-    let options =
-        Options::new(&kind, parts, &["multi_queue", "offload", "persist", "mtu", "ring", "sndbuf"])?;
-    let number = |key: &str, least: u32, most: u32| {
-        options.read(key, units::size_bytes)?.map_or(Ok(None), |number| match u32::try_from(number) {
-            Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
-            _ => Err(options.fault(&format!("{key}: {number} cannot be: {least} to {most}"))),
-        })
-    };
-    let persist = options.choose("persist", &[("off", false), ("on", true)])?;
-    let spec = TapOptions {
-        multi_queue: options.choose("multi_queue", &[("off", false), ("on", true)])?,
-        offload: options.choose("offload", &[("on", true), ("off", false)])?,
-        persist: options.get("persist").map(|_| persist),
-        mtu_bytes: number("mtu", 68, 65521)?,
-        ring_frames: number("ring", 1, 65536)?,
-        send_buffer_bytes: number("sndbuf", 1, i32::MAX as u32)?,
-    };
-    Ok(Opened::alone(Tap::open(name, spec)?))
 }
 
 /// Splits at commas, except those after a backslash, which goes.

@@ -70,8 +70,8 @@ impl Default for TapOptions {
 /// Frames that are received may be super-packets, as chains where they are longer than one frame, and their checksum still
 /// to be filled in, as their row of the side table says ([`Region::meta`]); the same may be sent. While the interface
 /// is down, frames that are sent fail (`link-down`) and nothing arrives, and both go on when it is up again; when it is
-/// removed, that is [`DeviceError::Lost`]. What the kernel dropped since nobody received it is shown as `kernel`, but not of an
-/// interface of several queues, which counts them together.
+/// removed, that is [`DeviceError::Lost`]. What the kernel dropped since nobody received it is shown as `kernel`; of several queues,
+/// which it counts together, only by the first of those that are opened together ([`Tap::open_queues`]).
 #[derive(Debug)]
 pub struct Tap {
     end: End,
@@ -90,7 +90,20 @@ impl Tap {
     /// [`DeviceError::Unsupported`] for a name that no interface may have; [`DeviceError::Io`] when it is no TAP, somebody has it,
     /// or CAP_NET_ADMIN is lacking.
     pub fn open(name: &str, options: TapOptions) -> Result<Self, DeviceError> {
-        let (end, offloads) = End::open(name, options)?;
+        Self::open_one(name, options, false)
+    }
+
+    /// Opens `count` queues of interface `name`, which has several then. The first of them shows what the kernel dropped in all of them.
+    ///
+    /// # Errors
+    /// As [`Tap::open`].
+    pub fn open_queues(name: &str, options: TapOptions, count: usize) -> Result<Vec<Self>, DeviceError> {
+        let options = TapOptions { multi_queue: true, ..options };
+        (0..count).map(|at| Self::open_one(name, options, at == 0)).collect()
+    }
+
+    fn open_one(name: &str, options: TapOptions, tells_all: bool) -> Result<Self, DeviceError> {
+        let (end, offloads) = End::open(name, options, tells_all)?;
         let mode = match offloads {
             Offloads::None => "no offloads",
             Offloads::Checksum => "checksums",

@@ -13,6 +13,8 @@ Examples:
       by AF_XDP, nothing copied in user space; three bands; one JSON object after a minute
   wharf forward packet:eth0 tap:guest --rate 100mbit --qdisc prio
       100 Mbit/s each way; of what waits for that, the urgent leaves first
+  wharf forward xdp:eth0 vhost-user:/run/vm.sock --queues 4
+      four queues of eth0 and a guest with four queue pairs: a flow keeps its queue, and its order
   wharf forward pcap:in.pcap packet:eth1
       one way: a capture at the first end is read, at the second it is written
 
@@ -51,16 +53,20 @@ pub(crate) struct ForwardArgs {
     /// What happens to packets for which the discipline has no room
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,
-    /// Threads: 1 for both directions, or 2, one each
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::pollers)]
-    pub(crate) pollers: usize,
+    /// Queues of each end that has several: `packet`, `xdp` (from its queue= on), `tap`, and as many pairs of `vhost-user`. What arrives by one
+    /// leaves by that of the same number; where only one end has several, each flow leaves by one of them
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
+    pub(crate) queues: u32,
+    /// Threads, up to two for each queue, one a direction [default: one for each queue]
+    #[arg(long, value_name = "N", value_parser = values::pollers)]
+    pub(crate) pollers: Option<usize>,
     /// How they wait
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
     pub(crate) poll: Poll,
     /// Processors to pin them to, in turn
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
-    /// Frames of memory, 64 at least: for each direction, or for both where a device has them share it [default: 16384, or 4096
+    /// Frames of memory for each queue, 64 at least: for each direction, or for both where a device has them share it [default: 16384, or 4096
     /// between TAPs, and two for each packet beyond 1000 that the discipline holds]
     #[arg(long, value_name = "N", value_parser = values::forward_frames)]
     pub(crate) frames: Option<u32>,

@@ -123,7 +123,7 @@ pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn pollers(text: &str) -> Result<usize, String> {
-    within(text, 1, 2)
+    within(text, 1, 2 * QUEUES_MAX as usize)
 }
 
 pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {

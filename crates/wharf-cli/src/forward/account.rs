@@ -47,24 +47,32 @@ pub(super) fn outcome(
         faults.extend(summary.errors.iter().map(ToString::to_string));
         faults.extend(summary.missing());
         // Of a file that is incomplete, above all.
-        faults.extend(summary.queue.counters().last_error().filter(|error| error.starts_with("trace:")));
+        let last_errors = summary.queues.iter().filter_map(|queue| queue.counters().last_error());
+        faults.extend(last_errors.filter(|error| error.starts_with("trace:")));
         let memory = format!("memory did not come back: {}", summary.audit);
         faults.extend((summary.audit.out() > 0).then_some(memory));
     }
-    faults.dedup();
+    // Several queues of an interface may meet the same.
+    let mut told = Vec::new();
+    faults.retain(|fault| {
+        !told.contains(fault) && {
+            told.push(fault.clone());
+            true
+        }
+    });
     let directions = summaries.into_iter().map(direction).collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 
 fn direction(summary: Summary) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
-    let Summary { from, to, queue, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
+    let Summary { from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
     let total = drops.values().sum();
     let common = Report {
         drops: Drops { total, by_reason: drops },
         returned,
         seconds: span_ns as f64 / 1e9,
-        ..of_queues(&to, std::slice::from_ref(&queue), has_bql, active_ns, &audit)
+        ..of_queues(&to, &queues, has_bql, active_ns, &audit)
     };
     let active_seconds = active_ns as f64 / 1e9;
     DirectionReport { from, received_packets: received, cut_packets: cut, pieces, active_seconds, common }

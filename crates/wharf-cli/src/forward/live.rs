@@ -2,9 +2,11 @@
 
 use crate::output::{bytes, grouped};
 use crate::progress::Progress;
+use crate::queues::sum;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use wharf::counters::QueueCounters;
 use wharf::devices::forward::{Direction, Forward};
 
 pub(super) struct Live {
@@ -33,14 +35,15 @@ impl Live {
 }
 
 fn part(direction: &Direction, before: &mut [u64; 2], seconds: f64) -> String {
-    let counters = direction.queue().counters();
+    let of = |count: fn(&QueueCounters) -> u64| sum(direction.queues(), count);
     // Of what was sent: bytes are counted as the device takes them.
-    let now = [counters.sent.get(), counters.bytes.get().saturating_sub(counters.failed_bytes.get())];
+    let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
+    let now = [of(|all| all.sent.get()), sent_bytes];
     let [packets, octets] = [now[0] - before[0], now[1].saturating_sub(before[1])];
     *before = now;
     let (mpps, gbps) = (packets as f64 / seconds / 1e6, octets as f64 * 8.0 / seconds / 1e9);
     let limit = match direction.has_bql() {
-        true => format!(", limit {}", bytes(counters.bql_limit_bytes.get())),
+        true => format!(", limit {}", bytes(of(|all| all.bql_limit_bytes.get()))),
         false => String::new(),
     };
     let (to, sent, dropped) = (direction.to(), grouped(now[0]), dropped(&direction.drops()));

@@ -14,9 +14,12 @@ use std::time::{Duration, Instant};
 use wharf::device::{Device, DeviceError};
 use wharf::devices::forward::{End, Forward, ForwardError, Place};
 use wharf::devices::host::{ExactClock, processors};
+use wharf::devices::open::Queues;
 use wharf::devices::trace::TraceFile;
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
+use wharf::queue::TxQueue;
+use wharf::receive::RxQueue;
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);
@@ -26,6 +29,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// What is wrong with the command line, before anything is opened or made.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     let there = processors();
+    check_queues(args)?;
     if let Some(cpu) = args.cpu.iter().find(|cpu| !there.contains(cpu)) {
         let list: Vec<String> = there.iter().map(usize::to_string).collect();
         return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
@@ -35,18 +39,35 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_written(capture_of(&args.a).map(|path| ("the first end", path)), &written)
 }
 
+/// What several queues do not go with.
+fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
+    let queues = args.queues;
+    if queues > 1 && args.rate.is_some() {
+        return Err(usage(format!("--queues {queues}: --rate is for one, whose bucket all frames pass")));
+    }
+    match args.pollers {
+        Some(pollers) if pollers > 2 * queues as usize => {
+            Err(usage(format!("--pollers {pollers}: two for each queue at most, so 1 to {}", 2 * queues)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome> {
-    let (mut a, mut b) = (end(&args.a, Place::First)?, end(&args.b, Place::Second)?);
+    let [mut a, mut b] = ends(args)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
         let traced =
             |device| Ok::<_, DeviceError>(Box::new(file.around(device).sent_only()) as Box<dyn Device>);
-        (a, b) = (a.wrap_sending(traced)?, b.wrap_sending(traced)?);
+        for end in [&mut a, &mut b] {
+            let queues = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced));
+            *end = queues.collect::<Result<_, _>>()?;
+        }
     }
     let (qdisc, when_full) = (args.qdisc, args.when_full);
     let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
-    let builder = Forward::builder(a, b);
+    let builder = Forward::of_queues(a, b);
     // What the bucket would let through only in one go is cut, as the kernel's tbf does.
     let builder = match rate {
         Some(rate) => builder.longest_bytes(rate.burst_bytes()),
@@ -63,8 +84,11 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
         .qdisc_packets(qdisc.packets())
         .drop_tail(when_full == crate::args::WhenFull::DropTail)
         .settings(Settings { mode: args.poll.into(), ..Settings::default() })
-        .pollers(args.pollers)
         .cpus(args.cpu.clone());
+    let builder = match args.pollers {
+        Some(pollers) => builder.pollers(pollers),
+        None => builder,
+    };
     let forward = builder.start().map_err(starting)?;
     // Scripts wait for this line before they send.
     output::complain(&format!("forwarding {}", between(&forward)));
@@ -80,9 +104,19 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     Ok(outcome(finished, lost, mirrored, signals.asked()))
 }
 
+/// The ends, each with as many queues as it is to have, and can.
+fn ends(args: &ForwardArgs) -> anyhow::Result<[Vec<End>; 2]> {
+    let queues = Queues { count: args.queues, ..Queues::default() };
+    // Where one end has one queue only, all of the other's have memory in common.
+    let has_pool_each = queues.devices_of(&args.a) == queues.devices_of(&args.b);
+    let pool_shared_by = if has_pool_each { 1 } else { args.queues };
+    let queues = Queues { pool_shared_by, ..queues };
+    Ok([end(&args.a, Place::First, queues)?, end(&args.b, Place::Second, queues)?])
+}
+
 /// A specification that is none is a wrong use; a capture that is none is not.
-fn end(spec: &str, place: Place) -> anyhow::Result<End> {
-    End::open(spec, place).map_err(|error| match error {
+fn end(spec: &str, place: Place, queues: Queues) -> anyhow::Result<Vec<End>> {
+    End::open_queues(spec, place, queues).map_err(|error| match error {
         DeviceError::Unsupported { ref device, .. } if !device.starts_with("pcap:") => usage(error),
         error => error.into(),
     })
@@ -98,8 +132,11 @@ fn starting(error: ForwardError) -> anyhow::Error {
 /// From where to where, and how the devices work.
 fn between(forward: &Forward) -> String {
     let text = |direction: &wharf::devices::forward::Direction| {
-        let to = device_text(direction.to(), direction.queue().device_mode());
-        format!("{} to {to}", direction.from())
+        let to = device_text(direction.to(), direction.queues().first().and_then(TxQueue::device_mode));
+        match direction.receivers().len().max(direction.queues().len()) {
+            1 => format!("{} to {to}", direction.from()),
+            queues => format!("{} to {to} by {queues} queues", direction.from()),
+        }
     };
     forward.directions().iter().map(text).collect::<Vec<_>>().join(", ")
 }
@@ -113,8 +150,8 @@ fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut T
             if let Some(gone) = direction.gone() {
                 return Some(gone);
             }
-            let receiver = direction.receiver();
-            if let Some(error) = receiver.has_ended().then(|| receiver.take_error()).flatten() {
+            let mut ended = direction.receivers().iter().filter(|receiver| receiver.has_ended());
+            if let Some(error) = ended.find_map(RxQueue::take_error) {
                 return Some(error.to_string());
             }
         }

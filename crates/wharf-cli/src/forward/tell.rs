@@ -4,6 +4,7 @@ use crate::output;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::devices::forward::{Forward, Summary};
+use wharf::receive::RxQueue;
 
 /// The same line is told again only after so long: where both sides of a device meet the same, and where it is met by every
 /// frame.
@@ -11,32 +12,37 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// What was told.
 pub(super) struct Tells {
-    /// By direction.
-    sending: Vec<Told>,
+    /// By direction and queue.
+    sending: Vec<Vec<Told>>,
     lines: Lines,
 }
 
 impl Tells {
     pub(super) fn of(forward: &Forward) -> Self {
-        let sending = forward.directions().iter().map(|_| Told::default()).collect();
+        let queues = forward.directions().iter().map(|direction| direction.queues().len());
+        let sending = queues.map(|queues| (0..queues).map(|_| Told::default()).collect()).collect();
         Self { sending, lines: Lines::default() }
     }
 
     /// Tells what is new of the ends that frames leave by and arrive at.
     pub(super) fn look(&mut self, forward: &Forward) {
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
-            let arriving = direction.receiver().take_error().map(|error| error.to_string());
-            let news = told.news(direction.queue().counters());
-            news.into_iter().chain(arriving).for_each(|line| self.lines.tell(&line));
+            for (queue, told) in direction.queues().iter().zip(told) {
+                told.news(queue.counters()).iter().for_each(|line| self.lines.tell(line));
+            }
+            let arriving = direction.receivers().iter().filter_map(RxQueue::take_error);
+            arriving.for_each(|error| self.lines.tell(&error.to_string()));
         }
     }
 
     /// As [`Tells::look`], once all is over; not what ended it, and what the summary ends with.
     pub(super) fn look_back(&mut self, summaries: &[Summary], lost: Option<&String>) {
         for (summary, told) in summaries.iter().zip(&mut self.sending) {
-            let news = told.news(summary.queue.counters());
-            let news = news.filter(|line| !line.starts_with("trace:") && Some(line) != lost);
-            news.into_iter().for_each(|line| self.lines.tell(&line));
+            for (queue, told) in summary.queues.iter().zip(told) {
+                let news = told.news(queue.counters());
+                let news = news.filter(|line| !line.starts_with("trace:") && Some(line) != lost);
+                news.iter().for_each(|line| self.lines.tell(line));
+            }
         }
     }
 }

@@ -60,15 +60,6 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The device of queue `at`.
-    pub(super) fn spec_of(&self, at: u32) -> String {
-        match kind_of(&self.to) {
-            "xdp" if self.queues > 1 => format!("{},queue={at}", self.to),
-            "tap" if self.queues > 1 => format!("{},multi_queue=on", self.to),
-            _ => self.to.clone(),
-        }
-    }
-
     pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
         check_kind(&args.to)?;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
-use wharf::devices::open::{Direction, open};
+use wharf::devices::open::{Direction, Queues, open_queues};
 use wharf::devices::traffic::{Drive, Echo, Schedule, Timed};
 use wharf::host::Clock;
 use wharf::poller::Settings;
@@ -80,14 +80,14 @@ struct Sending {
     wrapped: Wrapped,
 }
 
-/// Opens the device, once for each queue.
+/// Opens the device's queues.
 fn sending(
     plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>,
 ) -> anyhow::Result<Sending> {
     let mut all: Option<Sending> = None;
-    for at in 0..plan.queues {
-        let direction = if plan.echo { Direction::Both } else { Direction::Send };
-        let opened = open(&plan.spec_of(at), direction).map_err(opening)?;
+    let direction = if plan.echo { Direction::Both } else { Direction::Send };
+    let queues = Queues { count: plan.queues, ..Queues::default() };
+    for opened in open_queues(&plan.to, direction, queues).map_err(opening)? {
         let completes = opened.device.capabilities().real_completions;
         let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.wrap)?;

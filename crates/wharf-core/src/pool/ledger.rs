@@ -102,7 +102,7 @@ pub struct Held {
 }
 
 /// What a pool's ledger says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Audit {
     /// Frames of the pool.
     pub frames: u32,

@@ -1,14 +1,17 @@
 //! `Spread`: one producer's end of a device with several transmit queues: each flow goes by one of them, in order.
 
-use super::Sender;
+use super::{SendNow, Sender};
+use crate::copy::Memory;
 use crate::flow::QueueMap;
-use crate::pool::{Burst, PoolError};
+use crate::pool::{Burst, PagePool, PoolError};
 use crate::queue::QueueError;
+use wharf_mem::{Batch, Frame};
 
-/// A sender of each queue, and what goes by which. All queues send frames of one pool.
+/// A sender of each queue, and what goes by which. All queues send frames of one pool. Senders that never wait will do
+/// ([`super::DropTail`]): then it sends by [`SendNow`] alone.
 #[derive(Debug)]
-pub struct Spread {
-    senders: Vec<Sender>,
+pub struct Spread<S = Sender> {
+    senders: Vec<S>,
     map: QueueMap,
     /// What goes by each queue next; empty between two calls.
     staged: Vec<Burst>,
@@ -16,25 +19,51 @@ pub struct Spread {
     rotor: usize,
 }
 
-impl Spread {
+impl<S: SendNow> Spread<S> {
     /// Over the queues of `senders`, in this order: the same order makes the same mapping.
     ///
     /// # Errors
     /// [`QueueError::Setting`] without any; [`QueueError::ForeignPool`] when they are not of one pool.
-    pub fn new(senders: Vec<Sender>) -> Result<Self, QueueError> {
+    pub fn new(senders: Vec<S>) -> Result<Self, QueueError> {
         let Some(first) = senders.first() else {
             return Err(QueueError::Setting { setting: "queues", value: 0, why: "at least 1" });
         };
-        let ours = first.cache.pool_number();
-        if let Some(other) = senders.iter().find(|sender| sender.cache.pool_number() != ours) {
-            return Err(QueueError::ForeignPool { ours, theirs: other.cache.pool_number() });
+        let number = |sender: &S| sender.pool().region().number();
+        let ours = number(first);
+        if let Some(other) = senders.iter().find(|sender| number(sender) != ours) {
+            return Err(QueueError::ForeignPool { ours, theirs: number(other) });
         }
-        let burst = || first.burst(wharf_mem::batch::BATCH_FRAMES_MAX);
+        let burst = || first.pool().burst(wharf_mem::batch::BATCH_FRAMES_MAX);
         let staged = senders.iter().map(|_| burst()).collect();
         let map = QueueMap::new(senders.len() as u32);
         Ok(Self { senders, map, staged, rotor: 0 })
     }
 
+    /// Sorts the packets by queue; those of one queue stay in order.
+    fn stage(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        let pool = self.senders[0].pool();
+        let (ours, theirs) = (pool.region().number(), burst.number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        let batch = burst.batch_mut();
+        while let Some(frame) = batch.pop() {
+            // What has no bytes here is another pool's: its sender says so.
+            let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
+            let pushed = self.staged[at].batch_mut().push(frame);
+            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
+        }
+        Ok(())
+    }
+
+    fn unstage(&mut self, burst: &mut Burst) {
+        for staged in self.staged.iter_mut().filter(|staged| !staged.is_empty()) {
+            burst.batch_mut().append(staged.batch_mut(), usize::MAX);
+        }
+    }
+}
+
+impl Spread {
     /// The senders, by queue.
     pub fn senders(&self) -> &[Sender] {
         &self.senders
@@ -115,27 +144,31 @@ impl Spread {
     pub fn packets(&self) -> u64 {
         self.senders.iter().map(|sender| sender.counters().packets.get()).sum()
     }
+}
 
-    /// Sorts the packets by queue; those of one queue stay in order.
-    fn stage(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        let (ours, theirs) = (self.senders[0].cache.pool_number(), burst.number());
-        if ours != theirs {
-            return Err(QueueError::ForeignPool { ours, theirs });
-        }
-        let batch = burst.batch_mut();
-        while let Some(frame) = batch.pop() {
-            let region = self.senders[0].shared.pool.region();
-            // What has no bytes here is another pool's: its sender says so.
-            let at = region.bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
-            let pushed = self.staged[at].batch_mut().push(frame);
-            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
-        }
-        Ok(())
+/// What is left is in the burst, those of one flow in order.
+impl<S: SendNow> SendNow for Spread<S> {
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.stage(burst)?;
+        let queues = self.staged.iter_mut().zip(&mut self.senders);
+        let sent =
+            queues.filter(|(staged, _)| !staged.is_empty()).try_for_each(|(staged, by)| by.send_now(staged));
+        self.unstage(burst);
+        sent
+    }
+}
+
+/// That of the first queue.
+impl<S: SendNow> Memory for Spread<S> {
+    fn pool(&self) -> &PagePool {
+        self.senders[0].pool()
     }
 
-    fn unstage(&mut self, burst: &mut Burst) {
-        for staged in self.staged.iter_mut().filter(|staged| !staged.is_empty()) {
-            burst.batch_mut().append(staged.batch_mut(), usize::MAX);
-        }
+    fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.senders[0].take(to, count, len_bytes)
+    }
+
+    fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
+        self.senders[0].give_one(frame)
     }
 }

@@ -1,6 +1,6 @@
 //! One end of a forwarder: a device, or one for each way.
 
-use crate::open::{Direction, Opened, open};
+use crate::open::{Direction, Opened, Queues, open_queues};
 use wharf_core::device::{Device, DeviceError};
 
 /// One end.
@@ -42,27 +42,43 @@ impl std::fmt::Debug for End {
 }
 
 impl End {
-    /// Opens the device that `spec` describes as one end: see [`open`].
+    /// Opens the device that `spec` describes as one end: see [`crate::open::open`].
     ///
     /// # Errors
-    /// As [`open`], and [`DeviceError::Unsupported`] for a wire, whose other end would be nobody's.
+    /// As [`crate::open::open`], and [`DeviceError::Unsupported`] for a wire, whose other end would be nobody's.
     pub fn open(spec: &str, place: Place) -> Result<Self, DeviceError> {
-        let opened = |direction| open(spec, direction);
+        let one = Self::open_queues(spec, place, Queues::default())?.pop();
+        one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })
+    }
+
+    /// Opens queues of the device that `spec` describes, each of them as an end, or, where it has one, that: see
+    /// [`open_queues`].
+    ///
+    /// # Errors
+    /// As [`End::open`].
+    pub fn open_queues(spec: &str, place: Place, queues: Queues) -> Result<Vec<Self>, DeviceError> {
         let kind = spec.split([':', ',']).next().unwrap_or_default();
-        match (kind, place) {
-            ("pcap", Place::First) => Ok(End::Source(opened(Direction::Receive)?.device)),
-            ("pcap", Place::Second) | ("null", _) => Ok(End::Sink(opened(Direction::Send)?.device)),
-            _ => match opened(Direction::Both)? {
-                Opened { device, far_end: Some(_), .. } => {
-                    let what = "its other end is in this process, where nobody is".into();
-                    Err(DeviceError::Unsupported { device: device.name(), what })
-                }
-                Opened { device, receiving: Some(receiving), .. } => {
-                    Ok(End::Two { sending: device, receiving })
-                }
-                Opened { device, .. } => Ok(End::One(device)),
-            },
-        }
+        let direction = match (kind, place) {
+            ("pcap", Place::First) => Direction::Receive,
+            ("pcap", Place::Second) | ("null", _) => Direction::Send,
+            _ => Direction::Both,
+        };
+        open_queues(spec, direction, queues)?.into_iter().map(|opened| Self::of(opened, direction)).collect()
+    }
+
+    fn of(opened: Opened, direction: Direction) -> Result<Self, DeviceError> {
+        Ok(match (direction, opened) {
+            (Direction::Receive, Opened { device, .. }) => End::Source(device),
+            (Direction::Send, Opened { device, .. }) => End::Sink(device),
+            (Direction::Both, Opened { device, far_end: Some(_), .. }) => {
+                let what = "its other end is in this process, where nobody is".into();
+                return Err(DeviceError::Unsupported { device: device.name(), what });
+            }
+            (Direction::Both, Opened { device, receiving: Some(receiving), .. }) => {
+                End::Two { sending: device, receiving }
+            }
+            (Direction::Both, Opened { device, .. }) => End::One(device),
+        })
     }
 
     /// Its device's name.

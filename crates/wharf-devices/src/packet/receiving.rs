@@ -17,7 +17,7 @@ use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_sys::interface::Interface;
-use wharf_sys::packet::{BlockRing, ReceiveShape};
+use wharf_sys::packet::{BlockRing, PacketSocket, ReceiveShape};
 use work::{Work, is_plain};
 
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
@@ -90,6 +90,20 @@ pub struct PacketReceiver {
     refused: Refused,
 }
 
+/// Receivers that share what an interface receives: the number that the kernel has for them, once there is one.
+#[derive(Debug, Default)]
+struct Group(Option<u16>);
+
+impl Group {
+    /// Binds `socket`, one of them. It has no frame before it is one: the others have those.
+    fn bind(&mut self, socket: &PacketSocket, index: i32) -> io::Result<()> {
+        socket.refuse_all()?;
+        socket.bind_to_receive(index)?;
+        self.0 = Some(socket.join_fanout(self.0)?);
+        socket.refuse_nothing()
+    }
+}
+
 /// What became of the frame at hand.
 enum Step {
     Received,
@@ -107,6 +121,24 @@ impl PacketReceiver {
     /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
     /// [`DeviceError::Unsupported`] when it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
+        Self::open_one(interface, options, None)
+    }
+
+    /// Opens `count` of them that share what interface `interface` receives: each flow comes by one of them (PACKET_FANOUT, by a hash of
+    /// addresses and ports that is the same for both directions). Each has a ring of its own.
+    ///
+    /// # Errors
+    /// As [`PacketReceiver::open`].
+    pub fn open_queues(
+        interface: &str, options: ReceiveOptions, count: usize,
+    ) -> Result<Vec<Self>, DeviceError> {
+        let mut group = Group::default();
+        (0..count).map(|_| Self::open_one(interface, options, Some(&mut group))).collect()
+    }
+
+    fn open_one(
+        interface: &str, options: ReceiveOptions, group: Option<&mut Group>,
+    ) -> Result<Self, DeviceError> {
         let Opened { socket, link } = Opened::new(interface)?;
         let fault = link.fault("cannot set up a receive ring");
         let Link { name, interface_name, interface, .. } = link;
@@ -119,7 +151,10 @@ impl PacketReceiver {
         if options.promiscuous {
             ring.socket().make_promiscuous(interface.index).map_err(&fault)?;
         }
-        ring.socket().bind_to_receive(interface.index).map_err(&fault)?;
+        match group {
+            None => ring.socket().bind_to_receive(interface.index).map_err(&fault)?,
+            Some(group) => group.bind(ring.socket(), interface.index).map_err(&fault)?,
+        }
         Ok(Self {
             name,
             interface_name,

@@ -33,8 +33,11 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Makes interface `name`, or takes the one that there is; and what the kernel leaves to us.
-    pub(super) fn open(name: &str, options: TapOptions) -> Result<(Self, Offloads), DeviceError> {
+    /// Makes interface `name`, or takes the one that there is; and what the kernel leaves to us. `tells_all` where it is to tell
+    /// what the kernel drops in all queues of an interface that has several.
+    pub(super) fn open(
+        name: &str, options: TapOptions, tells_all: bool,
+    ) -> Result<(Self, Offloads), DeviceError> {
         let device = format!("tap:{}", name.escape_debug());
         let fault = |what: &str| {
             let (device, what) = (device.clone(), what.to_string());
@@ -53,8 +56,9 @@ impl End {
         let interface = Interface::find(asker.as_fd(), name).map_err(set_up.clone())?;
         let offloads = prepare(&tap, &interface, &asker, options, &fault)?;
         let link = Link::find(device.clone(), name, asker.as_fd())?;
-        // Of several queues it would be the sum of all.
-        let netlink = if tap.is_multi_queue() { None } else { Netlink::open().ok() };
+        // Of several queues, of which others may have some, it is the sum of all.
+        let tells = tells_all || !tap.is_multi_queue();
+        let netlink = if tells { Netlink::open().ok() } else { None };
         let drops_before = netlink.as_ref().and_then(|netlink| netlink.transmit_drops(&interface).ok());
         let end = Self {
             tap: Some(tap),

@@ -26,9 +26,22 @@ impl XdpBoth {
     /// # Errors
     /// As [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
-        let receiver = XdpReceiver::open(interface, options)?.that_sends();
+        XdpReceiver::open(interface, options).and_then(Self::new)
+    }
+
+    /// Opens `count` queues of interface `interface`, from the one that `options` say on.
+    ///
+    /// # Errors
+    /// As [`XdpBoth::open`].
+    pub fn open_queues(
+        interface: &str, options: ReceiveOptions, count: u32,
+    ) -> Result<Vec<Self>, DeviceError> {
+        XdpReceiver::open_queues(interface, options, count)?.into_iter().map(Self::new).collect()
+    }
+
+    fn new(receiver: XdpReceiver) -> Result<Self, DeviceError> {
         receiver.link().check_carrier()?;
-        Ok(Self { receiver, sending: None })
+        Ok(Self { receiver: receiver.that_sends(), sending: None })
     }
 }
 

@@ -1,12 +1,14 @@
 //! `XdpReceiver`: the receive side.
 
 mod drops;
+mod program;
 mod rings;
 
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
 use crate::link::{EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
 use crate::refused::Refused;
 use drops::Drops;
+use program::{Program, Programs};
 use rings::Rings;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -17,7 +19,7 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::ethtool::Ethtool;
 use wharf_sys::interface::Asker;
 use wharf_sys::mapping::PAGE_BYTES;
-use wharf_sys::xdp::{Attached, Bind, Hook, Redirect, XdpSocket};
+use wharf_sys::xdp::{Bind, Hook, XdpSocket};
 
 /// Entries of the fill and receive rings.
 const ENTRIES: u32 = 8192;
@@ -39,6 +41,9 @@ pub struct ReceiveOptions {
     /// Whether checksums that a sender on this host has left unfinished are finished; by default on a veth, where there
     /// are such.
     pub fill_checksums: Option<bool>,
+    /// How many devices share the pool that it receives into, where that is more than one: of what it would have wait for packets,
+    /// it takes that part.
+    pub pool_shared_by: u32,
 }
 
 /// Receives frames by an AF_XDP socket, and a program of six instructions that hands it all frames of its queue: nobody
@@ -53,6 +58,7 @@ pub struct ReceiveOptions {
 pub struct XdpReceiver {
     link: Link,
     options: ReceiveOptions,
+    programs: Programs,
     fills_checksums: bool,
     mode: Option<&'static str>,
     open: Option<Open>,
@@ -70,8 +76,7 @@ pub struct XdpReceiver {
 /// What a receiver has while it is open. Dropped in this order: the program goes first, then the queue.
 #[derive(Debug)]
 struct Open {
-    _attached: Attached,
-    _redirect: Redirect,
+    _program: Arc<Program>,
     rings: Rings,
     socket: Arc<XdpSocket>,
     asker: Asker,
@@ -84,6 +89,27 @@ impl XdpReceiver {
     /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
     /// [`DeviceError::Unsupported`] when it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
+        Self::open_one(interface, options, Programs::new(options.common.queue))
+    }
+
+    /// Opens `count` queues of interface `interface`, from the one that `options` say on: an interface has one program, which is that of
+    /// all of them.
+    ///
+    /// # Errors
+    /// As [`XdpReceiver::open`].
+    pub fn open_queues(
+        interface: &str, options: ReceiveOptions, count: u32,
+    ) -> Result<Vec<Self>, DeviceError> {
+        let first = options.common.queue;
+        let programs = Programs::new(first.saturating_add(count));
+        let one = |at| {
+            let common = super::XdpOptions { queue: first.saturating_add(at), ..options.common };
+            Self::open_one(interface, ReceiveOptions { common, ..options }, programs.clone())
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn open_one(interface: &str, options: ReceiveOptions, programs: Programs) -> Result<Self, DeviceError> {
         let link = find(interface)?;
         let is_veth = || {
             Ethtool::open().and_then(|tool| tool.driver(interface)).is_ok_and(|(driver, _)| driver == "veth")
@@ -91,6 +117,7 @@ impl XdpReceiver {
         Ok(Self {
             link,
             options,
+            programs,
             fills_checksums: options.fill_checksums.unwrap_or_else(is_veth),
             mode: None,
             open: None,
@@ -140,15 +167,13 @@ impl XdpReceiver {
     fn make_best<T>(
         &self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(Open, T, Hook, Bind), Refusal> {
-        let redirect = |error| (Step::Program, error);
         let mut last = (Step::Bind, io::Error::from_raw_os_error(EOPNOTSUPP));
-        for hook in [Hook::Native, Hook::Generic] {
+        for hook in self.programs.hooks() {
             for how in self.options.common.mode.ways() {
                 if how.zero_copy && (hook == Hook::Generic || region.mapping().page_bytes() == PAGE_BYTES) {
                     continue;
                 }
-                let loaded = Redirect::load(self.options.common.queue).map_err(redirect)?;
-                match self.make(region, loaded, hook, how, &prepare) {
+                match self.make(region, hook, how, &prepare) {
                     Ok((open, prepared)) => return Ok((open, prepared, hook, how)),
                     Err((step, error)) if may_try_on(step, &error) => last = (step, error),
                     Err(refusal) => return Err(refusal),
@@ -159,7 +184,7 @@ impl XdpReceiver {
     }
 
     fn make<T>(
-        &self, region: &Arc<Region>, redirect: Redirect, hook: Hook, how: Bind,
+        &self, region: &Arc<Region>, hook: Hook, how: Bind,
         prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(Open, T), Refusal> {
         let (index, queue) = (self.link.interface.index, self.options.common.queue);
@@ -170,14 +195,14 @@ impl XdpReceiver {
         let (fill, receive) =
             (socket.fill_ring(ENTRIES).map_err(&refused)?, socket.receive_ring(ENTRIES).map_err(&refused)?);
         let asker = Asker::open().map_err(&refused)?;
-        let attached = redirect.attach(index, hook).map_err(Step::Attach.refused())?;
+        let program = self.programs.attached(index, hook)?;
         bind(&socket, index, queue, how)?;
-        redirect.direct(queue, &socket).map_err(Step::Bind.refused())?;
+        program.direct(queue, &socket)?;
         let pages = how.zero_copy.then(|| region.mapping().page_bytes());
         let rings = Rings::new(fill, receive, region.clone(), window, pages, self.fills_checksums);
-        let rings = rings.keeping(self.quarters);
+        let rings = rings.keeping(self.quarters, self.options.pool_shared_by);
         let socket = Arc::new(socket);
-        Ok((Open { _attached: attached, _redirect: redirect, rings, socket, asker }, prepared))
+        Ok((Open { _program: program, rings, socket, asker }, prepared))
     }
 
     /// Nothing has come: looks whether anything still can.
@@ -321,8 +346,8 @@ impl Device for XdpReceiver {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.count_drops();
-        let Some(Open { rings, socket, _attached, _redirect, .. }) = self.open.take() else { return Ok(()) };
-        drop((_attached, _redirect));
+        let Some(Open { rings, socket, _program, .. }) = self.open.take() else { return Ok(()) };
+        drop(_program);
         let held = rings.close();
         drop(socket);
         if self.mode == Some(ZERO_COPY) {

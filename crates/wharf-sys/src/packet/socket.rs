@@ -8,6 +8,9 @@ const _: () = assert!(size_of::<libc::sockaddr_ll>() == 20);
 const _: () = assert!(size_of::<libc::packet_mreq>() == 16);
 const _: () = assert!(size_of::<libc::tpacket_stats_v3>() == 12);
 
+/// linux/if_packet.h (Linux 4.12): the kernel chooses a number that no group has.
+const PACKET_FANOUT_FLAG_UNIQUEID: u32 = 0x2000;
+
 /// A raw AF_PACKET socket. Until it is bound for receiving, no frame is copied for it.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -91,6 +94,39 @@ impl PacketSocket {
     /// EBUSY when there is a ring already.
     pub fn enable_vnet_header(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32)
+    }
+
+    /// Shares what its interface receives with the sockets of a group, by flow (PACKET_FANOUT_HASH): each frame then comes to one of
+    /// them. It is bound to receive by now; what comes between that and this call, which the others have, too, it is not
+    /// given if [`PacketSocket::refuse_all`] was called before. The group's number; a new group's without one.
+    ///
+    /// # Errors
+    /// EINVAL when it is not bound, its interface is down, or the group is of another interface; ENOSPC when the group is full.
+    pub fn join_fanout(&self, group: Option<u16>) -> io::Result<u16> {
+        let kind = libc::PACKET_FANOUT_HASH | if group.is_none() { PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+        let request = u32::from(group.unwrap_or(0)) | kind << 16;
+        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &request)?;
+        let mut joined = 0u32;
+        self.get(libc::SOL_PACKET, libc::PACKET_FANOUT, &mut joined)?;
+        Ok(joined as u16)
+    }
+
+    /// Lets nothing come: by a filter of one instruction, `return 0`.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn refuse_all(&self) -> io::Result<()> {
+        let mut nothing = libc::sock_filter { code: libc::BPF_RET as u16, jt: 0, jf: 0, k: 0 };
+        let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Takes the filter away again.
+    ///
+    /// # Errors
+    /// ENOENT when there is none.
+    pub fn refuse_nothing(&self) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0i32)
     }
 
     /// Sends past the queueing discipline, straight to the driver: PACKET_QDISC_BYPASS.

@@ -44,7 +44,7 @@ impl Rings {
         fill: Producer<u64>, receive: Consumer<Descriptor>, region: Arc<Region>, window: Window,
         page_bytes: Option<usize>, fills_checksums: bool,
     ) -> Self {
-        let wanted = wanted(&fill, &region, 3);
+        let wanted = wanted(&fill, &region, 3, 1);
         let table = Table::new(&region);
         let passing = Batch::new(BATCH_FRAMES_MAX);
         let (head, discards, aside, drops) = (None, false, Vec::new(), Own::default());
@@ -65,9 +65,9 @@ impl Rings {
         }
     }
 
-    /// Up to so many `quarters` of the pool wait for packets, in place of 3.
-    pub(super) fn keeping(mut self, quarters: u32) -> Self {
-        self.wanted = wanted(&self.fill, &self.region, quarters);
+    /// Up to so many `quarters` of the pool wait for packets, in place of 3, divided by so many devices that have it.
+    pub(super) fn keeping(mut self, quarters: u32, shared_by: u32) -> Self {
+        self.wanted = wanted(&self.fill, &self.region, quarters, shared_by);
         self
     }
 
@@ -244,8 +244,8 @@ impl Rings {
     }
 }
 
-fn wanted(fill: &Producer<u64>, region: &Region, quarters: u32) -> u32 {
-    fill.entries().min(region.spec().frames / 4 * quarters).max(1)
+fn wanted(fill: &Producer<u64>, region: &Region, quarters: u32, shared_by: u32) -> u32 {
+    fill.entries().min(region.spec().frames / 4 * quarters / shared_by.max(1)).max(1)
 }
 
 #[cfg(test)]

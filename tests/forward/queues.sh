@@ -1,0 +1,96 @@
+# `wharf forward --queues`: flows over several queues of veth pairs and TAPs, and over one at one end. Sourced by tests/forward.sh.
+# shellcheck shell=bash disable=SC2154
+
+# many_flows NAME FROM TO: 16 flows, a sender each, through the forwarder: none loses a frame, or has two in another order.
+many_flows() {
+  local before
+  # A TAP's queue of 500 frames would say how long this machine may pause.
+  ip -n $a link set "$2" txqueuelen 20000
+  before=$(received "$3")
+  receive_in_c got "$3"
+  to=packet:$2
+  send flows --senders 16 --size 200 --rate 20kpps --count 20000
+  [ $code -eq 0 ] || die "$1: the senders: $code"
+  arrived "$3" $((before + 20000))
+  stop got "$receiver" INT
+  holds got 'got["packets"] - got["unstamped"] == 20000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
+}
+
+# several NAME FROM TO A B: both ways by four queues of each.
+several() {
+  forward "$4" "$5" --queues 4
+  case $4 in tap:*) tap_host $a "$2" 1 && tap_host $c "$3" 2 ;; esac
+  iperf "$1, 4 queues, 8 streams, both ways" 10.9.0.2 -P 8 --bidir
+  many_flows "$1, 4 queues" "$2" "$3"
+  file "$1, 4 queues"
+  forwarded
+  # That 16 flows meet in one of four queues is not to be expected in the life of this suite.
+  holds forward 'len(forward["directions"]) == 2 and all(len(one["queues"]) == 4 for one in forward["directions"])
+    and sum(queue["sent"] > 0 for queue in forward["directions"][0]["queues"]) > 1'
+}
+
+queues_gone() { # KIND: an interface of several queues goes away
+  local load
+  forward "$1:fa" "$1:fb" --queues 4
+  load_to hb
+  ip -n $b link set fb down
+  forwarder_says "the interface is down"
+  sleep 1
+  ip -n $b link set fb up
+  goes_on hb "the link of several queues is back"
+  ip -n $b link del fb
+  ended forward "$forwarder"
+  [ $code -eq 1 ] || die "$1, 4 queues: an interface is gone: exit code $code"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])'
+  no_load
+  host $c hb fb 2 "$several_queues"
+  echo "$1, 4 queues: a link down and up again, and gone: on it goes; one line, exit code 1, summary"
+}
+
+into_one() { # frames of four queues meet in a capture
+  forward packet:fa "pcap:$out/one.pcap" --queues 4
+  to=packet:ha
+  send flows --senders 16 --size 200 --rate 20kpps --count 20000
+  for _ in $(seq 100); do
+    [ "$(stat -c %s "$out/one.pcap")" -ge $((20000 * 216)) ] && break
+    sleep 0.1
+  done
+  forwarded
+  in_a "$wharf" receive --from "pcap:$out/one.pcap" --json >"$out/one.json" 2>"$out/one.err" || die "reading a capture"
+  holds one forward 'one["packets"] - one["unstamped"] == 20000 and one["lost"] == one["reordered"] == one["duplicated"] == 0
+    and len(forward["directions"][0]["queues"]) == 1'
+  echo "packet, 4 queues, into a capture: each flow whole and in order"
+}
+
+# from_one: a TAP of several queues, and a driver of one over a device of another process.
+from_one() {
+  start device "forwarding" "$wharf" forward --json "vhost-user:$out/one.sock" tap:ta
+  local device=$pid
+  forward "virtio-user:$out/one.sock" tap:tb --queues 4
+  tap_host $a ta 1
+  tap_host $c tb 2
+  iperf "virtio-user to 4 queues of a TAP, 8 streams, both ways" 10.9.0.2 -P 8 --bidir
+  many_flows "virtio-user to 4 queues of a TAP" ta tb
+  forwarded
+  holds forward '[len(one["queues"]) for one in forward["directions"]] == [4, 1]
+    and sum(queue["sent"] > 0 for queue in forward["directions"][0]["queues"]) > 1'
+  stop device "$device" INT
+  [ $code -eq 0 ] || die "vhost-user: exit code $code"
+}
+
+several_queues="numtxqueues 4 numrxqueues 4"
+
+queues() {
+  ip -n $a link del ha && ip -n $c link del hb || die "interfaces stay"
+  host $a ha fa 1 "$several_queues"
+  host $c hb fb 2 "$several_queues"
+  several packet ha hb packet:fa packet:fb
+  several xdp ha hb xdp:fa xdp:fb
+  queues_gone packet
+  queues_gone xdp
+  into_one
+  ip -n $a addr flush dev ha
+  ip -n $c addr flush dev hb
+  several tap ta tb tap:ta tap:tb
+  from_one
+}
