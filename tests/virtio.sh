@@ -169,6 +169,81 @@ killed() {
   echo "a socket that nobody listens at: told"
 }
 
+# Two queue pairs: flows go by both, and each comes back in order. By testpmd's account both have moved frames.
+several() {
+  local vdev device
+  for packed in 0 1; do
+    testpmd "net_vhost0,iface=$out/dpdk.sock,queues=2" "--cmdline-file=$out/commands" --rxq=2 --txq=2
+    there "$out/dpdk.sock" $backend
+    device=virtio-user:$out/dpdk.sock,queues=2$([ $packed = 0 ] || echo ,packed=on)
+    timeout -k 5 300 "$loop" "$device" "$frames" 1514 2048 16 >"$out/loop.out" 2>"$out/loop.err" || die "${device/$out\//}"
+    both "${device/$out\//}"
+
+    timeout -k 5 300 "$loop" "vhost-user:$out/ours.sock,queues=2" "$frames" 1514 2048 16 >"$out/loop.out" 2>"$out/loop.err" &
+    ours=$!
+    there "$out/ours.sock" $ours
+    vdev=net_virtio_user0,queues=2,cq=1,packed_vq=$packed
+    testpmd "$vdev,path=$out/ours.sock,queue_size=256" "--cmdline-file=$out/commands" --rxq=2 --txq=2
+    wait $ours || die "vhost-user,queues=2 under $vdev"
+    ours=""
+    both "vhost-user,queues=2 under $vdev"
+  done
+}
+
+# both WHAT: ends testpmd, of whose two queues each must have moved frames.
+both() {
+  end_testpmd
+  local used
+  used=$(grep -A1 "Forward Stats for RX Port= 0/Queue=" "$out/testpmd.out" | grep -cE "RX-packets: [1-9]")
+  [ "$used" -eq 2 ] || die "$1: frames went by $used of 2 queue pairs"
+  sed "s|$out/||; s|$| by two queue pairs|" "$out/loop.out"
+}
+
+# counting: a back end that takes frames, and says every second how many.
+counting() {
+  testpmd "net_vhost0,iface=$out/dpdk.sock,queues=2" --rxq=2 --txq=2 --forward-mode=rxonly --stats-period 1
+  there "$out/dpdk.sock" $backend
+}
+
+# arrives WHAT: waits until it has taken some.
+arrives() {
+  for _ in $(seq 1200); do
+    grep -qE "RX-packets: [1-9]" "$out/testpmd.out" && return
+    sleep 0.05
+  done
+  die "$1: nothing arrives"
+}
+
+# A back end that is killed under traffic, and another one in its place: it is connected to, and what is lost is in the account.
+returned() {
+  for options in "" ",packed=on,queues=2"; do
+    counting
+    "$wharf" send --size 64 --seconds 60 --to "virtio-user:$out/dpdk.sock,reconnect=on$options" --json >"$out/returned.out" 2>"$out/returned.err" &
+    ours=$!
+    for _ in 1 2; do
+      arrives "virtio-user,reconnect=on$options"
+      kill -9 "$backend"
+      end_testpmd
+      counting
+    done
+    arrives "virtio-user,reconnect=on$options"
+    kill -INT $ours
+    ends $ours 10 || die "virtio-user,reconnect=on$options hangs"
+    wait $ours && die "virtio-user,reconnect=on$options: frames of a back end that is gone are no success"
+    ours=""
+    end_testpmd
+    python3 - "$out/returned.out" "$out/testpmd.out" <<'P' || die "virtio-user,reconnect=on$options"
+import json, re, sys
+report = json.load(open(sys.argv[1]))
+arrived = [int(count) for count in re.findall(r"RX-packets: (\d+)", open(sys.argv[2]).read())]
+failed = report["drops"]["by_reason"]
+ok = report["pool"]["out"] == 0 and set(failed) == {"peer-gone"} and failed["peer-gone"] == report["failed"] <= 2048 and max(arrived) > 0
+print(f'virtio-user,reconnect=on: {report["packets"]} frames, {report["failed"]} in rings of back ends that were killed, {max(arrived)} by the last one')
+sys.exit(0 if ok else f"{report}")
+P
+  done
+}
+
 # Who listens may be either.
 listening() {
   for packed in off on; do
@@ -236,10 +311,10 @@ P
   done
 }
 
-[ $# -gt 0 ] || set -- layouts numbered killed listening resumed replaced
+[ $# -gt 0 ] || set -- layouts several numbered killed returned listening resumed replaced
 for part; do
   case $part in
-    layouts | numbered | killed | listening | resumed | replaced) "$part" ;;
+    layouts | several | numbered | killed | returned | listening | resumed | replaced) "$part" ;;
     *) die "no such part: $part" ;;
   esac
 done

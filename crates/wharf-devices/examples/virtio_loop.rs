@@ -1,6 +1,7 @@
 //! Sends numbered frames by `virtio-user` or `vhost-user` to a peer that sends each back, and checks every one: number, length, bytes.
 //!
-//! `virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES]]]`: a device that sends and receives, such as `virtio-user:/run/switch.sock,packed=on`.
+//! `virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES [FLOWS]]]]`: a device that sends and receives, such as
+//! `virtio-user:/run/switch.sock,packed=on`. Frames belong to FLOWS flows in turn, 1 by default; each flow is to come back in order.
 //! Ends with a line of what came back, and what it took; exit code 1 if anything was lost, doubled, reordered or changed.
 //!
 //! It begins once the peer has sent back a frame that is none of those: a driver may flush, as its port starts, what has come before
@@ -24,6 +25,7 @@ const FIRST_WITHIN: Duration = Duration::from_secs(240);
 /// Between two frames that ask whether there is: they may all come back at once, and take room.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const HEADERS_BYTES: usize = 14;
+const FLOW_AT: usize = 11;
 const TYPE_AT: usize = 12;
 /// Of numbered frames, and of those that ask.
 const NUMBERED: [u8; 2] = [0x88, 0xb5];
@@ -43,6 +45,8 @@ struct Loop {
     is_met: bool,
     sent: u64,
     received: u64,
+    /// Of each flow the frame that is due next.
+    due: Vec<u64>,
     /// Calls of the back end, and batches that were given to it.
     kicks: u64,
     batches: u64,
@@ -50,7 +54,7 @@ struct Loop {
 
 impl Loop {
     fn new(
-        spec: &str, longest_bytes: u32, frame_bytes: u32,
+        spec: &str, longest_bytes: u32, frame_bytes: u32, flows: u8,
     ) -> Result<(Self, PagePool), Box<dyn std::error::Error>> {
         let pool =
             PagePool::builder().frames(4096).frame_bytes(frame_bytes).clock(Arc::new(HostClock)).build()?;
@@ -69,6 +73,7 @@ impl Loop {
             is_met: false,
             sent: 0,
             received: 0,
+            due: (0..u64::from(flows)).collect(),
             kicks: 0,
             batches: 0,
         };
@@ -117,7 +122,7 @@ impl Loop {
             if self.batch.is_empty() && asked.is_none_or(|at| at.elapsed() > ASK_EVERY) {
                 self.cache.take(&mut self.batch, 1, 60)?;
                 for bytes in self.region.each_bytes_mut(&mut self.batch) {
-                    write(bytes, 0, ASKING);
+                    write(bytes, 0, 0, ASKING);
                 }
                 asked = Some(Instant::now());
             }
@@ -132,7 +137,8 @@ impl Loop {
     /// Frame `number`, in as many buffers as it takes; `None` while the pool has not enough.
     fn frame(&mut self, number: u64) -> Result<Option<Frame>, Box<dyn std::error::Error>> {
         self.bytes.resize(self.len_of(number) as usize, 0);
-        write(&mut self.bytes, number, NUMBERED);
+        let flow = number % self.due.len() as u64;
+        write(&mut self.bytes, number, flow as u8, NUMBERED);
         let mut pieces = Batch::new(64);
         for piece in self.bytes.chunks(self.region.data_bytes_max() as usize) {
             if self.cache.take(&mut pieces, 1, piece.len() as u32).is_err() {
@@ -166,7 +172,10 @@ impl Loop {
                 self.is_met = true;
                 continue;
             }
-            check(whole, self.received, self.len_of(self.received))?;
+            let flow = whole.get(FLOW_AT).map_or(0, |&flow| usize::from(flow));
+            let due = *self.due.get(flow).ok_or("a frame of a flow that there is not")?;
+            check(whole, due, self.len_of(due))?;
+            self.due[flow] += self.due.len() as u64;
             self.received += 1;
         }
         self.cache.give(&mut self.arrived)?;
@@ -202,9 +211,9 @@ impl Loop {
 }
 
 /// Addresses, a type of one's own, the number, and bytes that follow from it.
-fn write(bytes: &mut [u8], number: u64, ether_type: [u8; 2]) {
+fn write(bytes: &mut [u8], number: u64, flow: u8, ether_type: [u8; 2]) {
     bytes.fill(number as u8);
-    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+    bytes[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, flow]);
     bytes[TYPE_AT..HEADERS_BYTES].copy_from_slice(&ether_type);
     bytes[HEADERS_BYTES..HEADERS_BYTES + 8].copy_from_slice(&number.to_be_bytes());
 }
@@ -228,12 +237,14 @@ fn check(bytes: &[u8], number: u64, len_bytes: u32) -> Result<(), String> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let spec =
-        arguments.next().ok_or("which device? virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES]]]")?;
+    let spec = arguments
+        .next()
+        .ok_or("which device? virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES [FLOWS]]]]")?;
     let count = arguments.next().map_or(Ok(1_000_000), |count| count.parse())?;
     let longest_bytes = arguments.next().map_or(Ok(1514), |longest| longest.parse())?;
     let frame_bytes = arguments.next().map_or(Ok(2048), |bytes| bytes.parse())?;
-    let (mut work, pool) = Loop::new(&spec, longest_bytes.clamp(60, 1514), frame_bytes)?;
+    let flows = arguments.next().map_or(Ok(1), |flows| flows.parse::<u8>())?.max(1);
+    let (mut work, pool) = Loop::new(&spec, longest_bytes.clamp(60, 1514), frame_bytes, flows)?;
     let started = Instant::now();
     let result = work.run(count);
     let (received, sent, seconds) = (work.received, work.sent, started.elapsed().as_secs_f64());

@@ -126,7 +126,7 @@ const TABLE: [Row; BUILT.len() + PLANNED.len()] = [
     ),
     free(
         "virtio-user",
-        "virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere], both ways",
+        "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere], both ways",
         "a virtio-net driver, over a vhost-user back end",
         "a back end that listens; server=on: one that connects",
     ),

@@ -45,6 +45,11 @@ impl Refused {
         count
     }
 
+    /// All of them, as if they had never been given.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Frame> {
+        self.frames.drain(..).map(|(frame, _)| frame)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }

@@ -10,22 +10,30 @@
 //! [`Device::arm`]: of completions, delayed until three quarters are back, and of every arrival. The back end is told of new buffers
 //! only while it wants to be, once a batch.
 
+mod between;
 mod cleaning;
+mod dial;
+mod options;
+mod pairs;
+mod reach;
 mod receiving;
 mod sending;
 mod session;
 pub(crate) mod spec;
 
+pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
+
 use crate::host::HostClock;
-use crate::refused::Refused;
 use crate::virtio::packed::PackedDriver;
 use crate::virtio::split::SplitDriver;
 use crate::virtio::{DriverRing, Layout, RingError, feature};
-use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
+use between::Between;
 use cleaning::Cleaning;
-use receiving::{Drops, Receiving};
-use sending::{SEGMENTS_MAX, Sending};
-use session::{RECEIVE, Session, TRANSMIT};
+use dial::Dial;
+use pairs::Pairs;
+use receiving::Drops;
+use sending::SEGMENTS_MAX;
+use session::{Door, Session};
 use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
@@ -39,56 +47,6 @@ const HEADER_BYTES: usize = 12;
 /// Polls that find nothing between two looks at the connection.
 const LOOK_EVERY: u32 = 64;
 
-/// When frames that have left are taken out of the transmit queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Napi {
-    /// By whoever polls, be it to receive; senders are charged for a frame until then, and there is a byte queue limit.
-    On {
-        /// Whether a poller on any processor does so at any time. By default another processor than that which transmits
-        /// does only when it was told, or somebody waits.
-        anywhere: bool,
-    },
-    /// After the next transmit. Senders are charged until the queue has the frame: nothing but the ring bounds what they
-    /// have in it, and there is no byte queue limit.
-    Off,
-    /// As that, and ten times a second, by the poller.
-    Timer,
-}
-
-/// How a `virtio-user:` device should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VirtioUserOptions {
-    /// Whether it listens until a back end connects, in place of connecting to one.
-    pub server: bool,
-    /// Whether its rings are packed, or split.
-    pub packed: bool,
-    /// Whether the back end must use buffers in order: where it offers that, by default.
-    pub in_order: Option<bool>,
-    /// Whether frames may arrive in several buffers: where the back end offers it, by default.
-    pub mrg_rxbuf: Option<bool>,
-    /// Whether checksums and the cutting of super-packets are left to the back end, where it offers that. Where they are not, it need
-    /// not read the header before a frame, and may copy short frames faster: DPDK's does.
-    pub offload: bool,
-    /// Descriptors of each ring, 256 by default: a power of two up to 32768, packed ones any number.
-    pub size: u16,
-    /// When sent frames are taken back; [`Napi::On`] by default, on the processor that transmits.
-    pub napi: Napi,
-}
-
-impl Default for VirtioUserOptions {
-    fn default() -> Self {
-        Self {
-            server: false,
-            packed: false,
-            in_order: None,
-            mrg_rxbuf: None,
-            offload: true,
-            size: 256,
-            napi: Napi::On { anywhere: false },
-        }
-    }
-}
-
 /// Opens the driver, by whichever layout.
 ///
 /// # Errors
@@ -96,60 +54,61 @@ impl Default for VirtioUserOptions {
 /// for what the back end does not offer.
 pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Device>, DeviceError> {
     let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
-    let layout = if options.packed { Layout::Packed } else { Layout::Split };
-    let unsupported = |what: String| DeviceError::Unsupported { device: name.clone(), what };
-    layout.check_size(options.size.into()).map_err(|error| unsupported(error.to_string()))?;
-    let session = Session::open(&name, path, &options)?;
+    options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
+    let door = Door::new(name, path.into(), options)?;
+    let session = Session::open(&door, door.reach_soon()?, None)?;
     Ok(match options.napi {
-        Napi::On { anywhere } => cleaned(name, session, options.size, cleaning::Napi::new(anywhere)),
-        Napi::Off => cleaned(name, session, options.size, cleaning::AtTransmit::default()),
-        Napi::Timer => cleaned(name, session, options.size, cleaning::Ticking::new(HostClock)),
+        Napi::On { anywhere } => cleaned(door, session, cleaning::Napi::new(anywhere)),
+        Napi::Off => cleaned(door, session, cleaning::AtTransmit::default()),
+        Napi::Timer => cleaned(door, session, cleaning::Ticking::new(HostClock)),
     })
 }
 
-fn cleaned<C: Cleaning>(name: String, session: Session, size: u16, cleaning: C) -> Box<dyn Device> {
+fn cleaned<C: Cleaning>(door: Door, session: Session, cleaning: C) -> Box<dyn Device> {
     match session.layout() {
-        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(name, session, size, cleaning)),
-        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(name, session, size, cleaning)),
+        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(door, session, cleaning)),
+        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(door, session, cleaning)),
     }
 }
 
-/// A queue pair of a virtio-net driver; see [`open`].
+/// A virtio-net driver; see [`open`].
 ///
-/// A back end that goes, or that breaks the rules, is told once, as [`DeviceError::Lost`]: what was in its rings comes back as
-/// failed, `peer-gone`, and so does all that is given to it afterwards.
+/// A back end that goes, or that breaks the rules, is told once, and what was in its rings comes back as failed, `peer-gone`. That is
+/// [`DeviceError::Lost`], and all that is given to it afterwards fails, too; unless it is to `reconnect`: then it is
+/// [`DeviceError::Io`], and what comes waits until a back end is there again.
 #[derive(Debug)]
 struct VirtioUser<R, C> {
-    name: String,
-    size: u16,
+    door: Door,
     features: u64,
-    /// `None` when it is gone, or closed.
+    /// `None` while there is no back end, and once it is gone for good, or closed.
     session: Option<Session>,
-    queues: Option<(Receiving<R>, Sending<R>)>,
-    /// What comes back when there are no queues any more.
-    refused: Refused,
-    /// Memory that waited for frames to arrive.
-    waiting: Refused,
+    pairs: Option<Pairs<R>>,
+    region: Option<Arc<Region>>,
+    /// While a back end is waited for.
+    dial: Option<Dial<R>>,
+    between: Between,
     /// Polls until the next look at the connection.
     look_due: u32,
+    is_armed: bool,
     lost: Option<DeviceError>,
+    /// Of the connections before this one, as the kicks in `signals`.
     drops: Drops,
     cleaning: C,
     signals: Signals,
 }
 
-impl<R: DriverRing, C: Cleaning> VirtioUser<R, C> {
-    fn new(name: String, session: Session, size: u16, cleaning: C) -> Self {
-        let features = session.features;
+impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
+    fn new(door: Door, session: Session, cleaning: C) -> Self {
         Self {
-            name,
-            size,
-            features,
+            door,
+            features: session.features,
             session: Some(session),
-            queues: None,
-            refused: Refused::new("peer-gone"),
-            waiting: Refused::new("closed"),
+            pairs: None,
+            region: None,
+            dial: None,
+            between: Between::default(),
             look_due: LOOK_EVERY,
+            is_armed: false,
             lost: None,
             drops: Drops::default(),
             cleaning,
@@ -157,11 +116,18 @@ impl<R: DriverRing, C: Cleaning> VirtioUser<R, C> {
         }
     }
 
+    fn unsupported(&self, what: String) -> DeviceError {
+        DeviceError::Unsupported { device: self.door.name.clone(), what }
+    }
+
     /// Nothing has happened: looks whether the back end is still there.
     #[cold]
     fn look(&mut self) {
         self.look_due = LOOK_EVERY;
         if self.session.as_ref().is_some_and(|session| !session.is_alive()) {
+            if let Some(pairs) = &mut self.pairs {
+                self.between.take_left(pairs);
+            }
             let what = "the back end is gone".to_string();
             self.lose(what, io::Error::from(io::ErrorKind::ConnectionReset));
         }
@@ -182,40 +148,78 @@ impl<R: DriverRing, C: Cleaning> VirtioUser<R, C> {
     }
 
     fn lose(&mut self, what: String, source: io::Error) {
-        self.lost = Some(DeviceError::Lost { device: self.name.clone(), what, source });
         self.let_go("peer-gone");
+        let device = self.door.name.clone();
+        self.dial = self.region.clone().filter(|_| self.door.options.reconnect).and_then(|region| {
+            // Without a thread it is gone for good.
+            Dial::start(self.door.clone(), self.features, region).ok()
+        });
+        self.lost = Some(match self.dial {
+            None => {
+                self.between.give_up("peer-gone");
+                DeviceError::Lost { device, what, source }
+            }
+            Some(_) => DeviceError::Io { device, what: format!("{what}; another one is waited for"), source },
+        });
+    }
+
+    /// Whether nothing waits for a back end to come: then there is one, or none is waited for.
+    #[inline]
+    fn catch_up(&mut self) -> bool {
+        (self.dial.is_none() && self.between.line.is_empty()) || self.resume()
+    }
+
+    /// Goes on with a back end that has come, if one has; whether all that waited for it is on its way.
+    #[cold]
+    fn resume(&mut self) -> bool {
+        match self.dial.as_mut().and_then(Dial::answer) {
+            None => {}
+            Some(Err(error)) => self.lost = Some(error),
+            Some(Ok((session, mut pairs))) => {
+                pairs.adopt(self.between.waited());
+                // Whoever waits to be told of something is told of everything, until it asks anew.
+                if !self.is_armed {
+                    pairs.disarm();
+                }
+                (self.session, self.pairs, self.dial) = (Some(session), Some(pairs), None);
+                self.look_due = LOOK_EVERY;
+            }
+        }
+        let Some(pairs) = &mut self.pairs else { return false };
+        self.cleaning.transmitted();
+        pairs.transmit(&mut self.between.line, false);
+        self.between.line.is_empty()
     }
 
     /// Counts the notifications that have come.
     fn count(&mut self) {
-        self.signals.interrupts += self.session.as_ref().map_or(0, Session::take_calls);
+        self.signals.interrupts += self.door.events.take_calls();
     }
 
     /// Ends the connection; what was inside is to be reaped as failed.
     fn let_go(&mut self, reason: &'static str) {
         self.count();
-        self.session = None;
-        if let Some((receiving, sending)) = self.queues.take() {
-            self.drops = receiving.drops();
-            self.signals.kicks = receiving.kicks() + sending.kicks();
-            self.waiting.hold(receiving.into_held(), reason);
-            self.refused.hold_failed(sending.into_held(reason));
+        (self.session, self.dial) = (None, None);
+        if let Some(pairs) = self.pairs.take() {
+            self.drops.add(pairs.drops());
+            self.signals.kicks += pairs.kicks();
+            self.between.take(pairs, reason);
         }
     }
 }
 
-impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
+impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     fn name(&self) -> String {
-        self.name.clone()
+        self.door.name.clone()
     }
 
     fn capabilities(&self) -> Capabilities {
         let has = |bits: u64| self.features & bits == bits;
         Capabilities {
-            ring_frames: Some(self.size.into()),
+            ring_frames: Some(u32::from(self.door.options.size) * u32::from(self.door.options.pairs)),
             real_completions: !C::ORPHANS,
             orphans: C::ORPHANS,
-            segments_max: SEGMENTS_MAX.min(self.size.into()) as u16,
+            segments_max: SEGMENTS_MAX.min(self.door.options.size.into()) as u16,
             segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
             checksum: has(feature::CSUM),
         }
@@ -237,39 +241,43 @@ impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
         if (headroom_bytes as usize) < HEADER_BYTES {
             let what =
                 format!("the pool's frames have {headroom_bytes} bytes of headroom: it takes {HEADER_BYTES}");
-            return Err(DeviceError::Unsupported { device: self.name.clone(), what });
+            return Err(self.unsupported(what));
         }
-        let [receive, transmit] = session.start(&region, self.size)?;
-        const { assert!(RECEIVE == 0 && TRANSMIT == 1) };
-        let receiving = Receiving::new(receive, region.clone(), self.features);
-        self.queues = Some((receiving, Sending::new(transmit, region, self.features)));
+        let queues = session.start(&region, self.door.options.size)?;
+        self.pairs = Some(Pairs::new(queues, &region, self.features));
+        self.region = Some(region);
         self.disarm();
         Ok(())
     }
 
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        match &mut self.queues {
-            Some((_, sending)) => {
+        if !self.catch_up() {
+            self.between.line.append(batch, usize::MAX);
+            return Transmitted { doorbell: false, stopped: true };
+        }
+        match &mut self.pairs {
+            Some(pairs) => {
                 self.cleaning.transmitted();
-                sending.transmit(batch, more)
+                pairs.transmit(batch, more)
             }
-            None => self.refused.transmit(batch),
+            None => self.between.refuse(batch),
         }
     }
 
     #[inline]
     fn flush(&mut self) -> bool {
-        self.queues.as_mut().is_some_and(|(_, sending)| sending.flush())
+        self.pairs.as_mut().is_some_and(Pairs::flush)
     }
 
     #[inline]
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        if let Some((_, sending)) = &mut self.queues {
+        self.catch_up();
+        if let Some(pairs) = &mut self.pairs {
             let before = into.len();
-            sending.give_failed(budget, into);
-            let is_due = self.cleaning.is_due(sending.is_full());
-            let result = if is_due { sending.reap(budget - (into.len() - before), into) } else { Ok(()) };
+            pairs.give_failed(budget, into);
+            let is_due = self.cleaning.is_due(pairs.is_full());
+            let result = if is_due { pairs.reap(budget - (into.len() - before), into) } else { Ok(()) };
             if is_due && into.len() - before < budget {
                 self.cleaning.cleaned();
             }
@@ -278,53 +286,48 @@ impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
             }
             result.unwrap_or_else(|error| self.broken(error));
         }
-        if self.queues.is_none() {
-            self.refused.reap(budget, into);
-        }
+        self.between.reap(budget.saturating_sub(into.len()), into);
         self.lost.take().map_or(Ok(()), Err)
     }
 
     fn outstanding(&self) -> usize {
-        let inside = self.queues.as_ref().map_or(0, |(receiving, sending)| receiving.held() + sending.held());
-        inside + self.refused.len() + self.waiting.len()
+        self.pairs.as_ref().map_or(0, Pairs::held) + self.between.len()
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some((receiving, sending)) = &self.queues {
-            receiving.visit(see);
-            sending.visit(see);
+        if let Some(pairs) = &self.pairs {
+            pairs.visit(see);
         }
-        self.refused.visit(see);
-        self.waiting.visit(see);
+        self.between.visit(see);
     }
 
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        let Some((receiving, _)) = &mut self.queues else { return self.lost.take().map_or(Ok(0), Err) };
-        match receiving.receive(cache, to, budget.min(to.room())) {
+        self.catch_up();
+        let Some(pairs) = &mut self.pairs else { return self.lost.take().map_or(Ok(0), Err) };
+        match pairs.receive(cache, to, budget.min(to.room())) {
             Ok(Ok(0)) if budget > 0 => self.idle(),
             Ok(Ok(received)) => return Ok(received),
             Ok(Err(PoolError::Memory(source))) => {
-                return Err(DeviceError::Memory { device: self.name.clone(), source });
+                return Err(DeviceError::Memory { device: self.name(), source });
             }
-            Ok(Err(error)) => {
-                return Err(DeviceError::Unsupported { device: self.name.clone(), what: error.to_string() });
-            }
+            Ok(Err(error)) => return Err(self.unsupported(error.to_string())),
             Err(error) => self.broken(error),
         }
         self.lost.take().map_or(Ok(0), Err)
     }
 
     fn receive_ended(&self) -> bool {
-        self.queues.is_none()
+        self.pairs.is_none() && self.dial.is_none()
     }
 
     fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.waiting.take(to)
+        self.between.take_waiting(to)
     }
 
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        let drops = self.queues.as_ref().map_or(self.drops, |(receiving, _)| receiving.drops());
+        let mut drops = self.drops;
+        self.pairs.iter().for_each(|pairs| drops.add(pairs.drops()));
         see("malformed", drops.malformed);
         see("too-long", drops.too_long);
     }
@@ -333,22 +336,22 @@ impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
     fn arm(&mut self) -> bool {
         self.look_due = 1;
         self.count();
-        let Some((receiving, sending)) = &mut self.queues else { return true };
-        if let Some(session) = &self.session {
-            session.clear();
-        }
-        let is_quiet = !self.cleaning.asks(sending.is_full()) || sending.arm();
-        if !is_quiet {
+        self.door.events.clear();
+        self.is_armed = true;
+        self.catch_up();
+        let Some(pairs) = &mut self.pairs else { return self.lost.is_none() };
+        let (is_quiet, has_left) = pairs.arm(self.cleaning.asks(pairs.is_full()));
+        if has_left {
             self.cleaning.told();
         }
-        receiving.arm() && is_quiet
+        is_quiet
     }
 
     fn disarm(&mut self) {
+        self.is_armed = false;
         self.cleaning.told();
-        if let Some((receiving, sending)) = &mut self.queues {
-            receiving.disarm();
-            sending.disarm();
+        if let Some(pairs) = &mut self.pairs {
+            pairs.disarm();
         }
     }
 
@@ -358,19 +361,17 @@ impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
 
     fn signals(&mut self) -> Option<Signals> {
         self.count();
-        if let Some((receiving, sending)) = &self.queues {
-            self.signals.kicks = receiving.kicks() + sending.kicks();
-        }
-        Some(self.signals)
+        let kicks = self.signals.kicks + self.pairs.as_ref().map_or(0, Pairs::kicks);
+        Some(Signals { kicks, ..self.signals })
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
-        let holds = self.queues.as_ref().is_some_and(|(_, sending)| sending.held() > 0);
+        let holds = self.pairs.as_ref().is_some_and(|pairs| pairs.sending() > 0);
         if holds { self.cleaning.next_ns() } else { None }
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.session.as_ref().map(Session::wait_fd)
+        Some(self.door.events.wait_fd())
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -379,13 +380,7 @@ impl<R: DriverRing, C: Cleaning> Device for VirtioUser<R, C> {
             session.stop();
         }
         self.let_go("closed");
+        self.between.give_up("closed");
         Ok(())
     }
-}
-
-/// As the back end reads it (virtio 1.2, section 5.1.6); of a frame to be sent the number of buffers is 0.
-fn header_bytes(header: &VnetHeader) -> [u8; HEADER_BYTES] {
-    let mut bytes = [0; HEADER_BYTES];
-    bytes[..VNET_HEADER_BYTES].copy_from_slice(&header.bytes());
-    bytes
 }

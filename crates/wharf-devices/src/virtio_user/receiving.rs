@@ -39,10 +39,18 @@ pub(super) struct Receiving<R> {
     drops: Drops,
 }
 
+impl Drops {
+    pub(super) fn add(&mut self, other: Self) {
+        self.malformed += other.malformed;
+        self.too_long += other.too_long;
+    }
+}
+
 impl<R: DriverRing> Receiving<R> {
-    pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64) -> Self {
+    /// `pairs` of them have the memory of `region` for their frames.
+    pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64, pairs: u16) -> Self {
         let size = queue.ring.size();
-        let most = u16::try_from(region.spec().frames / 4 * 3).unwrap_or(u16::MAX).max(1);
+        let most = u16::try_from(region.spec().frames / 4 * 3 / u32::from(pairs)).unwrap_or(u16::MAX).max(1);
         Self {
             merges: features & feature::MRG_RXBUF != 0,
             table: (0..size).map(|_| None).collect(),
@@ -215,6 +223,11 @@ impl<R: DriverRing> Receiving<R> {
             Some(id) => self.table[usize::from(id)] = Some(frame),
             None => self.aside.push(frame),
         }
+    }
+
+    /// Takes memory that waited in a queue before this one: it goes back with the next refill.
+    pub(super) fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
+        self.aside.extend(frames);
     }
 
     /// Asks to be told when a frame comes; false when one has already.

@@ -1,10 +1,10 @@
 //! `Sending`: the transmit queue, and the frames that are in it.
 
+use super::HEADER_BYTES;
 use super::session::{POOL_AT, Queue};
-use super::{HEADER_BYTES, header_bytes};
 use crate::link::ETHERNET_BYTES;
 use crate::virtio::{DriverRing, Extent, RingError, feature};
-use crate::vnet::{START_BYTES, VnetHeader};
+use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::sync::Arc;
 use wharf_core::checksum;
 use wharf_core::device::{Completions, Transmitted};
@@ -51,21 +51,29 @@ impl<R: DriverRing> Sending<R> {
 
     #[inline]
     pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        let mut has_room = !self.is_full();
-        while has_room && !batch.is_empty() {
-            let before = batch.len();
-            self.post_usual(batch);
-            let is_stuck = batch.len() == before && !self.take_unusual(batch);
-            has_room = !is_stuck && !self.is_full();
-        }
+        let has_room = self.post_some(batch, usize::MAX);
         let doorbell = (!more || !has_room) && self.flush();
         Transmitted { doorbell, stopped: !has_room }
     }
 
-    /// Posts frames from the front that lie in one buffer each, with their headers in front, as long as there is room.
+    /// Posts up to `most` frames from the front, as long as there is room; whether there is room for more.
     #[inline]
-    fn post_usual(&mut self, batch: &mut Batch) {
-        let mut room = usize::from((self.queue.ring.room() + 1).saturating_sub(self.stop_below));
+    pub(super) fn post_some(&mut self, batch: &mut Batch, most: usize) -> bool {
+        let end = batch.len().saturating_sub(most);
+        let mut has_room = !self.is_full();
+        while has_room && batch.len() > end {
+            let before = batch.len();
+            self.post_usual(batch, before - end);
+            let is_stuck = batch.len() == before && !self.take_unusual(batch);
+            has_room = !is_stuck && !self.is_full();
+        }
+        has_room
+    }
+
+    /// Posts up to `most` frames from the front that lie in one buffer each, with their headers in front, as long as there is room.
+    #[inline]
+    fn post_usual(&mut self, batch: &mut Batch, most: usize) {
+        let mut room = usize::from((self.queue.ring.room() + 1).saturating_sub(self.stop_below)).min(most);
         let is_usual = |frame: &Frame| !frame.has_meta() && frame.len_bytes() > ETHERNET_BYTES;
         let wants = |frame: &Frame| {
             let takes = room > 0 && is_usual(frame);
@@ -210,6 +218,14 @@ impl<R: DriverRing> Sending<R> {
         Ok(())
     }
 
+    /// Frames that have left and were not given back: of a back end that is gone, which will not use any more.
+    pub(super) fn left(&mut self) -> impl Iterator<Item = Frame> {
+        std::iter::from_fn(|| {
+            let used = self.queue.ring.next_used().ok()??;
+            self.table.get_mut(usize::from(used.id))?.take()
+        })
+    }
+
     /// Asks to be told when most of what is under way has left; false when it has already.
     pub(super) fn arm(&mut self) -> bool {
         self.queue.ring.enable_delayed()
@@ -234,4 +250,11 @@ impl<R: DriverRing> Sending<R> {
         let inside = self.table.into_iter().flatten().map(move |frame| (frame, reason));
         self.failed.into_iter().chain(inside)
     }
+}
+
+/// As the back end reads it (virtio 1.2, section 5.1.6); of a frame to be sent the number of buffers is 0.
+fn header_bytes(header: &VnetHeader) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..VNET_HEADER_BYTES].copy_from_slice(&header.bytes());
+    bytes
 }

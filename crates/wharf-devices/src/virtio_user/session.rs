@@ -1,11 +1,12 @@
 //! `Session`: the connection to a back end, and what was agreed upon (QEMU, docs/interop/vhost-user.rst).
 
 use super::VirtioUserOptions;
+use super::reach::{accept, connect};
 use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures};
@@ -24,7 +25,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// How long one may take until it listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
-const NAP: Duration = Duration::from_millis(10);
 
 /// Where the back end sees our memory: addresses that mean nothing but there.
 const RINGS_AT: u64 = 1 << 28;
@@ -35,10 +35,85 @@ pub(super) const RECEIVE: usize = 0;
 pub(super) const TRANSMIT: usize = 1;
 const QUEUES: usize = 2;
 
+/// A request's number: how many queue pairs there are.
+const GET_QUEUE_NUM: u32 = 17;
+
 /// What we take where it is offered, and nothing hangs on.
 const WELCOME: u64 = feature::INDIRECT | feature::EVENT_IDX | feature::VHOST_PROTOCOL;
 /// And what is left to the back end, by default.
 const OFFLOADS: u64 = feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO;
+
+/// What becomes readable when something is to be looked at, whichever connection there is.
+#[derive(Debug)]
+pub(super) struct Events {
+    /// What the back end signals.
+    call: EventFd,
+    /// What tells that there is something new of a connection.
+    news: EventFd,
+    /// Readable when either was signalled, or the connection ends.
+    set: Epoll,
+}
+
+impl Events {
+    fn new() -> io::Result<Self> {
+        let (call, news, set) = (EventFd::new(EFD_NONBLOCK)?, EventFd::new(EFD_NONBLOCK)?, Epoll::new()?);
+        set.add(call.as_raw_fd(), 0, true)?;
+        set.add(news.as_raw_fd(), 1, true)?;
+        Ok(Self { call, news, set })
+    }
+
+    /// There is something new.
+    pub(super) fn tell(&self) {
+        // A counter that is full is readable.
+        let _ = self.news.write(1);
+    }
+
+    pub(super) fn wait_fd(&self) -> RawFd {
+        self.set.as_raw_fd()
+    }
+
+    /// How often the back end has signalled since this was asked last.
+    pub(super) fn take_calls(&self) -> u64 {
+        self.call.read().unwrap_or(0)
+    }
+
+    /// Makes it unreadable, once the calls are taken.
+    pub(super) fn clear(&self) {
+        self.set.told(|_| {});
+    }
+}
+
+/// Where back ends are, and what is wanted of them.
+#[derive(Debug, Clone)]
+pub(super) struct Door {
+    pub(super) name: String,
+    path: PathBuf,
+    pub(super) options: VirtioUserOptions,
+    pub(super) events: Arc<Events>,
+}
+
+impl Door {
+    pub(super) fn new(name: String, path: PathBuf, options: VirtioUserOptions) -> Result<Self, DeviceError> {
+        let events =
+            Events::new().map_err(io_fault(&name, "cannot set up its descriptors".into())).map(Arc::new)?;
+        Ok(Self { name, path, options, events })
+    }
+
+    /// The next back end, or the first one: as long as there is none, and it `may_wait`.
+    pub(super) fn reach(&self, may_wait: impl Fn() -> bool) -> Result<UnixStream, DeviceError> {
+        let fault = |what: &str| io_fault(&self.name, what.to_string());
+        match self.options.server {
+            false => connect(&self.path, may_wait).map_err(fault("cannot connect to a back end")),
+            true => accept(&self.path, may_wait).map_err(fault("no back end has connected")),
+        }
+    }
+
+    /// As [`Door::reach`], for as long as whoever opens a device is ready to wait.
+    pub(super) fn reach_soon(&self) -> Result<UnixStream, DeviceError> {
+        let until = Instant::now() + if self.options.server { CONNECT_WITHIN } else { LISTEN_WITHIN };
+        self.reach(|| Instant::now() < until)
+    }
+}
 
 pub(super) struct Session {
     name: String,
@@ -46,10 +121,15 @@ pub(super) struct Session {
     /// The same connection, to look whether it still stands.
     socket: UnixStream,
     pub(super) features: u64,
-    /// What the back end signals.
-    call: EventFd,
-    /// Readable when something was signalled, or the connection ends.
-    events: Epoll,
+    pairs: u16,
+    events: Arc<Events>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // It was put in there.
+        let _ = self.events.set.remove(self.socket.as_raw_fd());
+    }
 }
 
 impl std::fmt::Debug for Session {
@@ -68,6 +148,12 @@ pub(super) struct Queue<R> {
 }
 
 impl<R> Queue<R> {
+    /// Rings start with the first kick.
+    pub(super) fn start(ring: R, kick: EventFd) -> io::Result<Self> {
+        kick.write(1)?;
+        Ok(Self { ring, kick, kicks: 1 })
+    }
+
     /// Tells the back end.
     pub(super) fn tell(&mut self) {
         self.kicks += 1;
@@ -77,24 +163,20 @@ impl<R> Queue<R> {
 }
 
 impl Session {
-    pub(super) fn open(name: &str, path: &Path, options: &VirtioUserOptions) -> Result<Self, DeviceError> {
-        let fault = |what: &str| io_fault(name, what.to_string());
-        let socket = match options.server {
-            false => connect(path).map_err(fault("cannot connect to a back end"))?,
-            true => accept(path).map_err(fault("no back end has connected"))?,
-        };
+    /// Agrees with the back end at the other end of `socket` upon what is wanted; upon the features `before`, where there was one.
+    pub(super) fn open(door: &Door, socket: UnixStream, before: Option<u64>) -> Result<Self, DeviceError> {
+        let (name, events, pairs) = (door.name.clone(), door.events.clone(), door.options.pairs);
         let made = || -> io::Result<_> {
             socket.set_read_timeout(Some(ANSWER_WITHIN))?;
             socket.set_write_timeout(Some(ANSWER_WITHIN))?;
-            let (call, events, ours) = (EventFd::new(EFD_NONBLOCK)?, Epoll::new()?, socket.try_clone()?);
-            events.add(call.as_raw_fd(), 0, true)?;
-            events.add(ours.as_raw_fd(), 1, true)?;
-            Ok((call, events, ours))
+            let ours = socket.try_clone()?;
+            events.set.add(ours.as_raw_fd(), 2, true)?;
+            Ok(ours)
         };
-        let (call, events, ours) = made().map_err(fault("cannot set up its descriptors"))?;
-        let frontend = Frontend::from_stream(socket, QUEUES as u64);
-        let mut session = Self { name: name.into(), frontend, socket: ours, features: 0, call, events };
-        session.negotiate(options)?;
+        let ours = made().map_err(io_fault(&name, "cannot set up its descriptors".into()))?;
+        let frontend = Frontend::from_stream(socket, (usize::from(pairs) * QUEUES) as u64);
+        let mut session = Self { name, frontend, socket: ours, features: 0, pairs, events };
+        session.negotiate(&door.options, before)?;
         Ok(session)
     }
 
@@ -105,47 +187,97 @@ impl Session {
         move |error| io_fault(&name, format!("the back end refuses {what}"))(io::Error::other(error))
     }
 
-    fn negotiate(&mut self, options: &VirtioUserOptions) -> Result<(), DeviceError> {
+    fn unsupported(&self, what: String) -> DeviceError {
+        DeviceError::Unsupported { device: self.name.clone(), what }
+    }
+
+    fn negotiate(&mut self, options: &VirtioUserOptions, before: Option<u64>) -> Result<(), DeviceError> {
         self.frontend.set_owner().map_err(self.refused("an owner"))?;
         let offered = self.frontend.get_features().map_err(self.refused("to say what it can"))?;
+        self.features = self.choose(options, offered)?;
+        if let Some(before) = before {
+            let missing = before & !offered;
+            if missing != 0 {
+                let what =
+                    format!("the back end does not offer features {missing:#x}, as the one before it did");
+                return Err(self.unsupported(what));
+            }
+            // Whoever sends knows what the device can: that stays.
+            self.features = before;
+        }
+        if self.features & feature::VHOST_PROTOCOL != 0 {
+            self.negotiate_protocol()?;
+        }
+        self.frontend.set_features(self.features).map_err(self.refused("features that it offers"))
+    }
+
+    /// Of the features `offered`, those that are wanted.
+    fn choose(&self, options: &VirtioUserOptions, offered: u64) -> Result<u64, DeviceError> {
         let wanted = [
             (feature::VERSION_1, true, "virtio 1.0"),
             (feature::PACKED, options.packed, "packed=on"),
             (feature::IN_ORDER, options.in_order == Some(true), "in_order=on"),
             (feature::MRG_RXBUF, options.mrg_rxbuf == Some(true), "mrg_rxbuf=on"),
+            // The control queue, by which a driver chooses how many there are, ends in whoever speaks to the back end: here.
+            (feature::MQ | feature::VHOST_PROTOCOL, options.pairs > 1, "several queue pairs"),
         ];
-        if let Some((_, _, what)) = wanted.iter().find(|(bit, is_wanted, _)| *is_wanted && offered & bit == 0)
-        {
-            let what = format!("the back end does not offer {what}");
-            return Err(DeviceError::Unsupported { device: self.name.clone(), what });
+        let lacking = wanted.iter().find(|(bits, is_wanted, _)| *is_wanted && offered & bits != *bits);
+        if let Some((_, _, what)) = lacking {
+            return Err(self.unsupported(format!("the back end does not offer {what}")));
         }
         let bits = wanted.iter().filter(|want| want.1).fold(0, |bits, want| bits | want.0);
         let mergeable = if options.mrg_rxbuf == Some(false) { 0 } else { feature::MRG_RXBUF };
         let in_order = if options.in_order == Some(false) { 0 } else { feature::IN_ORDER };
         let offloads = if options.offload { OFFLOADS } else { 0 };
-        self.features = offered & (bits | WELCOME | mergeable | in_order | offloads);
-        if self.features & feature::VHOST_PROTOCOL != 0 {
-            let can = self.frontend.get_protocol_features().map_err(self.refused("to say what it can"))?;
-            let wanted = can & VhostUserProtocolFeatures::REPLY_ACK;
-            self.frontend.set_protocol_features(wanted).map_err(self.refused("protocol features"))?;
-            if !wanted.is_empty() {
-                self.frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+        Ok(offered & (bits | WELCOME | mergeable | in_order | offloads))
+    }
+
+    fn negotiate_protocol(&mut self) -> Result<(), DeviceError> {
+        let can = self.frontend.get_protocol_features().map_err(self.refused("to say what it can"))?;
+        let several =
+            if self.pairs > 1 { VhostUserProtocolFeatures::MQ } else { VhostUserProtocolFeatures::empty() };
+        let wanted = can & (VhostUserProtocolFeatures::REPLY_ACK | several);
+        self.frontend.set_protocol_features(wanted).map_err(self.refused("protocol features"))?;
+        if self.pairs > 1 {
+            let pairs = self.ask_for_pairs().map_err(self.refused("to say how many queue pairs it has"))?;
+            if pairs < self.pairs.into() {
+                let what = format!("the back end has {pairs} queue pairs: {} are wanted", self.pairs);
+                return Err(self.unsupported(what));
             }
         }
-        self.frontend.set_features(self.features).map_err(self.refused("features that it offers"))
+        if wanted.contains(VhostUserProtocolFeatures::REPLY_ACK) {
+            self.frontend.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+        }
+        Ok(())
+    }
+
+    /// Queue pairs that the back end has. `Frontend` would take the answer for its number of virtqueues, which is twice that.
+    fn ask_for_pairs(&self) -> io::Result<u64> {
+        const REPLY: u32 = 1 | 4;
+        let mut socket = &self.socket;
+        let words = |words: [u32; 3]| words.map(u32::to_ne_bytes).concat();
+        socket.write_all(&words([GET_QUEUE_NUM, 1, 0]))?;
+        let (mut header, mut pairs) = ([0; 12], [0; 8]);
+        socket.read_exact(&mut header)?;
+        if header[..] != words([GET_QUEUE_NUM, REPLY, 8]) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "that is no answer to what it was asked"));
+        }
+        socket.read_exact(&mut pairs)?;
+        Ok(u64::from_ne_bytes(pairs))
     }
 
     pub(super) fn layout(&self) -> Layout {
         if self.features & feature::PACKED != 0 { Layout::Packed } else { Layout::Split }
     }
 
-    /// Gives the back end the pool's memory and that of the rings, and starts it: the receive queue, the transmit queue.
+    /// Gives the back end the pool's memory and that of the rings, and starts it: for each pair the receive queue and the transmit
+    /// queue.
     pub(super) fn start<R: DriverRing>(
         &self, region: &Region, size: u16,
-    ) -> Result<[Queue<R>; QUEUES], DeviceError> {
+    ) -> Result<Vec<[Queue<R>; QUEUES]>, DeviceError> {
         let layout = self.layout();
-        let each_bytes = Place::len_bytes(layout, size);
-        let mapping = Mapping::shared_small_pages(each_bytes * QUEUES)
+        let (each_bytes, pairs) = (Place::len_bytes(layout, size), usize::from(self.pairs));
+        let mapping = Mapping::shared_small_pages(each_bytes * QUEUES * pairs)
             .map_err(io_fault(&self.name, "no memory for its rings".into()))?;
         let area = Arc::new(Area::new(mapping));
         let memory = [(POOL_AT, region.mapping()), (RINGS_AT, area.mapping().unwrap_or(region.mapping()))];
@@ -158,7 +290,9 @@ impl Session {
         });
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
         let start = |index| self.start_queue(index, &area, index * each_bytes, layout, size);
-        Ok([start(RECEIVE)?, start(TRANSMIT)?])
+        (0..pairs)
+            .map(|pair| Ok([start(QUEUES * pair + RECEIVE)?, start(QUEUES * pair + TRANSMIT)?]))
+            .collect()
     }
 
     fn start_queue<R: DriverRing>(
@@ -187,7 +321,7 @@ impl Session {
             self.frontend.set_vring_num(index, size)?;
             self.frontend.set_vring_base(index, base)?;
             self.frontend.set_vring_addr(index, &addresses)?;
-            self.frontend.set_vring_call(index, &self.call)?;
+            self.frontend.set_vring_call(index, &self.events.call)?;
             self.frontend.set_vring_kick(index, &kick)?;
             if self.features & feature::VHOST_PROTOCOL != 0 {
                 self.frontend.clone().set_vring_enable(index, true)?;
@@ -195,76 +329,21 @@ impl Session {
             vhost::Result::Ok(())
         };
         set_up().map_err(self.refused("a virtqueue"))?;
-        // Rings start with the first kick.
-        kick.write(1).map_err(io_fault(&self.name, "cannot signal".into()))?;
-        Ok(Queue { ring, kick, kicks: 1 })
+        Queue::start(ring, kick).map_err(io_fault(&self.name, "cannot signal".into()))
     }
 
     /// Stops the virtqueues: the back end touches neither them nor our memory any more, if it keeps to the rules.
     pub(super) fn stop(&self) -> bool {
-        (0..QUEUES).all(|index| self.frontend.get_vring_base(index).is_ok())
+        (0..QUEUES * usize::from(self.pairs)).all(|index| self.frontend.get_vring_base(index).is_ok())
     }
 
     /// Whether the connection stands.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(stream::peek(self.socket.as_fd(), &mut [0]), Ok(Some(0)) | Err(_))
     }
-
-    /// What becomes readable when something is to be looked at.
-    pub(super) fn wait_fd(&self) -> RawFd {
-        self.events.as_raw_fd()
-    }
-
-    /// How often the back end has signalled since this was asked last.
-    pub(super) fn take_calls(&self) -> u64 {
-        self.call.read().unwrap_or(0)
-    }
-
-    /// Makes it unreadable, once the calls are taken.
-    pub(super) fn clear(&self) {
-        self.events.told(|_| {});
-    }
 }
 
 fn io_fault(name: &str, what: String) -> impl FnOnce(io::Error) -> DeviceError {
     let device = name.to_string();
     move |source| DeviceError::Io { device, what, source }
-}
-
-/// Connects, and waits a little for somebody who listens.
-fn connect(path: &Path) -> io::Result<UnixStream> {
-    patiently(
-        LISTEN_WITHIN,
-        || UnixStream::connect(path),
-        |error| matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound),
-    )
-}
-
-/// Listens until somebody connects. The socket's file is there as long as that takes.
-fn accept(path: &Path) -> io::Result<UnixStream> {
-    // One that nobody listens at any more is in the way.
-    if matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) {
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    let accepted =
-        patiently(CONNECT_WITHIN, || listener.accept(), |error| error.kind() == io::ErrorKind::WouldBlock);
-    let _ = std::fs::remove_file(path);
-    let (socket, _) = accepted?;
-    socket.set_nonblocking(false)?;
-    Ok(socket)
-}
-
-/// Tries again for a while.
-fn patiently<T>(
-    within: Duration, attempt: impl Fn() -> io::Result<T>, may_try_again: impl Fn(&io::Error) -> bool,
-) -> io::Result<T> {
-    let until = Instant::now() + within;
-    loop {
-        match attempt() {
-            Err(error) if may_try_again(&error) && Instant::now() < until => std::thread::sleep(NAP),
-            result => return result,
-        }
-    }
 }

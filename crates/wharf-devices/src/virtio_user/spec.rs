@@ -1,6 +1,6 @@
-//! `virtio-user:SOCKET[,server=off|on,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
+//! `virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
 
-use super::{Napi, VirtioUserOptions};
+use super::{Napi, PAIRS_MAX, VirtioUserOptions};
 use crate::open::Options;
 use crate::units;
 use crate::virtio::Layout;
@@ -17,7 +17,18 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         return Err(DeviceError::Unsupported { device: "virtio-user".into(), what });
     };
     let kind = format!("virtio-user:{}", path.escape_debug());
-    let keys = ["server", "packed", "in_order", "mrg_rxbuf", "offload", "size", "napi", "clean"];
+    let keys = [
+        "server",
+        "reconnect",
+        "queues",
+        "packed",
+        "in_order",
+        "mrg_rxbuf",
+        "offload",
+        "size",
+        "napi",
+        "clean",
+    ];
     let options = Options::new(&kind, parts, &keys)?;
     let switch = [("off", false), ("on", true)];
     let where_offered = [("auto", None), ("on", Some(true)), ("off", Some(false))];
@@ -34,6 +45,7 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
     let mut spec = VirtioUserOptions {
         napi,
         server: options.choose("server", &switch)?,
+        reconnect: options.choose("reconnect", &switch)?,
         packed: options.choose("packed", &switch)?,
         in_order: options.choose("in_order", &where_offered)?,
         mrg_rxbuf: options.choose("mrg_rxbuf", &where_offered)?,
@@ -44,6 +56,11 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         let layout = if spec.packed { Layout::Packed } else { Layout::Split };
         let checked = layout.check_size(u32::try_from(size).unwrap_or(u32::MAX));
         spec.size = checked.map_err(|error| options.fault(&format!("size: {error}")))?;
+    }
+    if let Some(pairs) = options.read("queues", units::size_bytes)? {
+        let given = u16::try_from(pairs).ok().filter(|pairs| (1..=PAIRS_MAX).contains(pairs));
+        let fault = || options.fault(&format!("queues: {pairs} cannot be: 1 to {PAIRS_MAX}"));
+        spec.pairs = given.ok_or_else(fault)?;
     }
     super::open(Path::new(path), spec)
 }

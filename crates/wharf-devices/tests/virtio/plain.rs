@@ -1,8 +1,10 @@
-//! Buffers popped and used by many at a time: what they are by one at a time, whatever the ring says.
+//! Buffers popped and used by many at a time: what they are by one at a time, whatever the ring says, and wherever it begins.
 
-use crate::pair::{BUFFER_BYTES, GUEST, LAYOUTS, area, device, place};
+use crate::pair::{BUFFER_BYTES, GUEST, LAYOUTS, area, place};
 use proptest::prelude::*;
-use wharf_devices::virtio::{Chain, Layout, Memory, MemoryRegion, Options, Place};
+use wharf_devices::virtio::packed::PackedDevice;
+use wharf_devices::virtio::split::SplitDevice;
+use wharf_devices::virtio::{Chain, DeviceRing, Layout, Memory, MemoryRegion, Options, Place};
 
 const SIZE: u16 = 8;
 /// Where a second region begins, and how long it is.
@@ -12,12 +14,14 @@ const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 const AVAILABLE: u16 = 1 << 7;
+const USED: u16 = 1 << 15;
 
-/// What a driver has written: descriptors, and where buffers begin.
+/// What a driver has written: descriptors, where buffers begin, and the index of the first of these.
 #[derive(Debug, Clone)]
 struct Written {
     descriptors: Vec<(u64, u32, u16, u16)>,
     heads: Vec<u16>,
+    start: u16,
 }
 
 fn written() -> impl Strategy<Value = Written> {
@@ -33,19 +37,24 @@ fn written() -> impl Strategy<Value = Written> {
     let descriptors = proptest::collection::vec((address, len, flags, 0..SIZE), usize::from(SIZE));
     let head = prop_oneof![20 => 0..SIZE, 1 => any::<u16>()];
     let heads = proptest::collection::vec(head, 0..=usize::from(SIZE));
-    (descriptors, heads).prop_map(|(descriptors, heads)| Written { descriptors, heads })
+    // Of split rings indices wrap behind 2^16, of packed ones behind the ring.
+    let start = prop_oneof![Just(0), any::<u16>(), u16::MAX - SIZE..=u16::MAX];
+    (descriptors, heads, start).prop_map(|(descriptors, heads, start)| Written { descriptors, heads, start })
 }
 
 impl Written {
     fn place(&self, layout: Layout) -> Place {
         let place = place(layout, SIZE);
-        let [table, driver, _] = place.areas();
+        let [table, driver, device] = place.areas();
         for (at, &(address, len, flags, number)) in self.descriptors.iter().enumerate() {
             // Of a packed ring: as many are available as there are heads, and numbers come before flags.
-            let is_there = at < self.heads.len();
+            let ahead = (at as u16).wrapping_sub(self.start) % SIZE;
             let (third, fourth) = match layout {
                 Layout::Split => (flags, number),
-                Layout::Packed => (number, flags ^ if is_there { AVAILABLE } else { 0 }),
+                Layout::Packed if usize::from(ahead) >= self.heads.len() => (number, flags),
+                // On the round that the ring begins with, or on the next one.
+                Layout::Packed if at as u16 >= self.start % SIZE => (number, flags ^ AVAILABLE),
+                Layout::Packed => (number, flags ^ USED),
             };
             table.store_u64(16 * at, address);
             table.store_u32(16 * at + 8, len);
@@ -53,8 +62,11 @@ impl Written {
             table.store_u16(16 * at + 14, fourth);
         }
         if layout == Layout::Split {
-            self.heads.iter().enumerate().for_each(|(at, &head)| driver.store_u16(4 + 2 * at, head));
-            driver.store_u16(2, self.heads.len() as u16);
+            for (at, &head) in (0u16..).zip(&self.heads) {
+                driver.store_u16(4 + 2 * usize::from(self.start.wrapping_add(at) % SIZE), head);
+            }
+            driver.store_u16(2, self.start.wrapping_add(self.heads.len() as u16));
+            device.store_u16(2, self.start);
         }
         place
     }
@@ -69,7 +81,15 @@ fn memory() -> Memory {
 /// All that can be popped, `many` plain ones at a time, what ended it, and the areas once all of it was used.
 fn drained(written: &Written, layout: Layout, many: usize) -> (Vec<String>, Vec<u16>) {
     let (memory, place) = (memory(), written.place(layout));
-    let mut ring = device(&place, Options::default(), 0);
+    let mut ring: Box<dyn DeviceRing> = match layout {
+        Layout::Split => {
+            Box::new(SplitDevice::new(place.clone(), Options::default(), written.start.into()).unwrap())
+        }
+        Layout::Packed => {
+            let base = u32::from(written.start % SIZE) | 0x8000;
+            Box::new(PackedDevice::new(place.clone(), Options::default(), base).unwrap())
+        }
+    };
     let (mut seen, mut chains) = (Vec::new(), (0..many.max(1)).map(|_| Chain::new()).collect::<Vec<_>>());
     for _ in 0..2 * SIZE {
         let count = ring.pop_plain(&memory, &mut chains[..many]);
@@ -106,6 +126,28 @@ proptest! {
     fn many_at_a_time_are_as_one_at_a_time(written in written(), many in 1..10usize) {
         for layout in LAYOUTS {
             prop_assert_eq!(drained(&written, layout, many), drained(&written, layout, 0));
+        }
+    }
+}
+
+#[test]
+fn plain_buffers_go_on_where_indices_wrap() {
+    for layout in LAYOUTS {
+        for start in [0, 5, SIZE - 1, u16::MAX - 2, u16::MAX] {
+            let descriptors = (0..SIZE).map(|at| (GUEST + u64::from(at), 1, 0, at)).collect();
+            let heads = (0..SIZE).map(|at| start.wrapping_add(at) % SIZE).collect::<Vec<_>>();
+            let written = Written { descriptors, heads: heads.clone(), start };
+            for many in [1, 3, 9] {
+                let (seen, _) = drained(&written, layout, many);
+                // All of them in order, and then nothing.
+                assert_eq!(seen.len(), usize::from(SIZE) + 1, "{layout} from {start}, {many} at a time");
+                for (told, head) in seen.iter().zip(&heads) {
+                    assert!(
+                        told.starts_with(&format!("Token {{ id: {head}, descriptors: 1 }} 1 0 ")),
+                        "{told}"
+                    );
+                }
+            }
         }
     }
 }

@@ -4,3 +4,5 @@
 mod common;
 mod napi;
 mod pair;
+mod reconnect;
+mod several;

@@ -51,9 +51,12 @@ pub struct Far {
 
 impl Far {
     pub fn new(socket: &Socket, pairs: u16) -> Self {
-        let pool = pool(1024);
         let options = VhostUserOptions { pairs, ..VhostUserOptions::default() };
-        let mut device = VhostUser::open(&socket.path(), options).unwrap();
+        Self::of(VhostUser::open(&socket.path(), options).unwrap())
+    }
+
+    pub fn of(mut device: VhostUser) -> Self {
+        let pool = pool(1024);
         device.attach(pool.region().clone()).unwrap();
         let cache = pool.cache("far").unwrap();
         Self { device, pool, cache }
@@ -84,7 +87,7 @@ impl Far {
         }
     }
 
-    fn reap(&mut self) {
+    pub fn reap(&mut self) {
         let mut done = Completions::new(64);
         self.device.reap(64, &mut done).unwrap();
         self.cache.give(&mut done.sent).unwrap();

@@ -1,0 +1,132 @@
+//! `Dial`: the thread that waits for a back end to come back, and sets up virtqueues with it: messages may take long to be
+//! answered, and whoever moves frames may have others to see to.
+
+use super::pairs::Pairs;
+use super::reach::is_nobody;
+use super::session::{Door, Session};
+use crate::virtio::DriverRing;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{JoinHandle, park_timeout};
+use std::time::Duration;
+use wharf_core::device::DeviceError;
+use wharf_mem::Region;
+
+/// Between two attempts.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// A connection whose virtqueues run.
+pub(super) type Connected<R> = (Session, Pairs<R>);
+
+#[derive(Debug)]
+pub(super) struct Dial<R> {
+    shared: Arc<Shared>,
+    answers: Receiver<Result<Connected<R>, DeviceError>>,
+    /// `None` once it is dropped.
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    ends: AtomicBool,
+    /// The connection that is being made, so that it can be ended from outside.
+    stream: Mutex<Option<UnixStream>>,
+}
+
+impl<R: DriverRing + 'static> Dial<R> {
+    /// Waits for a back end that can do what was `agreed` upon with the one before, to give it memory of `region`. [`Dial::answer`] has
+    /// it; the door's events tell of that.
+    pub(super) fn start(door: Door, agreed: u64, region: Arc<Region>) -> io::Result<Self> {
+        let (shared, (answer, answers)) = (Arc::<Shared>::default(), channel());
+        let caller = Caller { shared: shared.clone(), door, agreed, region };
+        let thread = std::thread::Builder::new().name("virtio-user".into());
+        let thread = Some(thread.spawn(move || caller.run(&answer))?);
+        Ok(Self { shared, answers, thread })
+    }
+
+    /// What has become of it, if something new has: a connection is the last.
+    pub(super) fn answer(&mut self) -> Option<Result<Connected<R>, DeviceError>> {
+        self.answers.try_recv().ok()
+    }
+}
+
+impl<R> Drop for Dial<R> {
+    fn drop(&mut self) {
+        self.shared.ends.store(true, Ordering::Relaxed);
+        self.shared.cut();
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has panicked, at worst: then nothing comes of it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn ends(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    /// Notes the connection that is being made, if it is still wanted.
+    fn hold(&self, stream: Option<UnixStream>) {
+        *self.stream.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+        if self.ends() {
+            self.cut();
+        }
+    }
+
+    fn cut(&self) {
+        if let Some(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // It may be gone.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+struct Caller {
+    shared: Arc<Shared>,
+    door: Door,
+    agreed: u64,
+    region: Arc<Region>,
+}
+
+impl Caller {
+    /// Tries until it is done, or not wanted any more. What is wrong is told once, until something else is.
+    fn run<R: DriverRing>(&self, answer: &Sender<Result<Connected<R>, DeviceError>>) {
+        let mut told = String::new();
+        while !self.shared.ends() {
+            let result = self.attempt();
+            self.shared.hold(None);
+            let what = match &result {
+                Ok(_) => String::new(),
+                Err(DeviceError::Io { source, .. }) if is_nobody(source) => told.clone(),
+                Err(error) => error.to_string(),
+            };
+            let (is_done, is_new) = (result.is_ok(), what != told);
+            if is_done || is_new {
+                // Whoever asked may not want it any more.
+                let _ = answer.send(result);
+                self.door.events.tell();
+            }
+            if is_done {
+                return;
+            }
+            told = what;
+            park_timeout(RETRY);
+        }
+    }
+
+    fn attempt<R: DriverRing>(&self) -> Result<Connected<R>, DeviceError> {
+        // One that is to be connected to is tried for again from outside.
+        let stream = self.door.reach(|| self.door.options.server && !self.shared.ends())?;
+        self.shared.hold(stream.try_clone().ok());
+        let session = Session::open(&self.door, stream, Some(self.agreed))?;
+        let queues = session.start(&self.region, self.door.options.size)?;
+        let pairs = Pairs::new(queues, &self.region, session.features);
+        Ok((session, pairs))
+    }
+}

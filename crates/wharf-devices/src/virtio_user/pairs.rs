@@ -1,0 +1,198 @@
+//! `Pairs`: the queue pairs of one connection. Each flow goes by one of them, the same as long as there are as many; all are
+//! received from, in turn.
+//!
+//! A pair whose ring is full holds up what comes behind its frames, whichever pair that would go by: frames leave a batch in order.
+
+use super::receiving::{Drops, Receiving};
+use super::sending::Sending;
+use super::session::{Queue, RECEIVE, TRANSMIT};
+use crate::virtio::{DriverRing, RingError};
+use std::sync::Arc;
+use wharf_core::device::{Completions, Transmitted};
+use wharf_core::flow::QueueMap;
+use wharf_core::pool::{Cache, PoolError};
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+
+#[derive(Debug)]
+struct Pair<R> {
+    receiving: Receiving<R>,
+    sending: Sending<R>,
+}
+
+#[derive(Debug)]
+pub(super) struct Pairs<R> {
+    pairs: Box<[Pair<R>]>,
+    region: Arc<Region>,
+    map: QueueMap,
+    /// By which pair each frame of a batch goes.
+    ways: Vec<u16>,
+    /// The pair that is looked at first.
+    first: usize,
+}
+
+impl<R: DriverRing> Pairs<R> {
+    pub(super) fn new(queues: Vec<[Queue<R>; 2]>, region: &Arc<Region>, features: u64) -> Self {
+        const { assert!(RECEIVE == 0 && TRANSMIT == 1) };
+        let count = u16::try_from(queues.len()).unwrap_or(u16::MAX);
+        let pair = |[receive, transmit]: [Queue<R>; 2]| Pair {
+            receiving: Receiving::new(receive, region.clone(), features, count),
+            sending: Sending::new(transmit, region.clone(), features),
+        };
+        Self {
+            pairs: queues.into_iter().map(pair).collect(),
+            region: region.clone(),
+            map: QueueMap::new(count.into()),
+            ways: Vec::with_capacity(BATCH_FRAMES_MAX),
+            first: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        match &mut self.pairs[..] {
+            [only] => only.sending.transmit(batch, more),
+            _ => self.spread(batch, more),
+        }
+    }
+
+    /// Posts each frame in the pair of its flow, up to the first one for which there is no room.
+    fn spread(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let Self { pairs, region, map, ways, .. } = self;
+        ways.clear();
+        // What has no bytes here is another pool's: whoever posts it says so.
+        let way = |frame: &Frame| region.bytes(frame).map_or(0, |bytes| map.queue_of(bytes)) as u16;
+        ways.extend(batch.frames().iter().map(way));
+        let mut runs = ways.chunk_by(|one, other| one == other);
+        let stopped = runs.any(|run| {
+            let left = batch.len() - run.len();
+            pairs[usize::from(run[0])].sending.post_some(batch, run.len());
+            batch.len() > left
+        });
+        Transmitted { doorbell: (!more || stopped) && self.flush(), stopped }
+    }
+
+    #[inline]
+    pub(super) fn flush(&mut self) -> bool {
+        let mut rang = false;
+        self.pairs.iter_mut().for_each(|pair| rang |= pair.sending.flush());
+        rang
+    }
+
+    /// Whether one of them takes no more until frames have left.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.sending.is_full())
+    }
+
+    /// Gives back up to `budget` frames that could not be sent.
+    #[inline]
+    pub(super) fn give_failed(&mut self, budget: usize, into: &mut Completions) {
+        let before = into.len();
+        for pair in &mut self.pairs {
+            pair.sending.give_failed(budget - (into.len() - before), into);
+        }
+    }
+
+    /// Gives back up to `budget` frames that have left.
+    #[inline]
+    pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), RingError> {
+        let before = into.len();
+        self.in_turn(|pair| pair.sending.reap(budget - (into.len() - before), into))
+    }
+
+    /// Frames that have left and were not given back: of a back end that is gone.
+    pub(super) fn left(&mut self) -> impl Iterator<Item = Frame> {
+        self.pairs.iter_mut().flat_map(|pair| pair.sending.left())
+    }
+
+    /// Calls `each` with one after the other, a different one first each time.
+    #[inline]
+    fn in_turn<E>(&mut self, mut each: impl FnMut(&mut Pair<R>) -> Result<(), E>) -> Result<(), E> {
+        let (before, from_first) = self.pairs.split_at_mut(self.first);
+        from_first.iter_mut().chain(before).try_for_each(&mut each)?;
+        self.first = if self.first + 1 < self.pairs.len() { self.first + 1 } else { 0 };
+        Ok(())
+    }
+
+    /// Takes up to `budget` frames, for which `to` has room.
+    #[inline]
+    pub(super) fn receive(
+        &mut self, cache: &mut Cache, to: &mut Batch, budget: usize,
+    ) -> Result<Result<usize, PoolError>, RingError> {
+        let before = to.len();
+        let mut short = None;
+        self.in_turn(|pair| {
+            let left = budget - (to.len() - before);
+            short = pair.receiving.receive(cache, to, left)?.err().or(short.take());
+            Ok(())
+        })?;
+        Ok(short.map_or(Ok(to.len() - before), Err))
+    }
+
+    /// Asks to be told of arrivals, and, where that `asks` it, of what has left; false when something has come already; and whether it
+    /// is something that has left.
+    pub(super) fn arm(&mut self, asks: bool) -> (bool, bool) {
+        let mut has_left = false;
+        if asks {
+            self.pairs.iter_mut().for_each(|pair| has_left |= !pair.sending.arm());
+        }
+        let mut is_quiet = !has_left;
+        self.pairs.iter_mut().for_each(|pair| is_quiet &= pair.receiving.arm());
+        (is_quiet, has_left)
+    }
+
+    pub(super) fn disarm(&mut self) {
+        for pair in &mut self.pairs {
+            pair.receiving.disarm();
+            pair.sending.disarm();
+        }
+    }
+
+    /// Frames on their way to the back end.
+    pub(super) fn sending(&self) -> usize {
+        self.pairs.iter().map(|pair| pair.sending.held()).sum()
+    }
+
+    /// All frames inside.
+    pub(super) fn held(&self) -> usize {
+        self.pairs.iter().map(|pair| pair.receiving.held()).sum::<usize>() + self.sending()
+    }
+
+    pub(super) fn drops(&self) -> Drops {
+        let mut drops = Drops::default();
+        self.pairs.iter().for_each(|pair| drops.add(pair.receiving.drops()));
+        drops
+    }
+
+    /// Kicks sent.
+    pub(super) fn kicks(&self) -> u64 {
+        self.pairs.iter().map(|pair| pair.receiving.kicks() + pair.sending.kicks()).sum()
+    }
+
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        for pair in &self.pairs {
+            pair.receiving.visit(see);
+            pair.sending.visit(see);
+        }
+    }
+
+    /// Takes memory that waited for frames in queues before these.
+    pub(super) fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
+        self.pairs[0].receiving.adopt(frames);
+    }
+
+    /// All frames inside: shows memory that waited for frames, and what was to be sent with why it was not.
+    pub(super) fn end(
+        self, reason: &'static str, mut waited: impl FnMut(Frame),
+        mut unsent: impl FnMut((Frame, &'static str)),
+    ) {
+        for Pair { receiving, sending } in self.pairs {
+            receiving.into_held().for_each(&mut waited);
+            sending.into_held(reason).for_each(&mut unsent);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

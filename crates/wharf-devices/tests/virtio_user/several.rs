@@ -1,0 +1,115 @@
+//! Several queue pairs.
+
+use crate::common::within_a_minute;
+use crate::pair::{Far, Socket, end, queue};
+use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use wharf_core::pool::Burst;
+use wharf_core::receive::{Rest, RxQueue};
+use wharf_devices::host::PollerThread;
+use wharf_devices::open::{Direction, open};
+use wharf_mem::Batch;
+
+const FLOWS: u8 = 16;
+const FRAMES: u64 = 4000;
+
+/// A frame's flow and number, of those of [`FLOWS`].
+fn read(bytes: &[u8]) -> (u8, u64) {
+    (bytes[11], u64::from_be_bytes(bytes[20..28].try_into().unwrap()))
+}
+
+/// Sends back what comes, and notes the numbers of each flow; how many came.
+fn reflect(far: &mut Far, seen: &mut BTreeMap<u8, Vec<u64>>) -> usize {
+    use wharf_core::device::Device;
+    let mut batch = Batch::new(64);
+    let count = far.device.receive(&mut far.cache, &mut batch, 64).unwrap();
+    for frame in batch.frames() {
+        let (flow, number) = read(far.pool.region().bytes(frame).unwrap());
+        seen.entry(flow).or_default().push(number);
+    }
+    while !batch.is_empty() {
+        far.device.transmit(&mut batch, false);
+        far.reap();
+    }
+    far.reap();
+    count
+}
+
+#[test]
+fn flows_go_by_several_pairs_each_in_order_there_and_back() {
+    for layout in ["", ",packed=on", ",napi=off"] {
+        within_a_minute(move || {
+            let socket = Socket::new();
+            // More than are wanted.
+            let mut far = Far::new(&socket, 4);
+            let queue = queue(&socket.driver(&format!(",queues=3{layout}")), 4096);
+            let (arrives, arrived) = channel();
+            let handler = Box::new(move |burst: &mut Burst| {
+                burst.iter_mut().for_each(|bytes| arrives.send(read(bytes)).unwrap());
+                Rest::Free
+            });
+            let receiver = RxQueue::of(&queue, handler).unwrap();
+            let poller = PollerThread::builder().receiver(&receiver).start().unwrap();
+            let other = std::thread::spawn(move || {
+                let (mut seen, mut count) = (BTreeMap::new(), 0);
+                while count < FRAMES as usize {
+                    count += reflect(&mut far, &mut seen);
+                }
+                while wharf_core::device::Device::outstanding(&far.device) > 0 {
+                    far.reap();
+                }
+                (far, seen)
+            });
+            let mut sender = queue.sender("test").unwrap();
+            let mut burst = sender.burst(32);
+            let mut next = 0;
+            while next < FRAMES {
+                if sender.fill(&mut burst, 32.min((FRAMES - next) as usize), 60).is_err() {
+                    sender.wait_for_memory().unwrap();
+                    continue;
+                }
+                for bytes in burst.iter_mut() {
+                    bytes.fill(0);
+                    bytes[11] = (next * 5 % u64::from(FLOWS)) as u8;
+                    bytes[20..28].copy_from_slice(&next.to_be_bytes());
+                    next += 1;
+                }
+                sender.send(&mut burst).unwrap();
+            }
+            let (far, seen) = other.join().unwrap();
+            let mut back: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
+            for _ in 0..FRAMES {
+                let (flow, number) = arrived.recv_timeout(Duration::from_secs(30)).unwrap();
+                back.entry(flow).or_default().push(number);
+            }
+            assert_eq!(seen.len(), usize::from(FLOWS));
+            for (flow, numbers) in &seen {
+                assert!(numbers.is_sorted() && numbers.len() == FRAMES as usize / usize::from(FLOWS));
+                assert_eq!(Some(numbers), back.get(flow), "flow {flow}");
+            }
+            drop((poller, sender));
+            end(&queue, FRAMES);
+            far.end();
+        });
+    }
+}
+
+#[test]
+fn a_back_end_with_too_few_pairs_is_told_and_so_is_a_number_that_cannot_be() {
+    for (pairs, queues, what) in [
+        (1, "2", "several queue pairs"),
+        (2, "3", "has 2 queue pairs: 3 are wanted"),
+        (2, "0", "1 to 32"),
+        (2, "33", "1 to 32"),
+    ] {
+        let socket = Socket::new();
+        let far = Far::new(&socket, pairs);
+        let Err(error) = open(&socket.driver(&format!(",queues={queues}")), Direction::Send) else {
+            panic!("{queues} of {pairs}")
+        };
+        let error = error.to_string();
+        assert!(error.contains(what) && !error.contains('\n'), "{error}");
+        far.end();
+    }
+}
