@@ -6,7 +6,13 @@
 //! a frame are copied.
 #![forbid(unsafe_code)]
 
-use crate::frame::{Frame, FreeFrame, META, POOL_MASK, SENDER_MASK};
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use summary::Summary;
+
+use crate::frame::{Frame, FreeFrame};
 
 /// Most frames that any batch can hold: what a device may complete in one call.
 pub const BATCH_FRAMES_MAX: usize = 256;
@@ -244,22 +250,19 @@ impl Batch {
     /// Whether all frames are known to belong to pool `pool`, and none to have a row in its side table.
     #[inline]
     pub(crate) fn is_plain_of(&self, pool: u8) -> bool {
-        let (summary, want) = (&self.inside.summary, Frame::template(pool, 0, 0));
-        ((summary.any ^ want) | (summary.all ^ want)) & (POOL_MASK | META) == 0
+        self.inside.summary.is_plain_of(pool)
     }
 
     /// Whether all frames are known to belong to pool `pool` and to be charged to `sender`.
     #[inline]
     pub fn is_of(&self, pool: u8, sender: u16) -> bool {
-        let (summary, want) = (&self.inside.summary, Frame::template(pool, sender, 0));
-        ((summary.any ^ want) | (summary.all ^ want)) & (POOL_MASK | SENDER_MASK) == 0
+        self.inside.summary.is_of(pool, sender)
     }
 
     /// Whether all frames are known to be charged to `sender`.
     #[inline(always)]
     pub fn is_from(&self, sender: u16) -> bool {
-        let (summary, want) = (&self.inside.summary, Frame::template(0, sender, 0));
-        ((summary.any ^ want) | (summary.all ^ want)) & SENDER_MASK == 0
+        self.inside.summary.is_from(sender)
     }
 
     /// The one sender that all frames are charged to, where that is known.
@@ -385,128 +388,5 @@ impl Batch {
             self.inside.slots[to] = self.inside.slots[from].moved();
         }
         self.inside.head = 0;
-    }
-}
-
-/// What the frames of a batch have in common. After some have left, a bound: it may name less in common than
-/// there is, never more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Summary {
-    /// Bits set in any of them.
-    any: u64,
-    /// Bits set in all of them.
-    all: u64,
-    /// Bytes of all of them.
-    pub(crate) bytes: u64,
-}
-
-impl Summary {
-    pub(crate) const NONE: Summary = Summary { any: 0, all: u64::MAX, bytes: 0 };
-    /// Says nothing but that any bit may be set, or not.
-    const UNKNOWN: Summary = Summary { any: u64::MAX, all: 0, bytes: 0 };
-
-    /// Of `count` frames that differ in their index only, which `template` leaves out.
-    #[inline]
-    pub(crate) fn of_template(template: u64, count: usize) -> Self {
-        let bytes = u64::from(Frame::from_bits(template).len_bytes()) * count as u64;
-        Summary { any: template, all: template, bytes }
-    }
-
-    #[inline]
-    fn of(frames: &[Frame]) -> Self {
-        let mut summary = Summary::NONE;
-        frames.iter().for_each(|frame| summary.add(frame));
-        summary
-    }
-
-    #[inline(always)]
-    pub(crate) fn add(&mut self, frame: &Frame) {
-        self.any |= frame.bits();
-        self.all &= frame.bits();
-        self.bytes = self.bytes.wrapping_add(u64::from(frame.len_bytes()));
-    }
-
-    #[inline(always)]
-    fn join(&mut self, other: Summary) {
-        self.any |= other.any;
-        self.all &= other.all;
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-    }
-
-    #[inline]
-    fn any_meta(&self) -> bool {
-        self.any & META != 0
-    }
-
-    #[inline]
-    fn sender(&self) -> Option<u16> {
-        ((self.any ^ self.all) & SENDER_MASK == 0).then_some(Frame::from_bits(self.any).sender())
-    }
-
-    #[inline]
-    fn is_of_pool(&self, pool: u8) -> bool {
-        let want = Frame::template(pool, 0, 0);
-        ((self.any ^ want) | (self.all ^ want)) & POOL_MASK == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(index: u32, sender: u16) -> Frame {
-        Frame::from_parts(FreeFrame::new(1, index), Frame::template(1, sender, 100 + index))
-    }
-
-    #[test]
-    fn keeps_order_and_capacity_through_shifts() {
-        let mut batch = Batch::new(4);
-        let (mut next_in, mut next_out) = (0, 0);
-        for round in 0..50u32 {
-            while batch.push(frame(next_in, 3)).is_ok() {
-                next_in += 1;
-            }
-            assert_eq!(batch.len(), 4);
-            for _ in 0..1 + round % 4 {
-                assert_eq!(batch.pop().unwrap().index(), next_out);
-                next_out += 1;
-            }
-        }
-    }
-
-    #[test]
-    fn frames_are_taken_once_even_where_their_taker_panics() {
-        let mut batch = Batch::new(8);
-        (0..6).for_each(|index| batch.push(frame(index, 1)).unwrap());
-        let mut taken = Vec::new();
-        batch.take_while(|frame| frame.index() < 2, |frame| taken.push(frame.index()));
-        assert_eq!((&taken[..], batch.len(), batch.bytes()), (&[0, 1][..], 4, batch.bytes_of_first(4)));
-        let panics = std::panic::AssertUnwindSafe(|| {
-            batch.take_while(|_| true, |frame| assert!(frame.index() < 3, "this one is too much"));
-        });
-        assert!(std::panic::catch_unwind(panics).is_err());
-        assert_eq!((batch.len(), batch.frames()[0].index()), (2, 4));
-        batch.take_while(|_| true, drop);
-        assert!(batch.is_empty() && batch.bytes() == 0);
-    }
-
-    #[test]
-    fn sums_runs_and_moves() {
-        let mut batch = Batch::new(8);
-        for (index, sender) in [(0, 1), (1, 1), (2, 9), (3, 1)] {
-            batch.push(frame(index, sender)).unwrap();
-        }
-        assert_eq!((batch.bytes(), batch.bytes_of_first(2), batch.run_of_sender().0), (406, 201, 2));
-        let mut other = Batch::new(3);
-        assert_eq!(other.append(&mut batch, 8), 3);
-        assert_eq!((other.len(), batch.len(), batch.run_of_sender()), (3, 1, (1, 103)));
-        assert_eq!(other.pop_back().unwrap().index(), 2);
-        batch.refresh();
-        assert!(batch.is_of_pool(1) && !batch.is_of_pool(2) && !batch.any_meta());
-        assert_eq!((batch.sender(), batch.bytes()), (Some(1), batch.bytes_of_first(1)));
-        batch.frames_mut()[0].set_sender(8);
-        assert_eq!(batch.sender(), None, "unknown until somebody looks");
-        batch.refresh();
-        assert_eq!(batch.sender(), Some(8));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::batch::Batch;
 use crate::frame::{Frame, FreeFrame};
-use crate::share::{Consumer, Producer, ring};
+use crate::ring::{Consumer, Producer, ring};
 
 /// The owner's end.
 pub struct HomeIn(Producer<u32>);

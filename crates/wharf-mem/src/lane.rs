@@ -3,7 +3,7 @@
 
 use crate::batch::{Batch, Summary};
 use crate::frame::Frame;
-use crate::share::{Consumer, Producer, ring};
+use crate::ring::{Consumer, Producer, ring};
 
 /// The sender's end.
 pub struct LaneIn(Producer<u64>);

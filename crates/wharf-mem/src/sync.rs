@@ -2,12 +2,9 @@
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
-pub(crate) use std::{
-    cell::UnsafeCell,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+pub(crate) use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 #[cfg(loom)]
@@ -26,6 +23,31 @@ pub(crate) use wharf_sys::fence::{heavy, light};
 
 #[cfg(loom)]
 pub(crate) use loom::thread::yield_now;
+
+/// std's with loom's way in, so that both have the same users.
+#[cfg(not(loom))]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, work: impl FnOnce(*const T) -> R) -> R {
+        work(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, work: impl FnOnce(*mut T) -> R) -> R {
+        work(self.0.get())
+    }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
 
 /// loom has no asymmetric fence: both sides are full ones in a model.
 #[cfg(loom)]

@@ -1,0 +1,92 @@
+//! Super-packets: frames linked into one, through the rows of their buffers.
+#![forbid(unsafe_code)]
+
+use super::Region;
+use crate::frame::{Frame, LENGTH_BYTES_MAX};
+use crate::spec::MemError;
+
+impl Region {
+    /// Links `piece` behind the last buffer of `head`, which becomes a super-packet.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`], [`MemError::TooLong`] beyond 262 143 B in all, [`MemError::Chain`] when the
+    /// piece is a chain or empty; each with the piece.
+    pub fn link(&self, head: &mut Frame, piece: Frame) -> Result<(), (MemError, Frame)> {
+        let mut last = head.index();
+        if self.check(head).is_ok() {
+            while let Some(next) = self.rows[last as usize].next() {
+                last = next.index();
+            }
+        }
+        self.link_behind(head, last, piece)
+    }
+
+    /// Begins to link pieces behind `head`, many of them without looking for the end each time.
+    pub fn chain(&self, head: Frame) -> Chain<'_> {
+        let last = head.index();
+        Chain { region: self, head, last }
+    }
+
+    /// As [`Region::link`], where the last buffer of the chain is known.
+    fn link_behind(&self, head: &mut Frame, last: u32, piece: Frame) -> Result<(), (MemError, Frame)> {
+        let total = head.len_bytes() + piece.len_bytes();
+        let fault = match (self.check(head).and_then(|()| self.check(&piece)), piece.has_meta()) {
+            (Err(foreign), _) => Some(foreign),
+            (Ok(()), true) => Some(MemError::Chain { index: piece.index() }),
+            _ if piece.len_bytes() == 0 || head.len_bytes() == 0 => {
+                Some(MemError::Chain { index: piece.index() })
+            }
+            _ if total > LENGTH_BYTES_MAX => {
+                Some(MemError::TooLong { len_bytes: total, max_bytes: LENGTH_BYTES_MAX })
+            }
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return Err((fault, piece));
+        }
+        let row = self.row(head);
+        if row.chunk_bytes() == 0 {
+            row.set_chunk_bytes(head.len_bytes());
+        }
+        self.row(&piece).set_chunk_bytes(piece.len_bytes());
+        self.rows[last as usize].set_next(Some(&piece.into_free()));
+        head.set_has_meta(true);
+        head.set_len_bytes(total);
+        Ok(())
+    }
+}
+
+/// A super-packet in the making: see [`Region::chain`].
+#[derive(Debug)]
+pub struct Chain<'a> {
+    region: &'a Region,
+    head: Frame,
+    /// The last buffer.
+    last: u32,
+}
+
+impl Chain<'_> {
+    /// Links `piece` behind the last buffer.
+    ///
+    /// # Errors
+    /// As [`Region::link`], each with the piece.
+    #[inline]
+    pub fn push(&mut self, piece: Frame) -> Result<(), (MemError, Frame)> {
+        let index = piece.index();
+        // The first one finds a chain that `head` has been already.
+        let linked = if self.last == self.head.index() {
+            self.region.link(&mut self.head, piece)
+        } else {
+            self.region.link_behind(&mut self.head, self.last, piece)
+        };
+        if linked.is_ok() {
+            self.last = index;
+        }
+        linked
+    }
+
+    /// All of it.
+    pub fn done(self) -> Frame {
+        self.head
+    }
+}

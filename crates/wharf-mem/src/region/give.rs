@@ -1,0 +1,99 @@
+//! Frames become free buffers again.
+#![forbid(unsafe_code)]
+
+use super::Region;
+use crate::batch::Batch;
+use crate::frame::{Frame, FreeFrame};
+use crate::free_list::FreeList;
+use crate::spec::MemError;
+
+impl Region {
+    /// Turns the first `count` frames of `from` into free buffers on `to`, chains with all their buffers.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`]; then `from` begins with the frame that is not this pool's.
+    #[inline(always)]
+    pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
+        let count = count.min(from.len());
+        if from.is_plain_of(self.layout.number) {
+            from.free_into(to, count);
+            return Ok(());
+        }
+        self.give_with_care(from, to, count)
+    }
+
+    /// As [`Region::give`], to the front of a list, and calls `each` with every index; whether it could, which it cannot
+    /// unless all frames of `from` are known to be plain ones of the list's pool and this.
+    #[inline]
+    pub fn give_to_list(
+        &self, from: &mut Batch, to: &mut FreeList, count: usize, each: impl Fn(u32),
+    ) -> bool {
+        let (count, number) = (count.min(from.len()), self.layout.number);
+        if to.pool() != number || !from.is_plain_of(number) {
+            return false;
+        }
+        // First: a panic in `each` leaves them all in the batch.
+        from.frames()[..count].iter().for_each(|frame| each(frame.index()));
+        let left = from.len() - count;
+        to.push_from(from, count);
+        from.len() == left
+    }
+
+    /// Takes the only frame of `from` as a free buffer, where there is one only and nothing special about it.
+    #[inline(always)]
+    pub fn give_only(&self, from: &mut Batch) -> Option<FreeFrame> {
+        Some(from.pop_only(self.layout.number)?.into_free())
+    }
+
+    /// Chains, or frames that may be another pool's.
+    #[cold]
+    fn give_with_care(
+        &self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize,
+    ) -> Result<(), MemError> {
+        for _ in 0..count {
+            if let Some(first) = from.frames_mut().first_mut() {
+                self.check(first)?;
+                self.strip(first, to)?;
+            }
+            from.free_into(to, 1);
+        }
+        Ok(())
+    }
+
+    /// Turns one frame into a free buffer on `to`, a chain with all its buffers.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] and the frame.
+    pub fn give_one(&self, mut frame: Frame, to: &mut Vec<FreeFrame>) -> Result<(), (MemError, Frame)> {
+        if let Err(error) = self.strip(&mut frame, to) {
+            return Err((error, frame));
+        }
+        to.push(frame.into_free());
+        Ok(())
+    }
+
+    /// Clears a frame's row; of a chain, the further buffers go to `to`, and the frame keeps the first.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`].
+    pub fn strip(&self, frame: &mut Frame, to: &mut Vec<FreeFrame>) -> Result<(), MemError> {
+        self.check(frame)?;
+        if !frame.has_meta() {
+            return Ok(());
+        }
+        let row = self.row(frame);
+        if row.chunk_bytes() != 0 {
+            frame.set_len_bytes(row.chunk_bytes());
+        }
+        let mut next = row.next();
+        row.clear();
+        while let Some(piece) = next {
+            let row = &self.rows[piece.index() as usize];
+            next = row.next();
+            row.clear();
+            to.push(piece);
+        }
+        frame.set_has_meta(false);
+        Ok(())
+    }
+}

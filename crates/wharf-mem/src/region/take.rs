@@ -1,0 +1,121 @@
+//! Free buffers become frames.
+#![forbid(unsafe_code)]
+
+use super::Region;
+use crate::batch::{Batch, Summary};
+use crate::frame::{Frame, FreeFrame};
+use crate::free_list::FreeList;
+use crate::home::HomeOut;
+use crate::spec::MemError;
+
+impl Region {
+    /// Turns up to `count` buffers from the top of `from` into frames of `len_bytes`, charged to `sender`,
+    /// at the back of `to`, and calls `each` with every index; how many. The bytes are whatever the last user
+    /// left.
+    ///
+    /// # Errors
+    /// [`MemError::TooLong`], and [`MemError::Foreign`] when one of them is another pool's; then none is taken.
+    #[inline]
+    pub fn take(
+        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+        each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let number = self.layout.number;
+        let template = Frame::template(number, sender, len_bytes);
+        let space = to.space(count.min(from.len()));
+        let count = space.len();
+        if count == 0 {
+            return Ok(0);
+        }
+        let left = from.len() - count;
+        let taken = &from[left..];
+        // In one go over all of them, not until the first: that needs no branch per buffer.
+        if taken.iter().fold(0, |differs, free| differs | (free.pool() ^ number)) != 0 {
+            return Err(self.first_foreign(taken));
+        }
+        for (to, free) in space.iter_mut().zip(taken) {
+            each(free.index());
+            *to = Frame::from_parts(FreeFrame::from_bits(free.bits()), template);
+        }
+        from.truncate(left);
+        to.filled(count, Summary::of_template(template, count));
+        Ok(count)
+    }
+
+    /// As [`Region::take`], from a home ring that has `count` buffers and where `to` has room for them; else none.
+    ///
+    /// # Errors
+    /// [`MemError::TooLong`].
+    #[inline]
+    pub fn take_from_home(
+        &self, from: &mut HomeOut, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+        each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let number = self.layout.number;
+        if count > to.room() || !from.has_of(number, count) {
+            return Ok(0);
+        }
+        let template = Frame::template(number, sender, len_bytes);
+        from.pop_to(to.space(count), |free| {
+            each(free.index());
+            Frame::from_parts(free, template)
+        });
+        to.filled(count, Summary::of_template(template, count));
+        Ok(count)
+    }
+
+    /// As [`Region::take`], from the front of a list.
+    ///
+    /// # Errors
+    /// [`MemError::TooLong`]; [`MemError::Foreign`] when it is another pool's list.
+    #[inline]
+    pub fn take_from_list(
+        &self, from: &mut FreeList, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+        each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let number = self.layout.number;
+        if let (true, Some(index)) = (from.pool() != number, from.first()) {
+            return Err(MemError::Foreign { index, theirs: from.pool(), ours: number });
+        }
+        let template = Frame::template(number, sender, len_bytes);
+        let count = from.pop_to(to.space(count), |free| {
+            each(free.index());
+            Frame::from_parts(free, template)
+        });
+        if count > 0 {
+            to.filled(count, Summary::of_template(template, count));
+        }
+        Ok(count)
+    }
+
+    /// As [`Region::take`] for one buffer: what a quiet path takes is spared the set-up of a loop.
+    ///
+    /// # Errors
+    /// As [`Region::take`].
+    #[inline(always)]
+    pub fn take_one(
+        &self, from: &mut Vec<FreeFrame>, to: &mut Batch, sender: u16, len_bytes: u32, each: impl Fn(u32),
+    ) -> Result<usize, MemError> {
+        self.check_len(len_bytes)?;
+        let template = Frame::template(self.layout.number, sender, len_bytes);
+        let Some(free) = from.pop() else { return Ok(0) };
+        let is_ours = free.pool() == self.layout.number;
+        if !is_ours || to.room() == 0 {
+            let fault = self.foreign(free.index(), free.pool());
+            from.push(free);
+            return if is_ours { Ok(0) } else { Err(fault) };
+        }
+        each(free.index());
+        to.put(Frame::from_parts(free, template));
+        Ok(1)
+    }
+
+    #[cold]
+    fn first_foreign(&self, free: &[FreeFrame]) -> MemError {
+        let theirs = free.iter().find(|free| free.pool() != self.layout.number);
+        theirs.map_or(MemError::PoolNumbers, |free| self.foreign(free.index(), free.pool()))
+    }
+}
