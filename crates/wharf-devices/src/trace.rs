@@ -10,69 +10,21 @@
 //! one. The device's later verdict on a frame (failed, `link-down`) is not in the file, unless only what was sent is to be in it
 //! ([`Trace::sent_only`]): then a frame is written when the device gives it back as sent.
 
+mod file;
 mod handoff;
+#[cfg(test)]
+mod tests;
+
+pub use file::{TraceCounts, TraceFile};
 
 use crate::host::WallClock;
-use crate::pcap::format::{PcapOptions, PcapWriter};
-use crate::pcap::{create_file, device_error};
-use handoff::Handoff;
 use std::os::fd::RawFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
-
-/// What a trace has, and what it lacks. Read by anybody at any time; final once the device is closed.
-#[derive(Debug, Default)]
-pub struct TraceCounts {
-    seen: AtomicU64,
-    missed: AtomicU64,
-    broken: Mutex<Option<std::io::Error>>,
-}
-
-impl TraceCounts {
-    /// Frames in the file, or on their way into it.
-    pub fn frames(&self) -> u64 {
-        self.seen.load(Relaxed).saturating_sub(self.missed())
-    }
-
-    /// Frames that are not in the file, because the disk was too slow, full or gone.
-    pub fn missed(&self) -> u64 {
-        self.missed.load(Relaxed)
-    }
-
-    fn miss(&self, frames: u64) {
-        self.missed.fetch_add(frames, Relaxed);
-    }
-
-    /// Notes the file's first error.
-    fn fail(&self, error: std::io::Error) {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-
-    fn take_error(&self) -> Option<std::io::Error> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// A capture that devices are traced into: one, or several at once. It is whole when all of them are closed.
-#[derive(Clone)]
-pub struct TraceFile {
-    name: String,
-    /// Locked once a batch.
-    file: Arc<Mutex<File>>,
-    counts: Arc<TraceCounts>,
-}
-
-struct File {
-    /// `None` once finished.
-    writer: Option<PcapWriter<Handoff>>,
-    /// Devices that are not closed.
-    users: usize,
-}
 
 /// A device whose frames are written into a capture.
 pub struct Trace {
@@ -101,83 +53,12 @@ impl std::fmt::Debug for Trace {
     }
 }
 
-impl std::fmt::Debug for TraceFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TraceFile({}, {} frames)", self.name, self.counts.frames())
-    }
-}
-
 impl TraceFile {
-    /// The file at `path`, which is created, or emptied if it is there.
-    ///
-    /// # Errors
-    /// [`DeviceError::Io`] when the file cannot be written, or there is no thread to be had, and
-    /// [`DeviceError::Unsupported`] when the path names anything but a file.
-    pub fn create(path: &Path) -> Result<Self, DeviceError> {
-        let name = format!("trace:{}", crate::pcap::format::displayed(&path.to_string_lossy()));
-        let file = create_file(path).map_err(|error| device_error(&name, error))?;
-        Self::over(name, Handoff::direct(file), Handoff::start)
-    }
-
-    /// Writes the header to `sink`, then lets `start` hand the rest to a thread.
-    fn over(
-        name: String, sink: Handoff,
-        start: impl FnOnce(&mut Handoff, Arc<TraceCounts>) -> std::io::Result<()>,
-    ) -> Result<Self, DeviceError> {
-        let counts = Arc::new(TraceCounts::default());
-        let writer = PcapWriter::new(sink, &name, PcapOptions::default());
-        let mut writer = writer.map_err(|error| device_error(&name, error))?;
-        if let Err(source) = start(writer.sink_mut(), counts.clone()) {
-            return Err(DeviceError::Io { device: name, what: "cannot start a thread".into(), source });
-        }
-        Ok(Self { name, file: Arc::new(Mutex::new(File { writer: Some(writer), users: 0 })), counts })
-    }
-
     /// `inner`, traced into this file. Of a device that both sends and receives, both are.
     pub fn around(&self, inner: Box<dyn Device>) -> Trace {
         self.lock().users += 1;
         let (to, offered, clock) = (self.clone(), Offered::default(), Arc::new(WallClock));
         Trace { inner, to, region: None, is_closed: false, sent_only: false, finishes: false, offered, clock }
-    }
-
-    /// What is in the file and what is not.
-    pub fn counts(&self) -> Arc<TraceCounts> {
-        self.counts.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, File> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A device is closed. After the last one, writes the rest and waits until the disk has it; what is missing, if anything.
-    fn leave(&self) -> Result<(), DeviceError> {
-        let mut file = self.lock();
-        file.users -= 1;
-        if file.users > 0 {
-            return Ok(());
-        }
-        let Some(mut writer) = file.writer.take() else { return Ok(()) };
-        writer.sink_mut().wait_for_room();
-        // What cannot be written is counted by the thread, which knows why.
-        let _ = writer.flush();
-        writer.sink_mut().finish();
-        let missed = self.counts.missed();
-        let too_slow = || std::io::Error::new(std::io::ErrorKind::WouldBlock, "the disk was too slow");
-        match (self.counts.take_error(), missed) {
-            (None, 0) => Ok(()),
-            (error, missed) => Err(DeviceError::Io {
-                device: self.name.clone(),
-                what: format!("{missed} of {} frames are not in the file", missed + self.counts.frames()),
-                source: error.unwrap_or_else(too_slow),
-            }),
-        }
-    }
-}
-
-impl File {
-    /// Whether there is a file to write to.
-    fn is_open(&mut self) -> bool {
-        self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
     }
 }
 
@@ -220,7 +101,7 @@ impl Trace {
             let stamp_ns = region.meta(frame).map_or(0, |meta| meta.time_ns);
             let time_ns = if own_stamps && stamp_ns > 0 { stamp_ns } else { now_ns };
             let chunks = region.chunks(frame).into_iter().flatten();
-            record(&mut file.writer, &self.to.counts, time_ns, chunks, frame.len_bytes() as usize);
+            file.record(&self.to.counts, time_ns, chunks, frame.len_bytes() as usize);
         }
     }
 
@@ -233,27 +114,13 @@ impl Trace {
             let bytes =
                 offered.ends.get(at).map(|&end| &offered.bytes[std::mem::replace(&mut start, end)..end]);
             let len = bytes.map_or(0, <[u8]>::len);
-            record(&mut file.writer, &to.counts, now_ns, bytes.into_iter(), len);
+            file.record(&to.counts, now_ns, bytes.into_iter(), len);
         }
     }
 
     /// Closes the file, unless others are traced into it; what is missing there, if anything.
     fn finish(&mut self) -> Result<(), DeviceError> {
         if std::mem::replace(&mut self.is_closed, true) { Ok(()) } else { self.to.leave() }
-    }
-}
-
-/// Writes one frame, or counts it as missed.
-fn record<'a>(
-    writer: &mut Option<PcapWriter<Handoff>>, counts: &TraceCounts, time_ns: u64,
-    chunks: impl Iterator<Item = &'a [u8]>, len: usize,
-) {
-    counts.seen.fetch_add(1, Relaxed);
-    let written = writer.as_mut().is_some_and(|writer| {
-        !writer.sink_mut().is_broken() && writer.write(time_ns, chunks, len as u32).is_ok()
-    });
-    if !written {
-        counts.miss(1);
     }
 }
 
@@ -397,9 +264,6 @@ impl Device for Trace {
         closed.and(finished)
     }
 }
-
-#[cfg(test)]
-mod tests;
 
 impl Drop for Trace {
     fn drop(&mut self) {

@@ -174,16 +174,6 @@ fn choice(interface: &Interface, description: &Description, taken: &mut Vec<Stri
 
 impl From {
     fn new(interface: Interface, taken_instead: Vec<String>) -> Self {
-        let pcie = interface.pcie.map(|pcie| Pcie {
-            generation: pcie.generation,
-            lanes: pcie.lanes,
-            generation_max: pcie.at_most.map(|most| most.0),
-            lanes_max: pcie.at_most.map(|most| most.1),
-            mps_bytes: pcie.mps_bytes,
-            mrrs_bytes: pcie.mrrs_bytes,
-            rcb_bytes: pcie.rcb_bytes,
-            tags: pcie.tags,
-        });
         let rings = interface.rings.map(|rings| Rings {
             tx: rings.tx,
             tx_max: rings.tx_max,
@@ -202,7 +192,7 @@ impl From {
         Self {
             interface: interface.name,
             driver: interface.driver,
-            pcie,
+            pcie: interface.pcie.map(Pcie::new),
             speed_mbit: interface.speed_mbit,
             tx_queues: interface.tx_queues,
             rx_queues: interface.rx_queues,
@@ -263,6 +253,19 @@ impl From {
 }
 
 impl Pcie {
+    fn new(link: PcieLink) -> Self {
+        Self {
+            generation: link.generation,
+            lanes: link.lanes,
+            generation_max: link.at_most.map(|most| most.0),
+            lanes_max: link.at_most.map(|most| most.1),
+            mps_bytes: link.mps_bytes,
+            mrrs_bytes: link.mrrs_bytes,
+            rcb_bytes: link.rcb_bytes,
+            tags: link.tags,
+        }
+    }
+
     fn words(&self) -> String {
         let mut parts = vec![format!("gen{}x{}", self.generation, self.lanes)];
         if let (Some(generation), Some(lanes)) = (self.generation_max, self.lanes_max) {

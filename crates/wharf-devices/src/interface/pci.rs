@@ -71,18 +71,8 @@ pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
         });
     };
     let at_most = link("max_link_speed", "max_link_width");
-    let mut missed = Vec::new();
-    if let Err(why) = &capability {
-        missed.push(("MPS, MRRS, RCB, tags", why.clone()));
-    }
+    let missed = missed(&capability);
     let capability = capability.ok();
-    for (what, size) in
-        [("MPS", capability.map(|one| one.mps_bytes)), ("MRRS", capability.map(|one| one.mrrs_bytes))]
-    {
-        if size == Some(None) {
-            missed.push((what, "the configuration space has a reserved value".into()));
-        }
-    }
     let link = PcieLink {
         generation,
         lanes,
@@ -93,6 +83,16 @@ pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
         tags: capability.map(|capability| capability.tags),
     };
     Ok((link, missed))
+}
+
+/// What the capability does not say, and why.
+fn missed(capability: &Result<Capability, String>) -> Missed {
+    let sizes = match capability {
+        Err(why) => return vec![("MPS, MRRS, RCB, tags", why.clone())],
+        Ok(capability) => [("MPS", capability.mps_bytes), ("MRRS", capability.mrrs_bytes)],
+    };
+    let reserved = sizes.into_iter().filter(|(_, size)| size.is_none());
+    reserved.map(|(what, _)| (what, "the configuration space has a reserved value".into())).collect()
 }
 
 /// Reads `8.0 GT/s PCIe`.

@@ -1,7 +1,8 @@
-use super::handoff::Disk;
+use super::handoff::{Disk, Handoff};
 use super::*;
 use crate::null::Null;
 use std::io::{self, Write};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use wharf_core::pool::PagePool;
 
