@@ -15,6 +15,7 @@ pub(crate) use turn::{Calls, LOOKS_MAX, Leaving, attend, close_up};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
+use crate::credit::Horizon;
 use crate::device::{DeviceError, Signals};
 use crate::host::{Clock, Park, Wake};
 use crate::lanes::{Lane, Lanes};
@@ -118,6 +119,7 @@ pub(crate) struct Shared {
     pub(crate) lane_frames: u32,
     /// See [`QueueBuilder::small_queues`].
     pub(crate) small_queue_bytes: Option<u32>,
+    pub(crate) horizon: Horizon,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
     pub(crate) clock: Arc<dyn Clock>,

@@ -4,7 +4,7 @@ use super::places::Places;
 use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
-use crate::credit::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use crate::credit::{Horizon, SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use crate::device::Device;
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
@@ -233,6 +233,7 @@ impl QueueBuilder {
             policy,
             lane_frames,
             small_queue_bytes,
+            horizon: Horizon::new(),
             index_start,
             uses_bands,
             clock,

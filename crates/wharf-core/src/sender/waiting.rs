@@ -5,7 +5,7 @@
 //! owner look who is next.
 
 use super::Sender;
-use crate::credit::Credit;
+use crate::credit::{Credit, OfQueue};
 use crate::host::{self, Wake};
 use crate::pool::Place;
 use crate::qdisc::classify;
@@ -303,7 +303,15 @@ impl Sender {
     /// The account as it is now.
     #[cold]
     fn renewed_credit(&mut self) -> &mut Credit {
-        self.credit.look(self.lane.home_bytes(), self.shared.clock.now_ns());
+        let counters = &self.shared.counters;
+        let left = counters.sent.get() + counters.failed.get() + counters.returned.get();
+        let queue = OfQueue {
+            taken_bytes: counters.bytes.get(),
+            limit_bytes: counters.bql_limit_bytes.get(),
+            is_dry: left >= counters.accepted.get(),
+            horizon: &self.shared.horizon,
+        };
+        self.credit.look(self.lane.home_bytes(), queue, self.shared.clock.now_ns());
         self.counters.small_queue_bytes.set(self.credit.limit_bytes().into());
         &mut self.credit
     }
