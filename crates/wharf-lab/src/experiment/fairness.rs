@@ -10,6 +10,7 @@ mod measured;
 mod model;
 mod paths;
 mod processor;
+mod rounds;
 
 use super::{Bench, Experiment, LabError, Row, RowKind, World};
 use wharf_core::owner::Policy;

@@ -1,12 +1,14 @@
 //! World host: threads that send as fast as they can, for a while each discipline and policy.
 //!
 //! All send through the same devices from the same pool, one packet at a time unless `burst` says otherwise, since that is
-//! what the kernel's disciplines do. A thread that is told of a drop yields, as those of 2011 did; with lanes it waits.
+//! what the kernel's disciplines do. A thread that is told of a drop yields, as those of 2011 did; with lanes it waits. Threads go
+//! round the processors (`rotate_ms`): else their shares would be what the kernel's scheduler, and the machine's owner, make of them.
 
 use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::measured::{Measured, Runs, counts};
 use super::paths::{Eager, Seen, Shared};
 use super::processor::Task;
+use super::rounds::Rounds;
 use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +37,7 @@ struct Rig {
     poller: bool,
     clock: Arc<TickClock>,
     only_default: bool,
+    rotate: Duration,
     settle: Duration,
     measure: Duration,
 }
@@ -113,6 +116,7 @@ impl Rig {
             poller: get("poller")? > 0,
             clock: Arc::new(TickClock::new()),
             only_default: get("only_default")? > 0,
+            rotate: Duration::from_nanos(ns("rotate_ms")?),
             settle: Duration::from_nanos(ns("settle_ms")?),
             measure: Duration::from_nanos(measure_ns),
         })
@@ -178,12 +182,14 @@ impl Rig {
         let senders = made.collect::<Result<Vec<_>, String>>().map_err(|what| fault(name, &what))?;
         let seen: Vec<_> = senders.iter().map(Eager::seen).collect();
         let tasks: Vec<_> = seen.iter().map(|_| Task::default()).collect();
+        let rounds = &Rounds::new(tasks.len(), self.rotate);
         let server_stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let start = |(sender, task): (Q::Sender, _)| {
-                scope.spawn(move || failed.note(self.send_on(sender, task, &failed.stop)))
+            let start = |(number, (sender, task)): (usize, (Q::Sender, _))| {
+                scope.spawn(move || failed.note(self.send_on(sender, task, (number, rounds), &failed.stop)))
             };
-            let threads: Vec<_> = senders.into_iter().zip(&tasks).map(start).collect();
+            let threads: Vec<_> = senders.into_iter().zip(&tasks).enumerate().map(start).collect();
+            scope.spawn(|| rounds.run(&failed.stop));
             let dedicated = point.policy == Dedicated;
             let server = dedicated.then(|| scope.spawn(|| failed.note(queue.serve(&server_stop))));
             let stopping = Stops(&failed.stop);
@@ -197,10 +203,17 @@ impl Rig {
         })
     }
 
-    fn send_on(&self, mut sender: impl Eager, task: &Task, stop: &AtomicBool) -> Result<(), String> {
+    fn send_on(
+        &self, mut sender: impl Eager, task: &Task, (number, rounds): (usize, &Rounds), stop: &AtomicBool,
+    ) -> Result<(), String> {
         task.begin();
         let mut burst = sender.burst(self.burst);
+        let mut turn = usize::MAX;
         while !stop.load(Relaxed) {
+            if rounds.turn() != turn {
+                turn = rounds.turn();
+                rounds.go(number, turn);
+            }
             sender.send(&mut burst, self.burst, self.frame_bytes)?;
         }
         Ok(())
