@@ -5,17 +5,14 @@
 //! offers it stands by meanwhile, for a few hundred nanoseconds, and begins a run of its own if nobody has come.
 //! So at no time does a frame lie in a queue that nobody owns and nobody is bound to claim (loom: `hand_off.rs`).
 
+use super::ends::{Calls, Leaving, attend, close_up};
 use super::{Inside, PollerState, Shared};
 use crate::owner::{Action, Event, Owner, Policy};
 use crate::run::Pause;
 use crate::run_log::{Logged, RunLog};
 use std::sync::atomic::Ordering::Relaxed;
-use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
+use wharf_mem::word::WORK;
 use wharf_mem::{Ownership, Published};
-
-/// Looks at an offer, at most, before its maker takes it back. Each one that nobody took halves it; one that somebody
-/// took restores it: where there is nobody to come, waiting for them would be for nothing.
-pub(crate) const LOOKS_MAX: u32 = 32;
 
 /// The right and duty to run a queue. A thread calls [`Turn::finish`]; a modelled processor calls
 /// [`Turn::step`] at the times that it models.
@@ -33,27 +30,6 @@ pub struct Turn<'a> {
     /// Looks at an offer that are left.
     looks: u32,
     log: Option<Logged<'a>>,
-}
-
-/// Whom to call when the queue has been left.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Calls {
-    /// The poller: frames stay behind that somebody must come back for.
-    pub(crate) poller: bool,
-    /// Senders that were served.
-    pub(crate) served: bool,
-}
-
-/// Who leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaving {
-    /// Anybody.
-    Sender,
-    /// A poller, who comes back by itself where there is need; perhaps not soon.
-    Poller {
-        /// Only later, or when the device tells.
-        away: bool,
-    },
 }
 
 impl<'a> Turn<'a> {
@@ -386,71 +362,6 @@ impl Drop for Turn<'_> {
             self.shared.die();
         }
     }
-}
-
-/// Sees to the notices in `bits`: messages first, since they may bring the lanes that the others are about.
-#[inline]
-pub(crate) fn attend(shared: &Shared, inside: &mut Inside, bits: u64) {
-    if bits & (CONTROL | WAIT | OFFERED) != 0 {
-        attend_rare(shared, inside, bits);
-    }
-    inside.lanes.announce(bits & READY);
-    if inside.shut {
-        shared.give_up(inside);
-    }
-}
-
-#[cold]
-fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
-    if bits & CONTROL != 0 {
-        shared.obey(inside);
-    }
-    inside.waiting |= bits & WAIT != 0;
-    if bits & OFFERED != 0 {
-        inside.offer_looks = LOOKS_MAX;
-    }
-}
-
-/// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left. Where nothing has
-/// happened since it was last asked, it need not `serve`.
-#[inline]
-pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving, serve: bool) -> Calls {
-    let mut full = inside.shed();
-    let mut wakes = false;
-    if inside.waiting {
-        if serve {
-            let served = shared.waiters.serve(inside.run.qdisc(), &mut inside.lanes, &shared.pool);
-            (inside.waiting, wakes) = (served.waiting, served.wakes);
-            inside.waited_bands = served.full;
-        }
-        full |= inside.waited_bands;
-    }
-    if shared.full_bands.load(Relaxed) != full {
-        shared.full_bands.store(full, Relaxed);
-    }
-    let pending = inside.is_pending() || inside.waiting;
-    let poller = match (inside.poller, leaving) {
-        (PollerState::None, _) => false,
-        (_, Leaving::Poller { away }) => {
-            inside.poller = match (pending, away) {
-                (false, _) => PollerState::Asleep,
-                (true, false) => PollerState::Awake,
-                (true, true) => PollerState::Away,
-            };
-            false
-        }
-        // The device tells of what it holds, and of nothing else.
-        (PollerState::Away, Leaving::Sender) if pending && inside.run.in_device() == 0 => {
-            inside.poller = PollerState::Awake;
-            true
-        }
-        (PollerState::Asleep, Leaving::Sender) if pending => {
-            inside.poller = PollerState::Awake;
-            true
-        }
-        _ => false,
-    };
-    Calls { poller, served: wakes }
 }
 
 #[cfg(test)]
