@@ -66,7 +66,7 @@ into_one() { # frames of four queues meet in a capture
 from_one() {
   start device "forwarding" "$wharf" forward --json "vhost-user:$out/one.sock" tap:ta
   local device=$pid
-  forward "virtio-user:$out/one.sock" tap:tb --queues 4
+  forward "virtio-user:$out/one.sock,queues=1" tap:tb --queues 4
   tap_host $a ta 1
   tap_host $c tb 2
   iperf "virtio-user to 4 queues of a TAP, 8 streams, both ways" 10.9.0.2 -P 8 --bidir

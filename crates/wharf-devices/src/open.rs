@@ -91,8 +91,8 @@ impl Queues {
 }
 
 /// Opens several queues of the device that `spec` describes: a device for each queue of `packet`, `xdp` (from the one on that it
-/// names), `tap` and `null`; one with so many pairs of them of `vhost-user`, unless it says itself how many; one of the other
-/// kinds, which have one queue.
+/// names), `tap` and `null`; one with so many pairs of them of `vhost-user` and `virtio-user`, unless it says itself how many; one of
+/// the other kinds, which have one queue.
 ///
 /// # Errors
 /// As [`open`].
@@ -108,7 +108,7 @@ pub fn open_queues(spec: &str, direction: Direction, queues: Queues) -> Result<V
         "wire" => open_wire(&parts),
         "pcap" => open_pcap(&parts, direction),
         "udp" => Ok(Opened::alone(crate::udp::spec::open(&parts, direction)?)),
-        "virtio-user" => Ok(Opened::boxed(crate::virtio_user::spec::open(&parts)?)),
+        "virtio-user" => Ok(Opened::boxed(crate::virtio_user::spec::open(&parts, queues.count)?)),
         "vhost-user" => Ok(Opened::alone(crate::vhost_user::spec::open(&parts, queues.count)?)),
         _ => Err(unknown(spec, kind)),
     };

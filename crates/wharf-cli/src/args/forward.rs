@@ -53,7 +53,7 @@ pub(crate) struct ForwardArgs {
     /// What happens to packets for which the discipline has no room
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,
-    /// Queues of each end that has several: `packet`, `xdp` (from its queue= on), `tap`, and as many pairs of `vhost-user`. What arrives by one
+    /// Queues of each end that has several: `packet`, `xdp` (from its queue= on), `tap`, and as many pairs of `vhost-user` and `virtio-user`. What arrives by one
     /// leaves by that of the same number; where only one end has several, each flow leaves by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
     pub(crate) queues: u32,

@@ -11,7 +11,7 @@ use wharf_core::device::{Device, DeviceError};
 ///
 /// # Errors
 /// [`DeviceError::Unsupported`] for what cannot be, and those of [`super::open`].
-pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
+pub(crate) fn open(parts: &[String], pairs: u32) -> Result<Box<dyn Device>, DeviceError> {
     let Some((path, parts)) = parts.split_first().filter(|(path, _)| !path.is_empty()) else {
         let what = "which socket? virtio-user:SOCKET".into();
         return Err(DeviceError::Unsupported { device: "virtio-user".into(), what });
@@ -57,10 +57,10 @@ pub(crate) fn open(parts: &[String]) -> Result<Box<dyn Device>, DeviceError> {
         let checked = layout.check_size(u32::try_from(size).unwrap_or(u32::MAX));
         spec.size = checked.map_err(|error| options.fault(&format!("size: {error}")))?;
     }
-    if let Some(pairs) = options.read("queues", units::size_bytes)? {
-        let given = u16::try_from(pairs).ok().filter(|pairs| (1..=PAIRS_MAX).contains(pairs));
-        let fault = || options.fault(&format!("queues: {pairs} cannot be: 1 to {PAIRS_MAX}"));
-        spec.pairs = given.ok_or_else(fault)?;
-    }
+    let pairs = options.read("queues", units::size_bytes)?.unwrap_or(pairs.into());
+    spec.pairs = match u16::try_from(pairs) {
+        Ok(pairs @ 1..=PAIRS_MAX) => pairs,
+        _ => return Err(options.fault(&format!("queues: {pairs} cannot be: 1 to {PAIRS_MAX}"))),
+    };
     super::open(Path::new(path), spec)
 }
