@@ -1,0 +1,244 @@
+#!/usr/bin/env bash
+# `wharf forward` between two hosts, which are network namespaces: iperf3 and files through it, by each pair of devices; what lies
+# about itself; rates; links, interfaces and namespaces that go away under traffic; what it costs when idle. Needs root. Leaves
+# nothing behind; every command has a bound.
+# FILE_MIB=1024 sends a file of that size in place of 64 MiB, SECONDS_EACH=10 makes each iperf3 run longer, and STALL_SECONDS=600
+# those in which data never stops. RATE_SECONDS=10 measures --rate for so long, and wants it within 1 %: otherwise
+# it must not be exceeded.
+set -u -o pipefail
+cd "$(dirname "$0")/.." || exit 1
+. tests/rig.sh
+file_mib=${FILE_MIB:-64} seconds=${SECONDS_EACH:-1} stall_seconds=${STALL_SECONDS:-10} rate_seconds=${RATE_SECONDS:-}
+bound=$((40 + seconds + file_mib / 4))
+
+in_a() { within $bound ip netns exec $a "$@"; }
+in_c() { within $bound ip netns exec $c "$@"; }
+
+# host SPACE INTERFACE PEER NUMBER [QUEUES]: one end of a pair whose other one, PEER, is the forwarder's.
+host() {
+  # shellcheck disable=SC2086
+  ip -n "$1" link add "$2" address "02:00:00:00:00:0$4" ${5:-} type veth peer name "$3" ${5:-} netns $b || die "no veth pair"
+  ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=0"
+  ip -n "$1" link set "$2" up && ip -n $b link set "$3" up || die "interfaces stay down"
+  ip -n "$1" link set lo up
+  addresses "$1" "$2" "$4"
+}
+
+addresses() { # SPACE INTERFACE NUMBER
+  ip -n "$1" addr add "10.9.0.$3/24" dev "$2" && ip -n "$1" addr add "fd09::$3/64" dev "$2" nodad
+  ip -n "$1" neigh replace "10.9.0.$((3 - $3))" lladdr "02:00:00:00:00:0$((3 - $3))" dev "$2"
+  ip -n "$1" neigh replace "fd09::$((3 - $3))" lladdr "02:00:00:00:00:0$((3 - $3))" dev "$2"
+}
+
+mtu() { # BYTES
+  for at in "$a ha" "$b fa" "$b fb" "$c hb"; do
+    # shellcheck disable=SC2086
+    set -- "$1" $at
+    ip -n "$2" link set "$3" mtu "$1" || die "no MTU of $1"
+  done
+}
+
+offloads() { # on|off: the hosts'
+  for at in "$a ha" "$c hb"; do
+    # shellcheck disable=SC2086
+    set -- "$1" $at
+    ip netns exec "$2" ethtool -K "$3" tx "$1" tso "$1" gso "$1" >/dev/null 2>&1 || die "no offloads $1"
+  done
+}
+
+# forward A B ARGUMENTS...: in the middle.
+forward() {
+  start forward "forwarding" "$wharf" forward --json "$@"
+  forwarder=$pid
+}
+
+# forwarded [CODE]: ends it; its account must add up.
+forwarded() {
+  stop forward "$forwarder" INT
+  [ $code -eq "${1:-0}" ] || die "forward: exit code $code"
+  holds forward 'all(one["pool"]["out"] == 0 for one in forward["directions"])'
+}
+
+iperf() { # NAME ADDRESS ARGUMENTS...: from a to c
+  local name=$1 address=$2
+  shift 2
+  in_c iperf3 -s -1 -J >"$out/server.json" 2>&1 &
+  local server=$!
+  for _ in $(seq 100); do
+    ip netns exec $c ss -ltn | grep -q ':5201' && break
+    sleep 0.05
+  done
+  in_a iperf3 -c "$address" -J -t "$seconds" "$@" >"$out/iperf.json" 2>"$out/iperf.err" || die "$name: iperf3"
+  wait $server
+  holds iperf 'iperf["end"]["sum_received"]["bytes"] > 100_000 if "sum_received" in iperf["end"] else iperf["end"]["sum"]["bytes"] > 100_000'
+  python3 - "$name" "$out/iperf.json" <<'P'
+import json, sys
+end = json.load(open(sys.argv[2]))["end"]
+total = end.get("sum_received") or end["sum"]
+lost = f', {total["lost_percent"]:.2f} % lost' if "lost_percent" in total else f', {end["sum_sent"].get("retransmits", 0)} retransmits'
+print(f'  {sys.argv[1]}: {total["bits_per_second"] / 1e9:.2f} Gbit/s{lost}')
+P
+}
+
+all_iperf() { # NAME
+  iperf "$1, TCP, IPv4" 10.9.0.2
+  iperf "$1, TCP, IPv6" fd09::2
+  iperf "$1, TCP, the other way" 10.9.0.2 -R
+  iperf "$1, UDP, IPv4" 10.9.0.2 -u -b 100M
+  iperf "$1, UDP, IPv6" fd09::2 -u -b 100M -R
+}
+
+no_stall() { # NAME: never two seconds together without data. A single one may be the machine's, and there are few of those
+  local seconds=$stall_seconds bound=$((bound + stall_seconds))
+  iperf "$1, $seconds s without a stall" 10.9.0.2 -i 1
+  holds server 'len(server["intervals"]) >= 0.98 * '"$seconds"'
+    and (empty := [one["sum"]["bytes"] == 0 for one in server["intervals"]]).count(True) <= 1 + '"$seconds"' / 100
+    and not any(map(all, zip(empty, empty[1:])))'
+}
+
+file() { # NAME: arrives whole, in both directions at once
+  in_c python3 - "$file_mib" <<'P' >"$out/there.txt" &
+import hashlib, socket, sys, threading
+server = socket.create_server(("10.9.0.2", 7777))
+peer, _ = server.accept()
+size, digest = int(sys.argv[1]) << 20, hashlib.sha256()
+while chunk := peer.recv(1 << 20):
+    digest.update(chunk)
+    peer.sendall(chunk)
+print(digest.hexdigest())
+P
+  local there=$!
+  in_a python3 - "$file_mib" <<'P' >"$out/here.txt" 2>"$out/file.err" || die "$1: the file"
+import hashlib, os, socket, sys, threading, time
+size = int(sys.argv[1]) << 20
+for _ in range(100):
+    try:
+        peer = socket.create_connection(("10.9.0.2", 7777), timeout=20)
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+peer.settimeout(30)
+sent, back, block = hashlib.sha256(), hashlib.sha256(), os.urandom(1 << 20)
+def echo():
+    while chunk := peer.recv(1 << 20):
+        back.update(chunk)
+thread = threading.Thread(target=echo)
+thread.start()
+for n in range(size >> 20):
+    chunk = n.to_bytes(8, "big") + block[8:]
+    sent.update(chunk)
+    peer.sendall(chunk)
+peer.shutdown(socket.SHUT_WR)
+thread.join()
+print(sent.hexdigest(), back.hexdigest())
+P
+  wait $there || die "$1: the other end"
+  read -r sent back <"$out/here.txt"
+  [ "$sent" = "$back" ] && [ "$sent" = "$(cat "$out/there.txt")" ] || die "$1: other bytes arrived"
+  echo "  $1: $file_mib MiB there and back, the same hash"
+}
+
+jumbo() { # NAME: frames of 9000 bytes
+  iperf "$1, MTU 9000, TCP, IPv4" 10.9.0.2
+  iperf "$1, MTU 9000, TCP, IPv6, the other way" fd09::2 -R
+  iperf "$1, MTU 9000, UDP, IPv6" fd09::2 -u -b 100M -l 8900
+  iperf "$1, MTU 9000, UDP, IPv4, the other way" 10.9.0.2 -u -b 100M -l 8900 -R
+  file "$1, MTU 9000"
+  forwarded
+}
+
+between() { # NAME A B ARGUMENTS...
+  local name=$1
+  shift
+  forward "$@"
+  all_iperf "$name"
+  file "$name"
+  forwarded
+}
+
+# receive_in_c NAME INTERFACE: its process is $receiver.
+receive_in_c() {
+  there=(ip netns exec $c)
+  receive "$1" "packet:$2"
+  there=(ip netns exec $b) receiver=$pid
+}
+
+tap_host() { # SPACE INTERFACE NUMBER: a TAP that the forwarder has made goes to its host
+  ip -n $b link set "$2" netns "$1" || die "$2 stays"
+  ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=0"
+  ip -n "$1" link set "$2" address "02:00:00:00:00:0$3" up || die "$2 stays down"
+  addresses "$1" "$2" "$3"
+}
+
+taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each other
+  ip -n $a addr flush dev ha
+  forward tap:ta xdp:fb
+  tap_host $a ta 1
+  all_iperf "tap, xdp"
+  no_stall "tap, xdp"
+  file "tap, xdp"
+  lies "tap, xdp" ta hb
+  mtu 9000
+  forward tap:ta,mtu=9000 xdp:fb
+  tap_host $a ta 1
+  jumbo "tap, xdp"
+  mtu 1500
+  ip -n $c addr flush dev hb
+  forward tap:ta tap:tb
+  tap_host $a ta 1
+  tap_host $c tb 2
+  all_iperf tap
+  no_stall tap
+  file tap
+  lies tap ta tb
+  tap_rates
+  forward tap:ta,mtu=9000 tap:tb,mtu=9000
+  tap_host $a ta 1
+  tap_host $c tb 2
+  jumbo tap
+  "${there[@]}" "$wharf" forward tap:ta tap:tb --frames 127 --frame-bytes 2048 2>"$out/few.err" && die "127 frames are enough"
+  grep -q "127 frames of 2048 B are too few" "$out/few.err" || die "too few frames: no such message"
+  mtu 1500
+  forward tap:ta tap:tb --frames 128 --frame-bytes 2048 --pollers 2
+  tap_host $a ta 1
+  tap_host $c tb 2
+  iperf "tap, the least memory, both ways" 10.9.0.2 --bidir
+  forwarded
+}
+
+received() { # INTERFACE: packets, in c
+  ip -n $c -j -s link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
+}
+
+arrived() { # INTERFACE COUNT: waits, 20 s at most, until so many packets have been received there
+  for _ in $(seq 200); do
+    [ "$(received "$1")" -ge "$2" ] && break
+    sleep 0.1
+  done
+}
+
+arrive() { # INTERFACE COUNT 'WHEN': as `arrived`, and they must have been
+  arrived "$1" "$2"
+  [ "$(received "$1")" -ge "$2" ] || die "nothing arrives $3"
+}
+
+idle() { # KIND: asleep when nothing comes
+  forward "$1:fa" "$1:fb"
+  sleep 1
+  local ticks
+  ticks=$(awk '{print $14 + $15}' "/proc/$forwarder/stat")
+  sleep 2
+  ticks=$(($(awk '{print $14 + $15}' "/proc/$forwarder/stat") - ticks))
+  [ $ticks -le 20 ] || die "idle, it takes $ticks of 200 ticks"
+  forwarded
+  echo "$1, idle: $ticks of 200 ticks of processor time"
+}
+
+. tests/forward/rates.sh
+. tests/forward/trouble.sh
+. tests/forward/queues.sh
+
+space $a && space $b && space $c
+host $a ha fa 1
+host $c hb fb 2
+queues
