@@ -43,6 +43,7 @@ fn setup() -> Setup {
         streams: CPUS,
         frame_bytes: 1514,
         traffic: Traffic::Socket { make_ns: 900, window_packets: 500 },
+        far: None,
         batching: Batching::On,
         ring_frames: 1024,
         policy: Policy { quota_packets: 64, time_ns: None },

@@ -12,6 +12,7 @@
 //! senders, `processor` for what a processor does next.
 
 mod costs;
+pub mod far;
 mod outcome;
 mod process;
 mod processor;
@@ -26,6 +27,7 @@ pub use outcome::{Fault, Outcome};
 use crate::engine::{self, Agenda, Random, VirtualClock, World};
 use crate::hardware::{Departed, Driver, Hardware, TxMemory};
 use crate::witness::Witness;
+use far::Far;
 use process::{Stock, Stream};
 use processor::Processor;
 use queue::{Home, TxQueue};
@@ -57,6 +59,8 @@ struct Kernel<H> {
     stock: Stock,
     witness: Witness,
     departed: Vec<Departed>,
+    /// Who receives, where that is modelled.
+    far: Option<Far>,
     random: Random,
     /// Packets of each stream that came home in the reap under way.
     home: Vec<u32>,
@@ -137,6 +141,7 @@ impl<H: Hardware> Kernel<H> {
             stock: Stock::new(pool.cache("streams")?),
             witness: Witness::new(setup.streams, pool.frames(), window),
             departed: Vec::new(),
+            far: setup.far.map(|costs| Far::new(costs, setup.cpus, setup.streams)),
             random: Random::new(setup.seed),
             home: vec![0; streams.len()],
             streams,

@@ -12,6 +12,7 @@
 pub mod buffers;
 pub mod cx5;
 pub mod fabric;
+mod ground;
 pub mod host;
 pub mod intel;
 pub mod ipoib;

@@ -1,6 +1,7 @@
 //! A page of reports: tables, pictures, parameters and commands; one file of HTML that opens without a network.
 
 mod chart;
+mod dots;
 mod page;
 
 pub use chart::ChartError;

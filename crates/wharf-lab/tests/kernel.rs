@@ -48,6 +48,7 @@ fn setup() -> Setup {
         streams: 4,
         frame_bytes: 60,
         traffic: Traffic::Socket { make_ns: 300, window_packets: 200 },
+        far: None,
         batching: Batching::On,
         ring_frames: 512,
         policy: Policy { quota_packets: 64, time_ns: None },

@@ -7,7 +7,16 @@ use wharf_devices::fault::{Chance, FaultSpec};
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
 use wharf_lab::hardware::simple::{self, Simple};
-use wharf_lab::kernel::{Costs, Fault, Outcome, Queues, Setup, Traffic, run};
+use wharf_lab::kernel::{Costs, Fault, Outcome, Queues, Setup, Traffic, far, run};
+
+const FAR: far::Costs = far::Costs {
+    interrupt_ns: 2500,
+    receive_ns: 1525,
+    wake_ns: 600,
+    switch_ns: 1500,
+    read_ns: 600,
+    packet_ns: 800,
+};
 
 fn setup() -> Setup {
     Setup {
@@ -19,6 +28,7 @@ fn setup() -> Setup {
         streams: 4,
         frame_bytes: 2048,
         traffic: Traffic::Socket { make_ns: 900, window_packets: 100 },
+        far: None,
         batching: Batching::On,
         ring_frames: 64,
         policy: Policy { quota_packets: 64, time_ns: None },
@@ -66,7 +76,7 @@ proptest! {
     #[test]
     fn a_driver_that_fails_loses_nothing_but_what_failed(
         (cpus, streams) in (2..5usize, 1..9usize),
-        (tcp, window_packets) in (any::<bool>(), 1..100u32),
+        (tcp, far_host, window_packets) in (any::<bool>(), any::<bool>(), 1..100u32),
         (batched, wake_only) in (any::<bool>(), any::<bool>()),
         errors_ppm in prop::sample::select(vec![0u32, 10_000, 300_000]),
         seed in any::<u64>(),
@@ -79,7 +89,8 @@ proptest! {
         let errors = FaultSpec { seed, error: Chance::Millionths(errors_ppm), ..FaultSpec::default() };
         let batching = if batched { Batching::On } else { Batching::Off };
         let errors = (errors_ppm > 0).then_some(errors);
-        let setup = Setup { cpus, streams, traffic, batching, wake_only, errors, seed, ..setup() };
+        let far = far_host.then_some(FAR);
+        let setup = Setup { cpus, streams, traffic, far, batching, wake_only, errors, seed, ..setup() };
         let outcome = go(setup.clone()).unwrap();
         prop_assert!(errors_ppm > 0 || outcome.failed == 0, "{outcome:?}");
         prop_assert_eq!(go(setup).unwrap(), outcome, "same seed, same result");

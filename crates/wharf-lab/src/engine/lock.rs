@@ -109,11 +109,6 @@ impl SpinLock {
     pub fn spinning(&self) -> impl Iterator<Item = (usize, u64)> {
         self.spinning.iter().copied()
     }
-
-    /// How many spin for it now.
-    pub fn spinners(&self) -> usize {
-        self.spinning.len()
-    }
 }
 
 /// A lock that went to who spun for it.
@@ -157,7 +152,7 @@ mod tests {
         let order: Vec<usize> = (1..=8).map(|n| lock.release(n * 1000, &mut random).unwrap().cpu).collect();
         let mut sorted = order.clone();
         sorted.sort_unstable();
-        assert_eq!((sorted, lock.spinners()), ((0..8).collect(), 0));
+        assert_eq!((sorted, lock.spinning().count()), ((0..8).collect(), 0));
         assert_ne!(order, (0..8).collect::<Vec<_>>(), "seed 3 does not happen to serve in order");
     }
 }

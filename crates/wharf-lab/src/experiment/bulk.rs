@@ -226,6 +226,7 @@ fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabErr
         streams,
         frame_bytes: frame_bytes as u32,
         traffic: traffic(parameters, case, streams.div_ceil(cpus))?,
+        far: None,
         batching: case.batching,
         ring_frames: get("ring_frames")? as usize,
         policy: Policy { quota_packets: BULK_PACKETS_MAX as u32, time_ns: None },

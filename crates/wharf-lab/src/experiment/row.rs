@@ -34,6 +34,9 @@ pub struct Row {
     pub kind: RowKind,
     /// What is to be said about it.
     pub note: Option<String>,
+    /// It is a difference in percent, as what was published is: what it is off by is told in points.
+    #[serde(skip)]
+    pub in_points: bool,
     /// Where it is of several threads, or modelled processors: the figure of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<f64>,
@@ -46,7 +49,8 @@ impl Row {
     ) -> Self {
         let value = millionths as f64 / 1e6;
         let (device, published, note, by_thread) = (None, None, None, Vec::new());
-        Self { label: label.to_string(), device, metric, unit, published, value, kind, note, by_thread }
+        let (label, in_points) = (label.to_string(), false);
+        Self { label, device, metric, unit, published, value, kind, note, in_points, by_thread }
     }
 
     /// With the figure of each thread.
@@ -84,6 +88,14 @@ impl Row {
             return self.saying(&format!("{off} from what was published"));
         }
         self.saying(&format!("not reproduced: off by more than a factor of 2 ({off})"))
+    }
+
+    /// Beside a difference that was published, in percent: around 0, what it is off by is told in points.
+    #[must_use]
+    pub fn beside_in_points(mut self, published: f64) -> Self {
+        (self.published, self.in_points) = (Some(published), true);
+        let off = format!("{:+.1} points from what was published", self.value - published);
+        self.saying(&off)
     }
 
     /// Beside `published`, where the sources can be read as anything from `least` to `most`. Whether a prediction lies

@@ -1,5 +1,6 @@
 //! What things cost, and what is run.
 
+use super::far;
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use wharf_core::owner::Policy;
@@ -97,6 +98,8 @@ pub struct Setup {
     pub frame_bytes: u32,
     /// What they do.
     pub traffic: Traffic,
+    /// What receiving TCP takes at the far host; `None` for one that takes no time but the round trip's.
+    pub far: Option<far::Costs>,
     /// The switch of bulk dequeue.
     pub batching: Batching,
     /// Descriptors in each ring.

@@ -159,7 +159,12 @@ impl<H: Hardware> Kernel<H> {
                 Traffic::Socket { .. } => work_ns += self.free_buffer(stream, packets, now_ns, agenda),
                 Traffic::Tcp { round_trip_ns, .. } => {
                     let ack_cpu = self.streams[stream].ack_cpu;
-                    self.vectors[ack_cpu].acks.push_back((now_ns + round_trip_ns, stream, packets));
+                    let there_ns = now_ns + round_trip_ns / 2;
+                    let far = self.far.as_mut();
+                    let leaves_ns = far.map_or(there_ns, |far| far.receives(stream, packets, there_ns));
+                    let ack = (leaves_ns + round_trip_ns.div_ceil(2), stream, packets);
+                    let acks = &mut self.vectors[ack_cpu].acks;
+                    acks.insert(acks.partition_point(|other| other.0 <= ack.0), ack);
                     self.arm(ack_cpu, now_ns, agenda);
                 }
             }

@@ -93,11 +93,6 @@ impl Split {
         memory.write(self.used + INDEX_AT, &start.to_le_bytes())
     }
 
-    /// Where the ring of what is used begins.
-    pub fn used_address(&self) -> u64 {
-        self.used
-    }
-
     fn place(&self, index: u16) -> u64 {
         u64::from(u32::from(index) & (self.size - 1))
     }

@@ -1,24 +1,19 @@
-//! Pictures: what came out over what was published, and lines over time.
+//! Pictures: what came out beside what was published, and lines over time.
 
-use crate::experiment::{Report, Row, RowKind, Series};
+use super::dots;
+use crate::experiment::{Report, Row, Series};
 use plotters::coord::Shift;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Pixels.
-const WIDTH: u32 = 760;
+pub(super) const WIDTH: u32 = 760;
 const LINES_HEIGHT: u32 = 380;
-/// Of the picture of ratios: a row, what is around them, the labels' part of the width at most, and that of a letter.
-const ROW_HEIGHT: u32 = 20;
-const AROUND_HEIGHT: u32 = 84;
-const LABELS_WIDTH: i32 = 450;
-const LETTER_WIDTH: i32 = 7;
-/// Letters of a label at most.
-const LABEL_LETTERS: usize = 64;
-/// A tenth and ten times are the ends of the scale.
-const DECADES: f64 = 1.0;
+/// What of that lines have, and what a line of the legend takes of it, and its frame.
+const LINES_ROOM: f64 = 320.0;
+const LEGEND_LINE: f64 = 21.0;
+const LEGEND_FRAME: f64 = 22.0;
 /// Colours of lines, which can be told apart on white and on dark, and without red and green.
-const COLOURS: [RGBColor; 6] = [
+pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -40,19 +35,24 @@ pub(super) struct Picture {
     pub(super) svg: String,
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// All pictures of a report.
 pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
     let name = format!("{}-{}", report.experiment, report.world);
     let mut all = Vec::new();
-    let beside: Vec<&Row> = report.rows.iter().filter(|row| row.published.is_some()).collect();
-    if !beside.is_empty() {
-        let height = beside.len() as u32 * ROW_HEIGHT + AROUND_HEIGHT;
-        let svg = drawn(height, |area| ratios(area, &beside))?;
-        let title = format!("{}: ours, as a multiple of what was published", report.experiment);
-        all.push(Picture { file: format!("{name}-published.svg"), title, svg });
+    let (points, ratios): (Vec<&Row>, Vec<&Row>) =
+        report.rows.iter().filter(|row| row.published.is_some()).partition(|row| row.in_points);
+    for (rows, file, what) in [
+        (ratios, "published", "ours, as a multiple of what was published"),
+        (points, "differences", "differences, ours (filled) and published (hollow)"),
+    ] {
+        if !rows.is_empty() {
+            let svg = drawn(dots::height(&rows), |area| dots::draw(area, &rows))?;
+            let title = format!("{}: {what}", report.experiment);
+            all.push(Picture { file: format!("{name}-{file}.svg"), title, svg });
+        }
     }
     let mut charts: Vec<&str> = Vec::new();
     for series in &report.series {
@@ -78,86 +78,9 @@ fn drawn(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, C
     Ok(text)
 }
 
-/// The kinds of rows, with their colours.
-const KINDS: [(RowKind, &str, RGBColor); 3] = [
-    (RowKind::Fitted, "fitted", COLOURS[4]),
-    (RowKind::Predicted, "predicted", COLOURS[0]),
-    (RowKind::Measured, "measured", COLOURS[1]),
-];
-
-fn style(size: i32, to: HPos) -> TextStyle<'static> {
-    TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(to, VPos::Center))
-}
-
-/// Lines down the picture of ratios, with what they stand for below them.
-fn scale(area: &Area<'_>, x_of: &dyn Fn(f64) -> i32, top: i32, height: i32) -> Drawn {
-    for (ratio, label) in
-        [(0.1, "1/10"), (0.2, "1/5"), (0.5, "1/2"), (1.0, "1"), (2.0, "2"), (5.0, "5"), (10.0, "10")]
-    {
-        let (x, grey) = (x_of(ratio), RGBColor(190, 190, 190));
-        let strong = if ratio == 1.0 { 2 } else { 1 };
-        area.draw(&PathElement::new([(x, top), (x, top + height)], grey.stroke_width(strong)))?;
-        area.draw(&Text::new(label, (x, top + height + 12), style(12, HPos::Center)))?;
-    }
-    Ok(())
-}
-
-/// What the colours stand for, above them.
-fn legend(area: &Area<'_>, left: i32) -> Drawn {
-    for (at, (_, name, colour)) in KINDS.iter().enumerate() {
-        let x = left + at as i32 * 110;
-        area.draw(&Circle::new((x + 6, 16), 5, colour.filled()))?;
-        area.draw(&Text::new(*name, (x + 16, 16), style(13, HPos::Left)))?;
-    }
-    Ok(())
-}
-
-/// A dot for each row, on a scale of a tenth to ten times.
-fn ratios(area: &Area<'_>, rows: &[&Row]) -> Drawn {
-    let (width, height) = (WIDTH as i32 - 24, rows.len() as i32 * ROW_HEIGHT as i32);
-    let labels: Vec<String> =
-        rows.iter().map(|row| shortened(&format!("{} {}", row.of(), row.metric))).collect();
-    let letters = labels.iter().map(|label| label.chars().count() as i32).max().unwrap_or(0);
-    let (left, top) = ((letters * LETTER_WIDTH + 16).min(LABELS_WIDTH), 34);
-    let x_of = |ratio: f64| {
-        let part = (ratio.max(1e-9).log10().clamp(-DECADES, DECADES) + DECADES) / (2.0 * DECADES);
-        left + (part * f64::from(width - left)) as i32
-    };
-    scale(area, &x_of, top, height)?;
-    for (at, (row, label)) in rows.iter().zip(labels).enumerate() {
-        let y = top + at as i32 * ROW_HEIGHT as i32 + ROW_HEIGHT as i32 / 2;
-        area.draw(&Text::new(label, (left - 12, y), style(12, HPos::Right)))?;
-        // Where nothing was published to divide by, equal is 1 and all else is off the scale.
-        let ratio = match row.published {
-            Some(published) if published != 0.0 => row.value / published,
-            Some(_) if row.value == 0.0 => 1.0,
-            _ => f64::INFINITY,
-        };
-        let colour =
-            KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or(BLACK, |&(_, _, colour)| colour);
-        let x = x_of(ratio);
-        area.draw(&PathElement::new([(x_of(1.0), y), (x, y)], colour.stroke_width(2)))?;
-        area.draw(&Circle::new((x, y), 5, colour.filled()))?;
-    }
-    legend(area, left)?;
-    let axis = "times what was published (a tenth, ten times: or beyond)";
-    area.draw(&Text::new(axis, ((left + width) / 2, top + height + 34), style(13, HPos::Center)))?;
-    Ok(())
-}
-
-fn shortened(label: &str) -> String {
-    let letters = label.chars().count();
-    if letters <= LABEL_LETTERS {
-        return label.into();
-    }
-    let head: String = label.chars().take(LABEL_LETTERS / 2 - 1).collect();
-    let tail: String = label.chars().skip(letters - LABEL_LETTERS / 2).collect();
-    format!("{head}\u{2026}{tail}")
-}
-
 /// Mesh, lines and legend of a chart, whatever its scales.
 macro_rules! finish {
-    ($chart:ident, $lines:ident) => {
+    ($chart:ident, $lines:ident, $corner:ident) => {
         let (x, y) = $lines.first().map_or(("", ""), |line| (line.x, line.y));
         $chart
             .configure_mesh()
@@ -180,7 +103,7 @@ macro_rules! finish {
         }
         $chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
+            .position($corner)
             .label_font(("sans-serif", 13))
             .background_style(WHITE)
             .border_style(RGBColor(190, 190, 190))
@@ -212,20 +135,57 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     if !(x_least.is_finite() && y_most.is_finite()) {
         return Ok(());
     }
-    // Figures that differ a thousandfold want a scale by powers.
-    let powers = y_least > 0.0 && y_most / y_least > 50.0;
+    // Figures that differ a thousandfold want a scale by powers; changes in percent are around 0.
+    let is_change = lines.first().is_some_and(|line| line.y == "percent");
+    let powers = !is_change && y_least > 0.0 && y_most / y_least > 50.0;
     let (x_least, x_most) = if x_least < x_most { (x_least, x_most) } else { (x_least - 0.5, x_most + 0.5) };
+    let (corner, below) = legend_corner(lines, x_least, x_most);
     let mut builder = ChartBuilder::on(area);
     builder.margin(12).margin_right(20).x_label_area_size(40).y_label_area_size(70);
     if powers {
-        let range = (y_least * 0.8..y_most * 4.0).log_scale();
-        let mut chart = builder.build_cartesian_2d(x_least..x_most, range)?;
-        finish!(chart, lines);
+        let bottom = y_least * 0.8;
+        let top = top_of(bottom.ln(), y_most.ln(), below.ln(), lines.len()).exp();
+        let mut chart = builder.build_cartesian_2d(x_least..x_most, (bottom..top).log_scale())?;
+        finish!(chart, lines, corner);
     } else {
         let bottom = if y_least < y_most * 0.6 { y_least.min(0.0) } else { y_least * 0.96 };
-        let most = if y_most > bottom { y_most + (y_most - bottom) * 0.3 } else { bottom + 1.0 };
-        let mut chart = builder.build_cartesian_2d(x_least..x_most, bottom..most)?;
-        finish!(chart, lines);
+        let top = if y_most > bottom { top_of(bottom, y_most, below, lines.len()) } else { bottom + 1.0 };
+        let mut chart = builder.build_cartesian_2d(x_least..x_most, bottom..top)?;
+        finish!(chart, lines, corner);
     }
     Ok(())
+}
+
+/// The upper corner in which lines are lower, and the highest that they reach below it.
+fn legend_corner(lines: &[&Series], x_least: f64, x_most: f64) -> (SeriesLabelPosition, f64) {
+    let third = (x_most - x_least) / 3.0;
+    // A line has a point at each end of the part, which it may only cross.
+    let highest = |from: f64, to: f64| {
+        let reached = lines.iter().flat_map(|line| {
+            let ends = [from, to].map(|x| at(&line.points, x));
+            let inside = line.points.iter().filter(|point| (from..=to).contains(&point.0));
+            inside.map(|point| point.1).chain(ends.into_iter().flatten()).collect::<Vec<_>>()
+        });
+        reached.fold(f64::NEG_INFINITY, f64::max)
+    };
+    let (left, right) = (highest(x_least, x_least + third), highest(x_most - third, x_most));
+    if left < right {
+        (SeriesLabelPosition::UpperLeft, left)
+    } else {
+        (SeriesLabelPosition::UpperRight, right)
+    }
+}
+
+/// Where a line through `points`, in order, is at `x`.
+fn at(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let pair = points.windows(2).find(|pair| pair[0].0 <= x && x <= pair[1].0)?;
+    let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+    Some(if x1 > x0 { y0 + (y1 - y0) * (x - x0) / (x1 - x0) } else { y0.max(y1) })
+}
+
+/// The top of a scale that begins at `bottom`: the legend of so many lines lies above `below`, and `most` is within.
+fn top_of(bottom: f64, most: f64, below: f64, lines: usize) -> f64 {
+    let legend = (lines as f64 * LEGEND_LINE + LEGEND_FRAME) / LINES_ROOM;
+    let above_legend = bottom + (below - bottom) / (1.0 - legend.min(0.7));
+    above_legend.max(most + (most - bottom) * 0.08)
 }

@@ -35,7 +35,8 @@ pub(super) fn page(sections: &[Section], pictures: &[Vec<Picture>], machine: &Ma
     page.push_str(
         "<p>Each published figure stands beside ours. <b>fitted</b>: a parameter was chosen so that it comes out. \
          <b>predicted</b>: it follows from parameters chosen for other figures, or set for this run. <b>measured</b>: on a \
-         real machine. The residual is ours less the published one, in percent of that; where 0 was published, in the unit of the row. In world model the same command \
+         real machine. The residual is ours less the published one, in percent of that; of differences, in \
+         points; where 0 was published, in the unit of the row. In world model the same command \
          gives the same figures, to the byte, on any machine.</p>\n",
     );
     machine_table(&mut page, machine);
@@ -140,13 +141,13 @@ fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, beside: b
 
 fn line(row: &Row, beside: bool) -> String {
     let published = row.published.map_or(String::new(), |published| {
-        // Of nothing there is no part: the difference itself.
-        let residual = if published == 0.0 {
-            format!("{:+.4}", row.value)
-        } else {
-            format!("{:+.1} %", (row.value / published - 1.0) * 100.0)
+        let residual = match published {
+            _ if row.in_points => format!("{:+.1} points", row.value - published),
+            // Of nothing there is no part: the difference itself.
+            0.0 => format!("{:+.4}", row.value),
+            _ => format!("{:+.1} %", (row.value / published - 1.0) * 100.0),
         };
-        format!("<td class=\"n\">{}</td><td class=\"n\">{residual}</td>", number(published))
+        format!("<td class=\"n\">{published}</td><td class=\"n\">{residual}</td>")
     });
     let kind = match row.kind {
         RowKind::Fitted => "fitted",

@@ -181,8 +181,12 @@ impl Host {
         self.infos[frame.index() as usize] = info;
         let pushed = self.passing.push(frame);
         debug_assert!(pushed.is_ok(), "it was empty");
+        let bypasses = self.qdisc.is_empty() && self.batch.is_empty();
         self.qdisc.enqueue(&mut self.passing);
         self.entered += 1;
+        if bypasses {
+            self.bypasses();
+        }
         self.tasks.runs = true;
         true
     }

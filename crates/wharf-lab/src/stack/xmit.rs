@@ -35,6 +35,15 @@ impl Host {
         Some(work_ns + handed * self.setup.costs.driver_ns + self.setup.costs.doorbell_ns)
     }
 
+    /// What comes to an empty qdisc goes past it (`TCQ_F_CAN_BYPASS`), without a look at whether the driver is stopped; if it is, this
+    /// packet is requeued, and goes first. (What cutting it takes is not charged.)
+    pub(super) fn bypasses(&mut self) {
+        if self.is_stopped() {
+            self.qdisc.dequeue(&mut self.batch, 1, 1);
+            self.totals.requeues += 1;
+        }
+    }
+
     /// Takes out what the byte limit allows, and one packet past it: a limit with nothing left lets one through. Without bulks of
     /// super-packets (the first patch of the two) one of these ends it, and may follow small packets.
     fn dequeue(&mut self) -> usize {

@@ -4,7 +4,7 @@ use super::super::{Bench, LabError, Parameters};
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
-use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
+use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic, far};
 use wharf_core::owner::Policy;
 use wharf_core::run::Batching;
 use wharf_devices::fault::{Chance, FaultSpec};
@@ -170,6 +170,7 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
         streams: case.processes,
         frame_bytes: frame_bytes as u32,
         traffic: traffic(parameters, case, &packets, window)?,
+        far: (get("far_host")? > 0).then_some(far(parameters, case.nic, &packets)?),
         batching: if case.switch == Switch::Off { Batching::Off } else { Batching::On },
         ring_frames: case.nic.get("ring_frames", parameters)? as usize,
         // A quota came in 2011, need_resched and a jiffy in 2008.
@@ -211,6 +212,27 @@ fn traffic(
         round_trip_ns: get("round_trip_ns")?,
         window_packets: if case.protocol == Protocol::Requests { 1 } else { window_packets },
         ack_shift: 0,
+    })
+}
+
+/// The far host is another of the same: a step takes there what it takes here. A packet is received like an acknowledgement, and
+/// every second one is acknowledged by what is sent like a packet.
+fn far(parameters: &Parameters, nic: Nic, packets: &Packets) -> Result<far::Costs, LabError> {
+    let here = costs(parameters, nic)?;
+    let get = |key: &str| parameters.get(key);
+    let ack_sent_ns = get("tcp_send_ns")?
+        + here.enqueue_ns
+        + here.dequeue_ns
+        + 2 * here.lock.pair_ns
+        + here.driver_ns
+        + here.doorbell_drain_ns;
+    Ok(far::Costs {
+        interrupt_ns: here.interrupt_ns,
+        receive_ns: get("tcp_ack_ns")? + (here.reclaim_ns + here.completion_ns) / 2,
+        wake_ns: here.wake_ns,
+        switch_ns: here.switch_ns,
+        read_ns: get("message_ns")?,
+        packet_ns: packets.payload_bytes * get("copy_ps_per_byte")? / 1000 + ack_sent_ns / 2,
     })
 }
 

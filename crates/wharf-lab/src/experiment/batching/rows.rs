@@ -86,7 +86,7 @@ fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> R
     let ends = [gains.iter().min(), gains.iter().max()].map(|end| end.copied().unwrap_or(0));
     for (at, (what, gain)) in [LEAST, MOST].into_iter().zip(ends).enumerate() {
         let kind = match (nic, processes, what) {
-            (Nic::Ipoib, 1, MOST) => bench.parameters.fit(&["ipoib_post_ns", "ipoib_serve_ps"]),
+            (Nic::Ipoib, 1, MOST) => bench.parameters.fit(&["ipoib_serve_ps"]),
             _ => RowKind::Predicted,
         };
         let row = Row::new(&label, what, gain, kind);
@@ -107,9 +107,8 @@ fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> R
 /// Beside a gain that was published: what it is off by is told in points, since gains lie around 0.
 fn beside(row: Row, published: f64) -> Row {
     let off = row.value - published;
-    let says = format!("{off:+.1} points from what was published");
     let far = off.abs() > POINTS && !(published / 2.0..=published * 2.0).contains(&row.value);
-    let row = Row { published: Some(published), ..row }.saying(&says);
+    let row = row.beside_in_points(published);
     if far { row.saying("not reproduced: off by more than 5 points and a factor of 2") } else { row }
 }
 

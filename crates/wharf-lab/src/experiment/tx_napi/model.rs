@@ -197,8 +197,7 @@ impl Signs {
         let row = Row::new(label, (metric, "percent"), millionths as i64, RowKind::Predicted);
         let says = if right { "sign as published" } else { "not reproduced: the other sign was published" };
         let rounded = (theirs * 100.0).round() / 100.0;
-        let off = format!("{:+.1} points from what was published", row.value - rounded);
-        Some(Row { published: Some(rounded), ..row }.saying(&off).saying(says))
+        Some(row.beside_in_points(rounded).saying(says))
     }
 
     fn row(&self) -> Row {

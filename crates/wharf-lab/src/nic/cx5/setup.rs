@@ -6,16 +6,13 @@ use super::formats::{Descriptors, Entries};
 use super::half::{ReceiveHalf, Single};
 use super::slim::{Queues, Slim, SlimEntries};
 use super::striding::{STRIDE_BYTES, Strides, Striding};
-use crate::engine::VirtualClock;
-use crate::nic::buffers::Buffers;
-use crate::nic::host::{HostMemory, open};
+use crate::nic::ground::Ground;
+use crate::nic::host::open;
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
 use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
 use crate::nic::receive::ReceiveFormat;
-use std::sync::Arc;
 use wharf_core::device::DeviceError;
-use wharf_core::pool::PagePool;
 
 /// Frames lie so many bytes apart.
 const FRAME_BYTES: u32 = 2048;
@@ -62,15 +59,8 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, MachineFault> {
         let what = "rings are of 2^6 to 2^15 entries".into();
         return Err(DeviceError::Unsupported { device: "cx5-slim".into(), what }.into());
     }
-    let clock = Arc::new(VirtualClock::default());
-    let pool = PagePool::builder()
-        .frames(((2 << log) + SPARE_FRAMES) * setup.queues as u32)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
-    let memory = HostMemory::shared();
-    let buffers = Buffers::new(pool.region(), &mut open(&memory));
+    let frames = ((2 << log) + SPARE_FRAMES) * setup.queues as u32;
+    let Ground { clock, pool, memory, buffers } = Ground::new(frames, FRAME_BYTES)?;
     let buffer_bytes = pool.region().data_bytes_max();
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..setup.queues {
@@ -108,17 +98,10 @@ pub fn build_striding(setup: Setup) -> Result<StridingMachine, MachineFault> {
 fn build_with<H: ReceiveHalf, R: ReceiveFormat>(
     setup: Setup, frame_bytes: u32, granule_bytes: u32, format: fn(CompletionWriter, u32, u64) -> R,
 ) -> Result<Machine<Driver<H>, Entries, R>, MachineFault> {
-    let clock = Arc::new(VirtualClock::default());
     let per_queue =
         (1u32 << setup.spec.log_receive) + 4 * (1u32 << setup.spec.log_send_blocks) + SPARE_FRAMES;
-    let pool = PagePool::builder()
-        .frames(per_queue * setup.queues as u32)
-        .frame_bytes(frame_bytes)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
-    let memory = HostMemory::shared();
-    let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut open(&memory));
+    let frames = per_queue * setup.queues as u32;
+    let Ground { clock, pool, memory, buffers } = Ground::with_granule(frames, frame_bytes, granule_bytes)?;
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..setup.queues {
         let driver = Driver::new(number, &setup.spec, &memory, buffers)?;

@@ -13,10 +13,8 @@ use super::segment::{
 use crate::nic::host::{HostMemory, MemoryFault};
 use std::collections::VecDeque;
 
-/// Packets outstanding from which on they are written into the entries (`MLX5E_XDP_INLINE_WATERMARK_HIGH`).
-pub const INLINE_FROM: usize = 128;
-/// And down to which.
-pub const INLINE_UNTIL: usize = 10;
+/// Packets outstanding down to which they are written into the entries, once that has begun (`MLX5E_XDP_INLINE_WATERMARK_LOW`).
+const INLINE_UNTIL: usize = 10;
 
 /// Where a send queue lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,14 +3,11 @@
 use super::Layout;
 use super::driver::{Driver, Queues, Rings, Spec};
 use super::formats::{ReceiveDescriptors, SendDescriptors};
-use crate::engine::VirtualClock;
-use crate::nic::buffers::Buffers;
-use crate::nic::host::{HostMemory, open};
+use crate::nic::ground::Ground;
+use crate::nic::host::open;
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
 use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
-use std::sync::Arc;
-use wharf_core::pool::PagePool;
 
 const FRAME_BYTES: u32 = 2048;
 const SPARE_FRAMES: u32 = 512;
@@ -95,15 +92,8 @@ pub type IntelMachine<L> = Machine<Driver<L>, SendDescriptors<L>, ReceiveDescrip
 /// [`MachineFault`]: no memory, or rings of a size that cannot be.
 pub fn build<L: Layout>(setup: Setup) -> Result<IntelMachine<L>, MachineFault> {
     let Setup { family, queues, descriptors, head_write_back, mut port, arrivals, job, cores } = setup;
-    let clock = Arc::new(VirtualClock::default());
-    let pool = PagePool::builder()
-        .frames((2 * descriptors + SPARE_FRAMES) * queues as u32)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
-    let memory = HostMemory::shared();
-    let buffers = Buffers::new(pool.region(), &mut open(&memory));
+    let frames = (2 * descriptors + SPARE_FRAMES) * queues as u32;
+    let Ground { clock, pool, memory, buffers } = Ground::new(frames, FRAME_BYTES)?;
     let buffer_bytes = pool.region().data_bytes_max();
     let spec = Spec { descriptors, post: family.post, head_write_back };
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());

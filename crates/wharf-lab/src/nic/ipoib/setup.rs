@@ -2,15 +2,12 @@
 
 use super::driver::{Queues, Requests};
 use super::formats::Queue;
-use crate::engine::VirtualClock;
-use crate::nic::buffers::Buffers;
-use crate::nic::host::{HostMemory, open};
+use crate::nic::ground::Ground;
+use crate::nic::host::open;
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
 use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
-use std::sync::Arc;
 use wharf_core::device::DeviceError;
-use wharf_core::pool::PagePool;
 
 /// `IPOIB_PACKET_SIZE` and the routing header fit.
 const FRAME_BYTES: u32 = 4096;
@@ -47,15 +44,8 @@ pub fn build(setup: Setup) -> Result<IpoibMachine, MachineFault> {
         let what = "queues are of 16 to 4096 requests, a power of two".into();
         return Err(DeviceError::Unsupported { device: "ipoib".into(), what }.into());
     }
-    let clock = Arc::new(VirtualClock::default());
-    let pool = PagePool::builder()
-        .frames(2 * requests + SPARE_FRAMES)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
-    let memory = HostMemory::shared();
-    let buffers = Buffers::new(pool.region(), &mut open(&memory));
+    let frames = 2 * requests + SPARE_FRAMES;
+    let Ground { clock, pool, memory, buffers } = Ground::new(frames, FRAME_BYTES)?;
     let queues = Queues::allocate(requests, &mut open(&memory));
     let rings = Requests::new(&queues, 0x48, completion_each);
     let driver = Pair::new("ipoib", 0, rings, &memory, buffers, BUFFER_BYTES);

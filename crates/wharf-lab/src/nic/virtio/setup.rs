@@ -3,15 +3,12 @@
 use super::Split;
 use super::driver::Rings;
 use super::formats::Virtqueue;
-use crate::engine::VirtualClock;
-use crate::nic::buffers::Buffers;
-use crate::nic::host::{HostMemory, open};
+use crate::nic::ground::Ground;
+use crate::nic::host::open;
 use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
 use crate::nic::pair::Pair;
 use crate::nic::port::{Arrivals, Port, PortCosts};
-use std::sync::Arc;
 use wharf_core::device::DeviceError;
-use wharf_core::pool::PagePool;
 
 const FRAME_BYTES: u32 = 2048;
 const SPARE_FRAMES: u32 = 512;
@@ -53,15 +50,8 @@ pub fn build(setup: Setup) -> Result<VirtioMachine, MachineFault> {
         let what = "rings are of 16 to 4096 descriptors, a power of two; indices start at a multiple".into();
         return Err(DeviceError::Unsupported { device: "virtio".into(), what }.into());
     }
-    let clock = Arc::new(VirtualClock::default());
-    let pool = PagePool::builder()
-        .frames((2 * size + SPARE_FRAMES) * queues as u32)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
-    let memory = HostMemory::shared();
-    let buffers = Buffers::new(pool.region(), &mut open(&memory));
+    let frames = (2 * size + SPARE_FRAMES) * queues as u32;
+    let Ground { clock, pool, memory, buffers } = Ground::new(frames, FRAME_BYTES)?;
     let (mut drivers, mut send, mut receive) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..queues {
         let mut there = open(&memory);

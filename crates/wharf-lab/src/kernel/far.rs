@@ -1,0 +1,111 @@
+//! The far host of TCP streams: what receiving takes there, and how long acknowledgements wait for it.
+//!
+//! Assumptions: its first processor takes all packets off the NIC in a softirq, and processes are spread as here, one to a
+//! stream, each on a processor of its own choice for good. A packet for a process that sleeps costs waking it; the process then
+//! reads all that has come by the time it runs, and acknowledges it, a packet in two (`tcp_prequeue` of that time: it is the process
+//! that answers). What comes before it begins to read is read in the same call. Softirqs go before processes. Goal: when an
+//! answer leaves, given when packets come. Nothing here needs an event: what comes later never delays what has come
+//! before, but for a read that is about to begin.
+
+/// What steps take there, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// An interrupt, where the softirq had nothing to do.
+    pub interrupt_ns: u64,
+    /// A packet from the driver to its socket, and what becomes of half an acknowledgement that has been sent.
+    pub receive_ns: u64,
+    /// Waking a process, for the softirq.
+    pub wake_ns: u64,
+    /// Switching to it.
+    pub switch_ns: u64,
+    /// A call that reads.
+    pub read_ns: u64,
+    /// A packet of it: what is copied, and half an acknowledgement.
+    pub packet_ns: u64,
+}
+
+/// One process that reads.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reader {
+    cpu: usize,
+    /// When its last read begins, and when that is over: then it sleeps.
+    begins_ns: u64,
+    ends_ns: u64,
+}
+
+/// The host.
+#[derive(Debug)]
+pub(super) struct Far {
+    costs: Costs,
+    /// When the softirq has nothing more to do, and each processor's processes neither.
+    softirq_ends_ns: u64,
+    cpus_end_ns: Vec<u64>,
+    readers: Vec<Reader>,
+}
+
+impl Far {
+    /// One with a process for each stream, that of stream n on the n-th processor behind the first.
+    pub(super) fn new(costs: Costs, cpus: usize, streams: usize) -> Self {
+        let reader = |number: usize| Reader { cpu: (number + 1) % cpus, ..Reader::default() };
+        let readers = (0..streams).map(reader).collect();
+        Self { costs, softirq_ends_ns: 0, cpus_end_ns: vec![0; cpus], readers }
+    }
+
+    /// `packets` of `stream` come at `now_ns`, no earlier than any before: when what acknowledges them leaves.
+    pub(super) fn receives(&mut self, stream: usize, packets: u32, now_ns: u64) -> u64 {
+        let Self { costs, readers, cpus_end_ns, .. } = self;
+        let packets = u64::from(packets);
+        let reader = &mut readers[stream];
+        let begins_ns = self.softirq_ends_ns.max(now_ns);
+        let idle_ns = if self.softirq_ends_ns < now_ns { costs.interrupt_ns } else { 0 };
+        let received_ns = begins_ns + idle_ns + packets * costs.receive_ns;
+        let sleeps = reader.ends_ns <= received_ns;
+        let woken_ns = received_ns + if sleeps { costs.wake_ns } else { 0 };
+        // The softirq has taken its processor from whatever process runs there.
+        cpus_end_ns[0] = cpus_end_ns[0].max(begins_ns) + woken_ns - begins_ns;
+        self.softirq_ends_ns = woken_ns;
+        let cpu_ends_ns = &mut cpus_end_ns[reader.cpu];
+        if sleeps || reader.begins_ns < received_ns {
+            let switch_ns = if sleeps { costs.switch_ns } else { 0 };
+            reader.begins_ns = woken_ns.max(*cpu_ends_ns) + switch_ns;
+            reader.ends_ns = reader.begins_ns + costs.read_ns;
+            *cpu_ends_ns = reader.ends_ns;
+        }
+        reader.ends_ns += packets * costs.packet_ns;
+        *cpu_ends_ns += packets * costs.packet_ns;
+        reader.ends_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs {
+        interrupt_ns: 2000,
+        receive_ns: 1000,
+        wake_ns: 500,
+        switch_ns: 1500,
+        read_ns: 600,
+        packet_ns: 100,
+    };
+
+    #[test]
+    fn a_process_that_sleeps_is_woken_and_one_that_is_about_to_read_takes_more() {
+        let mut far = Far::new(COSTS, 2, 2);
+        // Interrupt, two packets, waking; the switch, a call, two packets.
+        assert_eq!(far.receives(0, 2, 1000), 1000 + 4500 + 1500 + 600 + 200);
+        // Before that process has begun: no call, no interrupt, since the softirq goes on.
+        assert_eq!(far.receives(0, 1, 5000), 7900);
+        // It reads: another call, and it need not be woken.
+        assert_eq!(far.receives(0, 1, 6500), 7900 + 600 + 100);
+    }
+
+    #[test]
+    fn softirqs_take_the_first_processor_from_its_process() {
+        let mut far = Far::new(COSTS, 2, 2);
+        assert_eq!(far.receives(1, 1, 1000), 1000 + 3500 + 1500 + 600 + 100);
+        far.receives(0, 4, 10_000);
+        assert_eq!(far.receives(1, 1, 10_000), 16_500 + 1500 + 1500 + 700, "behind the other's packets");
+    }
+}

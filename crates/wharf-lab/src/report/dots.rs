@@ -1,0 +1,170 @@
+//! What came out beside what was published, a dot for each figure: as multiples of it, or, of differences, both.
+
+use super::chart::{Area, COLOURS, Drawn, WIDTH};
+use crate::experiment::{Row, RowKind};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Pixels: a row, what is around them, the labels' part of the width at most, and that of a letter.
+const ROW_HEIGHT: i32 = 20;
+const AROUND_HEIGHT: i32 = 84;
+const TOP: i32 = 34;
+const LABELS_WIDTH: i32 = 450;
+const LETTER_WIDTH: i32 = 7;
+const RADIUS: i32 = 5;
+/// Letters of a label at most.
+const LABEL_LETTERS: usize = 64;
+/// A tenth and ten times are the ends of the scale of multiples.
+const DECADES: f64 = 1.0;
+const GREY: RGBColor = RGBColor(190, 190, 190);
+
+/// The kinds of rows, with their colours.
+const KINDS: [(RowKind, &str, RGBColor); 3] = [
+    (RowKind::Fitted, "fitted", COLOURS[4]),
+    (RowKind::Predicted, "predicted", COLOURS[0]),
+    (RowKind::Measured, "measured", COLOURS[1]),
+];
+
+/// How high the picture of `rows` is.
+pub(super) fn height(rows: &[&Row]) -> u32 {
+    (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32
+}
+
+/// Draws rows that are all off by points, or all by a part.
+pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
+    let labels: Vec<String> =
+        rows.iter().map(|row| shortened(&format!("{} {}", row.of(), row.metric))).collect();
+    let letters = labels.iter().map(|label| label.chars().count() as i32).max().unwrap_or(0);
+    let left = (letters * LETTER_WIDTH + 16).min(LABELS_WIDTH);
+    let scale = Scale::of(rows);
+    let across = (left, WIDTH as i32 - 24);
+    scale.draw(area, across, rows.len() as i32 * ROW_HEIGHT)?;
+    for (at, (row, label)) in rows.iter().zip(labels).enumerate() {
+        let y = TOP + at as i32 * ROW_HEIGHT + ROW_HEIGHT / 2;
+        area.draw(&Text::new(label, (left - 12, y), style(12, HPos::Right)))?;
+        let colour =
+            KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or(BLACK, |&(_, _, colour)| colour);
+        let (theirs, ours) = scale.of_row(row);
+        let [theirs, ours] = [theirs, ours].map(|value| scale.x_of(value, across));
+        area.draw(&PathElement::new([(theirs, y), (ours, y)], colour.stroke_width(2)))?;
+        if row.in_points {
+            area.draw(&Circle::new((theirs, y), RADIUS, WHITE.filled()))?;
+            area.draw(&Circle::new((theirs, y), RADIUS, colour.stroke_width(2)))?;
+        }
+        area.draw(&Circle::new((ours, y), RADIUS, colour.filled()))?;
+    }
+    legend(area, left)
+}
+
+/// What lies across the picture.
+enum Scale {
+    /// Ours over theirs, by powers.
+    Multiples,
+    /// Both in percent, from the first to the second, with a line every so many.
+    Points(f64, f64, f64),
+}
+
+impl Scale {
+    fn of(rows: &[&Row]) -> Self {
+        if !rows.iter().any(|row| row.in_points) {
+            return Self::Multiples;
+        }
+        let values = rows.iter().flat_map(|row| [row.value, row.published.unwrap_or(row.value)]);
+        let (least, most) =
+            values.fold((0.0_f64, 0.0_f64), |(least, most), value| (least.min(value), most.max(value)));
+        let every = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
+        let every = every.into_iter().find(|every| (most - least) / every <= 8.0).unwrap_or(1000.0);
+        Self::Points((least / every).floor() * every, (most / every).ceil().max(1.0) * every, every)
+    }
+
+    /// Where theirs and ours lie on it.
+    fn of_row(&self, row: &Row) -> (f64, f64) {
+        match (self, row.published) {
+            (Self::Points(..), published) => (published.unwrap_or(row.value), row.value),
+            (Self::Multiples, Some(published)) if published != 0.0 => (1.0, row.value / published),
+            // Where nothing was published to divide by, equal is 1 and all else is off the scale.
+            (Self::Multiples, _) => (1.0, if row.value == 0.0 { 1.0 } else { f64::INFINITY }),
+        }
+    }
+
+    fn x_of(&self, value: f64, (left, right): (i32, i32)) -> i32 {
+        let part = match self {
+            Self::Multiples => (value.max(1e-9).log10().clamp(-DECADES, DECADES) + DECADES) / (2.0 * DECADES),
+            Self::Points(least, most, _) => (value - least) / (most - least),
+        };
+        left + (part * f64::from(right - left)) as i32
+    }
+
+    /// Where lines go down, and what they stand for.
+    fn marks(&self) -> Vec<(f64, String)> {
+        match *self {
+            Self::Multiples => {
+                let named = [
+                    (0.1, "1/10"),
+                    (0.2, "1/5"),
+                    (0.5, "1/2"),
+                    (1.0, "1"),
+                    (2.0, "2"),
+                    (5.0, "5"),
+                    (10.0, "10"),
+                ];
+                named.map(|(ratio, name)| (ratio, name.to_string())).to_vec()
+            }
+            Self::Points(least, most, every) => {
+                let count = ((most - least) / every).round() as u32;
+                (0..=count)
+                    .map(|n| least + f64::from(n) * every)
+                    .map(|value| (value, format!("{value}")))
+                    .collect()
+            }
+        }
+    }
+
+    /// The line from which others are off.
+    fn origin(&self) -> f64 {
+        if matches!(self, Self::Multiples) { 1.0 } else { 0.0 }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Multiples => "times what was published (a tenth, ten times: or beyond)",
+            Self::Points(..) => "percent",
+        }
+    }
+
+    fn draw(&self, area: &Area<'_>, across: (i32, i32), height: i32) -> Drawn {
+        for (value, name) in self.marks() {
+            let x = self.x_of(value, across);
+            let width = if value == self.origin() { 2 } else { 1 };
+            area.draw(&PathElement::new([(x, TOP), (x, TOP + height)], GREY.stroke_width(width)))?;
+            area.draw(&Text::new(name, (x, TOP + height + 12), style(12, HPos::Center)))?;
+        }
+        let middle = (across.0 + across.1) / 2;
+        area.draw(&Text::new(self.name(), (middle, TOP + height + 34), style(13, HPos::Center)))?;
+        Ok(())
+    }
+}
+
+fn style(size: i32, to: HPos) -> TextStyle<'static> {
+    TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(to, VPos::Center))
+}
+
+/// What the colours stand for, above all.
+fn legend(area: &Area<'_>, left: i32) -> Drawn {
+    for (at, (_, name, colour)) in KINDS.iter().enumerate() {
+        let x = left + at as i32 * 110;
+        area.draw(&Circle::new((x + 6, 16), RADIUS, colour.filled()))?;
+        area.draw(&Text::new(*name, (x + 16, 16), style(13, HPos::Left)))?;
+    }
+    Ok(())
+}
+
+fn shortened(label: &str) -> String {
+    let letters = label.chars().count();
+    if letters <= LABEL_LETTERS {
+        return label.into();
+    }
+    let head: String = label.chars().take(LABEL_LETTERS / 2 - 1).collect();
+    let tail: String = label.chars().skip(letters - LABEL_LETTERS / 2).collect();
+    format!("{head}\u{2026}{tail}")
+}

@@ -1,0 +1,41 @@
+//! `batching`: one queue for all.
+
+use super::{RowKind, assert_golden, at_both_ends, row, whole};
+
+/// All rows of `batching`, a short time.
+#[test]
+fn a_short_batching_is_what_it_was() {
+    let set = ["runs=1", "settle_ns=300000", "measure_ns=1000000"];
+    assert_golden("batching-short.txt", &whole("batching", &set, 7));
+}
+
+/// With the parameters as they are in the file: what one process gains at most is fitted, more of them gain less, and what is not
+/// reproduced is said.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn batching_is_what_it_was_and_near_what_was_published_for_few_processes() {
+    let report = whole("batching", &[], 1);
+    assert_golden("batching.txt", &report);
+    let most = |processes: u32| {
+        let label = format!("ipoib/tcp+tcp-nodelay/processes={processes}");
+        row(&report, &label, "bandwidth_by_batching_most")
+    };
+    assert!(most(1).kind == RowKind::Fitted && (most(1).value - 49.5).abs() < 1.0, "{:?}", most(1));
+    assert!(most(64).value < most(16).value, "many processes gain less: {:?}", most(64));
+    for processes in [4, 16, 64] {
+        let row = most(processes);
+        let published = row.published.unwrap();
+        let far = !(published / 2.0..=2.0 * published).contains(&row.value);
+        assert_eq!(far, row.note.as_ref().unwrap().contains("not reproduced"), "{row:?}");
+    }
+}
+
+/// Each parameter of `batching` at both ends of what is allowed: a failing driver, rings of a few frames; all that enters leaves.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
+fn no_setting_within_bounds_breaks_a_rule_of_one_queue() {
+    let base = ["runs=1", "settle_ns=100000", "measure_ns=1000000"];
+    at_both_ends("batching", &base, &["runs", "settle_ns", "measure_ns"], |key, value, report| {
+        assert!(report.is_ok(), "{key}={value}: {:?}", report.err());
+    });
+}
