@@ -9,16 +9,16 @@ many_flows() {
   before=$(received "$3")
   receive_in_c got "$3"
   to=packet:$2
-  send flows --senders 16 --size 200 --rate 20kpps --count 20000
+  send flows --senders 16 --size 200 --rate 8kpps --count 10000
   [ $code -eq 0 ] || die "$1: the senders: $code"
-  arrived "$3" $((before + 20000))
+  arrived "$3" $((before + 10000))
   stop got "$receiver" INT
-  holds got 'got["packets"] - got["unstamped"] == 20000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
+  holds got 'got["packets"] - got["unstamped"] == 10000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
 }
 
-# several NAME FROM TO A B: both ways by four queues of each.
+# several NAME FROM TO A B ARGUMENTS...: both ways by four queues of each.
 several() {
-  forward "$4" "$5" --queues 4
+  forward "${@:4}" --queues 4
   case $4 in tap:*) tap_host $a "$2" 1 && tap_host $c "$3" 2 ;; esac
   iperf "$1, 4 queues, 8 streams, both ways" 10.9.0.2 -P 8 --bidir
   many_flows "$1, 4 queues" "$2" "$3"
@@ -85,7 +85,8 @@ queues() {
   host $a ha fa 1 "$several_queues"
   host $c hb fb 2 "$several_queues"
   several packet ha hb packet:fa packet:fb
-  several xdp ha hb xdp:fa xdp:fb
+  # All 10000 frames find room while the forwarder stands still.
+  several xdp ha hb xdp:fa xdp:fb --frames 32768
   queues_gone packet
   queues_gone xdp
   into_one

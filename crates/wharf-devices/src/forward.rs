@@ -310,3 +310,25 @@ impl How {
         Ok((0..threads).map(start).collect::<Result<_, _>>()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::null::Null;
+
+    #[test]
+    fn queues_that_have_no_other_end_are_refused() {
+        for (a, b, refused) in [(2, 3, true), (0, 1, true), (0, 0, true), (1, 3, false), (2, 2, false)] {
+            let ends = |count: usize| (0..count).map(|_| End::Sink(Box::new(Null::default()))).collect();
+            let started = Forward::of_queues(ends(a), ends(b)).start();
+            match started {
+                Err(ForwardError::Queues { a_queues, b_queues, .. }) => {
+                    assert!(refused && (a_queues, b_queues) == (a, b), "{a} and {b}");
+                }
+                // Both only send.
+                Err(ForwardError::Nothing { .. }) => assert!(!refused, "{a} and {b}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
