@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Folder, SAMPLE, text, wharf};
-use std::process::Command;
+use common::{Folder, SAMPLE, finish, text, wharf};
+use std::process::{Command, Stdio};
 
 /// A good header: little-endian, microseconds, Ethernet.
 fn header(snap_len: u32) -> Vec<u8> {
@@ -96,4 +96,41 @@ fn a_record_cut_when_captured_is_sent_as_it_is_and_said() {
     let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--json"]);
     assert_eq!((done.code, &done.json()["bytes"]), (Some(0), &60.into()));
     assert!(done.line().contains("1 of 1 frames were cut short"), "{done:?}");
+}
+
+/// Runs `wharf` where no file may become longer than some hundred KiB, as on a disk that fills up: writes come short, then fail.
+/// Its memory is a file, too.
+fn on_a_full_disk(args: &[&str]) -> common::Done {
+    let limited = "trap '' XFSZ; ulimit -f 300; exec \"$0\" \"$@\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", limited, env!("CARGO_BIN_EXE_wharf")]).args(args).args(["--frames", "64"]);
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(shell.spawn().unwrap())
+}
+
+/// Packets of a capture that is whole to its end.
+#[track_caller]
+fn packets_in(path: &str) -> u64 {
+    let read = wharf(&["receive", "--from", &format!("pcap:{path}"), "--json"]);
+    assert_eq!(read.code, Some(0), "{read:?}");
+    read.json()["packets"].as_u64().unwrap()
+}
+
+#[test]
+fn a_disk_that_fills_up_leaves_whole_packets_and_says_what_is_missing() {
+    let folder = Folder::new();
+    let out = text(&folder.path("out.pcap"));
+    let done = on_a_full_disk(&["receive", "--from", &format!("pcap:{SAMPLE}"), "--pcap", &out]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.stderr.contains("cannot write: File too large"), "{done:?}");
+    assert!((100..2200).contains(&packets_in(&out)));
+    for order in ["le", "be"] {
+        let to = format!("pcap:{out},order={order}");
+        let done = on_a_full_disk(&["send", "--pcap", SAMPLE, "--loop", "1", "--to", &to, "--json"]);
+        assert_eq!(done.code, Some(1), "{done:?}");
+        let (line, sent) = (done.line(), done.json()["sent"].as_u64().unwrap());
+        let missing = line.split_once("cannot write, and ").and_then(|(_, rest)| rest.split_once(' '));
+        let missing: u64 = missing.unwrap_or_else(|| panic!("{line}")).0.parse().unwrap();
+        assert_eq!(packets_in(&out) + missing, sent, "{line}");
+    }
 }

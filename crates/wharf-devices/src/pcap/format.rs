@@ -223,9 +223,9 @@ impl FileHeader {
     }
 }
 
-/// Bytes that follow the little-endian header of a record at the start of `bytes`.
-pub(crate) fn captured_len(header: &[u8; RECORD_HEADER_LEN]) -> usize {
-    ByteOrder::Little.u32_at(header, record_field::CAPTURED_LEN) as usize
+/// Bytes that follow the header of a record.
+pub(crate) fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
+    order.u32_at(header, record_field::CAPTURED_LEN) as usize
 }
 
 /// What the header of a record says.

@@ -196,9 +196,13 @@ impl<W: Write + Send> Device for PcapSink<W> {
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
-        match self.writer.take() {
-            Some(writer) => writer.finish().map_err(|error| device_error(&self.name, error)),
-            None => Ok(()),
-        }
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        writer.end().map_err(|error| match (device_error(&self.name, error), writer.pending_records()) {
+            (DeviceError::Io { device, what, source }, missing @ 1..) => {
+                let what = format!("{what}, and {missing} frames that count as sent");
+                DeviceError::Io { device, what, source }
+            }
+            (error, _) => error,
+        })
     }
 }

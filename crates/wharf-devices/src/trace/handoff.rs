@@ -1,7 +1,7 @@
 //! From the path to the disk: chunks of whole records, handed to a thread that writes them.
 
 use super::TraceCounts;
-use crate::pcap::format::{RECORD_HEADER_LEN, captured_len};
+use crate::pcap::format::{ByteOrder, RECORD_HEADER_LEN, captured_len};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -134,11 +134,11 @@ impl Disk for File {
     }
 }
 
-/// Records in a chunk of whole ones.
+/// Records in a chunk of whole ones, written by [`PcapOptions::default`](crate::pcap::format::PcapOptions).
 fn records(chunk: &[u8]) -> u64 {
     let (mut at, mut count) = (0, 0);
     while let Some(header) = chunk.get(at..).and_then(|rest| rest.first_chunk::<RECORD_HEADER_LEN>()) {
-        at += RECORD_HEADER_LEN + captured_len(header);
+        at += RECORD_HEADER_LEN + captured_len(header, ByteOrder::Little);
         count += 1;
     }
     count

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::error::{displayed, kind_name};
 use super::{
     ByteOrder, Fault, FileHeader, PcapError, RECORD_HEADER_LEN, RecordHeader, Resolution, SNAP_LEN_MAX,
-    effective_snap_len,
+    captured_len, effective_snap_len,
 };
 
 /// Records are gathered up to this length before they are written.
@@ -39,7 +39,8 @@ impl Default for PcapOptions {
 ///
 /// Records are gathered and written many at a time. [`Self::finish`] writes the
 /// last of them and says whether that went well; dropping the writer writes them
-/// too, but cannot say so.
+/// too, but cannot say so. Either cuts a file of which the disk took a part of a
+/// record only: strict readers want whole ones.
 #[derive(Debug)]
 pub struct PcapWriter<W: Write = File> {
     sink: W,
@@ -48,7 +49,12 @@ pub struct PcapWriter<W: Write = File> {
     /// Whole records, not yet written; less than [`WRITE_BUFFER_BYTES`] and one
     /// record.
     pending: Vec<u8>,
+    /// Bytes of the first of them that the sink has already.
+    begun_bytes: usize,
     written_bytes: u64,
+    /// Makes the sink so many bytes long, where that can be.
+    cut: fn(&mut W, u64),
+    has_ended: bool,
 }
 
 impl PcapWriter {
@@ -62,7 +68,10 @@ impl PcapWriter {
     ///
     /// If the path names one of those, or creating or writing the file fails.
     pub fn create(path: &Path, options: PcapOptions) -> Result<Self, PcapError> {
-        Self::new(create_file(path)?, &path.to_string_lossy(), options)
+        let mut writer = Self::new(create_file(path)?, &path.to_string_lossy(), options)?;
+        // What is no regular file stays as it is.
+        writer.cut = |file, len_bytes| drop(file.set_len(len_bytes));
+        Ok(writer)
     }
 }
 
@@ -88,8 +97,10 @@ impl<W: Write> PcapWriter<W> {
     pub fn new(sink: W, name: &str, options: PcapOptions) -> Result<Self, PcapError> {
         let PcapOptions { resolution, byte_order, snap_len } = options;
         let header = FileHeader { resolution, byte_order, snap_len: effective_snap_len(snap_len) };
+        let (name, pending) = (displayed(name), header.encode().to_vec());
+        let (begun_bytes, written_bytes, has_ended) = (0, 0, false);
         let mut writer =
-            Self { sink, name: displayed(name), header, pending: header.encode().to_vec(), written_bytes: 0 };
+            Self { sink, name, header, pending, begun_bytes, written_bytes, cut: |_, _| {}, has_ended };
         writer.write_pending()?; // now, so that a full disk shows at once
         Ok(writer)
     }
@@ -115,7 +126,7 @@ impl<W: Write> PcapWriter<W> {
         let start = self.pending.len();
         self.append(ts_ns, chunks, total_len).map_err(|fault| {
             self.pending.truncate(start);
-            let offset_bytes = self.written_bytes + start as u64;
+            let offset_bytes = self.whole_bytes() + start as u64;
             PcapError::Malformed { file: self.name.clone(), offset_bytes, fault }
         })
     }
@@ -167,16 +178,50 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// If writing fails.
     pub fn finish(mut self) -> Result<(), PcapError> {
+        self.end()
+    }
+
+    /// As [`Self::finish`]. Once it has failed, the records that were not written are counted by [`Self::pending_records`].
+    pub(crate) fn end(&mut self) -> Result<(), PcapError> {
+        self.has_ended = true;
         let outcome = self.flush();
-        self.pending.clear(); // dropping does not try once more
+        if self.begun_bytes > 0 {
+            let whole_bytes = self.whole_bytes();
+            (self.cut)(&mut self.sink, whole_bytes);
+        }
         outcome
     }
 
+    /// Records that are not in the file, or not whole.
+    pub(crate) fn pending_records(&self) -> u64 {
+        self.records(self.pending.len()).1
+    }
+
+    /// Bytes of the file as far as its records are whole.
+    fn whole_bytes(&self) -> u64 {
+        self.written_bytes - self.begun_bytes as u64
+    }
+
     fn write_pending(&mut self) -> Result<(), PcapError> {
-        let (done, failure) = drain_into(&mut self.sink, &self.pending);
-        self.pending.drain(..done);
-        self.written_bytes += done as u64;
+        let (done, failure) = drain_into(&mut self.sink, &self.pending[self.begun_bytes..]);
+        let there = self.begun_bytes + done;
+        let whole = if failure.is_none() { there } else { self.records(there).0 };
+        self.pending.drain(..whole);
+        (self.begun_bytes, self.written_bytes) = (there - whole, self.written_bytes + done as u64);
         failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))
+    }
+
+    /// Bytes and number of the whole records within the first `bytes` of what is pending.
+    fn records(&self, bytes: usize) -> (usize, u64) {
+        let (mut whole, mut count) = (0, 0);
+        while let Some(header) = self.pending[whole..bytes].first_chunk() {
+            let next = whole + RECORD_HEADER_LEN + captured_len(header, self.header.byte_order);
+            if next > bytes {
+                break;
+            }
+            (whole, count) = (next, count + 1);
+        }
+        (whole, count)
     }
 
     fn cannot_write(&self, cause: io::Error) -> PcapError {
@@ -187,7 +232,9 @@ impl<W: Write> PcapWriter<W> {
 
 impl<W: Write> Drop for PcapWriter<W> {
     fn drop(&mut self) {
-        let _ = self.flush(); // documented: only `finish` can report it
+        if !self.has_ended {
+            let _ = self.end(); // documented: only `finish` can report it
+        }
     }
 }
 
