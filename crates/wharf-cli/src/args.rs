@@ -82,13 +82,15 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     };
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            let words: Vec<String> = std::env::args().skip(1).collect();
             let help = error.render().to_string();
-            let printed = output::print(format!("{help}{}", of_experiment(&words)).trim_end());
-            Err(if printed.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+            Err(show(format!("{help}{}", of_experiment(&words())).trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             output::complain_at_length(&error.render().to_string());
+            Err(ExitCode::from(2))
+        }
+        ErrorKind::InvalidUtf8 => {
+            output::complain(&not_text(&words()));
             Err(ExitCode::from(2))
         }
         kind => {
@@ -98,6 +100,31 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             Err(ExitCode::from(2))
         }
     }
+}
+
+/// Prints what was asked for; the exit code of that.
+fn show(help: &str) -> ExitCode {
+    match output::print(help) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&output::with_causes(&error));
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// What stands behind the program's name. What is no UTF-8 has U+FFFD in it.
+fn words() -> Vec<String> {
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// The word that is no UTF-8 where text is wanted.
+fn not_text(words: &[String]) -> String {
+    let word = words.iter().rev().find(|word| word.contains(char::REPLACEMENT_CHARACTER));
+    let word = word.map_or("an argument", String::as_str);
+    format!(
+        "{word}: is not UTF-8; file names that are not can be given as --pcap FILE, --trace FILE and the like alone"
+    )
 }
 
 /// A number below 0, or what begins like one, is a wrong value, of which its option says what it wants: not an option that there

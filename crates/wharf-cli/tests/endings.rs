@@ -167,10 +167,12 @@ fn a_closed_pipe_is_no_panic() {
 
 #[test]
 fn a_full_disk_under_standard_output_is_a_failure() {
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let done = finish(command(&["devices"]).stdout(Stdio::from(full)).spawn().unwrap());
-    assert_eq!(done.code, Some(1));
-    assert!(done.line().contains("cannot write to standard output"), "{done:?}");
+    for args in [&["devices"][..], &["--help"], &["--version"], &["lab", "run", "bulk", "--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let done = finish(command(args).stdout(Stdio::from(full)).spawn().unwrap());
+        assert_eq!(done.code, Some(1), "{args:?}");
+        assert!(done.line().contains("cannot write to standard output"), "{args:?}: {done:?}");
+    }
 }
 
 #[test]

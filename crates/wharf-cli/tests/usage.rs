@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Folder, SAMPLE, text, wharf};
+use common::{Folder, SAMPLE, command, finish, text, wharf};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 #[track_caller]
 fn assert_wrong(args: &str, what: &str) {
@@ -64,6 +66,7 @@ const WRONG: &[(&str, &str)] = &[
     ("send --pcap x --tos 1", "cannot be used with"),
     ("send --gso 64m", "want a size up to 64k"),
     ("send --gso 16k", "try packet or null"),
+    ("send --size 1514 --gso 1513 --count 1 --to null", "--gso 1513: shorter than one frame of --size 1514"),
     ("send --imix --gso 16k", "cannot be used with"),
     ("send --priority-rate 10", "want a rate with its unit"),
     ("send --pcap x --priority-rate 1kpps", "cannot be used with"),
@@ -147,6 +150,20 @@ fn help_and_version_go_to_standard_output() {
         assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{args:?}");
         assert!(done.stdout.contains(what), "{args:?}: {}", done.stdout);
     }
+}
+
+#[test]
+fn what_is_no_text_is_named_where_text_is_wanted_and_shows_the_help_all_the_same() {
+    let with = |args: &[&str], last: &[u8]| {
+        let child = command(args).arg(OsStr::from_bytes(last)).spawn();
+        finish(child.unwrap())
+    };
+    let done = with(&["receive", "--from"], b"pcap:caf\xe9");
+    assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{done:?}");
+    assert!(done.line().contains("pcap:caf\u{fffd}: is not UTF-8"), "{done:?}");
+    let done = with(&["send", "--help"], b"caf\xe9");
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    assert!(done.stdout.contains("Usage: wharf send"), "{done:?}");
 }
 
 #[test]

@@ -254,6 +254,10 @@ fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     if kind_of(&args.to) == "wire" {
         return Err(usage("--gso: `wire` has super-packets neither cut nor received; try packet or null"));
     }
+    let frame_bytes = spec.longest_bytes();
+    if bytes < frame_bytes {
+        return Err(usage(format!("--gso {bytes}: shorter than one frame of --size {frame_bytes}")));
+    }
     let headers = spec.headers_bytes();
     let (payload, most) = (spec.longest_bytes() - headers, spec.super_packets_max());
     Ok((bytes.saturating_sub(headers) / payload.max(1)).clamp(1, most.into()) as u16)
