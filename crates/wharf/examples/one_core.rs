@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queue = builder.batching(batching).build()?;
     let mut sender = queue.sender("one core")?;
     let mut burst = sender.burst(size);
-    for _ in 0..packets / size {
+    for _ in 0..packets / size.max(1) {
         sender.fill(&mut burst, size, 64)?;
         burst.iter_mut().for_each(|packet| packet.copy_from_slice(&[1; 64]));
         sender.send(&mut burst)?;
