@@ -293,7 +293,7 @@ fn rules(parameters: &Parameters, window: &str) -> Result<Rules, LabError> {
         mss_bytes: get("mss_bytes")? as u32,
         super_bytes_max: get("super_bytes_max")? as u32,
         super_packets_min: get("super_packets_min")? as u32,
-        size_shift: 11,
+        size_parts: 2000,
         pacing_shift: 10,
         pacing_percent: get("pacing_percent")? as u32,
         small_queue_bytes_max: Some(u64::MAX),

@@ -217,7 +217,7 @@ impl Source {
     fn goal_bytes(&self) -> u64 {
         let mss = u64::from(self.rules.mss_bytes);
         let most = u64::from(self.rules.super_bytes_max).max(mss) / mss;
-        let rate = (self.pacing_bytes_per_s() >> self.rules.size_shift) / mss;
+        let rate = self.pacing_bytes_per_s() / u64::from(self.rules.size_parts.max(1)) / mss;
         rate.max(self.rules.super_packets_min.into()).min(most) * mss
     }
 

@@ -25,8 +25,9 @@ pub struct Rules {
     pub super_bytes_max: u32,
     /// Packets of a super-packet at least, where there are so many (`tcp_min_tso_segs`).
     pub super_packets_min: u32,
-    /// A super-packet holds what the pacing rate makes in 1 s / 2^this: 10 for about 1 ms.
-    pub size_shift: u32,
+    /// A super-packet holds what the pacing rate makes in 1 s, by this: 1024 (`tcp_tso_autosize`), 2000 before Linux 3.19
+    /// (`tcp_xmit_size_goal`).
+    pub size_parts: u32,
     /// Small queues allow what the pacing rate makes in 1 s / 2^this (`sk_pacing_shift`).
     pub pacing_shift: u32,
     /// The pacing rate in congestion avoidance, of window by round trip (`tcp_pacing_ca_ratio`).
@@ -54,7 +55,7 @@ impl Default for Rules {
             mss_bytes: 1448,
             super_bytes_max: 65_160,
             super_packets_min: 2,
-            size_shift: 10,
+            size_parts: 1024,
             pacing_shift: 10,
             pacing_percent: 120,
             small_queue_bytes_max: Some(131_072),
