@@ -172,11 +172,13 @@ impl Credit {
     }
 
     /// The sender waits: what the sum of bytes that have left must reach for it to go on. Half of what may wait before the
-    /// device is free then.
+    /// device is free then, and the packet that was refused is within the limit.
     pub(crate) fn hold(&mut self) -> u32 {
         (self.is_held, self.was_held) = (true, true);
-        let resume_bytes = self.limit_bytes - (self.limit_bytes - self.device_bytes) / 2;
-        let surplus_bytes = (self.in_flight_bytes() - i64::from(resume_bytes)).max(0);
+        let half_free_bytes = i64::from(self.limit_bytes - (self.limit_bytes - self.device_bytes) / 2);
+        let wanted_bytes = i64::from(self.wanted_bytes);
+        let resume_bytes = half_free_bytes.min(self.most_inside(wanted_bytes) - wanted_bytes);
+        let surplus_bytes = (self.in_flight_bytes() - resume_bytes).max(0);
         self.home_bytes.wrapping_add(surplus_bytes as u32)
     }
 

@@ -221,3 +221,31 @@ fn bytes_of_an_earlier_sender_are_no_debt() {
     credit.look(5007, taken(5000), 1);
     assert!(credit.admits(4096) && !credit.admits(4097));
 }
+
+#[test]
+fn the_end_of_a_wait_is_when_what_was_refused_may_go_in_and_not_before() {
+    let pool =
+        crate::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    for packet_bytes in [64, 1000, 1514, 2500, 5000] {
+        let mut packet = pool.burst(1);
+        cache.fill(&mut packet, 1, packet_bytes).unwrap();
+        for (limit_bytes, device_bytes) in [4096, 6000, 16_384, FIRST_BYTES]
+            .into_iter()
+            .flat_map(|limit| [0, limit / 4, limit / 2].map(|device| (limit, device)))
+        {
+            let mut credit = Credit::new(Some(limit_bytes), 0, 0);
+            credit.device_bytes = device_bytes;
+            while credit.admitted(packet.batch_mut(), |_| false) > 0 {
+                credit.charge(packet_bytes.into());
+            }
+            let what =
+                format!("{packet_bytes} B, limit {limit_bytes} B, {device_bytes} B of it the device's");
+            let home_bytes = credit.hold();
+            assert!(home_bytes > 0, "{what}: a wait for nothing");
+            assert!(i64::from(home_bytes) <= credit.in_flight_bytes(), "{what}: a wait without end");
+            credit.look(home_bytes, taken(home_bytes), 1);
+            assert_eq!(credit.admitted(packet.batch_mut(), |_| false), 1, "{what}: {home_bytes} B have left");
+        }
+    }
+}
