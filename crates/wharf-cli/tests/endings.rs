@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SAMPLE, command, finish, signal, wait};
+use common::{SAMPLE, command, finish, signal, wait, wharf};
 use std::io::Read;
 use std::process::Stdio;
 use std::thread;
@@ -180,4 +180,13 @@ fn a_closed_standard_error_is_no_panic() {
     let mut child = command(&["send", "--qdisc", "none"]).spawn().unwrap();
     drop(child.stderr.take());
     assert_eq!(wait(&mut child).code(), Some(2));
+}
+
+#[test]
+fn a_measurement_of_what_has_ended_is_none() {
+    for from in ["null", &format!("pcap:{SAMPLE}")] {
+        let done = wharf(&["bench", "device", "--from", from, "--seconds", "1h"]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{done:?}");
+        assert!(done.line().contains("nothing comes from it any more"), "{done:?}");
+    }
 }

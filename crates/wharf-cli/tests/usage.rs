@@ -112,7 +112,7 @@ const WRONG: &[(&str, &str)] = &[
     ("lab sweep bulk --set cpus=1,65", "want a whole number from 1 to 64"),
     ("lab sweep bulk --set cpus=1 --set cpus=2", "given twice"),
     ("lab sweep bulk --part 4/3", "want I/N"),
-    ("lab sweep bulk --jobs 0", "--jobs"),
+    ("lab sweep bulk --jobs 0", "want a number from 1 to 65535"),
     ("lab run pcie --world host", "pcie does not run in world host: it runs in model"),
     ("lab run bulk --threads 1,2", "threads and seconds are for --world host"),
     ("lab run bulk --threads 1,0", "want a number from 1 to 1024"),

@@ -112,14 +112,15 @@ impl PoolBuilder {
         self
     }
 
-    /// Bytes of one frame, headroom and 448 B of colour (from 2 KiB on) included; 2048 by default.
+    /// Bytes of one frame, headroom and 448 B of colour (from 2 KiB on) included: a multiple of 64, from 128 to 65536; 2048 by
+    /// default.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.spec.frame_bytes = bytes;
         self
     }
 
-    /// Bytes left free before the data; 64 by default.
+    /// Bytes left free before the data: a multiple of 64, at most half of a frame; 64 by default.
     #[must_use]
     pub fn headroom_bytes(mut self, bytes: u32) -> Self {
         self.spec.headroom_bytes = bytes;
@@ -143,7 +144,7 @@ impl PoolBuilder {
     /// Maps the memory.
     ///
     /// # Errors
-    /// [`PoolError::Memory`].
+    /// [`PoolError::Memory`]: numbers out of their bounds, no memory, or 63 pools that live already.
     pub fn build(self) -> Result<PagePool, PoolError> {
         let (region, free) = Region::new(self.spec)?;
         let shared = Shared {

@@ -129,7 +129,7 @@ pub(crate) struct LabSweepArgs {
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Points at once; as many as there are processors unless given, and one in world host
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::jobs)]
     pub(crate) jobs: Option<u16>,
     /// Run only every Nth point, beginning with the Ith: a share for one of N machines
     #[arg(long, value_name = "I/N", value_parser = values::part)]

@@ -288,6 +288,10 @@ pub(super) fn seed(text: &str) -> Result<u64, String> {
     want(text.parse().ok(), "a whole number from 0 to 18446744073709551615")
 }
 
+pub(super) fn jobs(text: &str) -> Result<u16, String> {
+    within(text, 1, u16::MAX)
+}
+
 pub(super) fn threads(text: &str) -> Result<u32, String> {
     within(text, 1, SENDERS_MAX).map(u32::from)
 }

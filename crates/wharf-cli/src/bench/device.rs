@@ -169,6 +169,11 @@ impl Moves for Receives {
                 (packets, bursts) = (packets + received as u64, bursts + 1);
             }
         }
+        anyhow::ensure!(
+            packets > 0 || !self.device.receive_ended(),
+            "{}: nothing comes from it any more, too soon to measure",
+            self.device.name()
+        );
         Ok((packets, bursts))
     }
 }

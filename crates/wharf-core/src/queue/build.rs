@@ -111,7 +111,7 @@ impl QueueBuilder {
         self
     }
 
-    /// Frames in a lane, a power of two; 256 by default.
+    /// Frames in a lane: a power of two, at most 65536; 256 by default.
     #[must_use]
     pub fn lane_frames(mut self, frames: u32) -> Self {
         self.lane_frames = frames;
@@ -127,7 +127,7 @@ impl QueueBuilder {
         self
     }
 
-    /// Small queues: most bytes that one sender may have inside before it waits, at least 4096; `None` for no
+    /// Small queues: most bytes that one sender may have inside before it waits, from 4096 to 2^30; `None` for no
     /// limit. 1 MiB by default, and no limit before a discipline that drops what has waited longest: a sender that
     /// waits there would wait for packets that are to make way for its own. Within it, the limit is about what left
     /// of this sender in a millisecond.
