@@ -6,12 +6,14 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 /// Pixels.
-pub(super) const WIDTH: u32 = 760;
+const WIDTH: u32 = 760;
 const LINES_HEIGHT: u32 = 380;
 /// What of that lines have, and what a line of the legend takes of it, and its frame.
 const LINES_ROOM: f64 = 320.0;
 const LEGEND_LINE: f64 = 21.0;
 const LEGEND_FRAME: f64 = 22.0;
+/// A change in percent is shown on a scale to this, at least: less is hardly one.
+const CHANGE_PERCENT: f64 = 5.0;
 /// Colours of lines, which can be told apart on white and on dark, and without red and green.
 pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
@@ -33,6 +35,8 @@ pub(super) struct Picture {
     pub(super) file: String,
     pub(super) title: String,
     pub(super) svg: String,
+    /// It is for small screens, too.
+    pub(super) narrow: bool,
 }
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -49,9 +53,9 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
         (points, "differences", "differences, ours (filled) and published (hollow)"),
     ] {
         if !rows.is_empty() {
-            let svg = drawn(dots::height(&rows), |area| dots::draw(area, &rows))?;
+            let svg = drawn((dots::WIDTH, dots::height(&rows)), |area| dots::draw(area, &rows))?;
             let title = format!("{}: {what}", report.experiment);
-            all.push(Picture { file: format!("{name}-{file}.svg"), title, svg });
+            all.push(Picture { file: format!("{name}-{file}.svg"), title, svg, narrow: true });
         }
     }
     let mut charts: Vec<&str> = Vec::new();
@@ -62,16 +66,16 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
     }
     for (number, chart) in charts.iter().enumerate() {
         let lines: Vec<&Series> = report.series.iter().filter(|series| series.chart == **chart).collect();
-        let svg = drawn(LINES_HEIGHT, |area| plot(area, &lines))?;
+        let svg = drawn((WIDTH, LINES_HEIGHT), |area| plot(area, &lines))?;
         let title = format!("{}: {chart}", report.experiment);
-        all.push(Picture { file: format!("{name}-{}.svg", number + 1), title, svg });
+        all.push(Picture { file: format!("{name}-{}.svg", number + 1), title, svg, narrow: false });
     }
     Ok(all)
 }
 
-fn drawn(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
+fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
     let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let done = area.fill(&WHITE).map_err(Into::into).and_then(|()| draw(&area));
     done.and_then(|()| area.present().map_err(Into::into)).map_err(|error| ChartError(error.to_string()))?;
     drop(area);
@@ -137,6 +141,7 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     }
     // Figures that differ a thousandfold want a scale by powers; changes in percent are around 0.
     let is_change = lines.first().is_some_and(|line| line.y == "percent");
+    let y_most = if is_change { y_most.max(CHANGE_PERCENT) } else { y_most };
     let powers = !is_change && y_least > 0.0 && y_most / y_least > 50.0;
     let (x_least, x_most) = if x_least < x_most { (x_least, x_most) } else { (x_least - 0.5, x_most + 0.5) };
     let (corner, below) = legend_corner(lines, x_least, x_most);

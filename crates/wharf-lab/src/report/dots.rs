@@ -1,16 +1,19 @@
 //! What came out beside what was published, a dot for each figure: as multiples of it, or, of differences, both.
 
-use super::chart::{Area, COLOURS, Drawn, WIDTH};
+use super::chart::{Area, COLOURS, Drawn};
 use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Pixels: a row, what is around them, the labels' part of the width at most, and that of a letter.
-const ROW_HEIGHT: i32 = 20;
-const AROUND_HEIGHT: i32 = 84;
+/// Pixels. So narrow that it fits a small screen: a row has its label above its dots.
+pub(super) const WIDTH: u32 = 480;
+const ACROSS: (i32, i32) = (20, 460);
+const ROW_HEIGHT: i32 = 34;
+const LABEL_Y: i32 = 10;
+const DOTS_Y: i32 = 24;
+/// Above the rows, and both above and below.
 const TOP: i32 = 34;
-const LABELS_WIDTH: i32 = 450;
-const LETTER_WIDTH: i32 = 7;
+const AROUND_HEIGHT: i32 = 84;
 const RADIUS: i32 = 5;
 /// Letters of a label at most.
 const LABEL_LETTERS: usize = 64;
@@ -32,20 +35,17 @@ pub(super) fn height(rows: &[&Row]) -> u32 {
 
 /// Draws rows that are all off by points, or all by a part.
 pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
-    let labels: Vec<String> =
-        rows.iter().map(|row| shortened(&format!("{} {}", row.of(), row.metric))).collect();
-    let letters = labels.iter().map(|label| label.chars().count() as i32).max().unwrap_or(0);
-    let left = (letters * LETTER_WIDTH + 16).min(LABELS_WIDTH);
     let scale = Scale::of(rows);
-    let across = (left, WIDTH as i32 - 24);
-    scale.draw(area, across, rows.len() as i32 * ROW_HEIGHT)?;
-    for (at, (row, label)) in rows.iter().zip(labels).enumerate() {
-        let y = TOP + at as i32 * ROW_HEIGHT + ROW_HEIGHT / 2;
-        area.draw(&Text::new(label, (left - 12, y), style(12, HPos::Right)))?;
+    scale.draw(area, rows.len() as i32)?;
+    for (at, row) in rows.iter().enumerate() {
+        let top = TOP + at as i32 * ROW_HEIGHT;
+        let label = shortened(&format!("{} {}", row.of(), row.metric));
+        area.draw(&Text::new(label, (ACROSS.0, top + LABEL_Y), style(12, HPos::Left)))?;
+        let y = top + DOTS_Y;
         let colour =
             KINDS.iter().find(|(kind, ..)| *kind == row.kind).map_or(BLACK, |&(_, _, colour)| colour);
         let (theirs, ours) = scale.of_row(row);
-        let [theirs, ours] = [theirs, ours].map(|value| scale.x_of(value, across));
+        let [theirs, ours] = [theirs, ours].map(|value| scale.x_of(value));
         area.draw(&PathElement::new([(theirs, y), (ours, y)], colour.stroke_width(2)))?;
         if row.in_points {
             area.draw(&Circle::new((theirs, y), RADIUS, WHITE.filled()))?;
@@ -53,7 +53,7 @@ pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
         }
         area.draw(&Circle::new((ours, y), RADIUS, colour.filled()))?;
     }
-    legend(area, left)
+    legend(area)
 }
 
 /// What lies across the picture.
@@ -87,12 +87,12 @@ impl Scale {
         }
     }
 
-    fn x_of(&self, value: f64, (left, right): (i32, i32)) -> i32 {
+    fn x_of(&self, value: f64) -> i32 {
         let part = match self {
             Self::Multiples => (value.max(1e-9).log10().clamp(-DECADES, DECADES) + DECADES) / (2.0 * DECADES),
             Self::Points(least, most, _) => (value - least) / (most - least),
         };
-        left + (part * f64::from(right - left)) as i32
+        ACROSS.0 + (part * f64::from(ACROSS.1 - ACROSS.0)) as i32
     }
 
     /// Where lines go down, and what they stand for.
@@ -132,14 +132,19 @@ impl Scale {
         }
     }
 
-    fn draw(&self, area: &Area<'_>, across: (i32, i32), height: i32) -> Drawn {
+    /// Its marks below so many rows, and lines behind their dots.
+    fn draw(&self, area: &Area<'_>, rows: i32) -> Drawn {
+        let height = rows * ROW_HEIGHT;
         for (value, name) in self.marks() {
-            let x = self.x_of(value, across);
+            let x = self.x_of(value);
             let width = if value == self.origin() { 2 } else { 1 };
-            area.draw(&PathElement::new([(x, TOP), (x, TOP + height)], GREY.stroke_width(width)))?;
+            for y in (0..rows).map(|row| TOP + row * ROW_HEIGHT + DOTS_Y) {
+                let line = [(x, y - RADIUS - 3), (x, y + RADIUS + 3)];
+                area.draw(&PathElement::new(line, GREY.stroke_width(width)))?;
+            }
             area.draw(&Text::new(name, (x, TOP + height + 12), style(12, HPos::Center)))?;
         }
-        let middle = (across.0 + across.1) / 2;
+        let middle = (ACROSS.0 + ACROSS.1) / 2;
         area.draw(&Text::new(self.name(), (middle, TOP + height + 34), style(13, HPos::Center)))?;
         Ok(())
     }
@@ -150,9 +155,9 @@ fn style(size: i32, to: HPos) -> TextStyle<'static> {
 }
 
 /// What the colours stand for, above all.
-fn legend(area: &Area<'_>, left: i32) -> Drawn {
+fn legend(area: &Area<'_>) -> Drawn {
     for (at, (_, name, colour)) in KINDS.iter().enumerate() {
-        let x = left + at as i32 * 110;
+        let x = ACROSS.0 + at as i32 * 110;
         area.draw(&Circle::new((x + 6, 16), RADIUS, colour.filled()))?;
         area.draw(&Text::new(*name, (x + 16, 16), style(13, HPos::Left)))?;
     }

@@ -15,7 +15,7 @@ code{background:var(--code);padding:.1em .3em;border-radius:3px}a{color:inherit}
 th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;border-bottom:1px solid var(--line);overflow-wrap:normal}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.l{white-space:nowrap}td.t{min-width:14rem}
 figure{margin:1.5rem 0}figcaption{color:var(--dim);font-size:.9rem}
-.picture{overflow-x:auto;background:#fff;border:1px solid var(--line)}.picture svg{display:block;width:100%;min-width:620px;height:auto}
+.picture{overflow-x:auto;background:#fff;border:1px solid var(--line)}.picture svg{display:block;width:100%;min-width:620px;height:auto}.picture.narrow svg{min-width:340px;max-width:600px}
 .bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}";
 
 /// The whole of it.
@@ -80,8 +80,9 @@ fn section_of(page: &mut String, section: &Section, pictures: &[Picture]) {
     for picture in pictures {
         let _ = writeln!(
             page,
-            "<figure><div class=\"picture\">{}</div><figcaption>{} (<a href=\"{}\">{}</a>). \
+            "<figure><div class=\"picture{}\">{}</div><figcaption>{} (<a href=\"{}\">{}</a>). \
              Command: <code>{command} --report DIR</code></figcaption></figure>",
+            if picture.narrow { " narrow" } else { "" },
             picture.svg,
             escaped(&picture.title),
             picture.file,
