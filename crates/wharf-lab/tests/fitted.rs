@@ -11,7 +11,10 @@ struct Fit {
     metric: &'static str,
 }
 
-const FITS: [Fit; 8] = [
+const ONE_PROCESS: &str = "ipoib/tcp+tcp-nodelay/processes=1";
+
+const FITS: [Fit; 9] = [
+    fit("batching", "ipoib_serve_ps", 50_000, ONE_PROCESS, "bandwidth_by_batching_most"),
     fit("bulk", "doorbell_ps", 1000, "trafgen-12/bulk=off", "mpps"),
     fit("bulk", "tcp_copy_ns", 20, "tcp-24/bulk=off", "sys"),
     fit("bulk", "tcp_send_ns", 20, "tcp-24/bulk=off", "soft"),
@@ -43,7 +46,7 @@ fn off(report: &Report, fit: &Fit) -> (f64, RowKind) {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
 fn neighbours_of_fitted_parameters_do_no_better() {
-    for experiment in ["bulk", "hol", "pages", "pcie"] {
+    for experiment in ["batching", "bulk", "hol", "pages", "pcie"] {
         let as_in_file = report(experiment, &[]);
         let marked = as_in_file.parameters.iter().filter(|(_, one)| one.kind == ParameterKind::Fitted);
         let marked: Vec<&str> = marked.map(|(key, _)| key).collect();
