@@ -61,7 +61,7 @@ pub(super) struct Hand {
 impl Hand {
     /// These bytes, if all of them lie in it.
     #[inline(always)]
-    fn find(&self, address: u64, len_bytes: u32) -> Option<Part> {
+    pub(super) fn find(&self, address: u64, len_bytes: u32) -> Option<Part> {
         let at = address.wrapping_sub(self.guest);
         let is_within = at < self.len_bytes && u64::from(len_bytes) <= self.len_bytes - at;
         is_within.then_some(Part { region: self.index, len_bytes, at: at as usize })
@@ -153,15 +153,11 @@ impl Memory {
         Hand { index: hint, guest, len_bytes }
     }
 
-    /// The `len_bytes` from guest address `address` on, where they lie in one region; that is at hand then. `hand` is where they are
-    /// looked for first.
-    #[inline(always)]
-    pub(super) fn find_whole(&self, address: u64, len_bytes: u32, hand: Hand) -> Option<(Part, Hand)> {
-        if let Some(part) = hand.find(address, len_bytes) {
-            return Some((part, hand));
-        }
+    /// The region of all of the `len_bytes` from guest address `address` on, at hand, where that is another one than `hand`.
+    #[cold]
+    pub(super) fn other_hand(&self, address: u64, len_bytes: u32, hand: Hand) -> Option<Hand> {
         let other = self.hand(self.search(address)?);
-        Some((other.find(address, len_bytes)?, other))
+        (other.index != hand.index && other.find(address, len_bytes).is_some()).then_some(other)
     }
 
     /// The bytes from guest address `address` on, up to `len_bytes` or the end of their region. `hint` is where they were found last

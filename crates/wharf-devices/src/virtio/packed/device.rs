@@ -3,7 +3,7 @@
 use super::super::memory::Hand;
 use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
-use super::{Cursor, Descriptor, Event, USED, available, rest, turn, used};
+use super::{AVAILABLE, Cursor, Descriptor, Event, USED, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::Record;
 
@@ -170,31 +170,30 @@ fn made_available(record: &Record, available: u16) -> Option<u64> {
     (turn(rest) == available).then_some(rest)
 }
 
-/// Pops plain buffers into `chains`, from place `first` on up to `end`; how many, and the region of the last one.
+/// Pops plain buffers of one region into `chains`, from place `first` on up to `end`; how many.
 // All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
 #[inline(always)]
-fn pop_run(
-    descriptors: &[Record], first: Cursor, end: usize, memory: &Memory, mut hand: Hand, chains: &mut [Chain],
-) -> (usize, Hand) {
+fn pop_run(descriptors: &[Record], first: Cursor, end: usize, hand: Hand, chains: &mut [Chain]) -> usize {
     let turn = available(first.wrap);
     let run = descriptors.get(first.at()..end).unwrap_or_default();
     for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
-        // (B)
-        let Some(rest) = made_available(record, turn) else { return (at, hand) };
+        let Some(only) = plain(record, turn) else { return at };
         if (first.at() + at).is_multiple_of(LINE) {
             prefetch_ahead(descriptors, first.at() + at, COMING_SOON);
         }
-        let only = Descriptor::of(record, rest);
-        if only.flags & (NEXT | INDIRECT) != 0 {
-            return (at, hand);
-        }
-        let Some((part, there)) = memory.find_whole(only.address, only.len_bytes, hand) else {
-            return (at, hand);
-        };
+        let Some(part) = hand.find(only.address, only.len_bytes) else { return at };
         chain.set_only(Token { id: only.id, descriptors: 1 }, part, only.flags & WRITE != 0);
-        hand = there;
     }
-    (run.len(), hand)
+    run.len()
+}
+
+/// What is there, if its flags say `available`, and that it is all of its buffer.
+#[inline(always)]
+fn plain(record: &Record, available: u16) -> Option<Descriptor> {
+    const LOOKED_AT: u16 = AVAILABLE | USED | NEXT | INDIRECT;
+    // (B)
+    let rest = u64::from_le(record.load_second_acquire());
+    ((rest >> 48) as u16 & LOOKED_AT == available).then(|| Descriptor::of(record, rest))
 }
 
 /// Says of buffers of one descriptor each, the first of `chains`, that they were used, with these flags; how many: as far as
@@ -268,16 +267,22 @@ impl DeviceRing for PackedDevice {
         if room > 1 && made_available(&descriptors[next.at()], available(next.wrap)).is_some() {
             prefetch_first(descriptors, next.at());
         }
-        // Up to the end of the ring, and perhaps from its beginning on.
+        // Up to the end of the ring, and perhaps from its beginning on; and on in another region.
+        let mut is_other = false;
         while count < room {
             let end = descriptors.len().min(next.at() + (room - count));
-            let (popped, there) = pop_run(descriptors, next, end, memory, hand, &mut chains[count..]);
+            let popped = pop_run(descriptors, next, end, hand, &mut chains[count..]);
             let ended = next.at() + popped < end;
-            (hand, count) = (there, count + popped);
+            count += popped;
             next = next.advanced(popped as u16, size);
-            if ended {
-                break;
+            if !ended {
+                continue;
             }
+            let first = plain(&descriptors[next.at()], available(next.wrap));
+            let other = first.and_then(|first| memory.other_hand(first.address, first.len_bytes, hand));
+            // Whoever writes another address meanwhile is not followed for ever.
+            let Some(other) = other.filter(|_| popped > 0 || !is_other) else { break };
+            (hand, is_other) = (other, true);
         }
         (self.next, self.hint) = (next, hand.index);
         self.inside += count as u16;

@@ -1,5 +1,6 @@
 //! The device's side of a split ring.
 
+use super::super::memory::Hand;
 use super::super::notify::needs_event;
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::{
@@ -7,7 +8,7 @@ use super::{
     available_event_at, load, store, table_size, used_entries, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
-use wharf_sys::shared::{Pair, Short, Table};
+use wharf_sys::shared::{Pair, Record, Short, Table};
 
 /// Most descriptors that are asked for when buffers are seen.
 const PREFETCHED: u16 = 64;
@@ -157,6 +158,31 @@ impl SplitDevice {
     }
 }
 
+/// Pops plain buffers of one region into `chains`, from index `first` on; how many.
+// All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
+#[inline(always)]
+fn pop_run(
+    available: &[Short], descriptors: &[Record], first: u16, hand: Hand, chains: &mut [Chain],
+) -> usize {
+    let mask = (available.len() as u16).wrapping_sub(1);
+    for (at, chain) in chains.iter_mut().enumerate() {
+        let Some((head, only)) = plain(available, descriptors, first.wrapping_add(at as u16) & mask) else {
+            return at;
+        };
+        let Some(part) = hand.find(only.address, only.len_bytes) else { return at };
+        chain.set_only(Token { id: head, descriptors: 1 }, part, only.flags & WRITE != 0);
+    }
+    chains.len()
+}
+
+/// The buffer that available entry `slot` names, and what its first descriptor says, if that is all of it.
+#[inline(always)]
+fn plain(available: &[Short], descriptors: &[Record], slot: u16) -> Option<(u16, Descriptor)> {
+    let head = u16::from_le(available.get(usize::from(slot))?.load());
+    let only = descriptors.get(usize::from(head)).map(Descriptor::read)?;
+    (only.flags & (NEXT | INDIRECT) == 0).then_some((head, only))
+}
+
 /// Writes a used entry. Where buffers come in order, most say what they said the round before: a line that is not written need
 /// not travel to the driver again.
 #[inline(always)]
@@ -196,24 +222,24 @@ impl DeviceRing for SplitDevice {
 
     #[inline]
     fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize {
-        // All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
         let (available, descriptors) = (self.available.all(), self.place.descriptors.all());
-        let (mut hand, mask, first) = (memory.hand(self.hint), self.mask, self.next);
-        let ready = chains.len().min(self.seen.wrapping_sub(first).into());
-        let mut next = first;
-        for chain in &mut chains[..ready] {
-            let Some(entry) = available.get(usize::from(next & mask)) else { break };
-            let head = u16::from_le(entry.load());
-            let Some(only) = descriptors.get(usize::from(head)).map(Descriptor::read) else { break };
-            if only.flags & (NEXT | INDIRECT) != 0 {
+        let (mut hand, mut is_other, mut count) = (memory.hand(self.hint), false, 0);
+        let ready = chains.len().min(self.seen.wrapping_sub(self.next).into());
+        while count < ready {
+            let popped = pop_run(available, descriptors, self.next, hand, &mut chains[count..ready]);
+            self.next = self.next.wrapping_add(popped as u16);
+            count += popped;
+            if count == ready {
                 break;
             }
-            let Some((part, there)) = memory.find_whole(only.address, only.len_bytes, hand) else { break };
-            chain.set_only(Token { id: head, descriptors: 1 }, part, only.flags & WRITE != 0);
-            (hand, next) = (there, next.wrapping_add(1));
+            let first = plain(available, descriptors, self.next & self.mask);
+            let other = first.and_then(|(_, first)| memory.other_hand(first.address, first.len_bytes, hand));
+            // Whoever writes another address meanwhile is not followed for ever.
+            let Some(other) = other.filter(|_| popped > 0 || !is_other) else { break };
+            (hand, is_other) = (other, true);
         }
-        (self.next, self.hint) = (next, hand.index);
-        next.wrapping_sub(first).into()
+        self.hint = hand.index;
+        count
     }
 
     fn unpop(&mut self, _token: Token) {
