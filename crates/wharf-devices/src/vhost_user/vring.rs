@@ -132,8 +132,11 @@ impl Vring {
                 Ring::Split(SplitDevice::new(place, options, base.into())?)
             }
             Layout::Packed => {
-                let base =
-                    if self.has_run { Some(self.base) } else { PackedDevice::resume(&place, self.base) };
+                let base = if self.has_run {
+                    Some(self.base)
+                } else {
+                    PackedDevice::resume(&place, self.base, options)
+                };
                 Ring::Packed(PackedDevice::new(place, options, base.ok_or(NoStart::Unknown)?)?)
             }
         };

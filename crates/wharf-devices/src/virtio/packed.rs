@@ -3,6 +3,8 @@
 
 mod device;
 mod driver;
+mod plain;
+mod resume;
 
 pub use device::PackedDevice;
 pub use driver::PackedDriver;

@@ -1,6 +1,7 @@
 //! Virtqueues: driver against device, either layout; the split one against another implementation; peers that break the rules.
 
 mod hostile;
+mod in_order;
 mod oracle;
 mod pair;
 mod pairs;

@@ -1,16 +1,11 @@
 //! The device's side of a packed ring.
 
-use super::super::memory::Hand;
 use super::super::split::{INDIRECT, NEXT, WRITE, table_size};
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
-use super::{AVAILABLE, Cursor, Descriptor, Event, USED, available, rest, turn, used};
+use super::plain::{Line, made_available, plain, pop_run, prefetch_first, put_run};
+use super::{Cursor, Descriptor, Event, available, rest, used};
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::Record;
-
-/// Descriptors of a line.
-const LINE: usize = 4;
-/// Lines are asked for so many descriptors ahead.
-const COMING_SOON: usize = 16;
 
 /// The device's side of a packed ring.
 #[derive(Debug)]
@@ -31,6 +26,10 @@ pub struct PackedDevice {
     untold: u16,
     driver_event: Event,
     device_event: Event,
+    /// Whether the driver is asked to tell.
+    is_asking: bool,
+    /// Whether the ring says where this stands: see `resume`.
+    is_noted: bool,
 }
 
 impl PackedDevice {
@@ -50,6 +49,9 @@ impl PackedDevice {
             return Err(RingError::Base { base, size });
         }
         let (driver_event, device_event) = (Event(place.driver.clone()), Event(place.device.clone()));
+        if options.in_order {
+            device_event.note(used, size);
+        }
         Ok(Self {
             place,
             options,
@@ -61,33 +63,70 @@ impl PackedDevice {
             untold: 0,
             driver_event,
             device_event,
+            is_asking: true,
+            is_noted: options.in_order,
         })
     }
 
-    /// Where the device stands in a ring that one of these has left, used buffers being published in order: told `base`, which is
-    /// believed unless it is the beginning; some drivers say that after their device has gone and come back (QEMU 7.2
-    /// does). `None` where the ring does not show it.
-    ///
-    /// In each descriptor the flag USED is that of the device's last round over it, whoever wrote it last: the driver, that means
-    /// to go on there, writes the opposite of its own round. So it changes at most once on the way through the ring, where
-    /// the device stands; see `mark`.
-    pub fn resume(place: &Place, base: u32) -> Option<u32> {
-        if Cursor::of_bits(base as u16) != Cursor::START {
-            return Some(base);
+    /// Where the device stands in a ring that one of these has left: see `resume.rs`.
+    pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
+        super::resume::resume(place, base, options)
+    }
+
+    /// Uses all of `chains` by one entry, which names the last (section 2.8.8): the lines of the others stay with the driver.
+    #[inline(always)]
+    fn put_batch_used(&mut self, chains: &[Chain]) {
+        let Some(last) = chains.last() else { return };
+        let rest = rest(0, last.token().id, used(self.used.wrap));
+        self.show(rest);
+        let descriptors = chains.iter().map(|chain| chain.token().descriptors);
+        // No more than are inside, and so than the ring has.
+        let count = descriptors.fold(0, u16::saturating_add).min(self.place.size);
+        self.pass(count);
+    }
+
+    /// Asks to be told of the next one; where that is, it stands.
+    fn ask(&mut self) {
+        if self.options.in_order {
+            self.device_event.note(self.next, self.place.size);
+            self.is_noted = true;
         }
-        let is_used = |index: u16| {
-            let [_, rest] = place.descriptors.all()[usize::from(index)].load();
-            turn(u64::from_le(rest)) & USED != 0
-        };
-        let first = is_used(0);
-        let cursor = match (1..place.size).find(|&index| is_used(index) != first) {
-            None => Cursor { index: 0, wrap: !first },
-            Some(index) if (index..place.size).all(|index| is_used(index) != first) => {
-                Cursor { index, wrap: first }
-            }
-            Some(_) => return None,
-        };
-        Some(u32::from(cursor.bits()) | u32::from(cursor.bits()) << 16)
+        if self.options.event_idx {
+            self.device_event.ask_at(self.next);
+        } else {
+            self.device_event.ask();
+        }
+    }
+
+    /// Something is about to be published: from then on it does not stand where it has noted. It is told of everything until it asks
+    /// anew: nobody looks at the place meanwhile.
+    #[cold]
+    fn forget(&mut self) {
+        if self.is_asking {
+            self.device_event.ask();
+        }
+        self.device_event.note_nothing();
+        self.is_noted = false;
+    }
+
+    /// Writes a used descriptor's second word where the next one is due: at once, or, the first one of a batch, when it is published.
+    #[inline(always)]
+    fn show(&mut self, rest: u64) {
+        let at = self.used.at();
+        if self.held_back.is_some() {
+            // (C), seen once the first one of the batch is.
+            self.place.descriptors.all()[at].store_second_release(rest);
+        } else {
+            self.held_back = Some((at, rest));
+        }
+    }
+
+    /// Goes on behind so many descriptors, which were used.
+    #[inline(always)]
+    fn pass(&mut self, descriptors: u16) {
+        self.used = self.used.advanced(descriptors, self.place.size);
+        self.inside = self.inside.saturating_sub(descriptors);
+        self.untold = self.untold.saturating_add(descriptors);
     }
 
     /// Marks the descriptors of a chain that was used, but for the first. No driver looks at them; [`PackedDevice::resume`] does.
@@ -153,80 +192,11 @@ impl PackedDevice {
     }
 }
 
-impl Descriptor {
-    /// What is there, of which `rest` was read.
-    #[inline(always)]
-    fn of(record: &Record, rest: u64) -> Self {
-        let address = u64::from_le(record.load_first());
-        Self { address, len_bytes: rest as u32, id: (rest >> 32) as u16, flags: (rest >> 48) as u16 }
-    }
-}
-
-/// What is there, but for its address, if its flags say `available`.
-#[inline(always)]
-fn made_available(record: &Record, available: u16) -> Option<u64> {
-    // (B)
-    let rest = u64::from_le(record.load_second_acquire());
-    (turn(rest) == available).then_some(rest)
-}
-
-/// Pops plain buffers of one region into `chains`, from place `first` on up to `end`; how many.
-// All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
-#[inline(always)]
-fn pop_run(descriptors: &[Record], first: Cursor, end: usize, hand: Hand, chains: &mut [Chain]) -> usize {
-    let turn = available(first.wrap);
-    let run = descriptors.get(first.at()..end).unwrap_or_default();
-    for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
-        let Some(only) = plain(record, turn) else { return at };
-        if (first.at() + at).is_multiple_of(LINE) {
-            prefetch_ahead(descriptors, first.at() + at, COMING_SOON);
+impl Drop for PackedDevice {
+    fn drop(&mut self) {
+        if self.options.in_order && !self.is_noted && self.held_back.is_none() && self.inside == 0 {
+            self.device_event.note(self.used, self.place.size);
         }
-        let Some(part) = hand.find(only.address, only.len_bytes) else { return at };
-        chain.set_only(Token { id: only.id, descriptors: 1 }, part, only.flags & WRITE != 0);
-    }
-    run.len()
-}
-
-/// What is there, if its flags say `available`, and that it is all of its buffer.
-#[inline(always)]
-fn plain(record: &Record, available: u16) -> Option<Descriptor> {
-    const LOOKED_AT: u16 = AVAILABLE | USED | NEXT | INDIRECT;
-    // (B)
-    let rest = u64::from_le(record.load_second_acquire());
-    ((rest >> 48) as u16 & LOOKED_AT == available).then(|| Descriptor::of(record, rest))
-}
-
-/// Says of buffers of one descriptor each, the first of `chains`, that they were used, with these flags; how many: as far as
-/// the ring goes on, and there are such.
-#[inline(always)]
-fn put_run(run: &[Record], flags: u16, chains: &[Chain]) -> usize {
-    for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
-        let token = chain.token();
-        if token.descriptors != 1 {
-            return at;
-        }
-        // (C), seen once the first one of the batch is.
-        record.store_second_release(rest(0, token.id, flags));
-    }
-    run.len().min(chains.len())
-}
-
-/// Has the lines of the descriptors from `at` on, which is available, brought here, to be written: what they say is read, and
-/// then that they were used. Lines that the driver has not come to are here from the round before.
-#[inline(always)]
-fn prefetch_first(descriptors: &[Record], at: usize) {
-    for ahead in (LINE..COMING_SOON).step_by(LINE) {
-        prefetch_ahead(descriptors, at, ahead);
-    }
-}
-
-/// Asks for the line of the descriptor so many further on, to be written; of a ring as short as that, for none.
-#[inline(always)]
-fn prefetch_ahead(descriptors: &[Record], at: usize, ahead: usize) {
-    let (there, len) = (at + ahead, descriptors.len());
-    let there = if there >= len { there - len } else { there };
-    if let Some(descriptor) = descriptors.get(there) {
-        descriptor.prefetch_to_write();
     }
 }
 
@@ -264,14 +234,15 @@ impl DeviceRing for PackedDevice {
         let (descriptors, size) = (self.place.descriptors.all(), self.place.size);
         let room = chains.len().min((size - self.inside).into());
         let (mut hand, mut next, mut count) = (memory.hand(self.hint), self.next, 0);
+        let line = if self.options.in_order { Line::Read } else { Line::Written };
         if room > 1 && made_available(&descriptors[next.at()], available(next.wrap)).is_some() {
-            prefetch_first(descriptors, next.at());
+            prefetch_first(descriptors, next.at(), line);
         }
         // Up to the end of the ring, and perhaps from its beginning on; and on in another region.
         let mut is_other = false;
         while count < room {
             let end = descriptors.len().min(next.at() + (room - count));
-            let popped = pop_run(descriptors, next, end, hand, &mut chains[count..]);
+            let popped = pop_run(descriptors, next, end, line, hand, &mut chains[count..]);
             let ended = next.at() + popped < end;
             count += popped;
             next = next.advanced(popped as u16, size);
@@ -297,23 +268,18 @@ impl DeviceRing for PackedDevice {
     #[inline]
     fn put_used(&mut self, token: Token, written_bytes: u32) {
         let flags = used(self.used.wrap) | if written_bytes > 0 { WRITE } else { 0 };
-        let (at, rest) = (self.used.at(), rest(written_bytes, token.id, flags));
-        if self.held_back.is_some() {
-            // (C), seen once the first one of the batch is.
-            self.place.descriptors.all()[at].store_second_release(rest);
-        } else {
-            self.held_back = Some((at, rest));
-        }
-        if token.descriptors > 1 {
+        self.show(rest(written_bytes, token.id, flags));
+        if token.descriptors > 1 && !self.options.in_order {
             self.mark(self.used, token.descriptors);
         }
-        self.used = self.used.advanced(token.descriptors, self.place.size);
-        self.inside = self.inside.saturating_sub(token.descriptors);
-        self.untold = self.untold.saturating_add(token.descriptors);
+        self.pass(token.descriptors);
     }
 
     #[inline]
     fn put_all_used(&mut self, chains: &[Chain]) {
+        if self.options.in_order {
+            return self.put_batch_used(chains);
+        }
         let mut left = chains.iter();
         // The first is held back, or shown to be behind one that is: so that those behind it are.
         while let Some(chain) = left.next() {
@@ -321,9 +287,7 @@ impl DeviceRing for PackedDevice {
             let run = self.place.descriptors.all().get(self.used.at()..).unwrap_or_default();
             let count = put_run(run, used(self.used.wrap), left.as_slice());
             left = left.as_slice()[count..].iter();
-            self.used = self.used.advanced(count as u16, self.place.size);
-            self.inside = self.inside.saturating_sub(count as u16);
-            self.untold = self.untold.saturating_add(count as u16);
+            self.pass(count as u16);
         }
     }
 
@@ -331,7 +295,15 @@ impl DeviceRing for PackedDevice {
     fn publish(&mut self) -> bool {
         let Some((at, rest)) = self.held_back.take() else { return false };
         // (C)
+        if self.is_noted {
+            self.forget();
+        }
         self.place.descriptors.all()[at].store_second_release(rest);
+        if self.options.in_order && self.is_asking {
+            self.ask();
+            // (F)
+            fence(Ordering::SeqCst);
+        }
         true
     }
 
@@ -342,17 +314,15 @@ impl DeviceRing for PackedDevice {
     }
 
     fn enable(&mut self) -> bool {
-        if self.options.event_idx {
-            self.device_event.ask_at(self.next);
-        } else {
-            self.device_event.ask();
-        }
+        self.is_asking = true;
+        self.ask();
         // (F)
         fence(Ordering::SeqCst);
         made_available(&self.place.descriptors.all()[self.next.at()], available(self.next.wrap)).is_none()
     }
 
     fn disable(&mut self) {
+        self.is_asking = false;
         self.device_event.ask_not();
     }
 
