@@ -238,7 +238,8 @@ impl Machine {
     fn end(self, name: &str) -> Result<Whole, LabError> {
         let Self { guest, far, seen, _socket } = self;
         let deadline_ns = HostClock.now_ns() + DRAIN_NS;
-        let missing = || seen.sent.load(Relaxed) - seen.arrived.load(Relaxed);
+        // A message may arrive before who sent it has counted it.
+        let missing = || seen.sent.load(Relaxed).saturating_sub(seen.arrived.load(Relaxed));
         while missing() > 0 && HostClock.now_ns() < deadline_ns {
             std::thread::sleep(SAMPLE_EVERY);
         }
