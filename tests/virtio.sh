@@ -154,7 +154,12 @@ killed() {
     there "$out/dpdk.sock" $backend
     "$loop" "virtio-user:$out/dpdk.sock$options" 1000000000 >"$out/loop.out" 2>"$out/loop.err" &
     ours=$!
-    sleep 1
+    # Not in the middle of their handshake.
+    for _ in $(seq 200); do
+      grep -q "the first frame is back" "$out/loop.err" && break
+      sleep 0.1
+    done
+    sleep 0.5
     kill -9 "$backend"
     ends $ours 10 || die "virtio-user$options hangs without its back end"
     wait $ours && die "virtio-user$options: a back end that is gone is no success"

@@ -184,6 +184,7 @@ impl Loop {
 
     fn run(&mut self, count: u64) -> Result<(), Box<dyn std::error::Error>> {
         self.meet()?;
+        eprintln!("the first frame is back");
         let mut last = Instant::now();
         while self.received < count {
             self.send(count)?;
