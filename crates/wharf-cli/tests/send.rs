@@ -125,6 +125,7 @@ fn generated_packets_of_every_shape_arrive() {
 
 #[test]
 fn several_senders_share_the_work_and_keep_their_order() {
+    let on_one = format!("--cpu {}", wharf::devices::host::processors()[0]);
     for how in [
         "",
         "--qdisc prio",
@@ -132,7 +133,7 @@ fn several_senders_share_the_work_and_keep_their_order() {
         "--qdisc fifo:8k",
         "--batch off",
         "--batch bytes=3000",
-        "--cpu 0",
+        on_one.as_str(),
     ] {
         let run = send(&format!("--size 60 --senders 3 --flows 7 --count 10000 {how}"));
         let shares: Vec<u64> = (0..3).map(|at| number(&run, &format!("/senders/{at}/packets"))).collect();
