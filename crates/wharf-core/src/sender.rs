@@ -114,14 +114,19 @@ impl Sender {
         if batch.is_empty() { Ok(()) } else { self.send_rest(batch) }
     }
 
-    /// Sends what fits now; how many packets. The others are still in the burst.
+    /// Sends what fits now; how many packets. The others are still in the burst. Where nothing fits, and nobody looks after the
+    /// queue, this runs it, and looks again.
     ///
     /// # Errors
     /// As [`Sender::send`].
     #[inline]
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         self.admit(burst)?;
-        self.offer(burst.batch_mut())
+        let batch = burst.batch_mut();
+        match self.offer(batch)? {
+            0 if !batch.is_empty() => self.offer_driven(batch),
+            sent => Ok(sent),
+        }
     }
 
     /// Puts what fits into the lane without announcing it, and returns the bit of the owner word that would:

@@ -241,3 +241,14 @@ proptest! {
         prop_assert_eq!(sent, (0..next).collect::<Vec<u64>>());
     }
 }
+
+#[test]
+fn where_nobody_looks_after_the_queue_a_sender_that_never_waits_does() {
+    let (queue, mut sender, control) = held(|queue| queue);
+    let mut burst = numbered(&mut sender, 100, 64, 100);
+    assert_eq!(sender.try_send(&mut burst).unwrap(), 0);
+    control.allowed.store(10, SeqCst);
+    assert_eq!(sender.try_send(&mut burst).unwrap(), 10, "as many as have left");
+    drop(burst);
+    end(&queue, sender, &control);
+}

@@ -3,8 +3,7 @@
 use super::{Burst, Packet, QueueError, SendNow, Sender};
 use crate::copy::Memory;
 use crate::pool::{PagePool, PoolError};
-use crate::queue::Turn;
-use wharf_mem::{Batch, Frame, Published};
+use wharf_mem::{Batch, Frame};
 
 /// Why packets are dropped that do not fit. They never enter the queue: only [`crate::counters::SenderCounters`] has
 /// them.
@@ -42,8 +41,8 @@ impl DropTail {
     /// As [`Sender::send`]; what was not sent is then still in the burst.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        self.sender.try_send(burst)?;
-        if burst.is_empty() { Ok(0) } else { self.drop_rest(burst) }
+        let sent = self.sender.try_send(burst)?;
+        if burst.is_empty() { Ok(0) } else { self.drop_rest(burst, sent > 0) }
     }
 
     /// Sends one packet, or drops it; whether it was sent.
@@ -58,24 +57,15 @@ impl DropTail {
     }
 
     #[cold]
-    fn drop_rest(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
-        // Where nobody looks after the queue, it would stay full for ever.
-        if !self.sender.is_driven() && self.drive() {
-            self.sender.try_send(burst)?;
+    fn drop_rest(&mut self, burst: &mut Burst, some_went: bool) -> Result<usize, QueueError> {
+        if some_went {
+            // Those may have left at once, and made room.
+            self.sender.offer_driven(burst.batch_mut())?;
         }
         let dropped = burst.len();
         self.sender.cache.give(burst.batch_mut())?;
         self.sender.counters.drops.add(dropped as u64);
         Ok(dropped)
-    }
-
-    /// Runs the queue, if nobody does; whether it was run.
-    fn drive(&mut self) -> bool {
-        let sender = &mut self.sender;
-        sender.solo.let_go(&sender.shared.cell);
-        let Published::Owner(owned) = sender.shared.cell.claim(0) else { return false };
-        sender.counters.drained_packets.add(Turn::new(&sender.shared, owned, sender.bit).finish());
-        true
     }
 }
 

@@ -160,6 +160,21 @@ impl Sender {
         if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
     }
 
+    /// Offers again what there was no room for, once it has run the queue: where nobody looks after that, it would stay full for
+    /// ever.
+    #[cold]
+    pub(super) fn offer_driven(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+        if !self.is_driven() && self.drive() { self.offer(batch) } else { Ok(0) }
+    }
+
+    /// Runs the queue, if nobody does; whether it was run.
+    fn drive(&mut self) -> bool {
+        self.solo.let_go(&self.shared.cell);
+        let Published::Owner(owned) = self.shared.cell.claim(0) else { return false };
+        self.counters.drained_packets.add(Turn::new(&self.shared, owned, self.bit).finish());
+        true
+    }
+
     /// A band that is full, or else 0 while the lane is.
     pub(super) fn full_band(&mut self) -> Option<u8> {
         match self.full_bands() {
