@@ -63,7 +63,9 @@ fn cells(row: &Row) -> [String; 8] {
         row.metric.to_string(),
         number(row.value),
         row.published.map_or_else(dash, number),
-        row.published.map_or_else(dash, |published| number(row.value / published)),
+        row.published
+            .filter(|&published| published != 0.0)
+            .map_or_else(dash, |published| number(row.value / published)),
         kind.to_string(),
         row.unit.to_string(),
     ]
@@ -83,4 +85,20 @@ fn parameters(report: &Report) -> String {
         named(ParameterKind::Set, "set"),
         report.experiment
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_published_as_0_has_no_multiple() {
+        let mut row = Row::new("root-lock/jiffy/threads=1", ("drop_share", "percent"), 0, RowKind::Predicted);
+        for (published, shown) in
+            [(None, ["-", "-"]), (Some(0.0), ["0.00", "-"]), (Some(2.0), ["2.00", "0.00"])]
+        {
+            row.published = published;
+            assert_eq!(cells(&row)[4..6], shown);
+        }
+    }
 }
