@@ -152,11 +152,12 @@ killed() {
   for options in "" ",packed=on"; do
     testpmd "net_vhost0,iface=$out/dpdk.sock"
     there "$out/dpdk.sock" $backend
+    rm -f "$out/loop.err"
     "$loop" "virtio-user:$out/dpdk.sock$options" 1000000000 >"$out/loop.out" 2>"$out/loop.err" &
     ours=$!
     # Not in the middle of their handshake.
     for _ in $(seq 200); do
-      grep -q "the first frame is back" "$out/loop.err" && break
+      grep -qs "the first frame is back" "$out/loop.err" && break
       sleep 0.1
     done
     sleep 0.5

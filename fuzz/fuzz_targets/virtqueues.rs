@@ -31,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
                 SplitDevice::new(place, options, base).map(|ring| device(ring, &memory)).unwrap()
             }
             Layout::Packed => {
-                drop(PackedDevice::new(place, options, base | 0x8000).map(|ring| device(ring, &memory)))
+                let _ = PackedDevice::new(place, options, base | 0x8000).map(|ring| device(ring, &memory));
             }
         }
     } else {
