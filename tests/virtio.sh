@@ -38,6 +38,15 @@ ends() {
   return 1
 }
 
+# said FILE WHAT COMPLAINT: waits until the file has it.
+said() {
+  for _ in $(seq 1200); do
+    grep -qsE "$2" "$1" && return
+    sleep 0.05
+  done
+  die "$3"
+}
+
 there() { # SOCKET PID: waits until it is there
   for _ in $(seq 400); do
     [ -S "$1" ] && return
@@ -156,10 +165,7 @@ killed() {
     "$loop" "virtio-user:$out/dpdk.sock$options" 1000000000 >"$out/loop.out" 2>"$out/loop.err" &
     ours=$!
     # Not in the middle of their handshake.
-    for _ in $(seq 200); do
-      grep -qs "the first frame is back" "$out/loop.err" && break
-      sleep 0.1
-    done
+    said "$out/loop.err" "the first frame is back" "virtio-user$options: nothing comes back"
     sleep 0.5
     kill -9 "$backend"
     ends $ours 10 || die "virtio-user$options hangs without its back end"
@@ -211,15 +217,6 @@ counting() {
   there "$out/dpdk.sock" $backend
 }
 
-# arrives WHAT: waits until it has taken some.
-arrives() {
-  for _ in $(seq 1200); do
-    grep -qE "RX-packets: [1-9]" "$out/testpmd.out" && return
-    sleep 0.05
-  done
-  die "$1: nothing arrives"
-}
-
 # A back end that is killed under traffic, and another one in its place: it is connected to, and what is lost is in the account.
 returned() {
   for options in "" ",packed=on,queues=2"; do
@@ -227,12 +224,12 @@ returned() {
     "$wharf" send --size 64 --seconds 60 --to "virtio-user:$out/dpdk.sock,reconnect=on$options" --json >"$out/returned.out" 2>"$out/returned.err" &
     ours=$!
     for _ in 1 2; do
-      arrives "virtio-user,reconnect=on$options"
+      said "$out/testpmd.out" "RX-packets: [1-9]" "virtio-user,reconnect=on$options: nothing arrives"
       kill -9 "$backend"
       end_testpmd
       counting
     done
-    arrives "virtio-user,reconnect=on$options"
+    said "$out/testpmd.out" "RX-packets: [1-9]" "virtio-user,reconnect=on$options: nothing arrives"
     kill -INT $ours
     ends $ours 10 || die "virtio-user,reconnect=on$options hangs"
     wait $ours && die "virtio-user,reconnect=on$options: frames of a back end that is gone are no success"

@@ -33,11 +33,7 @@ queues_gone() { # KIND: an interface of several queues goes away
   local load
   forward "$1:fa" "$1:fb" --queues 4
   load_to hb
-  ip -n $b link set fb down
-  forwarder_says "the interface is down"
-  sleep 1
-  ip -n $b link set fb up
-  goes_on hb "the link of several queues is back"
+  down_and_up "the link of several queues is back"
   ip -n $b link del fb
   ended forward "$forwarder"
   [ $code -eq 1 ] || die "$1, 4 queues: an interface is gone: exit code $code"

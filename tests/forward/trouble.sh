@@ -143,14 +143,18 @@ tap_goes() { # its namespace is deleted under traffic
   echo "tap: down and up again, and its namespace deleted under traffic: one line, exit code 1, summary"
 }
 
-links() { # KIND: the link goes down and comes back under traffic, then for good
-  local kind=$1 load
-  under_traffic "$kind:fa" "$kind:fb"
+down_and_up() { # WHAT: the forwarder's second link goes down under traffic, and comes back
   ip -n $b link set fb down
   forwarder_says "the interface is down"
   sleep 1
   ip -n $b link set fb up
-  goes_on hb "the link is back"
+  goes_on hb "$1"
+}
+
+links() { # KIND: the link goes down and comes back under traffic, then for good
+  local kind=$1 load
+  under_traffic "$kind:fa" "$kind:fb"
+  down_and_up "the link is back"
   ip -n $b link del fb
   ended forward "$forwarder"
   [ $code -eq 1 ] || die "$kind: an interface is gone: exit code $code"

@@ -87,6 +87,11 @@ impl QueueCounters {
         *crate::pool::lock(&self.last_error) = Some(error.to_string());
     }
 
+    /// Frames that were accepted and are no longer inside: sent, failed, or given back.
+    pub fn gone(&self) -> u64 {
+        self.sent.get() + self.failed.get() + self.returned.get()
+    }
+
     /// Failed frames by reason.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
         crate::pool::lock(&self.reasons).clone()

@@ -304,11 +304,10 @@ impl Sender {
     #[cold]
     fn renewed_credit(&mut self) -> &mut Credit {
         let counters = &self.shared.counters;
-        let left = counters.sent.get() + counters.failed.get() + counters.returned.get();
         let queue = OfQueue {
             taken_bytes: counters.bytes.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
-            is_dry: left >= counters.accepted.get(),
+            is_dry: counters.gone() >= counters.accepted.get(),
             horizon: &self.shared.horizon,
         };
         self.credit.look(self.lane.home_bytes(), queue, self.shared.clock.now_ns());

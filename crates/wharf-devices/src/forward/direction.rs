@@ -123,9 +123,8 @@ impl Direction {
     pub fn note_departures(&self) {
         let (mut packets, mut is_inside) = (0, false);
         for counters in self.queues.iter().map(TxQueue::counters) {
-            let gone = counters.sent.get() + counters.failed.get() + counters.returned.get();
             packets += counters.packets.get();
-            is_inside |= counters.accepted.get() > gone;
+            is_inside |= counters.accepted.get() > counters.gone();
         }
         self.activity.departed(packets, is_inside);
     }

@@ -185,13 +185,10 @@ impl<H: Hardware> Kernel<H> {
             queue.run.reap(&mut home);
             queue.run.close(&mut home);
             let counters = &queue.counters;
-            let (accepted, left) = (
-                counters.accepted.get(),
-                counters.sent.get() + counters.failed.get() + counters.returned.get(),
-            );
+            let accepted = counters.accepted.get();
             let all_sent = self.setup.errors.is_some() || counters.sent.get() == accepted;
             failed += accepted - counters.sent.get();
-            if accepted != left || !all_sent || queue.has_backlog() {
+            if accepted != counters.gone() || !all_sent || queue.has_backlog() {
                 return Err(Fault::Conservation { queue: number, accepted, left: counters.sent.get() });
             }
         }

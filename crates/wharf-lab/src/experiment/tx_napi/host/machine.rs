@@ -267,7 +267,7 @@ impl Side {
         drop(receiver);
         let audit = queue.shutdown(deadline_ns);
         let counters = queue.counters();
-        let left = counters.sent.get() + counters.failed.get() + counters.returned.get();
+        let left = counters.gone();
         if audit.out() != 0 || counters.accepted.get() != left || counters.failed.get() > 0 {
             let entered = counters.accepted.get();
             let error = counters.last_error().map(|error| format!("; {error}")).unwrap_or_default();
