@@ -1,10 +1,18 @@
 //! SIGINT and SIGTERM end a run with its summary, within half a second. A second signal adds nothing: it often is
 //! the first once more, sent to the process and to its group.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long what waits for nobody may take, on a machine however busy, when a signal comes early.
+const GRACE: Duration = Duration::from_millis(400);
 
 /// Whether somebody wants an end.
 #[derive(Debug, Clone)]
@@ -22,5 +30,29 @@ impl Signals {
 
     pub(crate) fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Does what may have to wait for somebody else, such as opening a device whose other end is to connect. Once a signal has come
+    /// it has [`GRACE`] left; then it is given up, and left to itself.
+    pub(crate) fn unless_asked<T: Send + 'static>(
+        &self, work: impl FnOnce() -> T + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let (ending, ended) = mpsc::channel();
+        // Nobody listens any more once it was given up.
+        let run = move || drop(ending.send(work()));
+        thread::Builder::new().name("wharf-opener".into()).spawn(run).context("cannot start a thread")?;
+        let mut until = None;
+        loop {
+            match ended.recv_timeout(LOOK) {
+                Ok(done) => return Ok(done),
+                Err(RecvTimeoutError::Disconnected) => bail!("a thread panicked: this is a bug in wharf"),
+                Err(RecvTimeoutError::Timeout) if self.asked() => {
+                    if Instant::now() >= *until.get_or_insert_with(|| Instant::now() + GRACE) {
+                        bail!("ended by a signal, before its devices were open");
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{SAMPLE, command, finish, signal, wait, wharf};
+use common::{Folder, SAMPLE, command, finish, signal, text, wait, wharf};
 use std::io::Read;
+use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,6 +50,32 @@ fn a_signal_ends_a_run_with_its_summary() {
         if run["received"].is_object() {
             assert_eq!(run["received"]["errors"], 0, "{args:?}: {run}");
         }
+    }
+}
+
+/// A device that waits until somebody connects, and one whose back end never answers.
+#[test]
+fn a_signal_ends_the_wait_for_who_does_not_come() {
+    let folder = Folder::new();
+    let (ours, mute) = (folder.path("ours"), folder.path("mute"));
+    let _listener = UnixListener::bind(&mute).unwrap();
+    let server = format!("virtio-user:{},server=on", text(&ours));
+    let client = format!("virtio-user:{}", text(&mute));
+    for args in [
+        &["send", "--count", "1", "--to", &server][..],
+        &["receive", "--from", &server],
+        &["forward", "null", &server],
+        &["forward", &client, "null"],
+    ] {
+        let child = command(args).spawn().unwrap();
+        started(&child);
+        let asked = Instant::now();
+        signal(&child, "INT");
+        let done = finish(child);
+        assert_eq!(done.code, Some(1), "{args:?}: {done:?}");
+        assert!(done.line().contains("ended by a signal"), "{args:?}: {done:?}");
+        // Not because nobody came within a minute.
+        assert!(asked.elapsed() < Duration::from_secs(50), "{args:?}");
     }
 }
 

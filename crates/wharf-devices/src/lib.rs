@@ -21,6 +21,7 @@ pub mod trace;
 pub mod traffic;
 pub mod udp;
 pub mod units;
+mod unix_socket;
 pub mod vhost_user;
 pub mod virtio;
 pub mod virtio_user;

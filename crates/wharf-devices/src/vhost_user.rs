@@ -90,7 +90,10 @@ impl VhostUser {
         };
         let source = match options.client {
             false => Source::listen(path).map_err(fault("cannot listen"))?,
-            true => Source::connect(path).map_err(fault("nobody listens there: start the driver first"))?,
+            true => Source::connect(path).map_err(|error| match crate::unix_socket::is_nobody(&error) {
+                true => fault("nobody listens there: start the driver first")(error),
+                false => fault("cannot connect")(error),
+            })?,
         };
         let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
         let withheld = if options.packed { 0 } else { feature::PACKED };

@@ -15,6 +15,7 @@ mod cleaning;
 mod dial;
 mod options;
 mod pairs;
+mod patience;
 mod reach;
 mod receiving;
 mod sending;

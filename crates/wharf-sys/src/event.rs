@@ -1,11 +1,15 @@
 //! An event counter behind a file descriptor: what a poll loop waits on, and another thread makes readable.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// eventfd(2), non-blocking, closed on exec.
 #[derive(Debug)]
-pub struct EventFd(OwnedFd);
+pub struct EventFd {
+    fd: OwnedFd,
+    /// Whether a peer has it, too.
+    is_shared: bool,
+}
 
 impl EventFd {
     /// A new one, not readable.
@@ -19,7 +23,7 @@ impl EventFd {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel has just given us this descriptor, and nobody else knows of it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, is_shared: false })
     }
 
     /// A peer's, which is made non-blocking: a counter that it has filled must not stop who signals.
@@ -37,14 +41,15 @@ impl EventFd {
             let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
             flags != -1 && libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) != -1
         };
-        if done { Ok(Self(fd)) } else { Err(io::Error::last_os_error()) }
+        if done { Ok(Self { fd, is_shared: true }) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Makes it readable.
     pub fn signal(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes. It fails only where the counter is full, and then it is readable.
-        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        if self.is_shared {
+            return signal_shared(self.fd.as_raw_fd());
+        }
+        add_one(self.fd.as_raw_fd());
     }
 
     /// Waits until it is readable.
@@ -52,7 +57,7 @@ impl EventFd {
     /// # Errors
     /// A signal came first.
     pub fn wait(&self) -> io::Result<()> {
-        let mut fds = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut fds = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, which lives as long as the call.
         if unsafe { libc::poll(&raw mut fds, 1, -1) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -61,14 +66,55 @@ impl EventFd {
     pub fn clear(&self) -> bool {
         let mut count = [0u8; 8];
         // SAFETY: eight writable bytes.
-        let read = unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        let read = unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
         read == count.len() as isize
     }
 }
 
+/// Makes a counter readable that a peer has, too, and may have made blocking, and filled: then it is readable already. (A peer
+/// that fills it in the moment between the two calls could still hold up who signals, until it is read.)
+pub fn signal_shared(fd: RawFd) {
+    if has(fd, libc::POLLOUT) {
+        add_one(fd);
+    }
+}
+
+/// Makes a counter unreadable that a peer has, too, and may have made blocking; what it was at, 0 where it was not readable.
+pub fn take_shared(fd: RawFd) -> u64 {
+    let mut count = 0u64;
+    let part = libc::iovec { iov_base: (&raw mut count).cast(), iov_len: size_of::<u64>() };
+    // SAFETY: one part of eight writable bytes, which live as long as the call.
+    let read = unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
+    let read = match read {
+        // A kernel before 5.8, which knows of no reading without waiting here.
+        -1 if is_unsupported() && has(fd, libc::POLLIN) => {
+            // SAFETY: as above.
+            unsafe { libc::readv(fd, &raw const part, 1) }
+        }
+        read => read,
+    };
+    if read == size_of::<u64>() as isize { count } else { 0 }
+}
+
+fn add_one(fd: RawFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight readable bytes. It fails only where the counter is full, and then it is readable.
+    unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
+}
+
+fn is_unsupported() -> bool {
+    io::Error::last_os_error().raw_os_error() == Some(libc::EOPNOTSUPP)
+}
+
+fn has(fd: RawFd, events: libc::c_short) -> bool {
+    let mut fds = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry, which lives as long as the call, which does not wait.
+    unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
+}
+
 impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
@@ -97,6 +143,17 @@ mod tests {
         assert_eq!(written, 8);
         event.signal();
         assert!(event.clear());
+        // One that the peer has made blocking again, and filled; then one that it has emptied.
+        // SAFETY: plain calls on a descriptor that is open, and eight readable bytes.
+        unsafe {
+            libc::fcntl(blocking.as_raw_fd(), libc::F_SETFL, 0);
+            libc::write(blocking.as_raw_fd(), full.as_ptr().cast(), full.len());
+        }
+        event.signal();
+        assert_eq!(take_shared(blocking.as_raw_fd()), u64::MAX - 1);
+        assert_eq!(take_shared(blocking.as_raw_fd()), 0);
+        event.signal();
+        assert_eq!(take_shared(blocking.as_raw_fd()), 1);
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = EventFd::of_peer(file.into()).unwrap_err();
         assert_eq!(error.to_string(), "/dev/null is no eventfd");

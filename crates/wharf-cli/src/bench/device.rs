@@ -62,8 +62,11 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
     })
 }
 
-fn opened(option: &str, spec: &str, direction: Direction) -> anyhow::Result<Box<dyn Device>> {
-    match open(spec, direction) {
+fn opened(
+    option: &str, spec: &str, direction: Direction, signals: &Signals,
+) -> anyhow::Result<Box<dyn Device>> {
+    let spec = spec.to_string();
+    match signals.unless_asked(move || open(&spec, direction))? {
         Ok(opened) => Ok(opened.device),
         Err(error @ DeviceError::Unsupported { .. }) => Err(usage(format!("{option} {error}"))),
         Err(error) => Err(error.into()),
@@ -133,7 +136,7 @@ impl Moves for Sends {
 }
 
 fn send(spec: &str, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
-    let (device, pool) = (opened("--to", spec, Direction::Send)?, pool(args)?);
+    let (device, pool) = (opened("--to", spec, Direction::Send, signals)?, pool(args)?);
     let (name, mode) = (device.name(), device.mode());
     let path = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build_direct()?;
     let burst = path.burst(args.burst);
@@ -179,7 +182,7 @@ impl Moves for Receives {
 }
 
 fn receive(spec: &str, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
-    let (mut device, pool) = (opened("--from", spec, Direction::Receive)?, pool(args)?);
+    let (mut device, pool) = (opened("--from", spec, Direction::Receive, signals)?, pool(args)?);
     device.attach(pool.region().clone())?;
     device.disarm();
     let (name, mode) = (device.name(), device.mode());

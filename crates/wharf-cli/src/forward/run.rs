@@ -55,7 +55,7 @@ fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
 
 /// Forwards until one of the ends that were asked for.
 pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outcome> {
-    let [mut a, mut b] = ends(args)?;
+    let [mut a, mut b] = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
         let traced =
@@ -105,13 +105,14 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
 }
 
 /// The ends, each with as many queues as it is to have, and can.
-fn ends(args: &ForwardArgs) -> anyhow::Result<[Vec<End>; 2]> {
+fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[Vec<End>; 2]> {
     let queues = Queues { count: args.queues, ..Queues::default() };
     // Where one end has one queue only, all of the other's have memory in common.
     let has_pool_each = queues.devices_of(&args.a) == queues.devices_of(&args.b);
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
-    Ok([end(&args.a, Place::First, queues)?, end(&args.b, Place::Second, queues)?])
+    let (a, b) = (args.a.clone(), args.b.clone());
+    signals.unless_asked(move || Ok([end(&a, Place::First, queues)?, end(&b, Place::Second, queues)?]))?
 }
 
 /// A specification that is none is a wrong use; a capture that is none is not.

@@ -46,7 +46,8 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
 pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outcome> {
     let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
     let pool = pool.clock(Arc::new(HostClock)).build()?;
-    let opened = open(&args.from, Direction::Receive).map_err(opening)?;
+    let from = args.from.clone();
+    let opened = signals.unless_asked(move || open(&from, Direction::Receive))?.map_err(opening)?;
     if opened.far_end.is_some() {
         let what = "its other end is in this process, where nobody sends; `wharf send` does both";
         return Err(usage(format!("--from {}: {what}", opened.device.name())));

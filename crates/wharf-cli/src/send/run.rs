@@ -42,7 +42,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     check_length(plan, &pool)?;
     let schedule = (!plan.pace.is_top()).then(|| Schedule::new(&pool));
     let Sending { name, has_bql, queues, far_end, delay, wrapped } =
-        sending(plan, &pool, batching, schedule.as_ref())?;
+        sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
     let echo = plan.echo.then(|| Echo::new(&queues[0], plan.traffic.check())).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
@@ -82,12 +82,14 @@ struct Sending {
 
 /// Opens the device's queues.
 fn sending(
-    plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>,
+    plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>, signals: &Signals,
 ) -> anyhow::Result<Sending> {
     let mut all: Option<Sending> = None;
     let direction = if plan.echo { Direction::Both } else { Direction::Send };
     let queues = Queues { count: plan.queues, ..Queues::default() };
-    for opened in open_queues(&plan.to, direction, queues).map_err(opening)? {
+    let to = plan.to.clone();
+    let opened = signals.unless_asked(move || open_queues(&to, direction, queues))?;
+    for opened in opened.map_err(opening)? {
         let completes = opened.device.capabilities().real_completions;
         let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.wrap)?;

@@ -3,6 +3,7 @@
 use super::link::Link;
 use super::session::Session;
 use super::{RETRY_NS, lock};
+use crate::unix_socket;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -41,20 +42,14 @@ pub(super) enum Source {
 impl Source {
     /// Listens at `path`; a socket that nobody listens at any more is replaced.
     pub(super) fn listen(path: &Path) -> io::Result<Self> {
-        let listener = match UnixListener::bind(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
-                std::fs::remove_file(path)?;
-                UnixListener::bind(path)
-            }
-            bound => bound,
-        }?;
+        let listener = unix_socket::listen(path)?;
         listener.set_nonblocking(true)?;
         Ok(Self::Listener(listener, path.to_path_buf()))
     }
 
     /// Connects to who listens at `path`.
     pub(super) fn connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
+        let stream = unix_socket::connect(path)?;
         Ok(Self::Peer(path.to_path_buf(), Some(stream)))
     }
 
@@ -95,14 +90,6 @@ impl Drop for Source {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-/// Whether it is a socket that nobody listens at.
-fn is_stale(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// What the thread waits for: a wake-up from the others, and something to happen at a socket.
@@ -182,6 +169,8 @@ pub(super) fn serve(
                 return Err(match (fault, error) {
                     (Some(fault), _) => format!("the connection is closed: {fault}"),
                     (None, Error::Disconnected) => return Ok(()),
+                    // It has gone before it was answered.
+                    (None, Error::SocketBroken(error)) if is_gone(&error) => return Ok(()),
                     (None, error) => {
                         format!("the connection is closed: message of request {request}: {error}")
                     }
@@ -192,13 +181,20 @@ pub(super) fn serve(
     Ok(())
 }
 
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
 /// SET_VRING_ENABLE before SET_FEATURES, as QEMU's network devices send it, and before all else DPDK's driver, to a
 /// device that has come back: the `vhost` crate would have features first.
 fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
     const NEED_REPLY: u32 = 8;
     let mut message = [0; HEADER_BYTES + 2 * size_of::<u32>()];
     let mut stream = stream;
-    stream.read_exact(&mut message).map_err(Error::SocketBroken)?;
+    // As much of it as there is: what is shorter than its kind is not waited for.
+    if stream.read(&mut message).map_err(Error::SocketBroken)? < message.len() {
+        return Err(Error::InvalidMessage);
+    }
     let ([request, flags, bytes, index, number], _) =
         message.as_chunks().0.split_first_chunk().ok_or(Error::PartialMessage)?;
     let [flags, bytes, index, number] = [flags, bytes, index, number].map(|word| u32::from_ne_bytes(*word));
@@ -235,7 +231,7 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
             Ok(None) => return Ok(Message::None),
             Ok(Some(0)) => return Ok(Message::Ended),
             Ok(Some(came)) => came,
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(Message::Ended),
+            Err(error) if is_gone(&error) => return Ok(Message::Ended),
             Err(error) => return Err(said(error)),
         };
         let word =

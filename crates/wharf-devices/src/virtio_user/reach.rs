@@ -1,7 +1,9 @@
 //! How a back end is found: by connecting to it, or by waiting until it does.
 
+use crate::unix_socket;
+pub(super) use crate::unix_socket::is_nobody;
 use std::io;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,26 +12,20 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// Connects; as long as nobody listens, and it `may_wait`, again.
 pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
-    patiently(|| UnixStream::connect(path), |error| is_nobody(error) && may_wait())
-}
-
-/// Whether that is why nobody could be reached: nobody listens.
-pub(super) fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+    patiently(|| unix_socket::connect(path), |error| is_nobody(error) && may_wait())
 }
 
 /// Listens until somebody connects, as long as it `may_wait`. The socket's file is there as long as that takes.
 pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
-    // One that nobody listens at any more is in the way.
-    if matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused) {
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
+    let listener = unix_socket::listen(path)?;
     listener.set_nonblocking(true)?;
     let is_early = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
     let accepted = patiently(|| listener.accept(), |error| is_early(error) && may_wait());
     let _ = std::fs::remove_file(path);
-    let (socket, _) = accepted?;
+    let (socket, _) = accepted.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "nobody came in time"),
+        _ => error,
+    })?;
     socket.set_nonblocking(false)?;
     Ok(socket)
 }

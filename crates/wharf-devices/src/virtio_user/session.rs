@@ -1,6 +1,7 @@
 //! `Session`: the connection to a back end, and what was agreed upon (QEMU, docs/interop/vhost-user.rst).
 
 use super::VirtioUserOptions;
+use super::patience::Patience;
 use super::reach::{accept, connect};
 use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
 use std::io::{self, Read, Write};
@@ -8,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
@@ -16,12 +18,13 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 use wharf_sys::epoll::Epoll;
+use wharf_sys::event::{signal_shared, take_shared};
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::Area;
 use wharf_sys::stream;
 
-/// A back end that takes longer to answer is gone.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// A back end that takes longer for all answers of a conversation is gone: to agree on features, to start, to stop.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// How long one may take until it listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
@@ -74,7 +77,7 @@ impl Events {
 
     /// How often the back end has signalled since this was asked last.
     pub(super) fn take_calls(&self) -> u64 {
-        self.call.read().unwrap_or(0)
+        take_shared(self.call.as_raw_fd())
     }
 
     /// Makes it unreadable, once the calls are taken.
@@ -123,6 +126,8 @@ pub(super) struct Session {
     pub(super) features: u64,
     pairs: u16,
     events: Arc<Events>,
+    /// Whether the back end took too long for its answers: it was cut off.
+    is_late: Arc<AtomicBool>,
 }
 
 impl Drop for Session {
@@ -149,16 +154,16 @@ pub(super) struct Queue<R> {
 
 impl<R> Queue<R> {
     /// Rings start with the first kick.
-    pub(super) fn start(ring: R, kick: EventFd) -> io::Result<Self> {
-        kick.write(1)?;
-        Ok(Self { ring, kick, kicks: 1 })
+    pub(super) fn start(ring: R, kick: EventFd) -> Self {
+        let mut queue = Self { ring, kick, kicks: 0 };
+        queue.tell();
+        queue
     }
 
     /// Tells the back end.
     pub(super) fn tell(&mut self) {
         self.kicks += 1;
-        // A counter that is full is readable.
-        let _ = self.kick.write(1);
+        signal_shared(self.kick.as_raw_fd());
     }
 }
 
@@ -167,15 +172,15 @@ impl Session {
     pub(super) fn open(door: &Door, socket: UnixStream, before: Option<u64>) -> Result<Self, DeviceError> {
         let (name, events, pairs) = (door.name.clone(), door.events.clone(), door.options.pairs);
         let made = || -> io::Result<_> {
-            socket.set_read_timeout(Some(ANSWER_WITHIN))?;
-            socket.set_write_timeout(Some(ANSWER_WITHIN))?;
             let ours = socket.try_clone()?;
             events.set.add(ours.as_raw_fd(), 2, true)?;
             Ok(ours)
         };
         let ours = made().map_err(io_fault(&name, "cannot set up its descriptors".into()))?;
         let frontend = Frontend::from_stream(socket, (usize::from(pairs) * QUEUES) as u64);
-        let mut session = Self { name, frontend, socket: ours, features: 0, pairs, events };
+        let is_late = Arc::default();
+        let mut session = Self { name, frontend, socket: ours, features: 0, pairs, events, is_late };
+        let _patience = session.patience()?;
         session.negotiate(&door.options, before)?;
         Ok(session)
     }
@@ -183,8 +188,17 @@ impl Session {
     fn refused<E: std::error::Error + Send + Sync + 'static>(
         &self, what: &'static str,
     ) -> impl Fn(E) -> DeviceError {
-        let name = self.name.clone();
-        move |error| io_fault(&name, format!("the back end refuses {what}"))(io::Error::other(error))
+        let (name, is_late) = (self.name.clone(), self.is_late.clone());
+        move |error| match is_late.load(Ordering::Acquire) {
+            false => io_fault(&name, format!("the back end refuses {what}"))(io::Error::other(error)),
+            true => io_fault(&name, "the back end does not answer".into())(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// As long as the back end's answers may take from now on.
+    fn patience(&self) -> Result<Patience, DeviceError> {
+        let patience = Patience::new(&self.socket, ANSWERS_WITHIN, &self.is_late);
+        patience.map_err(io_fault(&self.name, "no thread to watch over its back end".into()))
     }
 
     fn unsupported(&self, what: String) -> DeviceError {
@@ -288,6 +302,7 @@ impl Session {
             mmap_offset: 0,
             mmap_handle: mapping.fd().as_raw_fd(),
         });
+        let _patience = self.patience()?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
         let start = |index| self.start_queue(index, &area, index * each_bytes, layout, size);
         (0..pairs)
@@ -329,11 +344,13 @@ impl Session {
             vhost::Result::Ok(())
         };
         set_up().map_err(self.refused("a virtqueue"))?;
-        Queue::start(ring, kick).map_err(io_fault(&self.name, "cannot signal".into()))
+        Ok(Queue::start(ring, kick))
     }
 
     /// Stops the virtqueues: the back end touches neither them nor our memory any more, if it keeps to the rules.
     pub(super) fn stop(&self) -> bool {
+        // Without that it might never come back.
+        let Ok(_patience) = self.patience() else { return false };
         (0..QUEUES * usize::from(self.pairs)).all(|index| self.frontend.get_vring_base(index).is_ok())
     }
 

@@ -6,6 +6,7 @@ use crate::guest::{HEADER_BYTES, Pair};
 use crate::peer::*;
 use crate::rig::{Rig, until};
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use wharf_core::device::Device;
@@ -79,6 +80,15 @@ fn messages() -> Vec<Case> {
         ),
         ("to enable what there is not before all else", "virtqueue 5: there are 2", |peer| {
             peer.send(SET_VRING_ENABLE, &state(5, 1), &[]);
+        }),
+        ("to enable, and no word of what", "message of request 18: invalid message", |peer| {
+            peer.send(SET_VRING_ENABLE, &[], &[]);
+        }),
+        ("to enable, and half of it", "message of request 18: invalid message", |peer| {
+            peer.send(SET_VRING_ENABLE, &[0; 4], &[]);
+        }),
+        ("to enable, and more than that", "message of request 18: invalid message", |peer| {
+            peer.send(SET_VRING_ENABLE, &[0; 64], &[]);
         }),
         ("to half enable before anything else", "message of request 18", |peer| {
             peer.send(SET_OWNER, &[], &[]);
@@ -352,6 +362,22 @@ fn a_virtqueue_that_breaks_the_rules_stands_still_until_it_is_set_up_anew() {
         rig.end();
     }
     println!("{} cases of virtqueues", cases.len());
+}
+
+/// Bytes that neither side has read: a driver that asks and does not read has filled both directions.
+#[test]
+fn who_does_not_read_its_answers_stops_nobody_but_itself() {
+    let mut rig = Rig::new("unread", 1);
+    let peer = Peer::connect(&rig.socket.path());
+    peer.stream.set_nonblocking(true).unwrap();
+    while (&peer.stream).write(&message(GET_FEATURES, 1, &[])).is_ok() {}
+    // Told of nothing: it has gone before it was answered.
+    drop(peer);
+    serves(&mut rig);
+    let peer = Peer::connect(&rig.socket.path());
+    peer.stream.set_nonblocking(true).unwrap();
+    while (&peer.stream).write(&message(GET_FEATURES, 1, &[])).is_ok() {}
+    rig.end();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod mute;
 mod napi;
 mod pair;
 mod reconnect;

@@ -23,7 +23,7 @@ fn ring() -> (SplitDriver, SplitDevice) {
 
 fn queue() -> (Queue<SplitDriver>, SplitDevice) {
     let (driver, device) = ring();
-    (Queue::start(driver, EventFd::new(EFD_NONBLOCK).unwrap()).unwrap(), device)
+    (Queue::start(driver, EventFd::new(EFD_NONBLOCK).unwrap()), device)
 }
 
 struct Bench {

@@ -1,0 +1,139 @@
+//! Sockets in the file system, and errors that say what is at a path in place of one.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Longest path: what `sun_path` has room for, and its end (unix(7)).
+const PATH_BYTES_MAX: usize = 107;
+
+/// Listens at `path`; a socket that nobody listens at any more is replaced, and nothing else ever is.
+///
+/// # Errors
+/// Those of bind(2), in words where there is something to be done.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    };
+    listener.map_err(|error| said(path, error))
+}
+
+/// Connects to who listens at `path`.
+///
+/// # Errors
+/// Those of connect(2), in words where there is something to be done.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path).map_err(|error| said(path, error))
+}
+
+/// Whether that is why nobody could be reached: nobody listens, and somebody may yet.
+pub(crate) fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+}
+
+/// Whether it is a socket that nobody listens at: connecting to what is no socket at all is refused, too.
+fn is_stale(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// What is to be done, where that is known.
+fn said(path: &Path, error: io::Error) -> io::Error {
+    use io::ErrorKind::{AddrInUse, AlreadyExists, ConnectionRefused, InvalidInput, NotFound};
+    let bytes = path.as_os_str().as_bytes().len();
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+    let is_socket = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let (kind, what) = match (error.kind(), directory) {
+        (InvalidInput, _) if bytes > PATH_BYTES_MAX => {
+            let what = format!("its path has {bytes} bytes: a socket's has {PATH_BYTES_MAX} at most");
+            (InvalidInput, what)
+        }
+        (NotFound, Some(directory)) => {
+            let shown = directory.display().to_string();
+            (NotFound, format!("there is no directory {}", shown.escape_debug()))
+        }
+        (AddrInUse, _) if is_socket => {
+            (AddrInUse, "somebody listens there: end that, or choose another path".into())
+        }
+        (AddrInUse | ConnectionRefused, _) if !is_socket => {
+            (AlreadyExists, "what is there is no socket: remove it, or choose another path".into())
+        }
+        _ => return error,
+    };
+    io::Error::new(kind, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// A directory of its own, which goes with it.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let place = std::env::temp_dir().join(format!("wharf-socket-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&place).unwrap();
+            Self(place)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_at_is_replaced() {
+        let place = Place::new("replaced");
+        let socket = place.0.join("socket");
+        let first = listen(&socket).unwrap();
+        let error = listen(&socket).unwrap_err();
+        assert_eq!(error.to_string(), "somebody listens there: end that, or choose another path");
+        drop(first);
+        drop(listen(&socket).unwrap());
+
+        let file = place.0.join("file");
+        std::fs::write(&file, "precious").unwrap();
+        let directory = place.0.join("directory");
+        std::fs::create_dir(&directory).unwrap();
+        let link = place.0.join("link");
+        std::os::unix::fs::symlink(place.0.join("nowhere"), &link).unwrap();
+        for path in [&file, &directory, &link] {
+            let error = listen(path).unwrap_err();
+            assert!(error.to_string().starts_with("what is there is no socket"), "{error}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+        assert!(directory.is_dir() && link.is_symlink());
+    }
+
+    #[test]
+    fn who_cannot_be_reached_and_why() {
+        let place = Place::new("reached");
+        let nobody = connect(&place.0.join("nobody")).unwrap_err();
+        assert!(is_nobody(&nobody), "{nobody}");
+        drop(listen(&place.0.join("left")).unwrap());
+        assert!(is_nobody(&connect(&place.0.join("left")).unwrap_err()));
+
+        std::fs::write(place.0.join("file"), "").unwrap();
+        let error = connect(&place.0.join("file")).unwrap_err();
+        assert!(!is_nobody(&error) && error.to_string().contains("is no socket"), "{error}");
+        let missing = place.0.join("missing/socket");
+        for error in [listen(&missing).unwrap_err(), connect(&missing).unwrap_err()] {
+            assert!(error.to_string().starts_with("there is no directory "), "{error}");
+        }
+        let long = place.0.join("x".repeat(108));
+        for error in [listen(&long).unwrap_err(), connect(&long).unwrap_err()] {
+            assert!(error.to_string().ends_with("bytes: a socket's has 107 at most"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `Patience`: an end to a conversation whose other side says nothing more. The `vhost` crate tries again whenever a socket's own
+//! timeout has passed, so that only a connection that is shut ends its waiting.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+/// While it lives, a connection is shut once the time has passed.
+#[derive(Debug)]
+pub(super) struct Patience {
+    /// Gone when this is.
+    _lives: SyncSender<()>,
+}
+
+impl Patience {
+    /// For at most `time` from now on; `is_late` is set where that was not enough.
+    pub(super) fn new(socket: &UnixStream, time: Duration, is_late: &Arc<AtomicBool>) -> io::Result<Self> {
+        let (lives, ended) = sync_channel::<()>(0);
+        let (socket, is_late) = (socket.try_clone()?, is_late.clone());
+        let wait = move || {
+            if ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+                is_late.store(true, Ordering::Release);
+                // It may be gone.
+                let _ = socket.shutdown(Shutdown::Both);
+            }
+        };
+        thread::Builder::new().name("virtio-patience".into()).spawn(wait)?;
+        Ok(Self { _lives: lives })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn who_says_nothing_is_cut_off_and_who_is_done_in_time_is_not() {
+        let is_late = Arc::new(AtomicBool::new(false));
+        let (mut near, mut far) = UnixStream::pair().unwrap();
+        drop(Patience::new(&near, Duration::from_secs(3600), &is_late).unwrap());
+        far.write_all(b"a").unwrap();
+        near.read_exact(&mut [0]).unwrap();
+        assert!(!is_late.load(Ordering::Acquire));
+        let _patience = Patience::new(&near, Duration::from_millis(1), &is_late).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap(), 0, "shut");
+        assert!(is_late.load(Ordering::Acquire));
+    }
+}
