@@ -284,3 +284,16 @@ fn super_packets_count_as_one_until_they_are_cut() {
     assert_eq!((number(&run, "/packets"), number(&run, "/bytes")), (11, 112 * 1472 + 11 * 42));
     assert_whole(&run);
 }
+
+/// Few enough for one call: no other one follows whose answer would tell.
+#[test]
+fn that_nobody_listens_is_told_of_few_datagrams_too() {
+    let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for count in ["1", "10", "64"] {
+        let done =
+            wharf(&["send", "--size", "60", "--count", count, "--to", &format!("udp:{gone}"), "--json"]);
+        assert!(done.code == Some(1) && done.line().contains("nobody listens there"), "{count}: {done:?}");
+        let run = done.json();
+        assert_eq!((&run["packets"].to_string()[..], &run["drops"]["total"]), (count, &0.into()));
+    }
+}

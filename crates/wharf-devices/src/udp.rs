@@ -110,6 +110,7 @@ impl Udp {
     }
 
     /// Receives what is sent to the first of `locals` that it can be bound to, and sends from there to where each frame says.
+    /// Of port 0 the kernel makes a free one; where `name` ends in `:0`, it gets that number in its place.
     ///
     /// # Errors
     /// [`DeviceError::Io`] when it can be bound to none of them.
@@ -124,8 +125,14 @@ impl Udp {
             fault(name, what, source)
         })?;
         socket.tell_destinations().map_err(|source| fault(name, "cannot set up the socket", source))?;
-        let by_frame = ByFrame::new(socket.local());
-        Ok(Self::new(name, socket, Addressing::ByFrame(by_frame), options))
+        let local = socket.local();
+        let by_frame = ByFrame::new(local);
+        // Whoever is to send there has to be told which one it is.
+        let name = match name.strip_suffix(":0") {
+            Some(host) => format!("{host}:{}", local.port()),
+            None => name.into(),
+        };
+        Ok(Self::new(&name, socket, Addressing::ByFrame(by_frame), options))
     }
 
     fn new(name: &str, socket: UdpSocket, addressing: Addressing, options: &UdpOptions) -> Self {
@@ -254,7 +261,10 @@ impl Device for Udp {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.count_drops();
-        self.socket = None;
-        Ok(())
+        // Of the last call nothing else would tell: none follows it.
+        if let Some(Ok(Some(error))) = self.socket.take().map(|socket| socket.take_error()) {
+            self.sending.trouble.note_earlier(error);
+        }
+        self.sending.trouble.take_error()
     }
 }

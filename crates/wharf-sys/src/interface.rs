@@ -89,8 +89,16 @@ impl Interface {
     /// How it stands now.
     ///
     /// # Errors
-    /// ENODEV when it is gone.
+    /// ENODEV when it is gone; EAGAIN while it is being renamed.
     pub fn state(&self, socket: BorrowedFd<'_>) -> io::Result<InterfaceState> {
+        self.state_by_name(socket).map_err(|error| {
+            // For milliseconds it has its new name, and is not to be found by it (`dev_change_name` in net/core/dev.c).
+            let is_there = error.raw_os_error() == Some(libc::ENODEV) && self.named(socket).is_ok();
+            if is_there { io::Error::from_raw_os_error(libc::EAGAIN) } else { error }
+        })
+    }
+
+    fn state_by_name(&self, socket: BorrowedFd<'_>) -> io::Result<InterfaceState> {
         let mut request = self.named(socket)?;
         ask(socket, libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: SIOCGIFMTU fills this member of the union.

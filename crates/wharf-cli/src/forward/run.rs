@@ -29,6 +29,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// What is wrong with the command line, before anything is opened or made.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     let there = processors();
+    check_ends(args)?;
     check_queues(args)?;
     if let Some(cpu) = args.cpu.iter().find(|cpu| !there.contains(cpu)) {
         let list: Vec<String> = there.iter().map(usize::to_string).collect();
@@ -37,6 +38,23 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
     let written = [capture_of(&args.b).map(|path| ("the second end", path)), mirror];
     check_written(capture_of(&args.a).map(|path| ("the first end", path)), &written)
+}
+
+/// What arrives at an end would leave there again: from `lo` for ever. (The queues of one AF_XDP interface are under
+/// one program, which has one owner.)
+fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
+    let place = |spec: &str| match spec.split(',').next().unwrap_or_default().split_once(':') {
+        Some((kind @ ("packet" | "xdp" | "tap" | "vhost-user" | "virtio-user"), place)) => {
+            Some(format!("{kind}:{place}"))
+        }
+        _ => None,
+    };
+    match place(&args.a) {
+        Some(same) if place(&args.b).as_ref() == Some(&same) => {
+            Err(usage(format!("both ends are {}: name two, or nothing gets anywhere", same.escape_debug())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What several queues do not go with.

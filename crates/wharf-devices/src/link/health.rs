@@ -1,6 +1,6 @@
 //! `Health`: how the interface stands, as far as it has been noticed, and what is told about it.
 
-use super::{ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier};
+use super::{EAGAIN, ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier};
 use std::io;
 use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
@@ -65,6 +65,8 @@ impl Health {
             Err(error) if error.raw_os_error() == Some(ENODEV) => {
                 self.change(State::Gone, "the interface is gone", error);
             }
+            // It is being renamed: what is known of it holds until the next look.
+            Err(error) if error.raw_os_error() == Some(EAGAIN) => {}
             Err(error) => self.note("cannot look at the interface", error),
             Ok(state) if !state.is_up => self.change(State::Down, &down(&self.interface_name), down_error()),
             Ok(state) if !state.is_running => {

@@ -5,7 +5,7 @@ mod work;
 
 use super::Opened;
 use crate::host::ExactClock;
-use crate::link::{ENETDOWN, ENODEV, Link, down};
+use crate::link::{EAGAIN, ENETDOWN, ENODEV, Link, down};
 use crate::refused::Refused;
 use drops::Drops;
 use std::io;
@@ -270,6 +270,8 @@ impl PacketReceiver {
         let (what, source) = match ring.socket().interface_state(&self.interface) {
             Ok(state) if state.is_up => return None,
             Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
+            // It is being renamed.
+            Err(error) if error.raw_os_error() == Some(EAGAIN) => return None,
             Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
             Err(error) => ("cannot look at the interface".into(), error),
         };

@@ -90,8 +90,17 @@ mod tests {
         }
         let error = open("udp:127.0.0.1:0,dest=socket", Direction::Receive).unwrap_err();
         assert_eq!(error.to_string(), r#"udp:127.0.0.1:0: dest: "socket" is none of frame"#);
+    }
+
+    #[test]
+    fn of_port_0_becomes_one_that_its_name_tells() {
         for direction in [Direction::Receive, Direction::Both] {
-            assert!(open("udp:127.0.0.1:0,dest=frame", direction).is_ok());
+            for host in ["127.0.0.1", "localhost"] {
+                let name = open(&format!("udp:{host}:0,dest=frame"), direction).unwrap().device.name();
+                let port =
+                    name.strip_prefix(&format!("udp:{host}:")).and_then(|port| port.parse::<u16>().ok());
+                assert!(port > Some(0), "{name}");
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ mod program;
 mod rings;
 
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
-use crate::link::{EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
+use crate::link::{EAGAIN, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
 use crate::refused::Refused;
 use drops::Drops;
 use program::{Program, Programs};
@@ -217,6 +217,8 @@ impl XdpReceiver {
                 return Ok(());
             }
             Ok(_) if self.told_down => return Ok(()),
+            // It is being renamed.
+            Err(error) if error.raw_os_error() == Some(EAGAIN) => return Ok(()),
             Ok(_) => lost(down(&self.link.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
             Err(error) if error.raw_os_error() == Some(ENODEV) => {
                 self.ended = true;

@@ -1,6 +1,6 @@
 //! Interfaces that are not there, or go away.
 
-use super::net::{End, frame, ip, with_pair};
+use super::net::{End, frame, ip, wait_until, with_pair};
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_devices::open::{Direction, open};
@@ -33,6 +33,36 @@ fn an_interface_that_cannot_be_used_is_told_as_it_is_opened() {
         }
         let message = fault("packet:vb", Direction::Send);
         assert!(message.starts_with("packet:vb: vb has no carrier"), "{message}");
+    });
+}
+
+/// While it is, the kernel does not find it by its name for milliseconds: that is not the end of it.
+#[test]
+fn renamed_under_traffic() {
+    with_pair(|| {
+        let (mut from, mut to) = (End::sender("packet:va"), End::receiver("packet:vb"));
+        ip("link set va down");
+        std::thread::scope(|scope| {
+            let renaming = scope.spawn(|| {
+                for _ in 0..20 {
+                    ip("link set va name vz");
+                    ip("link set vz name va");
+                }
+            });
+            while !renaming.is_finished() {
+                from.offer(&frame(0, 100));
+                assert_eq!(from.send_all(), (0, vec!["link-down"]));
+                let received = to.device.receive(&mut to.cache, &mut to.batch, 64);
+                assert_eq!(received.map_err(|error| error.to_string()), Ok(0));
+            }
+        });
+        ip("link set va name vy");
+        ip("link set vy up");
+        wait_until("vy", true);
+        from.offer(&frame(1, 100));
+        assert_eq!(from.send_all(), (1, vec![]));
+        assert_eq!(to.receive(1), [frame(1, 100)]);
+        [from, to].iter_mut().for_each(End::assert_all_home);
     });
 }
 

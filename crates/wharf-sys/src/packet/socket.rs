@@ -55,7 +55,7 @@ impl PacketSocket {
     /// How an interface stands now.
     ///
     /// # Errors
-    /// ENODEV when it is gone.
+    /// As [`Interface::state`].
     pub fn interface_state(&self, interface: &Interface) -> io::Result<InterfaceState> {
         interface.state(self.fd())
     }

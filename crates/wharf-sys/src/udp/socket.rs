@@ -53,6 +53,14 @@ impl UdpSocket {
         self.local
     }
 
+    /// What ICMP has told of datagrams sent since the last call, if that was not the answer to another one: SO_ERROR.
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        self.socket.take_error()
+    }
+
     /// Whether the kernel knows segmented sends: UDP_SEGMENT, Linux 4.18. Any single one may still be refused.
     pub fn can_segment(&self) -> bool {
         get(self.fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &mut [0]).is_ok()
