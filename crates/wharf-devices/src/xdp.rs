@@ -133,22 +133,25 @@ impl Step {
 fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> {
     let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
     // Memory that was just let go of counts towards the limit for a while.
-    let registered = patiently(ENOBUFS, || socket.register(region.mapping(), shape));
+    let registered = patiently(&[ENOBUFS], || socket.register(region.mapping(), shape));
     registered.map_err(Step::Register.refused())?;
     Ok(socket)
 }
 
 /// Binds, and waits for a queue that is being freed.
 fn bind(socket: &XdpSocket, index: i32, queue: u32, how: Bind) -> Result<(), Refusal> {
-    patiently(EBUSY, || socket.bind(index, queue, how)).map_err(Step::Bind.refused())
+    patiently(&[EBUSY], || socket.bind(index, queue, how)).map_err(Step::Bind.refused())
 }
 
-/// Tries again while the answer is error number `busy`, for a while.
-fn patiently(busy: i32, mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+/// Tries again while the answer is one of the errors `busy`, for a while.
+fn patiently<T>(busy: &[i32], mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let until = Instant::now() + FREE_WITHIN;
     loop {
         match attempt() {
-            Err(error) if error.raw_os_error() == Some(busy) && Instant::now() < until => {
+            Err(error)
+                if error.raw_os_error().is_some_and(|errno| busy.contains(&errno))
+                    && Instant::now() < until =>
+            {
                 std::thread::sleep(NAP);
             }
             result => return result,

@@ -134,6 +134,27 @@ fn a_receiver_gives_its_queue_and_program_back() {
     });
 }
 
+/// As it is with a process that was killed, and the next one, which is started at once. Five times, since the one that goes may be
+/// held up for longer than the other waits.
+#[test]
+fn a_program_that_is_about_to_go_is_waited_for() {
+    with_pair(|| {
+        let taken_over = || {
+            let goes = End::receiver("xdp:vb");
+            let mut comes = open("xdp:vb", Direction::Receive).unwrap().device;
+            let pool = super::common::pool(64);
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_millis(50));
+                    drop(goes);
+                });
+                comes.attach(pool.region().clone()).is_ok() && comes.mode() == Some("native, copy")
+            })
+        };
+        assert!((0..5).any(|_| taken_over()));
+    });
+}
+
 #[test]
 fn a_receivers_interface_goes_down_and_up_and_away() {
     with_pair(|| {

@@ -4,7 +4,8 @@
 //! A queue whose socket is closed drops out of the program's map by itself (`xsk_delete_from_maps`): its frames are the host's then,
 //! as those of queues are that were never opened.
 
-use super::super::{Refusal, Step};
+use super::super::{Refusal, Step, patiently};
+use crate::link::{EBUSY, EEXIST};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wharf_sys::xdp::{Attached, Hook, Redirect, XdpSocket};
 
@@ -53,7 +54,9 @@ impl Programs {
             return Ok(program);
         }
         let redirect = Redirect::load(self.queue_max).map_err(Step::Program.refused())?;
-        let attached = redirect.attach(index, hook).map_err(Step::Attach.refused())?;
+        // That of a process that was just killed goes a moment later.
+        let attached = patiently(&[EBUSY, EEXIST], || redirect.attach(index, hook));
+        let attached = attached.map_err(Step::Attach.refused())?;
         let program = Arc::new(Program { redirect, _attached: attached, hook });
         *now = Arc::downgrade(&program);
         Ok(program)
