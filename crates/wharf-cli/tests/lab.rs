@@ -237,6 +237,43 @@ fn a_killed_sweep_neither_loses_nor_repeats_a_point() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A file that another sweep writes to, one that is none, and a link: told, or followed, and nothing is lost.
+#[test]
+fn a_sweep_has_its_file_to_itself() {
+    let folder = folder("alone");
+    let (file, link, pipe) = (folder.join("points"), folder.join("link"), folder.join("pipe"));
+    let refused = |path: &std::path::Path, wanted: &str| {
+        let refused = wharf(&words(&sweep_into(path, "2000000")));
+        assert!(refused.code == Some(1) && refused.stderr.contains(wanted), "{refused:?}");
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    };
+    let other = std::fs::File::create(&file).unwrap();
+    rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    refused(&file, "another sweep");
+    drop(other);
+    assert_eq!(std::fs::read(&file).unwrap(), b"", "what the other has is left alone");
+    std::os::unix::fs::symlink("points", &link).unwrap();
+    assert_eq!(wharf(&words(&sweep_into(&link, "2000000"))).code, Some(0));
+    assert!(link.symlink_metadata().unwrap().is_symlink(), "a link stays one");
+    assert_eq!(points_in(&file).1, (0..8).collect::<Vec<u64>>());
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for odd in [pipe.as_path(), std::path::Path::new("/dev/null"), &folder] {
+        refused(odd, "no file that can be gone on with");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// With one thread there is no other that frees pages: what is missing is said.
+#[test]
+fn pages_of_one_thread_say_why_they_are_few() {
+    let args = "lab run pages --world host --threads 1 --seconds 0.05 --set rounds=1".split(' ');
+    let shown = wharf(&args.collect::<Vec<_>>());
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let said: Vec<&str> = shown.stdout.lines().filter(|line| line.contains("2 threads at least")).collect();
+    assert_eq!(said.len(), 1, "{shown:?}");
+}
+
 /// A table or a picture of a page, and the command that its caption names.
 #[derive(Debug)]
 struct Figure {
@@ -357,6 +394,11 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", file.to_str().unwrap()]).collect();
     let refused = wharf(&args);
     assert!(refused.code == Some(1) && refused.stderr.contains("cannot make"), "{refused:?}");
+    assert_eq!(refused.stdout, "", "told before anything is run");
+    // A folder in which nobody can make files.
+    let args: Vec<&str> = SHORT.iter().copied().chain(["--report", "/proc/self"]).collect();
+    let refused = wharf(&args);
+    assert!(refused.code == Some(1) && refused.stderr.contains("cannot write into"), "{refused:?}");
     assert_eq!(refused.stdout, "", "told before anything is run");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -24,6 +24,8 @@ const DRAIN_NS: u64 = 1_000_000_000_000_000;
 const SLICE_NS: usize = 20_000_000;
 /// Packets handed over between two looks at anything else.
 const QUOTA: u32 = 64;
+/// Probes inside at most, a band of the kernel's: more of them than the slowest wire takes wait outside for ever, and are not made.
+const PROBES_MAX: usize = 1000;
 /// Streams: the sender's packets, and probes.
 const BULK: usize = 0;
 const PROBE: usize = 1;
@@ -170,7 +172,7 @@ struct Path {
 /// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, Fault> {
     let clock = Arc::new(VirtualClock::default());
-    let frames = (setup.window_packets + 4096) as u32;
+    let frames = (setup.window_packets + (setup.ring_frames + PROBES_MAX).next_multiple_of(4096)) as u32;
     let pool = PagePool::builder()
         .frames(frames)
         .frame_bytes(FRAME_BYTES)
@@ -283,7 +285,9 @@ impl Path {
     }
 
     fn probe(&mut self, now_ns: u64, agenda: &mut Agenda) {
-        if let Some(frame) = self.waiting.take(PROBE, self.setup.probe_bytes) {
+        if self.probes_ns.len() < PROBES_MAX
+            && let Some(frame) = self.waiting.take(PROBE, self.setup.probe_bytes)
+        {
             self.waiting.probes.push_back(frame);
             self.probes_ns.push_back(now_ns);
         }

@@ -4,9 +4,16 @@ use anyhow::Context;
 use std::path::Path;
 use wharf_lab::report::{self, Machine, Section};
 
-/// Makes the folder, if it is not there.
+/// Makes the folder, if it is not there, and sees whether files can be made in it.
 pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let probe = folder.join(format!(".report.{}", std::process::id()));
+    let tried = std::fs::write(&probe, "written").and_then(|()| std::fs::remove_file(&probe));
+    if tried.is_err() {
+        // Made, but not written: on a disk that is full.
+        let _ = std::fs::remove_file(&probe);
+    }
+    tried.with_context(|| format!("cannot write into {}", folder.display()))
 }
 
 /// `command` is what made the figures, for the page's head.

@@ -31,11 +31,18 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     if args.time {
         say_time(&sections, began.elapsed());
     }
-    if let Some(folder) = &args.report {
+    let written = args.report.as_ref().map_or(Ok(()), |folder| {
         let command = request(args, &args.name, args.world.map(World::from)).command();
-        pages::write(folder, &sections, &format!("{command} --report DIR"))?;
-    }
-    match (&sections[..], args.json) {
+        pages::write(folder, &sections, &format!("{command} --report DIR"))
+    });
+    // Figures that took their time are shown even where the disk is full.
+    show(&sections, args)?;
+    written
+}
+
+/// Tables, or one JSON object.
+fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
+    match (sections, args.json) {
         ([section], true) if args.name != ALL => print_json(&section.report),
         (_, true) => print_json(&Reports { experiments: sections.iter().map(|one| &one.report).collect() }),
         _ => {

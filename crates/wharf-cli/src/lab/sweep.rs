@@ -5,12 +5,15 @@ use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::usage;
 use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use wharf_lab::experiment::sweep::{self, Identity, Point};
 use wharf_lab::experiment::{LabError, Report, Request, Row, World};
@@ -86,7 +89,7 @@ fn line_of(point: &Point, identity: &Identity, result: &Result<Report, LabError>
 
 /// Where lines go, and those that are there.
 struct Out {
-    file: Option<(File, std::path::PathBuf)>,
+    file: Option<(File, PathBuf)>,
     /// Where there is a file, each line by its point; otherwise only which there are.
     lines: BTreeMap<usize, String>,
     failed: usize,
@@ -97,13 +100,7 @@ impl Out {
     fn open(path: Option<&Path>, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: None, lines: BTreeMap::new(), failed: 0 }) };
         let shown = path.display();
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .with_context(|| format!("cannot open {shown}"))?;
+        let (mut file, target) = one_of_ours(path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
@@ -117,7 +114,7 @@ impl Out {
         }
         file.set_len(whole as u64).with_context(|| format!("cannot write {shown}"))?;
         file.seek(SeekFrom::End(0)).with_context(|| format!("cannot write {shown}"))?;
-        out.file = Some((file, path.to_path_buf()));
+        out.file = Some((file, target));
         Ok(out)
     }
 
@@ -142,10 +139,9 @@ impl Out {
                 if self.file.is_some() { "run it again to go on" } else { "give --out to go on later" };
             bail!("{done} of {points} points done: {again}");
         }
-        if let Some((file, path)) = self.file {
-            drop(file);
+        if let Some((_file, path)) = &self.file {
             let text: String = self.lines.values().map(|line| format!("{line}\n")).collect();
-            replace(&path, &text)?;
+            replace(path, &text)?;
         }
         if failed > 0 {
             bail!("{failed} of {points} points failed: their lines say why");
@@ -154,13 +150,46 @@ impl Out {
     }
 }
 
+/// Opens the file for this sweep alone, for as long as it is open: two at once would lose each other's points. With
+/// where it really lies, since it is replaced in the end: a link stays one.
+fn one_of_ours(path: &Path) -> anyhow::Result<(File, PathBuf)> {
+    let shown = path.display();
+    // A pipe would keep whoever opens it waiting, and a device would be replaced by a file.
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        bail!("{shown} is no file that can be gone on with: give a file, or no --out for standard output");
+    }
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path);
+    let file = file.with_context(|| format!("cannot open {shown}"))?;
+    let target = path.canonicalize().with_context(|| format!("cannot open {shown}"))?;
+    // Where a file system has no locks, it is on whoever starts sweeps.
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        bail!("{shown} is being written by another sweep: give each its own --out");
+    }
+    // Between open and lock another sweep may have ended, and put its points in order in a new file.
+    let (opened, there) = (file.metadata(), target.metadata());
+    match (opened, there) {
+        (Ok(opened), Ok(there)) if (opened.dev(), opened.ino()) == (there.dev(), there.ino()) => {
+            Ok((file, target))
+        }
+        _ => bail!("{shown} was replaced meanwhile: run it again"),
+    }
+}
+
 /// In one go, so that a kill leaves one or the other.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     let shown = path.display();
-    std::fs::write(&beside, text).with_context(|| format!("cannot write beside {shown}"))?;
-    std::fs::rename(&beside, path).with_context(|| format!("cannot put the points of {shown} in order"))
+    let written = std::fs::write(&beside, text).with_context(|| format!("cannot write beside {shown}"));
+    let done = written.and_then(|()| {
+        std::fs::rename(&beside, path).with_context(|| format!("cannot put the points of {shown} in order"))
+    });
+    if done.is_err() {
+        // Of no use, and in the way of a disk that is full; the points themselves are where they were.
+        let _ = std::fs::remove_file(&beside);
+    }
+    done
 }
 
 fn has_error(line: &str) -> bool {

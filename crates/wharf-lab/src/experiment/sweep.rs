@@ -72,7 +72,9 @@ pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>
             return Err(SweepError::Axis(axis.clone()));
         }
         keys.push(key);
-        values.push(unique(list.iter().map(|value| format!("{key}={value}"))));
+        // By number, so that 1 and 01 are one; what is none is refused with its point.
+        let plain = |value: &str| value.parse::<u64>().map_or(value.to_string(), |number| number.to_string());
+        values.push(unique(list.iter().map(|value| format!("{key}={}", plain(value)))));
     }
     let count = values.iter().map(|list| list.len() as u128).product::<u128>() * seeds.len() as u128;
     if count > POINTS_MAX as u128 {
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_grid_has_every_combination_once() {
-        let points = axes(&["ring_frames=64,128,64", "hold_ns=5"]).unwrap();
+        let points = axes(&["ring_frames=64,128,64,064,+128", "hold_ns=5"]).unwrap();
         let sets: Vec<_> =
             points.iter().map(|point| (point.request.set.join(" "), point.request.seed)).collect();
         let set = |frames: u64, seed| (format!("ring_frames={frames} hold_ns=5"), seed);

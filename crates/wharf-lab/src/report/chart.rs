@@ -5,9 +5,13 @@ use crate::experiment::{Report, Row, Series};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// Pixels.
-const WIDTH: u32 = 760;
+/// Pixels. So narrow that a picture fits a small screen and can be read there.
+pub(super) const WIDTH: u32 = 480;
 const LINES_HEIGHT: u32 = 380;
+/// What lines have of the width; of that a legend takes so much for each letter, and for the rest of it.
+const LINES_ACROSS: f64 = 386.0;
+const LEGEND_LETTER: f64 = 7.5;
+const LEGEND_SIDES: f64 = 56.0;
 /// What of that lines have, and what a line of the legend takes of it, and its frame.
 const LINES_ROOM: f64 = 320.0;
 const LEGEND_LINE: f64 = 21.0;
@@ -35,8 +39,6 @@ pub(super) struct Picture {
     pub(super) file: String,
     pub(super) title: String,
     pub(super) svg: String,
-    /// It is for small screens, too.
-    pub(super) narrow: bool,
 }
 
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -53,9 +55,9 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
         (points, "differences", "differences, ours (filled) and published (hollow)"),
     ] {
         if !rows.is_empty() {
-            let svg = drawn((dots::WIDTH, dots::height(&rows)), |area| dots::draw(area, &rows))?;
+            let svg = drawn((WIDTH, dots::height(&rows)), |area| dots::draw(area, &rows))?;
             let title = format!("{}: {what}", report.experiment);
-            all.push(Picture { file: format!("{name}-{file}.svg"), title, svg, narrow: true });
+            all.push(Picture { file: format!("{name}-{file}.svg"), title, svg });
         }
     }
     let mut charts: Vec<&str> = Vec::new();
@@ -68,7 +70,7 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
         let lines: Vec<&Series> = report.series.iter().filter(|series| series.chart == **chart).collect();
         let svg = drawn((WIDTH, LINES_HEIGHT), |area| plot(area, &lines))?;
         let title = format!("{}: {chart}", report.experiment);
-        all.push(Picture { file: format!("{name}-{}.svg", number + 1), title, svg, narrow: false });
+        all.push(Picture { file: format!("{name}-{}.svg", number + 1), title, svg });
     }
     Ok(all)
 }
@@ -90,7 +92,7 @@ macro_rules! finish {
             .configure_mesh()
             .x_desc(x)
             .y_desc(y)
-            .x_labels(9)
+            .x_labels(8)
             .y_labels(7)
             .axis_desc_style(("sans-serif", 14))
             .label_style(("sans-serif", 13))
@@ -146,7 +148,7 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     let (x_least, x_most) = if x_least < x_most { (x_least, x_most) } else { (x_least - 0.5, x_most + 0.5) };
     let (corner, below) = legend_corner(lines, x_least, x_most);
     let mut builder = ChartBuilder::on(area);
-    builder.margin(12).margin_right(20).x_label_area_size(40).y_label_area_size(70);
+    builder.margin(8).margin_right(16).x_label_area_size(40).y_label_area_size(64);
     if powers {
         let bottom = y_least * 0.8;
         let top = top_of(bottom.ln(), y_most.ln(), below.ln(), lines.len()).exp();
@@ -163,7 +165,9 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
 
 /// The upper corner in which lines are lower, and the highest that they reach below it.
 fn legend_corner(lines: &[&Series], x_least: f64, x_most: f64) -> (SeriesLabelPosition, f64) {
-    let third = (x_most - x_least) / 3.0;
+    let letters = lines.iter().map(|line| line.line.chars().count()).max().unwrap_or(0) as f64;
+    let part = (letters * LEGEND_LETTER + LEGEND_SIDES) / LINES_ACROSS;
+    let width = (x_most - x_least) * part.min(1.0);
     // A line has a point at each end of the part, which it may only cross.
     let highest = |from: f64, to: f64| {
         let reached = lines.iter().flat_map(|line| {
@@ -173,7 +177,7 @@ fn legend_corner(lines: &[&Series], x_least: f64, x_most: f64) -> (SeriesLabelPo
         });
         reached.fold(f64::NEG_INFINITY, f64::max)
     };
-    let (left, right) = (highest(x_least, x_least + third), highest(x_most - third, x_most));
+    let (left, right) = (highest(x_least, x_least + width), highest(x_most - width, x_most));
     if left < right {
         (SeriesLabelPosition::UpperLeft, left)
     } else {

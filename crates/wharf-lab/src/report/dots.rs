@@ -5,8 +5,7 @@ use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Pixels. So narrow that it fits a small screen: a row has its label above its dots.
-pub(super) const WIDTH: u32 = 480;
+/// Pixels. A row has its label above its dots, so that both fit a small screen.
 const ACROSS: (i32, i32) = (20, 460);
 const ROW_HEIGHT: i32 = 34;
 const LABEL_Y: i32 = 10;

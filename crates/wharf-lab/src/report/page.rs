@@ -15,7 +15,10 @@ code{background:var(--code);padding:.1em .3em;border-radius:3px}a{color:inherit}
 th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;border-bottom:1px solid var(--line);overflow-wrap:normal}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}td.l{white-space:nowrap}td.t{min-width:14rem}
 figure{margin:1.5rem 0}figcaption{color:var(--dim);font-size:.9rem}
-.picture{overflow-x:auto;background:#fff;border:1px solid var(--line)}.picture svg{display:block;width:100%;min-width:620px;height:auto}.picture.narrow svg{min-width:340px;max-width:600px}
+.picture{overflow-x:auto;background:#fff;border:1px solid var(--line);max-width:600px}.picture svg{display:block;width:100%;min-width:340px;height:auto}
+@media(max-width:36rem){.rows tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line);padding:.3rem 0}.rows tr:first-child{display:none}
+.rows td{border:0;padding:0 1rem 0 0}.rows td:first-child,.rows td.t{flex:0 0 100%;min-width:0;padding:0;white-space:normal;overflow-wrap:anywhere}
+.rows td:first-child{font-weight:600}.rows td.n::before{color:var(--dim);content:attr(data-is)\" \"}}
 .bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}";
 
 /// The whole of it.
@@ -80,9 +83,8 @@ fn section_of(page: &mut String, section: &Section, pictures: &[Picture]) {
     for picture in pictures {
         let _ = writeln!(
             page,
-            "<figure><div class=\"picture{}\">{}</div><figcaption>{} (<a href=\"{}\">{}</a>). \
+            "<figure><div class=\"picture\">{}</div><figcaption>{} (<a href=\"{}\">{}</a>). \
              Command: <code>{command} --report DIR</code></figcaption></figure>",
-            if picture.narrow { " narrow" } else { "" },
             picture.svg,
             escaped(&picture.title),
             picture.file,
@@ -125,7 +127,7 @@ fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, beside: b
     let heads = if beside { "<th class=\"n\">published</th><th class=\"n\">residual</th>" } else { "" };
     let lines: String = rows.iter().map(|row| line(row, beside)).collect();
     let table = format!(
-        "<div class=\"wide\"><table><tr><th>of</th><th>figure</th><th class=\"n\">ours</th>{heads}<th>unit</th>\
+        "<div class=\"wide rows\"><table><tr><th>of</th><th>figure</th><th class=\"n\">ours</th>{heads}<th>unit</th>\
          <th>kind</th><th>note</th></tr>{lines}</table></div><figcaption>{title}. Command: <code>{command}</code></figcaption>"
     );
     // Long tables that compare with nothing open on demand.
@@ -148,7 +150,7 @@ fn line(row: &Row, beside: bool) -> String {
             0.0 => format!("{:+.4}", row.value),
             _ => format!("{:+.1} %", (row.value / published - 1.0) * 100.0),
         };
-        format!("<td class=\"n\">{published}</td><td class=\"n\">{residual}</td>")
+        format!("<td class=\"n\" data-is=\"published\">{published}</td><td class=\"n\" data-is=\"residual\">{residual}</td>")
     });
     let kind = match row.kind {
         RowKind::Fitted => "fitted",
@@ -157,7 +159,7 @@ fn line(row: &Row, beside: bool) -> String {
     };
     let bad = if note_has(row, "not reproduced") { " bad" } else { "" };
     format!(
-        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"n\">{}</td>{}<td class=\"l\">{}</td><td>{kind}</td>\
+        "<tr><td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"n\" data-is=\"ours\">{}</td>{}<td class=\"l\">{}</td><td>{kind}</td>\
          <td class=\"t{bad}\">{}</td></tr>\n",
         escaped(&row.of()),
         row.metric,
@@ -185,7 +187,7 @@ fn parameters(page: &mut String, parameters: &Parameters) {
     };
     let line = |(key, parameter): (&str, &crate::experiment::Parameter)| {
         format!(
-            "<tr><td class=\"l\">{key}</td><td class=\"n\">{}</td><td>{}</td><td class=\"t\">{}</td></tr>\n",
+            "<tr><td class=\"l\">{key}</td><td class=\"n\" data-is=\"value\">{}</td><td>{}</td><td class=\"t\">{}</td></tr>\n",
             parameter.value,
             kind(parameter.kind),
             escaped(&parameter.source)
@@ -194,7 +196,7 @@ fn parameters(page: &mut String, parameters: &Parameters) {
     let lines: String = parameters.iter().map(line).collect();
     let _ = writeln!(
         page,
-        "<details><summary>Parameters: {}</summary><div class=\"wide\"><table><tr><th>parameter</th><th class=\"n\">value</th>\
+        "<details><summary>Parameters: {}</summary><div class=\"wide rows\"><table><tr><th>parameter</th><th class=\"n\">value</th>\
          <th>kind</th><th>source</th></tr>{lines}</table></div></details>",
         parameters.iter().count()
     );

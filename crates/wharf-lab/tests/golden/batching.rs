@@ -39,3 +39,17 @@ fn no_setting_within_bounds_breaks_a_rule_of_one_queue() {
         assert!(report.is_ok(), "{key}={value}: {:?}", report.err());
     });
 }
+
+/// Steps so slow that nothing leaves in the time measured: no change is told, and that is said.
+#[test]
+fn where_nothing_was_sent_no_change_is_told() {
+    let set = ["runs=1", "settle_ns=0", "measure_ns=1000000", "tcp_send_ns=1000000", "message_ns=1000000"];
+    let report = whole("batching", &set, 3);
+    let said = |row: &&super::Row| row.note.as_ref().is_some_and(|note| note.contains("nothing was sent"));
+    let silent: Vec<&super::Row> = report.rows.iter().filter(said).collect();
+    assert!(!silent.is_empty(), "the setting is one that nothing is sent with");
+    for row in silent {
+        let changes = report.rows.iter().filter(|other| other.label == row.label && other.unit == "percent");
+        assert_eq!((row.value, changes.count()), (0.0, 0), "{row:?}");
+    }
+}

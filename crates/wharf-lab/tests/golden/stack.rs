@@ -76,3 +76,10 @@ fn no_setting_within_bounds_breaks_a_rule_of_the_stack() {
         });
     }
 }
+
+/// Probes that come faster than the slow wire takes them fill their band, and not the memory.
+#[test]
+fn more_probes_than_the_wire_takes_wait_within_a_band() {
+    let report = whole("bql", &["phase_ns=10000000", "probe_every_ns=1000"], 3);
+    assert!(!report.interrupted && report.rows.iter().all(|row| row.value.is_finite()));
+}

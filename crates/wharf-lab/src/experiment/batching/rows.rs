@@ -19,7 +19,11 @@ const PER_CALL: (&str, &str) = ("packets_per_call", "packets");
 const LEAST: (&str, &str) = ("bandwidth_by_batching_least", "percent");
 const MOST: (&str, &str) = ("bandwidth_by_batching_most", "percent");
 const RATE: (&str, &str) = ("transactions", "per second");
+const BY_BATCHING: (&str, &str) = ("transactions_by_batching", "percent");
 const FAILED: (&str, &str) = ("failed", "percent of packets");
+
+/// Said where batching can have changed nothing by a part.
+const NOTHING: &str = "nothing was sent in the time measured: no change to be told";
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for nic in [Nic::Ipoib, Nic::E1000] {
@@ -31,7 +35,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
                         Case { nic, protocol, processes, message_bytes, switch: Switch::Off, errors_ppm: 0 };
                     let gain = bandwidths(bench, case)?;
                     if protocol != Protocol::Udp {
-                        gains.push(gain);
+                        gains.extend(gain);
                     }
                 }
             }
@@ -47,21 +51,21 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// One case with all switches; what batching gains, in millionths of a percent.
-fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<i64, LabError> {
+/// One case with all switches; what batching gains, in millionths of a percent, where there is anything to compare with.
+fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError> {
     let [off, on, wake] =
         [Switch::Off, Switch::On, Switch::OnWake].map(|switch| runs(bench, &Case { switch, ..case }));
     let (off, on, wake) = (off?, on?, wake?);
     let label = case.label();
     let row = |what, millionths| Row::new(&label, what, millionths, RowKind::Predicted);
     let gain = change(rate(&on), rate(&off));
-    bench.rows.extend([
-        row(BANDWIDTH, rate(&off) as i64),
-        row(GAIN, gain),
-        row(WAKE_GAIN, change(rate(&wake), rate(&off))),
-        row(DEMAND, change(demand(&on), demand(&off))),
-        row(PER_CALL, (on.given * 1_000_000 / on.calls.max(1)) as i64),
-    ]);
+    let bandwidth = row(BANDWIDTH, rate(&off) as i64);
+    bench.rows.push(if gain.is_none() { bandwidth.saying(NOTHING) } else { bandwidth });
+    // Of what has sent nothing there is no time for a byte.
+    let by_demand = gain.filter(|_| on.payload_bytes > 0).and_then(|_| change(demand(&on), demand(&off)));
+    let changes = [(GAIN, gain), (WAKE_GAIN, change(rate(&wake), rate(&off))), (DEMAND, by_demand)];
+    bench.rows.extend(changes.into_iter().filter_map(|(what, change)| Some(row(what, change?))));
+    bench.rows.push(row(PER_CALL, (on.given * 1_000_000 / on.calls.max(1)) as i64));
     Ok(gain)
 }
 
@@ -75,16 +79,18 @@ fn demand(sums: &Sums) -> u64 {
     (u128::from(sums.busy_ns) * 1_000_000 / u128::from(sums.payload_bytes.max(1))) as u64
 }
 
-/// By how much `now` is more than `before`, in millionths of a percent.
-fn change(now: u64, before: u64) -> i64 {
-    ((i128::from(now) - i128::from(before)) * 100_000_000 / i128::from(before.max(1))) as i64
+/// By how much `now` is more than `before`, in millionths of a percent; of nothing there is no part.
+fn change(now: u64, before: u64) -> Option<i64> {
+    let more = (i128::from(now) - i128::from(before)) * 100_000_000;
+    more.checked_div(i128::from(before)).map(|change| change as i64)
 }
 
 /// What batching gains at least and at most, over all messages by TCP, beside what was published.
 fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> Result<(), LabError> {
     let label = format!("{}/tcp+tcp-nodelay/processes={processes}", nic.name());
-    let ends = [gains.iter().min(), gains.iter().max()].map(|end| end.copied().unwrap_or(0));
+    let ends = [gains.iter().min(), gains.iter().max()];
     for (at, (what, gain)) in [LEAST, MOST].into_iter().zip(ends).enumerate() {
+        let Some(&gain) = gain else { continue };
         let kind = match (nic, processes, what) {
             (Nic::Ipoib, 1, MOST) => bench.parameters.fit(&["ipoib_serve_ps"]),
             _ => RowKind::Predicted,
@@ -122,9 +128,9 @@ fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), Lab
         |sums: &Sums| (u128::from(sums.packets) * 1_000_000_000 / u128::from(sums.measured_ns.max(1))) as u64;
     let (off, on) = (per_s(&off?), per_s(&on?));
     let row = |what, millionths| Row::new(&case.label(), what, millionths, RowKind::Predicted);
-    let rows =
-        [row(RATE, off as i64 * 1_000_000), row(("transactions_by_batching", "percent"), change(on, off))];
-    bench.rows.extend(rows);
+    let (rate, change) = (row(RATE, off as i64 * 1_000_000), change(on, off));
+    bench.rows.push(if change.is_none() { rate.saying(NOTHING) } else { rate });
+    bench.rows.extend(change.map(|change| row(BY_BATCHING, change)));
     Ok(())
 }
 

@@ -18,6 +18,10 @@ const DURATION_NS: u64 = 1_000_000_000;
 /// Pages that one thread alone takes and gives back at a time.
 const ALONE: usize = 32;
 
+/// Why there is no more of one thread.
+const ONE_THREAD: &str = "threads=1 is these rows alone: pages travel from a channel's thread to another's that frees them, \
+    so that all others want 2 threads at least";
+
 /// By thread: which processor a thread has is the host's affair.
 const TAKES: (&str, &str) = ("allocations", "million per second and channel");
 const FREES: (&str, &str) = ("frees", "million per second and application");
@@ -60,7 +64,9 @@ fn alone(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let origin = median_of(&medians, PolicyKind::Origin);
     for (kind, picoseconds) in PolicyKind::ALL.into_iter().zip(medians) {
         let label = format!("uncontended/{}", kind.name());
-        bench.rows.push(Row::new(&label, PAIR, picoseconds as i64 * 1000, RowKind::Measured));
+        let row = Row::new(&label, PAIR, picoseconds as i64 * 1000, RowKind::Measured);
+        let is_first = kind == PolicyKind::ALL[0];
+        bench.rows.push(if is_first && bench.threads.contains(&1) { row.saying(ONE_THREAD) } else { row });
         bench.rows.push(Row::new(&label, OF_ORIGIN, ratio(picoseconds, origin), RowKind::Measured));
     }
     Ok(())

@@ -149,7 +149,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
 }
 
 fn row(label: &str, what: &Figure, millionths: u64) -> Row {
-    Row::new(label, (what.metric, what.unit), millionths as i64, RowKind::Predicted)
+    let row = Row::new(label, (what.metric, what.unit), millionths as i64, RowKind::Predicted);
+    if millionths == 0 { row.saying("nothing came through in the time measured") } else { row }
 }
 
 /// A row of `upstream`, to which the parameters were fitted all together: what is left of it is said.
@@ -180,11 +181,12 @@ impl Signs {
     /// The difference that `napi` makes, in percent, where that was published as one to be seen.
     fn of(&mut self, label: &str, metric: &'static str, ours: [u64; 2], published: [f64; 2]) -> Option<Row> {
         let theirs = (published[1] / published[0] - 1.0) * 100.0;
-        if theirs.abs() <= DIFFERENCE_PERCENT {
+        // Where nothing came through, there is no difference to be told, and no sign.
+        if theirs.abs() <= DIFFERENCE_PERCENT || ours.contains(&0) {
             return None;
         }
         let difference = i128::from(ours[1]) - i128::from(ours[0]);
-        let millionths = difference * 100_000_000 / i128::from(ours[0].max(1));
+        let millionths = difference * 100_000_000 / i128::from(ours[0]);
         let right = if theirs > 0.0 { difference > 0 } else { difference < 0 };
         (self.right, self.all) = (self.right + u64::from(right), self.all + 1);
         let metric = match metric {
