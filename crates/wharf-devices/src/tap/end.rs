@@ -1,10 +1,12 @@
 //! `End`: the file, and the interface at its other end, wherever that is by now.
 
 use super::TapOptions;
+use crate::host::HostClock;
 use crate::link::{EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, EPERM, Health, Link, State, down};
 use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
+use wharf_core::host::Clock;
 use wharf_sys::interface::{Asker, Interface};
 use wharf_sys::netlink::Netlink;
 use wharf_sys::tap::{Offloads, Tap};
@@ -13,6 +15,8 @@ use wharf_sys::tap::{Offloads, Tap};
 const E2BIG: i32 = 7;
 /// An MTU that the kernel sets for no TAP, whatever its own bounds are.
 const MTU_BYTES_MAX: u32 = 65521;
+/// Least time between two looks at the MTU in another namespace for the sake of frames that are too long: each takes a thread.
+const MTU_LOOK_NS: u64 = 100_000_000;
 
 #[derive(Debug)]
 pub(super) struct End {
@@ -24,6 +28,8 @@ pub(super) struct End {
     asker: Asker,
     /// The interface has been moved to another one.
     is_elsewhere: bool,
+    /// When its MTU may be looked at there again.
+    mtu_look_at_ns: u64,
     netlink: Option<Netlink>,
     /// What the kernel had dropped before, and the last that was seen.
     drops_before: u64,
@@ -66,6 +72,7 @@ impl End {
             interface,
             asker,
             is_elsewhere: false,
+            mtu_look_at_ns: 0,
             netlink,
             drops_before: drops_before.unwrap_or(0),
             drops: 0,
@@ -137,9 +144,14 @@ impl End {
     /// Whether the MTU could be another one by now than what was seen: it is looked at.
     #[cold]
     pub(super) fn look_at_mtu(&mut self) {
-        if !self.is_elsewhere {
-            self.look();
+        if self.is_elsewhere {
+            let now_ns = HostClock.now_ns();
+            if now_ns < self.mtu_look_at_ns {
+                return;
+            }
+            self.mtu_look_at_ns = now_ns + MTU_LOOK_NS;
         }
+        self.look();
     }
 
     /// An error of reading: nothing will come any more, or it is to be told.

@@ -107,6 +107,41 @@ fn renamed_it_is_the_same() {
     });
 }
 
+fn send_one(tap: &mut End) -> (usize, Vec<&'static str>) {
+    tap.offer(&frame(0, 1000));
+    tap.send_all()
+}
+
+/// Without waiting for thousands of frames: who sends little, since all are too long, would never come to them.
+#[test]
+fn elsewhere_too_a_larger_mtu_is_seen() {
+    with_net(|| {
+        let (_near, mut tap) = (End::sender("tap:t0"), End::sender("tap:t1"));
+        let (say, hear) = mpsc::channel();
+        let (said, heard) = mpsc::channel();
+        let near = || {
+            // The look at which it is seen that it has been moved.
+            while send_one(&mut tap) != (0, vec!["too-long"]) {}
+            say.send(()).unwrap();
+            heard.recv().unwrap();
+            let frames = (0..2000).take_while(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                send_one(&mut tap) != (1, vec![])
+            });
+            assert!(frames.count() < 2000);
+            tap.assert_all_home();
+            say.send(()).unwrap();
+        };
+        apart("t0", "t1", near, move || {
+            ip("link set t1 mtu 600");
+            hear.recv().unwrap();
+            ip("link set t1 mtu 1500");
+            said.send(()).unwrap();
+            hear.recv().unwrap();
+        });
+    });
+}
+
 #[test]
 fn a_namespace_that_ends_takes_it_along() {
     with_net(|| {
