@@ -195,7 +195,8 @@ impl Rig {
         let after = machine.look();
         let mut times = seen.times().clone();
         if after.arrived == before.arrived || times.packets() == 0 {
-            return Err(fault(name, &machine.stuck()));
+            let what = format!("nothing came out of the device any more: {}", machine.account());
+            return Err(fault(name, &what));
         }
         Ok(Ran {
             seconds: (after.at - before.at).as_secs_f64(),
@@ -218,12 +219,12 @@ impl Machine {
         Look { at: Instant::now(), arrived: self.seen.arrived.load(Relaxed), cpu_seconds: user + system }
     }
 
-    /// Why nothing came out of the device any more.
-    fn stuck(&self) -> String {
+    /// Where messages are.
+    fn account(&self) -> String {
         let (seen, counters) = (&*self.seen, self.guest.queue.counters());
         let far = self.far.queue.counters();
         format!(
-            "nothing came out of the device any more: {} messages sent, {} arrived; queue: {} accepted, {} taken, {} completed; answers: {} accepted, {} completed",
+            "{} messages sent, {} arrived; queue: {} accepted, {} taken, {} completed; answers: {} accepted, {} completed",
             seen.sent.load(Relaxed),
             seen.arrived.load(Relaxed),
             counters.accepted.get(),
@@ -236,16 +237,17 @@ impl Machine {
 
     /// Waits until all has arrived, and accounts for it.
     fn end(self, name: &str) -> Result<Whole, LabError> {
-        let Self { guest, far, seen, _socket } = self;
-        let deadline_ns = HostClock.now_ns() + DRAIN_NS;
+        let (seen, deadline_ns) = (self.seen.clone(), HostClock.now_ns() + DRAIN_NS);
         // A message may arrive before who sent it has counted it.
         let missing = || seen.sent.load(Relaxed).saturating_sub(seen.arrived.load(Relaxed));
         while missing() > 0 && HostClock.now_ns() < deadline_ns {
             std::thread::sleep(SAMPLE_EVERY);
         }
         if missing() > 0 {
-            return Err(fault(name, &format!("{} messages were sent and never came out", missing())));
+            let what = format!("{} messages were sent and never came out: {}", missing(), self.account());
+            return Err(fault(name, &what));
         }
+        let Self { guest, far, seen, _socket } = self;
         // Answers, too, while there is somebody to take them.
         let _ = far.queue.drain(deadline_ns);
         let messages = seen.arrived.load(Relaxed);
