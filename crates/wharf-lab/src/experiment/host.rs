@@ -2,7 +2,8 @@
 
 use super::{Bench, LabError};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 use wharf_core::device::Device;
 use wharf_core::host::Clock;
@@ -89,12 +90,12 @@ pub(super) fn spin(ns: u64) {
     }
 }
 
-/// Says stop when it goes, whatever the reason.
+/// Says stop when it goes, whatever the reason; in one order with all that is [`SeqCst`].
 pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Relaxed);
+        self.0.store(true, SeqCst);
     }
 }
 

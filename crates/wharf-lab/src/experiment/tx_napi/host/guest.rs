@@ -119,12 +119,13 @@ impl Flow {
         for (at, frame) in burst.iter_mut().enumerate() {
             Message { flow: self.number, number: self.sent + 1 + at as u64, time_ns }.write(frame);
         }
-        // A queue that is closed, or dead, is told of by its counters at the end.
-        let _ = if waits { self.sender.send(burst) } else { self.sender.try_send(burst).map(|_| ()) };
-        let sent = (offered - burst.len()) as u64;
+        let sent = seen.send(|| {
+            // A queue that is closed, or dead, is told of by its counters at the end.
+            let _ = if waits { self.sender.send(burst) } else { self.sender.try_send(burst).map(|_| ()) };
+            (offered - burst.len()) as u64
+        });
         burst.clear();
         self.sent += sent;
-        seen.sent.fetch_add(sent, Relaxed);
         sent > 0
     }
 }

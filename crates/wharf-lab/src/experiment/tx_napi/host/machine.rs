@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Device, Signals};
+use wharf_core::device::Device;
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
@@ -66,6 +66,12 @@ struct Side {
     queue: TxQueue,
     receiver: RxQueue,
     poller: PollerThread,
+}
+
+/// One side that nobody polls any more.
+struct Stopped {
+    queue: TxQueue,
+    receiver: RxQueue,
 }
 
 /// What is counted, at one moment.
@@ -238,42 +244,52 @@ impl Machine {
     /// Waits until all has arrived, and accounts for it.
     fn end(self, name: &str) -> Result<Whole, LabError> {
         let (seen, deadline_ns) = (self.seen.clone(), HostClock.now_ns() + DRAIN_NS);
-        // A message may arrive before who sent it has counted it.
-        let missing = || seen.sent.load(Relaxed).saturating_sub(seen.arrived.load(Relaxed));
-        while missing() > 0 && HostClock.now_ns() < deadline_ns {
+        while !seen.is_over() {
+            if HostClock.now_ns() >= deadline_ns {
+                let what = format!("not every message came out: {}", self.account());
+                return Err(fault(name, &what));
+            }
             std::thread::sleep(SAMPLE_EVERY);
         }
-        if missing() > 0 {
-            let what = format!("{} messages were sent and never came out: {}", missing(), self.account());
-            return Err(fault(name, &what));
-        }
         let Self { guest, far, seen, _socket } = self;
-        // Answers, too, while there is somebody to take them.
+        // First who answers, and then the answers, while there is somebody to take them.
+        let far = far.stop();
         let _ = far.queue.drain(deadline_ns);
-        let messages = seen.arrived.load(Relaxed);
         let (queue, signals) = (guest.queue.clone(), guest.queue.signals().unwrap_or_default());
-        guest.end(name, deadline_ns)?;
-        far.end(name, deadline_ns)?;
-        let Signals { interrupts, kicks } = signals;
-        let cleaned_from_receive = queue.counters().cleaned_from_receive.get();
-        Ok(Whole { messages, interrupts, kicks, cleaned_from_receive })
+        let _ = queue.drain(deadline_ns);
+        guest.stop().end("the virtual machine", name, deadline_ns)?;
+        far.end("the device", name, deadline_ns)?;
+        Ok(Whole {
+            messages: seen.arrived.load(Relaxed),
+            interrupts: signals.interrupts,
+            kicks: signals.kicks,
+            cleaned_from_receive: queue.counters().cleaned_from_receive.get(),
+        })
     }
 }
 
 impl Side {
-    fn end(self, name: &str, deadline_ns: u64) -> Result<(), LabError> {
+    /// Nobody polls any more, nor hears.
+    fn stop(self) -> Stopped {
         let Self { queue, receiver, poller } = self;
-        let _ = queue.drain(deadline_ns);
         drop(poller);
+        Stopped { queue, receiver }
+    }
+}
+
+impl Stopped {
+    /// Closes it: all that went in is to have left.
+    fn end(self, side: &str, name: &str, deadline_ns: u64) -> Result<(), LabError> {
+        let Self { queue, receiver } = self;
         receiver.close().map_err(|error| fault(name, &error))?;
         drop(receiver);
         let audit = queue.shutdown(deadline_ns);
         let counters = queue.counters();
-        let left = counters.gone();
-        if audit.out() != 0 || counters.accepted.get() != left || counters.failed.get() > 0 {
-            let entered = counters.accepted.get();
-            let error = counters.last_error().map(|error| format!("; {error}")).unwrap_or_default();
-            return Err(fault(name, &format!("{entered} frames went in and {left} left; {audit}{error}")));
+        let (entered, left) = (counters.accepted.get(), counters.gone());
+        if audit.out() != 0 || entered != left || counters.failed.get() > 0 {
+            let failures = counters.failures();
+            let what = format!("{side}: {entered} frames went in and {left} left; {audit}; {failures:?}");
+            return Err(fault(name, &what));
         }
         Ok(())
     }
