@@ -17,6 +17,7 @@ mod receive;
 mod report;
 mod send;
 mod signals;
+mod stall;
 mod wrap;
 
 use args::Command;

@@ -1,8 +1,8 @@
-//! SIGINT and SIGTERM end a run with its summary, within half a second. A second signal adds nothing: it often is
-//! the first once more, sent to the process and to its group.
+//! SIGINT, SIGTERM and SIGHUP, when a terminal goes, end a run with its summary, within half a second. A second signal adds
+//! nothing: it often is the first once more, sent to the process and to its group.
 
 use anyhow::{Context, bail};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -22,7 +22,9 @@ impl Signals {
     /// Listens from now on.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        // Whoever starts it by nohup wants it to outlive the terminal.
+        let hears = |signal: &i32| *signal != SIGHUP || !is_ignored(SIGHUP);
+        for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(hears) {
             signal_hook::flag::register(signal, asked.clone()).context("cannot listen to signals")?;
         }
         Ok(Self(asked))
@@ -55,4 +57,12 @@ impl Signals {
             }
         }
     }
+}
+
+/// Whether whoever started this process had it ignore `signal` (proc_pid_status(5): bit N - 1 of SigIgn is signal N).
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

@@ -5,27 +5,27 @@ mod common;
 use common::{Folder, SAMPLE, command, finish, signal, text, wait, wharf};
 use std::io::Read;
 use std::os::unix::net::UnixListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Long enough for the program to listen to signals, however slow the machine: it starts sending first, and
 /// what it sends to tells.
 fn started(child: &std::process::Child) {
-    let status = format!("/proc/{}/status", child.id());
-    let catches = |text: String| {
-        let mask =
-            text.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim).map(String::from);
-        let mask = mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok()).unwrap_or(0);
-        mask >> 1 & 1 == 1 && mask >> 14 & 1 == 1 // SIGINT is 2, SIGTERM 15
-    };
     for _ in 0..10_000 {
-        if std::fs::read_to_string(&status).is_ok_and(catches) {
+        if catches(child, 2) && catches(child, 15) {
             return;
         }
         thread::sleep(Duration::from_millis(2));
     }
     panic!("does not listen to signals");
+}
+
+/// Whether a process has a handler for a signal, by its number (signal(7)).
+fn catches(child: &std::process::Child, signal: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0) >> (signal - 1) & 1 == 1
 }
 
 #[test]
@@ -50,6 +50,33 @@ fn a_signal_ends_a_run_with_its_summary() {
         if run["received"].is_object() {
             assert_eq!(run["received"]["errors"], 0, "{args:?}: {run}");
         }
+    }
+}
+
+/// As its terminal goes a run ends, unless it was started by nohup.
+#[test]
+fn a_hangup_ends_a_run_unless_it_is_ignored() {
+    for (how, is_caught) in [("--default-signal=HUP", true), ("--ignore-signal=HUP", false)] {
+        let mut run = Command::new("env");
+        run.args([
+            how,
+            env!("CARGO_BIN_EXE_wharf"),
+            "send",
+            "--imix",
+            "--seconds",
+            "1h",
+            "--to",
+            "null",
+            "--json",
+        ]);
+        let child = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        started(&child);
+        assert_eq!(catches(&child, 1), is_caught, "{how}");
+        signal(&child, "HUP");
+        if !is_caught {
+            signal(&child, "INT");
+        }
+        assert_eq!(finish(child).good_json()["pool"]["out"], 0, "{how}");
     }
 }
 

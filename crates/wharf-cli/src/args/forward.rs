@@ -8,7 +8,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   wharf forward packet:eth0 packet:eth1
-      whatever arrives at one interface leaves by the other, both ways, until SIGINT or SIGTERM
+      whatever arrives at one interface leaves by the other, both ways, until SIGINT, SIGTERM or SIGHUP
   wharf forward xdp:eth0 xdp:eth1 --qdisc prio --seconds 60 --json
       by AF_XDP, nothing copied in user space; three bands; one JSON object after a minute
   wharf forward packet:eth0 tap:guest --rate 100mbit --qdisc prio

@@ -23,7 +23,7 @@ What is lost after the last packet that arrives leaves no trace here: the sender
 the time in the packet to its arrival, as the device says it, or as it was received; it needs both ends on one machine, \
 whose clock they share, and is null otherwise. All other packets are counted as unstamped.
 
-Ends by itself after --count or --seconds, or when the device has no more to give; else SIGINT and SIGTERM end it, \
+Ends by itself after --count or --seconds, or when the device has no more to give; else SIGINT, SIGTERM and SIGHUP end it, \
 with its summary. Exit code 1 when packets were lost or dropped.";
 
 /// What to receive, and what to do with it.

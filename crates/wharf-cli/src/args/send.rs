@@ -37,7 +37,7 @@ and without, unless --batch says how: a second each, or what --seconds says.
 A run over a `wire` with a delay waits at its end for what is on the wire, as long as the delay at most, and says so on \
 a terminal. What is under way when a signal ends that is counted as not arrived.
 
-SIGINT and SIGTERM end a run with its summary and exit code 0, within half a second; a second one adds nothing.";
+SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within half a second; a second one adds nothing.";
 
 /// What to send, to where, and how.
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! What devices say of themselves while frames are forwarded, a line each on standard error.
 
 use crate::output;
+use crate::stall::Stall;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::devices::forward::{Forward, Summary};
@@ -29,6 +30,7 @@ impl Tells {
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
             for (queue, told) in direction.queues().iter().zip(told) {
                 told.news(queue.counters()).iter().for_each(|line| self.lines.tell(line));
+                told.stall.look(direction.to(), queue);
             }
             let arriving = direction.receivers().iter().filter_map(RxQueue::take_error);
             arriving.for_each(|error| self.lines.tell(&error.to_string()));
@@ -47,10 +49,11 @@ impl Tells {
     }
 }
 
-/// Errors of a sending end that were told.
+/// What was told of a queue of a sending end: errors, and that it stands still.
 #[derive(Debug, Default)]
 struct Told {
     errors: u64,
+    stall: Stall,
 }
 
 impl Told {

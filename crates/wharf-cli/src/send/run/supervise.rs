@@ -4,7 +4,8 @@ use crate::output::grouped;
 use crate::progress::Progress;
 use crate::send::plan::Plan;
 use crate::signals::Signals;
-use std::cell::Cell;
+use crate::stall::Stall;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ const GRACE: Duration = Duration::from_millis(350);
 
 /// What watches over one run.
 pub(super) struct Supervisor<'a> {
+    device: &'a str,
     queues: &'a [TxQueue],
     signals: &'a Signals,
     stop: &'a AtomicBool,
@@ -28,6 +30,8 @@ pub(super) struct Supervisor<'a> {
     senders: u16,
     began: Instant,
     time: Option<Duration>,
+    /// One for each queue.
+    stalls: RefCell<Vec<Stall>>,
     /// When the end was asked for.
     stopped: Cell<Option<Instant>>,
     progress: Progress,
@@ -35,10 +39,22 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
-        plan: &Plan, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
+        plan: &'a Plan, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
     ) -> Self {
         let (began, stopped, progress) = (Instant::now(), Cell::new(None), Progress::new());
-        Self { queues, signals, stop, senders: plan.senders, began, time: plan.time, stopped, progress }
+        let stalls = RefCell::new(queues.iter().map(|_| Stall::default()).collect());
+        Self {
+            device: &plan.to,
+            queues,
+            signals,
+            stop,
+            senders: plan.senders,
+            began,
+            time: plan.time,
+            stalls,
+            stopped,
+            progress,
+        }
     }
 
     /// Waits until each sender has ended: by itself, because its time is over, or because the path was closed.
@@ -86,6 +102,9 @@ impl<'a> Supervisor<'a> {
     /// Shows how far it is, sees to time, signals and a device that is lost, and says when to look again.
     fn next_look(&self) -> Duration {
         self.show();
+        for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
+            stall.look(self.device, queue);
+        }
         let left = self.time.map(|time| time.saturating_sub(self.began.elapsed()));
         let lost = self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
         if lost || self.signals.asked() || left.is_some_and(|left| left.is_zero()) {
