@@ -188,6 +188,32 @@ fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_file() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// What failed once may not the next time: memory, a machine that was busy.
+#[test]
+fn a_point_that_failed_is_run_again() {
+    let folder = folder("failed");
+    let file = folder.join("points");
+    assert_eq!(wharf(&words(&sweep_into(&file, "2000000"))).code, Some(0));
+    let wanted = std::fs::read_to_string(&file).unwrap();
+    let failed: String = wanted
+        .lines()
+        .map(|line| match line.split_once(",\"rows\":") {
+            Some((identity, _)) if line.starts_with("{\"point\":3,") => {
+                format!("{identity},\"error\":\"no memory\"}}\n")
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    assert!(failed.contains("no memory"));
+    // And once more, after it came right, before the points were put in order.
+    for before in [failed.clone(), failed + wanted.lines().nth(3).unwrap() + "\n"] {
+        std::fs::write(&file, before).unwrap();
+        let again = wharf(&words(&sweep_into(&file, "2000000")));
+        assert_eq!((again.code, std::fs::read_to_string(&file).unwrap()), (Some(0), wanted.clone()));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// The file's whole lines, and which points they are of.
 fn points_in(file: &std::path::Path) -> (Vec<String>, Vec<u64>) {
     let text = std::fs::read_to_string(file).unwrap_or_default();

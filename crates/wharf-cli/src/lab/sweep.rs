@@ -96,7 +96,7 @@ struct Out {
 }
 
 impl Out {
-    /// Standard output; or a file, whose lines must be of this sweep. What a killed sweep left of a line is cut off.
+    /// Standard output; or a file, whose lines must be of this sweep, and of which those that failed are run again. What a killed sweep left of a line is cut off.
     fn open(path: Option<&Path>, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: None, lines: BTreeMap::new(), failed: 0 }) };
         let shown = path.display();
@@ -109,8 +109,11 @@ impl Out {
         let mut out = Self { file: None, lines: BTreeMap::new(), failed: 0 };
         for (at, line) in text.lines().enumerate() {
             let number = point_of(line, identities).with_context(|| format!("{shown}:{}", at + 1))?;
-            out.failed += usize::from(has_error(line));
-            out.lines.insert(number, line.to_string());
+            // A point that failed is run again; what came of it then stands further down.
+            match has_error(line) {
+                true => drop(out.lines.remove(&number)),
+                false => drop(out.lines.insert(number, line.to_string())),
+            }
         }
         file.set_len(whole as u64).with_context(|| format!("cannot write {shown}"))?;
         file.seek(SeekFrom::End(0)).with_context(|| format!("cannot write {shown}"))?;
