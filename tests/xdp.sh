@@ -60,6 +60,13 @@ from_the_kernel() { # its sockets leave checksums to the adapter, and segmentati
   ip -n $a neigh add 10.9.0.2 lladdr "$(ip -n $b -j link show vb | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])')" dev va
   kernels_datagrams xdp:vb,csum=fill finished
   kernels_datagrams xdp:vb,csum=off unfinished
+  # An interface without a hook of its own, on top of one that leaves them unfinished.
+  if ip -n $b link add link vb name above type macvlan mode passthru 2>/dev/null; then
+    ip -n $b link set dev above arp off up || die "no macvlan"
+    kernels_datagrams xdp:above finished
+    grep -q "(generic, copy)" "$out/kernel.err" || die "the macvlan's receiver does not say how it works"
+    ip -n $b link del above
+  fi
   ip -n $a addr flush dev va && ip -n $b addr flush dev vb
   echo "datagrams of the kernel's: checksums right with csum=fill, as they were with csum=off"
 }

@@ -4,6 +4,11 @@
 //! What gives them away: in the place of the checksum stands the sum of the pseudo header (RFC 9293, section 3.1), as the
 //! adapter wants it. A finished checksum is that by chance once in 65 536 frames; then the whole is summed up, and a frame
 //! that is right as it is stays so. SCTP, which has no pseudo header, leaves 0.
+//!
+//! In a tunnel it is the inner segment that is left unfinished: the sum around it, if any, is right once that is finished (the
+//! kernel's `lco_csum`).
+
+mod tunnel;
 
 use wharf_core::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
 use wharf_core::qdisc::{IpPacket, ip_packet};
@@ -31,8 +36,13 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// The segment of an Ethernet frame that begins with `bytes`; `None` for fragments and whatever has none.
 fn segment(bytes: &[u8]) -> Option<Segment> {
+    segment_of(bytes, ip_packet(bytes)?)
+}
+
+/// The segment of an IP packet, the end of `bytes`.
+fn segment_of(bytes: &[u8], packet: IpPacket<'_>) -> Option<Segment> {
     let at = |inner: &[u8]| bytes.len() - inner.len();
-    match ip_packet(bytes)? {
+    match packet {
         IpPacket::V4(ip) => {
             let header = usize::from(ip.first()? & 0xf) * 4;
             let is_fragment = word(ip, 6)? & 0x3fff != 0;
@@ -103,6 +113,14 @@ fn finish(region: &Region, frame: &mut Frame) {
 fn unfinished(region: &Region, frame: &Frame) -> Option<Segment> {
     let bytes = region.bytes(frame).ok()?;
     let segment = segment(bytes)?;
+    is_unfinished(bytes, segment).or_else(|| {
+        let inner = tunnel::inner(bytes, &segment)?;
+        is_unfinished(bytes, segment_of(bytes, inner)?)
+    })
+}
+
+#[inline]
+fn is_unfinished(bytes: &[u8], segment: Segment) -> Option<Segment> {
     let offset = match segment.protocol {
         TCP => TCP_OFFSET,
         UDP => UDP_OFFSET,

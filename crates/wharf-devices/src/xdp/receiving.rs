@@ -38,8 +38,8 @@ const BOTH_QUARTERS: u32 = 1;
 pub struct ReceiveOptions {
     /// Queue and mode.
     pub common: super::XdpOptions,
-    /// Whether checksums that a sender on this host has left unfinished are finished; by default on a veth, where there
-    /// are such.
+    /// Whether checksums that a sender on this host has left unfinished are finished; by default wherever such may come: on a
+    /// veth and a TAP, and on whatever has the generic hook only (macvlan, bridge, vxlan, `lo`).
     pub fill_checksums: Option<bool>,
     /// How many devices share the pool that it receives into, where that is more than one: of what it would have wait for packets,
     /// it takes that part.
@@ -59,7 +59,6 @@ pub struct XdpReceiver {
     link: Link,
     options: ReceiveOptions,
     programs: Programs,
-    fills_checksums: bool,
     mode: Option<&'static str>,
     open: Option<Open>,
     /// Polls until the next look at the interface.
@@ -111,14 +110,10 @@ impl XdpReceiver {
 
     fn open_one(interface: &str, options: ReceiveOptions, programs: Programs) -> Result<Self, DeviceError> {
         let link = find(interface)?;
-        let is_veth = || {
-            Ethtool::open().and_then(|tool| tool.driver(interface)).is_ok_and(|(driver, _)| driver == "veth")
-        };
         Ok(Self {
             link,
             options,
             programs,
-            fills_checksums: options.fill_checksums.unwrap_or_else(is_veth),
             mode: None,
             open: None,
             look_due: LOOK_EVERY,
@@ -199,10 +194,20 @@ impl XdpReceiver {
         bind(&socket, index, queue, how)?;
         program.direct(queue, &socket)?;
         let pages = how.zero_copy.then(|| region.mapping().page_bytes());
-        let rings = Rings::new(fill, receive, region.clone(), window, pages, self.fills_checksums);
+        let rings = Rings::new(fill, receive, region.clone(), window, pages, self.fills_checksums(hook));
         let rings = rings.keeping(self.quarters, self.options.pool_shared_by);
         let socket = Arc::new(socket);
         Ok((Open { _program: program, rings, socket, asker }, prepared))
+    }
+
+    /// With the generic hook frames come from anywhere in the kernel, unfinished perhaps; of the drivers that have a hook of their
+    /// own, those of virtual interfaces pass on what their other end, on this host, has left to an adapter.
+    fn fills_checksums(&self, hook: Hook) -> bool {
+        let is_virtual = || {
+            let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));
+            driver.is_ok_and(|(driver, _)| matches!(driver.as_str(), "veth" | "tun"))
+        };
+        self.options.fill_checksums.unwrap_or_else(|| hook == Hook::Generic || is_virtual())
     }
 
     /// Nothing has come: looks whether anything still can.

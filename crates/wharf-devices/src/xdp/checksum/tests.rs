@@ -125,6 +125,51 @@ fn etherparse_agrees() {
     assert_eq!((&again, finished(&sent, 3000)), (&want, want.clone()));
 }
 
+/// What tunnels put before `inner`, with the number of their protocol: by UDP to port `port`, without a checksum.
+fn udp_around(port: u16, header: &[u8], inner: &[u8]) -> (u8, Vec<u8>) {
+    let len = 8 + header.len() + inner.len();
+    let [port, len] = [port, len as u16].map(u16::to_be_bytes);
+    let udp = [[0x90, 1], port, len, [0, 0]].concat();
+    (UDP, [&udp[..], header, inner].concat())
+}
+
+#[test]
+fn what_is_unfinished_in_a_tunnel_is_finished() {
+    for (protocol, offset) in [(TCP, TCP_OFFSET), (UDP, UDP_OFFSET)] {
+        let segment = bare(75, offset);
+        for (ethertype, ip) in
+            [(0x800u16, ipv4(protocol, 4, &segment)), (0x86dd, ipv6(protocol, true, &segment))]
+        {
+            let [high, low] = ethertype.to_be_bytes();
+            let (sent, want) = unfinished(frame(ethertype, &ip, 0, 0), offset);
+            let tunnels = [
+                udp_around(4789, &[8, 0, 0, 0, 0, 0, 5, 0], &sent),
+                udp_around(8472, &[8, 0, 0, 0, 0, 0, 5, 0], &sent),
+                udp_around(6081, &[1, 0, 0x65, 0x58, 0, 0, 5, 0, 1, 2, 3, 4], &sent),
+                udp_around(6081, &[0, 0, high, low, 0, 0, 5, 0], &sent[14..]),
+                (47, [&[0, 0, 0x65, 0x58][..], &sent].concat()),
+                (47, [&[0x30, 0, high, low, 0, 0, 0, 7, 0, 0, 0, 9][..], &sent[14..]].concat()),
+                (if ethertype == 0x800 { 4 } else { 41 }, sent[14..].to_vec()),
+            ];
+            for (number, tunnel) in tunnels {
+                for outer in [
+                    frame(0x800, &ipv4(number, 0, &tunnel), 1, 0),
+                    frame(0x86dd, &ipv6(number, false, &tunnel), 0, 5),
+                ] {
+                    let at = outer.windows(sent.len() - 14).position(|part| *part == sent[14..]).unwrap();
+                    let mut right = outer.clone();
+                    right[at..at + want.len() - 14].copy_from_slice(&want[14..]);
+                    assert_eq!(finished(&outer, 3000), right, "{protocol} {ethertype:x} in {number}");
+                    assert_eq!(finished(&right, 3000), right, "what is right stays");
+                    for len in 1..outer.len() {
+                        assert_eq!(finished(&outer[..len], 3000).len(), len);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A finished checksum that happens to be the sum of the pseudo header.
 #[test]
 fn a_checksum_that_only_looks_unfinished_stays() {
