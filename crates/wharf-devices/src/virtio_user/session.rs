@@ -304,6 +304,10 @@ impl Session {
         });
         let _patience = self.patience()?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
+        // A back end may count virtqueues by those that it has heard of, and ask only once, when the first pair is whole: Open vSwitch.
+        (0..QUEUES * pairs)
+            .try_for_each(|index| self.frontend.set_vring_call(index, &self.events.call))
+            .map_err(self.refused("what it is to signal"))?;
         let start = |index| self.start_queue(index, &area, index * each_bytes, layout, size);
         (0..pairs)
             .map(|pair| Ok([start(QUEUES * pair + RECEIVE)?, start(QUEUES * pair + TRANSMIT)?]))
@@ -336,7 +340,6 @@ impl Session {
             self.frontend.set_vring_num(index, size)?;
             self.frontend.set_vring_base(index, base)?;
             self.frontend.set_vring_addr(index, &addresses)?;
-            self.frontend.set_vring_call(index, &self.events.call)?;
             self.frontend.set_vring_kick(index, &kick)?;
             if self.features & feature::VHOST_PROTOCOL != 0 {
                 self.frontend.clone().set_vring_enable(index, true)?;

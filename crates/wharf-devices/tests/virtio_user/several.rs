@@ -1,8 +1,10 @@
 //! Several queue pairs.
 
-use crate::common::within_a_minute;
+use crate::common::{pool, within_a_minute};
 use crate::pair::{Far, Socket, end, queue};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use wharf_core::pool::Burst;
@@ -112,4 +114,46 @@ fn a_back_end_with_too_few_pairs_is_told_and_so_is_a_number_that_cannot_be() {
         assert!(error.contains(what) && !error.contains('\n'), "{error}");
         far.end();
     }
+}
+
+const GET_FEATURES: u32 = 1;
+const SET_VRING_KICK: u32 = 12;
+const SET_VRING_CALL: u32 = 13;
+const GET_PROTOCOL_FEATURES: u32 = 15;
+const GET_QUEUE_NUM: u32 = 17;
+
+/// Answers what it is asked, and has two queue pairs; requests and the virtqueues that they are about, as far as they come.
+fn heard(mut stream: UnixStream) -> Vec<(u32, u8)> {
+    let (mut header, mut heard) = ([0; 12], Vec::new());
+    while stream.read_exact(&mut header).is_ok() {
+        let word = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap());
+        let mut body = vec![0; word(8) as usize];
+        stream.read_exact(&mut body).unwrap();
+        heard.push((word(0), body.first().copied().unwrap_or_default()));
+        let answer: u64 = match word(0) {
+            GET_FEATURES => 1 << 32 | 1 << 30 | 1 << 22,
+            GET_PROTOCOL_FEATURES => 1,
+            GET_QUEUE_NUM => 2,
+            _ => continue,
+        };
+        let reply = [word(0), 1 | 4, 8].map(u32::to_ne_bytes).concat();
+        stream.write_all(&[reply, answer.to_ne_bytes().to_vec()].concat()).unwrap();
+    }
+    heard
+}
+
+/// Open vSwitch asks DPDK's vhost how many virtqueues there are as soon as the first pair is whole, and never serves those that it
+/// hears of later.
+#[test]
+fn a_back_end_hears_of_every_virtqueue_before_it_can_start_the_first_one() {
+    let socket = Socket::new();
+    let listener = UnixListener::bind(socket.path()).unwrap();
+    let far = std::thread::spawn(move || heard(listener.accept().unwrap().0));
+    let mut device = open(&socket.driver(",queues=2"), Direction::Both).unwrap().device;
+    device.attach(pool(64).region().clone()).unwrap();
+    drop(device);
+    let heard = far.join().unwrap();
+    let first_kick = heard.iter().position(|(request, _)| *request == SET_VRING_KICK).unwrap();
+    let calls = heard[..first_kick].iter().filter(|(request, _)| *request == SET_VRING_CALL);
+    assert_eq!(calls.map(|(_, index)| *index).collect::<Vec<_>>(), [0, 1, 2, 3], "{heard:?}");
 }
