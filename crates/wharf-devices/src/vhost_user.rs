@@ -96,11 +96,12 @@ impl VhostUser {
             })?,
         };
         let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
+        let set = source.set(&link).map_err(fault("descriptors"))?;
         let withheld = if options.packed { 0 } else { feature::PACKED };
         let theirs = link.clone();
         let thread = std::thread::Builder::new().name("vhost-user".into());
         let thread =
-            thread.spawn(move || control::run(&theirs, source, withheld)).map_err(fault("no thread"))?;
+            thread.spawn(move || control::run(&theirs, source, set, withheld)).map_err(fault("no thread"))?;
         let (sending, receiving) = (Sending::new(&link), Receiving::default());
         Ok(Self { link, sending, receiving, thread: Some(thread) })
     }

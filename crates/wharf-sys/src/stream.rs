@@ -10,7 +10,8 @@ pub const DESCRIPTORS_MAX: usize = 32;
 /// has closed, `None` when nothing has come yet. It ends where descriptors came with something.
 ///
 /// # Errors
-/// InvalidData when more than [`DESCRIPTORS_MAX`] descriptors came with it; those of recvmsg(2).
+/// InvalidData when more than [`DESCRIPTORS_MAX`] descriptors came with it; EMFILE where there may be no more descriptors here, as far
+/// as recvmsg(2) says; those of recvmsg(2).
 pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> {
     /// Room for the control message, aligned as its header is (cmsg(3)): 16 bytes and the descriptors.
     #[repr(align(8))]
@@ -32,19 +33,23 @@ pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> 
         };
     };
     // SAFETY: as the kernel has filled it in.
-    unsafe { close_all(&message) };
+    let came = unsafe { close_all(&message) };
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
+        // There was room for more, but not in this process.
+        if came < DESCRIPTORS_MAX {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
         let what = format!("more than {DESCRIPTORS_MAX} descriptors with one message");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
     Ok(Some(count))
 }
 
-/// Closes the descriptors that came with a message that was looked at: whoever reads it gets others.
+/// Closes the descriptors that came with a message that was looked at: whoever reads it gets others. How many.
 ///
 /// # Safety
 /// recvmsg has filled in `message`, whose control buffer lives.
-unsafe fn close_all(message: &libc::msghdr) {
+unsafe fn close_all(message: &libc::msghdr) -> usize {
     // SAFETY: the macros of cmsg(3) stay within what the kernel wrote; the descriptors in there are new and ours.
     unsafe {
         let first = libc::CMSG_FIRSTHDR(message);
@@ -52,13 +57,15 @@ unsafe fn close_all(message: &libc::msghdr) {
             || (*first).cmsg_level != libc::SOL_SOCKET
             || (*first).cmsg_type != libc::SCM_RIGHTS
         {
-            return;
+            return 0;
         }
         let bytes = ((*first).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
         let descriptors = libc::CMSG_DATA(first).cast::<libc::c_int>();
-        for at in 0..bytes / size_of::<libc::c_int>() {
+        let count = bytes / size_of::<libc::c_int>();
+        for at in 0..count {
             libc::close(descriptors.add(at).read_unaligned());
         }
+        count
     }
 }
 

@@ -53,26 +53,38 @@ impl Source {
         Ok(Self::Peer(path.to_path_buf(), Some(stream)))
     }
 
+    /// What tells of connections: made once, so that for want of descriptors the device does not end for good later on.
+    ///
+    /// # Errors
+    /// Those of epoll(7).
+    pub(super) fn set(&self, link: &Link) -> io::Result<Epoll> {
+        set(link, self.listener())
+    }
+
     /// The next connection; `None` when the device closes.
-    fn next(&mut self, link: &Link) -> io::Result<Option<UnixStream>> {
-        let waits = Waits::new(link, self.listener())?;
+    fn next(&mut self, link: &Link, waits: &Waits<'_>) -> Option<UnixStream> {
+        let mut is_told = false;
         while !link.closes() {
             let connected = match self {
-                Self::Listener(listener, _) => listener.accept().map(|(stream, _)| stream),
+                Self::Listener(listener, _) => {
+                    listener.accept().and_then(|(stream, _)| stream.set_nonblocking(false).map(|()| stream))
+                }
                 Self::Peer(path, first) => first.take().map_or_else(|| UnixStream::connect(path), Ok),
             };
             match (connected, &self) {
-                (Ok(stream), _) => {
-                    stream.set_nonblocking(false)?;
-                    return Ok(Some(stream));
-                }
+                (Ok(stream), _) => return Some(stream),
                 (Err(_), Self::Peer(..)) => waits.wait(RETRY_NS),
                 (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => waits.wait(u64::MAX),
                 // Out of descriptors, perhaps: not for good.
-                (Err(_), _) => waits.wait(RETRY_NS),
+                (Err(error), _) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        link.fault(format!("cannot take a connection, which waits: {error}"));
+                    }
+                    waits.wait(RETRY_NS);
+                }
             }
         }
-        Ok(None)
+        None
     }
 
     fn listener(&self) -> Option<&UnixListener> {
@@ -99,13 +111,8 @@ struct Waits<'a> {
 }
 
 impl<'a> Waits<'a> {
-    fn new(link: &'a Link, socket: Option<&impl AsRawFd>) -> io::Result<Self> {
-        let set = Epoll::new()?;
-        set.add(link.wake.as_fd().as_raw_fd(), WAKE, true)?;
-        if let Some(socket) = socket {
-            set.add(socket.as_raw_fd(), SOCKET, true)?;
-        }
-        Ok(Self { set, link })
+    fn new(link: &'a Link, socket: &impl AsRawFd) -> io::Result<Self> {
+        Ok(Self { set: set(link, Some(socket))?, link })
     }
 
     fn wait(&self, timeout_ns: u64) {
@@ -115,27 +122,31 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The thread: serves connection after connection, until the device closes.
-pub(super) fn run(link: &Arc<Link>, mut source: Source, withheld: u64) {
-    loop {
-        match source.next(link) {
-            Ok(Some(stream)) => {
-                if let Err(what) = connection(link, &stream, withheld) {
-                    link.fault(what);
-                }
-                link.set_stream(None);
-                link.reset();
-            }
-            Ok(None) => return,
-            Err(error) => return link.fault(format!("cannot serve connections any more: {error}")),
+fn set(link: &Link, socket: Option<&impl AsRawFd>) -> io::Result<Epoll> {
+    let set = Epoll::new()?;
+    set.add(link.wake.as_fd().as_raw_fd(), WAKE, true)?;
+    if let Some(socket) = socket {
+        set.add(socket.as_raw_fd(), SOCKET, true)?;
+    }
+    Ok(set)
+}
+
+/// The thread: serves connection after connection, of which `set` tells, until the device closes.
+pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u64) {
+    let waits = Waits { set, link };
+    while let Some(stream) = source.next(link, &waits) {
+        if let Err(what) = connection(link, &stream, withheld) {
+            link.fault(what);
         }
+        link.set_stream(None);
+        link.reset();
     }
 }
 
 fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<(), String> {
     let said = |error: io::Error| format!("the connection is closed: {error}");
     link.set_stream(Some(stream.try_clone().map_err(said)?));
-    let waits = Waits::new(link, Some(stream)).map_err(said)?;
+    let waits = Waits::new(link, stream).map_err(said)?;
     serve(link, stream, withheld, || waits.wait(u64::MAX))
 }
 

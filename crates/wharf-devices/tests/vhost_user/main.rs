@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod descriptors;
 mod frames;
 mod guest;
 mod hostile;

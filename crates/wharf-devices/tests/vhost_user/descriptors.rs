@@ -1,0 +1,58 @@
+//! A process that may have no more file descriptors.
+
+use crate::rig::Rig;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use vmm_sys_util::sock_ctrl_msg::ScmSocket;
+use wharf_sys::stream::peek;
+
+/// `EMFILE`
+const TOO_MANY_OPEN_FILES: i32 = 24;
+
+#[test]
+#[ignore = "takes all descriptors of its process: the test below gives it one of its own"]
+fn looks_without_descriptors() {
+    let (near, far) = UnixStream::pair().unwrap();
+    far.send_with_fds(&[&b"x"[..]], &[far.as_raw_fd()]).unwrap();
+    let all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    let error = peek(near.as_fd(), &mut [0]).unwrap_err();
+    drop(all);
+    assert_eq!(error.raw_os_error(), Some(TOO_MANY_OPEN_FILES), "{error}");
+    assert_eq!(peek(near.as_fd(), &mut [0]).unwrap(), Some(1), "it is still there");
+}
+
+#[test]
+#[ignore = "as that"]
+fn listens_without_descriptors() {
+    let mut rig = Rig::new("none-left", 1);
+    let mut all: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    all.pop();
+    let waiting = UnixStream::connect(rig.socket.path()).unwrap();
+    let error = rig.error();
+    assert!(error.contains("cannot take a connection, which waits: Too many open files"), "{error}");
+    drop(all);
+    // It is taken, and ends when a request that there is not comes.
+    (&waiting).write_all(&[u32::MAX, 1, 0].map(u32::to_ne_bytes).concat()).unwrap();
+    assert_eq!((&waiting).read(&mut [0]).unwrap_or(0), 0);
+}
+
+/// Runs one of the tests above in a process of its own, which may have 64 descriptors.
+fn run_alone(test: &str) {
+    let run = format!("ulimit -n 64 && exec \"$0\" --exact descriptors::{test} --ignored");
+    let ran = Command::new("sh").args(["-c", &run]).arg(std::env::current_exe().unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_connection_that_finds_no_descriptor_is_told_of_and_taken_later() {
+    run_alone("listens_without_descriptors");
+}
+
+#[test]
+fn a_message_whose_descriptors_find_no_place_is_not_said_to_have_too_many() {
+    run_alone("looks_without_descriptors");
+}
