@@ -1,6 +1,7 @@
 //! `PacketReceiver`: the receive side.
 
 mod drops;
+mod pieces;
 mod work;
 
 use super::Opened;
@@ -36,7 +37,7 @@ pub enum SuperPackets {
     #[default]
     Cut,
     /// They arrive whole, as chains where they are longer than one frame, with what cuts them in their row of the
-    /// side table ([`Region::meta`]), their checksum still to be filled in.
+    /// side table ([`Region::meta`]), their checksum still to be filled in. Those in UDP tunnels are cut all the same.
     Keep,
 }
 

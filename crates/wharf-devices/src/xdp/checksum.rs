@@ -8,66 +8,14 @@
 //! In a tunnel it is the inner segment that is left unfinished: the sum around it, if any, is right once that is finished (the
 //! kernel's `lco_csum`).
 
-mod tunnel;
-
+use crate::segment::{Segment, UDP, segment, word};
+use crate::tunnel;
 use wharf_core::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
-use wharf_core::qdisc::{IpPacket, ip_packet};
 use wharf_mem::{Batch, Frame, Region};
 
-const HOP_BY_HOP: u8 = 0;
 const TCP: u8 = 6;
-const UDP: u8 = 17;
-const DESTINATION_OPTIONS: u8 = 60;
 const SCTP: u8 = 132;
 const TCP_OFFSET: usize = 16;
-
-/// Where a segment lies in its frame, and what the pseudo header before it sums up to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Segment {
-    protocol: u8,
-    start: usize,
-    len: usize,
-    pseudo: u64,
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-/// The segment of an Ethernet frame that begins with `bytes`; `None` for fragments and whatever has none.
-fn segment(bytes: &[u8]) -> Option<Segment> {
-    segment_of(bytes, ip_packet(bytes)?)
-}
-
-/// The segment of an IP packet, the end of `bytes`.
-fn segment_of(bytes: &[u8], packet: IpPacket<'_>) -> Option<Segment> {
-    let at = |inner: &[u8]| bytes.len() - inner.len();
-    match packet {
-        IpPacket::V4(ip) => {
-            let header = usize::from(ip.first()? & 0xf) * 4;
-            let is_fragment = word(ip, 6)? & 0x3fff != 0;
-            let len = usize::from(word(ip, 2)?).checked_sub(header)?;
-            let protocol = *ip.get(9)?;
-            let pseudo = sum(ip.get(12..20)?) + u64::from(protocol) + len as u64;
-            (header >= 20 && !is_fragment).then_some(Segment {
-                protocol,
-                start: at(ip) + header,
-                len,
-                pseudo,
-            })
-        }
-        IpPacket::V6(ip) => {
-            let (mut protocol, mut start) = (*ip.get(6)?, 40);
-            while matches!(protocol, HOP_BY_HOP | DESTINATION_OPTIONS) {
-                protocol = *ip.get(start)?;
-                start += (usize::from(*ip.get(start + 1)?) + 1) * 8;
-            }
-            let len = (usize::from(word(ip, 4)?) + 40).checked_sub(start)?;
-            let pseudo = sum(ip.get(8..40)?) + u64::from(protocol) + len as u64;
-            Some(Segment { protocol, start: at(ip) + start, len, pseudo })
-        }
-    }
-}
 
 /// Sums up `len` bytes of a frame from byte `start` of its first buffer on; `None` when it has not so many.
 fn sum_of(region: &Region, frame: &Frame, start: usize, len: usize) -> Option<u64> {
@@ -115,7 +63,7 @@ fn unfinished(region: &Region, frame: &Frame) -> Option<Segment> {
     let segment = segment(bytes)?;
     is_unfinished(bytes, segment).or_else(|| {
         let inner = tunnel::inner(bytes, &segment)?;
-        is_unfinished(bytes, segment_of(bytes, inner)?)
+        is_unfinished(bytes, inner.segment(bytes)?)
     })
 }
 

@@ -1,10 +1,10 @@
 //! `Work`: a frame that is not to arrive as it lies in the ring.
 
 use super::SuperPackets;
+use super::pieces::Pieces;
 use crate::link::ETHERTYPE_AT;
 use crate::vnet::VnetHeader;
 use wharf_core::checksum;
-use wharf_core::gso::Cut;
 use wharf_mem::Meta;
 use wharf_sys::packet::Received;
 
@@ -32,7 +32,7 @@ pub(super) struct Work {
     packet: Vec<u8>,
     meta: Meta,
     /// How it is cut, and the next segment.
-    cut: Option<(Cut, usize)>,
+    cut: Option<(Pieces, usize)>,
     segment: Vec<u8>,
     is_pending: bool,
 }
@@ -59,11 +59,16 @@ impl Work {
                 }
             }
             (0, _) => {}
-            (_, SuperPackets::Cut) => {
-                self.cut = Some((self.cut_as(&header)?, 0));
-                self.load_segment();
+            (_, way) => {
+                let pieces = self.pieces(&header, start).ok_or(Unfit::Malformed)?;
+                // What is in a tunnel nobody else could cut.
+                if way == SuperPackets::Cut || pieces.are_tunnelled() {
+                    self.cut = Some((pieces, 0));
+                    self.load_segment();
+                } else {
+                    self.keep(&header, start)?;
+                }
             }
-            (_, SuperPackets::Keep) => self.keep(&header, start)?,
         }
         self.is_pending = true;
         Ok(())
@@ -84,16 +89,14 @@ impl Work {
         Ok(size_of_val(&protocol) + size_of_val(&control))
     }
 
-    fn cut_as(&self, header: &VnetHeader) -> Result<Cut, Unfit> {
+    fn pieces(&self, header: &VnetHeader, checksum_start: usize) -> Option<Pieces> {
         let VnetHeader { gso_kind, gso_bytes, needs_checksum, .. } = *header;
         let meta = Meta { gso_kind, gso_bytes, needs_checksum, ..Meta::default() };
-        Cut::of_start(&self.packet, self.packet.len(), &meta).map_err(|_| Unfit::Malformed)
+        Pieces::new(&self.packet, checksum_start, &meta)
     }
 
     /// Notes what cuts it, for whoever sends it on.
     fn keep(&mut self, header: &VnetHeader, start: usize) -> Result<(), Unfit> {
-        // What could not be cut here nobody else could cut either.
-        self.cut_as(header)?;
         self.meta.gso_bytes = header.gso_bytes;
         self.meta.gso_kind = header.gso_kind;
         self.meta.needs_checksum = header.needs_checksum;
@@ -103,9 +106,9 @@ impl Work {
     }
 
     fn load_segment(&mut self) {
-        if let Some((cut, at)) = self.cut {
-            self.segment.resize(cut.segment_bytes(at), 0);
-            cut.write(&self.packet, at, &mut self.segment);
+        if let Some((pieces, at)) = self.cut {
+            self.segment.resize(pieces.bytes(at), 0);
+            pieces.write(&self.packet, at, &mut self.segment);
         }
     }
 
@@ -117,7 +120,7 @@ impl Work {
     /// That one has been seen to.
     pub(super) fn done(&mut self) {
         match &mut self.cut {
-            Some((cut, at)) if *at + 1 < cut.segments() => {
+            Some((pieces, at)) if *at + 1 < pieces.count() => {
                 *at += 1;
                 self.load_segment();
             }

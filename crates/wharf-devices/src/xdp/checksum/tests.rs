@@ -25,7 +25,7 @@ fn ipv4(protocol: u8, options: usize, segment: &[u8]) -> Vec<u8> {
 fn ipv6(protocol: u8, hops: bool, segment: &[u8]) -> Vec<u8> {
     let extension: &[u8] = if hops { &[protocol, 0, 5, 2, 0, 0, 1, 0] } else { &[] };
     let len = extension.len() + segment.len();
-    let next = if hops { HOP_BY_HOP } else { protocol };
+    let next = if hops { 0 } else { protocol };
     let mut ip = vec![0x60, 0, 0, 0, (len >> 8) as u8, len as u8, next, 64];
     ip.extend((0..32).map(|n| n as u8 * 7));
     ip.extend(extension);

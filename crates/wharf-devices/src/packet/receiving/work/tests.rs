@@ -98,6 +98,70 @@ fn super_packets_are_cut_behind_their_tag_or_kept_with_what_cuts_them() {
     assert_eq!((kept.len(), kept[0].0.len(), kept[0].1), (1, 2546, meta));
 }
 
+/// A datagram of `payload` bytes in VXLAN, the outer UDP checksum filled in or none: the inner one is left to be filled in.
+fn in_vxlan(payload: usize, has_checksum: bool, is_ipv6: bool) -> Vec<u8> {
+    let inner = udp(payload);
+    let vxlan = [&[8, 0, 0, 0, 0, 0, 5, 0][..], &inner].concat();
+    let builder = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]);
+    let udp_header =
+        if is_ipv6 { builder.ipv6([3; 16], [5; 16], 9) } else { builder.ipv4([1; 4], [2; 4], 9) };
+    let mut bytes = Vec::new();
+    udp_header.udp(7777, 4789).write(&mut bytes, &vxlan).unwrap();
+    if !has_checksum {
+        let at = bytes.len() - vxlan.len() - 2;
+        bytes[at..at + 2].fill(0);
+    }
+    bytes
+}
+
+#[test]
+fn super_packets_in_a_tunnel_are_cut_with_the_headers_around_them() {
+    for (has_checksum, is_ipv6) in [(false, false), (true, false), (false, true), (true, true)] {
+        let whole = in_vxlan(2500, has_checksum, is_ipv6);
+        let ip_bytes = if is_ipv6 { 40 } else { 20 };
+        let inner_at = 14 + ip_bytes + 16;
+        let header = VnetHeader {
+            gso_kind: GSO_UDP,
+            gso_bytes: 1000,
+            checksum_start: (inner_at + 34) as u16,
+            ..UNFINISHED
+        };
+        for (way, vlan) in [(SuperPackets::Cut, None), (SuperPackets::Keep, Some((0x8100, 7)))] {
+            let tag = if vlan.is_some() { 4 } else { 0 };
+            let pieces = arrived(&received(&whole, header, vlan), way).unwrap();
+            let plain = VnetHeader { checksum_start: 34, ..header };
+            let inner = arrived(&received(&udp(2500), plain, None), SuperPackets::Cut).unwrap();
+            assert_eq!((pieces.len(), inner.len()), (3, 3));
+            for (at, ((piece, meta), (inner, _))) in pieces.iter().zip(&inner).enumerate() {
+                assert_eq!(*meta, Meta { time_ns: 99, ..Meta::default() });
+                assert_eq!(piece[tag + inner_at..], *inner, "as without a tunnel");
+                check_around(piece, at, has_checksum);
+            }
+        }
+    }
+}
+
+/// By a parser that nobody here wrote: lengths and checksums of the headers around piece `at`.
+fn check_around(piece: &[u8], at: usize, has_checksum: bool) {
+    let read = etherparse::PacketHeaders::from_ethernet_slice(piece).unwrap();
+    let Some(etherparse::TransportHeader::Udp(udp)) = read.transport else { panic!("no UDP") };
+    let payload = read.payload.slice();
+    assert_eq!(usize::from(udp.length), 8 + payload.len());
+    let want = match read.net.unwrap() {
+        etherparse::NetHeaders::Ipv4(ip, _) => {
+            assert_eq!(usize::from(ip.total_len), 28 + payload.len());
+            assert_eq!((ip.identification, ip.header_checksum), (at as u16, ip.calc_header_checksum()));
+            udp.calc_checksum_ipv4(&ip, payload).unwrap()
+        }
+        etherparse::NetHeaders::Ipv6(ip, _) => {
+            assert_eq!(usize::from(ip.payload_length), 8 + payload.len());
+            udp.calc_checksum_ipv6(&ip, payload).unwrap()
+        }
+        _ => panic!("no IP"),
+    };
+    assert_eq!(udp.checksum, if has_checksum { want } else { 0 });
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let bytes = udp(100);
@@ -115,6 +179,14 @@ fn what_does_not_fit_is_refused() {
     refused(VnetHeader { gso_kind: GSO_UDP, gso_bytes: 0, ..UNFINISHED }, 142, None);
     refused(VnetHeader { gso_kind: GSO_UDP, gso_bytes: 50, ..UNFINISHED }, 40, None);
     refused(VnetHeader { gso_kind: 3, gso_bytes: 50, ..UNFINISHED }, 142, None);
+    // Longer than IP can say, as no sender's is.
+    let mut tunnel = in_vxlan(65400, true, false);
+    tunnel.resize(66_000, 0);
+    let header = VnetHeader { gso_kind: GSO_UDP, checksum_start: 84, ..UNFINISHED };
+    for gso_bytes in [0, 65500] {
+        let frame = received(&tunnel, VnetHeader { gso_bytes, ..header }, None);
+        assert_eq!(arrived(&frame, SuperPackets::Cut).err(), Some(Unfit::Malformed), "{gso_bytes}");
+    }
     let cut_short = Received { wire_bytes: 143, ..received(&bytes, UNFINISHED, None) };
     assert_eq!(arrived(&cut_short, SuperPackets::Cut).unwrap_err(), Unfit::Truncated);
 }
@@ -132,9 +204,9 @@ fn sctp_gets_its_crc() {
 proptest! {
     #[test]
     fn nothing_panics(
-        len in 0usize..200, vnet_header: [u8; 10], vlan: Option<(u16, u16)>, cut: bool, more in 0u32..2,
+        len in 0usize..200, vnet_header: [u8; 10], vlan: Option<(u16, u16)>, cut: bool, is_tunnel: bool, more in 0u32..2,
     ) {
-        let bytes = udp(158);
+        let bytes = if is_tunnel { in_vxlan(108, true, false) } else { udp(158) };
         let frame = Received { vnet_header, wire_bytes: len as u32 + more, ..received(&bytes[..len], UNFINISHED, vlan) };
         let way = if cut { SuperPackets::Cut } else { SuperPackets::Keep };
         if let Ok(frames) = arrived(&frame, way) {

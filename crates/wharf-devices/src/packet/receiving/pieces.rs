@@ -1,0 +1,114 @@
+//! `Pieces`: what a super-packet is cut into, that in a UDP tunnel (VXLAN, Geneve) too.
+//!
+//! Its sender has left the inner segment to be cut, and says so by where the checksum begins. Each piece has the headers of the tunnel,
+//! with what changes in them as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): identification counting up,
+//! lengths, checksums; a UDP checksum of 0, which is none, stays.
+
+use crate::segment::{Segment, UDP, segment, word};
+use crate::tunnel::{Inner, UDP_BYTES, inner};
+use wharf_core::checksum::{UDP_OFFSET, fold, of_sum, sum};
+use wharf_core::gso::Cut;
+use wharf_core::qdisc::{IpPacket, ip_packet};
+use wharf_mem::Meta;
+
+const IP_BYTES_MAX: usize = 65535;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pieces {
+    /// Of the frame from byte `inner_at` on.
+    cut: Cut,
+    inner_at: usize,
+    outer: Option<Outer>,
+}
+
+/// What is around it.
+#[derive(Debug, Clone, Copy)]
+struct Outer {
+    ip_at: usize,
+    is_ipv6: bool,
+    identification: u16,
+    udp_at: usize,
+    /// Of the pseudo header, without the length; `None` where there is no checksum.
+    pseudo: Option<u64>,
+}
+
+impl Pieces {
+    /// Of a whole frame whose checksum is to be filled in from byte `checksum_start` on; `None` when it cannot be cut as `meta` asks.
+    pub(super) fn new(packet: &[u8], checksum_start: usize, meta: &Meta) -> Option<Self> {
+        let (inner_at, outer) = match Outer::read(packet, checksum_start) {
+            Some((inner_at, outer)) => (inner_at, Some(outer)),
+            None => (0, None),
+        };
+        let cut = Cut::of_start(&packet[inner_at..], packet.len() - inner_at, meta).ok()?;
+        let ip_bytes = outer.map_or(0, |outer| inner_at - outer.ip_at + cut.segment_bytes(0));
+        (ip_bytes <= IP_BYTES_MAX).then_some(Self { cut, inner_at, outer })
+    }
+
+    pub(super) fn are_tunnelled(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.cut.segments()
+    }
+
+    /// Bytes of piece `at`.
+    pub(super) fn bytes(&self, at: usize) -> usize {
+        self.inner_at + self.cut.segment_bytes(at)
+    }
+
+    /// Writes piece `at` of `packet`, the one that this was made for, to `to`, which has [`Pieces::bytes`].
+    pub(super) fn write(&self, packet: &[u8], at: usize, to: &mut [u8]) {
+        let (around, piece) = to.split_at_mut(self.inner_at);
+        self.cut.write(&packet[self.inner_at..], at, piece);
+        around.copy_from_slice(&packet[..self.inner_at]);
+        if let Some(outer) = &self.outer {
+            outer.write(to, at);
+        }
+    }
+}
+
+impl Outer {
+    /// The headers around what begins behind them, and where that is; `None` unless the checksum is that of a segment in a UDP tunnel.
+    fn read(packet: &[u8], checksum_start: usize) -> Option<(usize, Self)> {
+        let tunnel = segment(packet).filter(|segment| segment.protocol == UDP)?;
+        let Segment { start: udp_at, len, pseudo, .. } = tunnel;
+        let Inner::Ethernet(inner_at) = inner(packet, &tunnel)? else { return None };
+        if inner_at >= checksum_start || inner_at >= packet.len() {
+            return None;
+        }
+        let (ip, is_ipv6) = match ip_packet(packet)? {
+            IpPacket::V4(ip) => (ip, false),
+            IpPacket::V6(ip) => (ip, true),
+        };
+        let has_checksum = word(packet, udp_at + UDP_OFFSET)? != 0;
+        let ip_at = packet.len() - ip.len();
+        let identification = word(ip, 4)?;
+        let pseudo = has_checksum.then_some(pseudo - len as u64);
+        Some((inner_at, Self { ip_at, is_ipv6, identification, udp_at, pseudo }))
+    }
+
+    /// Makes the headers those of piece `at`, the whole of which is there but for them.
+    fn write(&self, piece: &mut [u8], at: usize) {
+        let (headers, udp) = piece.split_at_mut(self.udp_at);
+        let udp_bytes = udp.len() as u16;
+        let ip = &mut headers[self.ip_at..];
+        if self.is_ipv6 {
+            put(ip, 4, ip.len() as u16 - 40 + udp_bytes);
+        } else {
+            put(ip, 2, ip.len() as u16 + udp_bytes);
+            put(ip, 4, self.identification.wrapping_add(at as u16));
+            put(ip, 10, 0);
+            put(ip, 10, !fold(sum(ip)));
+        }
+        put(udp, UDP_BYTES - 4, udp_bytes);
+        put(udp, UDP_OFFSET, 0);
+        if let Some(pseudo) = self.pseudo {
+            put(udp, UDP_OFFSET, of_sum(pseudo + u64::from(udp_bytes) + sum(udp), UDP_OFFSET));
+        }
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, number: u16) {
+    bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
+}
