@@ -237,6 +237,7 @@ idle() { # KIND: asleep when nothing comes
 . tests/forward/rates.sh
 . tests/forward/trouble.sh
 . tests/forward/queues.sh
+. tests/forward/tunnels.sh
 
 space $a && space $b && space $c
 host $a ha fa 1
@@ -258,6 +259,7 @@ jumbo xdp
 mtu 1500
 for kind in packet xdp; do
   odd_frames $kind
+  tunnels $kind
   forward $kind:fa $kind:fb
   lies $kind ha hb
   rate $kind

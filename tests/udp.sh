@@ -186,6 +186,8 @@ what_cannot_be() {
   port 127.0.0.1
   refused foreign "no address of this machine" "$wharf" receive --from udp:192.0.2.1:5000 --seconds 5
   refused low "CAP_NET_BIND_SERVICE" "$wharf" receive --from udp:127.0.0.1:53 --seconds 5
+  refused scope "wants its interface" "$wharf" send --to "udp:[fe80::1]:5000" --count 5
+  refused scope "wants its interface" "$wharf" receive --from "udp:[fe80::1]:5000" --seconds 5
   refused unknown "no address of nobody.invalid" "$wharf" send --to udp:nobody.invalid:5000 --count 5
   receive held "udp:127.0.0.1:$port"
   refused taken "in use" "$wharf" receive --from "udp:127.0.0.1:$port" --seconds 5

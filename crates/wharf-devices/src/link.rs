@@ -12,6 +12,14 @@ use wharf_sys::interface::{Interface, InterfaceState};
 /// Why frames fail for good.
 pub(crate) const GONE: &str = "gone";
 
+/// Why there is no `socket`: without the privilege it is said what to do.
+pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(EPERM) => format!("{socket} needs CAP_NET_RAW (`wharf devices` says how to get it)"),
+        _ => format!("cannot open {socket}"),
+    }
+}
+
 /// Ethernet header, and one VLAN tag.
 pub(crate) const ETHERNET_BYTES: u32 = 14;
 pub(crate) const VLAN_BYTES: u32 = 4;
@@ -30,6 +38,7 @@ pub(crate) const EBUSY: i32 = 16;
 pub(crate) const EEXIST: i32 = 17;
 pub(crate) const ENODEV: i32 = 19;
 pub(crate) const EINVAL: i32 = 22;
+pub(crate) const ENOTTY: i32 = 25;
 pub(crate) const EBADFD: i32 = 77;
 pub(crate) const EMSGSIZE: i32 = 90;
 pub(crate) const EOPNOTSUPP: i32 = 95;
@@ -104,4 +113,17 @@ pub(crate) fn no_carrier(interface: &str) -> String {
 /// Whether an Ethernet frame begins with a VLAN tag, for which the MTU leaves room.
 pub(crate) fn is_tagged(frame: &[u8]) -> bool {
     matches!(frame.get(ETHERTYPE_AT..ETHERTYPE_AT + 2), Some([0x81, 0x00] | [0x88, 0xa8]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_may_not_is_told_of_the_privilege() {
+        let said = |errno| no_socket("a raw socket", &io::Error::from_raw_os_error(errno));
+        assert!(said(EPERM).contains("needs CAP_NET_RAW"));
+        const EMFILE: i32 = 24;
+        assert_eq!(said(EMFILE), "cannot open a raw socket");
+    }
 }

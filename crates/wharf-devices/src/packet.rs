@@ -13,7 +13,7 @@ mod sending;
 pub use receiving::{PacketReceiver, ReceiveOptions, SuperPackets};
 pub use sending::{PacketSender, SendOptions};
 
-use crate::link::Link;
+use crate::link::{Link, no_socket};
 use crate::vnet::VnetHeader;
 use wharf_core::device::DeviceError;
 use wharf_mem::Meta;
@@ -40,7 +40,7 @@ impl Opened {
     fn new(interface_name: &str) -> Result<Self, DeviceError> {
         let name = format!("packet:{interface_name}");
         let socket = PacketSocket::open().map_err(|source| {
-            let what = "a raw socket needs CAP_NET_RAW (`wharf devices` says how to get it)".into();
+            let what = no_socket("a raw socket", &source);
             DeviceError::Io { device: name.escape_debug().to_string(), what, source }
         })?;
         let link = Link::find(name, interface_name, socket.fd())?;

@@ -24,7 +24,7 @@ mod sending;
 pub(crate) mod spec;
 mod trouble;
 
-use crate::link::{EADDRINUSE, EPERM};
+use crate::link::{EADDRINUSE, EINVAL, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
 use sending::{RING_FRAMES, Sending};
@@ -69,6 +69,8 @@ pub struct Udp {
     drops: Drops,
 }
 
+/// What the kernel answers EINVAL to (`net/ipv6/datagram.c`, `af_inet6.c`).
+const NO_SCOPE: &str = "a link-local address wants its interface: udp:[fe80::1%eth0]:53";
 /// Calls to receive between two looks at the kernel's count of drops, which wraps.
 const LOOK_EVERY: u32 = 1 << 16;
 
@@ -104,6 +106,7 @@ impl Udp {
             Some(EACCES | EPERM) => {
                 fault(name, "may not send there: a broadcast address, or a firewall", source)
             }
+            Some(EINVAL) => fault(name, NO_SCOPE, source),
             _ => fault(name, "there is no way there", source),
         })?;
         Ok(Self::new(name, socket, Addressing::Connected, options))
@@ -119,6 +122,7 @@ impl Udp {
             let what = match source.raw_os_error() {
                 Some(EADDRINUSE) => "the port is in use (`ss -ulpn` says by whom)",
                 Some(EADDRNOTAVAIL) => "that is no address of this machine (`ip address` lists them)",
+                Some(EINVAL) => NO_SCOPE,
                 Some(EACCES) => "a port below 1024 needs CAP_NET_BIND_SERVICE",
                 _ => "cannot be bound to it",
             };

@@ -20,7 +20,7 @@ pub use both::XdpBoth;
 pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 
-use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link};
+use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -75,8 +75,7 @@ fn find(interface_name: &str) -> Result<Link, DeviceError> {
         let (device, what) = (name.escape_debug().to_string(), what.to_string());
         |source| DeviceError::Io { device, what, source }
     };
-    XdpSocket::open()
-        .map_err(fault("an AF_XDP socket needs CAP_NET_RAW (`wharf devices` says how to get it)"))?;
+    XdpSocket::open().map_err(|error| fault(&no_socket("an AF_XDP socket", &error))(error))?;
     let asker = Asker::open().map_err(fault("cannot ask about interfaces"))?;
     Link::find(name, interface_name, asker.as_fd())
 }

@@ -2,7 +2,9 @@
 
 use super::TapOptions;
 use crate::host::HostClock;
-use crate::link::{EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, EPERM, Health, Link, State, down};
+use crate::link::{
+    EBADFD, EBUSY, EINVAL, EIO, ENETDOWN, ENODEV, ENOENT, ENOTTY, EPERM, Health, Link, State, down,
+};
 use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
@@ -219,7 +221,7 @@ fn prepare<F: FnOnce(io::Error) -> DeviceError>(
 /// What a refusal to open means, and what to do about it.
 fn refusal(error: &io::Error, name: &str, multi_queue: bool) -> String {
     match error.raw_os_error() {
-        Some(ENOENT | ENODEV) => "no /dev/net/tun: `modprobe tun`".into(),
+        Some(ENOENT | ENODEV | ENOTTY) => "no /dev/net/tun: `modprobe tun`".into(),
         Some(EPERM) => format!(
             "a TAP interface needs CAP_NET_ADMIN (`wharf devices` says how to get it), or one that was made for you: `ip tuntap add {name} mode tap user USER`"
         ),
