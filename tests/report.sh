@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The lab's report in a headless Chromium, light and dark, 1280 and 400 pixels wide: nothing is wider than the page but what scrolls by
-# itself, no two texts of a picture lie on each other, every picture and table has its command, and nothing is fetched. Each command that
+# The lab's report in a headless Chromium, light and dark, 320 to 2560 pixels wide, and as it is printed: nothing is wider than the page but
+# what scrolls by itself, no two texts of a picture lie on each other, every picture and table has its command, and nothing is fetched. Each command that
 # the page names is run as it stands, and gives the same tables and pictures. With SCREENSHOTS=DIR, pictures of the pages go there.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -17,9 +17,9 @@ grep -o '<figcaption>[^<]*<code>[^<]*</code>' "$page" | sed 's/.*<code>//; s/<.c
 while read -r -a words; do
   [ "${words[0]} ${words[1]} ${words[2]}" = "wharf lab run" ] || die "no command: ${words[*]}"
   "$wharf" "${words[@]:1}" --report "$out/again" >"$out/one" || die "fails: ${words[*]}"
-  grep -h '<td' "$out/again/report.html" | grep -v '^<div class="wide"><table><tr><th>command' >>"$out/lines"
+  grep -h '<td' "$out/again/report.html" | grep -v '^<div class="wide"><table><tr><th scope="row">command' >>"$out/lines"
 done <"$out/commands"
-grep '<td' "$page" | grep -v '^<div class="wide"><table><tr><th>command' >"$out/wanted"
+grep '<td' "$page" | grep -v '^<div class="wide"><table><tr><th scope="row">command' >"$out/wanted"
 cmp -s <(sort -u "$out/lines") <(sort -u "$out/wanted") ||
   die "other figures: $(diff <(sort -u "$out/lines") <(sort -u "$out/wanted") | sed -n 2p | cut -c1-200)"
 for picture in "$out"/report/*.svg; do
@@ -33,6 +33,7 @@ probe='<script>addEventListener("load", () => {
   if (root.scrollWidth > innerWidth + 1) wrong.push("wider than the page: " + root.scrollWidth);
   for (const picture of document.querySelectorAll("svg")) {
     const texts = [...picture.querySelectorAll("text")].map(text => [text, text.getBoundingClientRect()]);
+    if (!picture.querySelector(":scope > title")?.textContent) wrong.push("a picture without a title");
     texts.forEach(([one, a], at) => texts.slice(at + 1).forEach(([other, b]) => {
       const across = Math.min(a.right, b.right) - Math.max(a.left, b.left), down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
       if (across > 1 && down > a.height / 2) wrong.push(one.textContent.trim() + " on " + other.textContent.trim());
@@ -40,6 +41,13 @@ probe='<script>addEventListener("load", () => {
   }
   for (const figure of document.querySelectorAll("figure"))
     if (!/wharf lab run/.test(figure.textContent)) wrong.push("no command: " + figure.textContent.slice(0, 60));
+  if (document.querySelector("th:not([scope])")) wrong.push("a head of nothing");
+  if (location.hash === "#print") {
+    const printed = [...document.styleSheets[0].cssRules].filter(rule => rule.media?.mediaText === "print").flatMap(rule => [...rule.cssRules]);
+    document.head.append(Object.assign(document.createElement("style"), {textContent: printed.map(rule => rule.cssText).join(" ")}));
+    for (const table of document.querySelectorAll("figure .wide"))
+      if (table.scrollWidth > table.clientWidth + 1) wrong.push("cut off on paper: " + table.textContent.slice(0, 60));
+  }
   const colours = getComputedStyle(document.body);
   document.title = "measured " + document.querySelectorAll("svg").length + " pictures, " + innerWidth + " pixels, " + colours.color + " on " + colours.backgroundColor
     + ", wrong: " + (wrong.slice(0, 5).join("; ") || "none");
@@ -47,9 +55,11 @@ probe='<script>addEventListener("load", () => {
 sed "s|</body>|$(tr '\n' ' ' <<<"$probe" | sed 's/[&|\\]/\\&/g')</body>|" "$page" >"$out/probed.html"
 
 for theme in 1 0; do
-  for width in 1280 400; do
+  # The last is what a sheet of A4 is wide.
+  for frame in 2560 1280 400 320 718#print; do
+    width=${frame%#*} hash=${frame#"${frame%#*}"}
     # In a frame, since a window is 500 pixels wide at least.
-    echo "<iframe style='border:0;width:${width}px;height:6000px' src=probed.html onload='document.title=this.contentDocument.title'></iframe>" >"$out/frame.html"
+    echo "<iframe style='border:0;width:${width}px;height:6000px' src=probed.html$hash onload='document.title=this.contentDocument.title'></iframe>" >"$out/frame.html"
     # Chromium wants a sandbox of its own that root cannot have.
     within 120 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$out/browser" --allow-file-access-from-files \
       --blink-settings=preferredColorScheme=$theme --dump-dom "file://$out/frame.html" >"$out/dom" 2>"$out/dom.err" ||

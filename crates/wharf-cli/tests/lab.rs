@@ -327,8 +327,9 @@ fn figures_of(page: &str) -> Vec<Figure> {
     }
     assert!(!outside.contains("<svg"), "a picture without a command");
     for table in outside.split("<table>").skip(1) {
-        let is_known =
-            table.starts_with("<tr><th>parameter</th>") || table.starts_with("<tr><th>command</th>");
+        let is_known = ["<tr><th scope=\"col\">parameter</th>", "<tr><th scope=\"row\">command</th>"]
+            .iter()
+            .any(|head| table.starts_with(head));
         assert!(is_known, "a table without a command: {}", &table[..80.min(table.len())]);
     }
     figures
@@ -415,6 +416,8 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     }
     let svg = std::fs::read_to_string(folder.join("new/bulk-model-published.svg")).unwrap();
     assert!(svg.starts_with("<svg") && page.contains(&svg), "the picture is a file, too");
+    assert!(svg.contains("<title>bulk: ours, as a multiple of what was published</title>"), "{svg}");
+    assert!(!page.contains("<th>"), "a head says of what it is one");
     let file = folder.join("file");
     std::fs::write(&file, "").unwrap();
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", file.to_str().unwrap()]).collect();

@@ -50,3 +50,8 @@ pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, Chart
         .extend(pictures.into_iter().flatten().map(|picture| File { name: picture.file, text: picture.svg }));
     Ok(files)
 }
+
+/// As it may stand in HTML and SVG, in quotes, too.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

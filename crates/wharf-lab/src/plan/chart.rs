@@ -1,6 +1,7 @@
 //! A plan as a picture: SVG, and a page around it that opens without a network.
 
 use super::{Outcome, Part, Plan, Question, SweepRow};
+use crate::report::escaped;
 use plotters::prelude::*;
 use std::fmt::Write as _;
 
@@ -139,8 +140,4 @@ pub fn page(plan: &Plan, svg: &str, table: &str) -> String {
         escaped(table),
     );
     page
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

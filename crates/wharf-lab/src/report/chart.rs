@@ -1,6 +1,6 @@
 //! Pictures: what came out beside what was published, and lines over time.
 
-use super::dots;
+use super::{dots, escaped};
 use crate::experiment::{Report, Row, Series};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -16,6 +16,11 @@ const LEGEND_SIDES: f64 = 56.0;
 const LINES_ROOM: f64 = 320.0;
 const LEGEND_LINE: f64 = 21.0;
 const LEGEND_FRAME: f64 = 22.0;
+/// A line, and what one has more for each that lies on it: where three quarters of so many points are within a hundredth of the picture.
+const LINE_WIDTH: u32 = 2;
+const LINE_BELOW: u32 = 3;
+const LINES_BELOW: usize = 2;
+const LOOKED_AT: usize = 200;
 /// A change in percent is shown on a scale to this, at least: less is hardly one.
 const CHANGE_PERCENT: f64 = 5.0;
 /// Colours of lines, which can be told apart on white and on dark, and without red and green.
@@ -55,8 +60,8 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
         (points, "differences", "differences, ours (filled) and published (hollow)"),
     ] {
         if !rows.is_empty() {
-            let svg = drawn((WIDTH, dots::height(&rows)), |area| dots::draw(area, &rows))?;
             let title = format!("{}: {what}", report.experiment);
+            let svg = drawn(&title, (WIDTH, dots::height(&rows)), |area| dots::draw(area, &rows))?;
             all.push(Picture { file: format!("{name}-{file}.svg"), title, svg });
         }
     }
@@ -68,25 +73,27 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
     }
     for (number, chart) in charts.iter().enumerate() {
         let lines: Vec<&Series> = report.series.iter().filter(|series| series.chart == **chart).collect();
-        let svg = drawn((WIDTH, LINES_HEIGHT), |area| plot(area, &lines))?;
         let title = format!("{}: {chart}", report.experiment);
+        let svg = drawn(&title, (WIDTH, LINES_HEIGHT), |area| plot(area, &lines))?;
         all.push(Picture { file: format!("{name}-{}.svg", number + 1), title, svg });
     }
     Ok(all)
 }
 
-fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
+/// With a title, for who does not see it.
+fn drawn(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let done = area.fill(&WHITE).map_err(Into::into).and_then(|()| draw(&area));
     done.and_then(|()| area.present().map_err(Into::into)).map_err(|error| ChartError(error.to_string()))?;
     drop(area);
-    Ok(text)
+    let titled = format!("\n<title>{}</title>\n", escaped(title));
+    Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1).replacen('\n', &titled, 1))
 }
 
 /// Mesh, lines and legend of a chart, whatever its scales.
 macro_rules! finish {
-    ($chart:ident, $lines:ident, $corner:ident) => {
+    ($chart:ident, $lines:ident, $widths:ident, $corner:ident) => {
         let (x, y) = $lines.first().map_or(("", ""), |line| (line.x, line.y));
         $chart
             .configure_mesh()
@@ -101,8 +108,8 @@ macro_rules! finish {
             .y_label_formatter(&|value| short(*value))
             .x_label_formatter(&|value| short(*value))
             .draw()?;
-        for (line, colour) in $lines.iter().zip(COLOURS.iter().cycle()) {
-            let style = colour.stroke_width(2);
+        for ((line, width), colour) in $lines.iter().zip($widths).zip(COLOURS.iter().cycle()) {
+            let style = colour.stroke_width(width);
             let drawn = $chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
             let drawn = drawn.label(line.line.as_str());
             drawn.legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
@@ -147,20 +154,42 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     let powers = !is_change && y_least > 0.0 && y_most / y_least > 50.0;
     let (x_least, x_most) = if x_least < x_most { (x_least, x_most) } else { (x_least - 0.5, x_most + 0.5) };
     let (corner, below) = legend_corner(lines, x_least, x_most);
+    let bottom = match y_least < y_most * 0.6 {
+        _ if powers => y_least * 0.8,
+        true => y_least.min(0.0),
+        false => y_least * 0.96,
+    };
+    let widths = widths(lines, (bottom, y_most), powers);
     let mut builder = ChartBuilder::on(area);
     builder.margin(8).margin_right(16).x_label_area_size(40).y_label_area_size(64);
     if powers {
-        let bottom = y_least * 0.8;
         let top = top_of(bottom.ln(), y_most.ln(), below.ln(), lines.len()).exp();
         let mut chart = builder.build_cartesian_2d(x_least..x_most, (bottom..top).log_scale())?;
-        finish!(chart, lines, corner);
+        finish!(chart, lines, widths, corner);
     } else {
-        let bottom = if y_least < y_most * 0.6 { y_least.min(0.0) } else { y_least * 0.96 };
         let top = if y_most > bottom { top_of(bottom, y_most, below, lines.len()) } else { bottom + 1.0 };
         let mut chart = builder.build_cartesian_2d(x_least..x_most, bottom..top)?;
-        finish!(chart, lines, corner);
+        finish!(chart, lines, widths, corner);
     }
     Ok(())
+}
+
+/// How wide each line is: the wider, the more of those that are drawn later lie on it, so that all can be seen.
+fn widths(lines: &[&Series], (least, most): (f64, f64), powers: bool) -> Vec<u32> {
+    let height = |y: f64| if powers { y.ln() } else { y };
+    let near = (height(most) - height(least)) / 100.0;
+    let lies_on = |line: &Series, later: &Series| {
+        let points: Vec<_> = line.points.iter().step_by(line.points.len() / LOOKED_AT + 1).collect();
+        let is_near = |&&&(x, y): &&&(f64, f64)| {
+            at(&later.points, x).is_some_and(|there| (height(there) - height(y)).abs() <= near)
+        };
+        points.iter().filter(is_near).count() * 4 >= points.len() * 3
+    };
+    let later = |(number, line): (usize, &&Series)| {
+        let on = lines[number + 1..].iter().filter(|later| lies_on(line, later)).count();
+        LINE_WIDTH + LINE_BELOW * on.min(LINES_BELOW) as u32
+    };
+    lines.iter().enumerate().map(later).collect()
 }
 
 /// The upper corner in which lines are lower, and the highest that they reach below it.
@@ -197,4 +226,28 @@ fn top_of(bottom: f64, most: f64, below: f64, lines: usize) -> f64 {
     let legend = (lines as f64 * LEGEND_LINE + LEGEND_FRAME) / LINES_ROOM;
     let above_legend = bottom + (below - bottom) / (1.0 - legend.min(0.7));
     above_legend.max(most + (most - bottom) * 0.08)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(points: &[(f64, f64)]) -> Series {
+        Series { chart: "c".into(), line: "l".into(), x: "s", y: "ms", points: points.to_vec() }
+    }
+
+    #[test]
+    fn a_line_below_others_is_wider_so_that_both_are_seen() {
+        let flat = line(&[(0.0, 2.0), (1.0, 2.0), (2.0, 2.0), (3.0, 2.0)]);
+        let almost = line(&[(0.0, 2.0), (1.0, 2.001), (2.0, 2.0), (3.0, 3.0)]);
+        let apart = line(&[(0.0, 1.0), (3.0, 1.5)]);
+        let one_on_two = LINE_WIDTH + LINE_BELOW;
+        let ends = (1.0, 3.0);
+        for powers in [false, true] {
+            assert_eq!(widths(&[&flat, &almost, &apart], ends, powers), [one_on_two, LINE_WIDTH, LINE_WIDTH]);
+            assert_eq!(widths(&[&apart, &almost, &flat], ends, powers)[1], one_on_two);
+            assert_eq!(widths(&[&flat; 6], ends, powers)[0], LINE_WIDTH + 2 * LINE_BELOW, "and no wider");
+            assert_eq!(widths(&[&flat, &apart], ends, powers), [LINE_WIDTH; 2]);
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! The page. Colours are those that the reader's system asks for; pictures keep to a white ground, on which they were drawn.
 
 use super::chart::Picture;
-use super::{Machine, Section};
+use super::{Machine, Section, escaped};
 use crate::experiment::{ParameterKind, Parameters, Row, RowKind};
 use std::fmt::Write as _;
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--fg:#1c1c1c;--bg:#fff;--dim:#5a5a5a;--line:#ccc;--code:#f1f1f1;--bad:#a33000}
-@media (prefers-color-scheme:dark){:root{--fg:#e6e6e6;--bg:#161616;--dim:#a8a8a8;--line:#444;--code:#262626;--bad:#ff9d70}}
+:root{--fg:#1c1c1c;--bg:#fff;--dim:#5a5a5a;--line:#ccc;--code:#f1f1f1;--bad:#a33000}
+@media screen and (prefers-color-scheme:dark){:root{color-scheme:dark;--fg:#e6e6e6;--bg:#161616;--dim:#a8a8a8;--line:#444;--code:#262626;--bad:#ff9d70}}
 body{font:16px/1.5 sans-serif;color:var(--fg);background:var(--bg);max-width:72rem;margin:0 auto;padding:1rem;overflow-wrap:anywhere}
 h1{font-size:1.6rem}h2{font-size:1.3rem;border-top:1px solid var(--line);padding-top:1rem;margin-top:2.5rem}
 code{background:var(--code);padding:.1em .3em;border-radius:3px}a{color:inherit}
@@ -19,6 +19,8 @@ figure{margin:1.5rem 0}figcaption{color:var(--dim);font-size:.9rem}
 @media(max-width:36rem){.rows tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line);padding:.3rem 0}.rows tr:first-child{display:none}
 .rows td{border:0;padding:0 1rem 0 0}.rows td:first-child,.rows td.t{flex:0 0 100%;min-width:0;padding:0;white-space:normal;overflow-wrap:anywhere}
 .rows td:first-child{font-weight:600}.rows td.n::before{color:var(--dim);content:attr(data-is)\" \"}}
+@media print{body{max-width:none;padding:0}.wide,.picture{overflow:visible}.picture{max-width:440px;border:0}h2,summary{break-after:avoid}figcaption{break-before:avoid}
+table{font-size:.6rem}tr{break-inside:avoid}td.l,td.n,th.n{white-space:normal}td.t{min-width:0}th,td{overflow-wrap:anywhere;padding:.15rem .4rem}}
 .bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}";
 
 /// The whole of it.
@@ -61,7 +63,7 @@ fn id_of(section: &Section) -> String {
 
 fn machine_table(page: &mut String, machine: &Machine) {
     let row = |(name, value): &(String, String)| {
-        format!("<tr><th>{}</th><td>{}</td></tr>", escaped(name), escaped(value))
+        format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>", escaped(name), escaped(value))
     };
     let rows: String = machine.facts.iter().map(row).collect();
     let _ = writeln!(page, "<div class=\"wide\"><table>{rows}</table></div>");
@@ -124,11 +126,15 @@ fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, beside: b
     if rows.is_empty() {
         return;
     }
-    let heads = if beside { "<th class=\"n\">published</th><th class=\"n\">residual</th>" } else { "" };
+    let heads = if beside {
+        "<th scope=\"col\" class=\"n\">published</th><th scope=\"col\" class=\"n\">residual</th>"
+    } else {
+        ""
+    };
     let lines: String = rows.iter().map(|row| line(row, beside)).collect();
     let table = format!(
-        "<div class=\"wide rows\"><table><tr><th>of</th><th>figure</th><th class=\"n\">ours</th>{heads}<th>unit</th>\
-         <th>kind</th><th>note</th></tr>{lines}</table></div><figcaption>{title}. Command: <code>{command}</code></figcaption>"
+        "<div class=\"wide rows\"><table><tr><th scope=\"col\">of</th><th scope=\"col\">figure</th><th scope=\"col\" class=\"n\">ours</th>{heads}<th scope=\"col\">unit</th>\
+         <th scope=\"col\">kind</th><th scope=\"col\">note</th></tr>{lines}</table></div><figcaption>{title}. Command: <code>{command}</code></figcaption>"
     );
     // Long tables that compare with nothing open on demand.
     let _ = if beside {
@@ -196,12 +202,8 @@ fn parameters(page: &mut String, parameters: &Parameters) {
     let lines: String = parameters.iter().map(line).collect();
     let _ = writeln!(
         page,
-        "<details><summary>Parameters: {}</summary><div class=\"wide rows\"><table><tr><th>parameter</th><th class=\"n\">value</th>\
-         <th>kind</th><th>source</th></tr>{lines}</table></div></details>",
+        "<details><summary>Parameters: {}</summary><div class=\"wide rows\"><table><tr><th scope=\"col\">parameter</th><th scope=\"col\" class=\"n\">value</th>\
+         <th scope=\"col\">kind</th><th scope=\"col\">source</th></tr>{lines}</table></div></details>",
         parameters.iter().count()
     );
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
