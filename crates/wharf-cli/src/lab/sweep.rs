@@ -184,9 +184,9 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     let shown = path.display();
-    let written = std::fs::write(&beside, text).with_context(|| format!("cannot write beside {shown}"));
-    let done = written.and_then(|()| {
-        std::fs::rename(&beside, path).with_context(|| format!("cannot put the points of {shown} in order"))
+    let done = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    let done = done.with_context(|| {
+        format!("{shown} has all points, but cannot be put in order by a new file beside it; run it again")
     });
     if done.is_err() {
         // Of no use, and in the way of a disk that is full; the points themselves are where they were.

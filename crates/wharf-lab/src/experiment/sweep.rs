@@ -59,7 +59,30 @@ pub enum SweepError {
 /// # Errors
 /// [`SweepError`].
 pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>, SweepError> {
-    let seeds = unique(seeds.iter().copied());
+    let (seeds, values) = (unique(seeds.iter().copied()), assignments(axes)?);
+    let count = values.iter().map(|list| list.len() as u128).product::<u128>() * seeds.len() as u128;
+    if count > POINTS_MAX as u128 {
+        return Err(SweepError::TooMany(count));
+    }
+    let point = |(number, (set, seed))| Point { number, request: Request { set, seed, ..base.clone() } };
+    // What a parameter can be hangs on no other: each value is looked at once, however many points have it.
+    let single = values.iter().flatten().map(|value| vec![value.clone()]);
+    for set in [Vec::new()].into_iter().chain(single) {
+        point((0, (set, base.seed))).identity()?;
+    }
+    let mut sets: Vec<Vec<String>> = vec![Vec::new()];
+    for axis in &values {
+        let longer = |set: &Vec<String>| -> Vec<Vec<String>> {
+            axis.iter().map(|one| set.iter().chain([one]).cloned().collect()).collect()
+        };
+        sets = sets.iter().flat_map(longer).collect();
+    }
+    let requests = sets.into_iter().flat_map(|set| seeds.iter().map(move |&seed| (set.clone(), seed)));
+    Ok(requests.enumerate().map(point).collect())
+}
+
+/// `key=value` for each value of each axis, once.
+fn assignments(axes: &[String]) -> Result<Vec<Vec<String>>, SweepError> {
     let mut keys: Vec<&str> = Vec::new();
     let mut values: Vec<Vec<String>> = Vec::new();
     for axis in axes {
@@ -76,24 +99,7 @@ pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>
         let plain = |value: &str| value.parse::<u64>().map_or(value.to_string(), |number| number.to_string());
         values.push(unique(list.iter().map(|value| format!("{key}={}", plain(value)))));
     }
-    let count = values.iter().map(|list| list.len() as u128).product::<u128>() * seeds.len() as u128;
-    if count > POINTS_MAX as u128 {
-        return Err(SweepError::TooMany(count));
-    }
-    let mut sets: Vec<Vec<String>> = vec![Vec::new()];
-    for axis in &values {
-        let longer = |set: &Vec<String>| -> Vec<Vec<String>> {
-            axis.iter().map(|one| set.iter().chain([one]).cloned().collect()).collect()
-        };
-        sets = sets.iter().flat_map(longer).collect();
-    }
-    let requests = sets.into_iter().flat_map(|set| seeds.iter().map(move |&seed| (set.clone(), seed)));
-    let points: Vec<Point> = requests
-        .enumerate()
-        .map(|(number, (set, seed))| Point { number, request: Request { set, seed, ..base.clone() } })
-        .collect();
-    points.iter().try_for_each(|point| point.identity().map(drop))?;
-    Ok(points)
+    Ok(values)
 }
 
 /// Each once, where it comes first.
@@ -203,7 +209,11 @@ mod tests {
             let error = axes(wrong).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        let many = format!("ring_frames={}", (4..2000).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+        let list = |end: u32| (4..end).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        let wrong_late = [format!("ring_frames={}", list(400)), format!("hold_ns={},0", list(400))];
+        let error = axes(&wrong_late.each_ref().map(String::as_str)).unwrap_err().to_string();
+        assert!(error.contains("hold_ns of \"0\" cannot be"), "{error}");
+        let many = format!("ring_frames={}", list(2000));
         let holds = many.replace("ring_frames", "hold_ns");
         assert!(matches!(axes(&[&many, &holds]), Err(SweepError::TooMany(_))));
     }
