@@ -42,7 +42,7 @@ const LARGE_FRAME_BYTES: u32 = 4096;
 const SMALL_BYTES_MAX: u32 = 1536;
 
 /// Far longer than it takes for everything under way to leave.
-const DRAIN_NS: u64 = 100_000_000_000;
+const DRAIN_NS: u64 = 1_000_000_000_000_000;
 
 /// Modelled time between two questions whether to go on.
 const SLICE_NS: usize = 5_000_000;

@@ -25,7 +25,7 @@ use wharf_core::sender::Sender;
 /// Frames lie so many bytes apart.
 const FRAME_BYTES: u32 = 2048;
 /// Time for all that is under way to leave, at the end.
-const DRAIN_NS: u64 = 100_000_000_000;
+const DRAIN_NS: u64 = 1_000_000_000_000_000;
 
 /// What a processor's time was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -118,6 +118,13 @@ fn the_wire_is_the_limit_where_it_is() {
     assert!(off.locking_ns > outcome.locking_ns, "each doorbell is waited for in a lock");
 }
 
+/// A wire of a byte in 2 ms: minutes after the end nothing is lost, but still on its way.
+#[test]
+fn what_takes_minutes_to_drain_is_not_lost() {
+    let outcome = go(setup(), nic(2_000_000_000)).unwrap();
+    assert!(outcome.packets_in_all * 84 * 2 > 100_000, "milliseconds of drain: {outcome:?}");
+}
+
 #[test]
 fn another_seed_is_another_run_and_the_same_rate() {
     let [a, b] = [1, 2].map(|seed| go(Setup { seed, ..setup() }, nic(3200)).unwrap());
