@@ -63,8 +63,9 @@ fn cells(row: &Row) -> [String; 8] {
         row.metric.to_string(),
         number(row.value),
         row.published.map_or_else(dash, number),
+        // Of a difference there is no multiple; by how many points it is off is in its note.
         row.published
-            .filter(|&published| published != 0.0)
+            .filter(|&published| published != 0.0 && !row.in_points)
             .map_or_else(dash, |published| number(row.value / published)),
         kind.to_string(),
         row.unit.to_string(),
@@ -100,5 +101,13 @@ mod tests {
             row.published = published;
             assert_eq!(cells(&row)[4..6], shown);
         }
+    }
+
+    #[test]
+    fn a_difference_has_no_multiple() {
+        let row = Row::new("tcp_rr", ("p50_by_napi", "percent"), 46_000_000, RowKind::Predicted);
+        let row = row.beside_in_points(-13.6);
+        assert_eq!(cells(&row)[3..6], ["46.00", "-13.60", "-"]);
+        assert_eq!(row.note.as_deref(), Some("+59.6 points from what was published"));
     }
 }

@@ -118,6 +118,8 @@ const WRONG: &[(&str, &str)] = &[
     ("lab sweep bulk --part 4/3", "want I/N"),
     ("lab sweep bulk --jobs 0", "want a number from 1 to 65535"),
     ("lab run pcie --world host", "pcie does not run in world host: it runs in model"),
+    ("lab run tx-napi --world host --threads 2", "leave --threads out"),
+    ("lab sweep tx-napi --world host --threads 2", "leave --threads out"),
     ("lab run bulk --threads 1,2", "threads and seconds are for --world host"),
     ("lab run bulk --threads 1,0", "want a number from 1 to 1024"),
     ("lab run bulk --seconds 0", "want a time above 0"),

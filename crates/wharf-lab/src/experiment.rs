@@ -60,6 +60,11 @@ pub trait Experiment: Sync {
         &[World::Model]
     }
 
+    /// Whether how many threads there are in world host can be chosen.
+    fn has_threads(&self) -> bool {
+        true
+    }
+
     /// Its file of parameters in `world`.
     fn parameters(&self, world: World) -> &'static str;
 
@@ -177,5 +182,11 @@ fn world_of(experiment: &dyn Experiment, request: &Request) -> Result<World, Lab
         return Err(LabError::World { experiment: experiment.name(), world, there });
     }
     let is_host = !request.threads.is_empty() || request.duration_ns.is_some();
-    if is_host && world == World::Model { Err(LabError::NotHost) } else { Ok(world) }
+    if is_host && world == World::Model {
+        return Err(LabError::NotHost);
+    }
+    if !request.threads.is_empty() && !experiment.has_threads() {
+        return Err(LabError::Threads(experiment.name()));
+    }
+    Ok(world)
 }

@@ -74,7 +74,14 @@ fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
     }
     let world = world.unwrap_or(World::Model);
     let there = experiment::all().iter().filter(|experiment| experiment.worlds().contains(&world));
-    Ok(there.map(|experiment| request(args, experiment.name(), Some(world))).collect())
+    let one = |experiment: &&dyn experiment::Experiment| {
+        let mut request = request(args, experiment.name(), Some(world));
+        if !experiment.has_threads() {
+            request.threads.clear();
+        }
+        request
+    };
+    Ok(there.map(one).collect())
 }
 
 /// Runs them: those of world model side by side, since each has its own time.

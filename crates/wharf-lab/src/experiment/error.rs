@@ -29,6 +29,9 @@ pub enum LabError {
     /// Threads and seconds were given for virtual time.
     #[error("threads and seconds are for --world host: in world model, --set changes parameters")]
     NotHost,
+    /// Threads were given to what has its own.
+    #[error("{0} has its own threads, whatever it runs: leave --threads out")]
+    Threads(&'static str),
     /// A change of a parameter without a value.
     #[error("--set {0}: want KEY=VALUE")]
     Assignment(String),
@@ -100,6 +103,7 @@ impl LabError {
             LabError::Experiment { .. }
                 | LabError::World { .. }
                 | LabError::NotHost
+                | LabError::Threads(_)
                 | LabError::Assignment(_)
                 | LabError::Twice(_)
                 | LabError::Key { .. }

@@ -26,6 +26,10 @@ impl Experiment for TxNapi {
         &[World::Model, World::Host]
     }
 
+    fn has_threads(&self) -> bool {
+        false
+    }
+
     fn parameters(&self, world: World) -> &'static str {
         match world {
             World::Model => include_str!("../../parameters/tx-napi.toml"),
