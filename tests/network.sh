@@ -81,10 +81,12 @@ with_drops() { # a receiver that sleeps for a while in the middle, and its small
   [ $code -eq 0 ] || die "sender"
   stop top $receiver TERM
   [ $code -eq 1 ] || die "lost packets, and exit code $code"
-  holds sent top 'sent["packets"] == 50000 == top["packets"] + top["lost"] and top["lost"] == top["drops"]["total"] > 1000
-    and top["drops"]["by_reason"] == {"kernel": top["lost"]} and top["reordered"] == top["duplicated"] == 0'
-  one_line top "generated packets were lost; .* packets were dropped: kernel"
-  echo "a receiver that sleeps: what its numbers miss is what the kernel dropped, exactly; exit code 1"
+  # Of those behind the last one that came, which may be many where this machine pauses, no number can be missed.
+  holds sent top 'sent["packets"] == 50000 == top["packets"] + top["drops"]["total"] and top["drops"]["total"] > 1000
+    and top["drops"]["by_reason"] == {"kernel": top["drops"]["total"]} and top["lost"] <= top["drops"]["total"]
+    and top["reordered"] == top["duplicated"] == 0'
+  one_line top "packets were dropped: kernel"
+  echo "a receiver that sleeps: what is missing is what the kernel dropped, exactly; exit code 1"
 }
 
 with_faults() { # frames that a faulty device fails are those that the receiver misses
