@@ -21,6 +21,10 @@ pub use random::Random;
 
 use std::collections::VecDeque;
 
+/// What is under way once nothing new comes has left by then, whatever parameters were set: 12 days of virtual time, of which only
+/// events take any of ours.
+pub(crate) const DRAIN_NS: u64 = 1_000_000_000_000_000;
+
 /// Takes the first of `queue`, if it is due by `now_ns`.
 pub(crate) fn take_due<T>(queue: &mut VecDeque<(u64, T)>, now_ns: u64) -> Option<T> {
     let &(at_ns, _) = queue.front()?;

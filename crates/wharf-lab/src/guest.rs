@@ -31,8 +31,6 @@ use machine::Machine;
 
 /// Modelled time between two questions whether to go on.
 const SLICE_NS: usize = 20_000_000;
-/// Longer than anything is under way once programs have ended.
-const DRAIN_NS: u64 = 1_000_000_000_000;
 
 /// Runs a setup; what came of it. `goes_on` is asked now and then.
 ///
@@ -56,6 +54,6 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, F
     let before = advance(&mut machine, &mut agenda, 0, from_ns)?;
     let after = advance(&mut machine, &mut agenda, from_ns, to_ns)?;
     machine.ending = true;
-    engine::run(&mut machine, &mut agenda, &clock, to_ns + DRAIN_NS);
+    engine::run(&mut machine, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
     machine.finish(before, after)
 }

@@ -41,9 +41,6 @@ const LARGE_FRAME_BYTES: u32 = 4096;
 /// The longest that fits into half a page, behind its headroom.
 const SMALL_BYTES_MAX: u32 = 1536;
 
-/// Far longer than it takes for everything under way to leave.
-const DRAIN_NS: u64 = 1_000_000_000_000_000;
-
 /// Modelled time between two questions whether to go on.
 const SLICE_NS: usize = 5_000_000;
 
@@ -115,7 +112,7 @@ pub fn run<H: Hardware>(
     let before = advance(&mut kernel, &mut agenda, 0, from_ns)?;
     let after = advance(&mut kernel, &mut agenda, from_ns, to_ns)?;
     kernel.ending = true;
-    events += engine::run(&mut kernel, &mut agenda, &clock, to_ns + DRAIN_NS);
+    events += engine::run(&mut kernel, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
     kernel.check(&pool)?;
     Ok(Outcome::between(&kernel.setup, &before, &after, kernel.witness.packets(), events))
 }

@@ -24,8 +24,6 @@ use wharf_core::sender::Sender;
 
 /// Frames lie so many bytes apart.
 const FRAME_BYTES: u32 = 2048;
-/// Time for all that is under way to leave, at the end.
-const DRAIN_NS: u64 = 1_000_000_000_000_000;
 
 /// What a processor's time was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +99,7 @@ pub fn run<H: Hardware>(
     let to_ns = path.setup.settle_ns + path.setup.measure_ns;
     let mut events = engine::run(&mut path, &mut agenda, &clock, to_ns);
     path.ending = true;
-    events += engine::run(&mut path, &mut agenda, &clock, to_ns + DRAIN_NS);
+    events += engine::run(&mut path, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
     path.finish(&pool, events)
 }
 

@@ -19,7 +19,6 @@ use wharf_core::run::{Run, Sink, Source};
 use wharf_mem::{Batch, Frame};
 
 const FRAME_BYTES: u32 = 2048;
-const DRAIN_NS: u64 = 1_000_000_000_000_000;
 /// Modelled time between two questions whether to go on.
 const SLICE_NS: usize = 20_000_000;
 /// Packets handed over between two looks at anything else.
@@ -190,7 +189,7 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, F
         }
     }
     path.ending = true;
-    engine::run(&mut path, &mut agenda, &clock, end_ns + DRAIN_NS);
+    engine::run(&mut path, &mut agenda, &clock, end_ns + engine::DRAIN_NS);
     path.finish(&pool)
 }
 

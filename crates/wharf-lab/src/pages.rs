@@ -31,8 +31,6 @@ const FRAME_BYTES: u32 = 128;
 const FRAMES_PER_CPU: usize = 1100;
 /// Modelled time between two questions whether to go on.
 const SLICE_NS: usize = 1_000_000;
-/// Far longer than it takes for all packets to be read.
-const DRAIN_NS: u64 = 10_000_000_000;
 
 /// What steps take.
 #[derive(Debug, Clone, Copy)]
@@ -180,7 +178,7 @@ impl UsePolicy for Run<'_> {
         let before = advance(&mut machine, 0, from_ns)?;
         let after = advance(&mut machine, from_ns, to_ns)?;
         machine.ending = true;
-        events += engine::run(&mut machine, &mut agenda, clock, to_ns + DRAIN_NS);
+        events += engine::run(&mut machine, &mut agenda, clock, to_ns + engine::DRAIN_NS);
         machine.check()?;
         Ok(Outcome::between(setup, &before, &after, machine.witness.packets(), events))
     }

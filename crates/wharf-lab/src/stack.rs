@@ -107,8 +107,6 @@ pub struct Setup {
     pub measure_ns: u64,
 }
 
-/// Longer than anything is under way once streams have ended.
-const DRAIN_NS: u64 = 1_000_000_000_000_000;
 /// Modelled time between two questions whether to go on.
 const SLICE_NS: usize = 20_000_000;
 
@@ -135,6 +133,6 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, F
     }
     let (before, after) = (before.unwrap_or_default(), host.totals());
     host.end();
-    engine::run(&mut host, &mut agenda, &clock, to_ns + DRAIN_NS);
+    engine::run(&mut host, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
     host.finish(before, after)
 }

@@ -12,7 +12,7 @@ mod steps;
 
 use super::process::Stock;
 use super::queue::List;
-use super::{DRAIN_NS, FRAME_BYTES, Fault};
+use super::{FRAME_BYTES, Fault};
 use crate::engine::cpu::{Cpu, Tick};
 use crate::engine::line::{CacheLine, LineCosts};
 use crate::engine::lock::{LockCosts, LockKind, SpinLock};
@@ -187,7 +187,7 @@ pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, F
     }
     let after = machine.done(to_ns);
     machine.ending = true;
-    engine::run(&mut machine, &mut agenda, &clock, to_ns + DRAIN_NS);
+    engine::run(&mut machine, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
     machine.check(&pool)?;
     let by_cpu = after.iter().zip(&before).take(machine.setup.cpus);
     Ok(Outcome {
