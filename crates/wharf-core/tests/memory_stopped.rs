@@ -136,6 +136,49 @@ fn what_nobody_comes_for_goes_to_the_next_after_a_while() {
     rig.end();
 }
 
+/// Whoever waits for memory may have something else to do by the time it has its turn.
+#[test]
+fn what_somebody_has_waited_for_and_does_not_take_goes_to_the_next_after_a_while() {
+    let mut rig = Rig::starved(4, 3);
+    rig.complete(1);
+    assert!(rig.looks(0), "its wait is over, and the frame lies where it was handed to it");
+    rig.clock.0.store(PATIENCE_NS - 1, SeqCst);
+    rig.queue.poll();
+    assert_eq!(rig.log(), [0], "it has time to take it");
+    rig.clock.0.store(PATIENCE_NS, SeqCst);
+    rig.queue.poll();
+    assert_eq!(rig.log(), [0, 1]);
+    assert!(rig.looks(1) && rig.sends(1));
+    assert!(!rig.sends(0), "others have it");
+    rig.complete(4);
+    assert!(rig.looks(2) && rig.sends(2) && rig.sends(0));
+    rig.end();
+}
+
+/// What somebody has waited for, and then waits for anew, is its own for as long as anything it is handed.
+#[test]
+fn who_waits_again_has_as_much_time_again() {
+    let mut rig = Rig::starved(4, 3);
+    rig.complete(1);
+    assert!(rig.looks(0) && rig.sends(0));
+    rig.clock.0.store(PATIENCE_NS / 2, SeqCst);
+    assert!(rig.waits(0));
+    (0..3).for_each(|_| rig.complete(1));
+    assert_eq!(rig.log(), [0, 1, 2, 0]);
+    assert!(rig.looks(1) && rig.looks(2) && rig.sends(1) && rig.sends(2));
+    assert!(rig.waits(1));
+    rig.clock.0.store(PATIENCE_NS, SeqCst);
+    rig.queue.poll();
+    assert_eq!(rig.log(), [0, 1, 2, 0], "what it was handed before is long gone, and this is not due");
+    rig.clock.0.store(PATIENCE_NS + PATIENCE_NS / 2, SeqCst);
+    rig.queue.poll();
+    assert_eq!(rig.log(), [0, 1, 2, 0, 1]);
+    assert!(!rig.looks(0) && rig.looks(1) && rig.sends(1));
+    rig.complete(4);
+    assert!(rig.looks(0) && rig.sends(0));
+    rig.end();
+}
+
 #[test]
 fn who_was_handed_some_keeps_it_while_nobody_else_waits() {
     let mut rig = Rig::starved(4, 1);

@@ -7,7 +7,7 @@ use crate::host::Wake;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How long those who were handed buffers have time to come for them while others wait, ns of the pool's clock. Far more
+/// How long those who were handed buffers have time to come for them, and take them, while others wait, ns of the pool's clock. Far more
 /// than a thread that was woken takes, on a busy machine too.
 pub(super) const PATIENCE_NS: u64 = 100_000_000;
 
@@ -21,7 +21,7 @@ pub(super) struct Waiting {
     pub(super) wake: Arc<dyn Wake>,
 }
 
-/// Who was handed some, and has not come for them yet.
+/// Who was handed some, and may not have taken them yet.
 #[derive(Debug)]
 struct Handed {
     ticket: u64,
@@ -61,13 +61,17 @@ impl Line {
 
     /// Ends the wait of `ticket`, which is returned where it was not over.
     pub(super) fn leave(&mut self, ticket: u64) -> Option<Waiting> {
-        if let Ok(at) = self.handed.binary_search_by_key(&ticket, |handed| handed.ticket) {
-            self.handed.remove(at);
-        }
         self.position(ticket).and_then(|at| self.waiting.remove(at))
     }
 
-    /// When somebody is due who has not come for what it was handed; `u64::MAX` for nobody.
+    /// What `ticket` was handed is nothing to wait for any more.
+    pub(super) fn forget(&mut self, ticket: u64) {
+        if let Ok(at) = self.handed.binary_search_by_key(&ticket, |handed| handed.ticket) {
+            self.handed.remove(at);
+        }
+    }
+
+    /// When somebody is due to have taken what it was handed; `u64::MAX` for nobody.
     pub(super) fn due_ns(&self) -> u64 {
         self.handed.front().map_or(u64::MAX, |first| first.due_ns)
     }
@@ -83,7 +87,7 @@ impl Depot {
             };
             let count = (free / waiting).clamp(1, wanted.max(1));
             // Where its cache is gone it waits for nothing any more.
-            if mailbox.hand(std::iter::from_fn(|| self.pop()).take(count)) {
+            if mailbox.hand(ticket, std::iter::from_fn(|| self.pop()).take(count)) {
                 let due_ns = now_ns.saturating_add(PATIENCE_NS);
                 self.line.handed.push_back(Handed { ticket, due_ns, mailbox });
             }
@@ -92,12 +96,12 @@ impl Depot {
         }
     }
 
-    /// Takes back what was handed, a good while ago, to those who have not come for it.
+    /// Takes back what was handed, a good while ago, to those who have not taken it, whether they have come for it or not.
     #[cold]
     pub(super) fn recall(&mut self, now_ns: u64) {
         while self.line.due_ns() <= now_ns {
             let Some(late) = self.line.handed.pop_front() else { return };
-            late.mailbox.recall(self);
+            late.mailbox.recall(late.ticket, self);
         }
     }
 }

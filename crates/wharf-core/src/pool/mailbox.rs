@@ -22,15 +22,17 @@ pub(crate) struct Mailbox {
 struct Mail {
     /// Its own that came back: whoever waits may call them in.
     frames: Vec<FreeFrame>,
-    /// What it was handed in its turn: nobody else's.
+    /// What it was handed in its turn: nobody else's, for as long as the line's patience lasts.
     handed: Vec<FreeFrame>,
+    /// The place in the line that it was handed them for last.
+    ticket: u64,
     /// The cache is gone: what would come here goes to the depot.
     closed: bool,
 }
 
 impl Mailbox {
     pub(super) fn new(name: &str) -> Self {
-        let mail = Mutex::new(Mail { frames: Vec::new(), handed: Vec::new(), closed: false });
+        let mail = Mutex::new(Mail { frames: Vec::new(), handed: Vec::new(), ticket: 0, closed: false });
         Self { name: name.to_string(), count: AtomicUsize::new(0), gives_up: AtomicBool::new(false), mail }
     }
 
@@ -70,19 +72,23 @@ impl Mailbox {
     }
 
     /// What its cache has waited for; false, and none of it, where that is gone. Under the depot's lock.
-    pub(super) fn hand(&self, frames: impl Iterator<Item = FreeFrame>) -> bool {
+    pub(super) fn hand(&self, ticket: u64, frames: impl Iterator<Item = FreeFrame>) -> bool {
         let mut mail = lock(&self.mail);
         if mail.closed {
             return false;
         }
         mail.handed.extend(frames);
+        mail.ticket = ticket;
         self.count.store(mail.frames.len() + mail.handed.len(), Ordering::Release);
         true
     }
 
-    /// What it was handed, back into the depot.
-    pub(super) fn recall(&self, depot: &mut Depot) {
+    /// What it was handed for `ticket`, back into the depot, unless it has been handed more since.
+    pub(super) fn recall(&self, ticket: u64, depot: &mut Depot) {
         let mut mail = lock(&self.mail);
+        if mail.ticket != ticket {
+            return;
+        }
         depot.extend(mail.handed.drain(..));
         self.count.store(mail.frames.len(), Ordering::Release);
     }

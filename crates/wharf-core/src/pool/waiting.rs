@@ -6,8 +6,9 @@
 //! The line is under the depot's lock, and this holds whenever that is released: *while anybody is in the line, the depot is
 //! empty*. So who comes finds nothing there to overtake with. Buffers that come to the depot are handed by name to the first
 //! in the line, into the mailbox of its cache, before it is woken: as many as there are for each that waits, at least one, at
-//! most what it wants. Who gives up leaves what it was handed to the next; so does who does not come for it within
-//! [`PATIENCE_NS`](super::line::PATIENCE_NS) of the pool's clock while others wait, and stands in the line anew when it comes after all.
+//! most what it wants. Who gives up leaves what it was handed to the next; so does who has not come for it, or has and does not take
+//! it, within [`PATIENCE_NS`](super::line::PATIENCE_NS) of the pool's clock while others wait; who comes after all stands in the line
+//! anew.
 //!
 //! While [`PagePool::is_waited_for`], the share of the pool of a sender's cache is 0. What lies in mailboxes is called in by whoever begins
 //! to wait; what comes home goes to the line by the owner of the queue that brings it (`lanes/for_waiters.rs`), once it knows
@@ -145,6 +146,7 @@ impl PagePool {
             return None;
         }
         depot.line.leave(ticket);
+        depot.line.forget(ticket);
         Some(self.join(depot, wanted, mailbox, wake))
     }
 
@@ -176,12 +178,13 @@ impl PagePool {
         lock(&self.shared.depot).line.position(ticket)
     }
 
-    /// Ends the wait of `ticket`; what it was handed goes to the next, unless it `keeps` that.
+    /// Ends the wait of `ticket`; what it was handed goes to the next, unless it `keeps` that: then it has its time to take it.
     pub(super) fn leave_line(&self, ticket: u64, mailbox: &Mailbox, keeps: bool) {
         let mut depot = lock(&self.shared.depot);
         let gone = depot.line.leave(ticket);
-        if gone.is_none() && !keeps {
-            mailbox.recall(&mut depot);
+        if !keeps {
+            depot.line.forget(ticket);
+            mailbox.recall(ticket, &mut depot);
         }
         self.serve(&mut depot);
         drop(depot);

@@ -103,16 +103,22 @@ impl Flow {
         sends.window_packets.saturating_sub(self.sent - self.answered.min(self.sent))
     }
 
+    /// Takes `count` frames, or fewer where there are no more, for which it `waits` or not; whether any.
+    fn fill(&mut self, burst: &mut Burst, count: usize, frame_bytes: u32, waits: bool) -> bool {
+        let mut has_some =
+            |sender: &mut Sender| sender.fill(burst, count, frame_bytes).is_ok() || !burst.is_empty();
+        let sender = &mut self.sender;
+        // Whoever waits for memory and then takes none keeps it from the others for a while.
+        has_some(sender) || (waits && sender.wait_for_memory().is_ok() && has_some(sender))
+    }
+
     /// Sends a burst, or what the window lets through of it; whether anything went in.
     fn send(&mut self, sends: &Sends, seen: &Seen, burst: &mut Burst, waits: bool) -> bool {
         let count = usize::try_from(self.room(sends)).unwrap_or(usize::MAX).min(sends.burst_packets);
         if count == 0 {
             return false;
         }
-        if self.sender.fill(burst, count, sends.frame_bytes).is_err() && burst.is_empty() {
-            if waits {
-                let _ = self.sender.wait_for_memory();
-            }
+        if !self.fill(burst, count, sends.frame_bytes, waits) {
             return false;
         }
         let (offered, time_ns) = (burst.len(), ExactClock.now_ns());
