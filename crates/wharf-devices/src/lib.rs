@@ -7,6 +7,7 @@
 
 pub mod fault;
 pub mod forward;
+mod headers;
 pub mod host;
 pub mod interface;
 pub mod kinds;

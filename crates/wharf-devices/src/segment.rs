@@ -1,11 +1,8 @@
 //! Where the transport's segment of a frame lies.
 
+use crate::headers::{DESTINATION_OPTIONS, HOP_BY_HOP, IPV4_BYTES, IPV6_BYTES, word};
 use wharf_core::checksum::sum;
 use wharf_core::qdisc::{IpPacket, ip_packet};
-
-pub(crate) const UDP: u8 = 17;
-const HOP_BY_HOP: u8 = 0;
-const DESTINATION_OPTIONS: u8 = 60;
 
 /// Where a segment lies in its frame, and what the pseudo header before it sums up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +11,6 @@ pub(crate) struct Segment {
     pub(crate) start: usize,
     pub(crate) len: usize,
     pub(crate) pseudo: u64,
-}
-
-pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
 /// The segment of an Ethernet frame that begins with `bytes`; `None` for fragments and whatever has none.
@@ -35,7 +28,7 @@ pub(crate) fn segment_of(bytes: &[u8], packet: IpPacket<'_>) -> Option<Segment> 
             let len = usize::from(word(ip, 2)?).checked_sub(header)?;
             let protocol = *ip.get(9)?;
             let pseudo = sum(ip.get(12..20)?) + u64::from(protocol) + len as u64;
-            (header >= 20 && !is_fragment).then_some(Segment {
+            (header >= IPV4_BYTES && !is_fragment).then_some(Segment {
                 protocol,
                 start: at(ip) + header,
                 len,
@@ -43,12 +36,12 @@ pub(crate) fn segment_of(bytes: &[u8], packet: IpPacket<'_>) -> Option<Segment> 
             })
         }
         IpPacket::V6(ip) => {
-            let (mut protocol, mut start) = (*ip.get(6)?, 40);
+            let (mut protocol, mut start) = (*ip.get(6)?, IPV6_BYTES);
             while matches!(protocol, HOP_BY_HOP | DESTINATION_OPTIONS) {
                 protocol = *ip.get(start)?;
                 start += (usize::from(*ip.get(start + 1)?) + 1) * 8;
             }
-            let len = (usize::from(word(ip, 4)?) + 40).checked_sub(start)?;
+            let len = (usize::from(word(ip, 4)?) + IPV6_BYTES).checked_sub(start)?;
             let pseudo = sum(ip.get(8..40)?) + u64::from(protocol) + len as u64;
             Some(Segment { protocol, start: at(ip) + start, len, pseudo })
         }

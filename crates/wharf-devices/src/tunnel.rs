@@ -2,7 +2,8 @@
 //!
 //! UDP tunnels are known by their ports, those that are registered and the one that Linux has for VXLAN by default.
 
-use crate::segment::{Segment, UDP, segment_of, word};
+use crate::headers::{UDP, UDP_BYTES, word};
+use crate::segment::{Segment, segment_of};
 use wharf_core::qdisc::{IpPacket, ip_packet};
 
 const IP_IN_IP: u8 = 4;
@@ -11,7 +12,6 @@ const GRE: u8 = 47;
 const VXLAN_PORT: u16 = 4789;
 const VXLAN_PORT_OF_LINUX: u16 = 8472;
 const GENEVE_PORT: u16 = 6081;
-pub(crate) const UDP_BYTES: usize = 8;
 const VXLAN_BYTES: usize = 8;
 /// Of its header, without options.
 const GENEVE_BYTES: usize = 8;

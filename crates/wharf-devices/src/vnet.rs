@@ -5,6 +5,7 @@
 //! one that is asked of us: [`VnetHeader::meta`] and [`VnetHeader::to_send`]. What it says of the length of the headers
 //! is never used: they are read instead.
 
+use crate::headers::UDP_BYTES;
 use wharf_core::gso::{Cut, GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError};
 use wharf_mem::Meta;
 
@@ -23,7 +24,6 @@ const TCP_FLAGS_AT: usize = 13;
 const CWR: u8 = 0x80;
 const TCP_CHECKSUM_OFFSET: u16 = 16;
 const UDP_CHECKSUM_OFFSET: u16 = 6;
-const UDP_BYTES: usize = 8;
 
 /// What a header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

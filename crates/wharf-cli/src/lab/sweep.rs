@@ -96,7 +96,8 @@ struct Out {
 }
 
 impl Out {
-    /// Standard output; or a file, whose lines must be of this sweep, and of which those that failed are run again. What a killed sweep left of a line is cut off.
+    /// Standard output; or a file, whose lines must be of this sweep, and of which those that failed are run again. What a killed sweep left of
+    /// a line is cut off.
     fn open(path: Option<&Path>, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: None, lines: BTreeMap::new(), failed: 0 }) };
         let shown = path.display();

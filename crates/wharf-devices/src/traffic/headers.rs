@@ -3,19 +3,13 @@
 //! RFC 768 (UDP), 791 (IPv4), 1071 (the checksum), 8200 (IPv6; the UDP checksum is not optional there).
 
 use super::stamp::{MAGIC, STAMP_BYTES};
+use crate::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES, VLAN_BYTES};
 use std::net::IpAddr;
+use wharf_core::checksum::{self, UDP_OFFSET, fold, of_sum};
 
-pub(super) const ETHERNET_BYTES: usize = 14;
-pub(super) const VLAN_BYTES: usize = 4;
-pub(super) const UDP_BYTES: usize = 8;
-const IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
-const UDP: u8 = 17;
 const HOP_LIMIT: u8 = 64;
 /// The discard protocol (RFC 863).
 pub(super) const PORT_DISCARD: u16 = 9;
-/// Where in the UDP header its checksum lies.
-const UDP_CHECKSUM_AT: usize = 6;
 
 /// What all packets of a generator share.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +35,8 @@ impl Ends {
 
     /// Sum of the header that a datagram of `udp_len` is summed up with, and that is nowhere (RFC 768, 8200).
     pub(super) fn pseudo_sum(&self, udp_len: u16) -> u64 {
-        let addresses = sum_of(&address_bytes(self.source)) + sum_of(&address_bytes(self.destination));
+        let addresses =
+            checksum::sum(&address_bytes(self.source)) + checksum::sum(&address_bytes(self.destination));
         addresses + u64::from(UDP) + u64::from(udp_len)
     }
 
@@ -81,7 +76,7 @@ impl Template {
         bytes.extend([0; STAMP_BYTES - MAGIC.len()]);
         let filler = (0..len_bytes as usize - bytes.len()).map(|at| at as u8);
         bytes.extend(filler);
-        let sum = ends.pseudo_sum(udp_len) + sum_of(&bytes[udp_at..]);
+        let sum = ends.pseudo_sum(udp_len) + checksum::sum(&bytes[udp_at..]);
         Self { bytes: bytes.into(), udp_at, sum: u64::from(fold(sum)) }
     }
 
@@ -105,17 +100,14 @@ impl Template {
         to.copy_from_slice(&self.bytes);
         // All three lie at even places of the datagram, so that their words add up as they stand.
         let sum = self.sum + u64::from(port) + halves(stamp.sequence()) + halves(stamp.time_ns);
-        let checksum = match !fold(sum) {
-            0 => 0xffff, // 0 means "none" (RFC 768)
-            checksum => checksum,
-        };
+        let checksum = of_sum(sum, UDP_OFFSET);
         let udp = to.get_mut(self.udp_at..).and_then(<[u8]>::first_chunk_mut::<{ UDP_BYTES + STAMP_BYTES }>);
         debug_assert!(udp.is_some(), "as long as a template is");
         let Some((header, payload)) = udp.and_then(|udp| udp.split_first_chunk_mut::<UDP_BYTES>()) else {
             return;
         };
         header[..2].copy_from_slice(&port.to_be_bytes());
-        header[UDP_CHECKSUM_AT..].copy_from_slice(&checksum.to_be_bytes());
+        header[UDP_OFFSET..].copy_from_slice(&checksum.to_be_bytes());
         payload.first_chunk_mut().into_iter().for_each(|payload| stamp.write(payload));
     }
 }
@@ -145,7 +137,7 @@ pub(super) fn push_ip(bytes: &mut Vec<u8>, ends: &Ends, udp_len: u16) {
     bytes.extend(address_bytes(ends.source));
     bytes.extend(address_bytes(ends.destination));
     if ends.source.is_ipv4() {
-        let checksum = !fold(sum_of(&bytes[start..]));
+        let checksum = !fold(checksum::sum(&bytes[start..]));
         bytes[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
     }
 }
@@ -157,24 +149,8 @@ fn address_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Sum of the 16-bit words of `bytes`, an odd last one filled up with zero.
-pub(super) fn sum_of(bytes: &[u8]) -> u64 {
-    let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u64::from);
-    bytes.chunks(2).map(word).sum()
-}
-
 /// Both halves of a number added up: the same as its four words, once folded.
 #[inline]
 fn halves(number: u64) -> u64 {
     (number >> 32) + (number & 0xffff_ffff)
-}
-
-/// One's complement: what does not fit 16 bits is added again.
-#[inline]
-pub(super) fn fold(sum: u64) -> u16 {
-    let sum = (sum >> 32) + (sum & 0xffff_ffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    let sum = (sum >> 16) + (sum & 0xffff);
-    sum as u16
 }

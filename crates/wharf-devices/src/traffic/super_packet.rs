@@ -5,16 +5,16 @@
 //! cuts: what lies in its place is the sum of the pseudo header.
 
 use super::Stamp;
-use super::headers::{Ends, Template, fold, push_ethernet, push_ip};
+use super::headers::{Ends, Template, push_ethernet, push_ip};
+use wharf_core::checksum::{UDP_OFFSET, fold};
 use wharf_core::gso::GSO_UDP;
 use wharf_mem::Meta;
 
 /// Where in the IPv4 header identification and checksum lie.
 const IDENTIFICATION_AT: usize = 4;
 const IPV4_CHECKSUM_AT: usize = 10;
-/// Where in the UDP header length and checksum lie.
+/// Where in the UDP header the length lies.
 const UDP_LENGTH_AT: usize = 4;
-const UDP_CHECKSUM_AT: usize = 6;
 
 /// What all super-packets of a generator share.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl SuperTemplate {
             gso_kind: GSO_UDP,
             needs_checksum: true,
             checksum_start: self.ends.udp_at() as u16,
-            checksum_offset: UDP_CHECKSUM_AT as u16,
+            checksum_offset: UDP_OFFSET as u16,
             time_ns: 0,
         }
     }
@@ -73,8 +73,8 @@ impl SuperTemplate {
         push_ip(&mut bytes, &self.ends, udp_len);
         bytes.extend(&self.piece.bytes()[bytes.len()..self.piece.payload_at()]);
         let udp = &mut bytes[self.ends.udp_at()..];
-        udp[UDP_LENGTH_AT..UDP_CHECKSUM_AT].copy_from_slice(&udp_len.to_be_bytes());
-        udp[UDP_CHECKSUM_AT..].copy_from_slice(&fold(self.ends.pseudo_sum(udp_len)).to_be_bytes());
+        udp[UDP_LENGTH_AT..UDP_OFFSET].copy_from_slice(&udp_len.to_be_bytes());
+        udp[UDP_OFFSET..].copy_from_slice(&fold(self.ends.pseudo_sum(udp_len)).to_be_bytes());
         bytes.into()
     }
 

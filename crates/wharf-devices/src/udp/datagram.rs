@@ -1,18 +1,12 @@
 //! Where the UDP datagram lies in a frame: RFC 768, 791, 8200.
 
+use crate::headers::{
+    DESTINATION_OPTIONS, HOP_BY_HOP, IPV4_BYTES, IPV6_BYTES, ROUTING, UDP, UDP_BYTES, word,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use wharf_core::qdisc::{IpPacket, ip_packet};
 
-pub(super) const UDP: u8 = 17;
-pub(super) const UDP_BYTES: usize = 8;
-pub(super) const IPV4_BYTES: usize = 20;
-pub(super) const IPV6_BYTES: usize = 40;
-pub(super) const ETHERNET_BYTES: usize = 14;
-
-/// IPv6 extension headers that may stand before it, and how many of them are looked through.
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const DESTINATION: u8 = 60;
+/// How many IPv6 extension headers before it are looked through.
 const EXTENSIONS_MAX: usize = 8;
 
 /// The frame is something else than one whole UDP datagram: another protocol, a fragment, headers cut short.
@@ -42,9 +36,11 @@ impl Datagram {
             None => return Err(NOT_UDP),
         };
         let udp_at = udp_at.ok_or(NOT_UDP)?;
-        let udp_bytes = u16_at(ip, udp_at + 4).filter(|_| ip.len() >= udp_at + UDP_BYTES).ok_or(NOT_UDP)?;
+        let udp_bytes =
+            length_at(ip, udp_at + 4).filter(|_| ip.len() >= udp_at + UDP_BYTES).ok_or(NOT_UDP)?;
         let ip_at = first.len() - ip.len();
-        let ip_bytes = if is_ipv6 { u16_at(ip, 4).map(|bytes| IPV6_BYTES + bytes) } else { u16_at(ip, 2) };
+        let ip_bytes =
+            if is_ipv6 { length_at(ip, 4).map(|bytes| IPV6_BYTES + bytes) } else { length_at(ip, 2) };
         let ip_bytes = ip_bytes.ok_or(NOT_UDP)?;
         // Behind the packet there may be padding, behind the datagram nothing that is ours to judge.
         if ip_at + ip_bytes > len_bytes || udp_at + udp_bytes > ip_bytes || udp_bytes < UDP_BYTES {
@@ -82,8 +78,8 @@ fn interface_of(frame: &[u8]) -> u32 {
 }
 
 #[inline]
-fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
-    Some(usize::from(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?)))
+fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
+    word(bytes, at).map(usize::from)
 }
 
 /// Bytes before the UDP header; `None` where none follows, or not all of it.
@@ -92,7 +88,7 @@ fn ipv4_header_bytes(ip: &[u8]) -> Option<usize> {
     let header: &[u8; IPV4_BYTES] = ip.first_chunk()?;
     let bytes = usize::from(header[0] & 0xf) * 4;
     // More fragments, or not the first one.
-    let is_fragment = u16_at(header, 6)? & 0x3fff != 0;
+    let is_fragment = word(header, 6)? & 0x3fff != 0;
     (header[0] >> 4 == 4 && bytes >= IPV4_BYTES && header[9] == UDP && !is_fragment).then_some(bytes)
 }
 
@@ -104,7 +100,7 @@ fn ipv6_header_bytes(ip: &[u8]) -> Option<usize> {
     for _ in 0..EXTENSIONS_MAX {
         match next {
             UDP => return (header[0] >> 4 == 6).then_some(at),
-            HOP_BY_HOP | ROUTING | DESTINATION => {
+            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
                 let [following, units] = *ip.get(at..)?.first_chunk()?;
                 (next, at) = (following, at + 8 + 8 * usize::from(units));
             }

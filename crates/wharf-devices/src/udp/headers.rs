@@ -3,7 +3,8 @@
 //! The kernel has taken the real ones off. Addresses and ports are true; the MAC addresses are made up, locally administered
 //! ones, of which the source's names the interface; identification counts up; hop limit 64.
 
-use super::datagram::{ETHERNET_BYTES, INTERFACE_MAC, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES};
+use super::datagram::INTERFACE_MAC;
+use crate::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES};
 use std::net::{IpAddr, SocketAddr};
 use wharf_core::checksum::{UDP_OFFSET, fold, of_sum, sum};
 

@@ -8,12 +8,12 @@
 //! In a tunnel it is the inner segment that is left unfinished: the sum around it, if any, is right once that is finished (the
 //! kernel's `lco_csum`).
 
-use crate::segment::{Segment, UDP, segment, word};
+use crate::headers::{TCP, UDP, word};
+use crate::segment::{Segment, segment};
 use crate::tunnel;
 use wharf_core::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
 use wharf_mem::{Batch, Frame, Region};
 
-const TCP: u8 = 6;
 const SCTP: u8 = 132;
 const TCP_OFFSET: usize = 16;
 

@@ -3,7 +3,8 @@
 use super::common::{assert_conserved, content, pool, within_a_minute};
 use super::rig::{frame, free_address, socket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
@@ -21,16 +22,24 @@ fn many_senders_share_a_socket_and_all_is_accounted_for() {
     within_a_minute(|| {
         let (peer, address) = socket("127.0.0.1:0");
         peer.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let sent_all = over.clone();
         let reader = std::thread::spawn(move || {
             let (mut bytes, mut next, mut seen) = ([0; 2000], [0u32; 3], 0u64);
-            while let Ok(len) = peer.recv(&mut bytes) {
+            loop {
+                // Looked at before receiving: silence means the end only where all was sent before it began.
+                let is_last = sent_all.load(Acquire);
+                let len = match peer.recv(&mut bytes) {
+                    Ok(len) => len,
+                    Err(_) if is_last => return seen,
+                    Err(_) => continue,
+                };
                 let (who, number) = (bytes[3] as usize, u32::from_be_bytes(bytes[4..8].try_into().unwrap()));
                 assert!(content(who as u32, number, len).eq(bytes[..len].iter().copied()));
                 // Loopback may drop, and never reorders.
                 assert!(number >= next[who], "sender {who}");
                 (next[who], seen) = (number + 1, seen + 1);
             }
-            seen
         });
         let queue = queue(&format!("udp:{address}"));
         let poller = PollerThread::start(&queue).unwrap();
@@ -56,6 +65,7 @@ fn many_senders_share_a_socket_and_all_is_accounted_for() {
         queue.shutdown(u64::MAX);
         assert_conserved(&queue);
         assert_eq!(queue.counters().sent.get(), 6000);
+        over.store(true, Release);
         assert!(reader.join().unwrap() > 0);
     });
 }

@@ -4,8 +4,9 @@
 //! with what changes in them as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): identification counting up,
 //! lengths, checksums; a UDP checksum of 0, which is none, stays.
 
-use crate::segment::{Segment, UDP, segment, word};
-use crate::tunnel::{Inner, UDP_BYTES, inner};
+use crate::headers::{IPV6_BYTES, UDP, UDP_BYTES, word};
+use crate::segment::{Segment, segment};
+use crate::tunnel::{Inner, inner};
 use wharf_core::checksum::{UDP_OFFSET, fold, of_sum, sum};
 use wharf_core::gso::Cut;
 use wharf_core::qdisc::{IpPacket, ip_packet};
@@ -94,7 +95,7 @@ impl Outer {
         let udp_bytes = udp.len() as u16;
         let ip = &mut headers[self.ip_at..];
         if self.is_ipv6 {
-            put(ip, 4, ip.len() as u16 - 40 + udp_bytes);
+            put(ip, 4, (ip.len() - IPV6_BYTES) as u16 + udp_bytes);
         } else {
             put(ip, 2, ip.len() as u16 + udp_bytes);
             put(ip, 4, self.identification.wrapping_add(at as u16));

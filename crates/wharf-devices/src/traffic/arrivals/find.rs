@@ -1,13 +1,12 @@
 //! Where the stamp of a generated packet lies, for a receiver that does not know how it was generated.
 
-use super::super::headers::{PORT_DISCARD, UDP_BYTES};
+use super::super::headers::PORT_DISCARD;
 use super::super::{Stamp, stamp_of};
+use crate::headers::{IPV6_BYTES, UDP, UDP_BYTES, word};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wharf_core::qdisc::{IpPacket, ip_packet};
 use wharf_mem::frame::SENDERS_MAX;
 
-const UDP: u8 = 17;
-const IPV6_BYTES: usize = 40;
 /// Bits of a number that takes days to come to.
 const NUMBER_BITS: u32 = 40;
 
@@ -34,7 +33,7 @@ pub(super) fn stamp_in(frame: &[u8]) -> Option<Found> {
         IpPacket::V4(ip) => udp_in_ipv4(ip)?,
         IpPacket::V6(ip) => udp_in_ipv6(ip)?,
     };
-    let port = u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]);
+    let port = word(udp, 2)?;
     let stamp = stamp_of(udp.get(UDP_BYTES..)?)?;
     (port == PORT_DISCARD || is_likely(&stamp)).then_some(Found { ends, tos, stamp })
 }

@@ -1,7 +1,7 @@
-use super::super::headers::{fold, sum_of};
 use super::super::stamp_of;
 use super::*;
 use std::collections::HashSet;
+use wharf_core::checksum::{fold, sum};
 
 fn ipv6() -> GeneratorSpec {
     let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|address| address.parse().unwrap());
@@ -24,15 +24,15 @@ fn assert_checksums(packet: &[u8], vlan: bool) {
     let ip = &packet[if vlan { 18 } else { 14 }..];
     let (addresses, udp) = match ip[0] >> 4 {
         4 => {
-            assert_eq!(fold(sum_of(&ip[..20])), 0xffff);
+            assert_eq!(fold(sum(&ip[..20])), 0xffff);
             assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
             (&ip[12..20], &ip[20..])
         }
         _ => (&ip[8..40], &ip[40..]),
     };
     assert_eq!(usize::from(u16::from_be_bytes([udp[4], udp[5]])), udp.len());
-    let sum = sum_of(addresses) + 17 + udp.len() as u64 + sum_of(udp);
-    assert_eq!(fold(sum), 0xffff, "{packet:02x?}");
+    let whole = sum(addresses) + 17 + udp.len() as u64 + sum(udp);
+    assert_eq!(fold(whole), 0xffff, "{packet:02x?}");
 }
 
 #[test]
