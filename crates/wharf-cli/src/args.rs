@@ -96,7 +96,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
         kind => {
             let unknown = matches!(kind, ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand);
             let advice = if unknown { "; --help lists what there is" } else { "" };
-            output::complain(&format!("{}{advice}", essence(&error.render().to_string()).trim_end()));
+            output::complain(&format!("{}{advice}", essence(&error.render().to_string())));
             Err(ExitCode::from(2))
         }
     }
@@ -148,9 +148,16 @@ fn of_experiment(words: &[String]) -> String {
 
 /// An error's own text, without the usage and advice that clap puts behind it.
 fn essence(rendered: &str) -> String {
-    let is_advice = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
+    let is_essential = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
     let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
-    text.lines().map(str::trim).take_while(is_advice).collect::<Vec<_>>().join("\n")
+    // How to pass what is no argument as a value is no help to somebody who mistook an argument's name.
+    let lines = text.lines().map(str::trim).take_while(is_essential);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"));
+    lines.fold(String::new(), |said, line| match line.strip_prefix("tip: ") {
+        Some(tip) => format!("{said}; {tip}"),
+        None if said.is_empty() => line.into(),
+        None => format!("{said} {line}"),
+    })
 }
 
 #[cfg(test)]
@@ -166,6 +173,8 @@ mod tests {
     fn errors_keep_what_matters() {
         let rendered =
             "error: no such thing\n  [possible values: a, b]\n\nUsage: wharf\n\nFor more information, try";
-        assert_eq!(essence(rendered), "no such thing\n[possible values: a, b]\n");
+        assert_eq!(essence(rendered), "no such thing [possible values: a, b]");
+        let rendered = "error: unexpected argument\n\n  tip: to pass '--x' as a value, use\n  tip: there is '--y'\n\nUsage:";
+        assert_eq!(essence(rendered), "unexpected argument; there is '--y'");
     }
 }

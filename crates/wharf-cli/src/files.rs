@@ -1,6 +1,7 @@
 //! Files that a command line names: what is read is not to be written over, nor one file written twice at once.
 
 use crate::usage;
+use anyhow::Context;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,6 +31,13 @@ pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>
         before.push((named, identity, "is written"));
     }
     Ok(())
+}
+
+/// Makes the folder of `--report`, and those above it, unless it is there.
+pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
+    let made = fs::create_dir_all(folder);
+    anyhow::ensure!(made.is_ok() || !folder.exists(), "--report {}: want a folder", folder.display());
+    made.with_context(|| format!("cannot make {}", folder.display()))
 }
 
 /// Which file a path names.

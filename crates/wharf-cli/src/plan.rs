@@ -5,7 +5,7 @@ mod table;
 
 use crate::args::PlanArgs;
 use crate::output::{print, print_json};
-use crate::usage;
+use crate::{files, usage};
 use anyhow::Context;
 use from::{Asked, From};
 use serde::Serialize;
@@ -132,7 +132,7 @@ fn write_report(
 ) -> anyhow::Result<()> {
     let svg = chart::svg(plan, question, rows)?;
     let page = chart::page(plan, &svg, table);
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    files::make_folder(folder)?;
     for (name, text) in [("plan.svg", &svg), ("plan.html", &page)] {
         let path = folder.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,12 +1,13 @@
 //! `--report DIR`: the page and its pictures, written; what this machine is.
 
+use crate::files;
 use anyhow::Context;
 use std::path::Path;
 use wharf_lab::report::{self, Machine, Section};
 
 /// Makes the folder, if it is not there, and sees whether files can be made in it.
 pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    files::make_folder(folder)?;
     let probe = folder.join(format!(".report.{}", std::process::id()));
     let tried = std::fs::write(&probe, "written").and_then(|()| std::fs::remove_file(&probe));
     if tried.is_err() {
@@ -18,8 +19,8 @@ pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
 
 /// `command` is what made the figures, for the page's head.
 pub(super) fn write(folder: &Path, sections: &[Section], command: &str) -> anyhow::Result<()> {
-    let files = report::files(sections, &machine(command))?;
-    for file in files {
+    let pages = report::files(sections, &machine(command))?;
+    for file in pages {
         let path = folder.join(&file.name);
         std::fs::write(&path, &file.text).with_context(|| format!("cannot write {}", path.display()))?;
     }
