@@ -76,6 +76,13 @@ impl Path {
         }
     }
 
+    /// Waits until half of what `send(0..1000)` gave has left; the rest may be under way.
+    fn half_gone(&self) {
+        while self.queue.counters().sent.get() < 500 {
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until all has left, and closes the books; how many were sent, and reasons of the others.
     fn close(self) -> (u64, Vec<(&'static str, u64)>) {
         let until = HostClock.now_ns() + 20_000_000_000;
@@ -124,6 +131,7 @@ fn a_queue_over_an_interface_that_goes_adds_up() {
         with_pair(move || {
             let path = Path::new("packet:va");
             path.send(0..1000);
+            path.half_gone();
             ip(goes);
             path.send(1000..3000);
             let counters = path.queue.counters();
@@ -134,7 +142,7 @@ fn a_queue_over_an_interface_that_goes_adds_up() {
             let (sent, failures) = path.close();
             // Without a carrier the kernel drops in silence until we look again, some doorbells later.
             assert!(
-                sent >= 1000 && failures.len() == 1 && failures[0].0 == reason,
+                sent >= 500 && failures.len() == 1 && failures[0].0 == reason,
                 "{goes}: {sent}, {failures:?}"
             );
         });
@@ -148,6 +156,7 @@ fn and_over_one_whose_peer_goes_with_its_network() {
     let near = move || {
         let path = Path::new("packet:va");
         path.send(0..1000);
+        path.half_gone();
         say.send(()).unwrap();
         while path.queue.counters().lost.get() == 0 {
             path.send(1000..1100);
@@ -155,7 +164,7 @@ fn and_over_one_whose_peer_goes_with_its_network() {
         let (sent, failures) = path.close();
         // First its carrier goes, then it goes itself.
         let reasons = failures.iter().all(|(reason, _)| ["link-down", "gone"].contains(reason));
-        assert!(sent >= 1000 && !failures.is_empty() && reasons, "{failures:?}");
+        assert!(sent >= 500 && !failures.is_empty() && reasons, "{failures:?}");
     };
     // The far network ends with its only thread.
     with_two(near, move || hear.recv().unwrap());
