@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How long what is under way may still take once the end was asked for; what is left then comes back unsent. With what
 /// follows it a run ends within half a second.
 const GRACE: Duration = Duration::from_millis(350);
+/// The same where nobody asked and the time is over: on a busy machine whoever is to send it may not run for a while.
+const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
 /// What watches over one run.
 pub(super) struct Supervisor<'a> {
@@ -32,8 +34,8 @@ pub(super) struct Supervisor<'a> {
     time: Option<Duration>,
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
-    /// When the end was asked for.
-    stopped: Cell<Option<Instant>>,
+    /// When what is under way has had its time; none before the end.
+    overdue: Cell<Option<Instant>>,
     progress: Progress,
 }
 
@@ -41,7 +43,7 @@ impl<'a> Supervisor<'a> {
     pub(super) fn new(
         plan: &'a Plan, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
     ) -> Self {
-        let (began, stopped, progress) = (Instant::now(), Cell::new(None), Progress::new());
+        let (began, overdue, progress) = (Instant::now(), Cell::new(None), Progress::new());
         let stalls = RefCell::new(queues.iter().map(|_| Stall::default()).collect());
         Self {
             device: &plan.to,
@@ -52,7 +54,7 @@ impl<'a> Supervisor<'a> {
             began,
             time: plan.time,
             stalls,
-            stopped,
+            overdue,
             progress,
         }
     }
@@ -71,7 +73,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Ok(Err(error)) => {
                     failed.get_or_insert(error);
-                    self.ask_for_the_end();
+                    self.ask_for_the_end(GRACE);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -107,23 +109,25 @@ impl<'a> Supervisor<'a> {
         }
         let left = self.time.map(|time| time.saturating_sub(self.began.elapsed()));
         let lost = self.queues.iter().any(|queue| queue.counters().lost.get() > 0);
-        if lost || self.signals.asked() || left.is_some_and(|left| left.is_zero()) {
-            self.ask_for_the_end();
+        if lost || self.signals.asked() {
+            self.ask_for_the_end(GRACE);
+        } else if left.is_some_and(|left| left.is_zero()) {
+            self.ask_for_the_end(GRACE_OF_TIME);
         }
         left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK))
     }
 
-    fn ask_for_the_end(&self) {
+    /// What is under way has `grace` from now, unless it was told of less before.
+    fn ask_for_the_end(&self, grace: Duration) {
         self.stop.store(true, Ordering::Relaxed);
-        if self.stopped.get().is_none() {
-            self.stopped.set(Some(Instant::now()));
-        }
+        let overdue = Instant::now() + grace;
+        self.overdue.set(self.overdue.get().map_or(Some(overdue), |before| Some(before.min(overdue))));
     }
 
     /// Whether what is under way has had its time.
     fn is_overdue(&self) -> bool {
         self.next_look();
-        self.stopped.get().is_some_and(|stopped| stopped.elapsed() >= GRACE)
+        self.overdue.get().is_some_and(|overdue| Instant::now() >= overdue)
     }
 
     fn show(&self) {
