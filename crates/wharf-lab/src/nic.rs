@@ -6,23 +6,20 @@
 //!
 //! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`ring`] a queue that a driver
 //! fills, [`send`] and [`receive`] are the halves of the hardware, generic over what descriptors look like, and
-//! [`port`] puts them together. One folder per family: [`cx5`], [`intel`] (`ixgbe`, `igb`, `e1000`), [`virtio`],
-//! [`ipoib`]. [`pair`] is a driver for those whose descriptors name a buffer each.
+//! [`port`] puts them together. [`cx5`] is a ConnectX-5. [`pair`] is a driver for rings whose descriptors name a buffer
+//! each.
 
 pub mod buffers;
 pub mod cx5;
 pub mod fabric;
 mod ground;
 pub mod host;
-pub mod intel;
-pub mod ipoib;
 pub mod machine;
 pub mod pair;
 pub mod port;
 pub mod receive;
 pub mod ring;
 pub mod send;
-pub mod virtio;
 
 use wharf_core::device::{Device, DeviceError};
 use wharf_core::pool::Cache;

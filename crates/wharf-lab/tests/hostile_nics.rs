@@ -9,7 +9,7 @@ proptest! {
 
     #[test]
     fn whatever_is_written_there_is_an_end_and_no_frame_is_lost(
-        which in 0u8..9, bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        which in 0u8..4, bytes in proptest::collection::vec(any::<u8>(), 0..400),
     ) {
         hostile::play(&[&[which], &bytes[..]].concat());
     }
@@ -18,7 +18,7 @@ proptest! {
 /// With nobody between them, packets come and go.
 #[test]
 fn left_alone_every_pair_works() {
-    for which in 0..9 {
+    for which in 0..4 {
         // Sends 9, receives 8, lets it all happen, reaps and receives; twice.
         let once = [0, 8, 3, 8, 7, 255, 7, 255, 7, 255, 1, 2];
         let seen = hostile::play(&[&[which], &once[..], &once[..]].concat());

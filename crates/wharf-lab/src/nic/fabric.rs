@@ -32,8 +32,6 @@ pub enum Read {
     },
     /// A packet to be sent, or a piece of one.
     Packet,
-    /// What a ring's entry points to; it was looked at when it was asked for.
-    Table,
 }
 
 /// What happens at one end of the bus.

@@ -149,7 +149,7 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
         let Self { fabric, sending, receiving, arrivals } = self;
         if fabric.due_ps() <= now_ps {
             match fabric.step(now_ps)? {
-                None | Some(Arrived::Data(Read::Table)) => {}
+                None => {}
                 Some(Arrived::Landed(queue)) => return Ok(Some(Happened::Landed(queue))),
                 Some(Arrived::Data(Read::Packet)) => sending.arrived(now_ps, fabric),
                 Some(Arrived::Data(Read::Send { queue, units })) => {
@@ -160,7 +160,7 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
                 }
                 Some(Arrived::Data(Read::Record { queue })) => receiving.looked(queue, now_ps, fabric)?,
                 Some(Arrived::Doorbell(bell)) if bell.receive => {
-                    receiving.doorbell(bell.queue, bell.value, now_ps, fabric);
+                    receiving.doorbell(bell.queue);
                 }
                 Some(Arrived::Doorbell(bell)) => sending.doorbell(bell.queue, bell.value, now_ps, fabric),
             }

@@ -6,7 +6,7 @@
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
-use super::host::{HostMemory, MemoryFault, Post, SharedMemory, open};
+use super::host::{MemoryFault, Post, SharedMemory, open};
 use super::ring::{Intake, NicFault, Ring};
 use std::collections::VecDeque;
 
@@ -31,27 +31,17 @@ pub struct Posted {
     pub address: u64,
     /// Bytes that it holds.
     pub len_bytes: u32,
-    /// Bytes written before the packet.
-    pub before_bytes: u32,
-    /// Bytes that had to be read beside the ring.
-    pub table_bytes: u32,
     /// Whether the next packet goes into the same one.
     pub more: bool,
 }
 
 /// How a family of NICs describes what is received.
 pub trait ReceiveFormat {
-    /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
-    fn tail(&self, old: u32, value: u32, memory: &HostMemory) -> u32;
-
-    /// Where the driver says in memory how far it has come (four bytes, big endian), for the NIC to look at when it knows
-    /// of too few descriptors; `None` where the driver writes to a register.
-    fn record(&self) -> Option<u64> {
-        None
-    }
+    /// Returns the address of the driver's tail: four bytes, big endian. The NIC reads it when it knows too few descriptors.
+    fn record(&self) -> u64;
 
     /// Reads the descriptor at unit `index`, for a packet of `len_bytes`; `None` where it makes no sense.
-    fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory, len_bytes: u32) -> Option<Posted>;
+    fn parse(&mut self, bytes: &[u8], index: u32, len_bytes: u32) -> Option<Posted>;
 
     /// The packet for the buffer at `index` is in memory. Completions may be kept while `behind`: while others wait
     /// for the bus. Whether some began to be kept now.
@@ -150,14 +140,9 @@ impl<F: ReceiveFormat> Receiving<F> {
         self.fault.get_or_insert(NicFault { queue, what });
     }
 
-    /// Buffers have been posted to `queue`: the driver wrote to its register.
-    pub fn doorbell(&mut self, queue: usize, value: u32, now_ps: u64, fabric: &mut Fabric) {
-        match self.queues.get(queue) {
-            Some(at) if at.format.record().is_none() => self.moves_to(queue, value, now_ps, fabric),
-            _ => {
-                self.fault.get_or_insert(NicFault { queue, what: "there is no such register".into() });
-            }
-        }
+    /// The driver wrote to a register for receiving: there is none, buffers are posted by the record.
+    pub fn doorbell(&mut self, queue: usize) {
+        self.fault.get_or_insert(NicFault { queue, what: "there is no such register".into() });
     }
 
     /// The record of `queue` is here.
@@ -167,16 +152,14 @@ impl<F: ReceiveFormat> Receiving<F> {
     pub fn looked(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
         let at = &mut self.queues[queue];
         at.looks = false;
-        let Some(address) = at.format.record() else { return Ok(()) };
-        let value = u32::from_be_bytes(open(fabric.memory()).read(address)?);
+        let value = u32::from_be_bytes(open(fabric.memory()).read(at.format.record())?);
         self.moves_to(queue, value, now_ps, fabric);
         Ok(())
     }
 
     fn moves_to(&mut self, queue: usize, value: u32, now_ps: u64, fabric: &mut Fabric) {
         let at = &mut self.queues[queue];
-        let tail = at.format.tail(at.intake.tail(), value, &open(fabric.memory()));
-        match at.intake.moves_to(tail) {
+        match at.intake.moves_to(value) {
             Ok(()) => self.fetch(queue, now_ps, fabric),
             Err(what) => self.stop(queue, what),
         }
@@ -199,10 +182,10 @@ impl<F: ReceiveFormat> Receiving<F> {
     /// A packet has come to `queue`: looks for more descriptors, where no more are known than half of what is fetched at a
     /// time. The driver posts many at once, so that this is rare.
     fn look(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
-        let Queue { intake, format, looks, .. } = &mut self.queues[queue];
+        let Queue { intake, looks, .. } = &mut self.queues[queue];
         let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
         let is_enough = intake.left() > whole.min(intake.ring.units) / 2;
-        if *looks || intake.stopped || is_enough || format.record().is_none() {
+        if *looks || intake.stopped || is_enough {
             return;
         }
         *looks = true;
@@ -263,7 +246,7 @@ impl<F: ReceiveFormat> Receiving<F> {
         let index = intake.used();
         let mut memory = open(memory);
         let bytes = memory.bytes(intake.ring.at(index), intake.ring.unit_bytes as usize)?;
-        let posted = format.parse(bytes, index, &memory, packet.len_bytes);
+        let posted = format.parse(bytes, index, packet.len_bytes);
         let posted = posted.filter(|posted| posted.len_bytes >= packet.len_bytes);
         if let Some(posted) = posted
             && self.buffers.set_number(posted.address, packet.number, &mut memory).is_ok()
@@ -276,10 +259,7 @@ impl<F: ReceiveFormat> Receiving<F> {
 
     fn write(&mut self, index: u32, packet: Incoming, posted: &Posted, now_ps: u64, fabric: &mut Fabric) {
         self.queues[packet.queue].intake.take(u32::from(!posted.more));
-        if posted.table_bytes > 0 {
-            fabric.read(now_ps, posted.table_bytes.into(), Read::Table);
-        }
-        let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes + posted.before_bytes));
+        let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes));
         self.writing = Some((there_ps, packet, index));
         self.fetch(packet.queue, now_ps, fabric);
     }

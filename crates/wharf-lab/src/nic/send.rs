@@ -30,8 +30,6 @@ pub enum Place {
     At(u64),
     /// In the entry itself; its number.
     Inside(u64),
-    /// No packet: what the entry points to, read before it.
-    Table,
 }
 
 /// What an entry turned out to be.
@@ -53,19 +51,16 @@ pub enum Parsed {
 /// How a family of NICs describes what is to be sent.
 pub trait SendFormat {
     /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
-    fn tail(&self, old: u32, value: u32, memory: &HostMemory) -> u32;
+    fn tail(&self, old: u32, value: u32) -> u32;
 
-    /// Reads the entry that `bytes` begin with, at unit `index`; its pieces are added to `pieces`, the last of them
-    /// one of a packet. What it points to in `memory` is a piece of its own, [`Place::Table`].
-    fn parse(&mut self, bytes: &[u8], index: u32, memory: &HostMemory, pieces: &mut Vec<Piece>) -> Parsed;
+    /// Reads the entry that `bytes` begin with, at unit `index`; its pieces are added to `pieces`.
+    fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed;
 
-    /// The entry at `index` has been sent, and `more` follow at once.
+    /// The entry at `index` has been sent.
     ///
     /// # Errors
     /// The queue's memory is not there.
-    fn sent(
-        &mut self, index: u32, completion: bool, more: bool, post: &mut impl Post,
-    ) -> Result<(), MemoryFault>;
+    fn sent(&mut self, index: u32, completion: bool, post: &mut impl Post) -> Result<(), MemoryFault>;
 }
 
 /// A frame that has left.
@@ -106,8 +101,6 @@ struct Queue<F> {
     fetches: usize,
     /// Entries parsed and not taken up.
     ready: usize,
-    /// Entries parsed and not sent.
-    unsent: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -157,8 +150,7 @@ pub struct Sending<F> {
 impl<F: SendFormat> Sending<F> {
     /// With these queues.
     pub fn new(costs: SendCosts, buffers: Buffers, queues: Vec<(Ring, F)>) -> Self {
-        let queue =
-            |(ring, format)| Queue { intake: Intake::new(ring), format, fetches: 0, ready: 0, unsent: 0 };
+        let queue = |(ring, format)| Queue { intake: Intake::new(ring), format, fetches: 0, ready: 0 };
         Self {
             costs,
             buffers,
@@ -192,7 +184,7 @@ impl<F: SendFormat> Sending<F> {
             self.fault.get_or_insert(NicFault { queue, what: "there is no such queue".into() });
             return;
         };
-        let tail = at.format.tail(at.intake.tail(), value, &open(fabric.memory()));
+        let tail = at.format.tail(at.intake.tail(), value);
         match at.intake.moves_to(tail) {
             Ok(()) => self.fetch(queue, now_ps, fabric),
             Err(what) => self.stop(queue, what),
@@ -228,14 +220,14 @@ impl<F: SendFormat> Sending<F> {
     /// Reads the entries that are here.
     fn parse(&mut self, queue: usize, memory: &HostMemory) {
         loop {
-            let Queue { intake, format, ready, unsent, .. } = &mut self.queues[queue];
+            let Queue { intake, format, ready, .. } = &mut self.queues[queue];
             let (index, units) = (intake.used(), intake.here());
             if intake.stopped || units == 0 {
                 return;
             }
             let (address, len_bytes) = (intake.ring.at(index), (units * intake.ring.unit_bytes) as usize);
             let parsed = match memory.bytes(address, len_bytes) {
-                Ok(bytes) => format.parse(bytes, index, memory, &mut self.parsing),
+                Ok(bytes) => format.parse(bytes, index, &mut self.parsing),
                 Err(fault) => Parsed::Wrong(fault.to_string()),
             };
             match parsed {
@@ -245,7 +237,6 @@ impl<F: SendFormat> Sending<F> {
                     self.work.push_back(Work { queue, index, pieces, completion });
                     intake.take(taken);
                     *ready += 1;
-                    *unsent += 1;
                 }
                 Parsed::Short if !intake.is_all_here() && units < intake.ring.to_edge(index) => return,
                 Parsed::Short => self.stop(queue, "an entry that ends beyond the tail".into()),
@@ -289,7 +280,6 @@ impl<F: SendFormat> Sending<F> {
         self.wire_free_ps = self.wire_free_ps.max(now_ps) + wire_bytes * self.costs.wire_ps_per_byte;
         let number = match piece.place {
             Place::Inside(number) => Ok(number),
-            Place::Table => Ok(u64::MAX),
             Place::At(address) => self.buffers.number(address, &open(fabric.memory())),
         };
         match number {
@@ -321,8 +311,7 @@ impl<F: SendFormat> Sending<F> {
             if let Some((index, completion)) = departure.ends {
                 let queue = departure.queue;
                 let at = &mut self.queues[queue];
-                at.unsent -= 1;
-                at.format.sent(index, completion, at.unsent > 0, &mut fabric.post_for(queue, now_ps))?;
+                at.format.sent(index, completion, &mut fabric.post_for(queue, now_ps))?;
             }
             return Ok(departure.frame);
         }
@@ -345,10 +334,6 @@ impl<F: SendFormat> Sending<F> {
         }
         for n in 0..pieces {
             let Some(piece) = self.pieces.pop_front() else { break };
-            if piece.place == Place::Table {
-                fabric.read(now_ps, piece.len_bytes.into(), Read::Table);
-                continue;
-            }
             let here = matches!(piece.place, Place::Inside(_));
             if !here {
                 fabric.read(now_ps, u64::from(piece.len_bytes + piece.before_bytes), Read::Packet);

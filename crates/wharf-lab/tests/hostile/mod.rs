@@ -14,19 +14,10 @@ use wharf_lab::nic::cx5::half::{self, Single};
 use wharf_lab::nic::cx5::slim::{self, Slim, SlimEntries};
 use wharf_lab::nic::cx5::striding::{self, STRIDE_BYTES, Strides, Striding};
 use wharf_lab::nic::host::{Doorbell, HostMemory, SharedMemory, open};
-use wharf_lab::nic::intel::advanced::Advanced;
-use wharf_lab::nic::intel::formats::{ReceiveDescriptors, SendDescriptors};
-use wharf_lab::nic::intel::legacy::Legacy;
-use wharf_lab::nic::intel::{self, Layout};
-use wharf_lab::nic::ipoib::driver::{Queues, Requests};
-use wharf_lab::nic::ipoib::formats::Queue;
 use wharf_lab::nic::pair::Pair;
 use wharf_lab::nic::port::{Arrivals, Port, PortCosts};
 use wharf_lab::nic::receive::{ReceiveCosts, ReceiveFormat};
 use wharf_lab::nic::send::{SendCosts, SendFormat};
-use wharf_lab::nic::virtio::Split;
-use wharf_lab::nic::virtio::driver::Rings;
-use wharf_lab::nic::virtio::formats::Virtqueue;
 use wharf_lab::pcie::BusSpec;
 use wharf_mem::Batch;
 
@@ -252,50 +243,14 @@ fn slim(script: Script<'_>) -> Seen {
     Rig::new(at, driver, (queues.send, sends), (queues.receive.ring, receives)).go(script)
 }
 
-fn intel<L: Layout>(script: Script<'_>, head_write_back: bool) -> Seen {
-    let at = place(2048, 2048);
-    let spec = intel::driver::Spec { descriptors: 64, post: 16, head_write_back };
-    let rings = intel::driver::Rings::<L>::new("intel", &spec, &mut open(&at.1)).unwrap();
-    let queues = rings.queues();
-    let driver = Pair::new("intel", 0, rings, &at.1, at.2, 1522);
-    let sends = SendDescriptors::<L>::new(queues.send, queues.report, 4);
-    let receives = ReceiveDescriptors::<L>::new(queues.receive, 1522, 4);
-    Rig::new(at, driver, (queues.send, sends), (queues.receive, receives)).go(script)
-}
-
-fn virtio(script: Script<'_>) -> Seen {
-    let at = place(2048, 2048);
-    let mut there = open(&at.1);
-    let (send, receive) = (Split::allocate(64, &mut there), Split::allocate(64, &mut there));
-    drop(there);
-    let driver = Pair::new("virtio", 0, Rings::new(send, receive, 0), &at.1, at.2, 1522);
-    let (sends, receives) = (Virtqueue::new(send, None, 0), Virtqueue::new(receive, None, 0));
-    let (send, receive) = ((sends.available(), sends), (receives.available(), receives));
-    Rig::new(at, driver, send, receive).go(script)
-}
-
-fn ipoib(script: Script<'_>) -> Seen {
-    let at = place(4096, 4096);
-    let queues = Queues::allocate(64, &mut open(&at.1));
-    let driver = Pair::new("ipoib", 0, Requests::new(&queues, 1, false), &at.1, at.2, 2048);
-    let send = (queues.send, Queue::new(queues.send, queues.sent));
-    let receive = (queues.receive, Queue::new(queues.receive, queues.received));
-    Rig::new(at, driver, send, receive).go(script)
-}
-
 /// Plays `bytes`: the first says which NIC.
 pub fn play(bytes: &[u8]) -> Seen {
     let mut script = Script(bytes);
-    match script.byte().map(|which| which % 9) {
+    match script.byte().map(|which| which % 4) {
         Some(0) => single(script, false),
         Some(1) => single(script, true),
         Some(2) => strides(script),
         Some(3) => slim(script),
-        Some(4) => intel::<Advanced>(script, false),
-        Some(5) => intel::<Advanced>(script, true),
-        Some(6) => intel::<Legacy>(script, false),
-        Some(7) => virtio(script),
-        Some(8) => ipoib(script),
         _ => Seen::default(),
     }
 }

@@ -5,7 +5,7 @@ use super::compress::CompletionWriter;
 use super::parse::{Content, Entry, EntryError};
 use super::segment::{Kind, Pointer, SEGMENT_BYTES};
 use crate::nic::buffers::number_of;
-use crate::nic::host::{HostMemory, MemoryFault, Post};
+use crate::nic::host::{MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
@@ -25,11 +25,11 @@ impl Entries {
 
 impl SendFormat for Entries {
     /// The doorbell carries 16 bits.
-    fn tail(&self, old: u32, value: u32, _memory: &HostMemory) -> u32 {
+    fn tail(&self, old: u32, value: u32) -> u32 {
         old.wrapping_add(u32::from((value as u16).wrapping_sub(old as u16)))
     }
 
-    fn parse(&mut self, bytes: &[u8], index: u32, _memory: &HostMemory, pieces: &mut Vec<Piece>) -> Parsed {
+    fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed {
         let entry = match Entry::parse(bytes, index as u16) {
             Ok(entry) => entry,
             Err(EntryError::Short { .. }) => return Parsed::Short,
@@ -54,9 +54,7 @@ impl SendFormat for Entries {
         Parsed::Entry { units: entry.blocks, completion: entry.control.completion }
     }
 
-    fn sent(
-        &mut self, index: u32, completion: bool, _more: bool, post: &mut impl Post,
-    ) -> Result<(), MemoryFault> {
+    fn sent(&mut self, index: u32, completion: bool, post: &mut impl Post) -> Result<(), MemoryFault> {
         if !completion {
             return Ok(());
         }
@@ -81,18 +79,14 @@ impl Descriptors {
 }
 
 impl ReceiveFormat for Descriptors {
-    fn tail(&self, _old: u32, value: u32, _memory: &HostMemory) -> u32 {
-        value
+    fn record(&self) -> u64 {
+        self.record
     }
 
-    fn record(&self) -> Option<u64> {
-        Some(self.record)
-    }
-
-    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, _len_bytes: u32) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, _len_bytes: u32) -> Option<Posted> {
         let segment: &[u8; SEGMENT_BYTES] = bytes.first_chunk()?;
         let Pointer { address, len_bytes, .. } = Pointer::from_segment(segment)?;
-        Some(Posted { address, len_bytes, before_bytes: 0, table_bytes: 0, more: false })
+        Some(Posted { address, len_bytes, more: false })
     }
 
     fn received(

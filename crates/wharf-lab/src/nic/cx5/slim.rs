@@ -185,11 +185,11 @@ impl SlimEntries {
 }
 
 impl SendFormat for SlimEntries {
-    fn tail(&self, _old: u32, value: u32, _memory: &HostMemory) -> u32 {
+    fn tail(&self, _old: u32, value: u32) -> u32 {
         value
     }
 
-    fn parse(&mut self, bytes: &[u8], index: u32, _memory: &HostMemory, pieces: &mut Vec<Piece>) -> Parsed {
+    fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed {
         let segment = bytes.first_chunk().and_then(Pointer::from_segment);
         let Some(pointer) = segment.filter(|pointer| pointer.len_bytes > METADATA_BYTES) else {
             return Parsed::Wrong(format!("entry {index} points to no packet"));
@@ -200,9 +200,7 @@ impl SendFormat for SlimEntries {
         Parsed::Entry { units: 1, completion: pointer.key & COMPLETION != 0 }
     }
 
-    fn sent(
-        &mut self, index: u32, completion: bool, _more: bool, post: &mut impl Post,
-    ) -> Result<(), MemoryFault> {
+    fn sent(&mut self, index: u32, completion: bool, post: &mut impl Post) -> Result<(), MemoryFault> {
         if !completion {
             return Ok(());
         }

@@ -148,15 +148,11 @@ impl Strides {
 }
 
 impl ReceiveFormat for Strides {
-    fn tail(&self, _old: u32, value: u32, _memory: &HostMemory) -> u32 {
-        value
+    fn record(&self) -> u64 {
+        self.record
     }
 
-    fn record(&self) -> Option<u64> {
-        Some(self.record)
-    }
-
-    fn parse(&mut self, bytes: &[u8], _index: u32, _memory: &HostMemory, len_bytes: u32) -> Option<Posted> {
+    fn parse(&mut self, bytes: &[u8], _index: u32, len_bytes: u32) -> Option<Posted> {
         let pointer = Pointer::from_segment(bytes.get(SEGMENT_BYTES..)?.first_chunk()?)?;
         let (all, first) = (pointer.len_bytes / STRIDE_BYTES, self.taken);
         let left = all.checked_sub(first + strides_of(len_bytes))?;
@@ -167,8 +163,6 @@ impl ReceiveFormat for Strides {
         Some(Posted {
             address: pointer.address.checked_add(u64::from(first * STRIDE_BYTES))?,
             len_bytes: strides * STRIDE_BYTES,
-            before_bytes: 0,
-            table_bytes: 0,
             more,
         })
     }
