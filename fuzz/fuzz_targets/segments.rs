@@ -2,7 +2,7 @@
 //! wherever its bytes lie.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_core::copy::Reader;
+use wharf_core::sg_writer::Reader;
 use wharf_core::gso::Cut;
 use wharf_mem::Meta;
 

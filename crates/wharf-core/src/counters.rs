@@ -60,7 +60,7 @@ pub struct QueueCounters {
     pub device_errors: Counter,
     /// Times that the device was lost ([`DeviceError::Lost`]).
     pub lost: Counter,
-    /// Changes ([`crate::queue::TxQueue::apply`]) and wake-ups that panicked; the queue went on.
+    /// Changes ([`crate::tx::queue::TxQueue::apply`]) and wake-ups that panicked; the queue went on.
     pub panics: AtomicU64,
     /// Reasons of failed frames, and the last device error.
     reasons: Mutex<Vec<(&'static str, u64)>>,
@@ -124,7 +124,7 @@ pub struct SenderCounters {
     pub drops: Counter,
     /// Frames that it handed to the device as owner, for itself and others.
     pub drained_packets: Counter,
-    /// What it did as owner in detail, where [`crate::queue::QueueBuilder::log_runs`] asks for that.
+    /// What it did as owner in detail, where [`crate::tx::queue::QueueBuilder::log_runs`] asks for that.
     pub runs: Option<Box<RunLog>>,
     /// The most bytes that it may have inside now; 0 until that was looked at.
     pub small_queue_bytes: Counter,

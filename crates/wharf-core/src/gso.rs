@@ -28,7 +28,7 @@ pub use segmenter::{Segmenter, completed};
 pub use shortener::Shortener;
 
 use crate::checksum::{UDP_OFFSET, fold, of_sum, sum};
-use crate::copy::Reader;
+use crate::sg_writer::Reader;
 use headers::Headers;
 use wharf_mem::Meta;
 

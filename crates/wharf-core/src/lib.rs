@@ -1,34 +1,28 @@
 //! The transmit path: pool policies, queueing disciplines, byte queue limits, the queue and its owner.
 //!
-//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (whoever owns it) → [`qdisc`] → [`run`] (bulk
+//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (whoever owns it) → [`qdisc`] → [`engine`] (bulk
 //! dequeue within [`bql`]) → [`device`] → completion → home to the pool. [`direct`] is the same without the
 //! lane, for one sender; [`poller`] looks after what no sender does, and
-//! after what arrives: [`receive`].
+//! after what arrives: [`rx`].
 //!
 //! No unsafe code, no system call, no clock: time comes in, and waiting goes out, through [`host`].
 #![forbid(unsafe_code)]
 
 pub mod bql;
 pub mod checksum;
-pub mod copy;
 pub mod counters;
-pub mod credit;
 pub mod device;
-pub mod direct;
 pub mod discipline;
 pub mod flow;
 pub mod gso;
 pub mod histogram;
 pub mod host;
-mod lanes;
-pub mod owner;
 pub mod poller;
 pub mod pool;
 pub mod qdisc;
-pub mod queue;
-pub mod receive;
-pub mod run;
 pub mod run_log;
-pub mod sender;
-mod solo;
-mod wait;
+pub mod rx;
+pub mod sg_writer;
+mod tx;
+
+pub use tx::{direct, engine, owner, queue, sender, small_queue};

@@ -15,8 +15,8 @@ pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
 use crate::pool::lock;
-use crate::queue::TxQueue;
-use crate::receive::RxQueue;
+use crate::rx::RxQueue;
+use crate::tx::queue::TxQueue;
 use pollee::Tx;
 use schedule::{Action, Event, Found, Notice, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};

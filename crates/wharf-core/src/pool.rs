@@ -11,38 +11,38 @@ mod burst;
 mod cache;
 mod counters;
 mod depot;
-mod elsewhere;
-mod grant;
 mod ledger;
 mod line;
 mod lock;
 mod mailbox;
 mod packet;
+mod peer_queues;
 pub mod policy;
+mod reservation;
 mod returns;
-mod waiting;
+mod waitlist;
 
 pub use burst::Burst;
 pub use cache::Cache;
 pub(crate) use cache::{HOME_FRAMES, Place};
 pub use counters::PageCounters;
-pub(crate) use elsewhere::Reaps;
-pub(crate) use grant::{Grant, Kept};
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::Packet;
+pub(crate) use peer_queues::Reaps;
+pub(crate) use reservation::{Grant, Kept};
 pub(crate) use returns::Returns;
 
 use crate::host::{Clock, NoClock};
 use depot::Depot;
-use elsewhere::Queues;
-use grant::Budget;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
+use peer_queues::Queues;
+use reservation::Budget;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use waiting::Signs;
+use waitlist::Signs;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
 /// Buffers that move between a cache and the depot at a time.

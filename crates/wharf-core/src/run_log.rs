@@ -1,11 +1,11 @@
 //! `RunLog`: what a sender did as the owner of its queue: how long, for whom. For comparisons of owner policies.
 //!
-//! Kept on request only ([`crate::queue::QueueBuilder::log_runs`]), since it reads a clock twice per run.
+//! Kept on request only ([`crate::tx::queue::QueueBuilder::log_runs`]), since it reads a clock twice per run.
 
 use crate::counters::Counter;
 use crate::histogram::Histogram;
-use crate::owner::Owner;
-use crate::queue::Shared;
+use crate::tx::owner::Owner;
+use crate::tx::queue::Shared;
 
 /// The runs of one sender; written by its thread, read by anybody.
 #[derive(Debug)]

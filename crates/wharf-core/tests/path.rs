@@ -6,9 +6,9 @@ use common::{Gate, assert_conserved, builder, numbered, pool};
 use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::bql::Bounds;
+use wharf_core::engine::Batching;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
 use wharf_core::queue::QueueError;
-use wharf_core::run::Batching;
 
 #[test]
 fn a_quiet_path_gives_one_packet_its_doorbell_at_once() {

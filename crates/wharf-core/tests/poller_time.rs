@@ -13,7 +13,7 @@ use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, Cache};
 use wharf_core::qdisc::{Fifo, FifoLimit, Rate, Tbf};
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 use wharf_mem::{Batch, Frame, Region};
 
 /// What a look at the clock, and with it a step of the poller, takes.

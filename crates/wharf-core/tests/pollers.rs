@@ -13,7 +13,7 @@ use wharf_core::host::{NoClock, Park, Wait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, Cache, PagePool};
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 use wharf_mem::{Batch, Frame, Region};
 
 #[derive(Debug, Default, Clone)]

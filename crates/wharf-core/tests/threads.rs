@@ -135,7 +135,7 @@ fn a_dedicated_owner_drains_for_all_and_sleeps_without_losing_a_wake_up() {
             }
             stop.store(true, SeqCst);
             // Something to wake it with.
-            queue.set_batching(wharf_core::run::Batching::On);
+            queue.set_batching(wharf_core::engine::Batching::On);
             owner.join().unwrap();
         });
         assert_order(&control.sent(), 3, 3001);
@@ -301,7 +301,7 @@ fn a_shutdown_beside_a_dedicated_owner_ends_when_all_has_left() {
                 let audit = queue.shutdown(u64::MAX);
                 assert_eq!(audit.out(), 0, "{audit}");
                 stop.store(true, SeqCst);
-                queue.set_batching(wharf_core::run::Batching::On);
+                queue.set_batching(wharf_core::engine::Batching::On);
                 owner.join().unwrap();
             });
             assert_order(&control.sent(), 1, 500);

@@ -5,9 +5,9 @@ mod common;
 use common::{Control, Gate, Log, Logs, assert_conserved, builder, numbered, pool};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use wharf_core::engine::Batching;
 use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc, set_priority};
 use wharf_core::queue::TxQueue;
-use wharf_core::run::Batching;
 use wharf_core::sender::{Sender, Watch};
 
 /// Senders that wait at a queue before a device that completes what it is told to.

@@ -114,7 +114,7 @@ fn a_poller_ends_beside_a_dedicated_owner_who_is_still_called() {
                 std::thread::yield_now();
             }
             stop.store(true, SeqCst);
-            queue.set_batching(wharf_core::run::Batching::On);
+            queue.set_batching(wharf_core::engine::Batching::On);
             owner.join().unwrap();
         });
         assert_conserved(&queue);

@@ -4,8 +4,8 @@
 //! The processors of `bulk`, and a NIC that takes as many doorbells as they ring.
 
 use std::time::{Duration, Instant};
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
 use wharf_lab::hardware::simple::{self, Simple};

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
+use wharf_core::engine::{Run, Sink, Source};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::Prio;
-use wharf_core::run::{Run, Sink, Source};
 use wharf_mem::{Batch, Frame};
 
 const FRAME_BYTES: u32 = 2048;
@@ -242,7 +242,7 @@ impl Path {
         departed.drain(..).for_each(|frame| self.leaves(&frame));
         self.departed = departed;
         self.interrupt_due(agenda);
-        if pause.is_none_or(|pause| pause == wharf_core::run::Pause::Quota) {
+        if pause.is_none_or(|pause| pause == wharf_core::engine::Pause::Quota) {
             agenda.set(CPU_SLOT, now_ns + (u64::from(taken) * self.setup.driver_ns).max(1));
         }
     }

@@ -1,8 +1,8 @@
 //! The kernel's path in the model: whatever the setup, nothing is lost, reordered or left behind.
 
 use proptest::prelude::*;
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
 use wharf_lab::hardware::simple::{self, Simple};

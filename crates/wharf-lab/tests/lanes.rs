@@ -1,8 +1,8 @@
 //! Our own path in the model: many processors, one queue, the real owner word.
 
 use proptest::prelude::*;
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::line::LineCosts;
 use wharf_lab::hardware::simple::{self, Simple};

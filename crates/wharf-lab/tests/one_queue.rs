@@ -1,8 +1,8 @@
 //! The machine of 2007: one queue for all processors, no byte limit, a driver that may fail.
 
 use proptest::prelude::*;
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 use wharf_devices::fault::{Chance, FaultSpec};
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};

@@ -13,7 +13,7 @@ use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
 use wharf::pool::{Burst, PagePool, PoolError};
 use wharf::queue::TxQueue;
-use wharf::receive::{Handler, Rest, RxQueue};
+use wharf::rx::{Handler, Rest, RxQueue};
 use wharf::sender::Sender;
 
 type Error = Box<dyn std::error::Error>;

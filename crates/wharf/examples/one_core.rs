@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use wharf::devices::host::{HostClock, HostPark};
 use wharf::devices::null::Null;
+use wharf::engine::Batching;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
-use wharf::run::Batching;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -63,9 +63,9 @@
 //! | a device with several transmit queues: each flow by one of them | [`sender::Spread`], [`flow`] |
 //! | one sender that owns its path outright: no lane, no other thread | [`direct`] |
 //! | who looks after queues when no sender does; a core for one alone | [`poller`], [`devices::host::PollerThread`] |
-//! | the receive side of devices, in pollers' hands | [`receive`] |
+//! | the receive side of devices, in pollers' hands | [`rx`] |
 //! | FIFO and priority bands | [`qdisc`] |
-//! | byte queue limits, batching on, off or by bytes | [`bql`], [`run`] |
+//! | byte queue limits, batching on, off or by bytes | [`bql`], [`engine`] |
 //! | what was done, by queue and sender | [`counters`] |
 //! | devices: by specification, or your own | [`devices`], [`device`] |
 //! | super-packets: one packet until a device that cannot cut them | [`gso`] |
@@ -76,8 +76,8 @@
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{
-    bql, copy, counters, credit, device, direct, flow, gso, host, owner, poller, pool, qdisc, queue, receive,
-    run, sender,
+    bql, counters, device, direct, engine, flow, gso, host, owner, poller, pool, qdisc, queue, rx, sender,
+    sg_writer, small_queue,
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::traffic::Pace;
-use wharf::run::Batching;
+use wharf::engine::Batching;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -19,7 +19,7 @@ use wharf::devices::trace::TraceFile;
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
 use wharf::queue::TxQueue;
-use wharf::receive::RxQueue;
+use wharf::rx::RxQueue;
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);

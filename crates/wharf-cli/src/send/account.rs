@@ -9,10 +9,10 @@ use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
 use wharf::devices::fault::INJECTED;
 use wharf::devices::traffic::{Findings, Latency};
+use wharf::engine::Batching;
 use wharf::pool::Audit;
 use wharf::qdisc::DROP_HEAD;
 use wharf::queue::TxQueue;
-use wharf::run::Batching;
 use wharf::sender::DROP_TAIL;
 
 /// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.

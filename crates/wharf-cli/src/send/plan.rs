@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf::bql::Bounds;
-use wharf::credit::SMALL_QUEUE_BYTES;
 use wharf::devices::host::processors;
 use wharf::devices::kinds::kinds;
 use wharf::devices::open::{Direction, open};
 use wharf::devices::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
-use wharf::run::Batching;
+use wharf::engine::Batching;
+use wharf::small_queue::SMALL_QUEUE_BYTES;
 
 /// How long a run takes that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);

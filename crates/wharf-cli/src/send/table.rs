@@ -4,7 +4,7 @@ use super::account::Outcome;
 use super::plan::Plan;
 use crate::output::{bytes, grouped, table, text, time};
 use crate::report::{ClassReport, FaultReport, Report, TimingReport};
-use wharf::run::Batching;
+use wharf::engine::Batching;
 
 /// The whole summary: a headline, a column per run, and what it comes to.
 pub(super) fn summary(plan: &Plan, outcomes: &[Outcome]) -> String {

@@ -94,7 +94,7 @@ const LIST_PACKETS_MAX: usize = 1000;
 
 impl Discipline for LocklessList {
     const NAME: &'static str = "lockless-list";
-    const BULK_PACKETS: usize = crate::run::BULK_PACKETS_MAX;
+    const BULK_PACKETS: usize = crate::tx::engine::BULK_PACKETS_MAX;
 
     fn new(pool: &PagePool) -> Self {
         Self { list: FrameList::new(pool.region().number(), pool.frames()), count: AtomicUsize::new(0) }

@@ -6,12 +6,12 @@ use super::sender::{LockedCounters, LockedSender};
 use super::spin::spin;
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park};
-use crate::lanes::{Lane, LaneHome, Lanes};
-use crate::owner::Policy;
 use crate::pool::{Audit, HOME_FRAMES, PagePool, lock};
 use crate::qdisc::{Qdisc, classify};
-use crate::queue::{QueueBuilder, QueueError};
-use crate::run::Run;
+use crate::tx::engine::Run;
+use crate::tx::owner::Policy;
+use crate::tx::queue::lanes::{Lane, LaneHome, Lanes};
+use crate::tx::queue::{QueueBuilder, QueueError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wharf_mem::frame::SENDERS_MAX;
@@ -227,8 +227,8 @@ impl<D: Discipline> LockedQueue<D> {
         shared.discipline.gather(&mut root);
         let mut back = spin(&shared.back);
         let Back { run, homes } = &mut *back;
-        let mut bulk = Batch::new(crate::run::BULK_PACKETS_MAX);
-        while root.qdisc.dequeue(&mut bulk, crate::run::BULK_PACKETS_MAX, u64::MAX) > 0 {
+        let mut bulk = Batch::new(crate::tx::engine::BULK_PACKETS_MAX);
+        while root.qdisc.dequeue(&mut bulk, crate::tx::engine::BULK_PACKETS_MAX, u64::MAX) > 0 {
             let given = shared.pool.give_back(&mut bulk);
             debug_assert!(given.is_ok(), "senders check the pool");
         }

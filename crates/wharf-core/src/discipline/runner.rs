@@ -3,9 +3,9 @@
 use super::entry::Discipline;
 use super::locked::{Back, Root, Shared};
 use super::spin::spin;
-use crate::owner::Owner;
-use crate::run::{Pause, Source};
 use crate::run_log::RunLog;
+use crate::tx::engine::{Pause, Source};
+use crate::tx::owner::Owner;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Batch;
@@ -36,7 +36,7 @@ struct Ran {
 
 impl Runner {
     pub(super) fn new(place: Option<u16>) -> Self {
-        Self { bulk: Batch::new(crate::run::BULK_PACKETS_MAX), place }
+        Self { bulk: Batch::new(crate::tx::engine::BULK_PACKETS_MAX), place }
     }
 
     /// Takes the root lock and runs the qdisc, if nobody does; frames that the device took.

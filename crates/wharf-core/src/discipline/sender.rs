@@ -7,8 +7,8 @@ use super::spin::spin;
 use crate::counters::Counter;
 use crate::pool::{Burst, Cache, PoolError};
 use crate::qdisc::classify;
-use crate::queue::QueueError;
 use crate::run_log::RunLog;
+use crate::tx::queue::QueueError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Batch;
@@ -89,8 +89,8 @@ impl<D: Discipline> LockedSender<D> {
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
         let batch = burst.batch_mut();
-        if ours != theirs || !crate::sender::all_of_pool(batch, ours) {
-            return Err(crate::sender::foreign_pool(ours, theirs, batch));
+        if ours != theirs || !crate::tx::sender::all_of_pool(batch, ours) {
+            return Err(crate::tx::sender::foreign_pool(ours, theirs, batch));
         }
         self.counters.offered.add(batch.len() as u64);
         while let Some(mut frame) = batch.pop() {

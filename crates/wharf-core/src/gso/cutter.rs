@@ -4,8 +4,8 @@
 //! headers are not read again for each segment, and whoever has no memory or no room half-way goes on later.
 
 use super::{Cut, GsoError};
-use crate::copy::{Memory, Placed, Placer, Reader};
 use crate::pool::PoolError;
+use crate::sg_writer::{Memory, Placed, Placer, Reader};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 

@@ -7,8 +7,8 @@
 //! The ledger is told nothing of it: the buffers stay with whoever had taken them.
 
 use super::{Cutter, Plan};
-use crate::copy::Memory;
 use crate::pool::{PagePool, PoolError};
+use crate::sg_writer::Memory;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, FreeFrame};
 

@@ -11,8 +11,8 @@
 use super::{Cutter, Plan};
 use crate::pool::{Burst, PagePool};
 use crate::qdisc::wire_bytes;
-use crate::queue::QueueError;
-use crate::sender::SendNow;
+use crate::tx::queue::QueueError;
+use crate::tx::sender::SendNow;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Frame, Region};
 

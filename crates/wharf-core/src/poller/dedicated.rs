@@ -1,7 +1,7 @@
 //! `Dedicated`: an owner for good, which senders leave all draining to.
 
-use crate::queue::{Calls, Inside, Leaving, QueueError, Shared, Turn, TxQueue};
-use crate::run::Pause;
+use crate::tx::engine::Pause;
+use crate::tx::queue::{Calls, Inside, Leaving, QueueError, Shared, Turn, TxQueue};
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
@@ -65,11 +65,11 @@ impl Dedicated<'_> {
         let is_due = self.idle_polls.is_multiple_of(SERVE_EVERY);
         let mut calls = Calls::default();
         let (packets, pause) = owned.with(|inside| {
-            crate::queue::attend(shared, inside, bits | READY);
+            crate::tx::queue::attend(shared, inside, bits | READY);
             let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
             let (reaped, _) = inside.reap();
             let serve = packets > 0 || reaped > 0 || bits != 0 || is_due;
-            calls = crate::queue::close_up(shared, inside, Leaving::Poller { away: false }, serve);
+            calls = crate::tx::queue::close_up(shared, inside, Leaving::Poller { away: false }, serve);
             (packets, pause)
         });
         self.in_round = false;

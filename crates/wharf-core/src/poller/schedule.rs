@@ -12,7 +12,7 @@
 //! ```
 //! **The invariant:** a device rests without a time only where a poll that began *after* its notifications were
 //! unmasked has found nothing to come back for. What happens before that poll is found by it, what happens after
-//! calls. A queue that holds nothing needs no unmasking: who fills it calls ([`crate::queue::TxQueue`]).
+//! calls. A queue that holds nothing needs no unmasking: who fills it calls ([`crate::tx::queue::TxQueue`]).
 //!
 //! When to look again at a device that holds frames and cannot tell: after a nap that doubles while it brings few of
 //! them, and halves when everything was done already while somebody waited. So naps go after the completions

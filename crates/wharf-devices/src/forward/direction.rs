@@ -10,7 +10,7 @@ use wharf_core::counters::{Counter, QueueCounters};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::Audit;
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::RxQueue;
+use wharf_core::rx::RxQueue;
 use wharf_core::sender::DROP_TAIL;
 
 /// One direction: what arrives at one end, and the queues that it leaves by at the other.

@@ -13,7 +13,7 @@ use wharf_core::device::Device;
 use wharf_core::gso::Shortener;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Handler, RxQueue};
+use wharf_core::rx::{Handler, RxQueue};
 use wharf_core::sender::{SendNow, Sender, Spread};
 
 /// The queues of each end, at least one; one of the ends, if not both, has no more than that.

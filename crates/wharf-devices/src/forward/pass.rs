@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wharf_core::gso::Shortener;
 use wharf_core::host::Clock;
 use wharf_core::pool::Burst;
-use wharf_core::receive::{Handler, Rest};
+use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::SendNow;
 
 /// Of one receive side: written by the one thread that polls it; read by anybody.

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use wharf_core::host::{Clock, Wait, Wake};
 use wharf_core::poller::{Poller, PollerStop, Settings};
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::RxQueue;
+use wharf_core::rx::RxQueue;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::event::EventFd;
 

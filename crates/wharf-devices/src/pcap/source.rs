@@ -5,9 +5,9 @@ use super::{device_error, device_name};
 use crate::refused::Refused;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::pool::{Cache, PoolError};
+use wharf_core::sg_writer::{Placed, Placer};
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// What to do with a record that holds less than its packet.

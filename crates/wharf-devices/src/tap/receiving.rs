@@ -11,9 +11,9 @@ use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::array;
 use std::io::{self, IoSliceMut};
 use std::iter::once;
-use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
+use wharf_core::sg_writer::{Placed, Placer};
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 
 /// Most frames that are there for one packet.

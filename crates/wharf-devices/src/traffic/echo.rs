@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::Burst;
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 
 type Shared = Arc<Mutex<Box<dyn Verify>>>;
 

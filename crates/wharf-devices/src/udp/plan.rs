@@ -12,7 +12,7 @@ use wharf_mem::{Frame, MemError, Region};
 use wharf_sys::udp::{Message, Writer};
 
 /// Frames in one call, and thereby messages: as many as an owner hands over at once.
-pub(super) const FRAMES_MAX: usize = wharf_core::run::BULK_PACKETS_MAX;
+pub(super) const FRAMES_MAX: usize = wharf_core::engine::BULK_PACKETS_MAX;
 /// Pieces in one call: of one message, the kernel takes 1024 (UIO_MAXIOV).
 pub(super) const PIECES_MAX: usize = 1024;
 

@@ -4,9 +4,9 @@
 use super::headers::{HEADERS_BYTES_MAX, Headers};
 use std::net::SocketAddr;
 use std::{io, iter};
-use wharf_core::copy::{Placed, Placer};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
+use wharf_core::sg_writer::{Placed, Placer};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Meta};
 use wharf_sys::udp::{Incoming, Received, UdpSocket};

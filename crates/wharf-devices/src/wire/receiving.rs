@@ -6,9 +6,9 @@
 use super::link::{Link, Unread};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wharf_core::copy::{Placed, Placer};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool, PoolError};
+use wharf_core::sg_writer::{Placed, Placer};
 use wharf_mem::lane::{LaneIn, LaneOut};
 use wharf_mem::{Batch, Frame, Region};
 

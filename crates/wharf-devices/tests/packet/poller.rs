@@ -3,7 +3,7 @@
 use std::thread::{self, JoinHandle};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::RxQueue;
+use wharf_core::rx::RxQueue;
 use wharf_devices::host::HostWait;
 use wharf_sys::usage::thread_cpu_seconds;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use wharf_core::poller::Mode;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark};
 use wharf_devices::open::{Direction, open};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 use wharf_devices::host::PollerThread;
 use wharf_devices::open::{Direction, open};
 

@@ -5,7 +5,7 @@ use crate::pair::{Far, Socket, queue, send};
 use std::time::Duration;
 use wharf_core::pool::Burst;
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::PollerThread;
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};

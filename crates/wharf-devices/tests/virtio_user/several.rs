@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use wharf_core::pool::Burst;
-use wharf_core::receive::{Rest, RxQueue};
+use wharf_core::rx::{Rest, RxQueue};
 use wharf_devices::host::PollerThread;
 use wharf_devices::open::{Direction, open};
 use wharf_mem::Batch;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::engine::Batching;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_core::qdisc::{Prio, set_priority};
 use wharf_core::queue::{QueueBuilder, TxQueue};
-use wharf_core::run::Batching;
 use wharf_core::sender::Sender;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::wire::{Wire, WireSpec, wire};
@@ -294,7 +294,7 @@ fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_bulk_ones() {
     (0..1000).for_each(|number| put(0, number, 2));
     put(1, 0, 6);
     // What was with the device, or on its way to it, was given away before the priority packet came.
-    let (mut before, mut given) = (0, 16 + wharf_core::run::BULK_PACKETS_MAX);
+    let (mut before, mut given) = (0, 16 + wharf_core::engine::BULK_PACKETS_MAX);
     while far.next.get(1).is_none() {
         before += far.poll();
         queue.poll();

@@ -10,8 +10,8 @@ use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
 use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
+use wharf_core::engine::{BULK_PACKETS_MAX, Batching};
 use wharf_core::owner::Policy;
-use wharf_core::run::{BULK_PACKETS_MAX, Batching};
 
 /// The experiment.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use super::far;
 use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 use wharf_devices::fault::FaultSpec;
 
 /// Time that the steps of the path take, in nanoseconds.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
+use wharf_core::engine::{Run, Sink, Source};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_core::run::{Run, Sink, Source};
 use wharf_devices::fault;
 use wharf_mem::{Batch, Frame};
 

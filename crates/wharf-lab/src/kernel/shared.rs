@@ -23,10 +23,10 @@ use std::time::Duration;
 use steps::Processor;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
+use wharf_core::engine::{Batching, Run};
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_core::run::{Batching, Run};
 use wharf_devices::null::Null;
 
 /// How packets get into the qdisc.

@@ -16,8 +16,8 @@ use super::queue::TxQueue;
 use crate::engine::Agenda;
 use crate::engine::lock::HandedOver;
 use crate::hardware::Hardware;
+use wharf_core::engine::{Batching, Pause};
 use wharf_core::owner::{Action, Event, Owner, Policy};
-use wharf_core::run::{Batching, Pause};
 use wharf_mem::Frame;
 
 /// What is over when the time of a transmit has come.

@@ -2,8 +2,8 @@
 
 use crate::engine::cpu::Tick;
 use crate::engine::line::LineCosts;
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 
 /// What steps take, in nanoseconds.
 #[derive(Debug, Clone, Copy)]

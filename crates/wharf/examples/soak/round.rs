@@ -13,12 +13,12 @@ use wharf::devices::fault::{Fault, FaultSpec};
 use wharf::devices::host::{HostClock, PollerThread, pin, processors};
 use wharf::devices::null::Null;
 use wharf::devices::wire::{Wire, WireSpec, wire};
+use wharf::engine::Batching;
 use wharf::host::Clock;
 use wharf::mem::Batch;
 use wharf::pool::PagePool;
 use wharf::qdisc::{DropHead, Fifo, FifoLimit, Qdisc};
 use wharf::queue::TxQueue;
-use wharf::run::Batching;
 
 const SENDERS: u64 = 64;
 const PROCESSORS: usize = 2;

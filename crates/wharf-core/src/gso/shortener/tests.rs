@@ -1,7 +1,7 @@
 use super::*;
-use crate::copy::Memory;
 use crate::gso::{Cut, GSO_UDP};
 use crate::pool::{Cache, PoolError};
+use crate::sg_writer::Memory;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use wharf_mem::{Batch, Meta};

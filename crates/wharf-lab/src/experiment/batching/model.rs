@@ -5,8 +5,8 @@ use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use crate::hardware::simple::{self, Simple};
 use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic, far};
+use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_core::run::Batching;
 use wharf_devices::fault::{Chance, FaultSpec};
 
 /// Which NIC, with its driver.

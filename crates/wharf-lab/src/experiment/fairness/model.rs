@@ -16,7 +16,7 @@ use crate::hardware::simple::{self, Simple};
 use crate::kernel;
 use crate::kernel::shared::{self, Discipline, Done};
 use crate::lanes;
-use wharf_core::run::Batching;
+use wharf_core::engine::Batching;
 
 /// Processors: those of 2011, and on.
 const CPUS: [u32; 8] = [1, 2, 3, 4, 8, 16, 32, 64];

@@ -12,8 +12,8 @@ use crate::engine::lock::HandedOver;
 use crate::engine::{Agenda, World};
 use crate::hardware::Departed;
 use crate::kernel::shared::Done;
+use wharf_core::engine::{Pause, Sink};
 use wharf_core::owner::Owner;
-use wharf_core::run::{Pause, Sink};
 use wharf_mem::{Batch, Frame};
 
 /// What is over when a processor's time has come.

@@ -5,7 +5,7 @@ use super::load::Work;
 use super::message::Message;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wharf_core::pool::Burst;
-use wharf_core::receive::{Handler, Rest};
+use wharf_core::rx::{Handler, Rest};
 
 /// The flows, and where what they hear waits for them.
 pub(super) struct Application {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::host::Clock;
 use wharf_core::pool::Burst;
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::receive::{Handler, Rest};
+use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::Sender;
 use wharf_devices::host::ExactClock;
 

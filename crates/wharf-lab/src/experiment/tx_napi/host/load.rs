@@ -7,7 +7,7 @@ use super::message::Protocol;
 use super::seen::Seen;
 use std::sync::Arc;
 use wharf_core::queue::{QueueError, TxQueue};
-use wharf_core::receive::Handler;
+use wharf_core::rx::Handler;
 
 /// What is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use wharf_core::device::Device;
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
-use wharf_core::receive::{Handler, RxQueue};
+use wharf_core::rx::{Handler, RxQueue};
 use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds, pin, processors};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::traffic::Latency;

@@ -1,0 +1,181 @@
+use super::*;
+use crate::device::{Capabilities, Completions, Transmitted};
+use crate::sg_writer::Placer;
+use std::sync::Arc;
+use wharf_mem::{Batch, Frame, Meta, Region};
+
+/// A packet of so many buffers has come, and nothing tells of it any more.
+#[derive(Default)]
+pub(crate) struct Long {
+    pieces: usize,
+    placer: Placer,
+}
+
+impl Device for Long {
+    fn name(&self) -> String {
+        "long".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, _batch: &mut Batch, _more: bool) -> Transmitted {
+        Transmitted { doorbell: false, stopped: true }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, _budget: usize, _into: &mut Completions) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        0
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
+        let bytes = vec![7; self.pieces * cache.pool().region().data_bytes_max() as usize];
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let before = to.len();
+        let chunks = std::iter::once(&bytes[..]);
+        self.placer.place(cache, to, chunks, bytes.len() as u32, &Meta::default()).unwrap();
+        if to.len() > before {
+            self.pieces = 0;
+        }
+        Ok(to.len() - before)
+    }
+
+    fn receive_ended(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
+    let (mut others, mut held) = (pool.cache("others").unwrap(), Batch::new(8));
+    others.take(&mut held, 8, 64).unwrap();
+    for _ in 0..3 {
+        let found = receiver.shared.poll(Notice::Keep, false, 64);
+        assert_eq!((found.received, found.waiting), (0, true), "there is memory, and not enough");
+    }
+    others.give(&mut held).unwrap();
+    drop(others);
+    assert_eq!(receiver.shared.poll(Notice::Keep, false, 64).received, 1);
+    let found = receiver.shared.poll(Notice::Keep, false, 64);
+    assert_eq!((found.received, found.waiting), (0, false), "nothing has come");
+}
+
+/// A receiver waits for memory in turn with all others, and keeps what it gets until it is enough.
+#[test]
+fn a_receiver_short_of_memory_stands_in_line() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let device = Box::new(Long { pieces: 3, placer: Placer::default() });
+    let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
+    let mut late = pool.cache("late").unwrap();
+    let mut held: Vec<_> = (0..16).map(|_| pool.packet(64).unwrap()).collect();
+    let mut free_one = || drop(held.pop());
+    let received = || receiver.shared.poll(Notice::Keep, false, 64).received;
+    assert_eq!(received(), 0);
+    let place = late.stand_in_line(Arc::new(ComesBack));
+    free_one();
+    assert_eq!((received(), place.before()), (0, Some(0)), "it came first, and has one of three");
+    free_one();
+    assert_eq!(place.before(), None, "the next is for who came next");
+    free_one();
+    assert_eq!(received(), 0);
+    free_one();
+    assert_eq!(received(), 1);
+    place.leave(false);
+    drop((late, held));
+    receiver.close().unwrap();
+    drop(receiver);
+    assert_eq!(pool.free(), 16);
+}
+
+/// Two receivers of a packet of 12 buffers each. Memory comes two by two, to each in turn; a rival always waits for it, too, and
+/// frees at once what it gets. The first goes as `goes` says once it has some; whether the second one receives.
+fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    let [first, second] = [(); 2].map(|()| {
+        let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
+    });
+    let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(64), Batch::new(64));
+    while others.take(&mut held, 1, 64).is_ok() {}
+    let mut rival = pool.cache("rival").unwrap();
+    let mut free_two = |held: &mut Batch| {
+        std::iter::from_fn(|| held.pop()).take(2).for_each(|frame| given.push(frame).unwrap());
+        others.give(&mut given).unwrap();
+    };
+    goes(&first);
+    let mut place = rival.stand_in_line(Arc::new(ComesBack));
+    (0..2000).any(|_| {
+        free_two(&mut held);
+        if place.before().is_none() {
+            std::mem::replace(&mut place, rival.stand_in_line(Arc::new(ComesBack))).leave(true);
+            let mut rivals = Batch::new(64);
+            let _ = rival.take(&mut rivals, 64, 64);
+            std::iter::from_fn(|| rivals.pop()).for_each(|frame| held.push(frame).unwrap());
+        }
+        second.shared.poll(Notice::Keep, false, 64).received > 0
+    })
+}
+
+#[test]
+fn a_receiver_whose_poller_goes_lets_others_gather() {
+    let goes = |first: &RxQueue| {
+        assert_eq!(first.shared.poll(Notice::Keep, false, 64).received, 0, "short of memory");
+        first.shared.step_aside();
+    };
+    assert!(second_receives(goes));
+}
+
+#[test]
+fn a_receiver_whose_handler_panics_lets_others_gather() {
+    let goes = |first: &RxQueue| {
+        assert_eq!(first.shared.poll(Notice::Keep, false, 64).received, 0, "short of memory");
+        let mut inside = first.shared.inside.lock().unwrap();
+        let panicking = std::panic::AssertUnwindSafe(move || {
+            let _held = &mut inside;
+            panic!("the handler's");
+        });
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        assert!(first.shared.poll(Notice::Keep, false, 64).over);
+    };
+    assert!(second_receives(goes));
+}
+
+#[test]
+fn of_two_receivers_of_long_packets_one_at_a_time_keeps_parts() {
+    let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+    let receivers = [(); 2].map(|()| {
+        let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+        RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
+    });
+    let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(16), Batch::new(16));
+    while others.take(&mut held, 1, 64).is_ok() {}
+    assert_eq!(held.len(), 16);
+    let mut received = 0;
+    // Memory comes two by two: each receiver has a part of it in turn.
+    for _ in 0..100 {
+        std::iter::from_fn(|| held.pop()).take(2).for_each(|frame| given.push(frame).unwrap());
+        others.give(&mut given).unwrap();
+        let polls = receivers.iter().map(|one| one.shared.poll(Notice::Keep, false, 64).received);
+        received += polls.sum::<u32>();
+    }
+    assert_eq!(received, 2);
+}

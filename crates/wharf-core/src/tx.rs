@@ -1,0 +1,12 @@
+//! The transmit side: senders, the queue they share and its engine.
+//!
+//! A packet's way: [`sender`] → lane → [`queue`], run by its [`owner`] → [`engine`] (qdisc, byte limit, device)
+//! → completion → return ring of its sender. [`small_queue`] bounds the bytes that one sender has inside.
+//! [`direct`] is the same without lanes, for one sender.
+
+pub mod direct;
+pub mod engine;
+pub mod owner;
+pub mod queue;
+pub mod sender;
+pub mod small_queue;

@@ -1,0 +1,191 @@
+//! `Direct`: a path with one sender that owns its `Run` outright: no lane, no owner word, no other thread.
+
+use crate::counters::QueueCounters;
+use crate::host::Park;
+use crate::pool::{Audit, Burst, Cache, PoolError};
+use crate::qdisc::classify;
+use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Run, Sink, Source};
+use crate::tx::queue::{QueueBuilder, QueueError};
+use crate::tx::sender;
+use std::sync::Arc;
+use wharf_mem::Batch;
+
+/// How long a full path sleeps before it looks again.
+const NAP_NS: u64 = 20_000;
+
+/// A queue and its only sender in one. What the device completes comes home at the next call: an idle path
+/// wants [`Direct::poll`] now and then.
+pub struct Direct {
+    run: Run,
+    cache: Cache,
+    counters: Arc<QueueCounters>,
+    park: Arc<dyn Park>,
+    quota: u32,
+    uses_bands: bool,
+    closed: bool,
+}
+
+impl std::fmt::Debug for Direct {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Direct({:?})", self.run)
+    }
+}
+
+impl QueueBuilder {
+    /// Builds the one-sender type in place of a [`crate::tx::queue::TxQueue`].
+    ///
+    /// # Errors
+    /// As [`QueueBuilder::build`].
+    pub fn build_direct(self) -> Result<Direct, QueueError> {
+        let (mut run, counters, parts) = self.into_run()?;
+        run.reserve(BULK_PACKETS_MAX);
+        let mut cache = parts.pool.cache("direct")?;
+        cache.be_senders();
+        let uses_bands = run.qdisc().uses_bands();
+        let quota = parts.policy.quota_packets;
+        Ok(Direct { run, cache, counters, park: parts.park, quota, uses_bands, closed: false })
+    }
+}
+
+impl Direct {
+    /// Adds up to `count` packets of `len_bytes` to a burst; how many.
+    ///
+    /// # Errors
+    /// [`PoolError::Exhausted`] when all frames are under way: [`Direct::poll`] and try again.
+    #[inline(always)]
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.cache.fill(burst, count, len_bytes)
+    }
+
+    /// An empty burst of the path's pool.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        self.cache.pool().burst(capacity)
+    }
+
+    /// Sends what fits now; how many packets. The others are still in the burst.
+    ///
+    /// # Errors
+    /// [`QueueError::ForeignPool`].
+    #[inline(always)]
+    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        let (ours, theirs) = (self.cache.pool_number(), burst.number());
+        let batch = burst.batch_mut();
+        if ours != theirs || !(batch.is_of_pool(ours) || sender::all_of_pool(batch, ours)) {
+            return Err(sender::foreign_pool(ours, theirs, batch));
+        }
+        if self.uses_bands {
+            let region = self.cache.pool().region().clone();
+            burst.frames_mut().iter_mut().for_each(|frame| classify::classify(frame, &region));
+            burst.batch_mut().refresh();
+        }
+        let (offered, batch) = (burst.len(), burst.batch_mut());
+        if let Some((_, pause)) = self.run.pass(batch, self.quota)
+            && !self.run.reap_after(pause, &mut Own(&mut self.cache))
+        {
+            return Ok(offered);
+        }
+        self.drive(&mut InHand(batch));
+        Ok(offered - batch.len())
+    }
+
+    /// Sends all packets of `burst`, waiting for space where need be.
+    ///
+    /// # Errors
+    /// [`QueueError::ForeignPool`].
+    #[inline(always)]
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        loop {
+            self.try_send(burst)?;
+            if burst.is_empty() {
+                return Ok(());
+            }
+            self.cache.give_up_if_wanted();
+            self.park.park(NAP_NS);
+        }
+    }
+
+    /// Takes completions and sends what was waiting.
+    pub fn poll(&mut self) {
+        self.run.hurry();
+        self.cache.give_up_if_wanted();
+        self.drive(&mut InHand(&mut Batch::new(0)));
+    }
+
+    /// Transmit, then reap, and again while that helps.
+    #[inline(never)]
+    fn drive(&mut self, source: &mut InHand<'_>) {
+        loop {
+            let (_, pause) = self.run.transmit(source, self.quota);
+            let (reaped, open) = self.run.reap(&mut Own(&mut self.cache));
+            self.run.shed(&mut Own(&mut self.cache));
+            match pause {
+                Pause::Empty => return,
+                Pause::Stopped if reaped == 0 || !open => return,
+                Pause::Stopped | Pause::Quota => {}
+            }
+        }
+    }
+
+    /// Sets the batching switch.
+    pub fn set_batching(&mut self, batching: Batching) {
+        self.run.set_batching(batching);
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> &QueueCounters {
+        &self.counters
+    }
+
+    /// Frames that have not come home yet.
+    pub fn pending(&self) -> usize {
+        self.run.backlog() + self.run.in_device()
+    }
+
+    /// Gives back what the device has not taken, closes the device, and says who holds frames of the pool.
+    pub fn close(mut self) -> Audit {
+        let mut none = Batch::new(0);
+        self.run.give_up(&mut InHand(&mut none), &mut Own(&mut self.cache));
+        self.run.close(&mut Own(&mut self.cache));
+        self.closed = true;
+        let mut audit = self.cache.pool().audit();
+        self.run.visit(&mut |frame, place| audit.found(frame.index(), place));
+        audit
+    }
+}
+
+impl Drop for Direct {
+    /// Dropped without [`Direct::close`], it gives its frames back all the same.
+    fn drop(&mut self) {
+        if !self.closed {
+            self.run.give_up(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
+            self.run.close(&mut Own(&mut self.cache));
+        }
+    }
+}
+
+/// The user's own burst as a source.
+struct InHand<'a>(&'a mut Batch);
+
+impl Source for InHand<'_> {
+    #[inline]
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        to.append(self.0, max)
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The path's own cache as a sink.
+struct Own<'a>(&'a mut Cache);
+
+impl Sink for Own<'_> {
+    #[inline(always)]
+    fn take_home(&mut self, done: &mut Batch) {
+        // Cannot fail: `try_send` has checked the pool.
+        let given = self.0.give_own(done);
+        debug_assert!(given.is_ok());
+    }
+}

@@ -1,0 +1,332 @@
+//! `Run`: what one owner does with one transmit queue: bulk dequeue, transmit, reap.
+//!
+//! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and go home
+//! to a [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, nothing reordered, nothing lost.
+//!
+//! Order of leaving: what the device left in the batch (the requeue slot), then the qdisc, then the source.
+//! An empty qdisc that allows it is passed by; what the byte limit refuses of such a bulk goes into it.
+//! Transmit goes on until the device or the limit stops it, the quota is spent, or there is no more; reaping
+//! comes after, once: reaping after each transmit would never let the limit grow past one packet.
+
+mod bulk;
+mod netdev_queue;
+mod orphans;
+
+pub use bulk::Batching;
+
+use crate::bql::{Bounds, Bql, StallDetector};
+use crate::counters::QueueCounters;
+use crate::device::Device;
+use crate::host::Clock;
+use crate::qdisc::{DROP_HEAD, Qdisc};
+use netdev_queue::Port;
+use std::sync::Arc;
+use std::time::Duration;
+use wharf_mem::{Batch, Frame};
+
+/// Most frames in one transmit call, and the default quota of an owner: the kernel's device weight.
+pub const BULK_PACKETS_MAX: usize = 64;
+
+/// Where frames come from.
+pub trait Source {
+    /// Moves up to `max` frames to the back of `to`, in order; how many.
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize;
+
+    /// Whether there is known to be none left.
+    fn is_empty(&self) -> bool;
+}
+
+/// Where frames go when they have left.
+pub trait Sink {
+    /// Takes all frames of `done`.
+    fn take_home(&mut self, done: &mut Batch);
+
+    /// `sender` is charged for `bytes` less, whose frames are still out.
+    fn release(&mut self, _sender: u16, _bytes: u32) {}
+
+    /// Takes all frames of `done`, whose bytes were released before.
+    fn take_home_released(&mut self, done: &mut Batch) {
+        self.take_home(done);
+    }
+}
+
+/// Why [`Run::transmit`] came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing is left to send.
+    Empty,
+    /// The device or the byte limit takes no more now.
+    Stopped,
+    /// The quota is spent, and there is more.
+    Quota,
+}
+
+/// One transmit queue's inside.
+pub struct Run {
+    port: Port,
+    qdisc: Box<dyn Qdisc>,
+    /// The bulk under way; between runs, the requeue slot.
+    batch: Batch,
+    /// What the batching switch makes of a bulk: packets and bytes.
+    bounds: (usize, u64),
+    bypass: bool,
+    /// Frames in the qdisc, so that the hot path need not ask it.
+    queued: usize,
+    /// For moving frames between a source and the qdisc.
+    passing: Batch,
+    /// What must stay behind while the first frames of a requeued batch are handed over.
+    behind: Batch,
+}
+
+impl Run {
+    /// For frames of pool number `pool`, over a device that has been attached to its region. `hold` is the byte limit's hold time.
+    pub fn new(
+        pool: u8, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
+        counters: Arc<QueueCounters>,
+    ) -> Self {
+        let port = Port::new(pool, device, hold, clock, counters);
+        let (bypass, bounds) = (qdisc.can_bypass(), Batching::On.bounds());
+        let batch = || Batch::new(BULK_PACKETS_MAX);
+        let (batch, passing, behind) = (batch(), batch(), batch());
+        Self { port, qdisc, batch, bounds, bypass, queued: 0, passing, behind }
+    }
+
+    /// Replaces the byte limit: by one whose counters stand near their end, in tests.
+    #[doc(hidden)]
+    pub fn set_bql(&mut self, bql: Option<Bql>) {
+        self.port.bql = bql;
+    }
+
+    /// Bounds the byte limit, from the next completion on; nothing where the device has none.
+    pub fn set_byte_limits(&mut self, bounds: Bounds) {
+        if let Some(bql) = &mut self.port.bql {
+            bql.set_bounds(bounds);
+        }
+    }
+
+    /// Sets the switch.
+    pub fn set_batching(&mut self, batching: Batching) {
+        self.bounds = batching.bounds();
+    }
+
+    /// Watches for stalls of the device: no completion for `threshold` although something was queued.
+    pub fn watch_stalls(&mut self, threshold: Duration) {
+        self.port.stall = Some(StallDetector::new(threshold));
+    }
+
+    /// The byte limit, where the device has one.
+    pub fn bql(&self) -> Option<&Bql> {
+        self.port.bql.as_ref()
+    }
+
+    /// Stalls seen and the longest.
+    pub fn stalls(&self) -> (u64, Duration) {
+        self.port.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
+    }
+
+    /// The queueing discipline.
+    pub fn qdisc(&self) -> &dyn Qdisc {
+        &*self.qdisc
+    }
+
+    /// Makes room in the qdisc for `frames` further ones that may lie in lanes.
+    pub fn reserve(&mut self, frames: usize) {
+        self.qdisc.reserve(frames);
+    }
+
+    /// Bit n is set while band n is full.
+    #[inline]
+    pub fn full_bands(&self) -> u32 {
+        if self.queued == 0 { 0 } else { self.qdisc.full_bands() }
+    }
+
+    /// As [`Run::full_bands`], once the discipline has given up what it is to keep no longer.
+    #[inline]
+    pub(crate) fn shed(&mut self, sink: &mut impl Sink) -> u32 {
+        match self.full_bands() {
+            0 => 0,
+            full => self.shed_of_full(full, sink),
+        }
+    }
+
+    /// As [`Run::shed`], where `full` has bits.
+    #[cold]
+    pub(crate) fn shed_of_full(&mut self, full: u32, sink: &mut impl Sink) -> u32 {
+        while let Some(count) = self.qdisc.shed(&mut self.passing) {
+            if count == 0 {
+                return 0;
+            }
+            self.queued -= count;
+            self.port.counters.fail_many(DROP_HEAD, count as u64);
+            sink.take_home(&mut self.passing);
+        }
+        full
+    }
+
+    /// Whether nothing stands between a frame offered now and the device.
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.bypass && self.queued == 0 && self.batch.is_empty()
+    }
+
+    /// What it counts.
+    pub(crate) fn counters(&self) -> &QueueCounters {
+        &self.port.counters
+    }
+
+    /// Somebody waits for what has left: see [`Device::hurry`].
+    #[cold]
+    pub fn hurry(&mut self) {
+        self.port.device.hurry();
+    }
+
+    /// The device.
+    pub fn device_mut(&mut self) -> &mut dyn Device {
+        &mut *self.port.device
+    }
+
+    /// Frames taken from the source and not yet by the device.
+    pub fn backlog(&self) -> usize {
+        self.batch.len() + self.queued
+    }
+
+    /// In how many nanoseconds the discipline lets go of what it keeps back now; `None` where it keeps nothing back, or something
+    /// else does as well.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        if self.queued == 0 || !self.batch.is_empty() || self.is_closed() {
+            return None;
+        }
+        self.qdisc.next_event_ns()
+    }
+
+    /// Frames with the device.
+    pub fn in_device(&self) -> usize {
+        self.port.in_device
+    }
+
+    /// Bytes that the limit lets through now, and one packet past them, at least 1; 0 when not even that.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.port.room_bytes().map_or(0, |bytes| bytes.max(1))
+    }
+
+    /// Whether a transmit would be refused right now by the byte limit.
+    fn is_closed(&self) -> bool {
+        self.port.room_bytes().is_none()
+    }
+
+    /// Sends the whole of `burst` past an idle queue in one call; `None` when it must go the long way, by
+    /// [`Run::transmit`]. As there: how many frames the device took, and why it ended.
+    #[inline(always)]
+    pub fn pass(&mut self, burst: &mut Batch, quota: u32) -> Option<(u32, Pause)> {
+        let room_bytes = self.port.room_bytes()?;
+        let (packets_max, bytes_max) = self.switch();
+        let count = burst.len();
+        if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {
+            return None;
+        }
+        if count > 1 && burst.bytes() > room_bytes.min(bytes_max) {
+            return None;
+        }
+        self.port.counters.accepted.add(count as u64);
+        let (taken, stopped) = self.port.hand(burst);
+        if taken as usize != count {
+            self.batch.append(burst, usize::MAX);
+        }
+        Some((taken, if stopped { Pause::Stopped } else { Pause::Empty }))
+    }
+
+    /// Sends up to `quota` frames; how many the device took, and why it ended.
+    #[inline]
+    pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
+        let mut left = quota;
+        loop {
+            let (taken, pause) = self.transmit_bulk(source, left);
+            left = left.saturating_sub(taken);
+            if let Some(pause) = pause {
+                return (quota - left, pause);
+            }
+        }
+    }
+
+    /// One round of [`Run::transmit`], at most one call to the device: for whoever lets time pass between two
+    /// of them. Frames taken (of what had been requeued, more than `quota` perhaps), and why to end, if so.
+    #[inline(always)]
+    pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
+        if self.is_closed() {
+            return self.stop(source, 0);
+        }
+        let (taken, stopped) = if self.batch.is_empty() {
+            self.dequeue_bulk(source, quota as usize);
+            if self.batch.is_empty() {
+                return (0, Some(Pause::Empty));
+            }
+            self.port.hand(&mut self.batch)
+        } else {
+            self.hand_requeued()
+        };
+        if stopped {
+            return self.stop(source, taken);
+        }
+        if self.backlog() == 0 && source.is_empty() {
+            return (taken, Some(Pause::Empty));
+        }
+        (taken, (taken >= quota).then_some(Pause::Quota))
+    }
+
+    /// Stopped: what the source holds goes into the qdisc, so that the order of the qdisc holds for all.
+    #[cold]
+    fn stop(&mut self, source: &mut impl Source, packets: u32) -> (u32, Option<Pause>) {
+        self.absorb(source);
+        (packets, Some(Pause::Stopped))
+    }
+
+    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
+    #[inline(always)]
+    pub fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
+        (self.port.reap(sink), !self.is_closed())
+    }
+
+    /// What follows on [`Run::pass`]: as [`Run::reap`], and whether to transmit again.
+    #[inline(always)]
+    pub(crate) fn reap_after(&mut self, pause: Pause, sink: &mut impl Sink) -> bool {
+        let reaped = self.port.reap(sink);
+        pause != Pause::Empty && reaped > 0 && !self.is_closed()
+    }
+
+    /// Gives everything back that the device has not taken, unsent; how many.
+    pub fn give_up(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
+        let mut returned = self.batch.len() as u64;
+        sink.take_home(&mut self.batch);
+        loop {
+            self.absorb(source);
+            let count = self.qdisc.give_up(&mut self.batch);
+            if count == 0 {
+                break;
+            }
+            self.queued -= count;
+            returned += count as u64;
+            sink.take_home(&mut self.batch);
+        }
+        self.port.counters.returned.add(returned);
+        returned
+    }
+
+    /// Closes the device and takes back what it still had.
+    pub fn close(&mut self, sink: &mut impl Sink) {
+        self.port.close(sink);
+    }
+
+    /// Shows each frame inside to `see`, with where it is.
+    pub fn visit(&self, see: &mut dyn FnMut(&Frame, crate::pool::Holder)) {
+        use crate::pool::Holder;
+        self.batch.frames().iter().for_each(|frame| see(frame, Holder::Requeue));
+        self.qdisc.visit(&mut |frame| see(frame, Holder::Qdisc));
+        self.port.device.visit(&mut |frame| see(frame, Holder::Device));
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Run({}, {}, backlog {})", self.port.device.name(), self.qdisc.name(), self.backlog())
+    }
+}

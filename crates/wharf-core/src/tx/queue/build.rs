@@ -1,0 +1,280 @@
+//! Building a `TxQueue`.
+
+use super::places::Places;
+use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
+use crate::bql::{Bounds, Bql};
+use crate::counters::QueueCounters;
+use crate::device::Device;
+use crate::gso;
+use crate::host::{Clock, Park, Unfailing};
+use crate::pool::PagePool;
+use crate::qdisc::{Fifo, FifoLimit, Qdisc};
+use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Run};
+use crate::tx::owner::Policy;
+use crate::tx::queue::lanes::Lanes;
+use crate::tx::queue::waiters::Waiters;
+use crate::tx::small_queue::{Horizon, SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wharf_mem::{Batch, OwnerCell};
+
+/// Packets in the default FIFO: the kernel's `txqueuelen`.
+const FIFO_PACKETS: usize = 1000;
+/// Frames in a lane.
+const LANE_FRAMES: u32 = 256;
+/// The byte limit's hold time: the kernel's.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// How a queue should be. See [`TxQueue::builder`].
+pub struct QueueBuilder {
+    pool: PagePool,
+    device: Box<dyn Device>,
+    qdisc: Box<dyn Qdisc>,
+    clock: Arc<dyn Clock>,
+    park: Arc<dyn Park>,
+    policy: Policy,
+    batching: Batching,
+    hold: Duration,
+    byte_limits: Bounds,
+    lane_frames: u32,
+    /// `None` until set: it then depends on the discipline.
+    small_queue_bytes: Option<Option<u32>>,
+    index_start: u32,
+    log_clock: Option<Arc<dyn Clock>>,
+}
+
+impl std::fmt::Debug for QueueBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QueueBuilder({}, {})", self.device.name(), self.qdisc.name())
+    }
+}
+
+impl TxQueue {
+    /// A queue in front of `device`, for frames of `pool`, on a machine with this clock and way to wait. What the device
+    /// cannot do for a frame (cut it, fill in its checksum, gather its buffers) is done before it: see [`crate::gso`].
+    pub fn builder(
+        pool: &PagePool, device: Box<dyn Device>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
+    ) -> QueueBuilder {
+        QueueBuilder {
+            pool: pool.clone(),
+            device,
+            qdisc: Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS))),
+            clock,
+            park,
+            policy: Policy::default(),
+            batching: Batching::On,
+            hold: HOLD,
+            byte_limits: Bounds::LEARN,
+            lane_frames: LANE_FRAMES,
+            small_queue_bytes: None,
+            index_start: 0,
+            log_clock: None,
+        }
+    }
+}
+
+impl QueueBuilder {
+    /// The queueing discipline; a FIFO of 1000 packets by default.
+    #[must_use]
+    pub fn qdisc(mut self, qdisc: Box<dyn Qdisc>) -> Self {
+        self.qdisc = qdisc;
+        self
+    }
+
+    /// Bounds of one ownership; 128 packets and a jiffy by default.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The batching switch at first; on by default.
+    #[must_use]
+    pub fn batching(mut self, batching: Batching) -> Self {
+        self.batching = batching;
+        self
+    }
+
+    /// The byte limit's hold time; one second by default.
+    #[must_use]
+    pub fn hold(mut self, hold: Duration) -> Self {
+        self.hold = hold;
+        self
+    }
+
+    /// The byte limit's bounds; none by default. [`Bounds::OFF`] for a limit that never binds: the device's ring alone
+    /// bounds what is under way then.
+    #[must_use]
+    pub fn byte_limits(mut self, bounds: Bounds) -> Self {
+        self.byte_limits = bounds;
+        self
+    }
+
+    /// Frames in a lane: a power of two, at most 65536; 256 by default.
+    #[must_use]
+    pub fn lane_frames(mut self, frames: u32) -> Self {
+        self.lane_frames = frames;
+        self
+    }
+
+    /// Has each sender keep a log of what it does as owner, with `clock`, which should be exact: see
+    /// [`crate::run_log::RunLog`]. It costs two looks at the clock per run, and senders that are alone no longer
+    /// take their shortest way; without it, as by default, nothing.
+    #[must_use]
+    pub fn log_runs(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.log_clock = Some(clock);
+        self
+    }
+
+    /// Small queues: most bytes that one sender may have inside before it waits, from 4096 to 2^30; `None` for no
+    /// limit. 1 MiB by default, and no limit before a discipline that drops what has waited longest: a sender that
+    /// waits there would wait for packets that are to make way for its own. Within it, the limit is about what left
+    /// of this sender in a millisecond.
+    #[must_use]
+    pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
+        self.small_queue_bytes = Some(max_bytes);
+        self
+    }
+
+    /// Where ring indices and byte counters start: tests start near 2^32 to see them wrap.
+    #[must_use]
+    pub fn index_start(mut self, start: u32) -> Self {
+        self.index_start = start;
+        self
+    }
+
+    fn check(&self) -> Result<(), QueueError> {
+        let fault = |setting, value, why| Err(QueueError::Setting { setting, value, why });
+        if !self.lane_frames.is_power_of_two() || self.lane_frames > 1 << 16 {
+            return fault("lane_frames", self.lane_frames.into(), "a power of two, at most 65536");
+        }
+        let small_queue_bytes = self.small_queue_bytes.flatten();
+        if let Some(bytes) = small_queue_bytes.filter(|bytes| !SMALL_QUEUE_BOUNDS.contains(bytes)) {
+            return fault("small_queues", bytes.into(), "4096 bytes to 1 GiB");
+        }
+        if self.policy.quota_packets == 0 {
+            return fault("quota_packets", 0, "at least 1");
+        }
+        Ok(())
+    }
+
+    /// Attaches the device to the pool's memory and makes the run.
+    pub(crate) fn into_run(self) -> Result<Made, QueueError> {
+        self.check()?;
+        let Self { pool, mut device, mut qdisc, clock, park, policy, batching, hold, .. } = self;
+        let Self { byte_limits, lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
+        let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&mut *qdisc));
+        let name = device.name();
+        let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
+        device.attach(pool.region().clone())?;
+        let mode = device.mode();
+        let device = gso::completed(device, &pool);
+        let counters = Arc::new(QueueCounters::default());
+        let mut run = Run::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
+        run.set_batching(batching);
+        if index_start != 0 && run.bql().is_some() {
+            run.set_bql(Some(Bql::start_at(hold, index_start)));
+        }
+        run.set_byte_limits(byte_limits);
+        let rest = Parts {
+            pool,
+            clock,
+            park,
+            policy,
+            lane_frames,
+            small_queue_bytes,
+            index_start,
+            log_clock,
+            name,
+            mode,
+        };
+        Ok((run, counters, rest))
+    }
+
+    /// As [`QueueBuilder::into_run`], with the qdisc beside the run, which has one of its own for a bulk: for
+    /// [`crate::discipline`].
+    pub(crate) fn into_split_run(mut self) -> Result<(Box<dyn Qdisc>, Made), QueueError> {
+        let slot = Box::new(Fifo::new(FifoLimit::Packets(2 * BULK_PACKETS_MAX)));
+        let qdisc = std::mem::replace(&mut self.qdisc, slot);
+        Ok((qdisc, self.into_run()?))
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// [`QueueError::Setting`], and [`QueueError::Device`] when the device cannot use the pool's memory.
+    pub fn build(self) -> Result<TxQueue, QueueError> {
+        wharf_mem::prepare();
+        let (mut run, counters, rest) = self.into_run()?;
+        let Parts {
+            pool,
+            clock,
+            park,
+            policy,
+            lane_frames,
+            small_queue_bytes,
+            index_start,
+            log_clock,
+            name,
+            mode,
+        } = rest;
+        let wait_fd = run.device_mut().wait_fd();
+        let uses_bands = run.qdisc().uses_bands();
+        let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
+        let (waiting, shut) = (false, false);
+        let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
+        let inside = Inside { run, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
+        let shared = Shared {
+            cell: OwnerCell::new(inside),
+            name,
+            mode,
+            pool,
+            policy,
+            lane_frames,
+            small_queue_bytes,
+            horizon: Horizon::new(),
+            index_start,
+            uses_bands,
+            clock,
+            park,
+            counters,
+            log_clock,
+            full_bands: AtomicU32::new(0),
+            waiters,
+            wait_fd,
+            wakers: Mutex::default(),
+            has_poller: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            control: Mutex::new(Vec::new()),
+            senders: Mutex::new(Places::default()),
+        };
+        let shared = Arc::new(shared);
+        let weak = Arc::downgrade(&shared);
+        shared.pool.enlist(weak);
+        Ok(TxQueue { shared })
+    }
+}
+
+/// An empty discipline gives up nothing, but says whether it ever would.
+fn default_small_queues(qdisc: &mut dyn Qdisc) -> Option<u32> {
+    let drops_head = qdisc.shed(&mut Batch::new(1)).is_some();
+    (!drops_head).then_some(SMALL_QUEUE_BYTES)
+}
+
+/// What a builder makes.
+pub(crate) type Made = (Run, Arc<QueueCounters>, Parts);
+
+/// What a builder has left once its run is made.
+pub(crate) struct Parts {
+    pub(crate) pool: PagePool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) park: Arc<dyn Park>,
+    pub(crate) policy: Policy,
+    lane_frames: u32,
+    small_queue_bytes: Option<u32>,
+    index_start: u32,
+    pub(crate) log_clock: Option<Arc<dyn Clock>>,
+    name: String,
+    mode: Option<&'static str>,
+}

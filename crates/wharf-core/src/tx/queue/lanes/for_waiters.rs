@@ -1,0 +1,107 @@
+//! `ForWaiters`: where frames go that come home while somebody waits for memory or for frames of its own.
+//!
+//! Whoever waits for memory is served by the pool, in order of arrival, and what goes to a home ring instead lies there until
+//! its sender comes, which may be never. So nothing does while anybody stands in that line. And whose bytes have come home is
+//! noted, so that those who wait for their own are found without looking at all.
+
+use super::Lanes;
+use crate::tx::engine::Sink;
+use crate::tx::queue::Inside;
+use crate::tx::queue::waiters::{ALL_BANDS, Homes};
+use wharf_mem::Batch;
+
+/// The lanes of a queue that somebody waits for.
+struct ForWaiters<'a>(&'a mut Lanes);
+
+impl ForWaiters<'_> {
+    fn note(&mut self, sender: u16, bytes: u32) {
+        self.0.add_home_bytes(sender, bytes);
+        self.0.note_returned(sender);
+    }
+
+    fn take_run(&mut self, done: &mut Batch, sender: u16, count: usize) {
+        let Lanes { pool, pieces, .. } = &mut *self.0;
+        if pool.is_waited_for() {
+            pool.give_to_waiters(done, pieces, count);
+        } else {
+            self.0.home(done, sender, count, 0);
+        }
+    }
+}
+
+impl Sink for ForWaiters<'_> {
+    fn take_home(&mut self, done: &mut Batch) {
+        if done.any_meta() {
+            self.0.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
+        }
+        while let Some(first) = done.frames().first() {
+            let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
+            self.note(sender, bytes as u32);
+            self.take_run(done, sender, count);
+        }
+    }
+
+    fn release(&mut self, sender: u16, bytes: u32) {
+        self.note(sender, bytes);
+    }
+
+    fn take_home_released(&mut self, done: &mut Batch) {
+        if done.any_meta() {
+            self.0.strip(done, |_, _, _| {});
+        }
+        while let Some(first) = done.frames().first() {
+            let (sender, (count, _)) = (first.sender(), done.run_of_sender());
+            self.take_run(done, sender, count);
+        }
+    }
+}
+
+impl Homes for Lanes {
+    fn home_bytes(&self, place: u16) -> Option<u32> {
+        let lane = self.lanes.get(usize::from(place))?.as_ref()?;
+        Some(lane.frames.home_bytes())
+    }
+
+    fn has_come_home(&mut self, place: u16) -> bool {
+        let lane = self.lanes.get_mut(usize::from(place)).and_then(Option::as_mut);
+        lane.and_then(|lane| lane.home.as_mut()).is_some_and(|home| home.waiting() > 0)
+    }
+
+    fn next_returned(&mut self) -> Option<u16> {
+        self.returned.pop()
+    }
+}
+
+impl Inside {
+    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
+    #[inline(always)]
+    pub(crate) fn reap(&mut self) -> (u32, bool) {
+        if self.waiting { self.reap_for_waiters() } else { self.run.reap(&mut self.lanes) }
+    }
+
+    #[cold]
+    fn reap_for_waiters(&mut self) -> (u32, bool) {
+        self.run.hurry();
+        self.run.reap(&mut ForWaiters(&mut self.lanes))
+    }
+
+    /// Which bands are full, once the discipline has given up what it is to keep no longer.
+    #[inline(always)]
+    pub(crate) fn shed(&mut self) -> u32 {
+        match self.run.full_bands() {
+            0 => 0,
+            full => self.shed_of_full(full),
+        }
+    }
+
+    #[cold]
+    fn shed_of_full(&mut self, full: u32) -> u32 {
+        let Self { run, lanes, waiting, .. } = self;
+        let full = if *waiting {
+            run.shed_of_full(full, &mut ForWaiters(lanes))
+        } else {
+            run.shed_of_full(full, lanes)
+        };
+        full & ALL_BANDS
+    }
+}

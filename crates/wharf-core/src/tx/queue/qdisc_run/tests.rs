@@ -1,0 +1,46 @@
+use super::*;
+use crate::host::{NoClock, Park, Wake};
+use crate::pool::PagePool;
+use crate::rx::tests::Long;
+use crate::tx::queue::TxQueue;
+use std::sync::Arc;
+
+/// Nobody parks here.
+#[derive(Debug)]
+struct NoPark;
+
+impl Wake for NoPark {
+    fn wake(&self) {}
+}
+
+impl Park for NoPark {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(Self)
+    }
+
+    fn park(&self, _timeout_ns: u64) {}
+}
+
+/// The quota of a sender that is to take three packets, in a queue that `set` has seen to.
+fn quota_packets(set: impl FnOnce(&mut Inside)) -> u32 {
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    let builder = TxQueue::builder(&pool, Box::new(Long::default()), Arc::new(NoClock), Arc::new(NoPark));
+    let queue = builder.policy(Policy::quota(50)).build().unwrap();
+    let Published::Owner(mut owned) = queue.shared.cell.claim(0) else { panic!("nobody owns it") };
+    owned.with(set);
+    let mut turn = Turn::of_sender(&queue.shared, owned, 0, 3, None);
+    let quota_packets = turn.owner.quota_left();
+    turn.finish();
+    quota_packets
+}
+
+#[test]
+fn who_has_done_its_part_leaves_the_rest_to_whoever_can_come() {
+    assert_eq!(quota_packets(|_| ()), 3);
+    assert_eq!(quota_packets(|inside| inside.waiting = true), 50, "they sleep until it drains");
+    assert_eq!(
+        quota_packets(|inside| inside.poller = PollerState::Awake),
+        50,
+        "it comes after a whole quota"
+    );
+}

@@ -1,0 +1,270 @@
+//! What all threads of a queue have of it: the owner cell with its inside, and what is left for whoever owns it.
+
+use super::inside::{Inside, PollerState};
+use super::places::Places;
+use super::{QueueError, Turn};
+use crate::counters::QueueCounters;
+use crate::host::{Clock, Park, Wake};
+use crate::poller::Callers;
+use crate::pool::{PagePool, Reaps, lock};
+use crate::tx::engine::{Batching, Run};
+use crate::tx::owner::Policy;
+use crate::tx::queue::lanes::{Lane, Lanes};
+use crate::tx::queue::waiters::Waiters;
+use crate::tx::small_queue::Horizon;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use wharf_mem::home::HomeOut;
+use wharf_mem::word::{CONTROL, DEAD, WAIT};
+use wharf_mem::{OwnerCell, Published};
+
+/// Between two looks at a queue that somebody else owns.
+pub(super) const OWNED_NAP_NS: u64 = 20_000;
+/// Naps to wait for the owner: to answer, between two looks at a deadline; and to leave, for an audit.
+const PENDING_TRIES: u32 = 50;
+pub(super) const AUDIT_TRIES: u32 = 2000;
+
+pub(crate) struct Shared {
+    pub(crate) cell: OwnerCell<Inside>,
+    pub(crate) name: String,
+    pub(crate) mode: Option<&'static str>,
+    pub(crate) pool: PagePool,
+    pub(crate) policy: Policy,
+    pub(crate) lane_frames: u32,
+    /// See [`QueueBuilder::small_queues`].
+    pub(crate) small_queue_bytes: Option<u32>,
+    pub(crate) horizon: Horizon,
+    pub(crate) index_start: u32,
+    pub(crate) uses_bands: bool,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) park: Arc<dyn Park>,
+    pub(crate) counters: Arc<QueueCounters>,
+    /// Set where senders keep a log of their runs: the clock for it.
+    pub(crate) log_clock: Option<Arc<dyn Clock>>,
+    /// Bit n: band n is full, or others wait for it; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).
+    pub(crate) full_bands: AtomicU32,
+    pub(crate) waiters: Waiters,
+    /// What the device tells by, if anything.
+    pub(crate) wait_fd: Option<RawFd>,
+    pub(super) wakers: Mutex<Wakers>,
+    pub(crate) has_poller: AtomicBool,
+    pub(crate) closed: AtomicBool,
+    pub(super) control: Mutex<Vec<Control>>,
+    pub(super) senders: Mutex<Places>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TxQueue({}, {:?})", self.name, self.cell)
+    }
+}
+
+/// Who comes when called.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    /// The pollers.
+    pub(crate) pollers: Callers,
+    /// That of a dedicated owner: while there is one, it is the one to call.
+    pub(crate) owner: Option<Arc<dyn Wake>>,
+}
+
+/// What the owner is asked to do.
+pub(crate) enum Control {
+    Add(usize, Lane),
+    Orphan(usize, HomeOut),
+    SetBatching(Batching),
+    Apply(Box<dyn FnOnce(&mut Run) + Send>),
+    /// The pollers are others now; one of them is about to look.
+    Pollers,
+    /// Give back what is inside and what still comes, and close the device.
+    Shut,
+    /// Say whether anything is inside.
+    IsPending(Arc<OnceLock<bool>>),
+}
+
+impl Shared {
+    /// Leaves `message` for the owner, and becomes it if there is none.
+    pub(crate) fn control(&self, message: Control) {
+        lock(&self.control).push(message);
+        match self.cell.claim(CONTROL) {
+            Published::Owner(owned) => {
+                Turn::new(self, owned, CONTROL).finish();
+            }
+            Published::WakeOwner => self.wake_poller(),
+            Published::Seen | Published::Dead => {}
+        }
+    }
+
+    /// Carries out the messages that lie ready.
+    pub(crate) fn obey(&self, inside: &mut Inside) {
+        let messages = std::mem::take(&mut *lock(&self.control));
+        for message in messages {
+            match message {
+                Control::Add(at, lane) => {
+                    if inside.lanes.add(at, lane) {
+                        inside.run.reserve(self.lane_frames as usize);
+                    }
+                }
+                Control::Orphan(at, home) => {
+                    inside.lanes.orphan(at, home);
+                    if inside.waiting {
+                        inside.lanes.note_returned(at as u16);
+                    }
+                }
+                Control::SetBatching(batching) => inside.run.set_batching(batching),
+                Control::Apply(change) => self.apply(change, &mut inside.run),
+                Control::Pollers => inside.poller = self.poller_state(),
+                Control::Shut => self.shut(inside),
+                Control::IsPending(answer) => {
+                    inside.run.hurry();
+                    _ = answer.set(inside.is_pending() || inside.lanes.len() > 0);
+                }
+            }
+        }
+        let mut senders = lock(&self.senders);
+        inside.lanes.sweep(|at| senders.give_back(at));
+    }
+
+    /// A user's code: what it panics about is not the queue's end.
+    fn apply(&self, change: Box<dyn FnOnce(&mut Run) + Send>, run: &mut Run) {
+        if crate::host::outlive(|| change(run)).is_none() {
+            self.counters.panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn shut(&self, inside: &mut Inside) {
+        inside.shut = true;
+        self.give_up(inside);
+        inside.run.close(&mut Lanes::new(self.pool.clone()));
+    }
+
+    /// Gives back what the device has not taken.
+    #[cold]
+    pub(crate) fn give_up(&self, inside: &mut Inside) {
+        inside.lanes.announce_all();
+        let Inside { run, lanes, .. } = inside;
+        run.give_up(lanes, &mut Lanes::new(self.pool.clone()));
+    }
+
+    /// Becomes the owner and looks; after `tries` naps, or with an owner that died, it gives up.
+    pub(super) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut Inside) -> R) -> Option<R> {
+        for _ in 0..tries {
+            match self.cell.claim(0) {
+                Published::Owner(owned) => {
+                    let mut turn = Turn::new(self, owned, 0);
+                    let seen = turn.look(look);
+                    turn.finish();
+                    return Some(seen);
+                }
+                Published::Dead => return None,
+                Published::Seen | Published::WakeOwner => self.park.park(OWNED_NAP_NS),
+            }
+        }
+        None
+    }
+
+    /// Lets `look` at the device, as the owner; not at that of a queue whose owner died or never leaves.
+    pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut dyn crate::device::Device)) {
+        self.inspect(AUDIT_TRIES, |inside| look(inside.run.device_mut()));
+    }
+
+    /// Whether frames are inside, as its owner says, all messages before carried out: this thread, or whoever has the
+    /// queue now or for good. One that does not answer has some for all we know; one that died, none that ever leave.
+    pub(super) fn pending(&self) -> bool {
+        let answer = Arc::new(OnceLock::new());
+        self.control(Control::IsPending(answer.clone()));
+        for _ in 0..PENDING_TRIES {
+            match answer.get() {
+                Some(&pending) => return pending,
+                None if self.cell.word() & DEAD != 0 => break,
+                None => self.park.park(OWNED_NAP_NS),
+            }
+        }
+        let is_ours =
+            |message: &Control| matches!(message, Control::IsPending(ours) if Arc::ptr_eq(ours, &answer));
+        lock(&self.control).retain(|message| !is_ours(message));
+        self.cell.word() & DEAD == 0
+    }
+
+    /// Wakes those who were served, and looks elsewhere for memory that they still wait for.
+    #[cold]
+    pub(crate) fn wake_served(&self) {
+        self.waiters.wake_served();
+        self.pool.wake_served();
+        if self.pool.is_waited_for() && self.pool.has_queues_elsewhere() {
+            self.pool.reap_elsewhere(Some(self));
+        }
+    }
+
+    /// Wakes whoever looks after the queue: a dedicated owner, else a poller.
+    pub(crate) fn wake_poller(&self) {
+        let wakers = lock(&self.wakers);
+        match &wakers.owner {
+            Some(owner) => _ = crate::host::wake(owner.clone()),
+            None => _ = wakers.pollers.call_one(),
+        }
+    }
+
+    /// Wakes the pollers themselves, even beside a dedicated owner; whether there is any.
+    pub(crate) fn wake_pollers(&self) -> bool {
+        let wakers = lock(&self.wakers);
+        wakers.pollers.call_all();
+        !wakers.pollers.is_empty()
+    }
+
+    /// What to take the pollers for when they have changed: whoever is there is about to look.
+    fn poller_state(&self) -> PollerState {
+        if lock(&self.wakers).pollers.is_empty() { PollerState::None } else { PollerState::Awake }
+    }
+
+    /// Changes who comes when called.
+    pub(crate) fn set_wakers(&self, change: impl FnOnce(&mut Wakers)) {
+        let mut wakers = lock(&self.wakers);
+        change(&mut wakers);
+        let is_any = !wakers.pollers.is_empty() || wakers.owner.is_some();
+        self.has_poller.store(is_any, Ordering::Release);
+    }
+
+    /// Whoever ran the queue is gone in the middle of it: whoever waits would wait for ever.
+    #[cold]
+    pub(crate) fn die(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.waiters.wake_all();
+        self.pool.wake_served();
+    }
+
+    #[cold]
+    pub(crate) fn dead(&self) -> QueueError {
+        QueueError::Dead { device: self.name.clone() }
+    }
+}
+
+impl Reaps for Shared {
+    fn reap_for_waiters(&self) {
+        if self.has_poller.load(Ordering::Relaxed) {
+            return;
+        }
+        // As for somebody who waits here: what comes home goes to the pool's line.
+        if let Published::Owner(owned) = self.cell.claim(WAIT) {
+            Turn::new(self, owned, WAIT).finish();
+        }
+    }
+}
+
+impl Drop for Shared {
+    /// A queue dropped without a shutdown gives its frames back all the same: its pool would never be whole. The
+    /// inside of a dead one may be half-changed, and stays as it is.
+    fn drop(&mut self) {
+        if self.cell.word() & DEAD != 0 {
+            return;
+        }
+        let Inside { run, lanes, shut, .. } = self.cell.get_mut();
+        if !*shut {
+            lanes.announce_all();
+            let mut nowhere = Lanes::new(self.pool.clone());
+            run.give_up(lanes, &mut nowhere);
+            run.close(&mut nowhere);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `Spread`: one producer's end of a device with several transmit queues: each flow goes by one of them, in order.
+
+use super::{SendNow, Sender};
+use crate::flow::QueueMap;
+use crate::pool::{Burst, PagePool, PoolError};
+use crate::sg_writer::Memory;
+use crate::tx::queue::QueueError;
+use wharf_mem::{Batch, Frame};
+
+/// A sender of each queue, and what goes by which. All queues send frames of one pool. Senders that never wait will do
+/// ([`super::DropTail`]): then it sends by [`SendNow`] alone.
+#[derive(Debug)]
+pub struct Spread<S = Sender> {
+    senders: Vec<S>,
+    map: QueueMap,
+    /// What goes by each queue next; empty between two calls.
+    staged: Vec<Burst>,
+    /// Whose stock memory is taken from first, in turn: what was sent by a queue comes home to its sender.
+    rotor: usize,
+}
+
+impl<S: SendNow> Spread<S> {
+    /// Over the queues of `senders`, in this order: the same order makes the same mapping.
+    ///
+    /// # Errors
+    /// [`QueueError::Setting`] without any; [`QueueError::ForeignPool`] when they are not of one pool.
+    pub fn new(senders: Vec<S>) -> Result<Self, QueueError> {
+        let Some(first) = senders.first() else {
+            return Err(QueueError::Setting { setting: "queues", value: 0, why: "at least 1" });
+        };
+        let number = |sender: &S| sender.pool().region().number();
+        let ours = number(first);
+        if let Some(other) = senders.iter().find(|sender| number(sender) != ours) {
+            return Err(QueueError::ForeignPool { ours, theirs: number(other) });
+        }
+        let burst = || first.pool().burst(wharf_mem::batch::BATCH_FRAMES_MAX);
+        let staged = senders.iter().map(|_| burst()).collect();
+        let map = QueueMap::new(senders.len() as u32);
+        Ok(Self { senders, map, staged, rotor: 0 })
+    }
+
+    /// Sorts the packets by queue; those of one queue stay in order.
+    fn stage(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        let pool = self.senders[0].pool();
+        let (ours, theirs) = (pool.region().number(), burst.number());
+        if ours != theirs {
+            return Err(QueueError::ForeignPool { ours, theirs });
+        }
+        let batch = burst.batch_mut();
+        while let Some(frame) = batch.pop() {
+            // What has no bytes here is another pool's: its sender says so.
+            let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
+            let pushed = self.staged[at].batch_mut().push(frame);
+            debug_assert!(pushed.is_ok(), "there is room for a whole burst");
+        }
+        Ok(())
+    }
+
+    fn unstage(&mut self, burst: &mut Burst) {
+        for staged in self.staged.iter_mut().filter(|staged| !staged.is_empty()) {
+            burst.batch_mut().append(staged.batch_mut(), usize::MAX);
+        }
+    }
+}
+
+impl Spread {
+    /// The senders, by queue.
+    pub fn senders(&self) -> &[Sender] {
+        &self.senders
+    }
+
+    /// The first sender, whose bursts are as good as any other's.
+    pub fn first(&mut self) -> &mut Sender {
+        &mut self.senders[0]
+    }
+
+    /// As [`Sender::fill`], from whichever sender's stock has some.
+    ///
+    /// # Errors
+    /// As [`Sender::fill`].
+    pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        let queues = self.senders.len();
+        self.rotor = (self.rotor + 1) % queues;
+        let mut filled = self.senders[self.rotor].fill(burst, count, len_bytes);
+        for ahead in 1..queues {
+            if !matches!(filled, Err(PoolError::Exhausted { .. })) {
+                break;
+            }
+            filled = self.senders[(self.rotor + ahead) % queues].fill(burst, count, len_bytes);
+        }
+        filled
+    }
+
+    /// Sends all packets of `burst`, each by the queue of its flow, waiting for space where need be.
+    ///
+    /// # Errors
+    /// As [`Sender::send`]; what was not sent is still in the burst.
+    pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.stage(burst)?;
+        let queues = self.staged.iter_mut().zip(&mut self.senders);
+        let sent =
+            queues.filter(|(staged, _)| !staged.is_empty()).try_for_each(|(staged, by)| by.send(staged));
+        self.unstage(burst);
+        sent
+    }
+
+    /// Sends what fits now; how many packets. The others are still in the burst, those of one flow in order.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
+        self.stage(burst)?;
+        let queues = self.staged.iter_mut().zip(&mut self.senders);
+        let sent = queues
+            .filter(|(staged, _)| !staged.is_empty())
+            .try_fold(0, |sent, (staged, by)| Ok(sent + by.try_send(staged)?));
+        self.unstage(burst);
+        sent
+    }
+
+    /// Waits until there is a free frame again, whichever queue brings it.
+    ///
+    /// # Errors
+    /// As [`Sender::wait_for_memory`].
+    pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
+        if let [only] = &mut self.senders[..] {
+            return only.wait_for_memory();
+        }
+        let park = self.senders[0].shared.park.clone();
+        let mut watches: Vec<_> =
+            self.senders.iter_mut().map(|sender| sender.watch_memory(park.waker())).collect();
+        loop {
+            for (sender, watch) in self.senders.iter_mut().zip(&mut watches) {
+                if let Some(seen) = sender.look(watch) {
+                    return seen;
+                }
+            }
+            let naps_ns = self.senders.iter().zip(&watches).map(|(sender, watch)| sender.nap_ns(watch));
+            park.park(naps_ns.min().unwrap_or(0));
+        }
+    }
+
+    /// Packets sent by all queues together.
+    pub fn packets(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.counters().packets.get()).sum()
+    }
+}
+
+/// What is left is in the burst, those of one flow in order.
+impl<S: SendNow> SendNow for Spread<S> {
+    fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
+        self.stage(burst)?;
+        let queues = self.staged.iter_mut().zip(&mut self.senders);
+        let sent =
+            queues.filter(|(staged, _)| !staged.is_empty()).try_for_each(|(staged, by)| by.send_now(staged));
+        self.unstage(burst);
+        sent
+    }
+}
+
+/// That of the first queue.
+impl<S: SendNow> Memory for Spread<S> {
+    fn pool(&self) -> &PagePool {
+        self.senders[0].pool()
+    }
+
+    fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
+        self.senders[0].take(to, count, len_bytes)
+    }
+
+    fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
+        self.senders[0].give_one(frame)
+    }
+}
