@@ -8,12 +8,15 @@
 //! No unsafe code, no system call, no clock: time comes in, and waiting goes out, through [`host`].
 #![forbid(unsafe_code)]
 
+/// Flow hash and queue map, from [`wharf_packet`].
+pub mod flow {
+    pub use wharf_packet::{QueueMap, flow_hash, flow_hash_seeded};
+}
 pub mod bql;
 pub mod checksum;
 pub mod counters;
 pub mod device;
 pub mod discipline;
-pub mod flow;
 pub mod gso;
 pub mod histogram;
 pub mod host;

@@ -1,6 +1,6 @@
 //! Which flow a frame belongs to, and which of several transmit queues a flow goes by.
 
-use crate::qdisc::{IpPacket, ip_packet};
+use crate::{IpPacket, ip_packet};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -12,13 +12,25 @@ const IPV6_DESTINATION: u8 = 60;
 /// Extension headers looked through before giving up on ports.
 const EXTENSIONS_MAX: usize = 4;
 
-/// A hash of an Ethernet frame's flow: addresses, protocol and ports, as far as there are any; MAC addresses
-/// and EtherType for what is not IP. Pieces of one fragmented packet have the same hash, without ports.
-/// VLAN tags are looked through. The same on every machine.
+/// Hashes the flow of an Ethernet frame: IP addresses, protocol, and the ports of TCP, UDP and SCTP.
+///
+/// VLAN tags are read past. All fragments of one packet have the same hash, without ports. A frame that is not IP is
+/// hashed by MAC addresses and EtherType. The hash is the same on every machine. It is not RSS: no Toeplitz hash, and
+/// not the one of any NIC.
+#[inline]
 pub fn flow_hash(frame: &[u8]) -> u64 {
-    let mut hash = Hash(0);
+    flow_hash_seeded(frame, 0)
+}
+
+/// Hashes the flow as [`flow_hash`] does, in a way that depends on `seed` (the kernel's `perturbation`).
+///
+/// With another seed other flows collide. The hash is fast and not cryptographic: a sender that knows the seed can make
+/// flows that collide.
+#[inline]
+pub fn flow_hash_seeded(frame: &[u8], seed: u64) -> u64 {
+    let mut hash = Hash(seed);
     if add_ip(&mut hash, frame).is_none() {
-        hash = Hash(0);
+        hash = Hash(seed);
         hash.add(frame.get(..14).unwrap_or(frame));
     }
     hash.finish()

@@ -82,3 +82,14 @@ fn flows_spread_over_queues_and_stay_there() {
     }
     assert_eq!(QueueMap::new(0), QueueMap::new(1));
 }
+
+#[test]
+fn seed_changes_then_other_flows_share_a_queue() {
+    let frames: Vec<_> = (0..64).map(|port| ipv4(UDP, 0, [0, port, 0, 9], false)).collect();
+    let queues = |seed| frames.iter().map(|frame| flow_hash_seeded(frame, seed) % 16).collect::<Vec<_>>();
+    assert_eq!(queues(0), frames.iter().map(|frame| flow_hash(frame) % 16).collect::<Vec<_>>());
+    assert_eq!(queues(7), queues(7));
+    assert_ne!(queues(7), queues(8));
+    let together = |queues: &[u64]| (1..64).filter(|&at| queues[at] == queues[0]).collect::<Vec<_>>();
+    assert_ne!(together(&queues(7)), together(&queues(8)));
+}

@@ -1,0 +1,198 @@
+//! The TOS byte of IPv4 and the traffic class of IPv6: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
+
+use crate::checksum;
+use crate::{IpPacket, ip_packet};
+
+/// Where an IPv4 header has its checksum, and its least bytes.
+const IPV4_CHECKSUM_AT: usize = 10;
+const IPV4_BYTES: usize = 20;
+const IPV6_BYTES: usize = 40;
+const CE: u8 = 3;
+
+/// The ECN codepoint of an IP packet (RFC 3168, section 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport does not use ECN: congestion is signalled by a drop.
+    NotEct = 0,
+    /// ECN-capable transport, ECT(1); L4S by RFC 9331.
+    Ect1 = 1,
+    /// ECN-capable transport, ECT(0).
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = CE,
+}
+
+/// Reads the TOS byte or traffic class of an Ethernet frame behind up to two VLAN tags.
+///
+/// Returns `None` where there is no IP packet, or less of it than two bytes.
+#[inline]
+pub fn traffic_class(frame: &[u8]) -> Option<u8> {
+    match ip_packet(frame)? {
+        IpPacket::V4(ip) => ip.get(1).copied(),
+        // The traffic class lies across the first two bytes, behind the version.
+        IpPacket::V6(ip) => Some(ip.first()? << 4 | ip.get(1)? >> 4),
+    }
+}
+
+/// Reads the DSCP of an Ethernet frame, 0 to 63; `None` as for [`traffic_class`].
+#[inline]
+pub fn dscp(frame: &[u8]) -> Option<u8> {
+    Some(traffic_class(frame)? >> 2)
+}
+
+/// Reads the ECN codepoint of an Ethernet frame; `None` as for [`traffic_class`].
+#[inline]
+pub fn ecn(frame: &[u8]) -> Option<Ecn> {
+    Some(match traffic_class(frame)? & CE {
+        0 => Ecn::NotEct,
+        1 => Ecn::Ect1,
+        2 => Ecn::Ect0,
+        _ => Ecn::Ce,
+    })
+}
+
+/// Marks an ECN-capable IP packet as Congestion Experienced, as the kernel's `INET_ECN_set_ce` does.
+///
+/// Works on an Ethernet frame behind up to two VLAN tags. The checksum of an IPv4 header is updated incrementally
+/// (RFC 1624), so that a wrong one stays wrong. Only the outermost IP header is marked (RFC 6040, section 4.1).
+///
+/// Returns true if the packet now has the mark, also where it had it before. Returns false, and changes nothing, if the
+/// packet is not ECN-capable, is not IP, or has no whole IP header.
+///
+/// ```
+/// use wharf_packet::{Ecn, ecn, mark_ce};
+///
+/// let mut frame = [0; 34];
+/// frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x02]); // IPv4, ECT(0)
+/// assert!(mark_ce(&mut frame));
+/// assert_eq!(ecn(&frame), Some(Ecn::Ce));
+/// frame[15] = 0; // not ECN-capable
+/// assert!(!mark_ce(&mut frame));
+/// ```
+pub fn mark_ce(frame: &mut [u8]) -> bool {
+    let (ip_at, is_ipv4) = match ip_packet(frame) {
+        Some(IpPacket::V4(ip)) if ip.len() >= IPV4_BYTES => (frame.len() - ip.len(), true),
+        Some(IpPacket::V6(ip)) if ip.len() >= IPV6_BYTES => (frame.len() - ip.len(), false),
+        _ => return false,
+    };
+    let ip = &mut frame[ip_at..];
+    if is_ipv4 { mark_ipv4(ip) } else { mark_ipv6(ip) }
+}
+
+fn mark_ipv4(ip: &mut [u8]) -> bool {
+    if ip[1] & CE == 0 {
+        return false;
+    }
+    let before = u16::from_be_bytes([ip[0], ip[1]]);
+    ip[1] |= CE;
+    let after = u16::from_be_bytes([ip[0], ip[1]]);
+    let checksum = u16::from_be_bytes([ip[IPV4_CHECKSUM_AT], ip[IPV4_CHECKSUM_AT + 1]]);
+    if before != after {
+        let checksum = checksum::update(checksum, before, after);
+        ip[IPV4_CHECKSUM_AT..IPV4_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+    true
+}
+
+fn mark_ipv6(ip: &mut [u8]) -> bool {
+    if ip[1] >> 4 & CE == 0 {
+        return false;
+    }
+    ip[1] |= CE << 4;
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::{fold, sum};
+    use crate::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN};
+    use etherparse::{EtherType, PacketBuilder};
+    use proptest::prelude::*;
+
+    fn ipv4(tos: u8, tags: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([192, 0, 2, 1], [198, 51, 100, 1], 64);
+        ip.udp(1, 9).write(&mut bytes, &[7; 18]).unwrap();
+        bytes[15] = tos;
+        bytes[24..26].fill(0);
+        let checksum = !fold(sum(&bytes[14..34]));
+        bytes[24..26].copy_from_slice(&checksum.to_be_bytes());
+        tag(bytes, tags)
+    }
+
+    fn ipv6(class: u8, tags: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv6([1; 16], [2; 16], 64);
+        ip.udp(1, 9).write(&mut bytes, &[7; 18]).unwrap();
+        bytes[14] |= class >> 4;
+        bytes[15] |= class << 4;
+        tag(bytes, tags)
+    }
+
+    fn tag(mut bytes: Vec<u8>, tags: usize) -> Vec<u8> {
+        for ethertype in [ETHERTYPE_VLAN, ETHERTYPE_QINQ, ETHERTYPE_QINQ].iter().take(tags) {
+            let [high, low] = ethertype.to_be_bytes();
+            bytes.splice(12..12, [high, low, 0, 5]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn capable_packet_is_marked_and_its_checksum_stays_right() {
+        for tags in 0..=2 {
+            let ip_at = 14 + 4 * tags;
+            for tos in 0..=255u8 {
+                let (is_capable, before) = (tos & 3 != 0, ipv4(tos, tags));
+                let mut frame = before.clone();
+                assert_eq!(mark_ce(&mut frame), is_capable, "TOS {tos:#x}");
+                let after = if is_capable { tos | 3 } else { tos };
+                assert_eq!(frame, ipv4(after, tags));
+                assert_eq!(fold(sum(&frame[ip_at..ip_at + 20])), 0xffff);
+                let mut frame = ipv6(tos, tags);
+                assert_eq!(mark_ce(&mut frame), is_capable, "class {tos:#x}");
+                assert_eq!(frame, ipv6(after, tags));
+                assert_eq!((traffic_class(&frame), dscp(&frame)), (Some(after), Some(tos >> 2)));
+                assert_eq!(ecn(&frame).map(|ecn| ecn as u8), Some(after & 3));
+            }
+        }
+    }
+
+    #[test]
+    fn incomplete_header_or_third_tag_then_frame_stays() {
+        for (whole, header) in [(ipv4(2, 1), 38), (ipv6(2, 1), 58)] {
+            for len in 0..whole.len() {
+                let mut frame = whole[..len].to_vec();
+                assert_eq!(mark_ce(&mut frame), len >= header, "{len} bytes");
+                assert!(len >= header || frame == whole[..len]);
+            }
+        }
+        assert!(!mark_ce(&mut ipv4(2, 3)) && traffic_class(&ipv4(2, 3)).is_none());
+        assert!(!mark_ce(&mut [0; 60]) && ecn(&[0; 60]).is_none());
+        // A version that contradicts the EtherType.
+        let mut frame = ipv4(2, 0);
+        frame[14] = 0x65;
+        assert!(!mark_ce(&mut frame) && traffic_class(&frame).is_none());
+        assert_eq!(frame[12..14], EtherType::IPV4.0.to_be_bytes());
+        assert_eq!([ETHERTYPE_IPV4, ETHERTYPE_IPV6], [EtherType::IPV4.0, EtherType::IPV6.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_then_no_panic_and_only_the_mark_changes(
+            mut frame in prop::collection::vec(any::<u8>(), 0..80), kind in 0usize..3,
+        ) {
+            let start: &[u8] = [&[8, 0, 0x45][..], &[0x86, 0xdd, 0x60], &[]][kind];
+            if let Some(place) = frame.get_mut(12..12 + start.len()) {
+                place.copy_from_slice(start);
+            }
+            let before = frame.clone();
+            let was_capable = matches!(ecn(&before), Some(Ecn::Ect0 | Ecn::Ect1 | Ecn::Ce));
+            let is_marked = mark_ce(&mut frame);
+            prop_assert!(was_capable || !is_marked);
+            prop_assert_eq!(frame == before, !is_marked || ecn(&before) == Some(Ecn::Ce));
+            prop_assert!(!is_marked || ecn(&frame) == Some(Ecn::Ce));
+        }
+    }
+}

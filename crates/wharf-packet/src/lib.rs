@@ -1,0 +1,23 @@
+//! Packet headers: Ethernet with VLAN tags, IPv4, IPv6 with its extension headers, and what they carry.
+//!
+//! Everything here works on `&[u8]` or `&mut [u8]` that begins with an Ethernet header, without preamble and frame
+//! check sequence. No function allocates, panics on the bytes of a packet, or needs `std`.
+//!
+//! - [`ip_packet`] finds the IP packet behind up to two VLAN tags;
+//! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC 3168);
+//! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
+//! - [`checksum`] has the Internet checksum (RFC 1071), its incremental update (RFC 1624) and SCTP's CRC-32C.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+mod ecn;
+mod ether;
+mod flow;
+
+pub use ecn::{Ecn, dscp, ecn, mark_ce, traffic_class};
+pub use ether::{
+    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IpPacket, VLAN_BYTES,
+    VLAN_TAGS_MAX, ip_packet,
+};
+pub use flow::{QueueMap, flow_hash, flow_hash_seeded};
