@@ -1,7 +1,7 @@
 //! Frames of any bytes: the band of a packet, and what a receiver makes of it.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_devices::traffic::{Arrival, Arrivals, Check};
+use wharf_tools::traffic::{Arrival, Arrivals, Check};
 
 fuzz_target!(|bytes: &[u8]| {
     assert!(wharf_core::qdisc::band_of_bytes(bytes) < 3);

@@ -1,7 +1,7 @@
 //! What people type: sizes, rates, durations, faults, and the specification of a device that touches no file.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_devices::fault::FaultSpec;
+use wharf_tools::fault::FaultSpec;
 use wharf_devices::open::{Direction, open};
 use wharf_devices::units;
 

@@ -4,8 +4,8 @@
 use crate::output::{grouped, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use wharf::devices::traffic::{Latencies, Latency};
 use wharf::qdisc::{band_of_priority, priority_of_tos};
+use wharf::tools::traffic::{Latencies, Latency};
 
 /// One direction.
 #[derive(Debug, Clone, Serialize)]

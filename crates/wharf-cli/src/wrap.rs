@@ -4,8 +4,8 @@ use crate::args::WrapArgs;
 use crate::report::{FaultReport, TraceReport};
 use std::sync::Arc;
 use wharf::device::{Device, DeviceError};
-use wharf::devices::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
-use wharf::devices::trace::{Trace, TraceCounts};
+use wharf::tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf::tools::trace::{Trace, TraceCounts};
 
 /// What was put around a device.
 #[derive(Debug, Default)]

@@ -5,9 +5,8 @@
 //! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
-pub mod fault;
-pub mod forward;
-mod headers;
+#[doc(hidden)]
+pub mod headers;
 pub mod host;
 pub mod interface;
 pub mod kinds;
@@ -19,8 +18,6 @@ pub mod pcap;
 mod refused;
 mod segment;
 pub mod tap;
-pub mod trace;
-pub mod traffic;
 mod tunnel;
 pub mod udp;
 pub mod units;
@@ -31,6 +28,8 @@ pub mod virtio_user;
 pub mod vnet;
 pub mod wire;
 pub mod xdp;
+
+pub use link::GONE;
 
 /// The how-to's example, compiled and run.
 #[cfg(doctest)]

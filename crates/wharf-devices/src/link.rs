@@ -9,8 +9,8 @@ use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
 use wharf_sys::interface::{Interface, InterfaceState};
 
-/// Why frames fail for good.
-pub(crate) const GONE: &str = "gone";
+/// Reason of frames that fail because the interface has gone for good.
+pub const GONE: &str = "gone";
 
 /// Why there is no `socket`: without the privilege it is said what to do.
 pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {

@@ -189,7 +189,7 @@ fn open_pcap(parts: &[String], direction: Direction) -> Result<Opened, DeviceErr
 }
 
 /// Splits at commas, except those after a backslash, which goes.
-pub(crate) fn split(text: &str) -> Vec<String> {
+pub fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -204,14 +204,17 @@ pub(crate) fn split(text: &str) -> Vec<String> {
 }
 
 /// The `key=value`s of a specification.
-pub(crate) struct Options<'a> {
+pub struct Options<'a> {
     device: String,
     pairs: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Options<'a> {
-    /// Each of `parts` must be one of `keys`, once.
-    pub(crate) fn new(device: &str, parts: &'a [String], keys: &[&str]) -> Result<Self, DeviceError> {
+    /// Reads `parts`, each of which is one of `keys`, given once, and its value.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] that lists `keys`.
+    pub fn new(device: &str, parts: &'a [String], keys: &[&str]) -> Result<Self, DeviceError> {
         let mut options = Self { device: device.into(), pairs: Vec::new() };
         let allowed = match keys {
             [] => "it takes none".to_string(),
@@ -233,19 +236,27 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
+    /// Returns the value of `key` as it was written.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
         self.pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1)
     }
 
-    pub(crate) fn read<T>(
+    /// Reads the value of `key` with `read`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] that says what `read` wants.
+    pub fn read<T>(
         &self, key: &str, read: fn(&str) -> Result<T, UnitError>,
     ) -> Result<Option<T>, DeviceError> {
         let value = self.get(key).map(read).transpose();
         value.map_err(|error| self.fault(&format!("{key}: {error}")))
     }
 
-    /// The way named by `key`; the first of `ways` where it is not given.
-    pub(crate) fn choose<T: Copy>(&self, key: &str, ways: &[(&str, T)]) -> Result<T, DeviceError> {
+    /// Returns the way named by `key`, or the first of `ways` if it is not given.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] that lists `ways`.
+    pub fn choose<T: Copy>(&self, key: &str, ways: &[(&str, T)]) -> Result<T, DeviceError> {
         let value = self.get(key).unwrap_or(ways[0].0);
         match ways.iter().find(|way| way.0 == value) {
             Some(way) => Ok(way.1),
@@ -257,7 +268,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    pub(crate) fn fault(&self, what: &str) -> DeviceError {
+    /// Makes the error that says `what` of this device.
+    pub fn fault(&self, what: &str) -> DeviceError {
         DeviceError::Unsupported { device: self.device.clone(), what: what.into() }
     }
 }

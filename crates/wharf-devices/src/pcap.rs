@@ -13,7 +13,8 @@ pub use sink::PcapSink;
 pub use source::{PcapSource, Snapped};
 
 use format::PcapError;
-pub(crate) use format::create_file;
+#[doc(hidden)]
+pub use format::create_file;
 use std::path::Path;
 use wharf_core::device::DeviceError;
 
@@ -23,7 +24,8 @@ fn device_name(path: &Path) -> String {
 }
 
 /// An error about a file as one about its device. The device's name names the file.
-pub(crate) fn device_error(device: &str, error: PcapError) -> DeviceError {
+#[doc(hidden)]
+pub fn device_error(device: &str, error: PcapError) -> DeviceError {
     let device = device.to_string();
     let io = |what: String, source| DeviceError::Io { device: device.clone(), what, source };
     match error {

@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_devices::fault::{Chance, FaultSpec};
 use wharf_lab::engine::cpu::Tick;
 use wharf_lab::engine::lock::{LockCosts, LockKind};
 use wharf_lab::hardware::simple::{self, Simple};
 use wharf_lab::kernel::{Costs, Fault, Outcome, Queues, Setup, Traffic, far, run};
+use wharf_tools::fault::{Chance, FaultSpec};
 
 const FAR: far::Costs = far::Costs {
     interrupt_ns: 2500,

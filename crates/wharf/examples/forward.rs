@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use wharf::device::Device;
-use wharf::devices::forward::{End, Forward};
 use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
 use wharf::pool::{Burst, PagePool, PoolError};
 use wharf::queue::TxQueue;
 use wharf::rx::{Handler, Rest, RxQueue};
 use wharf::sender::Sender;
+use wharf::tools::forward::{End, Forward};
 
 type Error = Box<dyn std::error::Error>;
 

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
+use wharf::tools::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -69,7 +69,7 @@
 //! | what was done, by queue and sender | [`counters`] |
 //! | devices: by specification, or your own | [`devices`], [`device`] |
 //! | super-packets: one packet until a device that cannot cut them | [`gso`] |
-//! | captures to replay, packets to generate, receivers that check | [`devices::traffic`] |
+//! | captures to replay, packets to generate, receivers that check | [`tools::traffic`] |
 //! | clocks and threads, real or modelled | [`host`], [`devices::host`] |
 //!
 //! The same from the command line: `wharf send`, `wharf receive`, `wharf bench path`, `wharf devices`.
@@ -81,3 +81,4 @@ pub use wharf_core::{
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;
+pub use wharf_tools as tools;

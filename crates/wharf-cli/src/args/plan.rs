@@ -117,7 +117,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 fn target(text: &str) -> Result<Target, String> {
-    use wharf::devices::traffic::Pace;
+    use wharf::tools::traffic::Pace;
     match values::rate(text)? {
         Pace::Packets(pps) => Ok(Target::Packets(pps)),
         Pace::Bits(bits) => Ok(Target::Bits(bits)),

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf::bql::Bounds;
-use wharf::devices::traffic::Pace;
 use wharf::engine::Batching;
+use wharf::tools::traffic::Pace;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,12 +3,12 @@
 use clap::ValueEnum;
 use std::time::Duration;
 use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
-use wharf::devices::traffic::Pace;
 use wharf::devices::units;
 use wharf::engine::Batching;
 use wharf::poller::Mode;
 use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Trim};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use wharf::tools::traffic::Pace;
 
 /// Packets that each band of `prio` takes, and a FIFO unless told otherwise: the kernel's `txqueuelen`.
 const QUEUE_PACKETS: usize = 1000;

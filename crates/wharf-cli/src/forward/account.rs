@@ -3,7 +3,7 @@
 use crate::queues::of_queues;
 use crate::report::{Drops, Report, TraceReport};
 use serde::Serialize;
-use wharf::devices::forward::Summary;
+use wharf::tools::forward::Summary;
 
 /// What a run came to.
 pub(super) struct Outcome {

@@ -12,14 +12,14 @@ use crate::usage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf::device::{Device, DeviceError};
-use wharf::devices::forward::{End, Forward, ForwardError, Place};
 use wharf::devices::host::{ExactClock, processors};
 use wharf::devices::open::Queues;
-use wharf::devices::trace::TraceFile;
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
+use wharf::tools::forward::{End, Forward, ForwardError, Place};
+use wharf::tools::trace::TraceFile;
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);
@@ -150,7 +150,7 @@ fn starting(error: ForwardError) -> anyhow::Error {
 
 /// From where to where, and how the devices work.
 fn between(forward: &Forward) -> String {
-    let text = |direction: &wharf::devices::forward::Direction| {
+    let text = |direction: &wharf::tools::forward::Direction| {
         let to = device_text(direction.to(), direction.queues().first().and_then(TxQueue::device_mode));
         match direction.receivers().len().max(direction.queues().len()) {
             1 => format!("{} to {to}", direction.from()),

@@ -4,8 +4,8 @@ use crate::output;
 use crate::stall::Stall;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
-use wharf::devices::forward::{Forward, Summary};
 use wharf::rx::RxQueue;
+use wharf::tools::forward::{Forward, Summary};
 
 /// The same line is told again only after so long: where both sides of a device meet the same, and where it is met by every
 /// frame.

@@ -4,8 +4,8 @@ use super::run::ByReason;
 use crate::report::{BqlReport, ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
 use crate::wrap::Wrapped;
 use serde::Serialize;
-use wharf::devices::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 use wharf::pool::Audit;
+use wharf::tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
 /// What a reception leaves behind, besides what arrived.
 #[derive(Debug, Default)]

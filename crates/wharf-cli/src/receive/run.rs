@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use wharf::device::DeviceError;
 use wharf::devices::host::{HostClock, pin, processors};
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
 use wharf::pool::PagePool;
+use wharf::tools::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
-use wharf::devices::fault::INJECTED;
-use wharf::devices::traffic::{Findings, Latency};
 use wharf::engine::Batching;
 use wharf::pool::Audit;
 use wharf::qdisc::DROP_HEAD;
 use wharf::queue::TxQueue;
 use wharf::sender::DROP_TAIL;
+use wharf::tools::fault::INJECTED;
+use wharf::tools::traffic::{Findings, Latency};
 
 /// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
 const NO_FAULTS: [&str; 3] = ["closed", INJECTED, DROP_HEAD];

@@ -13,9 +13,9 @@ use wharf::bql::Bounds;
 use wharf::devices::host::processors;
 use wharf::devices::kinds::kinds;
 use wharf::devices::open::{Direction, open};
-use wharf::devices::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
+use wharf::tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 
 /// How long a run takes that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);

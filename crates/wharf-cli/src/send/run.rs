@@ -21,13 +21,13 @@ use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
 use wharf::devices::open::{Direction, Queues, open_queues};
-use wharf::devices::traffic::{Drive, Echo, Schedule, Timed};
 use wharf::engine::Batching;
 use wharf::host::Clock;
 use wharf::poller::Settings;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::{Sender, Spread};
+use wharf::tools::traffic::{Drive, Echo, Schedule, Timed};
 
 /// Frames of the receiver: enough for what lies on a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Memory
 /// that nothing lies in costs nothing.

@@ -1,7 +1,7 @@
 //! What is sent, one part per sender, and what checks it.
 
-use wharf::devices::fault::FailingMemory;
-use wharf::devices::traffic::{
+use wharf::tools::fault::FailingMemory;
+use wharf::tools::traffic::{
     Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify,
 };
 

@@ -46,11 +46,13 @@ mod reader;
 mod tests;
 mod writer;
 
-pub(crate) use error::displayed;
+#[doc(hidden)]
+pub use error::displayed;
 pub use error::{Fault, PcapError};
 pub use ng::INTERFACES_MAX;
 pub use reader::{PcapReader, Record, parse_bytes};
-pub(crate) use writer::create_file;
+#[doc(hidden)]
+pub use writer::create_file;
 pub use writer::{PcapOptions, PcapWriter};
 
 /// The longest record read or written, in bytes; libpcap's limit.
@@ -224,7 +226,8 @@ impl FileHeader {
 }
 
 /// Bytes that follow the header of a record.
-pub(crate) fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
+#[doc(hidden)]
+pub fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize {
     order.u32_at(header, record_field::CAPTURED_LEN) as usize
 }
 

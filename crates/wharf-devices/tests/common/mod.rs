@@ -3,6 +3,7 @@
 
 pub mod packets;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -193,4 +194,26 @@ pub fn assert_conserved(queue: &TxQueue) {
     assert_eq!(counters.accepted.get(), by_senders, "what senders handed over was accepted");
     let audit = queue.audit();
     assert_eq!(audit.out(), 0, "{audit}");
+}
+
+/// A directory of a test's own, and in it a socket's name.
+pub struct Socket(PathBuf);
+
+impl Socket {
+    pub fn new(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("wharf-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        Self(directory)
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.0.join("socket")
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Whatever is left of it is the next reboot's.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

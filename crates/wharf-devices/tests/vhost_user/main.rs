@@ -6,6 +6,5 @@ mod descriptors;
 mod frames;
 mod guest;
 mod hostile;
-mod ours;
 mod peer;
 mod rig;

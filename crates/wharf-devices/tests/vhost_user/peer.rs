@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vmm_sys_util::sock_ctrl_msg::ScmSocket;
@@ -36,28 +36,6 @@ pub const MEMORY_BYTES: usize = 4 << 20;
 const REPLY_ACK: u64 = 1 << 3;
 const VERSION: u32 = 1;
 const NEED_REPLY: u32 = 8;
-
-/// A directory of a test's own, and in it a socket's name.
-pub struct Socket(PathBuf);
-
-impl Socket {
-    pub fn new(name: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("wharf-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        Self(directory)
-    }
-
-    pub fn path(&self) -> PathBuf {
-        self.0.join("socket")
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        // Whatever is left of it is the next reboot's.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A message as it goes over the socket.
 pub fn message(request: u32, flags: u32, body: &[u8]) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! A device with its memory, driven by hand.
 
+use crate::common::Socket;
 use crate::common::pool;
-use crate::peer::Socket;
 use std::time::{Duration, Instant};
 use wharf_core::device::{Completions, Device, close_receiver};
 use wharf_core::pool::{Cache, PagePool};

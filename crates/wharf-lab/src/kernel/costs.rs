@@ -5,7 +5,7 @@ use crate::engine::cpu::Tick;
 use crate::engine::lock::{LockCosts, LockKind};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_devices::fault::FaultSpec;
+use wharf_tools::fault::FaultSpec;
 
 /// Time that the steps of the path take, in nanoseconds.
 #[derive(Debug, Clone, Copy)]

@@ -12,8 +12,8 @@ use wharf_core::device::Device;
 use wharf_core::engine::{Run, Sink, Source};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_devices::fault;
 use wharf_mem::{Batch, Frame};
+use wharf_tools::fault;
 
 /// One queue.
 #[derive(Debug)]

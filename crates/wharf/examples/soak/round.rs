@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use wharf::device::Device;
-use wharf::devices::fault::{Fault, FaultSpec};
 use wharf::devices::host::{HostClock, PollerThread, pin, processors};
 use wharf::devices::null::Null;
 use wharf::devices::wire::{Wire, WireSpec, wire};
@@ -19,6 +18,7 @@ use wharf::mem::Batch;
 use wharf::pool::PagePool;
 use wharf::qdisc::{DropHead, Fifo, FifoLimit, Qdisc};
 use wharf::queue::TxQueue;
+use wharf::tools::fault::{Fault, FaultSpec};
 
 const SENDERS: u64 = 64;
 const PROCESSORS: usize = 2;

@@ -2,8 +2,8 @@
 
 use crate::signals::Signals;
 use std::time::{Duration, Instant};
-use wharf::devices::traffic::Echo;
 use wharf::queue::TxQueue;
+use wharf::tools::traffic::Echo;
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use wharf::devices::host::{ExactClock, HostClock};
-use wharf::devices::traffic::{DriveError, Driven};
 use wharf::host::Clock;
 use wharf::queue::TxQueue;
+use wharf::tools::traffic::{DriveError, Driven};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);

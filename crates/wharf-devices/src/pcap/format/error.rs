@@ -265,7 +265,7 @@ pub enum Fault {
 
 /// A file's name as it stands in messages: control characters and separators of
 /// lines are escaped, so that a message stays one line.
-pub(crate) fn displayed(name: &str) -> String {
+pub fn displayed(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for c in name.chars() {
         if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {

@@ -76,7 +76,7 @@ impl PcapWriter {
 }
 
 /// Creates a file, or empties the one that is there; see [`PcapWriter::create`].
-pub(crate) fn create_file(path: &Path) -> Result<File, PcapError> {
+pub fn create_file(path: &Path) -> Result<File, PcapError> {
     let name = displayed(&path.to_string_lossy());
     if let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type())
         && !kind.is_file()
@@ -157,7 +157,8 @@ impl<W: Write> PcapWriter<W> {
     }
 
     /// What it writes to.
-    pub(crate) fn sink_mut(&mut self) -> &mut W {
+    #[doc(hidden)]
+    pub fn sink_mut(&mut self) -> &mut W {
         &mut self.sink
     }
 
@@ -182,7 +183,8 @@ impl<W: Write> PcapWriter<W> {
     }
 
     /// As [`Self::finish`]. Once it has failed, the records that were not written are counted by [`Self::pending_records`].
-    pub(crate) fn end(&mut self) -> Result<(), PcapError> {
+    #[doc(hidden)]
+    pub fn end(&mut self) -> Result<(), PcapError> {
         self.has_ended = true;
         let outcome = self.flush();
         if self.begun_bytes > 0 {
@@ -193,7 +195,8 @@ impl<W: Write> PcapWriter<W> {
     }
 
     /// Records that are not in the file, or not whole.
-    pub(crate) fn pending_records(&self) -> u64 {
+    #[doc(hidden)]
+    pub fn pending_records(&self) -> u64 {
         self.records(self.pending.len()).1
     }
 

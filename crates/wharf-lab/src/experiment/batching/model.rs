@@ -7,7 +7,7 @@ use crate::hardware::simple::{self, Simple};
 use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic, far};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_devices::fault::{Chance, FaultSpec};
+use wharf_tools::fault::{Chance, FaultSpec};
 
 /// Which NIC, with its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

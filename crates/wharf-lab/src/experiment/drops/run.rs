@@ -16,7 +16,7 @@ use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::Sender;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
-use wharf_devices::traffic::Submit;
+use wharf_tools::traffic::Submit;
 
 /// What all runs have in common.
 pub(super) struct Rig {

@@ -18,7 +18,7 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Handler, RxQueue};
 use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds, pin, processors};
 use wharf_devices::open::{Direction, open};
-use wharf_devices::traffic::Latency;
+use wharf_tools::traffic::Latency;
 
 /// Between two looks at what is in flight.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wharf_devices::traffic::Latency;
+use wharf_tools::traffic::Latency;
 
 /// Shared by both sides and by who looks at them.
 #[derive(Debug, Default)]

@@ -1,0 +1,382 @@
+//! `fault`: a wrapper around any device that makes it fail, seeded: the same seed, the same faults.
+//!
+//! Each fault happens by chance or every so manieth time ([`FaultSpec`]):
+//!
+//! | key | what happens | of |
+//! |---|---|---|
+//! | `error` | the frame comes back as failed, `injected`, and never reaches the device | frames taken |
+//! | `short` | a call takes a part of its batch only, at least one frame | calls with two frames or more |
+//! | `stall` | the device takes, completes and receives nothing for a while | calls with frames; receptions |
+//! | `lost` | completions have come and nobody is told: the call that fetched them gives none, and what says when to look again says "never" | calls that fetched any |
+//! | `late` | a completion comes later, and those behind it with it | completions |
+//! | `reorder` | up to eight later completions overtake one | completions |
+//! | `alloc` | memory for a frame is refused | frames received; takes of a sender |
+//!
+//! Each kind has a random generator of its own, SplitMix64, and its n-th event always has the same fate: which
+//! frames fail does not depend on how they come together in calls, nor on other faults being on or off.
+//!
+//! A sender's allocation is no call of the device: [`FailingMemory`] decides that one, where frames are taken.
+//!
+//! No frame is lost, doubled or sent in another order for it, and doorbells are rung as ever. A stall goes by
+//! time, so it ends by itself, and the call after it is spared; [`Device::close`] ends all faults.
+
+mod counts;
+mod later;
+mod memory;
+mod roll;
+mod spec;
+
+pub use counts::FaultCounts;
+pub use memory::FailingMemory;
+pub use spec::{Chance, FaultSpec};
+
+use counts::Kind;
+use later::{Later, nanoseconds};
+use roll::Roll;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::host::Clock;
+use wharf_core::pool::Cache;
+use wharf_devices::host::ExactClock;
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+
+/// Why frames fail that were made to.
+pub const INJECTED: &str = "injected";
+
+/// A device that fails as its specification says.
+pub struct Fault {
+    inner: Box<dyn Device>,
+    error: Roll,
+    short: Roll,
+    stall: Stall,
+    alloc: Roll,
+    later: Later,
+    /// Frames at the front of the next batch whose fate is known: they were left over.
+    spared: usize,
+    /// Frames on their way to the device, and those of a batch that it is not offered.
+    part: Batch,
+    rest: Batch,
+    failed: VecDeque<(Frame, &'static str)>,
+    /// Frames failed in a call with `more`, so that no doorbell was rung for them.
+    owes_doorbell: bool,
+    /// What the device has completed.
+    done: Completions,
+    ring_frames: usize,
+    closed: bool,
+    counts: Arc<FaultCounts>,
+}
+
+impl std::fmt::Debug for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fault({}, {} injected)", self.inner.name(), self.counts.total())
+    }
+}
+
+impl Fault {
+    /// `inner` with the faults of `spec`.
+    pub fn new(inner: Box<dyn Device>, spec: &FaultSpec) -> Self {
+        let roll = |chance, kind| Roll::new(chance, spec.seed, kind as u64);
+        let (clock, counts) = (Arc::new(ExactClock), Arc::new(FaultCounts::default()));
+        let ring_frames = inner.capabilities().ring_frames.map_or(usize::MAX, |frames| frames as usize);
+        Self {
+            error: roll(spec.error, Kind::Error),
+            short: roll(spec.short, Kind::Short),
+            stall: Stall::new(roll(spec.stall, Kind::Stall), nanoseconds(spec.stall_time), clock.clone()),
+            alloc: roll(spec.alloc, Kind::Alloc),
+            later: Later::new(spec, clock, counts.clone()),
+            spared: 0,
+            part: Batch::new(BATCH_FRAMES_MAX),
+            rest: Batch::new(BATCH_FRAMES_MAX),
+            failed: VecDeque::new(),
+            owes_doorbell: false,
+            done: Completions::new(BATCH_FRAMES_MAX),
+            ring_frames,
+            closed: false,
+            inner,
+            counts,
+        }
+    }
+
+    /// The clock for stalls and late completions; the host's exact one by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.stall.clock = clock.clone();
+        self.later.set_clock(clock);
+        self
+    }
+
+    /// How often what was injected, to be read while the path has the device.
+    pub fn counts(&self) -> Arc<FaultCounts> {
+        self.counts.clone()
+    }
+
+    fn held(&self) -> usize {
+        self.failed.len() + self.later.held()
+    }
+
+    /// How many of `offered` frames this call takes at most.
+    fn most(&mut self, offered: usize) -> usize {
+        let room = self.ring_frames.saturating_sub(self.outstanding());
+        if offered < 2 || !self.short.is_on() || !self.short.happens() {
+            return offered.min(room);
+        }
+        self.counts.add(Kind::Short, 1);
+        room.min(self.short.up_to(offered as u64 - 1) as usize)
+    }
+
+    /// Moves up to `most` frames to `part`, but those that fail; how many were moved.
+    fn sort_out(&mut self, batch: &mut Batch, most: usize) -> usize {
+        let mut left = most;
+        while left > 0 && !batch.is_empty() {
+            // Those that the device left last time have had their draw.
+            let known = self.spared.min(left);
+            let clear = if known > 0 { known } else { self.error.clear_of(left as u64) as usize };
+            if clear > 0 {
+                let moved = self.part.append(batch, clear);
+                if known > 0 {
+                    self.spared -= moved
+                } else {
+                    self.error.pass(moved as u64)
+                }
+                left -= moved;
+                continue;
+            }
+            if self.error.happens()
+                && let Some(frame) = batch.pop()
+            {
+                self.counts.add(Kind::Error, 1);
+                self.failed.push_back((frame, INJECTED));
+                self.owes_doorbell = true;
+                left -= 1;
+            }
+        }
+        most - left
+    }
+
+    /// Puts what the device has left back to the front of `batch`.
+    fn put_back(&mut self, batch: &mut Batch) {
+        self.spared += self.part.len();
+        if !self.part.is_empty() {
+            self.rest.append(batch, usize::MAX);
+            batch.append(&mut self.part, usize::MAX);
+            batch.append(&mut self.rest, usize::MAX);
+        }
+    }
+
+    /// Fetches what the device has completed; gives what of it is to be given.
+    fn reap_later(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let fetched = self.inner.reap(BATCH_FRAMES_MAX, &mut self.done);
+        self.failed.extend(self.done.failed.drain(..));
+        self.later.take_in(&mut self.done.sent);
+        self.later.give(budget, into);
+        fetched
+    }
+
+    /// Gives up to `budget` frames that failed; how many.
+    fn give_failed(&mut self, budget: usize, into: &mut Completions) -> usize {
+        let count = self.failed.len().min(budget);
+        into.failed.extend(self.failed.drain(..count));
+        count
+    }
+}
+
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
+impl Device for Fault {
+    /// That of the device inside.
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.inner.mode()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.inner.attach(region)
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        if self.closed {
+            return self.inner.transmit(batch, more);
+        }
+        if !batch.is_empty() && self.stall.begins(&self.counts) {
+            return Transmitted { doorbell: self.flush(), stopped: true };
+        }
+        let offered = batch.len();
+        let most = self.most(offered);
+        let is_short = most < offered;
+        self.sort_out(batch, most);
+        let done = self.inner.transmit(&mut self.part, more && !is_short);
+        self.put_back(batch);
+        let is_full = self.outstanding() >= self.ring_frames;
+        let stopped = done.stopped || !batch.is_empty() || is_full;
+        let doorbell = done.doorbell || ((!more || stopped) && self.flush());
+        self.owes_doorbell &= !doorbell;
+        Transmitted { doorbell, stopped }
+    }
+
+    fn flush(&mut self) -> bool {
+        let owed = std::mem::take(&mut self.owes_doorbell);
+        self.inner.flush() || owed
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        if self.stall.is_on() {
+            return Ok(());
+        }
+        let failed = self.give_failed(budget, into);
+        let left = budget - failed;
+        if self.closed {
+            let held = self.later.give_all(left, into);
+            return self.inner.reap(left - held, into);
+        }
+        if self.later.is_off() { self.inner.reap(left, into) } else { self.reap_later(left, into) }
+    }
+
+    fn outstanding(&self) -> usize {
+        self.inner.outstanding() + self.held()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.inner.visit(see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.later.visit(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        if self.stall.is_on() {
+            return Ok(0);
+        }
+        let clear = self.alloc.clear_of(budget as u64) as usize;
+        if clear == 0 && budget > 0 {
+            if self.alloc.happens() {
+                self.counts.add(Kind::Alloc, 1);
+            }
+            return Ok(0);
+        }
+        let received = self.inner.receive(cache, to, clear)?;
+        self.alloc.pass(received as u64);
+        if received > 0 {
+            self.stall.begins(&self.counts);
+        }
+        Ok(received)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.inner.receive_ended()
+    }
+
+    fn receives_super_packets(&self) -> bool {
+        self.inner.receives_super_packets()
+    }
+
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.inner.take_waiting(to)
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.receive_drops(see);
+    }
+
+    fn hurry(&mut self) {
+        self.inner.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.inner.signals()
+    }
+
+    fn arm(&mut self) -> bool {
+        let is_quiet = self.inner.arm();
+        self.stall.is_on() || (is_quiet && self.failed.is_empty() && !self.later.is_ready())
+    }
+
+    fn disarm(&mut self) {
+        self.inner.disarm();
+    }
+
+    /// None while notifications may be lost: what the device inside makes readable cannot be taken back.
+    fn wait_fd(&self) -> Option<RawFd> {
+        if self.later.is_off() { self.inner.wait_fd() } else { None }
+    }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.inner.next_arrival_ns()
+    }
+
+    fn next_look_ns(&self) -> Option<u64> {
+        self.inner.next_look_ns()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        if let Some(left_ns) = self.stall.left_ns() {
+            return Some(left_ns);
+        }
+        if !self.failed.is_empty() {
+            return Some(0);
+        }
+        match (self.inner.next_completion_ns(), self.later.next_ns()) {
+            (Some(inner_ns), Some(ours_ns)) => Some(inner_ns.min(ours_ns)),
+            (inner_ns, ours_ns) => inner_ns.or(ours_ns),
+        }
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        self.stall.end();
+        self.inner.close()
+    }
+}
+
+/// Whether the device stands still.
+struct Stall {
+    roll: Roll,
+    time_ns: u64,
+    until_ns: Option<u64>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Stall {
+    fn new(roll: Roll, time_ns: u64, clock: Arc<dyn Clock>) -> Self {
+        Self { roll, time_ns, until_ns: None, clock }
+    }
+
+    /// Whether the device stands still in this call: it does already, or begins to. The first call after a
+    /// stall is spared, or with a chance of 100 % nothing would ever go.
+    fn begins(&mut self, counts: &FaultCounts) -> bool {
+        match self.until_ns {
+            Some(until_ns) if self.clock.now_ns() < until_ns => true,
+            Some(_) => {
+                self.until_ns = None;
+                false
+            }
+            None if self.roll.is_on() && self.roll.happens() => {
+                counts.add(Kind::Stall, 1);
+                self.until_ns = Some(self.clock.now_ns().saturating_add(self.time_ns));
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.until_ns.is_some_and(|until_ns| self.clock.now_ns() < until_ns)
+    }
+
+    fn left_ns(&self) -> Option<u64> {
+        let left_ns = self.until_ns?.saturating_sub(self.clock.now_ns());
+        (left_ns > 0).then_some(left_ns)
+    }
+
+    fn end(&mut self) {
+        self.until_ns = None;
+    }
+}

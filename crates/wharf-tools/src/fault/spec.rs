@@ -1,0 +1,189 @@
+//! Which faults, and how often: read from `seed=7,stall=1%:2ms,short=10%`.
+
+use std::time::Duration;
+use wharf_core::device::DeviceError;
+use wharf_devices::open::{Options, split};
+use wharf_devices::units;
+
+/// The longest stall or delay of a completion.
+const TIME_MAX: Duration = Duration::from_secs(60);
+const KEYS: [&str; 8] = ["seed", "error", "short", "stall", "lost", "late", "reorder", "alloc"];
+
+/// How often something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Chance {
+    /// Not at all.
+    #[default]
+    Never,
+    /// By chance: so many of a million, at most all of them.
+    Millionths(u32),
+    /// Exactly every so manieth time, from 1 on.
+    Every(u64),
+}
+
+/// The faults that a [`super::Fault`] injects. [`FaultSpec::parse`] reads one; each field can be set as well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultSpec {
+    /// What chance depends on: the same seed, the same faults. 1 by default.
+    pub seed: u64,
+    /// Frames that fail when they are handed over, with the reason [`super::INJECTED`].
+    pub error: Chance,
+    /// Calls to transmit that take only a part of a batch.
+    pub short: Chance,
+    /// Calls to transmit, and receptions, after which the device stands still.
+    pub stall: Chance,
+    /// For how long, 1 ms by default.
+    pub stall_time: Duration,
+    /// Completions of which nobody is told: what was completed is found by whoever looks again by himself.
+    pub lost: Chance,
+    /// Frames whose completion comes late, and with it those behind it.
+    pub late: Chance,
+    /// How late, 100 us by default.
+    pub late_time: Duration,
+    /// Frames whose completion up to eight later ones overtake.
+    pub reorder: Chance,
+    /// Allocations that fail: takes of a sender ([`super::FailingMemory`]), frames of a receiving device.
+    pub alloc: Chance,
+}
+
+impl Default for FaultSpec {
+    /// No faults.
+    fn default() -> Self {
+        let never = Chance::Never;
+        Self {
+            seed: 1,
+            error: never,
+            short: never,
+            stall: never,
+            stall_time: Duration::from_millis(1),
+            lost: never,
+            late: never,
+            late_time: Duration::from_micros(100),
+            reorder: never,
+            alloc: never,
+        }
+    }
+}
+
+impl FaultSpec {
+    /// Reads `key=value,...`. `seed` is a number; the others are a chance (`1%`, `0.05%`, or `1/100` for
+    /// exactly every hundredth), `stall` and `late` with a time of their own behind a colon where the default
+    /// does not suit: `stall=1%:5ms`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`]: one line that says what is allowed.
+    pub fn parse(text: &str) -> Result<Self, DeviceError> {
+        let parts = split(text);
+        let options = Options::new("fault", &parts, &KEYS)?;
+        let mut spec = Self::default();
+        if let Some(seed) = options.get("seed") {
+            let wrong =
+                || options.fault(&format!("seed: \"{}\" is no number such as 7", seed.escape_debug()));
+            spec.seed = seed.parse().map_err(|_| wrong())?;
+        }
+        let stall_and_late =
+            [("stall", &mut spec.stall, &mut spec.stall_time), ("late", &mut spec.late, &mut spec.late_time)];
+        for (key, chance, time) in stall_and_late {
+            let value = options.get(key).unwrap_or("0%");
+            let (first, rest) =
+                value.split_once(':').map_or((value, None), |(first, rest)| (first, Some(rest)));
+            *chance = read_chance(&options, key, first)?;
+            if let Some(rest) = rest {
+                *time = read_time(&options, key, rest)?;
+            }
+        }
+        for (key, chance) in [
+            ("error", &mut spec.error),
+            ("short", &mut spec.short),
+            ("lost", &mut spec.lost),
+            ("reorder", &mut spec.reorder),
+            ("alloc", &mut spec.alloc),
+        ] {
+            *chance = read_chance(&options, key, options.get(key).unwrap_or("0%"))?;
+        }
+        if spec == (Self { seed: spec.seed, ..Self::default() }) {
+            return Err(options.fault("that is no fault: name at least one, such as stall=1%"));
+        }
+        Ok(spec)
+    }
+}
+
+/// `1%` or `1/100`.
+fn read_chance(options: &Options<'_>, key: &str, value: &str) -> Result<Chance, DeviceError> {
+    let wrong = |why: &str| {
+        options.fault(&format!(
+            "{key}: \"{}\" is no chance: {why}; write it like 1%, 0.05% or 1/100",
+            value.escape_debug()
+        ))
+    };
+    if let Some(period) = value.strip_prefix("1/") {
+        return match period.parse() {
+            Ok(0) | Err(_) => Err(wrong("one in how many?")),
+            Ok(period) => Ok(Chance::Every(period)),
+        };
+    }
+    match units::share_millionths(value) {
+        Ok(0) => Ok(Chance::Never),
+        Ok(millionths @ 1..=1_000_000) => Ok(Chance::Millionths(millionths as u32)),
+        Ok(_) => Err(wrong("100% is the most")),
+        Err(_) => Err(wrong("a share with its %")),
+    }
+}
+
+fn read_time(options: &Options<'_>, key: &str, value: &str) -> Result<Duration, DeviceError> {
+    match units::duration(value) {
+        Ok(time) if time <= TIME_MAX => Ok(time),
+        Ok(_) => Err(options.fault(&format!("{key}: {value} is beyond {TIME_MAX:?}"))),
+        Err(error) => Err(options.fault(&format!("{key}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_right_is_read() {
+        let spec = FaultSpec::parse("seed=7,stall=1%:5ms,short=10%,error=1/1000,late=0.05%").unwrap();
+        let expected = FaultSpec {
+            seed: 7,
+            stall: Chance::Millionths(10_000),
+            stall_time: Duration::from_millis(5),
+            short: Chance::Millionths(100_000),
+            error: Chance::Every(1000),
+            late: Chance::Millionths(500),
+            ..FaultSpec::default()
+        };
+        assert_eq!(spec, expected);
+        let all = FaultSpec::parse("lost=100%,reorder=1/1,alloc=0.0001%,error=0%").unwrap();
+        assert_eq!((all.lost, all.reorder), (Chance::Millionths(1_000_000), Chance::Every(1)));
+        assert_eq!((all.alloc, all.error, all.seed), (Chance::Millionths(1), Chance::Never, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
+        let keys = "its keys are seed, error, short, stall, lost, late, reorder, alloc";
+        let chance = "write it like 1%, 0.05% or 1/100";
+        for (text, message) in [
+            ("drop=1%", format!("fault: unknown key \"drop\"; {keys}")),
+            ("stall", format!("fault: \"stall\" is no key=value; {keys}")),
+            ("stall=1%,", format!("fault: \"\" is no key=value; {keys}")),
+            ("stall=1%,stall=2%", "fault: stall is given twice".into()),
+            ("seed=x,stall=1%", "fault: seed: \"x\" is no number such as 7".into()),
+            ("seed=-1,stall=1%", "fault: seed: \"-1\" is no number such as 7".into()),
+            ("stall=1", format!("fault: stall: \"1\" is no chance: a share with its %; {chance}")),
+            ("stall=", format!("fault: stall: \"\" is no chance: a share with its %; {chance}")),
+            ("short=101%", format!("fault: short: \"101%\" is no chance: 100% is the most; {chance}")),
+            ("short=-1%", format!("fault: short: \"-1%\" is no chance: a share with its %; {chance}")),
+            ("lost=1/0", format!("fault: lost: \"1/0\" is no chance: one in how many?; {chance}")),
+            ("lost=1%:1ms", format!("fault: lost: \"1%:1ms\" is no chance: a share with its %; {chance}")),
+            ("late=1%:1kg", "fault: late: \"1kg\" is no time: write it like 1ms, 20us, 1.5s".into()),
+            ("late=1%:2min", "fault: late: 2min is beyond 60s".into()),
+            ("seed=7", "fault: that is no fault: name at least one, such as stall=1%".into()),
+            ("", "fault: that is no fault: name at least one, such as stall=1%".into()),
+            ("error=0%", "fault: that is no fault: name at least one, such as stall=1%".into()),
+        ] {
+            assert_eq!(FaultSpec::parse(text).unwrap_err().to_string(), message, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Forwarding: whatever arrives at one device leaves by another, and the other way round.
+//!
+//! Each direction is a path of its own, with its own discipline: a receive side that hands what arrives to the sender of a
+//! transmit queue. What cannot be sent yet waits, and no more is received meanwhile: then the device's own ring fills, and
+//! what it has no room for is dropped there and counted. Frames are never copied on the way; what a device does with its own
+//! memory is its affair.
+//!
+//! ```text
+//!   A ── receive ──► Pass ── Sender ──► TxQueue (discipline, byte limit) ── transmit ──► B
+//!   A ◄── transmit ── TxQueue ◄── Sender ── Pass ◄── receive ── B
+//! ```
+//! A device that does both ways by itself ([`End::One`]) shares the pool of the other direction: what arrives there lies where
+//! it is sent from. Otherwise each direction has memory of its own, and neither can starve the other.
+//!
+//! Ends of several queues ([`Forward::of_queues`]): where both have as many, what arrives by one leaves by the one of the same number,
+//! as if there were so many forwarders, each with memory of its own. A flow stays where the device that it arrives at has put it. Where
+//! only one end has several, they are one forwarder: the single queue's flows are spread over the others by their hash
+//! ([`wharf_core::flow`]), and those of the others meet in it. Either way the frames of a flow keep their order.
+
+mod direction;
+mod end;
+mod line;
+mod pass;
+
+pub use direction::{Direction, Summary};
+pub use end::{End, Place};
+
+use end::Sides;
+use line::Line;
+use std::time::Duration;
+use wharf_core::host::Clock;
+use wharf_core::poller::Settings;
+use wharf_core::pool::{PagePool, PoolError};
+use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
+use wharf_core::queue::QueueError;
+use wharf_devices::host::{HostClock, PollerThread};
+
+/// Frames of memory by default: of one direction, or of both where they share it. A quarter waits for packets at each end of an
+/// AF_XDP pair; two rings of 2048, two disciplines of 1000 and what lies in caches come to another half. Disciplines that hold
+/// more have more ([`ForwardBuilder::qdisc_packets`]).
+pub const FRAMES: u32 = 16384;
+/// Bytes of one by default: 1536 of data.
+pub const FRAME_BYTES: u32 = 2048;
+/// The same where all that is received may be super-packets: fewer, and large enough for one, since the kernel copies few
+/// pieces faster than many (`bench/tap.sh`). What is not used takes no memory.
+pub const SUPER_FRAMES: u32 = 4096;
+/// Least memory of a direction that receives super-packets: four of the longest.
+const SUPER_POOL_BYTES: u64 = 4 << 16;
+/// Whatever a discipline holds: 256 MiB of ordinary frames, which an AF_XDP end would have the kernel keep in memory.
+const FRAMES_MAX: u32 = 1 << 17;
+/// Bytes of one, then.
+pub const SUPER_FRAME_BYTES: u32 = 65536;
+/// Packets in the default discipline: the kernel's `txqueuelen`.
+const FIFO_PACKETS: usize = 1000;
+
+/// Why nothing is forwarded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForwardError {
+    /// See [`QueueError`].
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// See [`PoolError`].
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// Neither end receives what the other one could send.
+    #[error("nothing to forward: {a} and {b} both only send, or both only receive")]
+    Nothing {
+        /// One end.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// The ends have different numbers of queues, and neither has one.
+    #[error("{a_queues} queues of {a} and {b_queues} of {b}: as many of both, or one of one")]
+    Queues {
+        /// One end.
+        a: String,
+        /// Its queues.
+        a_queues: usize,
+        /// The other.
+        b: String,
+        /// Its queues.
+        b_queues: usize,
+    },
+    /// Too little memory for whole super-packets to be received, of 64 KiB each: besides the one that is being received, some is
+    /// with the sender, the device and the qdisc.
+    #[error(
+        "{frames} frames of {frame_bytes} B are too few: {name} receives super-packets, which want {SUPER_POOL_BYTES} B in all"
+    )]
+    TooFew {
+        /// Frames.
+        frames: u32,
+        /// Bytes of each.
+        frame_bytes: u32,
+        /// The end that receives.
+        name: String,
+    },
+    /// The system gave no thread, or no such processor.
+    #[error("cannot start a poller: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Makes the discipline of one direction, for frames of a pool.
+pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
+
+/// How a forwarder should be. See [`Forward::builder`].
+#[derive(Debug)]
+pub struct ForwardBuilder {
+    ends: [Vec<End>; 2],
+    how: How,
+}
+
+/// All but the ends.
+struct How {
+    frames: Option<u32>,
+    frame_bytes: Option<u32>,
+    qdisc: MakeQdisc,
+    qdisc_packets: u32,
+    longest_bytes: Option<u64>,
+    drops_tail: bool,
+    settings: Settings,
+    pollers: Option<usize>,
+    cpus: Vec<usize>,
+}
+
+impl std::fmt::Debug for How {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "How({:?} frames of {:?} bytes, {:?} pollers)", self.frames, self.frame_bytes, self.pollers)
+    }
+}
+
+/// Forwards, by threads of its own, until it is finished or dropped.
+#[derive(Debug)]
+pub struct Forward {
+    /// Stopped first.
+    pollers: Vec<PollerThread>,
+    directions: Vec<Direction>,
+}
+
+impl Forward {
+    /// Between two devices. A direction for which one end lacks a side is left out.
+    pub fn builder(a: End, b: End) -> ForwardBuilder {
+        Self::of_queues(vec![a], vec![b])
+    }
+
+    /// Between two devices that have several queues, each of which is an end: see the module. Either both have as many, or one has
+    /// one.
+    pub fn of_queues(a: Vec<End>, b: Vec<End>) -> ForwardBuilder {
+        let how = How {
+            frames: None,
+            frame_bytes: None,
+            qdisc: Box::new(|_| Box::new(Fifo::new(FifoLimit::Packets(FIFO_PACKETS)))),
+            qdisc_packets: FIFO_PACKETS as u32,
+            longest_bytes: None,
+            drops_tail: false,
+            settings: Settings::default(),
+            pollers: None,
+            cpus: Vec::new(),
+        };
+        ForwardBuilder { ends: [a, b], how }
+    }
+
+    /// The directions that there are, that of the first end's arrivals first.
+    pub fn directions(&self) -> &[Direction] {
+        &self.directions
+    }
+
+    /// Whether nothing will arrive any more, anywhere, and all that has was taken over.
+    pub fn is_over(&self) -> bool {
+        self.directions.iter().all(Direction::is_over)
+    }
+
+    /// Ends it: nothing is received any more, and what is inside is sent for up to `grace`. What is left then comes back
+    /// unsent, and is counted as returned. What was wrong with the devices as they closed is in the summaries.
+    pub fn finish(self, grace: Duration) -> Vec<Summary> {
+        let Self { pollers, directions } = self;
+        drop(pollers);
+        let deadline_ns =
+            HostClock.now_ns().saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX));
+        for direction in &directions {
+            direction.drain(deadline_ns);
+        }
+        let mut closed: Vec<_> = directions.into_iter().map(Direction::close).collect();
+        closed.iter().flat_map(|summary| &summary.queues).for_each(|queue| drop(queue.shutdown(0)));
+        // The directions may share their memory: completions of both come first.
+        closed.iter_mut().for_each(Summary::settle);
+        closed
+    }
+}
+
+impl ForwardBuilder {
+    /// Frames of memory for each queue, and bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
+    /// [`SUPER_FRAME_BYTES`] between ends that receive super-packets whole.
+    #[must_use]
+    pub fn memory(mut self, frames: Option<u32>, frame_bytes: Option<u32>) -> Self {
+        (self.how.frames, self.how.frame_bytes) = (frames, frame_bytes);
+        self
+    }
+
+    /// The discipline of each direction; a FIFO of 1000 packets by default.
+    #[must_use]
+    pub fn qdisc(mut self, make: MakeQdisc) -> Self {
+        self.how.qdisc = make;
+        self
+    }
+
+    /// Packets that a discipline holds, all bands together; 1000 by default. For more than that there is more memory by default, in
+    /// each direction, or a full discipline would leave none to receive into.
+    #[must_use]
+    pub fn qdisc_packets(mut self, packets: u32) -> Self {
+        self.how.qdisc_packets = packets;
+        self
+    }
+
+    /// Cuts super-packets of more than so many bytes on a wire before the discipline: what a token bucket holds, for one.
+    #[must_use]
+    pub fn longest_bytes(mut self, bytes: u64) -> Self {
+        self.how.longest_bytes = Some(bytes);
+        self
+    }
+
+    /// Drops what the discipline has no room for, in place of letting it wait. A packet of high priority then never waits
+    /// behind others for which there is no room.
+    #[must_use]
+    pub fn drop_tail(mut self, drops: bool) -> Self {
+        self.how.drops_tail = drops;
+        self
+    }
+
+    /// How pollers wait, and how much they do at a time.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.how.settings = settings;
+        self
+    }
+
+    /// Threads: one for each queue, the default, which is both directions of it; up to two for each, one a direction; or fewer, which
+    /// share them out.
+    #[must_use]
+    pub fn pollers(mut self, pollers: usize) -> Self {
+        self.how.pollers = Some(pollers);
+        self
+    }
+
+    /// Processors to pin the pollers to, in turn; none by default.
+    #[must_use]
+    pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
+        self.how.cpus = cpus;
+        self
+    }
+
+    /// Begins.
+    ///
+    /// # Errors
+    /// [`ForwardError`]: above all, what a device meets as it is attached to its memory.
+    pub fn start(self) -> Result<Forward, ForwardError> {
+        let Self { ends, how } = self;
+        let queues = ends[0].len().max(ends[1].len());
+        let ends = ends.map(|end| end.into_iter().map(Sides::from).collect());
+        let mut directions = [None, None];
+        for line in lines(ends)? {
+            line.start(&how, &mut directions)?;
+        }
+        let directions: Vec<Direction> = directions.into_iter().flatten().collect();
+        let pollers = how.start_pollers(&directions, queues)?;
+        Ok(Forward { pollers, directions })
+    }
+}
+
+/// What is forwarded by itself: queue by queue, or all of them.
+fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
+    let name = |end: &[Sides]| end.first().map_or(String::new(), |side| side.name.clone());
+    let [a, b] = ends;
+    match (a.len(), b.len()) {
+        (1.., 1) | (1, 1..) => Ok(vec![Line { sides: [a, b] }]),
+        (a_queues, b_queues) if a_queues == b_queues && a_queues > 0 => {
+            Ok(a.into_iter().zip(b).map(|(a, b)| Line { sides: [vec![a], vec![b]] }).collect())
+        }
+        (a_queues, b_queues) => Err(ForwardError::Queues { a: name(&a), a_queues, b: name(&b), b_queues }),
+    }
+}
+
+impl How {
+    /// Each direction's receivers and queues, by one thread for each of the `queues`, or by as many as there are to be. A queue whose
+    /// device also receives is looked after by whoever receives from it.
+    fn start_pollers(
+        &self, directions: &[Direction], queues: usize,
+    ) -> Result<Vec<PollerThread>, ForwardError> {
+        let receivers: usize = directions.iter().map(|direction| direction.receivers.len()).sum();
+        let threads = self.pollers.unwrap_or(queues).clamp(1, receivers.max(1));
+        let start = |thread: usize| {
+            let mut builder = PollerThread::builder().settings(self.settings);
+            if let Some(&cpu) = self.cpus.get(thread % self.cpus.len().max(1)) {
+                builder = builder.pin(cpu);
+            }
+            for (at, direction) in directions.iter().enumerate() {
+                // Both directions of a queue by one thread where there are no more threads than queues.
+                let is_mine = |&number: &usize| (at * queues + number) % threads == thread;
+                let mine = (0..direction.receivers.len()).filter(is_mine);
+                builder =
+                    mine.fold(builder, |builder, number| builder.receiver(&direction.receivers[number]));
+                if !directions.iter().enumerate().any(|(other, back)| other != at && back.is_of_queue) {
+                    let mine = (0..direction.queues.len()).filter(is_mine);
+                    builder = mine.fold(builder, |builder, number| builder.queue(&direction.queues[number]));
+                }
+            }
+            builder.start()
+        };
+        Ok((0..threads).map(start).collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_devices::null::Null;
+
+    #[test]
+    fn queues_that_have_no_other_end_are_refused() {
+        for (a, b, refused) in [(2, 3, true), (0, 1, true), (0, 0, true), (1, 3, false), (2, 2, false)] {
+            let ends = |count: usize| (0..count).map(|_| End::Sink(Box::new(Null::default()))).collect();
+            let started = Forward::of_queues(ends(a), ends(b)).start();
+            match started {
+                Err(ForwardError::Queues { a_queues, b_queues, .. }) => {
+                    assert!(refused && (a_queues, b_queues) == (a, b), "{a} and {b}");
+                }
+                // Both only send.
+                Err(ForwardError::Nothing { .. }) => assert!(!refused, "{a} and {b}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

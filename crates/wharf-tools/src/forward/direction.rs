@@ -1,0 +1,242 @@
+//! One direction, while it runs and when it is over.
+
+use super::pass::{Activity, Counts};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use wharf_core::counters::{Counter, QueueCounters};
+use wharf_core::device::DeviceError;
+use wharf_core::pool::Audit;
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::RxQueue;
+use wharf_core::sender::DROP_TAIL;
+use wharf_devices::GONE;
+
+/// One direction: what arrives at one end, and the queues that it leaves by at the other.
+#[derive(Debug)]
+pub struct Direction {
+    from: String,
+    to: String,
+    pub(super) queues: Vec<TxQueue>,
+    pub(super) has_bql: bool,
+    pub(super) receivers: Vec<RxQueue>,
+    /// Their devices are those of the other direction's queues.
+    pub(super) is_of_queue: bool,
+    pub(super) activity: Arc<Activity>,
+    /// By receiver.
+    pub(super) counts: Vec<Arc<Counts>>,
+}
+
+/// What came of a direction. Every frame received is accounted for:
+/// `received - cut + pieces = accepted by the queues + dropped before them + returned`.
+#[derive(Debug)]
+pub struct Summary {
+    /// The end that frames came from.
+    pub from: String,
+    /// The end that they left by.
+    pub to: String,
+    /// Its queues: they are shut down, and their counters stand.
+    pub queues: Vec<TxQueue>,
+    /// Whether these have a byte queue limit.
+    pub has_bql: bool,
+    /// Frames received.
+    pub received: u64,
+    /// Super-packets that were cut before the queue, and their pieces that went on.
+    pub cut: u64,
+    /// See `cut`.
+    pub pieces: u64,
+    /// Frames that were received and came back unsent at the end: from before the queue, and from within.
+    pub returned: u64,
+    /// Frames lost, by reason: where they arrive, before the queue, within, and where they leave.
+    pub drops: BTreeMap<String, u64>,
+    /// From the first frames received to the last, or to when frames were last seen to have left: see
+    /// [`Direction::note_departures`].
+    pub span_ns: u64,
+    /// The same without pauses: a second and more in which nothing moved, and nothing was inside. What rates are over.
+    pub active_ns: u64,
+    /// What the devices said as they closed.
+    pub errors: Vec<DeviceError>,
+    /// The memory at the end, that of all queues together.
+    pub audit: Audit,
+    counts: Vec<Arc<Counts>>,
+    /// Where it arrives.
+    receive_drops: BTreeMap<String, u64>,
+}
+
+impl Direction {
+    pub(super) fn new(from: String, to: String) -> Self {
+        Self {
+            from,
+            to,
+            queues: Vec::new(),
+            has_bql: false,
+            receivers: Vec::new(),
+            is_of_queue: false,
+            activity: Arc::default(),
+            counts: Vec::new(),
+        }
+    }
+
+    /// The end that frames come from.
+    pub fn from(&self) -> &str {
+        &self.from
+    }
+
+    /// The end that they leave by.
+    pub fn to(&self) -> &str {
+        &self.to
+    }
+
+    /// Its queues.
+    pub fn queues(&self) -> &[TxQueue] {
+        &self.queues
+    }
+
+    /// Whether these have a byte queue limit.
+    pub fn has_bql(&self) -> bool {
+        self.has_bql
+    }
+
+    /// Where they arrive, by queue.
+    pub fn receivers(&self) -> &[RxQueue] {
+        &self.receivers
+    }
+
+    /// Frames lost so far, by reason. Asks the devices: not for every packet.
+    pub fn drops(&self) -> BTreeMap<String, u64> {
+        all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
+    }
+
+    /// Why nothing can leave by it for good, where that is so: what it leaves by has been found to be gone.
+    pub fn gone(&self) -> Option<String> {
+        let is_gone = |queue: &&TxQueue| {
+            let counters = queue.counters();
+            counters.lost.get() > 0 && counters.failures().iter().any(|&(reason, _)| reason == GONE)
+        };
+        let queue = self.queues.iter().find(is_gone)?;
+        Some(queue.counters().last_error().unwrap_or_else(|| format!("{}: gone", self.to)))
+    }
+
+    /// Notes that frames have left since it was called last, if any have: what a discipline keeps back leaves long after it came,
+    /// and belongs to the time that a rate is over. To be called now and then by whoever supervises.
+    pub fn note_departures(&self) {
+        let (mut packets, mut is_inside) = (0, false);
+        for counters in self.queues.iter().map(TxQueue::counters) {
+            packets += counters.packets.get();
+            is_inside |= counters.accepted.get() > counters.gone();
+        }
+        self.activity.departed(packets, is_inside);
+    }
+
+    /// Whether nothing will arrive any more, and all that has was taken over.
+    pub(super) fn is_over(&self) -> bool {
+        self.receivers.iter().all(RxQueue::has_ended) && sum(&self.counts, |counts| &counts.waiting) == 0
+    }
+
+    /// Sends what is inside until `deadline_ns` of the host's clock; what has not left by then comes back.
+    pub(super) fn drain(&self, deadline_ns: u64) {
+        self.note_departures();
+        self.queues.iter().for_each(|queue| _ = queue.drain(deadline_ns));
+        self.note_departures();
+    }
+
+    /// Closes the receive side. Nobody polls any more; the queues are still to be shut down.
+    pub(super) fn close(self) -> Summary {
+        let Self { from, to, queues, has_bql, receivers, activity, counts, .. } = self;
+        let receive_drops = receive_drops(&receivers);
+        let closed = receivers.iter().flat_map(|receiver| [receiver.take_error(), receiver.close().err()]);
+        Summary {
+            from,
+            to,
+            queues,
+            has_bql,
+            errors: closed.flatten().collect(),
+            received: receivers.iter().map(RxQueue::received).sum(),
+            cut: sum(&counts, |counts| &counts.cut),
+            pieces: sum(&counts, |counts| &counts.pieces),
+            returned: 0,
+            drops: BTreeMap::new(),
+            span_ns: activity.span_ns(),
+            active_ns: activity.active_ns(),
+            audit: Audit::default(),
+            counts,
+            receive_drops,
+        }
+    }
+}
+
+impl Summary {
+    /// Takes stock, once the queues of all that share the memory are shut down.
+    pub(super) fn settle(&mut self) {
+        self.queues.iter().for_each(TxQueue::poll);
+        let mut pools = Vec::new();
+        for queue in &self.queues {
+            let pool = queue.pool().region().number();
+            if !pools.contains(&pool) {
+                pools.push(pool);
+                let Audit { frames, held, going_home } = queue.audit();
+                self.audit.frames += frames;
+                self.audit.held.extend(held);
+                self.audit.going_home += going_home;
+            }
+        }
+        self.returned =
+            self.total(|counters| &counters.returned) + sum(&self.counts, |counts| &counts.waiting);
+        self.drops = all_drops(std::mem::take(&mut self.receive_drops), &self.queues, &self.counts);
+    }
+
+    /// What is missing in the account, if anything: frames received that are neither sent, dropped, nor returned.
+    pub fn missing(&self) -> Option<String> {
+        let (sent, failed) = (self.total(|counters| &counters.sent), self.total(|counters| &counters.failed));
+        let before = at_senders(&self.queues) + sum(&self.counts, |counts| &counts.refused);
+        (self.received + self.pieces != self.cut + sent + failed + before + self.returned).then(|| {
+            format!(
+                "the account does not add up: {} packets received, of which {} were cut into {}, but {sent} sent, {failed} failed, {before} dropped before the queue and {} returned",
+                self.received, self.cut, self.pieces, self.returned
+            )
+        })
+    }
+
+    /// A sum over the queues.
+    fn total(&self, count: impl Fn(&QueueCounters) -> &Counter) -> u64 {
+        self.queues.iter().map(|queue| count(queue.counters()).get()).sum()
+    }
+}
+
+fn sum(counts: &[Arc<Counts>], count: impl Fn(&Counts) -> &AtomicU64) -> u64 {
+    counts.iter().map(|counts| count(counts).load(Relaxed)).sum()
+}
+
+fn receive_drops(receivers: &[RxQueue]) -> BTreeMap<String, u64> {
+    let mut drops = BTreeMap::new();
+    for receiver in receivers {
+        receiver.drops(&mut |reason, count| add(&mut drops, reason, count));
+    }
+    drops
+}
+
+/// Those where frames arrive, before the queues, within them, and where they leave.
+fn all_drops(
+    mut drops: BTreeMap<String, u64>, queues: &[TxQueue], counts: &[Arc<Counts>],
+) -> BTreeMap<String, u64> {
+    add(&mut drops, DROP_TAIL, at_senders(queues));
+    add(&mut drops, "closed", sum(counts, |counts| &counts.refused));
+    let failures = queues.iter().flat_map(|queue| queue.counters().failures());
+    failures.for_each(|(reason, count)| add(&mut drops, reason, count));
+    drops
+}
+
+fn add(drops: &mut BTreeMap<String, u64>, reason: &str, count: u64) {
+    if count > 0 {
+        *drops.entry(reason.into()).or_default() += count;
+    }
+}
+
+fn at_senders(queues: &[TxQueue]) -> u64 {
+    let of_queue = |queue: &TxQueue| {
+        let live: u64 = queue.senders().iter().map(|sender| sender.drops.get()).sum();
+        live + queue.past_senders().drops.get()
+    };
+    queues.iter().map(of_queue).sum()
+}

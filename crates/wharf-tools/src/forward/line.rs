@@ -1,0 +1,153 @@
+//! `Line`: what is forwarded by itself, both ways: a queue of each end, or, where only one end has several, all of them.
+
+use super::direction::Direction;
+use super::end::Sides;
+use super::pass::{self, Activity, Counts};
+use super::{
+    FIFO_PACKETS, FRAME_BYTES, FRAMES, FRAMES_MAX, ForwardError, How, SUPER_FRAME_BYTES, SUPER_FRAMES,
+    SUPER_POOL_BYTES,
+};
+use std::sync::Arc;
+use wharf_core::device::Device;
+use wharf_core::gso::Shortener;
+use wharf_core::pool::PagePool;
+use wharf_core::queue::TxQueue;
+use wharf_core::rx::{Handler, RxQueue};
+use wharf_core::sender::{SendNow, Sender, Spread};
+use wharf_devices::host::{HostClock, HostPark};
+
+/// The queues of each end, at least one; one of the ends, if not both, has no more than that.
+pub(super) struct Line {
+    pub(super) sides: [Vec<Sides>; 2],
+}
+
+/// Where frames come from.
+struct Source<'a> {
+    sides: &'a mut [Sides],
+    /// The queues of the other direction, which have the devices where these do both.
+    back: &'a [TxQueue],
+    pool: &'a PagePool,
+}
+
+impl Line {
+    /// Adds what it is to the directions, of which that of the first end's arrivals is the first.
+    pub(super) fn start(
+        self, how: &How, directions: &mut [Option<Direction>; 2],
+    ) -> Result<(), ForwardError> {
+        let Self { mut sides } = self;
+        let [a, b] = sides.each_ref().map(|end| &end[0]);
+        let names = [a.name.clone(), b.name.clone()];
+        let there = [a.receives() && b.sends(), b.receives() && a.sends()];
+        if there == [false; 2] {
+            let [a, b] = names;
+            return Err(ForwardError::Nothing { a, b });
+        }
+        let large = [a, b].into_iter().filter(|side| side.receives()).all(Sides::receives_super_packets);
+        let is_shared = there == [true; 2] && (a.is_one || b.is_one);
+        let queues = sides[0].len().max(sides[1].len());
+        let pools = how.pools(is_shared, large, queues)?;
+        let mut leaving = [Vec::new(), Vec::new()];
+        for at in (0..2).filter(|&at| there[at]) {
+            if sides[at][0].receives_super_packets() {
+                suffices(&pools[at], &names[at])?;
+            }
+            let [from, to] = [at, 1 - at].map(|at| names[at].clone());
+            let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
+            for device in sides[1 - at].iter_mut().filter_map(|side| side.sending.take()) {
+                direction.has_bql = device.capabilities().real_completions;
+                leaving[at].push(how.queue(&pools[at], device)?);
+            }
+        }
+        for at in (0..2).filter(|&at| there[at]) {
+            let Some(direction) = &mut directions[at] else { continue };
+            let from = Source { sides: &mut sides[at], back: &leaving[1 - at], pool: &pools[at] };
+            how.add_receivers(direction, &leaving[at], from)?;
+            direction.queues.extend_from_slice(&leaving[at]);
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is memory for super-packets to be received.
+fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
+    let (frames, frame_bytes) = (pool.frames(), pool.region().spec().frame_bytes);
+    match u64::from(frames) * u64::from(frame_bytes) < SUPER_POOL_BYTES {
+        true => Err(ForwardError::TooFew { frames, frame_bytes, name: name.into() }),
+        false => Ok(()),
+    }
+}
+
+impl How {
+    /// Memory for each direction of so many `queues`: the same where a device does both; `large` where both receive super-packets.
+    fn pools(&self, shared: bool, large: bool, queues: usize) -> Result<[PagePool; 2], ForwardError> {
+        // Whoever says how many, or how large, has the usual for the other.
+        let is_open = large && self.frames.is_none() && self.frame_bytes.is_none();
+        let (frames, bytes) = if is_open { (SUPER_FRAMES, SUPER_FRAME_BYTES) } else { (FRAMES, FRAME_BYTES) };
+        let further = self.qdisc_packets.saturating_sub(FIFO_PACKETS as u32).saturating_mul(2);
+        let frames = self.frames.unwrap_or_else(|| frames.saturating_add(further).min(FRAMES_MAX));
+        let frames = frames.saturating_mul(u32::try_from(queues).unwrap_or(u32::MAX));
+        let pool = || {
+            let builder = PagePool::builder().frames(frames);
+            let builder = builder.frame_bytes(self.frame_bytes.unwrap_or(bytes));
+            builder.clock(Arc::new(HostClock)).build()
+        };
+        let first = pool()?;
+        let second = if shared { first.clone() } else { pool()? };
+        Ok([first, second])
+    }
+
+    /// Small queues are off: what is forwarded is nobody's own.
+    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, ForwardError> {
+        let builder = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark));
+        Ok(builder.qdisc((self.qdisc)(pool)).small_queues(None).build()?)
+    }
+
+    /// What comes from each side goes to the queues `leaving`.
+    fn add_receivers(
+        &self, direction: &mut Direction, leaving: &[TxQueue], from: Source<'_>,
+    ) -> Result<(), ForwardError> {
+        for (at, side) in from.sides.iter_mut().enumerate() {
+            let (handler, counts) = self.handler(leaving, &side.name, &direction.activity)?;
+            let own = side.take_receiving();
+            direction.is_of_queue = own.is_none();
+            let receiver = match (own, from.back.get(at)) {
+                (Some(device), _) => RxQueue::new(device, from.pool, leaving, handler)?,
+                (None, Some(back)) => RxQueue::of(back, handler)?,
+                (None, None) => {
+                    let name = side.name.clone();
+                    return Err(ForwardError::Nothing { a: name.clone(), b: name });
+                }
+            };
+            direction.receivers.push(receiver);
+            direction.counts.push(counts);
+        }
+        Ok(())
+    }
+
+    fn handler(
+        &self, leaving: &[TxQueue], name: &str, activity: &Arc<Activity>,
+    ) -> Result<(Handler, Arc<Counts>), ForwardError> {
+        let sender = |queue: &TxQueue| queue.sender(&format!("from {name}"));
+        let senders = leaving.iter().map(sender).collect::<Result<Vec<_>, _>>()?;
+        match self.drops_tail {
+            true => self.spread(senders.into_iter().map(Sender::into_drop_tail).collect(), activity),
+            false => self.spread(senders, activity),
+        }
+    }
+
+    /// Sends by the one of `senders`, or by that of each frame's flow.
+    fn spread<S: SendNow + Send + 'static>(
+        &self, mut senders: Vec<S>, activity: &Arc<Activity>,
+    ) -> Result<(Handler, Arc<Counts>), ForwardError> {
+        let shortener = |by: &S| self.longest_bytes.map(|bytes| Shortener::new(by.pool(), bytes));
+        let shortener = senders.first().and_then(shortener);
+        let activity = activity.clone();
+        Ok(match senders.pop() {
+            Some(only) if senders.is_empty() => pass::handler(only, shortener, activity),
+            last => {
+                senders.extend(last);
+                pass::handler(Spread::new(senders)?, shortener, activity)
+            }
+        })
+    }
+}

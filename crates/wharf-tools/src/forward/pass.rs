@@ -1,0 +1,150 @@
+//! What a direction does with what arrives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wharf_core::gso::Shortener;
+use wharf_core::host::Clock;
+use wharf_core::pool::Burst;
+use wharf_core::rx::{Handler, Rest};
+use wharf_core::sender::SendNow;
+use wharf_devices::host::ExactClock;
+
+/// Of one receive side: written by the one thread that polls it; read by anybody.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Frames that wait to be sent.
+    pub(super) waiting: AtomicU64,
+    /// Frames freed since the queue is closed.
+    pub(super) refused: AtomicU64,
+    /// Super-packets that were cut before the queue, and the pieces of them that went on.
+    pub(super) cut: AtomicU64,
+    pub(super) pieces: AtomicU64,
+}
+
+/// When frames moved in a direction: written by all who poll its receive sides, and by who supervises.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    /// When the first frames went on, and the last, on the exact clock; 0 for never.
+    first_ns: AtomicU64,
+    last_ns: AtomicU64,
+    /// When frames were last seen to move, or to be inside, and all pauses before.
+    stirred_ns: AtomicU64,
+    paused_ns: AtomicU64,
+    /// Frames that were known to have left.
+    departed: AtomicU64,
+}
+
+/// A time that long in which nothing moved, with nothing inside, is a pause.
+const PAUSE_NS: u64 = 1_000_000_000;
+/// What is left without pauses is the time that a rate is over, unless it is as short as this: of a frame now and then.
+const ACTIVE_NS_MIN: u64 = 100_000_000;
+
+impl Activity {
+    /// From the first frames that went on to the last.
+    pub(super) fn span_ns(&self) -> u64 {
+        self.last_ns.load(Relaxed).saturating_sub(self.first_ns.load(Relaxed))
+    }
+
+    /// The same without pauses.
+    pub(super) fn active_ns(&self) -> u64 {
+        let span_ns = self.span_ns();
+        let active_ns = span_ns.saturating_sub(self.paused_ns.load(Relaxed));
+        if active_ns < ACTIVE_NS_MIN { span_ns } else { active_ns }
+    }
+
+    /// So many frames have left in all, and there are some inside or not.
+    pub(super) fn departed(&self, packets: u64, is_inside: bool) {
+        if self.departed.swap(packets, Relaxed) < packets {
+            self.moved_at(ExactClock.now_ns());
+        } else if is_inside && self.first_ns.load(Relaxed) > 0 {
+            self.stir(ExactClock.now_ns());
+        }
+    }
+
+    /// Frames have gone on.
+    pub(super) fn moved(&self) {
+        self.moved_at(ExactClock.now_ns());
+    }
+
+    fn moved_at(&self, now_ns: u64) {
+        if self.first_ns.load(Relaxed) == 0 {
+            // Whoever came first was the first.
+            let _ = self.first_ns.compare_exchange(0, now_ns, Relaxed, Relaxed);
+        }
+        self.last_ns.fetch_max(now_ns, Relaxed);
+        self.stir(now_ns);
+    }
+
+    fn stir(&self, now_ns: u64) {
+        let before_ns = self.stirred_ns.fetch_max(now_ns, Relaxed);
+        let pause_ns = now_ns.saturating_sub(before_ns);
+        if before_ns > 0 && pause_ns >= PAUSE_NS {
+            self.paused_ns.fetch_add(pause_ns, Relaxed);
+        }
+    }
+}
+
+/// Sends what comes by `by`, in pieces where `shortener` says so. What a sender leaves waits, and is shown again: nothing else is
+/// received before.
+pub(super) fn handler(
+    mut by: impl SendNow + Send + 'static, mut shortener: Option<Shortener>, activity: Arc<Activity>,
+) -> (Handler, Arc<Counts>) {
+    let counts = Arc::new(Counts::default());
+    let noted = counts.clone();
+    let handler = move |burst: &mut Burst| {
+        let (offered, pieces) = (burst.len(), noted.pieces.load(Relaxed));
+        let sent = match &mut shortener {
+            Some(shortener) => shortener.send(burst, &mut by),
+            None => by.send_now(burst),
+        };
+        if let Some((cut, pieces)) = shortener.as_ref().map(Shortener::counts) {
+            noted.cut.store(cut, Relaxed);
+            noted.pieces.store(pieces, Relaxed);
+        }
+        if burst.len() < offered || noted.pieces.load(Relaxed) > pieces {
+            activity.moved();
+        }
+        let left = burst.len() as u64;
+        if sent.is_err() {
+            // The queue is closed, or dead: there is nowhere to send to.
+            noted.refused.fetch_add(left, Relaxed);
+            return Rest::Free;
+        }
+        noted.waiting.store(left, Relaxed);
+        if left == 0 { Rest::Free } else { Rest::Again }
+    };
+    (Box::new(handler), counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_stray_frame_long_before_the_others_is_no_time_of_a_rate() {
+        let activity = Activity::default();
+        activity.moved_at(S);
+        (0..=100).for_each(|tenth| activity.moved_at(60 * S + tenth * S / 10));
+        activity.moved_at(80 * S);
+        assert_eq!((activity.span_ns(), activity.active_ns()), (79 * S, 10 * S));
+    }
+
+    #[test]
+    fn what_waits_inside_is_no_pause_and_a_frame_now_and_then_all_the_time() {
+        let activity = Activity::default();
+        activity.moved_at(S);
+        // A rate lets a frame go every two seconds: there are always some inside.
+        for tenth in 1..=40 {
+            activity.stir(S + tenth * S / 10);
+            if tenth % 20 == 0 {
+                activity.moved_at(S + tenth * S / 10);
+            }
+        }
+        assert_eq!((activity.span_ns(), activity.active_ns()), (4 * S, 4 * S));
+        let activity = Activity::default();
+        (1..=10).for_each(|second| activity.moved_at(2 * second * S));
+        assert_eq!((activity.span_ns(), activity.active_ns()), (18 * S, 18 * S));
+    }
+}

@@ -1,0 +1,144 @@
+//! The capture that devices are traced into, and the accounts of it.
+
+use super::handoff::Handoff;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wharf_core::device::DeviceError;
+use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
+use wharf_devices::pcap::{create_file, device_error};
+
+/// What a trace has, and what it lacks. Read by anybody at any time; final once the device is closed.
+#[derive(Debug, Default)]
+pub struct TraceCounts {
+    seen: AtomicU64,
+    missed: AtomicU64,
+    broken: Mutex<Option<std::io::Error>>,
+}
+
+impl TraceCounts {
+    /// Frames in the file, or on their way into it.
+    pub fn frames(&self) -> u64 {
+        self.seen.load(Relaxed).saturating_sub(self.missed())
+    }
+
+    /// Frames that are not in the file, because the disk was too slow, full or gone.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Relaxed)
+    }
+
+    pub(super) fn miss(&self, frames: u64) {
+        self.missed.fetch_add(frames, Relaxed);
+    }
+
+    /// Notes the file's first error.
+    pub(super) fn fail(&self, error: std::io::Error) {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn take_error(&self) -> Option<std::io::Error> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A capture that devices are traced into: one, or several at once. It is whole when all of them are closed.
+#[derive(Clone)]
+pub struct TraceFile {
+    pub(super) name: String,
+    /// Locked once a batch.
+    file: Arc<Mutex<File>>,
+    pub(super) counts: Arc<TraceCounts>,
+}
+
+pub(super) struct File {
+    /// `None` once finished.
+    writer: Option<PcapWriter<Handoff>>,
+    /// Devices that are not closed.
+    pub(super) users: usize,
+}
+
+impl std::fmt::Debug for TraceFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TraceFile({}, {} frames)", self.name, self.counts.frames())
+    }
+}
+
+impl TraceFile {
+    /// The file at `path`, which is created, or emptied if it is there.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`] when the file cannot be written, or there is no thread to be had, and
+    /// [`DeviceError::Unsupported`] when the path names anything but a file.
+    pub fn create(path: &Path) -> Result<Self, DeviceError> {
+        let name = format!("trace:{}", wharf_devices::pcap::format::displayed(&path.to_string_lossy()));
+        let file = create_file(path).map_err(|error| device_error(&name, error))?;
+        Self::over(name, Handoff::direct(file), Handoff::start)
+    }
+
+    /// Writes the header to `sink`, then lets `start` hand the rest to a thread.
+    pub(super) fn over(
+        name: String, sink: Handoff,
+        start: impl FnOnce(&mut Handoff, Arc<TraceCounts>) -> std::io::Result<()>,
+    ) -> Result<Self, DeviceError> {
+        let counts = Arc::new(TraceCounts::default());
+        let writer = PcapWriter::new(sink, &name, PcapOptions::default());
+        let mut writer = writer.map_err(|error| device_error(&name, error))?;
+        if let Err(source) = start(writer.sink_mut(), counts.clone()) {
+            return Err(DeviceError::Io { device: name, what: "cannot start a thread".into(), source });
+        }
+        Ok(Self { name, file: Arc::new(Mutex::new(File { writer: Some(writer), users: 0 })), counts })
+    }
+
+    /// What is in the file and what is not.
+    pub fn counts(&self) -> Arc<TraceCounts> {
+        self.counts.clone()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A device is closed. After the last one, writes the rest and waits until the disk has it; what is missing, if anything.
+    pub(super) fn leave(&self) -> Result<(), DeviceError> {
+        let mut file = self.lock();
+        file.users -= 1;
+        if file.users > 0 {
+            return Ok(());
+        }
+        let Some(mut writer) = file.writer.take() else { return Ok(()) };
+        writer.sink_mut().wait_for_room();
+        // What cannot be written is counted by the thread, which knows why.
+        let _ = writer.flush();
+        writer.sink_mut().finish();
+        let missed = self.counts.missed();
+        let too_slow = || std::io::Error::new(std::io::ErrorKind::WouldBlock, "the disk was too slow");
+        match (self.counts.take_error(), missed) {
+            (None, 0) => Ok(()),
+            (error, missed) => Err(DeviceError::Io {
+                device: self.name.clone(),
+                what: format!("{missed} of {} frames are not in the file", missed + self.counts.frames()),
+                source: error.unwrap_or_else(too_slow),
+            }),
+        }
+    }
+}
+
+impl File {
+    /// Whether there is a file to write to.
+    pub(super) fn is_open(&mut self) -> bool {
+        self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
+    }
+
+    /// Writes one frame, or counts it as missed.
+    pub(super) fn record<'a>(
+        &mut self, counts: &TraceCounts, time_ns: u64, chunks: impl Iterator<Item = &'a [u8]>, len: usize,
+    ) {
+        counts.seen.fetch_add(1, Relaxed);
+        let written = self.writer.as_mut().is_some_and(|writer| {
+            !writer.sink_mut().is_broken() && writer.write(time_ns, chunks, len as u32).is_ok()
+        });
+        if !written {
+            counts.miss(1);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+use super::handoff::{Disk, Handoff};
+use super::*;
+use std::io::{self, Write};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use wharf_core::pool::PagePool;
+use wharf_devices::null::Null;
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct At(u64);
+
+impl Clock for At {
+    fn now_ns(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A disk that waits for a word before each write, and has so much room.
+struct Slow {
+    go: Receiver<()>,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    room: usize,
+}
+
+impl Write for Slow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Whoever gave the word is gone: from now on it is fast.
+        let _ = self.go.recv();
+        let mut file = self.bytes.lock().unwrap();
+        let count = bytes.len().min(self.room - file.len());
+        file.extend_from_slice(&bytes[..count]);
+        if count == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(count) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Disk for Slow {
+    fn cut(&mut self, len_bytes: u64) {
+        self.bytes.lock().unwrap().truncate(len_bytes as usize - 24);
+    }
+}
+
+/// Sends `frames` frames of 1000 bytes over a traced null device onto such a disk, all of which must go; then
+/// lets the disk go on and closes. Frames in the file, and missed, and what closing said.
+fn over_disk(room: usize, frames: u64) -> (u64, u64, Result<(), DeviceError>, Vec<u8>) {
+    let (word, go) = channel();
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let disk = Slow { go, bytes: bytes.clone(), room };
+    let file = std::fs::File::create("/dev/null").unwrap();
+    let start = |handoff: &mut Handoff, counts| {
+        // The header goes to the file; the thread gets the disk in its place.
+        handoff.forget_file();
+        handoff.start_to(disk, counts)
+    };
+    let inner = Box::new(Null::default());
+    let trace = TraceFile::over("trace:x".into(), Handoff::direct(file), start).unwrap().around(inner);
+    let mut trace = trace.clock(Arc::new(At(7)));
+    let counts = trace.counts();
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    trace.attach(pool.region().clone()).unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let (mut batch, mut done) = (Batch::new(64), Completions::new(64));
+    for _ in 0..frames {
+        cache.take(&mut batch, 1, 1000).unwrap();
+        trace.transmit(&mut batch, false);
+        trace.reap(64, &mut done).unwrap();
+        assert_eq!(done.sent.len(), 1, "the path loses nothing, and waits for no disk");
+        cache.give(&mut done.sent).unwrap();
+    }
+    drop(word);
+    let closed = trace.close();
+    let bytes = bytes.lock().unwrap().clone();
+    (counts.frames(), counts.missed(), closed, bytes)
+}
+
+const RECORD_BYTES: u64 = 1016;
+
+#[test]
+fn a_slow_disk_costs_the_trace_frames_and_the_path_none() {
+    let (frames, missed, closed, bytes) = over_disk(usize::MAX, 40_000);
+    assert!(missed > 20_000, "{missed} of 40 000: 16 MiB wait at most");
+    assert_eq!((frames + missed, bytes.len() as u64), (40_000, frames * RECORD_BYTES));
+    let line = closed.unwrap_err().to_string();
+    assert_eq!(line, format!("trace:x: {missed} of 40000 frames are not in the file: the disk was too slow"));
+}
+
+#[test]
+fn a_full_disk_ends_the_trace_at_a_whole_frame() {
+    let (frames, missed, closed, bytes) = over_disk(100_000, 1000);
+    assert_eq!((frames + missed, bytes.len() as u64), (1000, frames * RECORD_BYTES));
+    assert!((1..=98).contains(&frames), "{frames} fit");
+    let line = closed.unwrap_err().to_string();
+    assert!(line.starts_with(&format!("trace:x: {missed} of 1000 frames are not in the file: ")), "{line}");
+}
+
+#[test]
+fn a_good_disk_has_every_frame_and_nothing_to_say() {
+    let (frames, missed, closed, bytes) = over_disk(usize::MAX, 500);
+    assert_eq!((frames, missed, bytes.len() as u64), (500, 0, 500 * RECORD_BYTES));
+    closed.unwrap();
+}
+
+/// Gives nothing back before it is closed: then what it was given first as sent, and the rest as failed.
+#[derive(Default)]
+struct Holding {
+    held: std::collections::VecDeque<Frame>,
+    is_closed: bool,
+    given_back: usize,
+}
+
+/// Frames that have left when it is closed.
+const LEFT: usize = 3;
+
+impl Device for Holding {
+    fn name(&self) -> String {
+        "holding".into()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { real_completions: true, segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, _: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, _: bool) -> Transmitted {
+        self.held.extend(std::iter::from_fn(|| batch.pop()));
+        Transmitted { doorbell: true, stopped: false }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let budget = if self.is_closed { budget } else { 0 };
+        for frame in self.held.drain(..budget.min(self.held.len())) {
+            self.given_back += 1;
+            if self.given_back <= LEFT {
+                into.sent.push(frame).unwrap();
+            } else {
+                into.failed.push((frame, "closed"));
+            }
+        }
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.is_closed = true;
+        Ok(())
+    }
+}
+
+/// Frames that have failed are not in a trace of what was sent, and those are that come back only once the device is closed.
+#[test]
+fn of_what_was_sent_only_no_frame_is_there_that_failed() {
+    let file = std::env::temp_dir().join(format!("wharf-trace-sent-{}.pcap", std::process::id()));
+    let mut trace = Trace::new(Box::new(Holding::default()), &file).unwrap().sent_only();
+    let counts = trace.counts();
+    let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
+    trace.attach(pool.region().clone()).unwrap();
+    let mut cache = pool.cache("test").unwrap();
+    let (mut batch, mut done) = (Batch::new(64), Completions::new(64));
+    cache.take(&mut batch, 10, 1000).unwrap();
+    trace.transmit(&mut batch, false);
+    assert_eq!(counts.frames(), 0, "taken, and not sent");
+    trace.close().unwrap();
+    trace.reap(2, &mut done).unwrap();
+    trace.reap(64, &mut done).unwrap();
+    assert_eq!((done.sent.len(), done.failed.len(), counts.frames()), (LEFT, 10 - LEFT, LEFT as u64));
+    let bytes = std::fs::metadata(&file).unwrap().len();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(bytes, 24 + LEFT as u64 * RECORD_BYTES, "the file is whole once all have come back");
+    cache.give(&mut done.sent).unwrap();
+    done.failed.drain(..).for_each(|(frame, _)| cache.give_one(frame).unwrap());
+}

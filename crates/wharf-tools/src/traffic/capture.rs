@@ -1,0 +1,215 @@
+//! A whole capture in memory, so that a replay does not wait for a disk.
+
+use std::path::Path;
+use wharf_devices::pcap::format::{PcapError, PcapReader};
+
+/// The longest file that the command line loads, in bytes.
+pub const CAPTURE_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a capture was not loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// See [`PcapError`].
+    #[error(transparent)]
+    Pcap(#[from] PcapError),
+    /// Longer than the caller allows.
+    #[error(
+        "{file}: more than the {} MiB that a replay keeps in memory; `editcap -c 100000 IN OUT` cuts it into pieces",
+        limit_bytes >> 20
+    )]
+    TooLarge {
+        /// The file's name.
+        file: String,
+        /// The longest file allowed, bytes.
+        limit_bytes: u64,
+    },
+    /// A good file without a packet.
+    #[error("{file}: byte {offset_bytes}: the capture holds no packet")]
+    Empty {
+        /// The file's name.
+        file: String,
+        /// Where it ends instead.
+        offset_bytes: u64,
+    },
+}
+
+/// Frames of a capture, all in memory.
+#[derive(Debug)]
+pub struct Capture {
+    name: String,
+    bytes: Vec<u8>,
+    /// Where each frame starts in `bytes`, and where the last one ends.
+    starts: Vec<u32>,
+    /// When each was captured, since 1970.
+    times_ns: Vec<u64>,
+    longest_bytes: u32,
+    snapped: u64,
+}
+
+/// One frame of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapturedFrame<'a> {
+    /// Its bytes, as far as they were captured.
+    pub bytes: &'a [u8],
+    /// When it was captured, after the first; 0 where time steps back before that.
+    pub time_ns: u64,
+}
+
+impl Capture {
+    /// Reads the whole of a file of at most `limit_bytes`; no more than 4 GiB, whatever the limit.
+    ///
+    /// # Errors
+    /// [`CaptureError`].
+    pub fn load(path: &Path, limit_bytes: u64) -> Result<Self, CaptureError> {
+        let limit_bytes = limit_bytes.min(u32::MAX.into());
+        let mut reader = PcapReader::open(path)?;
+        let file = reader.name().to_string();
+        let too_large = || CaptureError::TooLarge { file: file.clone(), limit_bytes };
+        let file_bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        if file_bytes > limit_bytes {
+            return Err(too_large());
+        }
+        let mut capture = Self::empty(file.clone(), file_bytes as usize);
+        let mut frame = Vec::new();
+        while let Some(record) = reader.next(&mut frame)? {
+            // The file may have grown since its length was looked up.
+            if reader.record_offset_bytes() + frame.len() as u64 > limit_bytes {
+                return Err(too_large());
+            }
+            capture.push(&frame, record.ts_ns, record.wire_len);
+        }
+        match capture.is_empty() {
+            true => Err(CaptureError::Empty { file, offset_bytes: reader.record_offset_bytes() }),
+            false => Ok(capture),
+        }
+    }
+
+    fn empty(name: String, capacity_bytes: usize) -> Self {
+        let bytes = Vec::with_capacity(capacity_bytes);
+        Self { name, bytes, starts: vec![0], times_ns: Vec::new(), longest_bytes: 0, snapped: 0 }
+    }
+
+    fn push(&mut self, frame: &[u8], ts_ns: u64, wire_len: u32) {
+        let len = frame.len() as u32;
+        self.bytes.extend_from_slice(frame);
+        self.starts.push(self.bytes.len() as u32);
+        self.times_ns.push(ts_ns);
+        self.longest_bytes = self.longest_bytes.max(len);
+        self.snapped += u64::from(wire_len > len);
+    }
+
+    /// The file's name, as errors show it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of frames.
+    pub fn len(&self) -> usize {
+        self.times_ns.len()
+    }
+
+    /// Whether there is none; never so after [`Capture::load`].
+    pub fn is_empty(&self) -> bool {
+        self.times_ns.is_empty()
+    }
+
+    /// Bytes of all frames.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Bytes of the longest frame.
+    pub fn longest_bytes(&self) -> u32 {
+        self.longest_bytes
+    }
+
+    /// Frames that were cut short when they were captured.
+    pub fn snapped(&self) -> u64 {
+        self.snapped
+    }
+
+    /// Frame `at`.
+    ///
+    /// # Panics
+    /// When there is no such frame.
+    pub fn frame(&self, at: usize) -> CapturedFrame<'_> {
+        let time_ns = self.times_ns[at].saturating_sub(self.times_ns[0]);
+        CapturedFrame { bytes: self.frame_bytes(at), time_ns }
+    }
+
+    #[inline]
+    pub(super) fn frame_bytes(&self, at: usize) -> &[u8] {
+        &self.bytes[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+
+    #[inline]
+    pub(super) fn frame_len(&self, at: usize) -> u32 {
+        self.starts[at + 1] - self.starts[at]
+    }
+
+    /// Bytes of the frames before frame `at`.
+    pub(super) fn bytes_before(&self, at: usize) -> u64 {
+        self.starts[at].into()
+    }
+
+    /// How long after its first frame a second round begins: after the last one and the mean gap.
+    pub(super) fn round_ns(&self) -> u64 {
+        let span = self.frame(self.len() - 1).time_ns;
+        span + span / (self.len() as u64 - 1).max(1)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(frames: &[(&[u8], u64)]) -> Self {
+        let mut capture = Self::empty("test".into(), 0);
+        frames.iter().for_each(|(bytes, ts_ns)| capture.push(bytes, *ts_ns, bytes.len() as u32));
+        capture
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
+
+    /// A file of its own for each test, gone with it.
+    struct Temporary(std::path::PathBuf);
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn written(name: &str, frames: &[&[u8]]) -> Temporary {
+        let path = std::env::temp_dir().join(format!("wharf-capture-{name}-{}.pcap", std::process::id()));
+        let mut writer = PcapWriter::create(&path, PcapOptions::default()).unwrap();
+        for (at, frame) in frames.iter().enumerate() {
+            writer.write(5_000 + 10 * at as u64, [*frame], frame.len() as u32 + at as u32).unwrap();
+        }
+        writer.finish().unwrap();
+        Temporary(path)
+    }
+
+    #[test]
+    fn keeps_frames_and_times() {
+        let file = written("keeps", &[b"first", b"the second"]);
+        let capture = Capture::load(&file.0, CAPTURE_BYTES_MAX).unwrap();
+        assert_eq!(
+            (capture.len(), capture.bytes(), capture.longest_bytes(), capture.snapped()),
+            (2, 15, 10, 1)
+        );
+        assert_eq!(capture.frame(1), CapturedFrame { bytes: b"the second", time_ns: 10 });
+        assert_eq!(capture.round_ns(), 20);
+    }
+
+    #[test]
+    fn says_what_is_too_large_or_empty() {
+        let file = written("large", &[&[7; 100]]);
+        assert!(matches!(Capture::load(&file.0, 139), Err(CaptureError::TooLarge { limit_bytes: 139, .. })));
+        assert!(Capture::load(&file.0, 140).is_ok());
+        let file = written("empty", &[]);
+        let error = Capture::load(&file.0, 100).unwrap_err().to_string();
+        assert!(error.ends_with(".pcap: byte 24: the capture holds no packet"), "{error}");
+    }
+}

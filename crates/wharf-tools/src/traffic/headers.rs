@@ -1,0 +1,156 @@
+//! Ethernet, VLAN, IPv4, IPv6 and UDP headers of a generated packet, and its checksums.
+//!
+//! RFC 768 (UDP), 791 (IPv4), 1071 (the checksum), 8200 (IPv6; the UDP checksum is not optional there).
+
+use super::stamp::{MAGIC, STAMP_BYTES};
+use std::net::IpAddr;
+use wharf_core::checksum::{self, UDP_OFFSET, fold, of_sum};
+use wharf_devices::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES, VLAN_BYTES};
+
+const HOP_LIMIT: u8 = 64;
+/// The discard protocol (RFC 863).
+pub(super) const PORT_DISCARD: u16 = 9;
+
+/// What all packets of a generator share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) source_mac: [u8; 6],
+    pub(super) destination_mac: [u8; 6],
+    pub(super) vlan: Option<u16>,
+    pub(super) tos: u8,
+}
+
+impl Ends {
+    /// Bytes before the IP header.
+    pub(super) fn ip_at(&self) -> usize {
+        ETHERNET_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
+    }
+
+    /// Bytes before the UDP header.
+    pub(super) fn udp_at(&self) -> usize {
+        self.ip_at() + if self.source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES }
+    }
+
+    /// Sum of the header that a datagram of `udp_len` is summed up with, and that is nowhere (RFC 768, 8200).
+    pub(super) fn pseudo_sum(&self, udp_len: u16) -> u64 {
+        let addresses =
+            checksum::sum(&address_bytes(self.source)) + checksum::sum(&address_bytes(self.destination));
+        addresses + u64::from(UDP) + u64::from(udp_len)
+    }
+
+    /// Bytes before the payload.
+    pub(super) fn headers_bytes(&self) -> usize {
+        self.udp_at() + UDP_BYTES
+    }
+
+    /// Bytes of the shortest frame that has room for a stamp; Ethernet's least is 60.
+    pub(super) fn shortest_bytes(&self) -> u32 {
+        (self.headers_bytes() + STAMP_BYTES).max(60) as u32
+    }
+}
+
+/// A whole packet of one length but for its source port, stamp and UDP checksum, which are zero.
+#[derive(Debug)]
+pub(super) struct Template {
+    bytes: Box<[u8]>,
+    udp_at: usize,
+    /// Sum of all that the UDP checksum covers, folded to 16 bits.
+    sum: u64,
+}
+
+impl Template {
+    /// For frames of `len_bytes`, which is at least [`Ends::shortest_bytes`] and below 64 KiB.
+    pub(super) fn new(ends: &Ends, len_bytes: u32) -> Self {
+        let mut bytes = Vec::with_capacity(len_bytes as usize);
+        let udp_at = ends.udp_at();
+        let udp_len = len_bytes as u16 - udp_at as u16;
+        push_ethernet(&mut bytes, ends);
+        push_ip(&mut bytes, ends, udp_len);
+        bytes.extend([0, 0]);
+        bytes.extend(PORT_DISCARD.to_be_bytes());
+        bytes.extend(udp_len.to_be_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(MAGIC);
+        bytes.extend([0; STAMP_BYTES - MAGIC.len()]);
+        let filler = (0..len_bytes as usize - bytes.len()).map(|at| at as u8);
+        bytes.extend(filler);
+        let sum = ends.pseudo_sum(udp_len) + checksum::sum(&bytes[udp_at..]);
+        Self { bytes: bytes.into(), udp_at, sum: u64::from(fold(sum)) }
+    }
+
+    #[inline]
+    pub(super) fn len_bytes(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where the stamp goes.
+    pub(super) fn payload_at(&self) -> usize {
+        self.udp_at + UDP_BYTES
+    }
+
+    /// Writes the packet with this source port and stamp to `to`, which must be of its length.
+    #[inline]
+    pub(super) fn write(&self, to: &mut [u8], port: u16, stamp: &super::Stamp) {
+        to.copy_from_slice(&self.bytes);
+        // All three lie at even places of the datagram, so that their words add up as they stand.
+        let sum = self.sum + u64::from(port) + halves(stamp.sequence()) + halves(stamp.time_ns);
+        let checksum = of_sum(sum, UDP_OFFSET);
+        let udp = to.get_mut(self.udp_at..).and_then(<[u8]>::first_chunk_mut::<{ UDP_BYTES + STAMP_BYTES }>);
+        debug_assert!(udp.is_some(), "as long as a template is");
+        let Some((header, payload)) = udp.and_then(|udp| udp.split_first_chunk_mut::<UDP_BYTES>()) else {
+            return;
+        };
+        header[..2].copy_from_slice(&port.to_be_bytes());
+        header[UDP_OFFSET..].copy_from_slice(&checksum.to_be_bytes());
+        payload.first_chunk_mut().into_iter().for_each(|payload| stamp.write(payload));
+    }
+}
+
+pub(super) fn push_ethernet(bytes: &mut Vec<u8>, ends: &Ends) {
+    bytes.extend(ends.destination_mac);
+    bytes.extend(ends.source_mac);
+    if let Some(vlan) = ends.vlan {
+        bytes.extend([0x81, 0x00]);
+        bytes.extend(vlan.to_be_bytes());
+    }
+    bytes.extend(if ends.source.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] });
+}
+
+pub(super) fn push_ip(bytes: &mut Vec<u8>, ends: &Ends, udp_len: u16) {
+    let start = bytes.len();
+    if ends.source.is_ipv4() {
+        bytes.extend([0x45, ends.tos]);
+        bytes.extend((IPV4_BYTES as u16 + udp_len).to_be_bytes());
+        bytes.extend([0, 0, 0x40, 0]); // identification 0, do not fragment
+        bytes.extend([HOP_LIMIT, UDP, 0, 0]);
+    } else {
+        bytes.extend([0x60 | ends.tos >> 4, ends.tos << 4, 0, 0]);
+        bytes.extend(udp_len.to_be_bytes());
+        bytes.extend([UDP, HOP_LIMIT]);
+    }
+    bytes.extend(address_bytes(ends.source));
+    bytes.extend(address_bytes(ends.destination));
+    if ends.source.is_ipv4() {
+        let checksum = !fold(checksum::sum(&bytes[start..]));
+        bytes[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets().into(),
+    }
+}
+
+/// Both halves of a number added up: the same as its four words, once folded.
+#[inline]
+fn halves(number: u64) -> u64 {
+    (number >> 32) + (number & 0xffff_ffff)
+}

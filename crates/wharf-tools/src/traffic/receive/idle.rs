@@ -1,0 +1,124 @@
+//! What a receiver does between two polls: it goes on, spins, naps, or sleeps until the device tells.
+
+use std::time::Duration;
+use wharf_core::device::Device;
+use wharf_core::host::Wait;
+use wharf_core::poller::schedule::{Action, Event, Found, Notice, Schedule};
+use wharf_core::poller::{Mode, Settings};
+use wharf_devices::host::HostWait;
+
+/// Polls that find nothing before sleeping: some tens of microseconds, about as long as a sleep takes at least.
+/// Yielding instead would put this thread behind whatever else the processors have to do, for milliseconds.
+const SPINS: u32 = 1000;
+const NAP: Duration = Duration::from_micros(20);
+/// After so many polls that found nothing, a fraction of a second, naps are long: nobody is in a hurry.
+const IDLE_POLLS: u32 = SPINS + 5000;
+const LONG_NAP: Duration = Duration::from_micros(500);
+/// Longest sleep: the end may be asked for meanwhile.
+const SLEEP_NS_MAX: u64 = 20_000_000;
+/// Rounds of a pause.
+const PAUSES: u32 = 24;
+
+pub(super) struct Idle {
+    mode: Mode,
+    told: Option<Told>,
+    /// Polls one after the other that found nothing.
+    idle: u32,
+}
+
+/// For a device that tells.
+struct Told {
+    wait: HostWait,
+    schedule: Schedule,
+    unarmed: bool,
+}
+
+impl Idle {
+    pub(super) fn new(mode: Mode, device: &dyn Device) -> Self {
+        let tells = device.wait_fd().filter(|_| mode != Mode::Busy).and_then(|fd| {
+            let mut wait = HostWait::new().ok()?;
+            wait.watch(0, fd).then_some(wait)
+        });
+        let told = tells.map(|wait| {
+            let mut schedule = Schedule::new(Settings { mode, ..Settings::default() }, [true]);
+            // The first poll is the caller's, as all others are.
+            schedule.step(wait.now_ns(), Event::Began);
+            Told { wait, schedule, unarmed: false }
+        });
+        Self { mode, told, idle: 0 }
+    }
+
+    /// After a poll that brought `received` frames: returns when the next one is due.
+    #[inline]
+    pub(super) fn after(&mut self, device: &mut dyn Device, received: usize, budget: usize) {
+        if received > 0 {
+            self.idle = 0;
+            if received == budget {
+                return;
+            }
+        }
+        match &mut self.told {
+            Some(told) => told.after(device, received),
+            None if received == 0 => self.rest(),
+            None => {}
+        }
+    }
+
+    fn rest(&mut self) {
+        self.idle = IDLE_POLLS.min(self.idle + 1);
+        match self.mode {
+            Mode::Busy => std::hint::spin_loop(),
+            Mode::Adaptive if self.idle < SPINS => std::hint::spin_loop(),
+            _ => std::thread::sleep(if self.idle < IDLE_POLLS { NAP } else { LONG_NAP }),
+        }
+    }
+}
+
+impl Told {
+    fn after(&mut self, device: &mut dyn Device, received: usize) {
+        let unarmed = std::mem::take(&mut self.unarmed);
+        let due_ns = device.next_arrival_ns();
+        let mut event = Event::Polled(Found {
+            received: received as u32,
+            receives: true,
+            unarmed,
+            due_ns,
+            ..Found::default()
+        });
+        loop {
+            event = match self.schedule.step(self.wait.now_ns(), event) {
+                Action::Poll { notice, .. } => return self.heed(notice, device),
+                Action::Pause => {
+                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                    Event::Rested
+                }
+                Action::Sleep { for_ns } => {
+                    self.sleep(for_ns);
+                    Event::Rested
+                }
+            };
+        }
+    }
+
+    fn heed(&mut self, notice: Notice, device: &mut dyn Device) {
+        match notice {
+            Notice::Keep => {}
+            Notice::Mask => {
+                self.wait.mask(0);
+                device.disarm();
+            }
+            Notice::Unmask => {
+                self.wait.unmask(0);
+                self.unarmed = !device.arm();
+            }
+        }
+    }
+
+    fn sleep(&mut self, for_ns: u64) {
+        let mut has_told = false;
+        self.wait.wait(for_ns.min(SLEEP_NS_MAX), &mut |_| has_told = true);
+        if has_told || for_ns > SLEEP_NS_MAX {
+            self.schedule.called(self.wait.now_ns(), 0);
+        }
+    }
+}

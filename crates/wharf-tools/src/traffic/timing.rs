@@ -1,0 +1,228 @@
+//! How well a pace is kept: of each frame, when the device had it, minus when it was due.
+//!
+//! *Due* is the frame's place in the schedule: the start, plus what [`super::Pace::due_ns`] says. *Had* is a clock
+//! read as soon as the call returns in which the device took the frame, its doorbell rung: later than the moment
+//! at which a frame that led its batch was taken, never earlier. What the device then does, and the wire, is not in
+//! it. Both are CLOCK_MONOTONIC. A frame is never handed over before it is due.
+//!
+//! A [`Schedule`] keeps the due time of each frame of a pool by its index: the sender writes it as it fills the
+//! frame, [`Timed`], a device around the device, reads it when the frame has been taken. A super-packet that the device does not
+//! take as it is has been *had* when its first pieces have: it is cut behind this, for pieces have no time of their own.
+
+use super::Latency;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::gso::Segmenter;
+use wharf_core::pool::{Cache, PagePool};
+use wharf_mem::batch::BATCH_FRAMES_MAX;
+use wharf_mem::{Batch, Frame, Region};
+use wharf_sys::clock::monotonic_ns;
+
+/// When the frames of a pool are due, and how late they were.
+#[derive(Debug)]
+pub struct Schedule {
+    pool: PagePool,
+    /// By frame, nanoseconds of CLOCK_MONOTONIC; 0 for none.
+    // Written by a frame's owner before it hands the frame on, read by the next: the hand-over orders them.
+    due_ns: Box<[AtomicU64]>,
+    /// What the device's wrapper has noted, once it is closed.
+    errors: Mutex<Latency>,
+}
+
+impl Schedule {
+    /// For the frames of `pool`.
+    pub fn new(pool: &PagePool) -> Arc<Self> {
+        let due_ns = (0..pool.frames()).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Self { pool: pool.clone(), due_ns, errors: Mutex::default() })
+    }
+
+    /// Notes when `frame` is due, nanoseconds of CLOCK_MONOTONIC; 0 for never.
+    #[inline]
+    pub fn set(&self, frame: &Frame, due_ns: u64) {
+        if let Some(place) = self.due_ns.get(frame.index() as usize) {
+            place.store(due_ns, Relaxed);
+        }
+    }
+
+    #[inline]
+    fn due_ns(&self, frame: &Frame) -> u64 {
+        self.due_ns.get(frame.index() as usize).map_or(0, |place| place.load(Relaxed))
+    }
+
+    /// How late frames were; empty before the device was closed.
+    pub fn errors(&self) -> Latency {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A device that notes how late it was given its frames.
+pub struct Timed {
+    device: Segmenter,
+    schedule: Arc<Schedule>,
+    errors: Latency,
+    /// Of the frames in the batch at hand: once they are taken, they cannot be asked.
+    due_ns: Vec<u64>,
+}
+
+impl Timed {
+    /// Around `device`, for frames of the pool that `schedule` is of.
+    pub fn new(device: Box<dyn Device>, schedule: Arc<Schedule>) -> Self {
+        let device = Segmenter::new(device, &schedule.pool);
+        Self { device, schedule, errors: Latency::default(), due_ns: Vec::with_capacity(BATCH_FRAMES_MAX) }
+    }
+
+    #[inline]
+    fn note(&mut self, taken: usize) {
+        if taken > 0 {
+            let now_ns = monotonic_ns();
+            let due = self.due_ns[..taken].iter().filter(|&&due_ns| due_ns > 0);
+            due.for_each(|&due_ns| self.errors.record(now_ns.saturating_sub(due_ns)));
+        }
+    }
+}
+
+impl std::fmt::Debug for Timed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Timed({})", self.device.name())
+    }
+}
+
+// Whatever is not said here would be the default's answer, not that of what is inside.
+#[deny(clippy::missing_trait_methods)]
+impl Device for Timed {
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        self.due_ns.clear();
+        self.due_ns.extend(batch.frames().iter().map(|frame| self.schedule.due_ns(frame)));
+        let transmitted = self.device.transmit(batch, more);
+        self.note(self.due_ns.len().saturating_sub(batch.len()));
+        transmitted
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        let noted = &self.schedule.errors;
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = self.errors.clone();
+        self.device.close()
+    }
+
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn mode(&self) -> Option<&'static str> {
+        self.device.mode()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.device.attach(region)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.device.flush()
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        self.device.reap(budget, into)
+    }
+
+    fn outstanding(&self) -> usize {
+        self.device.outstanding()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.device.visit(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        self.device.receive(cache, to, budget)
+    }
+
+    fn receive_ended(&self) -> bool {
+        self.device.receive_ended()
+    }
+
+    fn receives_super_packets(&self) -> bool {
+        self.device.receives_super_packets()
+    }
+
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        self.device.take_waiting(to)
+    }
+
+    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.device.receive_drops(see);
+    }
+
+    fn hurry(&mut self) {
+        self.device.hurry();
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.device.signals()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.device.arm()
+    }
+
+    fn disarm(&mut self) {
+        self.device.disarm();
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.device.wait_fd()
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        self.device.next_completion_ns()
+    }
+
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.device.next_arrival_ns()
+    }
+
+    fn next_look_ns(&self) -> Option<u64> {
+        self.device.next_look_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wharf_devices::wire::{WireSpec, wire};
+
+    #[test]
+    fn what_is_taken_is_noted_once_and_what_is_left_is_not() {
+        let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
+        let schedule = Schedule::new(&pool);
+        let (near, _far) = wire(&WireSpec::default().ring(4).unwrap());
+        let mut device = Timed::new(Box::new(near), schedule.clone());
+        device.attach(pool.region().clone()).unwrap();
+        let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(8));
+        cache.take(&mut batch, 6, 60).unwrap();
+        let now_ns = monotonic_ns();
+        for (at, frame) in batch.frames().iter().enumerate() {
+            // The fifth has no time of its own, and the sixth does not fit the ring.
+            schedule.set(frame, if at == 2 { 0 } else { now_ns - 1_000_000_000 * at as u64 });
+        }
+        device.transmit(&mut batch, false);
+        let left = batch.len();
+        assert!(left > 0 && left < 6, "{left} left of 6 in a ring of 4");
+        assert_eq!(schedule.errors().packets(), 0, "nothing is said before the end");
+        device.close().unwrap();
+        let errors = schedule.errors();
+        assert_eq!(errors.packets(), 6 - left as u64 - 1);
+        let late_ns = 1_000_000_000 * (6 - left as u64 - 1);
+        assert!(errors.max_ns() >= late_ns && errors.max_ns() < late_ns + 900_000_000, "{errors:?}");
+        let mut back = Completions::new(8);
+        device.reap(8, &mut back).unwrap();
+        cache.give(&mut back.sent).unwrap();
+        back.failed.drain(..).for_each(|(frame, _)| cache.give_one(frame).map_err(|error| error.0).unwrap());
+        cache.give(&mut batch).unwrap();
+    }
+}
