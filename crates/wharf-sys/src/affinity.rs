@@ -1,34 +1,41 @@
-//! Which processors a thread may run on.
+//! The processors that a thread may run on: `sched_setaffinity(2)`.
 
 use std::io;
 
 /// Pins the calling thread to processor `cpu`.
 ///
 /// # Errors
-/// EINVAL when this machine, or the set that this process may use, has no such processor.
+/// `EINVAL` if the machine, or the cpuset of the process, has no such processor.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: `cpu_set_t` is plain bits, for which zero is a valid value; `cpu` is below CPU_SETSIZE.
+    pin_to(&[cpu])
+}
+
+/// Lets the calling thread run on the processors `cpus` only.
+///
+/// # Errors
+/// `EINVAL` if the machine, or the cpuset of the process, has none of them.
+pub fn pin_to(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: `cpu_set_t` is plain bits, for which zero is a valid value; each bit set is below CPU_SETSIZE.
     let returned = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
+        for &cpu in cpus.iter().filter(|&&cpu| cpu < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(cpu, &mut set);
+        }
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
     };
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The processor that the calling thread runs on, at this moment.
+/// Returns the processor that the calling thread runs on at this moment, where the kernel says so.
 #[inline]
 pub fn current() -> Option<usize> {
     // SAFETY: a plain call, which the C library answers without the kernel.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// The processors that the calling thread may run on, in order.
+/// Returns the processors that the calling thread may run on, lowest first; processor 0 where the kernel does not say.
 pub fn allowed() -> Vec<usize> {
-    // SAFETY: as in `pin`; the kernel fills at most the size given.
+    // SAFETY: as in `pin_to`; the kernel fills at most the size given.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
@@ -41,7 +48,7 @@ pub fn allowed() -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn pins_to_an_allowed_processor_and_refuses_others() {
+    fn an_allowed_processor_is_pinned_and_others_are_refused() {
         let first = super::allowed()[0];
         std::thread::spawn(move || {
             super::pin(first).unwrap();
