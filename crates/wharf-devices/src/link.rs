@@ -7,6 +7,10 @@ pub(crate) use health::{Health, State};
 use std::io;
 use std::os::fd::BorrowedFd;
 use wharf_core::device::DeviceError;
+pub(crate) use wharf_sys::errno::{
+    EADDRINUSE, EAGAIN, EBADFD, EBUSY, ECONNREFUSED, EEXIST, EINTR, EINVAL, EIO, EMSGSIZE, ENETDOWN, ENOBUFS,
+    ENODEV, ENOENT, ENOMEM, ENOTTY, ENXIO, EOPNOTSUPP, EPERM,
+};
 use wharf_sys::interface::{Interface, InterfaceState};
 
 /// Reason of frames that fail because the interface has gone for good.
@@ -25,27 +29,6 @@ pub(crate) const ETHERNET_BYTES: u32 = 14;
 pub(crate) const VLAN_BYTES: u32 = 4;
 /// Where the EtherType, or the first VLAN tag, stands.
 pub(crate) const ETHERTYPE_AT: usize = 12;
-
-/// Numbers of errors, as in errno(3) on Linux.
-pub(crate) const EPERM: i32 = 1;
-pub(crate) const ENOENT: i32 = 2;
-pub(crate) const EINTR: i32 = 4;
-pub(crate) const EIO: i32 = 5;
-pub(crate) const ENXIO: i32 = 6;
-pub(crate) const EAGAIN: i32 = 11;
-pub(crate) const ENOMEM: i32 = 12;
-pub(crate) const EBUSY: i32 = 16;
-pub(crate) const EEXIST: i32 = 17;
-pub(crate) const ENODEV: i32 = 19;
-pub(crate) const EINVAL: i32 = 22;
-pub(crate) const ENOTTY: i32 = 25;
-pub(crate) const EBADFD: i32 = 77;
-pub(crate) const EMSGSIZE: i32 = 90;
-pub(crate) const EOPNOTSUPP: i32 = 95;
-pub(crate) const EADDRINUSE: i32 = 98;
-pub(crate) const ENETDOWN: i32 = 100;
-pub(crate) const ENOBUFS: i32 = 105;
-pub(crate) const ECONNREFUSED: i32 = 111;
 
 /// An interface that can be used.
 #[derive(Debug, Clone)]
@@ -123,7 +106,6 @@ mod tests {
     fn only_who_may_not_is_told_of_the_privilege() {
         let said = |errno| no_socket("a raw socket", &io::Error::from_raw_os_error(errno));
         assert!(said(EPERM).contains("needs CAP_NET_RAW"));
-        const EMFILE: i32 = 24;
-        assert_eq!(said(EMFILE), "cannot open a raw socket");
+        assert_eq!(said(wharf_sys::errno::EMFILE), "cannot open a raw socket");
     }
 }

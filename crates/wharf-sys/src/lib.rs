@@ -9,6 +9,7 @@ compile_error!("Wharf runs on Linux only");
 pub mod affinity;
 pub mod clock;
 pub mod epoll;
+pub mod errno;
 pub mod ethtool;
 pub mod event;
 pub mod fence;

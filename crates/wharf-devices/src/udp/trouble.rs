@@ -10,12 +10,8 @@ use crate::link::{
 use std::io;
 use wharf_core::device::DeviceError;
 use wharf_core::host::Clock;
-
-pub(super) const EACCES: i32 = 13;
-pub(super) const EADDRNOTAVAIL: i32 = 99;
-const ENETUNREACH: i32 = 101;
-const EHOSTDOWN: i32 = 112;
-pub(super) const EHOSTUNREACH: i32 = 113;
+pub(super) use wharf_sys::errno::{EACCES, EADDRNOTAVAIL, EHOSTUNREACH};
+use wharf_sys::errno::{EHOSTDOWN, ENETUNREACH};
 
 /// How long the kernel may be out of memory for a frame: it is not the socket's buffer that is full then, whose end is in
 /// sight.
