@@ -100,13 +100,29 @@ mod tests {
     use crate::interface::Asker;
     use std::os::fd::AsFd;
 
+    /// What sysfs says of the same counter: another way through the kernel to it.
+    fn drops_by_sysfs(name: &str) -> u64 {
+        let path = format!("/sys/class/net/{name}/statistics/tx_dropped");
+        std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+
     #[test]
-    fn asks_the_kernel() {
+    fn drops_are_those_of_sysfs_for_each_interface() {
         let (netlink, asker) = (Netlink::open().unwrap(), Asker::open().unwrap());
-        let lo = Interface::find(asker.as_fd(), "lo").unwrap();
-        assert_eq!(netlink.transmit_drops(&lo).unwrap(), netlink.transmit_drops(&lo).unwrap());
-        let none = Interface { index: i32::MAX, is_ethernet: true };
-        assert_eq!(netlink.transmit_drops(&none).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        for entry in std::fs::read_dir("/sys/class/net").unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let Ok(interface) = Interface::find(asker.as_fd(), &name) else { continue };
+            let before = drops_by_sysfs(&name);
+            let drops = netlink.transmit_drops(&interface).unwrap();
+            assert!((before..=drops_by_sysfs(&name)).contains(&drops), "{name}: {drops}, sysfs {before}");
+        }
+    }
+
+    #[test]
+    fn an_interface_that_is_gone_is_an_error() {
+        let gone = Interface { index: i32::MAX, is_ethernet: true };
+        let error = Netlink::open().unwrap().transmit_drops(&gone).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
     }
 
     #[test]
