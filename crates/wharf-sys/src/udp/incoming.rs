@@ -10,14 +10,17 @@ use std::os::fd::AsRawFd;
 /// Bytes of a buffer: more than the longest datagram, and than whatever the kernel puts together, has.
 pub const DATAGRAM_BYTES_MAX: usize = 1 << 16;
 
-/// Room for the messages of one call; made once, and used again and again.
+/// The arrays and buffers of one `recvmmsg(2)`, allocated once.
+///
+/// Each array is a `Vec` that never grows. The pointers between them are made by `Vec::as_mut_ptr`, which makes no
+/// reference to the elements: they stay valid while elements are borrowed, and when this is moved.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Memory that nothing has lain in yet costs nothing.
-    buffers: Box<[u8]>,
-    headers: Box<[libc::mmsghdr]>,
-    vectors: Box<[libc::iovec]>,
-    places: Box<[Place]>,
+    /// [`DATAGRAM_BYTES_MAX`] bytes for each message; pages never written take no memory.
+    buffers: Vec<u8>,
+    headers: Vec<libc::mmsghdr>,
+    vectors: Vec<libc::iovec>,
+    places: Vec<Place>,
     /// Messages of the last call.
     messages: usize,
 }
@@ -28,7 +31,7 @@ struct Place {
     control: Control,
 }
 
-// SAFETY: all pointers in it point to boxes of its own.
+// SAFETY: all pointers in it point to vectors of its own.
 unsafe impl Send for Incoming {}
 
 /// A message received: a datagram, or several of one flow that the kernel has put together.
@@ -56,20 +59,21 @@ impl Incoming {
         let vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: DATAGRAM_BYTES_MAX };
         let place = Place { address: Address::EMPTY, control: Control::EMPTY };
         let mut all = Self {
-            buffers: vec![0; messages * DATAGRAM_BYTES_MAX].into(),
-            headers: vec![header; messages].into(),
-            vectors: vec![vector; messages].into(),
-            places: vec![place; messages].into(),
+            buffers: vec![0; messages * DATAGRAM_BYTES_MAX],
+            headers: vec![header; messages],
+            vectors: vec![vector; messages],
+            places: vec![place; messages],
             messages,
         };
-        let each = all.headers.iter_mut().zip(all.vectors.iter_mut()).zip(all.places.iter_mut());
-        for (((header, vector), place), buffer) in each.zip(all.buffers.chunks_exact_mut(DATAGRAM_BYTES_MAX))
-        {
-            vector.iov_base = buffer.as_mut_ptr().cast();
-            header.msg_hdr.msg_iov = vector;
+        let (buffers, vectors) = (all.buffers.as_mut_ptr(), all.vectors.as_mut_ptr());
+        let places = all.places.as_mut_ptr();
+        for (at, (header, vector)) in all.headers.iter_mut().zip(all.vectors.iter_mut()).enumerate() {
+            vector.iov_base = buffers.wrapping_add(at * DATAGRAM_BYTES_MAX).cast();
+            header.msg_hdr.msg_iov = vectors.wrapping_add(at);
             header.msg_hdr.msg_iovlen = 1;
-            header.msg_hdr.msg_name = place.address.0.as_mut_ptr().cast();
-            header.msg_hdr.msg_control = place.control.0.as_mut_ptr().cast();
+            let place = places.wrapping_add(at);
+            header.msg_hdr.msg_name = place.wrapping_byte_add(std::mem::offset_of!(Place, address)).cast();
+            header.msg_hdr.msg_control = place.wrapping_byte_add(std::mem::offset_of!(Place, control)).cast();
         }
         all
     }
@@ -89,7 +93,7 @@ impl Incoming {
         let (fd, headers, count) =
             (socket.fd().as_raw_fd(), self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
         // SAFETY: so many headers, which `new` has pointed at places and buffers of their own, of the lengths that they
-        // say; all are in boxes of ours, which we have borrowed mutably.
+        // say. All are in vectors of `self`, which is borrowed mutably: there are no references to their elements.
         let received =
             unsafe { libc::recvmmsg(fd, headers, count, libc::MSG_DONTWAIT as _, std::ptr::null_mut()) };
         self.messages = crate::option::check(received as isize)?.min(self.headers.len());

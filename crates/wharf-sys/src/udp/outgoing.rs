@@ -19,26 +19,31 @@ pub struct Message {
     pub segment_bytes: Option<u16>,
 }
 
-/// Room for the messages of one call; made once, and used again and again.
+/// The arrays of one `sendmmsg(2)`, allocated once.
+///
+/// Each array is a `Vec` that never grows. Pointers into it are made by `Vec::as_mut_ptr`, which makes no reference to
+/// the elements: they stay valid while other elements are borrowed and written.
 #[derive(Debug)]
 pub struct Outgoing {
-    pieces: Box<[libc::iovec]>,
-    headers: Box<[libc::mmsghdr]>,
-    places: Box<[Place]>,
-    /// Where pieces are put together.
-    joined: Box<[u8]>,
+    pieces: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    places: Vec<Place>,
+    /// Room for joined pieces.
+    joined: Vec<u8>,
 }
 
-/// What a header points to.
+/// What a header points to, and what it was written from.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     address: Address,
     control: Control,
     message: Message,
+    /// The message's pieces: the first, and the one behind the last.
+    pieces: (usize, usize),
 }
 
-// SAFETY: the pointers in `pieces` and `headers` are written by a `Writer`, and read only while it lives, which borrows
-// all that they point to. In between they mean nothing, in whichever thread.
+// SAFETY: the pointers in `pieces` and `headers` are written by a `Writer` and read only while it lives; it borrows all
+// that they point to. They are not read afterwards, in any thread.
 unsafe impl Send for Outgoing {}
 
 impl Outgoing {
@@ -46,15 +51,15 @@ impl Outgoing {
     /// ([`Writer::join`]).
     pub fn new(messages: usize, pieces: usize, joined_bytes: usize) -> Self {
         let message = Message::default();
-        let place = Place { address: Address::EMPTY, control: Control::EMPTY, message };
+        let place = Place { address: Address::EMPTY, control: Control::EMPTY, message, pieces: (0, 0) };
         let piece = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: `mmsghdr` is plain numbers and pointers, for which zero is valid.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         Self {
-            pieces: vec![piece; pieces].into(),
-            headers: vec![header; messages].into(),
-            places: vec![place; messages].into(),
-            joined: vec![0; joined_bytes].into(),
+            pieces: vec![piece; pieces],
+            headers: vec![header; messages],
+            places: vec![place; messages],
+            joined: vec![0; joined_bytes],
         }
     }
 
@@ -106,7 +111,7 @@ impl<'b> Writer<'_, 'b> {
         self.messages
     }
 
-    /// Whether there is none.
+    /// True if no message was written.
     pub fn is_empty(&self) -> bool {
         self.messages == 0
     }
@@ -120,42 +125,46 @@ impl<'b> Writer<'_, 'b> {
         true
     }
 
-    /// Puts the pieces of the message under way together, as one, if there is room for that; whether there was.
+    /// Copies the pieces of the unfinished message together, as one piece, and returns true if there was room for that.
     #[inline]
     pub fn join(&mut self) -> bool {
         let Outgoing { pieces, joined, .. } = &mut *self.all;
-        let under_way = &mut pieces[self.first..self.pieces];
-        let bytes = under_way.iter().map(|piece| piece.iov_len).sum::<usize>();
-        let Some(mut rest) = joined.get_mut(self.joined..self.joined + bytes) else { return false };
-        let whole = libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: bytes };
-        for piece in &*under_way {
-            // SAFETY: `piece` has pointed it at so many bytes, which are borrowed as long as this writer lives; or this has, at
-            // bytes before those that are written now.
-            let from = unsafe { std::slice::from_raw_parts(piece.iov_base.cast::<u8>(), piece.iov_len) };
-            let (to, behind) = rest.split_at_mut(from.len());
-            to.copy_from_slice(from);
-            rest = behind;
+        let unfinished = &mut pieces[self.first..self.pieces];
+        let bytes = unfinished.iter().map(|piece| piece.iov_len).sum::<usize>();
+        if joined.len() - self.joined < bytes {
+            return false;
         }
-        if let Some(first) = under_way.first_mut() {
-            *first = whole;
+        let start = joined.as_mut_ptr().wrapping_add(self.joined);
+        let mut to = start;
+        for piece in &*unfinished {
+            // SAFETY: `piece` has pointed it at so many bytes, which are borrowed as long as this writer lives; or this function
+            // has, at bytes of `joined` before `start`. All pointers into `joined` come from `as_mut_ptr`, and no
+            // reference to its bytes is made while they are in use. `to` has room for the sum of all lengths.
+            unsafe { std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), to, piece.iov_len) };
+            to = to.wrapping_add(piece.iov_len);
+        }
+        if let Some(first) = unfinished.first_mut() {
+            *first = libc::iovec { iov_base: start.cast(), iov_len: bytes };
             (self.pieces, self.joined) = (self.first + 1, self.joined + bytes);
         }
         true
     }
 
-    /// Ends the message under way, which is to be sent as `message` says; whether there was room.
+    /// Ends the unfinished message, which is sent as `message` says, and returns true if there was room for one.
     #[inline]
     pub fn message(&mut self, message: &Message) -> bool {
         let Outgoing { pieces, headers, places, .. } = &mut *self.all;
+        let place_at = places.as_mut_ptr().wrapping_add(self.messages);
         let (Some(header), Some(place)) = (headers.get_mut(self.messages), places.get_mut(self.messages))
         else {
             return false;
         };
-        place.message = *message;
+        (place.message, place.pieces) = (*message, (self.first, self.pieces));
         let header = &mut header.msg_hdr;
         let address_bytes = message.to.as_ref().map_or(0, |to| place.address.write(to));
         (header.msg_name, header.msg_namelen) = if address_bytes > 0 {
-            (place.address.0.as_mut_ptr().cast(), address_bytes as libc::socklen_t)
+            let address = place_at.wrapping_byte_add(std::mem::offset_of!(Place, address));
+            (address.cast(), address_bytes as libc::socklen_t)
         } else {
             (std::ptr::null_mut(), 0)
         };
@@ -163,26 +172,26 @@ impl<'b> Writer<'_, 'b> {
         if let Some(source) = message.from {
             control_bytes = place.control.push_source(control_bytes, source);
         }
-        header.msg_control = place.control.0.as_mut_ptr().cast();
+        header.msg_control = place_at.wrapping_byte_add(std::mem::offset_of!(Place, control)).cast();
         header.msg_controllen = control_bytes as _;
-        let first = self.first.min(pieces.len());
-        header.msg_iov = pieces[first..].as_mut_ptr();
+        header.msg_iov = pieces.as_mut_ptr().wrapping_add(self.first);
         header.msg_iovlen = (self.pieces - self.first) as _;
         (self.first, self.messages) = (self.pieces, self.messages + 1);
         true
     }
 
-    /// Message `at`, for whoever stands in for the kernel.
+    /// Returns message `at`, for a stand-in of the kernel.
     ///
     /// # Panics
     /// When there is no such message.
     pub fn sent(&self, at: usize) -> Sent<'_> {
         assert!(at < self.messages, "message {at} of {}", self.messages);
-        let header = &self.all.headers[at].msg_hdr;
-        // SAFETY: `message` has pointed this header at so many pieces, each of which is of bytes that are borrowed as
-        // long as this writer lives. `IoSlice` has the layout of `iovec`.
-        let pieces = unsafe { std::slice::from_raw_parts(header.msg_iov.cast(), header.msg_iovlen) };
-        Sent { pieces, message: self.all.places[at].message }
+        let place = &self.all.places[at];
+        let pieces = &self.all.pieces[place.pieces.0..place.pieces.1];
+        // SAFETY: each piece is of bytes that are borrowed as long as this writer lives, or of `joined`, which is not written
+        // while `self` is borrowed. `IoSlice` has the layout of `iovec`.
+        let pieces = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast(), pieces.len()) };
+        Sent { pieces, message: place.message }
     }
 
     /// Sends all messages, without waiting; how many the kernel took, the first ones. What kept it from more is what the
@@ -226,7 +235,18 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_put_together_while_there_is_room() {
+    fn a_joined_piece_is_joined_again() {
+        let mut all = Outgoing::new(1, 3, 5);
+        let bytes = [1u8, 2, 3];
+        let mut writer = all.begin();
+        assert!(writer.piece(&bytes[..1]) && writer.piece(&bytes[1..2]) && writer.join());
+        assert!(writer.piece(&bytes[2..]) && writer.join() && !writer.join());
+        assert!(writer.message(&Message::default()));
+        assert_eq!(writer.sent(0).pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>(), [[1, 2, 3]]);
+    }
+
+    #[test]
+    fn pieces_are_joined_while_there_is_room() {
         let mut all = Outgoing::new(3, 6, 5);
         let bytes = [1u8, 2, 3, 4, 5, 6, 7, 8];
         for _ in 0..2 {
