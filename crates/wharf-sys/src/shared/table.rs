@@ -97,6 +97,12 @@ impl Record {
         self.0[0].load(Ordering::Relaxed)
     }
 
+    /// The second word, relaxed.
+    #[inline(always)]
+    pub fn load_second(&self) -> u64 {
+        self.0[1].load(Ordering::Relaxed)
+    }
+
     /// The second word: what the peer wrote before it released this is seen after.
     #[inline(always)]
     pub fn load_second_acquire(&self) -> u64 {
@@ -119,14 +125,6 @@ impl Record {
     #[inline(always)]
     pub fn store_second_release(&self, word: u64) {
         self.0[1].store(word, Ordering::Release);
-    }
-
-    /// Writes the last two bytes, as [`Record::store_second_release`] all of the second word.
-    #[inline(always)]
-    pub fn store_last_u16_release(&self, value: u16) {
-        let last = std::ptr::from_ref(self).cast::<AtomicU16>().wrapping_add(7);
-        // SAFETY: the last of the eight pairs of bytes of a record, which is aligned and borrowed; an atomic may be any bits.
-        unsafe { &*last }.store(value, Ordering::Release);
     }
 
     /// Has its line brought to this processor: a hint.
@@ -191,8 +189,7 @@ mod tests {
         let [first, second] = table.all() else { panic!("half a record is none") };
         second.store_first(0x0102);
         second.store_second_release(u64::MAX);
-        second.store_last_u16_release(0);
-        assert_eq!((view.load_u64(16), view.load_u16(30), view.load_u16(28)), (0x0102, 0, u16::MAX));
+        assert_eq!((view.load_u64(16), view.load_u64(24)), (0x0102, u64::MAX));
         second.store_second(7);
         assert_eq!(second.load(), [0x0102, 7]);
         assert_eq!((second.load_first(), second.load_second_acquire()), (0x0102, 7));

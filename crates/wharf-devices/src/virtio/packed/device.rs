@@ -134,7 +134,10 @@ impl PackedDevice {
     fn mark(&self, first: Cursor, descriptors: u16) {
         for count in 1..descriptors {
             let cursor = first.advanced(count, self.place.size);
-            self.place.descriptors.all()[cursor.at()].store_last_u16_release(used(cursor.wrap).to_le());
+            // The descriptor is the device's until its chain is used: all of the word may be written.
+            let record = &self.place.descriptors.all()[cursor.at()];
+            let rest = u64::from_le(record.load_second()) & !(u64::from(u16::MAX) << 48);
+            record.store_second_release((rest | u64::from(used(cursor.wrap)) << 48).to_le());
         }
     }
 
