@@ -45,6 +45,8 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(code) => return code,
     };
+    // Without it a vhost-user driver's unsealed memory is refused, and the device says so.
+    let _ = wharf::devices::vhost_user::install_sigbus_handler();
     let done = match command {
         Command::Send(args) => send::send(&args),
         Command::Receive(args) => receive::receive(&args),

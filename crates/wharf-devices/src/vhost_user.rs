@@ -10,6 +10,9 @@
 //! read once is what is used. A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it up
 //! anew, one that breaks the rules of the messages its connection. Either is told of by [`Device::receive`] or [`Device::reap`] as an
 //! error, and the device goes on.
+//!
+//! A driver that truncates the file behind its memory would end the process by `SIGBUS`. The device seals each file against
+//! that; it refuses memory that cannot be sealed, unless the program has called [`install_sigbus_handler`].
 
 mod control;
 mod link;
@@ -20,6 +23,7 @@ pub(crate) mod spec;
 mod vring;
 
 pub use link::PAIRS_MAX;
+pub use wharf_sys::guard::install as install_sigbus_handler;
 
 use crate::virtio::feature;
 use control::Source;

@@ -1,22 +1,27 @@
-//! What becomes of memory that its owner takes away: a peer that makes a shared file shorter turns an access to it into
-//! SIGBUS, which would end the process.
+//! The guard of mappings of a peer's file: a peer that truncates its file turns the next access to it into `SIGBUS`,
+//! which ends the process by default.
 //!
-//! Mappings of peers' files are listed here. The handler of that signal looks whether the address lies in one of them:
-//! then it puts zeroed pages of our own in its place, all of it, marks it as broken, and lets the access go on. Whoever uses
-//! the mapping looks at the mark now and then. Any other SIGBUS goes to whatever was there to handle it before.
+//! [`install`] puts a handler for that signal in place, for the whole process and for good. A program asks for it
+//! explicitly; nothing in Wharf's libraries does. Without it, only files that their owner cannot truncate
+//! (`F_SEAL_SHRINK`) are mapped.
 //!
-//! The list is a fixed table of atomics, so that the handler neither allocates nor waits. A row is written by who holds the
-//! lock, between two steps of its version: odd while it is being written. The row that the handler is for is not being
-//! written meanwhile, since its mapping lives as long as whoever accesses it; any other may be, and is passed over.
+//! Mappings of peers' files are listed in a table. Where the faulting address lies in one of them, the handler maps
+//! zeroed private pages over all of that mapping, marks it as broken, and returns: the access is made again. The
+//! mapping's user checks the mark from time to time. The handler passes every other `SIGBUS` on to the action that was in
+//! place before it.
+//!
+//! The table is of fixed size and of atomics: the handler neither allocates nor waits. A writer holds a lock and makes
+//! the row's version odd while it writes the row. The row of the faulting mapping is not being written, since a
+//! mapping lives as long as its accesses; the handler skips a row that is being written.
 
 use std::io;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Mappings that can be guarded at a time: 8 regions each of 64 peers.
+/// Most mappings that are guarded at a time: 8 regions each of 64 peers.
 pub const GUARDS_MAX: usize = 512;
 
 struct Row {
@@ -35,9 +40,9 @@ static ROWS: [Row; GUARDS_MAX] = [const {
         is_broken: AtomicBool::new(false),
     }
 }; GUARDS_MAX];
-/// Held by who writes a row.
+/// Held while a row is written, and while the handler is installed.
 static WRITER: Mutex<()> = Mutex::new(());
-/// What was there to handle the signal before.
+/// The signal's action before `install`; set once the handler is in place, or about to be.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 impl Row {
@@ -51,7 +56,7 @@ impl Row {
         self.version.store(version.wrapping_add(2), Release);
     }
 
-    /// Its addresses; `None` while they are being written.
+    /// Returns the row's addresses; `None` while they are being written.
     fn addresses(&self) -> Option<Range<usize>> {
         let version = self.version.load(Acquire);
         let addresses = self.start.load(Relaxed)..self.end.load(Relaxed);
@@ -60,24 +65,26 @@ impl Row {
     }
 }
 
-/// A mapping that is guarded, from when this is made until it is dropped.
+/// A guarded mapping, until this is dropped.
 #[derive(Debug)]
 pub struct Guard {
     row: usize,
 }
 
 impl Guard {
-    /// Guards a mapping of whole pages at `addresses`.
+    /// Guards the mapping of whole pages at `addresses`.
     ///
     /// # Safety
-    /// They are one mapping, or several, that the caller owns, which is made before and unmapped after this is dropped,
-    /// and to which there are no references: its contents may change into zeroes at any access.
+    /// The addresses are one or several mappings that the caller owns. They are mapped before this call and unmapped
+    /// after the guard is dropped. There are no references to their contents: any access may turn them into zeroes.
     ///
     /// # Errors
-    /// The table is full; those of sigaction(2).
+    /// `Unsupported` without [`install`]; `Other` when [`GUARDS_MAX`] mappings are guarded.
     pub unsafe fn new(addresses: Range<usize>) -> io::Result<Self> {
-        let _writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
-        install()?;
+        let _writer = writer();
+        if !is_installed() {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
         let row = ROWS.iter().position(|row| row.end.load(Relaxed) == 0);
         let row =
             row.ok_or_else(|| io::Error::other(format!("{GUARDS_MAX} peers' mappings are guarded already")))?;
@@ -85,7 +92,7 @@ impl Guard {
         Ok(Self { row })
     }
 
-    /// Whether its file was taken away: since then it is zeroed memory of our own.
+    /// True if the file was truncated: from then on the mapping is zeroed private memory.
     #[inline]
     pub fn is_broken(&self) -> bool {
         ROWS[self.row].is_broken.load(Relaxed)
@@ -94,23 +101,42 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writer = writer();
         ROWS[self.row].write(0..0);
     }
 }
 
-/// Puts the handler in place, once; the caller has the lock.
-fn install() -> io::Result<()> {
-    if BEFORE.get().is_some() {
+fn writer() -> MutexGuard<'static, ()> {
+    WRITER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// True if [`install`] has put the handler in place.
+pub fn is_installed() -> bool {
+    BEFORE.get().is_some()
+}
+
+/// Installs the process's `SIGBUS` handler, once and for good; further calls do nothing.
+///
+/// The handler deals with faults in mappings of peers' files only (the module's text says how). Any other `SIGBUS` goes to
+/// the action that was in place before: a handler of either kind (`sa_sigaction`, `sa_handler`) is called as the
+/// kernel would call it, with this handler's signal mask; `SIG_DFL` and `SIG_IGN` end the process, as the
+/// kernel does for a fault. A program that installs a handler of its own later must pass on what it does not know, as
+/// this one does: otherwise a truncating peer ends the process.
+///
+/// # Errors
+/// Those of `sigaction(2)`.
+pub fn install() -> io::Result<()> {
+    let _writer = writer();
+    if is_installed() {
         return Ok(());
     }
-    // SAFETY: an action is numbers throughout, and an empty set of signals zeroes.
+    // SAFETY: an action is plain numbers, and an empty set of signals zeroes.
     let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_fault as *const () as libc::sighandler_t;
-    // On the thread's other stack, where it has one: Rust's own handler wants that for stacks that overflow.
+    // On the thread's alternate stack, where it has one: Rust's own handler wants that for stack overflows.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: both actions live as long as the calls. `on_fault` does what a handler may. What was there before is known
-    // before ours can run.
+    // SAFETY: both actions live as long as the calls. `on_fault` calls only what a handler may call. `BEFORE` is set before
+    // the handler can run.
     unsafe {
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
             return Err(io::Error::last_os_error());
@@ -123,18 +149,18 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
-/// The handler: see the top of the file.
+/// The handler: see the module's text.
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO a valid one, and for SIGBUS by an access the address.
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a valid `info`, and for a SIGBUS by an access the address.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
-    // Only what an access raised has an address, not what somebody sent.
+    // A signal sent by a process has a code of 0 or less, and no address.
     if code > 0 && mend(address) {
         return;
     }
     pass_on(signal, info, context);
 }
 
-/// Puts zeroed pages where the mapping at `address` was, if it is a guarded one; whether it did.
+/// Maps zeroed pages over the guarded mapping that has `address`, and returns true if there is one.
 fn mend(address: usize) -> bool {
     let holds = |row: &&Row| row.addresses().is_some_and(|addresses| addresses.contains(&address));
     let Some((row, addresses)) = ROWS.iter().find(holds).and_then(|row| Some((row, row.addresses()?))) else {
@@ -143,9 +169,9 @@ fn mend(address: usize) -> bool {
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
     row.is_broken.store(true, Relaxed);
-    // The thread may be between a call and its look at errno.
-    // SAFETY: errno's place is the thread's own. The addresses are a mapping whose owner has agreed to this, and which
-    // lives: the access under way is by somebody who keeps it mapped. mmap is but a system call.
+    // The thread may be between a system call and its look at errno.
+    // SAFETY: errno's place is the thread's own. The addresses are a mapping whose owner has agreed to this
+    // (`Guard::new`), and which lives: its user is in the middle of an access. mmap is but a system call.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
@@ -155,10 +181,11 @@ fn mend(address: usize) -> bool {
     }
 }
 
-/// Leaves the signal to whatever was there before: where that is nothing, the access is made again, and ends the process.
+/// Passes the signal on to the action before `install`. The default action ends the process: for a fault when the access
+/// is made again, for a sent signal by raising it again.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let default = || {
-        // SAFETY: plain calls; raising again matters where the signal was sent, and nothing would raise it again.
+        // SAFETY: plain calls.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -166,17 +193,16 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
     };
     let Some(before) = BEFORE.get() else { return default() };
     match before.sa_sigaction {
-        libc::SIG_DFL => default(),
-        // To ignore a fault would be to make it for ever; the kernel does not, either.
-        libc::SIG_IGN => default(),
+        // An ignored fault would be made again for ever; the kernel does not ignore it, either.
+        libc::SIG_DFL | libc::SIG_IGN => default(),
         handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
             type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-            // SAFETY: whoever put it there said that it is such a function.
+            // SAFETY: its installer told the kernel that it is such a function.
             let handler = unsafe { std::mem::transmute::<libc::sighandler_t, Handler>(handler) };
             handler(signal, info, context);
         }
         handler => {
-            // SAFETY: as above, of the older kind.
+            // SAFETY: as above, with one argument.
             let handler =
                 unsafe { std::mem::transmute::<libc::sighandler_t, extern "C" fn(libc::c_int)>(handler) };
             handler(signal);
@@ -185,100 +211,5 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mapping::PAGE_BYTES;
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-
-    /// A memfd that can be shrunk, and where it is mapped.
-    fn file(pages: usize) -> (OwnedFd, Range<usize>) {
-        let len = pages * PAGE_BYTES;
-        // SAFETY: a new descriptor, and a new mapping of all of it.
-        unsafe {
-            let fd = OwnedFd::from_raw_fd(libc::memfd_create(c"test".as_ptr(), 0));
-            assert_eq!(libc::ftruncate(fd.as_raw_fd(), len as libc::off_t), 0);
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let start = libc::mmap(null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0);
-            assert_ne!(start, libc::MAP_FAILED);
-            (fd, start as usize..start as usize + len)
-        }
-    }
-
-    fn read(at: usize) -> u8 {
-        // SAFETY: all that the tests read is mapped.
-        unsafe { (at as *const u8).read_volatile() }
-    }
-
-    fn write(at: usize, byte: u8) {
-        // SAFETY: as above.
-        unsafe { (at as *mut u8).write_volatile(byte) }
-    }
-
-    #[test]
-    fn a_file_that_shrinks_turns_into_zeroes_and_the_others_stay() {
-        let ((kept, kept_at), (cut, cut_at)) = (file(2), file(3));
-        // SAFETY: mappings of this test's own, which are never unmapped.
-        let (whole, broken) =
-            unsafe { (Guard::new(kept_at.clone()).unwrap(), Guard::new(cut_at.clone()).unwrap()) };
-        for at in [&kept_at, &cut_at] {
-            write(at.start + 5, 77);
-            write(at.end - 1, 78);
-        }
-        // SAFETY: a plain call.
-        assert_eq!(unsafe { libc::ftruncate(cut.as_raw_fd(), PAGE_BYTES as libc::off_t) }, 0);
-        assert_eq!(
-            (read(cut_at.start + 5), broken.is_broken()),
-            (77, false),
-            "what is left of it is still there"
-        );
-        assert_eq!((read(cut_at.end - 1), broken.is_broken()), (0, true));
-        write(cut_at.end - 1, 3);
-        assert_eq!((read(cut_at.start + 5), read(cut_at.end - 1)), (0, 3), "memory of our own from now on");
-        assert_eq!((read(kept_at.start + 5), read(kept_at.end - 1), whole.is_broken()), (77, 78, false));
-        drop(kept);
-    }
-
-    #[test]
-    fn many_threads_may_fault_at_once_while_others_come_and_go() {
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        let (fd, at) = file(2);
-                        // SAFETY: unmapped only below, behind the guard.
-                        let guard = unsafe { Guard::new(at.clone()).unwrap() };
-                        // SAFETY: a plain call.
-                        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, 0);
-                        assert_eq!((read(at.start + 9), guard.is_broken()), (0, true));
-                        drop(guard);
-                        // SAFETY: this test's own, and nobody reads it any more.
-                        unsafe { libc::munmap(at.start as *mut _, at.len()) };
-                    }
-                });
-            }
-        });
-    }
-
-    #[test]
-    fn a_row_is_used_again_and_an_unguarded_fault_still_ends_the_process() {
-        // A process of its own: this test again, with a word in its environment.
-        const WORD: &str = "WHARF_TEST_FAULT";
-        if std::env::var_os(WORD).is_none() {
-            let name = "guard::tests::a_row_is_used_again_and_an_unguarded_fault_still_ends_the_process";
-            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-            let output = again.args(["--exact", name]).env(WORD, "1").output().unwrap();
-            use std::os::unix::process::ExitStatusExt;
-            assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
-            return;
-        }
-        for _ in 0..2 * GUARDS_MAX {
-            let (_, at) = file(1);
-            // SAFETY: never unmapped.
-            drop(unsafe { Guard::new(at) }.unwrap());
-        }
-        let (fd, at) = file(1);
-        // SAFETY: a plain call.
-        unsafe { libc::ftruncate(fd.as_raw_fd(), 0) };
-        read(at.start);
-    }
-}
+#[path = "guard/tests.rs"]
+mod tests;

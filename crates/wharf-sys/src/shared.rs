@@ -17,6 +17,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+/// Why a file is not mapped.
+const UNSEALED: &str = "its owner may truncate the file: that takes a seal (F_SEAL_SHRINK), or this process's SIGBUS handler \
+    (wharf_sys::guard::install)";
+
 /// A mapping that a peer has, too.
 #[derive(Debug)]
 pub struct Area {
@@ -47,7 +51,8 @@ impl Area {
     /// The first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps).
     ///
     /// # Errors
-    /// InvalidInput when it is empty or the file is shorter; those of fstat(2) and mmap(2).
+    /// `InvalidInput` when it is empty or the file is shorter; `Unsupported` when the peer may truncate the file
+    /// and [`crate::guard::install`] was not called; those of `fstat(2)` and `mmap(2)`.
     pub fn of_peer(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<Self> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let (file_bytes, block_bytes) = size_of_file(fd)?;
@@ -67,8 +72,13 @@ impl Area {
         }
         let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
         let mut area = Self { start, len_bytes, owner: Owner::Area(None) };
-        // SAFETY: a mapping that `area` owns, and unmaps after the guard is gone; nobody has references to what is in it.
-        area.owner = Owner::Area(Some(unsafe { Guard::new(area.addresses()) }?));
+        // SAFETY: `area` owns the mapping and unmaps it after the guard is dropped; there are no references to its contents.
+        match unsafe { Guard::new(area.addresses()) } {
+            Ok(guard) => area.owner = Owner::Area(Some(guard)),
+            Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+            Err(_) if is_sealed(fd) => {}
+            Err(error) => return Err(io::Error::new(error.kind(), UNSEALED)),
+        }
         Ok(area)
     }
 

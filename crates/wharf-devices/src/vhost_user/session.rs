@@ -129,7 +129,7 @@ impl Session {
         let Some(end) = mmap_offset.checked_add(memory_size) else {
             return self.refuse(format!("a region of {memory_size} bytes at {mmap_offset:#x} of its file"));
         };
-        // Where this cannot be had, a fault in it ends the connection.
+        // Where this cannot be had, the memory is refused, or a fault in it ends the connection: see `install_sigbus_handler`.
         seal(file.as_fd());
         let area = match Area::of_peer(file.as_fd(), end) {
             Ok(area) => Arc::new(area),

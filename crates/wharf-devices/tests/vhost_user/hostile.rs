@@ -382,6 +382,7 @@ fn who_does_not_read_its_answers_stops_nobody_but_itself() {
 
 #[test]
 fn memory_that_shrinks_ends_its_connection() {
+    wharf_devices::vhost_user::install_sigbus_handler().unwrap();
     for features in [0, feature::PACKED] {
         let mut rig = Rig::new(&format!("shrinks-{features:x}"), 1);
         let mut peer = Peer::connect(&rig.socket.path());

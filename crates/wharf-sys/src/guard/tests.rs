@@ -1,0 +1,189 @@
+//! Files that shrink under a guard, and faults that are another handler's.
+
+use super::*;
+use crate::mapping::{Mapping, PAGE_BYTES};
+use crate::shared::Area;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+/// Makes a memfd that can be truncated, and maps it.
+fn file(pages: usize) -> (OwnedFd, Range<usize>) {
+    let len = pages * PAGE_BYTES;
+    // SAFETY: a new descriptor, and a new mapping of all of it.
+    unsafe {
+        let fd = OwnedFd::from_raw_fd(libc::memfd_create(c"test".as_ptr(), 0));
+        assert_eq!(libc::ftruncate(fd.as_raw_fd(), len as libc::off_t), 0);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let start = libc::mmap(null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        (fd, start as usize..start as usize + len)
+    }
+}
+
+fn truncate(fd: &OwnedFd, pages: usize) {
+    // SAFETY: a plain call on a descriptor.
+    assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), (pages * PAGE_BYTES) as libc::off_t) }, 0);
+}
+
+fn read(at: usize) -> u8 {
+    // SAFETY: the tests read mapped addresses only.
+    unsafe { (at as *const u8).read_volatile() }
+}
+
+fn write(at: usize, byte: u8) {
+    // SAFETY: as above.
+    unsafe { (at as *mut u8).write_volatile(byte) }
+}
+
+fn guard(addresses: &Range<usize>) -> Guard {
+    install().unwrap();
+    // SAFETY: a mapping of the test's own, unmapped only after the guard is dropped, to which there are no references.
+    unsafe { Guard::new(addresses.clone()) }.unwrap()
+}
+
+/// Runs the test `name` of this file in a process of its own, with a word in its environment; `None` in that process.
+fn in_a_process(name: &str) -> Option<Output> {
+    const WORD: &str = "WHARF_TEST_FAULT";
+    if std::env::var_os(WORD).is_some() {
+        return None;
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", &format!("guard::tests::{name}")]);
+    Some(again.env(WORD, "1").output().unwrap())
+}
+
+#[test]
+fn a_file_that_shrinks_reads_as_zeroes_and_other_mappings_stay() {
+    let ((kept, kept_at), (cut, cut_at)) = (file(2), file(3));
+    let (whole, broken) = (guard(&kept_at), guard(&cut_at));
+    for at in [&kept_at, &cut_at] {
+        write(at.start + 5, 77);
+        write(at.end - 1, 78);
+    }
+    truncate(&cut, 1);
+    assert_eq!(
+        (read(cut_at.start + 5), broken.is_broken()),
+        (77, false),
+        "what is left of it is still there"
+    );
+    assert_eq!((read(cut_at.end - 1), broken.is_broken()), (0, true));
+    write(cut_at.end - 1, 3);
+    assert_eq!((read(cut_at.start + 5), read(cut_at.end - 1)), (0, 3), "private memory from now on");
+    assert_eq!((read(kept_at.start + 5), read(kept_at.end - 1), whole.is_broken()), (77, 78, false));
+    drop(kept);
+}
+
+#[test]
+fn many_threads_fault_at_once_while_guards_come_and_go() {
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let (fd, at) = file(2);
+                    let guard = guard(&at);
+                    truncate(&fd, 0);
+                    assert_eq!((read(at.start + 9), guard.is_broken()), (0, true));
+                    drop(guard);
+                    // SAFETY: this test's own, and not read any more.
+                    unsafe { libc::munmap(at.start as *mut _, at.len()) };
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn rows_are_used_again_and_an_unguarded_fault_ends_the_process() {
+    if let Some(output) = in_a_process("rows_are_used_again_and_an_unguarded_fault_ends_the_process") {
+        assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+        return;
+    }
+    for _ in 0..2 * GUARDS_MAX {
+        drop(guard(&file(1).1));
+    }
+    let (fd, at) = file(1);
+    truncate(&fd, 0);
+    read(at.start);
+}
+
+#[test]
+fn without_the_handler_an_unsealed_file_is_refused() {
+    if let Some(output) = in_a_process("without_the_handler_an_unsealed_file_is_refused") {
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let (fd, at) = file(1);
+    let refused = Area::of_peer(fd.as_fd(), 1).unwrap_err();
+    assert!(refused.kind() == io::ErrorKind::Unsupported && refused.to_string().contains("guard::install"));
+    let sealed = Mapping::shared_small_pages(1).unwrap();
+    assert!(!Area::of_peer(sealed.fd(), 1).unwrap().is_broken());
+    // SAFETY: as in `guard`.
+    let error = unsafe { Guard::new(at.clone()) }.unwrap_err();
+    assert_eq!((error.kind(), is_installed()), (io::ErrorKind::Unsupported, false));
+    drop(guard(&at));
+    assert!(is_installed());
+}
+
+const EXIT_OF_OTHER: libc::c_int = 42;
+static FAULT_AT: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn other_with_info(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: `info` is the kernel's; _exit may be called in a handler.
+    unsafe {
+        let is_it = signal == libc::SIGBUS && (*info).si_addr() as usize == FAULT_AT.load(Relaxed);
+        libc::_exit(if is_it { EXIT_OF_OTHER } else { 1 });
+    }
+}
+
+extern "C" fn other_without_info(signal: libc::c_int) {
+    // SAFETY: as above.
+    unsafe { libc::_exit(if signal == libc::SIGBUS { EXIT_OF_OTHER } else { 1 }) };
+}
+
+/// Installs another handler, then ours; has one fault of each kind, the other handler's last.
+fn fault_beside(handler: libc::sighandler_t, flags: libc::c_int) {
+    // SAFETY: plain numbers; the handler is of the kind that the flags say.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (handler, flags);
+        assert_eq!(libc::sigaction(libc::SIGBUS, &raw const action, null_mut()), 0);
+    }
+    let ((ours, ours_at), (theirs, theirs_at)) = (file(1), file(1));
+    let guard = guard(&ours_at);
+    truncate(&ours, 0);
+    truncate(&theirs, 0);
+    assert_eq!((read(ours_at.start), guard.is_broken()), (0, true));
+    FAULT_AT.store(theirs_at.start, Relaxed);
+    read(theirs_at.start);
+}
+
+#[test]
+fn a_handler_with_info_still_gets_its_faults() {
+    match in_a_process("a_handler_with_info_still_gets_its_faults") {
+        Some(output) => assert_eq!(output.status.code(), Some(EXIT_OF_OTHER), "{output:?}"),
+        None => fault_beside(other_with_info as *const () as libc::sighandler_t, libc::SA_SIGINFO),
+    }
+}
+
+#[test]
+fn a_handler_without_info_still_gets_its_faults() {
+    match in_a_process("a_handler_without_info_still_gets_its_faults") {
+        Some(output) => assert_eq!(output.status.code(), Some(EXIT_OF_OTHER), "{output:?}"),
+        None => fault_beside(other_without_info as *const () as libc::sighandler_t, 0),
+    }
+}
+
+#[test]
+fn a_sent_signal_ends_the_process_by_the_default_action() {
+    if let Some(output) = in_a_process("a_sent_signal_ends_the_process_by_the_default_action") {
+        assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{output:?}");
+        return;
+    }
+    // SAFETY: plain calls. Rust's own handler, which would be the one before ours, would ignore the signal once.
+    unsafe {
+        libc::signal(libc::SIGBUS, libc::SIG_DFL);
+        install().unwrap();
+        libc::raise(libc::SIGBUS);
+    }
+}
