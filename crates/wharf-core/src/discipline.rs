@@ -1,6 +1,6 @@
 //! Enqueue disciplines: how the frames of many threads get into one qdisc, and who runs it.
 //!
-//! Ours is [`lanes`](crate::tx::queue::TxQueue). Those here are the kernel's, as types over the same [`Run`](crate::tx::engine::Run),
+//! Ours is [`lanes`](crate::tx::queue::TxQueue). Those here are the kernel's, as types over the same [`TxEngine`](crate::tx::engine::TxEngine),
 //! qdiscs, owner policies and devices, to be compared with it:
 //!
 //! | | puts frames in by | bulk |

@@ -1,4 +1,4 @@
-//! Two modelled processors share one queue in virtual time: the same `Owner`, `Run` and owner word as in the
+//! Two modelled processors share one queue in virtual time: the same `Owner`, `TxEngine` and owner word as in the
 //! real world, without a thread. Every step takes modelled time, so that their steps interleave.
 
 mod common;

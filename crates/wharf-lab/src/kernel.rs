@@ -6,7 +6,7 @@
 //! Completions come in a softirq, which runs the qdisc if the byte limit had stopped it. (Linux 3.18,
 //! `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
 //!
-//! The decisions are the real ones: [`Run`](wharf_core::engine::Run), `Bql`, `Fifo` and [`Owner`](wharf_core::owner::Owner),
+//! The decisions are the real ones: [`TxEngine`](wharf_core::engine::TxEngine), `Bql`, `Fifo` and [`Owner`](wharf_core::owner::Owner),
 //! one call to the device at a time. What is modelled is how long each step takes and who must wait for whom:
 //! `xmit` for the way through the locks, `softirq` for completions and acknowledgements, `process` for the
 //! senders, `processor` for what a processor does next.

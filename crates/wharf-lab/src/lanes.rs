@@ -1,6 +1,6 @@
 //! Our own path on modelled processors: senders with a lane each, one queue, and whoever owns it.
 //!
-//! Everything is the real thing: `Sender::stage`, the owner word, [`Turn`] one call to the device at a time, `Run`, `Bql`,
+//! Everything is the real thing: `Sender::stage`, the owner word, [`Turn`] one call to the device at a time, `TxEngine`, `Bql`,
 //! frames home by their rings. A processor is at one step; what the step costs is modelled, and the owner word is a
 //! cache line that goes from one processor to the next. Nobody sleeps: a sender that finds no frame, or its lane
 //! full, looks again after a while, and runs the queue if nobody else does.

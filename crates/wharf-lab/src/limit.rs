@@ -1,4 +1,4 @@
-//! The path's own `Run` with its byte limit, over a NIC whose wire changes its speed.
+//! The path's own `TxEngine` with its byte limit, over a NIC whose wire changes its speed.
 //!
 //! One sender always has packets waiting in `prio`; a probe of the first band comes now and then, passes them all, and
 //! waits for what the NIC holds: that is the delay which the limit is for. One processor, interrupts a least time apart.
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
-use wharf_core::engine::{Run, Sink, Source};
+use wharf_core::engine::{Sink, Source, TxEngine};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::Prio;
 use wharf_mem::{Batch, Frame};
@@ -151,7 +151,7 @@ impl Sink for Waiting {
 
 struct Path {
     setup: Setup,
-    run: Run,
+    run: TxEngine,
     waiting: Waiting,
     nic: Simple,
     random: Random,
@@ -328,12 +328,12 @@ impl Path {
 /// The path over a driver that writes into `memory`.
 fn path(
     setup: &Setup, memory: &Arc<Mutex<TxMemory>>, pool: &PagePool, clock: &Arc<VirtualClock>,
-) -> Result<Run, Fault> {
+) -> Result<TxEngine, Fault> {
     let mut driver = Driver::new(memory.clone());
     driver.attach(pool.region().clone())?;
     let (qdisc, hold) = (Box::new(Prio::new(setup.window_packets)), Duration::from_nanos(setup.hold_ns));
     let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
-    let mut run = Run::new(number, Box::new(driver), qdisc, hold, clock.clone(), counters);
+    let mut run = TxEngine::new(number, Box::new(driver), qdisc, hold, clock.clone(), counters);
     run.reserve(QUOTA as usize);
     if !setup.limited {
         run.set_bql(None);

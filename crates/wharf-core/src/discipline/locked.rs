@@ -8,7 +8,7 @@ use crate::counters::QueueCounters;
 use crate::host::{Clock, Park};
 use crate::pool::{Audit, HOME_FRAMES, PagePool, lock};
 use crate::qdisc::{Qdisc, classify};
-use crate::tx::engine::Run;
+use crate::tx::engine::TxEngine;
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, LaneHome, Lanes};
 use crate::tx::queue::{QueueBuilder, QueueError};
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Root {
 
 /// Under the device's lock. The run's own qdisc is the requeue slot: what the device leaves goes first next time.
 pub(super) struct Back {
-    pub(super) run: Run,
+    pub(super) run: TxEngine,
     /// Where frames go home by: the lanes of these are never used.
     pub(super) homes: Lanes,
 }
@@ -128,7 +128,7 @@ impl<D: Discipline> LockedQueue<D> {
     /// # Errors
     /// As [`QueueBuilder::build`].
     pub fn new(builder: QueueBuilder) -> Result<Self, QueueError> {
-        let (qdisc, (run, counters, parts)) = builder.into_split_run()?;
+        let (qdisc, (run, counters, parts)) = builder.into_split_engine()?;
         let pool = parts.pool;
         let root = Root {
             senders: Vec::new(),

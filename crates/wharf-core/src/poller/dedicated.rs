@@ -66,7 +66,7 @@ impl Dedicated<'_> {
         let mut calls = Calls::default();
         let (packets, pause) = owned.with(|inside| {
             crate::tx::queue::attend(shared, inside, bits | READY);
-            let (packets, pause) = inside.run.transmit(&mut inside.lanes, quota);
+            let (packets, pause) = inside.engine.transmit(&mut inside.lanes, quota);
             let (reaped, _) = inside.reap();
             let serve = packets > 0 || reaped > 0 || bits != 0 || is_due;
             calls = crate::tx::queue::close_up(shared, inside, Leaving::Poller { away: false }, serve);

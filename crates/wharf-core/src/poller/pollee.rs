@@ -164,29 +164,29 @@ impl Shared {
 
 /// What comes first in a turn; how many frames the device held then.
 fn begin(inside: &mut Inside, notice: Notice, receive: Option<Receive<'_>>, found: &mut Found) -> usize {
-    found.blocked = inside.waiting || inside.run.backlog() > 0;
+    found.blocked = inside.waiting || inside.engine.backlog() > 0;
     match notice {
         Notice::Keep => {}
-        Notice::Mask => inside.run.device_mut().disarm(),
-        Notice::Unmask => found.unarmed = !inside.run.device_mut().arm(),
+        Notice::Mask => inside.engine.device_mut().disarm(),
+        Notice::Unmask => found.unarmed = !inside.engine.device_mut().arm(),
     }
     if found.blocked {
-        inside.run.hurry();
+        inside.engine.hurry();
     }
-    let held = inside.run.in_device();
+    let held = inside.engine.in_device();
     if let Some(receive) = receive {
         let (reaped, _) = inside.reap();
-        inside.run.counters().cleaned_from_receive.add(reaped.into());
-        receive(inside.run.device_mut());
+        inside.engine.counters().cleaned_from_receive.add(reaped.into());
+        receive(inside.engine.device_mut());
     }
     held
 }
 
 /// What is left at the end of a turn; how many frames the device holds then.
 fn end(inside: &mut Inside, found: &mut Found) -> usize {
-    found.in_device = u32::try_from(inside.run.in_device()).unwrap_or(u32::MAX);
-    found.waiting = inside.waiting || inside.run.backlog() > 0;
-    let dues = [inside.run.device_mut().next_completion_ns(), inside.run.next_event_ns()];
+    found.in_device = u32::try_from(inside.engine.in_device()).unwrap_or(u32::MAX);
+    found.waiting = inside.waiting || inside.engine.backlog() > 0;
+    let dues = [inside.engine.device_mut().next_completion_ns(), inside.engine.next_event_ns()];
     found.due_ns = dues.into_iter().flatten().min();
-    inside.run.in_device()
+    inside.engine.in_device()
 }

@@ -1,10 +1,10 @@
-//! `Direct`: a path with one sender that owns its `Run` outright: no lane, no owner word, no other thread.
+//! `Direct`: a path with one sender that owns its `TxEngine` outright: no lane, no owner word, no other thread.
 
 use crate::counters::QueueCounters;
 use crate::host::Park;
 use crate::pool::{Audit, Burst, Cache, PoolError};
 use crate::qdisc::classify;
-use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Run, Sink, Source};
+use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Pause, Sink, Source, TxEngine};
 use crate::tx::queue::{QueueBuilder, QueueError};
 use crate::tx::sender;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const NAP_NS: u64 = 20_000;
 /// A queue and its only sender in one. What the device completes comes home at the next call: an idle path
 /// wants [`Direct::poll`] now and then.
 pub struct Direct {
-    run: Run,
+    engine: TxEngine,
     cache: Cache,
     counters: Arc<QueueCounters>,
     park: Arc<dyn Park>,
@@ -27,7 +27,7 @@ pub struct Direct {
 
 impl std::fmt::Debug for Direct {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Direct({:?})", self.run)
+        write!(f, "Direct({:?})", self.engine)
     }
 }
 
@@ -37,13 +37,13 @@ impl QueueBuilder {
     /// # Errors
     /// As [`QueueBuilder::build`].
     pub fn build_direct(self) -> Result<Direct, QueueError> {
-        let (mut run, counters, parts) = self.into_run()?;
-        run.reserve(BULK_PACKETS_MAX);
+        let (mut engine, counters, parts) = self.into_engine()?;
+        engine.reserve(BULK_PACKETS_MAX);
         let mut cache = parts.pool.cache("direct")?;
         cache.be_senders();
-        let uses_bands = run.qdisc().uses_bands();
+        let uses_bands = engine.qdisc().uses_bands();
         let quota = parts.policy.quota_packets;
-        Ok(Direct { run, cache, counters, park: parts.park, quota, uses_bands, closed: false })
+        Ok(Direct { engine, cache, counters, park: parts.park, quota, uses_bands, closed: false })
     }
 }
 
@@ -79,8 +79,8 @@ impl Direct {
             burst.batch_mut().refresh();
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());
-        if let Some((_, pause)) = self.run.pass(batch, self.quota)
-            && !self.run.reap_after(pause, &mut Own(&mut self.cache))
+        if let Some((_, pause)) = self.engine.pass(batch, self.quota)
+            && !self.engine.reap_after(pause, &mut Own(&mut self.cache))
         {
             return Ok(offered);
         }
@@ -106,7 +106,7 @@ impl Direct {
 
     /// Takes completions and sends what was waiting.
     pub fn poll(&mut self) {
-        self.run.hurry();
+        self.engine.hurry();
         self.cache.give_up_if_wanted();
         self.drive(&mut InHand(&mut Batch::new(0)));
     }
@@ -115,9 +115,9 @@ impl Direct {
     #[inline(never)]
     fn drive(&mut self, source: &mut InHand<'_>) {
         loop {
-            let (_, pause) = self.run.transmit(source, self.quota);
-            let (reaped, open) = self.run.reap(&mut Own(&mut self.cache));
-            self.run.shed(&mut Own(&mut self.cache));
+            let (_, pause) = self.engine.transmit(source, self.quota);
+            let (reaped, open) = self.engine.reap(&mut Own(&mut self.cache));
+            self.engine.shed(&mut Own(&mut self.cache));
             match pause {
                 Pause::Empty => return,
                 Pause::Stopped if reaped == 0 || !open => return,
@@ -128,7 +128,7 @@ impl Direct {
 
     /// Sets the batching switch.
     pub fn set_batching(&mut self, batching: Batching) {
-        self.run.set_batching(batching);
+        self.engine.set_batching(batching);
     }
 
     /// What it has done.
@@ -138,17 +138,17 @@ impl Direct {
 
     /// Frames that have not come home yet.
     pub fn pending(&self) -> usize {
-        self.run.backlog() + self.run.in_device()
+        self.engine.backlog() + self.engine.in_device()
     }
 
     /// Gives back what the device has not taken, closes the device, and says who holds frames of the pool.
     pub fn close(mut self) -> Audit {
         let mut none = Batch::new(0);
-        self.run.give_up(&mut InHand(&mut none), &mut Own(&mut self.cache));
-        self.run.close(&mut Own(&mut self.cache));
+        self.engine.give_up(&mut InHand(&mut none), &mut Own(&mut self.cache));
+        self.engine.close(&mut Own(&mut self.cache));
         self.closed = true;
         let mut audit = self.cache.pool().audit();
-        self.run.visit(&mut |frame, place| audit.found(frame.index(), place));
+        self.engine.visit(&mut |frame, place| audit.found(frame.index(), place));
         audit
     }
 }
@@ -157,8 +157,8 @@ impl Drop for Direct {
     /// Dropped without [`Direct::close`], it gives its frames back all the same.
     fn drop(&mut self) {
         if !self.closed {
-            self.run.give_up(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
-            self.run.close(&mut Own(&mut self.cache));
+            self.engine.give_up(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
+            self.engine.close(&mut Own(&mut self.cache));
         }
     }
 }

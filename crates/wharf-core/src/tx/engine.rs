@@ -1,4 +1,4 @@
-//! `Run`: what one owner does with one transmit queue: bulk dequeue, transmit, reap.
+//! `TxEngine`: what one owner does with one transmit queue: bulk dequeue, transmit, reap.
 //!
 //! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and go home
 //! to a [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, nothing reordered, nothing lost.
@@ -19,7 +19,7 @@ use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::host::Clock;
 use crate::qdisc::{DROP_HEAD, Qdisc};
-use netdev_queue::Port;
+use netdev_queue::NetdevQueue;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_mem::{Batch, Frame};
@@ -50,7 +50,7 @@ pub trait Sink {
     }
 }
 
-/// Why [`Run::transmit`] came back.
+/// Why [`TxEngine::transmit`] came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
     /// Nothing is left to send.
@@ -62,8 +62,8 @@ pub enum Pause {
 }
 
 /// One transmit queue's inside.
-pub struct Run {
-    port: Port,
+pub struct TxEngine {
+    netdev: NetdevQueue,
     qdisc: Box<dyn Qdisc>,
     /// The bulk under way; between runs, the requeue slot.
     batch: Batch,
@@ -78,28 +78,28 @@ pub struct Run {
     behind: Batch,
 }
 
-impl Run {
+impl TxEngine {
     /// For frames of pool number `pool`, over a device that has been attached to its region. `hold` is the byte limit's hold time.
     pub fn new(
         pool: u8, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
         counters: Arc<QueueCounters>,
     ) -> Self {
-        let port = Port::new(pool, device, hold, clock, counters);
+        let netdev = NetdevQueue::new(pool, device, hold, clock, counters);
         let (bypass, bounds) = (qdisc.can_bypass(), Batching::On.bounds());
         let batch = || Batch::new(BULK_PACKETS_MAX);
         let (batch, passing, behind) = (batch(), batch(), batch());
-        Self { port, qdisc, batch, bounds, bypass, queued: 0, passing, behind }
+        Self { netdev, qdisc, batch, bounds, bypass, queued: 0, passing, behind }
     }
 
     /// Replaces the byte limit: by one whose counters stand near their end, in tests.
     #[doc(hidden)]
     pub fn set_bql(&mut self, bql: Option<Bql>) {
-        self.port.bql = bql;
+        self.netdev.bql = bql;
     }
 
     /// Bounds the byte limit, from the next completion on; nothing where the device has none.
     pub fn set_byte_limits(&mut self, bounds: Bounds) {
-        if let Some(bql) = &mut self.port.bql {
+        if let Some(bql) = &mut self.netdev.bql {
             bql.set_bounds(bounds);
         }
     }
@@ -111,17 +111,17 @@ impl Run {
 
     /// Watches for stalls of the device: no completion for `threshold` although something was queued.
     pub fn watch_stalls(&mut self, threshold: Duration) {
-        self.port.stall = Some(StallDetector::new(threshold));
+        self.netdev.stall = Some(StallDetector::new(threshold));
     }
 
     /// The byte limit, where the device has one.
     pub fn bql(&self) -> Option<&Bql> {
-        self.port.bql.as_ref()
+        self.netdev.bql.as_ref()
     }
 
     /// Stalls seen and the longest.
     pub fn stalls(&self) -> (u64, Duration) {
-        self.port.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
+        self.netdev.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
     }
 
     /// The queueing discipline.
@@ -140,7 +140,7 @@ impl Run {
         if self.queued == 0 { 0 } else { self.qdisc.full_bands() }
     }
 
-    /// As [`Run::full_bands`], once the discipline has given up what it is to keep no longer.
+    /// As [`TxEngine::full_bands`], once the discipline has given up what it is to keep no longer.
     #[inline]
     pub(crate) fn shed(&mut self, sink: &mut impl Sink) -> u32 {
         match self.full_bands() {
@@ -149,7 +149,7 @@ impl Run {
         }
     }
 
-    /// As [`Run::shed`], where `full` has bits.
+    /// As [`TxEngine::shed`], where `full` has bits.
     #[cold]
     pub(crate) fn shed_of_full(&mut self, full: u32, sink: &mut impl Sink) -> u32 {
         while let Some(count) = self.qdisc.shed(&mut self.passing) {
@@ -157,7 +157,7 @@ impl Run {
                 return 0;
             }
             self.queued -= count;
-            self.port.counters.fail_many(DROP_HEAD, count as u64);
+            self.netdev.counters.fail_many(DROP_HEAD, count as u64);
             sink.take_home(&mut self.passing);
         }
         full
@@ -171,18 +171,18 @@ impl Run {
 
     /// What it counts.
     pub(crate) fn counters(&self) -> &QueueCounters {
-        &self.port.counters
+        &self.netdev.counters
     }
 
     /// Somebody waits for what has left: see [`Device::hurry`].
     #[cold]
     pub fn hurry(&mut self) {
-        self.port.device.hurry();
+        self.netdev.device.hurry();
     }
 
     /// The device.
     pub fn device_mut(&mut self) -> &mut dyn Device {
-        &mut *self.port.device
+        &mut *self.netdev.device
     }
 
     /// Frames taken from the source and not yet by the device.
@@ -201,24 +201,24 @@ impl Run {
 
     /// Frames with the device.
     pub fn in_device(&self) -> usize {
-        self.port.in_device
+        self.netdev.in_device
     }
 
     /// Bytes that the limit lets through now, and one packet past them, at least 1; 0 when not even that.
     pub(crate) fn room_bytes(&self) -> u64 {
-        self.port.room_bytes().map_or(0, |bytes| bytes.max(1))
+        self.netdev.room_bytes().map_or(0, |bytes| bytes.max(1))
     }
 
     /// Whether a transmit would be refused right now by the byte limit.
     fn is_closed(&self) -> bool {
-        self.port.room_bytes().is_none()
+        self.netdev.room_bytes().is_none()
     }
 
     /// Sends the whole of `burst` past an idle queue in one call; `None` when it must go the long way, by
-    /// [`Run::transmit`]. As there: how many frames the device took, and why it ended.
+    /// [`TxEngine::transmit`]. As there: how many frames the device took, and why it ended.
     #[inline(always)]
     pub fn pass(&mut self, burst: &mut Batch, quota: u32) -> Option<(u32, Pause)> {
-        let room_bytes = self.port.room_bytes()?;
+        let room_bytes = self.netdev.room_bytes()?;
         let (packets_max, bytes_max) = self.switch();
         let count = burst.len();
         if count == 0 || count > packets_max.min(quota as usize) || !self.is_empty() {
@@ -227,8 +227,8 @@ impl Run {
         if count > 1 && burst.bytes() > room_bytes.min(bytes_max) {
             return None;
         }
-        self.port.counters.accepted.add(count as u64);
-        let (taken, stopped) = self.port.hand(burst);
+        self.netdev.counters.accepted.add(count as u64);
+        let (taken, stopped) = self.netdev.hand(burst);
         if taken as usize != count {
             self.batch.append(burst, usize::MAX);
         }
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    /// One round of [`Run::transmit`], at most one call to the device: for whoever lets time pass between two
+    /// One round of [`TxEngine::transmit`], at most one call to the device: for whoever lets time pass between two
     /// of them. Frames taken (of what had been requeued, more than `quota` perhaps), and why to end, if so.
     #[inline(always)]
     pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
@@ -260,7 +260,7 @@ impl Run {
             if self.batch.is_empty() {
                 return (0, Some(Pause::Empty));
             }
-            self.port.hand(&mut self.batch)
+            self.netdev.hand(&mut self.batch)
         } else {
             self.hand_requeued()
         };
@@ -283,13 +283,13 @@ impl Run {
     /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
     #[inline(always)]
     pub fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
-        (self.port.reap(sink), !self.is_closed())
+        (self.netdev.reap(sink), !self.is_closed())
     }
 
-    /// What follows on [`Run::pass`]: as [`Run::reap`], and whether to transmit again.
+    /// What follows on [`TxEngine::pass`]: as [`TxEngine::reap`], and whether to transmit again.
     #[inline(always)]
     pub(crate) fn reap_after(&mut self, pause: Pause, sink: &mut impl Sink) -> bool {
-        let reaped = self.port.reap(sink);
+        let reaped = self.netdev.reap(sink);
         pause != Pause::Empty && reaped > 0 && !self.is_closed()
     }
 
@@ -307,13 +307,13 @@ impl Run {
             returned += count as u64;
             sink.take_home(&mut self.batch);
         }
-        self.port.counters.returned.add(returned);
+        self.netdev.counters.returned.add(returned);
         returned
     }
 
     /// Closes the device and takes back what it still had.
     pub fn close(&mut self, sink: &mut impl Sink) {
-        self.port.close(sink);
+        self.netdev.close(sink);
     }
 
     /// Shows each frame inside to `see`, with where it is.
@@ -321,12 +321,18 @@ impl Run {
         use crate::pool::Holder;
         self.batch.frames().iter().for_each(|frame| see(frame, Holder::Requeue));
         self.qdisc.visit(&mut |frame| see(frame, Holder::Qdisc));
-        self.port.device.visit(&mut |frame| see(frame, Holder::Device));
+        self.netdev.device.visit(&mut |frame| see(frame, Holder::Device));
     }
 }
 
-impl std::fmt::Debug for Run {
+impl std::fmt::Debug for TxEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Run({}, {}, backlog {})", self.port.device.name(), self.qdisc.name(), self.backlog())
+        write!(
+            f,
+            "TxEngine({}, {}, backlog {})",
+            self.netdev.device.name(),
+            self.qdisc.name(),
+            self.backlog()
+        )
     }
 }

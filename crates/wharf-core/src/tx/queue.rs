@@ -1,6 +1,6 @@
 //! `TxQueue`: one transmit queue of a device, and the senders that share it.
 //!
-//! Its inside (the `Run` and the owner's ends of all lanes) lies in an `OwnerCell`: whichever thread becomes
+//! Its inside (the `TxEngine` and the owner's ends of all lanes) lies in an `OwnerCell`: whichever thread becomes
 //! the owner works on it, for itself and for others, and leaves. What changes it from outside (a new sender,
 //! another setting) is a control message that the owner carries out, so that the hot path looks at nothing
 //! but the owner word.
@@ -27,7 +27,7 @@ use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::Signals;
 use crate::pool::{Audit, Holder, PagePool, lock};
 use crate::run_log::RunLog;
-use crate::tx::engine::{Batching, Run};
+use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl TxQueue {
     }
 
     /// Runs `change` on the queue's inside as its owner, between two bulks.
-    pub fn apply(&self, change: impl FnOnce(&mut Run) + Send + 'static) {
+    pub fn apply(&self, change: impl FnOnce(&mut TxEngine) + Send + 'static) {
         self.shared.control(Control::Apply(Box::new(change)));
     }
 
@@ -118,7 +118,7 @@ impl TxQueue {
     pub(crate) fn poll_for_memory(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             let mut turn = Turn::new(&self.shared, owned, 0);
-            turn.look(|inside| inside.run.hurry());
+            turn.look(|inside| inside.engine.hurry());
             turn.finish();
         }
     }
@@ -156,7 +156,7 @@ impl TxQueue {
         self.poll();
         let looked = self.shared.inspect(AUDIT_TRIES, |inside| {
             let mut places: Vec<(u32, Holder)> = Vec::new();
-            inside.run.visit(&mut |frame, place| places.push((frame.index(), place)));
+            inside.engine.visit(&mut |frame, place| places.push((frame.index(), place)));
             (places, inside.lanes.going_home())
         });
         let mut audit = self.shared.pool.audit();

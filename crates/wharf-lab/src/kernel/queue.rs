@@ -1,4 +1,4 @@
-//! One transmit queue: the real `Run` behind modelled locks.
+//! One transmit queue: the real `TxEngine` behind modelled locks.
 
 use super::{Fault, Setup};
 use crate::engine::VirtualClock;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
-use wharf_core::engine::{Run, Sink, Source};
+use wharf_core::engine::{Sink, Source, TxEngine};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_mem::{Batch, Frame};
@@ -24,7 +24,7 @@ pub(super) struct TxQueue {
     pub(super) running: bool,
     /// What was put in since the run last looked.
     pub(super) list: List,
-    pub(super) run: Run,
+    pub(super) run: TxEngine,
     pub(super) counters: Arc<QueueCounters>,
     /// How many packets each call of the driver took whose completion is to come.
     pub(super) calls: VecDeque<u32>,
@@ -47,7 +47,7 @@ impl TxQueue {
         let counters = Arc::new(QueueCounters::default());
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
         let hold = Duration::from_nanos(setup.hold_ns);
-        let mut run = Run::new(pool_number, device, qdisc, hold, clock, counters.clone());
+        let mut run = TxEngine::new(pool_number, device, qdisc, hold, clock, counters.clone());
         if !setup.byte_limit {
             run.set_bql(None);
         }

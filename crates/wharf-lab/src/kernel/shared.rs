@@ -5,7 +5,7 @@
 //! bounds of an owner policy, and comes back in its softirq once they are reached. A full qdisc drops: the process
 //! yields, and sends the next one. (Linux 2.6.38, `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
 //!
-//! The decisions are the real ones: `Run`, `Fifo` and [`Owner`](wharf_core::owner::Owner). What is modelled is how long each
+//! The decisions are the real ones: `TxEngine`, `Fifo` and [`Owner`](wharf_core::owner::Owner). What is modelled is how long each
 //! step takes and who must wait for whom: `steps.rs`.
 
 mod steps;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use steps::Processor;
 use wharf_core::counters::QueueCounters;
 use wharf_core::device::Device;
-use wharf_core::engine::{Batching, Run};
+use wharf_core::engine::{Batching, TxEngine};
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
@@ -150,7 +150,7 @@ struct Machine {
     pushed: List,
     /// Put into the qdisc and not yet seen by the run: a part of it.
     list: List,
-    run: Run,
+    run: TxEngine,
     running: bool,
     stock: Stock,
     witness: Witness,
@@ -204,7 +204,7 @@ impl Machine {
         device.attach(pool.region().clone())?;
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
         let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
-        let mut run = Run::new(number, Box::new(device), qdisc, Duration::from_secs(1), clock, counters);
+        let mut run = TxEngine::new(number, Box::new(device), qdisc, Duration::from_secs(1), clock, counters);
         // A dummy device has no byte limit.
         run.set_bql(None);
         let is_bulk = setup.discipline == Discipline::LocklessList;

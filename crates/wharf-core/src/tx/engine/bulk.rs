@@ -1,6 +1,6 @@
 //! What goes to the device in one call: the bulk, within the batching switch's bounds and the byte limit's.
 
-use super::{BULK_PACKETS_MAX, Run, Source};
+use super::{BULK_PACKETS_MAX, Source, TxEngine};
 
 /// How many frames go to the device in one call: a switch per device, live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,12 +25,12 @@ impl Batching {
     }
 }
 
-impl Run {
+impl TxEngine {
     /// The bounds of the next bulk, packets and bytes.
     #[inline(always)]
     fn bulk_bounds(&self) -> (usize, u64) {
         let (packets, bytes) = self.switch();
-        (packets, self.port.room_bytes().unwrap_or(0).min(bytes))
+        (packets, self.netdev.room_bytes().unwrap_or(0).min(bytes))
     }
 
     /// What the batching switch bounds a bulk to.
@@ -47,7 +47,7 @@ impl Run {
         let packets = packets.min(packets_max);
         if self.bypass && self.queued == 0 {
             let pulled = source.pull(&mut self.batch, packets);
-            self.port.counters.accepted.add(pulled as u64);
+            self.netdev.counters.accepted.add(pulled as u64);
             if pulled > 1 && self.batch.bytes() > bytes {
                 self.refuse_beyond(bytes);
             }
@@ -75,7 +75,7 @@ impl Run {
             if pulled == 0 {
                 return;
             }
-            self.port.counters.accepted.add(pulled as u64);
+            self.netdev.counters.accepted.add(pulled as u64);
             self.queued += pulled;
             self.qdisc.enqueue(&mut self.passing);
             debug_assert!(self.passing.is_empty(), "the qdisc said that it had storage");
@@ -91,7 +91,7 @@ impl Run {
         self.passing.append(&mut self.batch, count);
         self.behind.append(&mut self.batch, usize::MAX);
         std::mem::swap(&mut self.passing, &mut self.batch);
-        let handed = self.port.hand(&mut self.batch);
+        let handed = self.netdev.hand(&mut self.batch);
         self.batch.append(&mut self.behind, usize::MAX);
         handed
     }

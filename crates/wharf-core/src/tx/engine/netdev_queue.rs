@@ -1,6 +1,6 @@
-//! `Port`: a device with its byte limit and its accounts: hand over, reap.
+//! `NetdevQueue`: a device with its byte limit and its accounts: hand over, reap.
 //!
-//! Assumptions: one caller at a time; every frame handed over is of the port's pool. Goal: nothing but sums per
+//! Assumptions: one caller at a time; every frame handed over is of the device queue's pool. Goal: nothing but sums per
 //! batch, whatever a batch holds; a device that lies is found out and loses nothing of ours.
 
 use super::Sink;
@@ -16,7 +16,7 @@ use wharf_mem::{Batch, Frame, MemError};
 /// Completions taken from a device in one call.
 const REAP_BUDGET: usize = 256;
 
-pub(super) struct Port {
+pub(super) struct NetdevQueue {
     /// Number of the pool whose frames it moves.
     pool: u8,
     pub(super) device: Box<dyn Device>,
@@ -33,7 +33,7 @@ pub(super) struct Port {
     pub(super) counters: Arc<QueueCounters>,
 }
 
-impl Port {
+impl NetdevQueue {
     pub(super) fn new(
         pool: u8, device: Box<dyn Device>, hold: Duration, clock: Arc<dyn Clock>,
         counters: Arc<QueueCounters>,
@@ -149,7 +149,7 @@ impl Port {
         count
     }
 
-    /// As [`Port::complete`], where there are none, some have failed, or are not of this pool.
+    /// As [`NetdevQueue::complete`], where there are none, some have failed, or are not of this pool.
     #[inline(never)]
     fn complete_with_care(&mut self, sink: &mut impl Sink) -> usize {
         let all = self.completions.len();

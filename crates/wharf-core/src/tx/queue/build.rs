@@ -9,7 +9,7 @@ use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
 use crate::qdisc::{Fifo, FifoLimit, Qdisc};
-use crate::tx::engine::{BULK_PACKETS_MAX, Batching, Run};
+use crate::tx::engine::{BULK_PACKETS_MAX, Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
@@ -160,7 +160,7 @@ impl QueueBuilder {
     }
 
     /// Attaches the device to the pool's memory and makes the run.
-    pub(crate) fn into_run(self) -> Result<Made, QueueError> {
+    pub(crate) fn into_engine(self) -> Result<EngineParts, QueueError> {
         self.check()?;
         let Self { pool, mut device, mut qdisc, clock, park, policy, batching, hold, .. } = self;
         let Self { byte_limits, lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
@@ -171,12 +171,13 @@ impl QueueBuilder {
         let mode = device.mode();
         let device = gso::completed(device, &pool);
         let counters = Arc::new(QueueCounters::default());
-        let mut run = Run::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
-        run.set_batching(batching);
-        if index_start != 0 && run.bql().is_some() {
-            run.set_bql(Some(Bql::start_at(hold, index_start)));
+        let mut engine =
+            TxEngine::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
+        engine.set_batching(batching);
+        if index_start != 0 && engine.bql().is_some() {
+            engine.set_bql(Some(Bql::start_at(hold, index_start)));
         }
-        run.set_byte_limits(byte_limits);
+        engine.set_byte_limits(byte_limits);
         let rest = Parts {
             pool,
             clock,
@@ -189,15 +190,15 @@ impl QueueBuilder {
             name,
             mode,
         };
-        Ok((run, counters, rest))
+        Ok((engine, counters, rest))
     }
 
-    /// As [`QueueBuilder::into_run`], with the qdisc beside the run, which has one of its own for a bulk: for
+    /// As [`QueueBuilder::into_engine`], with the qdisc beside the run, which has one of its own for a bulk: for
     /// [`crate::discipline`].
-    pub(crate) fn into_split_run(mut self) -> Result<(Box<dyn Qdisc>, Made), QueueError> {
+    pub(crate) fn into_split_engine(mut self) -> Result<(Box<dyn Qdisc>, EngineParts), QueueError> {
         let slot = Box::new(Fifo::new(FifoLimit::Packets(2 * BULK_PACKETS_MAX)));
         let qdisc = std::mem::replace(&mut self.qdisc, slot);
-        Ok((qdisc, self.into_run()?))
+        Ok((qdisc, self.into_engine()?))
     }
 
     /// Builds it.
@@ -206,7 +207,7 @@ impl QueueBuilder {
     /// [`QueueError::Setting`], and [`QueueError::Device`] when the device cannot use the pool's memory.
     pub fn build(self) -> Result<TxQueue, QueueError> {
         wharf_mem::prepare();
-        let (mut run, counters, rest) = self.into_run()?;
+        let (mut engine, counters, rest) = self.into_engine()?;
         let Parts {
             pool,
             clock,
@@ -219,12 +220,12 @@ impl QueueBuilder {
             name,
             mode,
         } = rest;
-        let wait_fd = run.device_mut().wait_fd();
-        let uses_bands = run.qdisc().uses_bands();
+        let wait_fd = engine.device_mut().wait_fd();
+        let uses_bands = engine.qdisc().uses_bands();
         let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
-        let inside = Inside { run, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
+        let inside = Inside { engine, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
         let shared = Shared {
             cell: OwnerCell::new(inside),
             name,
@@ -263,7 +264,7 @@ fn default_small_queues(qdisc: &mut dyn Qdisc) -> Option<u32> {
 }
 
 /// What a builder makes.
-pub(crate) type Made = (Run, Arc<QueueCounters>, Parts);
+pub(crate) type EngineParts = (TxEngine, Arc<QueueCounters>, Parts);
 
 /// What a builder has left once its run is made.
 pub(crate) struct Parts {

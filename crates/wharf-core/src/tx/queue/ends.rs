@@ -60,7 +60,7 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving, s
     let mut wakes = false;
     if inside.waiting {
         if serve {
-            let served = shared.waiters.serve(inside.run.qdisc(), &mut inside.lanes, &shared.pool);
+            let served = shared.waiters.serve(inside.engine.qdisc(), &mut inside.lanes, &shared.pool);
             (inside.waiting, wakes) = (served.waiting, served.wakes);
             inside.waited_bands = served.full;
         }
@@ -81,7 +81,7 @@ pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving, s
             false
         }
         // The device tells of what it holds, and of nothing else.
-        (PollerState::Away, Leaving::Sender) if pending && inside.run.in_device() == 0 => {
+        (PollerState::Away, Leaving::Sender) if pending && inside.engine.in_device() == 0 => {
             inside.poller = PollerState::Awake;
             true
         }

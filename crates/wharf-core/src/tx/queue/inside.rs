@@ -1,11 +1,11 @@
 //! What the owner of a queue alone touches.
 
-use crate::tx::engine::{Run, Source};
+use crate::tx::engine::{Source, TxEngine};
 use crate::tx::queue::lanes::Lanes;
 
 /// What the owner alone touches.
 pub(crate) struct Inside {
-    pub(crate) run: Run,
+    pub(crate) engine: TxEngine,
     pub(crate) lanes: Lanes,
     /// Somebody is, or may be, on the waiters' list.
     pub(crate) waiting: bool,
@@ -33,13 +33,13 @@ pub(crate) enum PollerState {
 
 impl std::fmt::Debug for Inside {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inside({:?}, {:?})", self.run, self.poller)
+        write!(f, "Inside({:?}, {:?})", self.engine, self.poller)
     }
 }
 
 impl Inside {
     /// Whether there is anything that somebody must come back for.
     pub(crate) fn is_pending(&self) -> bool {
-        self.run.in_device() > 0 || self.run.backlog() > 0 || !self.lanes.is_empty()
+        self.engine.in_device() > 0 || self.engine.backlog() > 0 || !self.lanes.is_empty()
     }
 }

@@ -129,7 +129,7 @@ impl<'a> Turn<'a> {
         let event = match self.next {
             Action::Transmit => {
                 let quota = self.owner.quota_left();
-                let (packets, pause) = owned.with(|inside| inside.run.transmit(&mut inside.lanes, quota));
+                let (packets, pause) = owned.with(|inside| inside.engine.transmit(&mut inside.lanes, quota));
                 Event::Transmitted { packets, pause }
             }
             Action::Reap => {
@@ -159,7 +159,7 @@ impl<'a> Turn<'a> {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
         let quota = self.owner.quota_left();
         self.is_between = false;
-        let (packets, pause) = owned.with(|inside| inside.run.transmit_bulk(&mut inside.lanes, quota));
+        let (packets, pause) = owned.with(|inside| inside.engine.transmit_bulk(&mut inside.lanes, quota));
         self.is_between = true;
         match pause {
             Some(pause) => self.next = self.owner.step(now_ns, Event::Transmitted { packets, pause }),

@@ -7,7 +7,7 @@ use crate::counters::QueueCounters;
 use crate::host::{Clock, Park, Wake};
 use crate::poller::Callers;
 use crate::pool::{PagePool, Reaps, lock};
-use crate::tx::engine::{Batching, Run};
+use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
 use crate::tx::queue::waiters::Waiters;
@@ -74,7 +74,7 @@ pub(crate) enum Control {
     Add(usize, Lane),
     Orphan(usize, HomeOut),
     SetBatching(Batching),
-    Apply(Box<dyn FnOnce(&mut Run) + Send>),
+    Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
     /// The pollers are others now; one of them is about to look.
     Pollers,
     /// Give back what is inside and what still comes, and close the device.
@@ -103,7 +103,7 @@ impl Shared {
             match message {
                 Control::Add(at, lane) => {
                     if inside.lanes.add(at, lane) {
-                        inside.run.reserve(self.lane_frames as usize);
+                        inside.engine.reserve(self.lane_frames as usize);
                     }
                 }
                 Control::Orphan(at, home) => {
@@ -112,12 +112,12 @@ impl Shared {
                         inside.lanes.note_returned(at as u16);
                     }
                 }
-                Control::SetBatching(batching) => inside.run.set_batching(batching),
-                Control::Apply(change) => self.apply(change, &mut inside.run),
+                Control::SetBatching(batching) => inside.engine.set_batching(batching),
+                Control::Apply(change) => self.apply(change, &mut inside.engine),
                 Control::Pollers => inside.poller = self.poller_state(),
                 Control::Shut => self.shut(inside),
                 Control::IsPending(answer) => {
-                    inside.run.hurry();
+                    inside.engine.hurry();
                     _ = answer.set(inside.is_pending() || inside.lanes.len() > 0);
                 }
             }
@@ -127,8 +127,8 @@ impl Shared {
     }
 
     /// A user's code: what it panics about is not the queue's end.
-    fn apply(&self, change: Box<dyn FnOnce(&mut Run) + Send>, run: &mut Run) {
-        if crate::host::outlive(|| change(run)).is_none() {
+    fn apply(&self, change: Box<dyn FnOnce(&mut TxEngine) + Send>, engine: &mut TxEngine) {
+        if crate::host::outlive(|| change(engine)).is_none() {
             self.counters.panics.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -136,15 +136,15 @@ impl Shared {
     fn shut(&self, inside: &mut Inside) {
         inside.shut = true;
         self.give_up(inside);
-        inside.run.close(&mut Lanes::new(self.pool.clone()));
+        inside.engine.close(&mut Lanes::new(self.pool.clone()));
     }
 
     /// Gives back what the device has not taken.
     #[cold]
     pub(crate) fn give_up(&self, inside: &mut Inside) {
         inside.lanes.announce_all();
-        let Inside { run, lanes, .. } = inside;
-        run.give_up(lanes, &mut Lanes::new(self.pool.clone()));
+        let Inside { engine, lanes, .. } = inside;
+        engine.give_up(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
     /// Becomes the owner and looks; after `tries` naps, or with an owner that died, it gives up.
@@ -166,7 +166,7 @@ impl Shared {
 
     /// Lets `look` at the device, as the owner; not at that of a queue whose owner died or never leaves.
     pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut dyn crate::device::Device)) {
-        self.inspect(AUDIT_TRIES, |inside| look(inside.run.device_mut()));
+        self.inspect(AUDIT_TRIES, |inside| look(inside.engine.device_mut()));
     }
 
     /// Whether frames are inside, as its owner says, all messages before carried out: this thread, or whoever has the
@@ -259,12 +259,12 @@ impl Drop for Shared {
         if self.cell.word() & DEAD != 0 {
             return;
         }
-        let Inside { run, lanes, shut, .. } = self.cell.get_mut();
+        let Inside { engine, lanes, shut, .. } = self.cell.get_mut();
         if !*shut {
             lanes.announce_all();
             let mut nowhere = Lanes::new(self.pool.clone());
-            run.give_up(lanes, &mut nowhere);
-            run.close(&mut nowhere);
+            engine.give_up(lanes, &mut nowhere);
+            engine.close(&mut nowhere);
         }
     }
 }

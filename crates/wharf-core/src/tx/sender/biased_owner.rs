@@ -82,10 +82,10 @@ impl Inside {
         if !self.is_sole() {
             return None;
         }
-        let (packets, pause) = self.run.pass(burst, quota)?;
+        let (packets, pause) = self.engine.pass(burst, quota)?;
         let (lanes, Home { cache, place }) = (&mut self.lanes, home);
         let mut home = HomeOrLane { cache, place, lanes, home_bytes: 0 };
-        let goes_on = self.run.reap_after(pause, &mut home);
+        let goes_on = self.engine.reap_after(pause, &mut home);
         Some(Passed { packets, goes_on, home_bytes: home.home_bytes })
     }
 

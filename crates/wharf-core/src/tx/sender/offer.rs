@@ -135,15 +135,15 @@ impl Sender {
             turn.transmit_first(|inside, quota| {
                 is_sole = inside.is_sole();
                 if inside.shut || !inside.lanes.is_empty() {
-                    return inside.run.transmit(&mut inside.lanes, quota);
+                    return inside.engine.transmit(&mut inside.lanes, quota);
                 }
-                if let Some(done) = inside.run.pass(batch, quota) {
+                if let Some(done) = inside.engine.pass(batch, quota) {
                     has_passed = true;
                     return done;
                 }
                 lane.push(batch);
                 inside.lanes.announce(bit);
-                inside.run.transmit(&mut inside.lanes, quota)
+                inside.engine.transmit(&mut inside.lanes, quota)
             });
         }
         if has_passed {

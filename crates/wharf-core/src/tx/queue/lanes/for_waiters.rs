@@ -76,19 +76,19 @@ impl Inside {
     /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
     #[inline(always)]
     pub(crate) fn reap(&mut self) -> (u32, bool) {
-        if self.waiting { self.reap_for_waiters() } else { self.run.reap(&mut self.lanes) }
+        if self.waiting { self.reap_for_waiters() } else { self.engine.reap(&mut self.lanes) }
     }
 
     #[cold]
     fn reap_for_waiters(&mut self) -> (u32, bool) {
-        self.run.hurry();
-        self.run.reap(&mut ForWaiters(&mut self.lanes))
+        self.engine.hurry();
+        self.engine.reap(&mut ForWaiters(&mut self.lanes))
     }
 
     /// Which bands are full, once the discipline has given up what it is to keep no longer.
     #[inline(always)]
     pub(crate) fn shed(&mut self) -> u32 {
-        match self.run.full_bands() {
+        match self.engine.full_bands() {
             0 => 0,
             full => self.shed_of_full(full),
         }
@@ -96,11 +96,11 @@ impl Inside {
 
     #[cold]
     fn shed_of_full(&mut self, full: u32) -> u32 {
-        let Self { run, lanes, waiting, .. } = self;
+        let Self { engine, lanes, waiting, .. } = self;
         let full = if *waiting {
-            run.shed_of_full(full, &mut ForWaiters(lanes))
+            engine.shed_of_full(full, &mut ForWaiters(lanes))
         } else {
-            run.shed_of_full(full, lanes)
+            engine.shed_of_full(full, lanes)
         };
         full & ALL_BANDS
     }
