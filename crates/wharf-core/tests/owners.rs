@@ -7,34 +7,34 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use wharf_core::host::Clock;
 use wharf_core::owner::{Action, Policy};
-use wharf_core::queue::{Turn, TxQueue};
+use wharf_core::queue::{QdiscRun, TxQueue};
 use wharf_core::sender::Sender;
 
 /// A sender of a modelled processor: how many it has sent, and the turn that it is in.
 struct Cpu<'q> {
     sender: Sender,
     sent: u64,
-    turn: Option<Turn<'q>>,
+    run: Option<QdiscRun<'q>>,
 }
 
 impl<'q> Cpu<'q> {
     fn new(queue: &'q TxQueue, who: usize) -> Self {
-        Self { sender: queue.sender(&format!("cpu{who}")).unwrap(), sent: 0, turn: None }
+        Self { sender: queue.sender(&format!("cpu{who}")).unwrap(), sent: 0, run: None }
     }
 
     /// One step as owner, or else a burst of `count`.
     fn act(&mut self, queue: &'q TxQueue, who: usize, count: usize) {
-        match &mut self.turn {
-            Some(turn) => {
-                if !turn.step_bulk(0) {
-                    self.turn = None;
+        match &mut self.run {
+            Some(run) => {
+                if !run.step_bulk(0) {
+                    self.run = None;
                 }
             }
             None => {
                 let mut burst = numbered(&mut self.sender, (who as u64) << 32 | self.sent, count, 64);
                 let bit = self.sender.stage(&mut burst).unwrap();
                 self.sent += (count - burst.len()) as u64;
-                self.turn = queue.claim(bit);
+                self.run = queue.claim(bit);
             }
         }
     }
@@ -57,11 +57,11 @@ proptest! {
         let mut cpus: Vec<_> = (0..3).map(|who| Cpu::new(&queue, who)).collect();
         for (who, count) in steps {
             cpus[who].act(&queue, who, count);
-            let owners = cpus.iter().filter_map(|cpu| cpu.turn.as_ref());
-            prop_assert!(owners.filter(|turn| turn.next() != Action::StandBy).count() <= 1);
+            let owners = cpus.iter().filter_map(|cpu| cpu.run.as_ref());
+            prop_assert!(owners.filter(|run| run.next() != Action::StandBy).count() <= 1);
         }
         for who in last {
-            while cpus[who].turn.is_some() {
+            while cpus[who].run.is_some() {
                 cpus[who].act(&queue, who, 0);
             }
         }
@@ -87,13 +87,12 @@ fn eager_senders_take_turns_at_draining() {
     let mut steps = [0u32; 2];
     for _ in 0..2000 {
         for who in 0..2 {
-            steps[who] +=
-                u32::from(cpus[who].turn.as_ref().is_some_and(|turn| turn.next() != Action::StandBy));
+            steps[who] += u32::from(cpus[who].run.as_ref().is_some_and(|run| run.next() != Action::StandBy));
             cpus[who].act(&queue, who, 8);
         }
     }
     for (who, cpu) in cpus.iter_mut().enumerate() {
-        while cpu.turn.is_some() {
+        while cpu.run.is_some() {
             cpu.act(&queue, who, 0);
         }
     }

@@ -251,8 +251,8 @@ fn an_owner_that_dies_between_two_steps_leaves_a_queue_that_goes_on() {
                         owner.poll();
                         panic!("wanted: an owner");
                     }
-                    let mut turn = queue.claim(0).unwrap();
-                    assert!(turn.step(0));
+                    let mut run = queue.claim(0).unwrap();
+                    assert!(run.step(0));
                     panic!("wanted: an owner");
                 }
             });

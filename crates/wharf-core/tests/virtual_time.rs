@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::owner::Action;
 use wharf_core::pool::{Burst, PagePool};
-use wharf_core::queue::{Turn, TxQueue};
+use wharf_core::queue::{QdiscRun, TxQueue};
 use wharf_core::sender::Sender;
 
 /// Costs of the model, in nanoseconds: publishing a burst, one step of an owner.
@@ -20,7 +20,7 @@ struct Cpu<'q> {
     sender: Sender,
     next: u64,
     left: usize,
-    turn: Option<Turn<'q>>,
+    run: Option<QdiscRun<'q>>,
     owned_steps: usize,
     /// One call to the device in a step, or all of a transmit.
     by_bulk: bool,
@@ -29,11 +29,11 @@ struct Cpu<'q> {
 impl<'q> Cpu<'q> {
     /// Does one thing; in how long the next is due, `None` when there is no more to do.
     fn act(&mut self, queue: &'q TxQueue, now_ns: u64) -> Option<u64> {
-        if let Some(turn) = &mut self.turn {
+        if let Some(run) = &mut self.run {
             self.owned_steps += 1;
-            let more = if self.by_bulk { turn.step_bulk(now_ns) } else { turn.step(now_ns) };
+            let more = if self.by_bulk { run.step_bulk(now_ns) } else { run.step(now_ns) };
             if !more {
-                self.turn = None;
+                self.run = None;
             }
             return Some(STEP_NS);
         }
@@ -45,7 +45,7 @@ impl<'q> Cpu<'q> {
         let bit = self.sender.stage(&mut burst).unwrap();
         let staged = count - burst.len();
         (self.next, self.left) = (self.next + staged as u64, self.left - staged);
-        self.turn = queue.claim(bit);
+        self.run = queue.claim(bit);
         Some(PUBLISH_NS)
     }
 }
@@ -59,7 +59,7 @@ fn run(bursts_apart_ns: u64, by_bulk: bool) -> (Vec<Vec<u64>>, u64, Vec<usize>) 
         TxQueue::builder(&pool, Box::new(gate), clock.clone(), Arc::new(common::TestPark)).build().unwrap();
     let cpu = |n: u64| {
         let sender = queue.sender(&format!("cpu{n}")).unwrap();
-        Cpu { sender, next: n << 32, left: 100, turn: None, owned_steps: 0, by_bulk }
+        Cpu { sender, next: n << 32, left: 100, run: None, owned_steps: 0, by_bulk }
     };
     let mut cpus = [cpu(0), cpu(1)];
     // (time, processor), earliest first; equal times in order of number.
@@ -68,7 +68,7 @@ fn run(bursts_apart_ns: u64, by_bulk: bool) -> (Vec<Vec<u64>>, u64, Vec<usize>) 
     while let Some(std::cmp::Reverse((at_ns, n))) = due.pop() {
         now_ns = at_ns;
         clock.0.store(now_ns, SeqCst);
-        let owns = |cpu: &&Cpu<'_>| cpu.turn.as_ref().is_some_and(|turn| turn.next() != Action::StandBy);
+        let owns = |cpu: &&Cpu<'_>| cpu.run.as_ref().is_some_and(|run| run.next() != Action::StandBy);
         let owners = cpus.iter().filter(owns).count();
         assert!(owners <= 1, "one owner at a time");
         if let Some(delay_ns) = cpus[n].act(&queue, now_ns) {

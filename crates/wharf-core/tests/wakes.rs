@@ -33,9 +33,9 @@ fn memory_that_comes_home_just_before_the_waiter_is_seen_wakes_it() {
             sender.send(&mut burst).unwrap();
             // The poller naps now, while there is something to come back for.
             sleep.await_asleep(0);
-            let mut turn = loop {
+            let mut run = loop {
                 match queue.claim(0) {
-                    Some(turn) => break turn,
+                    Some(run) => break run,
                     None => std::thread::yield_now(),
                 }
             };
@@ -47,7 +47,7 @@ fn memory_that_comes_home_just_before_the_waiter_is_seen_wakes_it() {
             });
             sleep.await_asleep(1);
             control.allowed.store(1, SeqCst);
-            while turn.step(0) {}
+            while run.step(0) {}
             waiter.join().unwrap();
             stop.stop();
         });

@@ -3,7 +3,7 @@
 //! Assumptions: one thread; whatever acts has a *slot* of the [`Agenda`], and at most one thing due in it; a world
 //! answers an event by changing itself and by saying when its slots are due again. Goal: the same result, to the
 //! byte, on any machine: integers throughout, a named generator, nothing iterated in the order of a hash. The
-//! path's own state machines (`TxEngine`, `Bql`, qdiscs, `Owner`, `Turn`) run inside unchanged; what a modelled
+//! path's own state machines (`TxEngine`, `Bql`, qdiscs, `Owner`, `QdiscRun`) run inside unchanged; what a modelled
 //! processor adds is only how long each step takes.
 //!
 //! [`lock`], [`mod@line`] and [`cpu`] are what the processors of a world are made of.

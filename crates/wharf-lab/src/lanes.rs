@@ -1,6 +1,6 @@
 //! Our own path on modelled processors: senders with a lane each, one queue, and whoever owns it.
 //!
-//! Everything is the real thing: `Sender::stage`, the owner word, [`Turn`] one call to the device at a time, `TxEngine`, `Bql`,
+//! Everything is the real thing: `Sender::stage`, the owner word, [`QdiscRun`] one call to the device at a time, `TxEngine`, `Bql`,
 //! frames home by their rings. A processor is at one step; what the step costs is modelled, and the owner word is a
 //! cache line that goes from one processor to the next. Nobody sleeps: a sender that finds no frame, or its lane
 //! full, looks again after a while, and runs the queue if nobody else does.
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use wharf_core::owner::Action;
 use wharf_core::poller::Dedicated;
 use wharf_core::pool::{Burst, PagePool};
-use wharf_core::queue::{Turn, TxQueue};
+use wharf_core::queue::{QdiscRun, TxQueue};
 use wharf_core::sender::Sender;
 
 /// Frames lie so many bytes apart.
@@ -45,7 +45,7 @@ struct Processor<'q> {
     sender: Sender,
     burst: Burst,
     bit: u64,
-    turn: Option<Turn<'q>>,
+    run: Option<QdiscRun<'q>>,
     doing: Doing,
     drained: u64,
     for_others: u64,
@@ -110,13 +110,13 @@ impl<'q, H: Hardware> Path<'q, H> {
             let burst = sender.burst(setup.burst);
             let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
             let cpu = Cpu::new(setup.costs.tick, first_ns);
-            let (turn, doing, drained, for_others, owned_ns, run_packets) = (None, Doing::Made, 0, 0, 0, 0);
+            let (run, doing, drained, for_others, owned_ns, run_packets) = (None, Doing::Made, 0, 0, 0, 0);
             Ok(Processor {
                 cpu,
                 sender,
                 burst,
                 bit: 0,
-                turn,
+                run,
                 doing,
                 drained,
                 for_others,
@@ -193,13 +193,13 @@ impl<'q, H: Hardware> Path<'q, H> {
 
     /// Announces what lies in the lane; becomes the owner if there is none.
     fn claim(&mut self, at: usize, bit: u64, now_ns: u64, agenda: &mut Agenda) {
-        self.processors[at].turn = self.queue.claim(bit);
+        self.processors[at].run = self.queue.claim(bit);
         self.next(at, now_ns, agenda);
     }
 
     /// The next step as owner, or what else there is to do.
     fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        if self.processors[at].turn.is_some() {
+        if self.processors[at].run.is_some() {
             return self.own(at, now_ns, agenda);
         }
         if self.processors[at].burst.is_empty() {
@@ -209,8 +209,8 @@ impl<'q, H: Hardware> Path<'q, H> {
     }
 
     fn own(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(turn) = &mut self.processors[at].turn else { return };
-        let action = turn.next();
+        let Some(run) = &mut self.processors[at].run else { return };
+        let action = run.next();
         if action == Action::StandBy {
             return self.stand_by(at, now_ns, agenda);
         }
@@ -220,11 +220,11 @@ impl<'q, H: Hardware> Path<'q, H> {
         let counters = self.queue.counters();
         let count = || [counters.packets.get(), counters.sent.get(), counters.doorbells.get()];
         let before = count();
-        let goes_on = turn.step_bulk(now_ns);
+        let goes_on = run.step_bulk(now_ns);
         let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
         let costs = &self.setup.costs;
         let mut work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
-        if matches!(action, Action::Leave | Action::Attend | Action::HandOver) {
+        if matches!(action, Action::Leave | Action::HandlePending | Action::HandOver) {
             work_ns += self.word.write(at, now_ns) - now_ns;
         }
         let processor = &mut self.processors[at];
@@ -232,7 +232,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         processor.owned_ns += work_ns;
         processor.run_packets += packets;
         if !goes_on {
-            processor.turn = None;
+            processor.run = None;
         }
         if !goes_on || action == Action::HandOver {
             self.longest_run = self.longest_run.max(std::mem::take(&mut processor.run_packets));
@@ -243,9 +243,9 @@ impl<'q, H: Hardware> Path<'q, H> {
 
     /// Its offer is out: looks whether somebody has taken the queue; if nobody does, it takes it back.
     fn stand_by(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        let Some(turn) = &mut self.processors[at].turn else { return };
-        if !turn.step_bulk(now_ns) {
-            self.processors[at].turn = None;
+        let Some(run) = &mut self.processors[at].run else { return };
+        if !run.step_bulk(now_ns) {
+            self.processors[at].run = None;
         }
         self.work(at, now_ns, self.setup.costs.look_ns, Doing::Owned, agenda);
     }

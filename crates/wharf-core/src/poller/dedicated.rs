@@ -1,7 +1,7 @@
 //! `Dedicated`: an owner for good, which senders leave all draining to.
 
 use crate::tx::engine::Pause;
-use crate::tx::queue::{Calls, Inside, Leaving, QueueError, Shared, Turn, TxQueue};
+use crate::tx::queue::{Calls, Inside, Leaving, QdiscRun, QueueError, Shared, TxQueue};
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
@@ -65,11 +65,11 @@ impl Dedicated<'_> {
         let is_due = self.idle_polls.is_multiple_of(SERVE_EVERY);
         let mut calls = Calls::default();
         let (packets, pause) = owned.with(|inside| {
-            crate::tx::queue::attend(shared, inside, bits | READY);
+            crate::tx::queue::handle_pending(shared, inside, bits | READY);
             let (packets, pause) = inside.engine.transmit(&mut inside.lanes, quota);
             let (reaped, _) = inside.reap();
             let serve = packets > 0 || reaped > 0 || bits != 0 || is_due;
-            calls = crate::tx::queue::close_up(shared, inside, Leaving::Poller { away: false }, serve);
+            calls = crate::tx::queue::before_release(shared, inside, Leaving::Poller { away: false }, serve);
             (packets, pause)
         });
         self.in_round = false;
@@ -115,7 +115,7 @@ impl Drop for Dedicated<'_> {
         } else {
             owned.undedicate();
             // It may be the caller's panic that ends this: one of the device's on top of it would end the process.
-            crate::host::outlive(|| _ = Turn::new(self.shared, owned, READY).finish());
+            crate::host::outlive(|| _ = QdiscRun::new(self.shared, owned, READY).finish());
             self.shared.waiters.nudge_all();
         }
         // It slept meanwhile, and is the one to look after the queue again.

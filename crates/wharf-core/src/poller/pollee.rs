@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::host::{self, Wake};
 use crate::pool::lock;
 use crate::tx::owner::Action;
-use crate::tx::queue::{Control, Inside, Shared, Turn};
+use crate::tx::queue::{Control, Inside, QdiscRun, Shared};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -125,22 +125,22 @@ impl Shared {
             Published::Dead => return Found { over: true, ..Found::default() },
             Published::Seen | Published::WakeOwner => return Found { busy: true, ..Found::default() },
         };
-        let mut turn = Turn::of_poller(self, owned, quota_packets, away);
+        let mut run = QdiscRun::for_poller(self, owned, quota_packets, away);
         let mut found = Found::default();
-        let before = turn.look(|inside| begin(inside, notice, receive, &mut found));
+        let before = run.look(|inside| begin(inside, notice, receive, &mut found));
         let mut after = 0;
         loop {
-            let last = matches!(turn.next(), Action::Leave | Action::HandOver);
+            let last = matches!(run.next(), Action::Leave | Action::HandOver);
             if last {
-                after = turn.look(|inside| end(inside, &mut found));
-                found.more = turn.next() == Action::HandOver;
+                after = run.look(|inside| end(inside, &mut found));
+                found.more = run.next() == Action::HandOver;
             }
-            if !turn.step(0) {
+            if !run.step(0) {
                 break;
             }
         }
-        found.sent = u32::try_from(turn.packets()).unwrap_or(u32::MAX);
-        found.completed = (before + turn.packets() as usize).saturating_sub(after) as u32;
+        found.sent = u32::try_from(run.packets()).unwrap_or(u32::MAX);
+        found.completed = (before + run.packets() as usize).saturating_sub(after) as u32;
         found
     }
 
@@ -157,7 +157,7 @@ impl Shared {
         }
         self.waiters.nudge_all();
         if let Published::Owner(owned) = self.cell.claim(0) {
-            Turn::new(self, owned, 0).finish();
+            QdiscRun::new(self, owned, 0).finish();
         }
     }
 }

@@ -7,9 +7,9 @@
 //! ```text
 //! Claimed ─► Transmit ─► Reap ─┬─► Transmit      the limit opened, or there is more and quota left
 //!                              ├─► HandOver      quota spent, more to do, and somebody to do it
-//!                              └─► Leave ─► done, or Refused ─► Attend ─► Transmit …
+//!                              └─► Leave ─► done, or Refused ─► HandlePending ─► Transmit …
 //! ```
-//! Whom it is handed to is the queue's business ([`crate::tx::queue::Turn`]); where there is nobody else at all, a spent
+//! Whom it is handed to is the queue's business ([`crate::tx::queue::QdiscRun`]); where there is nobody else at all, a spent
 //! quota starts anew: leaving packets behind would strand them.
 
 mod policy;
@@ -40,7 +40,7 @@ pub enum Event {
     /// Leaving failed: something was announced meanwhile.
     Refused,
     /// Notices have been seen to: lanes marked, messages carried out, waiters woken.
-    Attended,
+    PendingHandled,
 }
 
 /// What to do next.
@@ -51,7 +51,7 @@ pub enum Action {
     /// Take completions.
     Reap,
     /// Take the notices off the owner word and see to them.
-    Attend,
+    HandlePending,
     /// Leave; the next event is [`Event::Refused`] if that fails.
     Leave,
     /// Leave to the successor, whatever is announced: the poller, or whichever sender comes next.
@@ -91,7 +91,7 @@ impl Owner {
     }
 
     /// A run is over and another begins at once: the same thread is still, or again, the owner.
-    pub fn begin_anew(&mut self) {
+    pub fn restart(&mut self) {
         self.longest_packets = self.longest_packets.max(self.spent_packets);
         (self.spent_packets, self.began_ns) = (0, None);
     }
@@ -134,7 +134,7 @@ impl Owner {
     pub fn step_by(&mut self, now_ns: impl FnOnce() -> u64, event: Event) -> Action {
         match event {
             Event::Claimed => Action::Transmit,
-            Event::Attended => self.transmit_or_hand_over(now_ns),
+            Event::PendingHandled => self.transmit_or_hand_over(now_ns),
             Event::Transmitted { packets, pause } => {
                 self.sent_some(packets);
                 self.pause = pause;
@@ -146,7 +146,7 @@ impl Owner {
                 Pause::Stopped => Action::Leave,
                 Pause::Quota => self.transmit_or_hand_over(now_ns),
             },
-            Event::Refused => Action::Attend,
+            Event::Refused => Action::HandlePending,
         }
     }
 
@@ -168,7 +168,7 @@ impl Owner {
             if self.successor {
                 return Action::HandOver;
             }
-            self.begin_anew();
+            self.restart();
         }
         Action::Transmit
     }
@@ -211,8 +211,8 @@ mod tests {
         assert_eq!(owner.step(0, Event::Reaped { packets: 1, open: true }), Action::Transmit);
         owner.step(0, sent(3, Pause::Stopped));
         assert_eq!(owner.step(0, Event::Reaped { packets: 0, open: false }), Action::Leave);
-        assert_eq!(owner.step(0, Event::Refused), Action::Attend);
-        assert_eq!(owner.step(0, Event::Attended), Action::Transmit);
+        assert_eq!(owner.step(0, Event::Refused), Action::HandlePending);
+        assert_eq!(owner.step(0, Event::PendingHandled), Action::Transmit);
         assert_eq!((owner.packets(), owner.quota_left()), (4, 60));
     }
 
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(owner.quota_left(), 36);
         owner.step(0, sent(36, Pause::Quota));
         assert_eq!(owner.step(0, Event::Reaped { packets: 36, open: true }), Action::HandOver);
-        owner.begin_anew();
+        owner.restart();
         owner.sent_some(10);
         assert_eq!((owner.longest_packets(), owner.quota_left(), owner.packets()), (100, 64, 110));
     }

@@ -16,10 +16,10 @@ mod shared;
 pub(crate) mod waiters;
 
 pub use build::QueueBuilder;
-pub(crate) use ends::{Calls, LOOKS_MAX, Leaving, attend, close_up};
+pub(crate) use ends::{Calls, LOOKS_MAX, Leaving, before_release, handle_pending};
 pub use error::QueueError;
 pub(crate) use inside::{Inside, PollerState};
-pub use qdisc_run::Turn;
+pub use qdisc_run::QdiscRun;
 pub(crate) use shared::{Control, Shared};
 
 use crate::bql::Bounds;
@@ -110,24 +110,24 @@ impl TxQueue {
     /// Becomes the owner, if there is none, and does what there is to do.
     pub fn poll(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
-            Turn::new(&self.shared, owned, 0).finish();
+            QdiscRun::new(&self.shared, owned, 0).finish();
         }
     }
 
     /// As [`TxQueue::poll`], for somebody who waits for what has left.
     pub(crate) fn poll_for_memory(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
-            let mut turn = Turn::new(&self.shared, owned, 0);
-            turn.look(|inside| inside.engine.hurry());
-            turn.finish();
+            let mut run = QdiscRun::new(&self.shared, owned, 0);
+            run.look(|inside| inside.engine.hurry());
+            run.finish();
         }
     }
 
     /// Becomes the owner for `bits` of the owner word, to be stepped by the caller: what a modelled
     /// processor does. `None` when somebody owns the queue.
-    pub fn claim(&self, bits: u64) -> Option<Turn<'_>> {
+    pub fn claim(&self, bits: u64) -> Option<QdiscRun<'_>> {
         match self.shared.cell.claim(bits) {
-            Published::Owner(owned) => Some(Turn::new(&self.shared, owned, bits).stepped_by_others()),
+            Published::Owner(owned) => Some(QdiscRun::new(&self.shared, owned, bits).held_by_caller()),
             _ => None,
         }
     }

@@ -183,7 +183,7 @@ impl Xmit {
         if action == Action::Leave && open && queue.has_backlog() {
             // Put in while we were with the driver.
             owner.step(now_ns, Event::Refused);
-            action = owner.step(now_ns, Event::Attended);
+            action = owner.step(now_ns, Event::PendingHandled);
         }
         queue.running = action == Action::Transmit;
         action

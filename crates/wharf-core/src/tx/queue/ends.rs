@@ -31,9 +31,9 @@ pub(crate) enum Leaving {
 
 /// Sees to the notices in `bits`: messages first, since they may bring the lanes that the others are about.
 #[inline]
-pub(crate) fn attend(shared: &Shared, inside: &mut Inside, bits: u64) {
+pub(crate) fn handle_pending(shared: &Shared, inside: &mut Inside, bits: u64) {
     if bits & (CONTROL | WAIT | OFFERED) != 0 {
-        attend_rare(shared, inside, bits);
+        handle_rare(shared, inside, bits);
     }
     inside.lanes.announce(bits & READY);
     if inside.shut {
@@ -42,7 +42,7 @@ pub(crate) fn attend(shared: &Shared, inside: &mut Inside, bits: u64) {
 }
 
 #[cold]
-fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
+fn handle_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     if bits & CONTROL != 0 {
         shared.obey(inside);
     }
@@ -55,7 +55,7 @@ fn attend_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
 /// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left. Where nothing has
 /// happened since it was last asked, it need not `serve`.
 #[inline]
-pub(crate) fn close_up(shared: &Shared, inside: &mut Inside, leaving: Leaving, serve: bool) -> Calls {
+pub(crate) fn before_release(shared: &Shared, inside: &mut Inside, leaving: Leaving, serve: bool) -> Calls {
     let mut full = inside.shed();
     let mut wakes = false;
     if inside.waiting {

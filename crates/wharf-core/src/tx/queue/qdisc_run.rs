@@ -1,11 +1,11 @@
-//! `Turn`: one ownership of a queue, step by step. The shell between the owner's state machine and the queue.
+//! `QdiscRun`: one ownership of a queue, step by step. The shell between the owner's state machine and the queue.
 //!
 //! A run that has spent its quota ends here, whatever is left inside. With a poller the turn is over: that one comes.
 //! Without one the queue is *offered*: it belongs to nobody, and whoever publishes next is its owner. The thread that
 //! offers it stands by meanwhile, for a few hundred nanoseconds, and begins a run of its own if nobody has come.
 //! So at no time does a frame lie in a queue that nobody owns and nobody is bound to claim (loom: `hand_off.rs`).
 
-use super::ends::{Calls, Leaving, attend, close_up};
+use super::ends::{Calls, Leaving, before_release, handle_pending};
 use super::{Inside, PollerState, Shared};
 use crate::run_log::{Logged, RunLog};
 use crate::tx::engine::Pause;
@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::word::WORK;
 use wharf_mem::{Ownership, Published};
 
-/// The right and duty to run a queue. A thread calls [`Turn::finish`]; a modelled processor calls
-/// [`Turn::step`] at the times that it models.
+/// The right and duty to run a queue. A thread calls [`QdiscRun::finish`]; a modelled processor calls
+/// [`QdiscRun::step`] at the times that it models.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct QdiscRun<'a> {
     shared: &'a Shared,
     /// `None` once left.
     owned: Option<Ownership<'a, Inside>>,
@@ -32,13 +32,13 @@ pub struct Turn<'a> {
     log: Option<Logged<'a>>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> QdiscRun<'a> {
     /// Of an ownership just claimed, for `bits`.
     #[inline(always)]
     pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64) -> Self {
-        let mut turn = Self::owned(shared, owned, shared.policy, Leaving::Sender);
-        turn.attend(bits);
-        turn
+        let mut run = Self::owned(shared, owned, shared.policy, Leaving::Sender);
+        run.handle_pending(bits);
+        run
     }
 
     #[inline(always)]
@@ -52,56 +52,56 @@ impl<'a> Turn<'a> {
 
     /// Sees to the notices there are, and to `bits`.
     #[inline(always)]
-    fn attend(&mut self, bits: u64) {
+    fn handle_pending(&mut self, bits: u64) {
         let shared = self.shared;
         if let Some(owned) = &mut self.owned {
             let bits = bits | owned.take_bits(WORK);
-            owned.with(|inside| attend(shared, inside, bits));
+            owned.with(|inside| handle_pending(shared, inside, bits));
         }
     }
 
     /// For a holder outside: what becomes of it between two steps harms nobody.
-    pub(crate) fn stepped_by_others(mut self) -> Self {
+    pub(crate) fn held_by_caller(mut self) -> Self {
         self.is_between = true;
         self
     }
 
-    /// As [`Turn::new`], for a sender, whose log it goes into if it keeps one. It sends up to `quota_packets`, unless nobody
+    /// As [`QdiscRun::new`], for a sender, whose log it goes into if it keeps one. It sends up to `quota_packets`, unless nobody
     /// else comes.
     #[inline(always)]
-    pub(crate) fn of_sender(
+    pub(crate) fn for_sender(
         shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64, quota_packets: u32,
         log: Option<&'a RunLog>,
     ) -> Self {
-        let mut turn = Self::new(shared, owned, bits);
+        let mut run = Self::new(shared, owned, bits);
         if quota_packets < shared.policy.quota_packets {
-            turn.lessen(quota_packets);
+            run.reduce_quota(quota_packets);
         }
         if let Some(log) = log {
-            turn.begin_log(log);
+            run.begin_log(log);
         }
-        turn
+        run
     }
 
     /// It has done its part: what others have put in is theirs to drain, unless there is a poller, who comes after a whole quota,
     /// or somebody who sleeps until there is space, and cannot come.
     #[cold]
-    fn lessen(&mut self, quota_packets: u32) {
+    fn reduce_quota(&mut self, quota_packets: u32) {
         if self.look(|inside| inside.poller == PollerState::None && !inside.waiting) {
             self.owner.set_quota(quota_packets);
         }
     }
 
-    /// As [`Turn::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
+    /// As [`QdiscRun::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
     /// will come back otherwise.
-    pub(crate) fn of_poller(
+    pub(crate) fn for_poller(
         shared: &'a Shared, owned: Ownership<'a, Inside>, quota_packets: u32, away: bool,
     ) -> Self {
         let quota_packets = quota_packets.min(shared.policy.quota_packets);
         let policy = Policy { quota_packets, ..shared.policy };
-        let mut turn = Self::owned(shared, owned, policy, Leaving::Poller { away });
-        turn.attend(0);
-        turn
+        let mut run = Self::owned(shared, owned, policy, Leaving::Poller { away });
+        run.handle_pending(0);
+        run
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
@@ -136,9 +136,9 @@ impl<'a> Turn<'a> {
                 let (packets, open) = owned.with(Inside::reap);
                 Event::Reaped { packets, open }
             }
-            Action::Attend => {
-                self.attend(0);
-                Event::Attended
+            Action::HandlePending => {
+                self.handle_pending(0);
+                Event::PendingHandled
             }
             Action::Leave => {
                 if self.leave() {
@@ -153,7 +153,7 @@ impl<'a> Turn<'a> {
         true
     }
 
-    /// As [`Turn::step`], with at most one call to the device: for modelled processors, where every call takes
+    /// As [`QdiscRun::step`], with at most one call to the device: for modelled processors, where every call takes
     /// time, and others act between two of them.
     pub fn step_bulk(&mut self, now_ns: u64) -> bool {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
@@ -199,7 +199,7 @@ impl<'a> Turn<'a> {
 
     #[inline(always)]
     fn leave(&mut self) -> bool {
-        self.close_up();
+        self.before_release();
         let Some(owned) = self.owned.take() else { return true };
         match owned.leave() {
             Ok(()) => {
@@ -223,10 +223,10 @@ impl<'a> Turn<'a> {
         let has_poller = poller != PollerState::None;
         if is_sole && !has_poller {
             // There is nobody else, and what is left is the caller's own.
-            self.begin_anew();
+            self.restart();
             return true;
         }
-        self.close_up();
+        self.before_release();
         let Some(mut owned) = self.owned.take() else { return false };
         if self.leaving != Leaving::Sender {
             // It comes back by itself, when its other devices have had their turn.
@@ -275,27 +275,27 @@ impl<'a> Turn<'a> {
         let Published::Owner(mut owned) = self.shared.cell.claim(0) else { return false };
         let looks = owned.with(|inside| inside.offer_looks);
         self.owned = Some(owned);
-        self.attend(0);
+        self.handle_pending(0);
         self.look(|inside| inside.offer_looks = looks / 2);
         if let Some(Logged { log, .. }) = self.log.take() {
             self.begin_log(log);
         }
-        self.begin_anew();
+        self.restart();
         true
     }
 
-    fn begin_anew(&mut self) {
-        self.owner.begin_anew();
+    fn restart(&mut self) {
+        self.owner.restart();
         self.owner.set_quota(self.shared.policy.quota_packets);
         self.next = Action::Transmit;
     }
 
     #[inline(always)]
-    fn close_up(&mut self) {
+    fn before_release(&mut self) {
         let (shared, leaving) = (self.shared, self.leaving);
         self.note_log();
         if let Some(owned) = &mut self.owned {
-            let calls = owned.with(|inside| close_up(shared, inside, leaving, true));
+            let calls = owned.with(|inside| before_release(shared, inside, leaving, true));
             self.calls.poller |= calls.poller;
             self.calls.served |= calls.served;
         }
@@ -321,7 +321,7 @@ impl<'a> Turn<'a> {
 }
 
 /// What a sender that keeps a log notes of its runs; see [`RunLog`].
-impl<'a> Turn<'a> {
+impl<'a> QdiscRun<'a> {
     #[cold]
     fn begin_log(&mut self, log: &'a RunLog) {
         if let Some(owned) = &mut self.owned {
@@ -348,7 +348,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for QdiscRun<'_> {
     fn drop(&mut self) {
         if self.is_between {
             // A caller, who may have panicked elsewhere, leaves it half-way: somebody must end it.

@@ -2,7 +2,7 @@
 
 use super::inside::{Inside, PollerState};
 use super::places::Places;
-use super::{QueueError, Turn};
+use super::{QdiscRun, QueueError};
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park, Wake};
 use crate::poller::Callers;
@@ -89,7 +89,7 @@ impl Shared {
         lock(&self.control).push(message);
         match self.cell.claim(CONTROL) {
             Published::Owner(owned) => {
-                Turn::new(self, owned, CONTROL).finish();
+                QdiscRun::new(self, owned, CONTROL).finish();
             }
             Published::WakeOwner => self.wake_poller(),
             Published::Seen | Published::Dead => {}
@@ -152,9 +152,9 @@ impl Shared {
         for _ in 0..tries {
             match self.cell.claim(0) {
                 Published::Owner(owned) => {
-                    let mut turn = Turn::new(self, owned, 0);
-                    let seen = turn.look(look);
-                    turn.finish();
+                    let mut run = QdiscRun::new(self, owned, 0);
+                    let seen = run.look(look);
+                    run.finish();
                     return Some(seen);
                 }
                 Published::Dead => return None,
@@ -247,7 +247,7 @@ impl Reaps for Shared {
         }
         // As for somebody who waits here: what comes home goes to the pool's line.
         if let Published::Owner(owned) = self.cell.claim(WAIT) {
-            Turn::new(self, owned, WAIT).finish();
+            QdiscRun::new(self, owned, WAIT).finish();
         }
     }
 }

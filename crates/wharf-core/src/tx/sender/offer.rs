@@ -5,7 +5,7 @@ use super::{BYPASS_FRAMES, Sender};
 use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
-use crate::tx::queue::{QueueError, Shared, Turn};
+use crate::tx::queue::{QdiscRun, QueueError, Shared};
 use crate::tx::sender::biased_owner::{Home, Passed};
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
@@ -114,7 +114,7 @@ impl Sender {
     fn end_alone(&mut self) {
         self.solo.let_go(&self.shared.cell);
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
-            self.counters.drained_packets.add(Turn::new(&self.shared, owned, 0).finish());
+            self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, 0).finish());
         }
     }
 
@@ -129,10 +129,10 @@ impl Sender {
         };
         let quota = self.balance.quota(&self.counters, || offered, self.shared.policy.quota_packets);
         let (bits, log) = (if drained { 0 } else { bit }, self.counters.runs.as_deref());
-        let mut turn = Turn::of_sender(&self.shared, owned, bits, quota, log);
+        let mut run = QdiscRun::for_sender(&self.shared, owned, bits, quota, log);
         let (mut is_sole, mut has_passed) = (false, false);
         if drained {
-            turn.transmit_first(|inside, quota| {
+            run.transmit_first(|inside, quota| {
                 is_sole = inside.is_sole();
                 if inside.shut || !inside.lanes.is_empty() {
                     return inside.engine.transmit(&mut inside.lanes, quota);
@@ -147,10 +147,10 @@ impl Sender {
             });
         }
         if has_passed {
-            turn.passed_own(offered);
+            run.passed_own(offered);
         }
-        self.counters.drained_packets.add(turn.finish());
-        drop(turn);
+        self.counters.drained_packets.add(run.finish());
+        drop(run);
         if is_sole && self.lane.is_drained() {
             self.solo.turn_is_over(&self.shared.cell);
         }
@@ -171,7 +171,7 @@ impl Sender {
     fn drive(&mut self) -> bool {
         self.solo.let_go(&self.shared.cell);
         let Published::Owner(owned) = self.shared.cell.claim(0) else { return false };
-        self.counters.drained_packets.add(Turn::new(&self.shared, owned, self.bit).finish());
+        self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, self.bit).finish());
         true
     }
 
@@ -192,8 +192,8 @@ impl Sender {
                 let own = || self.lane.capacity() - self.lane.room();
                 let quota = self.balance.quota(&self.counters, own, self.shared.policy.quota_packets);
                 let log = self.counters.runs.as_deref();
-                let mut turn = Turn::of_sender(&self.shared, owned, self.bit, quota, log);
-                self.counters.drained_packets.add(turn.finish());
+                let mut run = QdiscRun::for_sender(&self.shared, owned, self.bit, quota, log);
+                self.counters.drained_packets.add(run.finish());
             }
             Published::Seen => {}
             Published::WakeOwner => self.shared.wake_poller(),

@@ -9,7 +9,7 @@ use crate::host::{self, Wake};
 use crate::pool::Place;
 use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
-use crate::tx::queue::{QueueError, Shared, Turn};
+use crate::tx::queue::{QdiscRun, QueueError, Shared};
 use crate::tx::small_queue::{Credit, OfQueue};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -88,7 +88,7 @@ impl Watch {
     fn pass_on(&self) {
         match self.shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
-                Turn::new(&self.shared, owned, WAIT).finish();
+                QdiscRun::new(&self.shared, owned, WAIT).finish();
             }
             Published::WakeOwner => self.shared.wake_poller(),
             Published::Seen | Published::Dead => {}
@@ -155,9 +155,9 @@ impl Sender {
         match shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
                 let log = self.counters.runs.as_deref();
-                let mut turn =
-                    Turn::of_sender(&shared, owned, WAIT | self.bit, shared.policy.quota_packets, log);
-                self.counters.drained_packets.add(turn.finish());
+                let mut run =
+                    QdiscRun::for_sender(&shared, owned, WAIT | self.bit, shared.policy.quota_packets, log);
+                self.counters.drained_packets.add(run.finish());
             }
             Published::Seen => {}
             Published::WakeOwner => shared.wake_poller(),
