@@ -18,7 +18,7 @@ use crate::pool::lock;
 use crate::rx::RxQueue;
 use crate::tx::queue::TxQueue;
 use pollee::Tx;
-use schedule::{Action, Event, Found, Notice, Schedule};
+use schedule::{Action, Event, Found, IrqChange, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -130,7 +130,7 @@ impl Shell<'_> {
             let now_ns = self.wait.now_ns();
             self.enrolled.take_calls(self.bell, |at| self.schedule.called(now_ns, at));
             event = match self.schedule.step(now_ns, event) {
-                Action::Poll { at, notice, away } => Event::Polled(self.poll(at, notice, away)),
+                Action::Poll { at, irq, away } => Event::Polled(self.poll(at, irq, away)),
                 Action::Pause => {
                     (0..PAUSES).for_each(|_| std::hint::spin_loop());
                     Event::Rested
@@ -143,15 +143,15 @@ impl Shell<'_> {
         }
     }
 
-    fn poll(&mut self, at: usize, notice: Notice, away: bool) -> Found {
-        match notice {
-            Notice::Keep => {}
-            Notice::Mask => self.wait.mask(at),
-            Notice::Unmask => self.wait.unmask(at),
+    fn poll(&mut self, at: usize, irq: IrqChange, away: bool) -> Found {
+        match irq {
+            IrqChange::Keep => {}
+            IrqChange::Mask => self.wait.mask(at),
+            IrqChange::Unmask => self.wait.unmask(at),
         }
         let (pollee, budget) = (&self.enrolled.pollees[at], self.settings.budget_packets);
         // A device that panicked has marked its queue dead: the panic has been told of, and nobody polls it again.
-        catch_unwind(AssertUnwindSafe(|| pollee.poll(notice, away, budget)))
+        catch_unwind(AssertUnwindSafe(|| pollee.poll(irq, away, budget)))
             .unwrap_or(Found { over: true, ..Found::default() })
     }
 

@@ -24,7 +24,7 @@ mod waitlist;
 
 pub use burst::Burst;
 pub use cache::Cache;
-pub(crate) use cache::{HOME_FRAMES, Place};
+pub(crate) use cache::{Place, RETURN_RING_FRAMES};
 pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;

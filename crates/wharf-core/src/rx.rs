@@ -7,7 +7,7 @@
 
 use crate::device::{Device, DeviceError, close_receiver};
 use crate::host::Wake;
-use crate::poller::schedule::{Found, Notice};
+use crate::poller::schedule::{Found, IrqChange};
 use crate::poller::{Call, Callers, Pollee};
 use crate::pool::{Burst, Cache, PagePool, Place, lock};
 use crate::tx::queue::{QueueError, TxQueue};
@@ -204,7 +204,7 @@ impl Inside {
 
 impl RxShared {
     /// Receives, from whichever device it is.
-    fn receive(&self, inside: &mut Inside, notice: Notice, away: bool, quota: u32, budget: usize) -> Found {
+    fn receive(&self, inside: &mut Inside, irq: IrqChange, away: bool, quota: u32, budget: usize) -> Found {
         let Inside { device, cache, burst, .. } = inside;
         if burst.pool().region().number() != cache.pool().region().number() {
             burst.rebind(cache.pool());
@@ -218,15 +218,15 @@ impl RxShared {
             self.note(result, device, &mut seen);
         };
         let mut found = match (&self.of, device) {
-            (Some(queue), _) => queue.shared.poll_once(notice, away, quota, Some(&mut receive)),
+            (Some(queue), _) => queue.shared.poll_once(irq, away, quota, Some(&mut receive)),
             (None, Some(device)) => {
-                let unarmed = match notice {
-                    Notice::Keep => false,
-                    Notice::Mask => {
+                let unarmed = match irq {
+                    IrqChange::Keep => false,
+                    IrqChange::Mask => {
                         device.disarm();
                         false
                     }
-                    Notice::Unmask => !device.arm(),
+                    IrqChange::Unmask => !device.arm(),
                 };
                 receive(&mut **device);
                 Found { unarmed, ..Found::default() }
@@ -266,7 +266,7 @@ impl RxShared {
 }
 
 impl Pollee for RxShared {
-    fn poll(&self, notice: Notice, away: bool, budget_packets: u32) -> Found {
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> Found {
         let mut inside = match self.inside.try_lock() {
             Ok(inside) => inside,
             Err(TryLockError::WouldBlock) => return Found { busy: true, receives: true, ..Found::default() },
@@ -286,7 +286,7 @@ impl Pollee for RxShared {
             inside.cache.pool().reap_elsewhere(self.of.as_ref().map(|queue| &*queue.shared));
         }
         let budget = if inside.hand_over() { budget_packets as usize } else { 0 };
-        let mut found = self.receive(&mut inside, notice, away, budget_packets, budget);
+        let mut found = self.receive(&mut inside, irq, away, budget_packets, budget);
         let is_through = inside.hand_over();
         let starved = found.received == 0 && found.receives && !inside.has_memory();
         if starved || inside.in_line.is_some() {

@@ -141,7 +141,7 @@ impl Source for Waiting {
 }
 
 impl Sink for Waiting {
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         self.window += done.frames().iter().filter(|frame| usize::from(frame.sender()) == BULK).count();
         if let Err(error) = self.cache.give(done) {
             self.failed = Some(error.into());

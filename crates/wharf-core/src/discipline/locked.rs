@@ -6,11 +6,11 @@ use super::sender::{LockedCounters, LockedSender};
 use super::spin::spin;
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park};
-use crate::pool::{Audit, HOME_FRAMES, PagePool, lock};
+use crate::pool::{Audit, PagePool, RETURN_RING_FRAMES, lock};
 use crate::qdisc::{Qdisc, classify};
 use crate::tx::engine::TxEngine;
 use crate::tx::owner::Policy;
-use crate::tx::queue::lanes::{Lane, LaneHome, Lanes};
+use crate::tx::queue::lanes::{Lane, LaneReturnRing, Lanes};
 use crate::tx::queue::{QueueBuilder, QueueError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -169,9 +169,10 @@ impl<D: Discipline> LockedQueue<D> {
         }
         let counters = Arc::new(LockedCounters::new(shared.log_clock.is_some().then_some(place)));
         let mut cache = shared.pool.cache(name)?;
-        let (home_in, home_out) = home(HOME_FRAMES, 0);
-        cache.set_home(home_out, place as u16);
-        let unused = Lane { frames: lane(2, 0).1, home: Some(LaneHome::new(home_in, &shared.pool)) };
+        let (home_in, home_out) = home(RETURN_RING_FRAMES, 0);
+        cache.set_return_ring(home_out, place as u16);
+        let unused =
+            Lane { frames: lane(2, 0).1, return_ring: Some(LaneReturnRing::new(home_in, &shared.pool)) };
         spin(&shared.back).homes.add(place, unused);
         spin(&shared.root).senders.push(counters.clone());
         senders.push(counters.clone());

@@ -126,7 +126,7 @@ impl<D: Discipline> LockedSender<D> {
 
 impl<D: Discipline> Drop for LockedSender<D> {
     fn drop(&mut self) {
-        if let Some(home) = self.cache.take_home() {
+        if let Some(home) = self.cache.take_return_ring() {
             spin(&self.shared.back).homes.orphan(self.place.into(), home);
         }
     }

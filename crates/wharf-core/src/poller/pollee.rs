@@ -1,12 +1,12 @@
 //! What a poller looks after, and how it is called.
 
 use super::Bell;
-use super::schedule::{Found, Notice};
+use super::schedule::{Found, IrqChange};
 use crate::device::Device;
 use crate::host::{self, Wake};
 use crate::pool::lock;
 use crate::tx::owner::Action;
-use crate::tx::queue::{Control, Inside, QdiscRun, Shared};
+use crate::tx::queue::{ControlMessage, Inside, QdiscRun, Shared};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -18,7 +18,7 @@ use wharf_mem::word::DEDICATED;
 pub(crate) trait Pollee: Send + Sync + Debug {
     /// Sees to `notice`, then polls once, unless somebody else is at it. `away` says that the poller may stay away for
     /// long afterwards.
-    fn poll(&self, notice: Notice, away: bool, budget_packets: u32) -> Found;
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> Found;
 
     /// What becomes readable or writable with a notification.
     fn wait_fd(&self) -> Option<RawFd>;
@@ -90,8 +90,8 @@ impl Callers {
 pub(super) struct Tx(pub(super) Arc<Shared>);
 
 impl Pollee for Tx {
-    fn poll(&self, notice: Notice, away: bool, budget_packets: u32) -> Found {
-        self.0.poll_once(notice, away, budget_packets, None)
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> Found {
+        self.0.poll_once(irq, away, budget_packets, None)
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
@@ -114,7 +114,7 @@ impl Shared {
     /// A poller's turn: completions, then `receive`, then what there is to send, up to `quota_packets` or the quota of the
     /// queue.
     pub(crate) fn poll_once(
-        &self, notice: Notice, away: bool, quota_packets: u32, receive: Option<Receive<'_>>,
+        &self, irq: IrqChange, away: bool, quota_packets: u32, receive: Option<Receive<'_>>,
     ) -> Found {
         if self.cell.word() & DEDICATED != 0 {
             // Whoever stays for good calls when it goes.
@@ -127,7 +127,7 @@ impl Shared {
         };
         let mut run = QdiscRun::for_poller(self, owned, quota_packets, away);
         let mut found = Found::default();
-        let before = run.look(|inside| begin(inside, notice, receive, &mut found));
+        let before = run.look(|inside| begin(inside, irq, receive, &mut found));
         let mut after = 0;
         loop {
             let last = matches!(run.next(), Action::Leave | Action::HandOver);
@@ -146,12 +146,12 @@ impl Shared {
 
     pub(crate) fn enroll(&self, call: &Arc<Call>) {
         self.set_wakers(|wakers| wakers.pollers.add(call));
-        self.control(Control::Pollers);
+        self.control(ControlMessage::Pollers);
     }
 
     pub(crate) fn leave(&self, call: &Arc<Call>) {
         self.set_wakers(|wakers| wakers.pollers.remove(call));
-        self.control(Control::Pollers);
+        self.control(ControlMessage::Pollers);
         if self.wake_pollers() {
             return;
         }
@@ -163,12 +163,12 @@ impl Shared {
 }
 
 /// What comes first in a turn; how many frames the device held then.
-fn begin(inside: &mut Inside, notice: Notice, receive: Option<Receive<'_>>, found: &mut Found) -> usize {
+fn begin(inside: &mut Inside, irq: IrqChange, receive: Option<Receive<'_>>, found: &mut Found) -> usize {
     found.blocked = inside.waiting || inside.engine.backlog() > 0;
-    match notice {
-        Notice::Keep => {}
-        Notice::Mask => inside.engine.device_mut().disarm(),
-        Notice::Unmask => found.unarmed = !inside.engine.device_mut().arm(),
+    match irq {
+        IrqChange::Keep => {}
+        IrqChange::Mask => inside.engine.device_mut().disarm(),
+        IrqChange::Unmask => found.unarmed = !inside.engine.device_mut().arm(),
     }
     if found.blocked {
         inside.engine.hurry();

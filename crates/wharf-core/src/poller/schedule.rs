@@ -111,7 +111,7 @@ pub enum Event {
 
 /// What to do with a device's notifications before a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notice {
+pub enum IrqChange {
     /// Nothing.
     Keep,
     /// They are not wanted now.
@@ -128,7 +128,7 @@ pub enum Action {
         /// Which.
         at: usize,
         /// What to do first.
-        notice: Notice,
+        irq: IrqChange,
         /// It may be long until the next one, if this one finds nothing.
         away: bool,
     },
@@ -215,8 +215,8 @@ impl Schedule {
         };
         self.look_due = self.look_due.saturating_sub(1);
         self.polling = at;
-        let (notice, away) = self.slots[at].begin();
-        Action::Poll { at, notice, away }
+        let (irq, away) = self.slots[at].begin();
+        Action::Poll { at, irq, away }
     }
 
     /// Queues whose time has come, and finds out who is next.

@@ -17,7 +17,7 @@ use wharf_mem::{Batch, Frame, FreeFrame};
 /// Buffers that a cache keeps at most before it gives a part back to the depot.
 pub(super) const KEEP: usize = 8 * BULK;
 /// Buffers that a home ring holds: as many as a cache keeps, so that fetching them never reallocates.
-pub(crate) const HOME_FRAMES: u32 = KEEP as u32;
+pub(crate) const RETURN_RING_FRAMES: u32 = KEEP as u32;
 
 /// Takes between two looks at the clock: a frame's age in the ledger counts from one of the last eight takes.
 const CLOCK_EVERY: u32 = 8;
@@ -54,7 +54,7 @@ pub struct Cache {
     /// Takes until the clock is read again.
     clock_due: u32,
     mailbox: Arc<Mailbox>,
-    home: Home,
+    return_ring: ReturnRing,
     /// It keeps nothing while somebody waits: it is a sender's.
     gives_up: bool,
     /// The others' mailboxes.
@@ -64,11 +64,11 @@ pub struct Cache {
 }
 
 /// A cache's home ring, once it has one.
-struct Home(Option<HomeOut>);
+struct ReturnRing(Option<HomeOut>);
 
-impl std::fmt::Debug for Home {
+impl std::fmt::Debug for ReturnRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Home({})", self.0.is_some())
+        write!(f, "ReturnRing({})", self.0.is_some())
     }
 }
 
@@ -105,7 +105,7 @@ impl Cache {
             stamp: 0,
             clock_due: 0,
             mailbox,
-            home: Home(None),
+            return_ring: ReturnRing(None),
             gives_up: false,
             directory: Directory::default(),
             counters: PageCounters::default(),
@@ -113,20 +113,20 @@ impl Cache {
     }
 
     /// Frames come home by this ring, and are charged to `sender` from now on.
-    pub(crate) fn set_home(&mut self, home: HomeOut, sender: u16) {
-        (self.home, self.sender) = (Home(Some(home)), sender);
-        self.be_senders();
+    pub(crate) fn set_return_ring(&mut self, ring: HomeOut, sender: u16) {
+        (self.return_ring, self.sender) = (ReturnRing(Some(ring)), sender);
+        self.serve_a_sender();
     }
 
     /// From now on it keeps nothing while somebody waits for memory, but what it is about to send.
-    pub(crate) fn be_senders(&mut self) {
+    pub(crate) fn serve_a_sender(&mut self) {
         self.gives_up = true;
         self.mailbox.give_up();
     }
 
-    /// Ends [`Cache::set_home`]: what still comes by that ring is the caller's to fetch.
-    pub(crate) fn take_home(&mut self) -> Option<HomeOut> {
-        self.home.0.take()
+    /// Ends [`Cache::set_return_ring`]: what still comes by that ring is the caller's to fetch.
+    pub(crate) fn take_return_ring(&mut self) -> Option<HomeOut> {
+        self.return_ring.0.take()
     }
 
     /// The pool's number.
@@ -164,10 +164,10 @@ impl Cache {
         let count = count.min(to.room());
         self.date();
         // What has come home, straight from there, spares the stack and a store to the ledger.
-        if let (Some(home), true) = (&mut self.home.0, count >= STRAIGHT_FROM) {
+        if let (Some(ring), true) = (&mut self.return_ring.0, count >= STRAIGHT_FROM) {
             let Shared { region, ledger, .. } = &*self.pool.shared;
             let note = |index| ledger.write(index, self.stamp);
-            let taken = region.take_from_home(home, to, count, self.sender, len_bytes, note)?;
+            let taken = region.take_from_home(ring, to, count, self.sender, len_bytes, note)?;
             if taken > 0 {
                 return Ok(taken);
             }
@@ -311,7 +311,7 @@ impl Cache {
     pub(crate) fn has_frames(&mut self) -> bool {
         !self.stack.is_empty()
             || self.mailbox.len() > 0
-            || self.home.0.as_mut().is_some_and(|home| !home.is_empty())
+            || self.return_ring.0.as_mut().is_some_and(|ring| !ring.is_empty())
     }
 }
 

@@ -69,13 +69,13 @@ fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
     let (mut others, mut held) = (pool.cache("others").unwrap(), Batch::new(8));
     others.take(&mut held, 8, 64).unwrap();
     for _ in 0..3 {
-        let found = receiver.shared.poll(Notice::Keep, false, 64);
+        let found = receiver.shared.poll(IrqChange::Keep, false, 64);
         assert_eq!((found.received, found.waiting), (0, true), "there is memory, and not enough");
     }
     others.give(&mut held).unwrap();
     drop(others);
-    assert_eq!(receiver.shared.poll(Notice::Keep, false, 64).received, 1);
-    let found = receiver.shared.poll(Notice::Keep, false, 64);
+    assert_eq!(receiver.shared.poll(IrqChange::Keep, false, 64).received, 1);
+    let found = receiver.shared.poll(IrqChange::Keep, false, 64);
     assert_eq!((found.received, found.waiting), (0, false), "nothing has come");
 }
 
@@ -88,7 +88,7 @@ fn a_receiver_short_of_memory_stands_in_line() {
     let mut late = pool.cache("late").unwrap();
     let mut held: Vec<_> = (0..16).map(|_| pool.packet(64).unwrap()).collect();
     let mut free_one = || drop(held.pop());
-    let received = || receiver.shared.poll(Notice::Keep, false, 64).received;
+    let received = || receiver.shared.poll(IrqChange::Keep, false, 64).received;
     assert_eq!(received(), 0);
     let place = late.stand_in_line(Arc::new(ComesBack));
     free_one();
@@ -131,14 +131,14 @@ fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
             let _ = rival.take(&mut rivals, 64, 64);
             std::iter::from_fn(|| rivals.pop()).for_each(|frame| held.push(frame).unwrap());
         }
-        second.shared.poll(Notice::Keep, false, 64).received > 0
+        second.shared.poll(IrqChange::Keep, false, 64).received > 0
     })
 }
 
 #[test]
 fn a_receiver_whose_poller_goes_lets_others_gather() {
     let goes = |first: &RxQueue| {
-        assert_eq!(first.shared.poll(Notice::Keep, false, 64).received, 0, "short of memory");
+        assert_eq!(first.shared.poll(IrqChange::Keep, false, 64).received, 0, "short of memory");
         first.shared.step_aside();
     };
     assert!(second_receives(goes));
@@ -147,14 +147,14 @@ fn a_receiver_whose_poller_goes_lets_others_gather() {
 #[test]
 fn a_receiver_whose_handler_panics_lets_others_gather() {
     let goes = |first: &RxQueue| {
-        assert_eq!(first.shared.poll(Notice::Keep, false, 64).received, 0, "short of memory");
+        assert_eq!(first.shared.poll(IrqChange::Keep, false, 64).received, 0, "short of memory");
         let mut inside = first.shared.inside.lock().unwrap();
         let panicking = std::panic::AssertUnwindSafe(move || {
             let _held = &mut inside;
             panic!("the handler's");
         });
         assert!(std::panic::catch_unwind(panicking).is_err());
-        assert!(first.shared.poll(Notice::Keep, false, 64).over);
+        assert!(first.shared.poll(IrqChange::Keep, false, 64).over);
     };
     assert!(second_receives(goes));
 }
@@ -174,7 +174,7 @@ fn of_two_receivers_of_long_packets_one_at_a_time_keeps_parts() {
     for _ in 0..100 {
         std::iter::from_fn(|| held.pop()).take(2).for_each(|frame| given.push(frame).unwrap());
         others.give(&mut given).unwrap();
-        let polls = receivers.iter().map(|one| one.shared.poll(Notice::Keep, false, 64).received);
+        let polls = receivers.iter().map(|one| one.shared.poll(IrqChange::Keep, false, 64).received);
         received += polls.sum::<u32>();
     }
     assert_eq!(received, 2);

@@ -40,7 +40,7 @@ impl QueueBuilder {
         let (mut engine, counters, parts) = self.into_engine()?;
         engine.reserve(BULK_PACKETS_MAX);
         let mut cache = parts.pool.cache("direct")?;
-        cache.be_senders();
+        cache.serve_a_sender();
         let uses_bands = engine.qdisc().uses_bands();
         let quota = parts.policy.quota_packets;
         Ok(Direct { engine, cache, counters, park: parts.park, quota, uses_bands, closed: false })
@@ -183,7 +183,7 @@ struct Own<'a>(&'a mut Cache);
 
 impl Sink for Own<'_> {
     #[inline(always)]
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         // Cannot fail: `try_send` has checked the pool.
         let given = self.0.give_own(done);
         debug_assert!(given.is_ok());

@@ -39,14 +39,14 @@ pub trait Source {
 /// Where frames go when they have left.
 pub trait Sink {
     /// Takes all frames of `done`.
-    fn take_home(&mut self, done: &mut Batch);
+    fn recycle(&mut self, done: &mut Batch);
 
     /// `sender` is charged for `bytes` less, whose frames are still out.
     fn release(&mut self, _sender: u16, _bytes: u32) {}
 
     /// Takes all frames of `done`, whose bytes were released before.
-    fn take_home_released(&mut self, done: &mut Batch) {
-        self.take_home(done);
+    fn recycle_released(&mut self, done: &mut Batch) {
+        self.recycle(done);
     }
 }
 
@@ -158,7 +158,7 @@ impl TxEngine {
             }
             self.queued -= count;
             self.netdev.counters.fail_many(DROP_HEAD, count as u64);
-            sink.take_home(&mut self.passing);
+            sink.recycle(&mut self.passing);
         }
         full
     }
@@ -296,7 +296,7 @@ impl TxEngine {
     /// Gives everything back that the device has not taken, unsent; how many.
     pub fn give_up(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
         let mut returned = self.batch.len() as u64;
-        sink.take_home(&mut self.batch);
+        sink.recycle(&mut self.batch);
         loop {
             self.absorb(source);
             let count = self.qdisc.give_up(&mut self.batch);
@@ -305,7 +305,7 @@ impl TxEngine {
             }
             self.queued -= count;
             returned += count as u64;
-            sink.take_home(&mut self.batch);
+            sink.recycle(&mut self.batch);
         }
         self.netdev.counters.returned.add(returned);
         returned

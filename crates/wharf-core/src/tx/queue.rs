@@ -20,7 +20,7 @@ pub(crate) use ends::{Calls, LOOKS_MAX, Leaving, before_release, handle_pending}
 pub use error::QueueError;
 pub(crate) use inside::{Inside, PollerState};
 pub use qdisc_run::QdiscRun;
-pub(crate) use shared::{Control, Shared};
+pub(crate) use shared::{ControlMessage, Shared};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
@@ -55,13 +55,13 @@ impl TxQueue {
         lock(&self.shared.senders).keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);
         let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;
-        self.shared.control(Control::Add(at, lane));
+        self.shared.control(ControlMessage::Add(at, lane));
         Ok(sender)
     }
 
     /// Sets the batching switch, under traffic if need be.
     pub fn set_batching(&self, batching: Batching) {
-        self.shared.control(Control::SetBatching(batching));
+        self.shared.control(ControlMessage::SetBatching(batching));
     }
 
     /// Bounds the byte limit, under traffic if need be: in force from the next completion.
@@ -71,7 +71,7 @@ impl TxQueue {
 
     /// Runs `change` on the queue's inside as its owner, between two bulks.
     pub fn apply(&self, change: impl FnOnce(&mut TxEngine) + Send + 'static) {
-        self.shared.control(Control::Apply(Box::new(change)));
+        self.shared.control(ControlMessage::Apply(Box::new(change)));
     }
 
     /// How its device works on this machine: see [`Device::mode`](crate::device::Device::mode).
@@ -143,7 +143,7 @@ impl TxQueue {
             self.poll();
             self.shared.park.park(OWNED_NAP_NS);
         }
-        self.shared.control(Control::Shut);
+        self.shared.control(ControlMessage::Shut);
         // Whoever has the queue may be another: not before it has carried that out.
         self.shared.pending();
         self.audit()

@@ -19,12 +19,12 @@ pub use waiting::Watch;
 
 use self::balance::Balance;
 use crate::counters::SenderCounters;
-use crate::pool::{Burst, Cache, HOME_FRAMES, Packet, PagePool, PoolError};
+use crate::pool::{Burst, Cache, Packet, PagePool, PoolError, RETURN_RING_FRAMES};
 use crate::qdisc::classify;
 use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
-use crate::tx::queue::lanes::{Lane, LaneHome};
-use crate::tx::queue::{Control, QueueError, Shared};
+use crate::tx::queue::lanes::{Lane, LaneReturnRing};
+use crate::tx::queue::{ControlMessage, QueueError, Shared};
 use crate::tx::sender::biased_owner::Solo;
 use crate::tx::small_queue::Credit;
 use std::sync::Arc;
@@ -65,11 +65,11 @@ impl Sender {
         shared: &Arc<Shared>, at: usize, name: &str, counters: Arc<SenderCounters>,
     ) -> Result<(Self, Lane), QueueError> {
         let (lane_in, lane_out) = lane(shared.lane_frames, shared.index_start);
-        let (home_in, home_out) = home(HOME_FRAMES, shared.index_start);
+        let (ring_in, ring_out) = home(RETURN_RING_FRAMES, shared.index_start);
         let place = at as u16;
         let mut cache = shared.pool.cache(name)?;
-        cache.set_home(home_out, place);
-        let theirs = Lane { frames: lane_out, home: Some(LaneHome::new(home_in, &shared.pool)) };
+        cache.set_return_ring(ring_out, place);
+        let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
         let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
@@ -252,9 +252,9 @@ impl Drop for Sender {
     fn drop(&mut self) {
         self.solo.end(&self.shared.cell);
         self.lane.abandon();
-        if let Some(home) = self.cache.take_home() {
+        if let Some(ring) = self.cache.take_return_ring() {
             // It may be a panic that ends this sender: one of the device's on top of it would end the process.
-            crate::host::outlive(|| self.shared.control(Control::Orphan(self.place.into(), home)));
+            crate::host::outlive(|| self.shared.control(ControlMessage::Orphan(self.place.into(), ring)));
         }
     }
 }

@@ -134,7 +134,7 @@ pub(super) struct Home<'a> {
 }
 
 impl Sink for Home<'_> {
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         for frame in done.frames() {
             self.counts[usize::from(frame.sender())] += 1;
         }

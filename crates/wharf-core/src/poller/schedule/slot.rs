@@ -1,6 +1,6 @@
 //! `Slot`: one device of a poller: where it stands, and what its naps and spins have taught.
 
-use super::{Found, Mode, Notice};
+use super::{Found, IrqChange, Mode};
 
 /// The first nap, and the one after somebody else was at the device. Shorter ones take the processor from senders and
 /// receivers, and find a few frames each: at 20 us always, a replay ran at half the rate.
@@ -69,16 +69,16 @@ impl Slot {
     }
 
     /// It is polled now.
-    pub(super) fn begin(&mut self) -> (Notice, bool) {
+    pub(super) fn begin(&mut self) -> (IrqChange, bool) {
         self.place = Place::Polled;
         self.again = false;
         let was_unmasked = std::mem::replace(&mut self.unmasked, std::mem::take(&mut self.unmask));
-        let notice = match (was_unmasked, self.unmasked) {
-            (_, true) => Notice::Unmask,
-            (true, false) => Notice::Mask,
-            (false, false) => Notice::Keep,
+        let irq = match (was_unmasked, self.unmasked) {
+            (_, true) => IrqChange::Unmask,
+            (true, false) => IrqChange::Mask,
+            (false, false) => IrqChange::Keep,
         };
-        (notice, self.unmasked || self.nap_ns > NAP_NS)
+        (irq, self.unmasked || self.nap_ns > NAP_NS)
     }
 
     /// Where it goes after a poll.

@@ -6,8 +6,8 @@ fn schedule(mode: Mode, tells: &[bool]) -> Schedule {
     Schedule::new(Settings { mode, ..Settings::default() }, tells.iter().copied())
 }
 
-fn poll(at: usize, notice: Notice) -> Action {
-    Action::Poll { at, notice, away: notice == Notice::Unmask }
+fn poll(at: usize, irq: IrqChange) -> Action {
+    Action::Poll { at, irq, away: irq == IrqChange::Unmask }
 }
 
 const NOTHING: Found = Found {
@@ -31,15 +31,15 @@ const FOREVER: Action = Action::Sleep { for_ns: u64::MAX };
 #[test]
 fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it_has_work() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
-    assert_eq!(schedule.step(0, Event::Began), poll(0, Notice::Keep));
-    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, Notice::Unmask));
+    assert_eq!(schedule.step(0, Event::Began), poll(0, IrqChange::Keep));
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
     // It came between the first look and the unmasking.
     let some = Found { received: 3, ..LISTENS };
-    assert_eq!(schedule.step(0, Event::Polled(some)), poll(0, Notice::Mask));
-    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, Notice::Unmask));
+    assert_eq!(schedule.step(0, Event::Polled(some)), poll(0, IrqChange::Mask));
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), FOREVER);
     schedule.called(9, 0);
-    assert_eq!(schedule.step(9, Event::Rested), poll(0, Notice::Mask));
+    assert_eq!(schedule.step(9, Event::Rested), poll(0, IrqChange::Mask));
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
     let quiet = Found { look_ns: Some(1000), ..LISTENS };
     schedule.step(0, Event::Began);
     for now_ns in [0, 1000, 2000] {
-        assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), poll(0, Notice::Unmask));
+        assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), poll(0, IrqChange::Unmask));
         assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), Action::Sleep { for_ns: 1000 });
-        assert_eq!(schedule.step(now_ns + 1000, Event::Rested), poll(0, Notice::Mask));
+        assert_eq!(schedule.step(now_ns + 1000, Event::Rested), poll(0, IrqChange::Mask));
     }
 }
 
@@ -58,9 +58,9 @@ fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
 fn what_was_due_already_is_no_request_to_tell() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
     schedule.step(0, Event::Began);
-    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, Notice::Unmask));
+    assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
     let unarmed = Found { unarmed: true, ..LISTENS };
-    assert_eq!(schedule.step(0, Event::Polled(unarmed)), poll(0, Notice::Mask));
+    assert_eq!(schedule.step(0, Event::Polled(unarmed)), poll(0, IrqChange::Mask));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_call_during_a_poll_is_not_lost() {
     let mut schedule = schedule(Mode::Sleeping, &[false]);
     schedule.step(0, Event::Began);
     schedule.called(0, 0);
-    assert_eq!(schedule.step(0, Event::Polled(NOTHING)), poll(0, Notice::Keep));
+    assert_eq!(schedule.step(0, Event::Polled(NOTHING)), poll(0, IrqChange::Keep));
     assert_eq!(schedule.step(0, Event::Polled(NOTHING)), FOREVER);
 }
 
@@ -77,7 +77,7 @@ fn busy_never_sleeps_and_never_unmasks() {
     let mut schedule = schedule(Mode::Busy, &[true, true]);
     let mut action = schedule.step(0, Event::Began);
     for round in 0..100 {
-        assert_eq!(action, poll(round % 2, Notice::Keep));
+        assert_eq!(action, poll(round % 2, IrqChange::Keep));
         action = schedule.step(0, Event::Polled(LISTENS));
         if round % 2 == 1 {
             assert_eq!(action, Action::Pause, "a round that found nothing");
@@ -112,7 +112,7 @@ fn adaptive_spins_for_a_while_after_arrivals_and_learns_whether_that_is_worth_it
         for _ in 0..8 {
             now_ns += apart_ns;
             schedule.called(now_ns, 0);
-            assert_eq!(schedule.step(now_ns, Event::Rested), poll(0, Notice::Mask));
+            assert_eq!(schedule.step(now_ns, Event::Rested), poll(0, IrqChange::Mask));
             last_ns = until_asleep(&mut schedule, now_ns);
             now_ns += last_ns;
         }
@@ -157,8 +157,8 @@ fn who_has_more_leaves_the_others_their_turns_and_their_events() {
         now_ns += 1_000;
         action = match action {
             Action::Poll { at: 0, .. } => schedule.step(now_ns, Event::Polled(flood)),
-            Action::Poll { at: 1, notice, .. } => {
-                others += u32::from(notice == Notice::Mask);
+            Action::Poll { at: 1, irq, .. } => {
+                others += u32::from(irq == IrqChange::Mask);
                 schedule.step(now_ns, Event::Polled(LISTENS))
             }
             Action::Poll { .. } => {
@@ -269,19 +269,19 @@ impl Chaos {
 
     fn step(&mut self, event: Event) -> Event {
         match self.schedule.step(self.now_ns, event) {
-            Action::Poll { at, notice, .. } => self.poll(at, notice),
+            Action::Poll { at, irq, .. } => self.poll(at, irq),
             Action::Pause => Event::Rested,
             Action::Sleep { for_ns } => self.sleep(for_ns),
         }
     }
 
-    fn poll(&mut self, at: usize, notice: Notice) -> Event {
+    fn poll(&mut self, at: usize, irq: IrqChange) -> Event {
         let busy = self.random(20) == 0;
         let device = &mut self.devices[at];
-        match notice {
-            Notice::Keep => {}
-            Notice::Mask => (device.unmasked, device.told) = (false, false),
-            Notice::Unmask => (device.unmasked, device.told) = (true, false),
+        match irq {
+            IrqChange::Keep => {}
+            IrqChange::Mask => (device.unmasked, device.told) = (false, false),
+            IrqChange::Unmask => (device.unmasked, device.told) = (true, false),
         }
         Event::Polled(device.found(64, busy))
     }

@@ -18,7 +18,7 @@ impl Cache {
         self.wanted = if self.gathers { self.wanted.max(need) } else { need };
         self.renew_keep(need);
         self.counters.slow_paths += 1;
-        if let Some(home) = &mut self.home.0 {
+        if let Some(ring) = &mut self.return_ring.0 {
             // What may not be kept on the stack stays where it is, unless it may be kept nowhere.
             let most = if self.keep.frames() == 0 {
                 usize::MAX
@@ -26,7 +26,7 @@ impl Cache {
                 (need + self.keep.frames()).saturating_sub(self.stack.len())
             };
             let ledger = &self.pool.shared.ledger;
-            home.pop_noting(&mut self.stack, most, |index| ledger.freed(index));
+            ring.pop_noting(&mut self.stack, most, |index| ledger.freed(index));
         }
         if self.stack.len() < need && self.mailbox.len() > 0 {
             self.refill_from_mail();

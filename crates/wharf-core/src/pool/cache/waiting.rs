@@ -27,9 +27,9 @@ impl Cache {
     pub(crate) fn give_up(&mut self) {
         self.keep.set(0);
         self.bulk = 1;
-        if let Some(home) = &mut self.home.0 {
+        if let Some(ring) = &mut self.return_ring.0 {
             let ledger = &self.pool.shared.ledger;
-            home.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
+            ring.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
         }
         if !self.stash.is_empty() {
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);

@@ -144,7 +144,7 @@ impl NetdevQueue {
         }
         let (count, bytes) = (sent.len(), sent.bytes());
         self.counters.sent.add(count as u64);
-        sink.take_home(sent);
+        sink.recycle(sent);
         self.settle(count, bytes);
         count
     }
@@ -167,7 +167,7 @@ impl NetdevQueue {
             }
         }
         self.counters.sent.add(count as u64);
-        sink.take_home(&mut self.completions.sent);
+        sink.recycle(&mut self.completions.sent);
         while let Some((frame, reason)) = self.completions.failed.pop() {
             if self.is_ours(&frame) {
                 let len_bytes = u64::from(frame.len_bytes());
@@ -176,7 +176,7 @@ impl NetdevQueue {
                 self.counters.failed_bytes.add(len_bytes);
                 let pushed = self.failed.push(frame);
                 debug_assert!(pushed.is_ok(), "a sink takes all frames");
-                sink.take_home(&mut self.failed);
+                sink.recycle(&mut self.failed);
             }
         }
         self.settle(count, bytes);
@@ -252,7 +252,7 @@ impl NetdevQueue {
         self.reap(sink);
         // What waited for frames to arrive was never sent, and counts as nothing.
         while self.device.take_waiting(&mut self.completions.sent) > 0 {
-            sink.take_home(&mut self.completions.sent);
+            sink.recycle(&mut self.completions.sent);
         }
     }
 }

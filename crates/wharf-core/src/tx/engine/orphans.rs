@@ -39,7 +39,7 @@ impl Orphans {
 pub(super) struct Released<'a, S>(pub(super) &'a mut S);
 
 impl<S: Sink> Sink for Released<'_, S> {
-    fn take_home(&mut self, done: &mut Batch) {
-        self.0.take_home_released(done);
+    fn recycle(&mut self, done: &mut Batch) {
+        self.0.recycle_released(done);
     }
 }

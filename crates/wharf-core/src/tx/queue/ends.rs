@@ -44,7 +44,7 @@ pub(crate) fn handle_pending(shared: &Shared, inside: &mut Inside, bits: u64) {
 #[cold]
 fn handle_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
     if bits & CONTROL != 0 {
-        shared.obey(inside);
+        shared.apply_control(inside);
     }
     inside.waiting |= bits & WAIT != 0;
     if bits & OFFERED != 0 {

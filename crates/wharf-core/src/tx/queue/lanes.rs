@@ -6,9 +6,9 @@
 //! if need be: with many full lanes each has its share over several bulks.
 
 mod for_waiters;
-mod home;
+mod return_ring;
 
-pub(crate) use home::LaneHome;
+pub(crate) use return_ring::LaneReturnRing;
 
 use crate::pool::{PagePool, Returns};
 use crate::tx::engine::{Sink, Source};
@@ -27,7 +27,7 @@ const QUANTUM_FRAMES: usize = 8;
 pub(crate) struct Lane {
     pub(crate) frames: LaneOut,
     /// Where its frames go home; `None` when the sender is gone.
-    pub(crate) home: Option<LaneHome>,
+    pub(crate) return_ring: Option<LaneReturnRing>,
 }
 
 /// All lanes of a queue; a place whose sender is gone is empty, and given to the next one.
@@ -75,7 +75,7 @@ impl Lanes {
         }
         self.lanes[at] = Some(lane);
         self.used += 1;
-        self.limit_homes();
+        self.limit_return_rings();
         is_new
     }
 
@@ -92,22 +92,27 @@ impl Lanes {
 
     /// Buffers in home rings that their senders have not fetched yet.
     pub(crate) fn going_home(&mut self) -> usize {
-        self.lanes.iter_mut().flatten().filter_map(|lane| lane.home.as_mut()).map(|home| home.waiting()).sum()
+        self.lanes
+            .iter_mut()
+            .flatten()
+            .filter_map(|lane| lane.return_ring.as_mut())
+            .map(|ring| ring.waiting())
+            .sum()
     }
 
     /// No sender may hoard: what waits in home rings is a share of the pool, however many senders there are.
-    fn limit_homes(&mut self) {
+    fn limit_return_rings(&mut self) {
         let share = self.pool.share();
-        let homes = self.lanes.iter_mut().flatten().filter_map(|lane| lane.home.as_mut());
-        homes.for_each(|home| home.limit(share));
+        let rings = self.lanes.iter_mut().flatten().filter_map(|lane| lane.return_ring.as_mut());
+        rings.for_each(|ring| ring.limit(share));
     }
 
     /// The sender at `at` is gone: its frames go to the pool from now on, and so does what was under way.
-    pub(crate) fn orphan(&mut self, at: usize, mut home: HomeOut) {
+    pub(crate) fn orphan(&mut self, at: usize, mut ring: HomeOut) {
         if let Some(Some(lane)) = self.lanes.get_mut(at) {
-            lane.home = None;
+            lane.return_ring = None;
         }
-        home.pop(&mut self.pieces, usize::MAX);
+        ring.pop(&mut self.pieces, usize::MAX);
         self.pool.settle(&mut self.pieces);
         self.ready[at / WORD] |= 1 << (at % WORD);
         self.any |= 1 << (at / WORD);
@@ -124,7 +129,7 @@ impl Lanes {
     pub(crate) fn sweep(&mut self, mut freed: impl FnMut(usize)) {
         for (at, place) in self.lanes.iter_mut().enumerate() {
             let gone = |lane: &mut Lane| {
-                lane.frames.is_abandoned() && lane.home.is_none() && lane.frames.ready_now() == 0
+                lane.frames.is_abandoned() && lane.return_ring.is_none() && lane.frames.ready_now() == 0
             };
             if place.as_mut().is_some_and(gone) {
                 *place = None;
@@ -187,25 +192,25 @@ impl Lanes {
 
     /// Sends the first `count` frames of `done` home to `sender`, and counts `bytes` of them.
     #[inline(always)]
-    fn home(&mut self, done: &mut Batch, sender: u16, count: usize, bytes: u64) {
-        let home = match self.lanes.get_mut(usize::from(sender)) {
-            Some(Some(Lane { home: Some(home), frames })) => {
+    fn recycle_first(&mut self, done: &mut Batch, sender: u16, count: usize, bytes: u64) {
+        let recycled = match self.lanes.get_mut(usize::from(sender)) {
+            Some(Some(Lane { return_ring: Some(ring), frames })) => {
                 frames.add_home_bytes(bytes as u32);
-                home.push(done, count)
+                ring.push(done, count)
             }
             _ => 0,
         };
-        if home < count {
-            self.give_to_pool(done, sender, count - home);
+        if recycled < count {
+            self.give_to_pool(done, sender, count - recycled);
         }
     }
 
     /// Home by the pool: for senders that are gone, and rings that are full, as they are where what is sent was received.
     #[inline(never)]
     fn give_to_pool(&mut self, done: &mut Batch, sender: u16, count: usize) {
-        if let Some(Some(Lane { home: Some(home), .. })) = self.lanes.get_mut(usize::from(sender)) {
+        if let Some(Some(Lane { return_ring: Some(ring), .. })) = self.lanes.get_mut(usize::from(sender)) {
             // It may have more, or less, than when the last sender came.
-            home.limit(self.pool.share());
+            ring.limit(self.pool.share());
         }
         // Senders check on entry that frames are this pool's.
         let given = self.returns.give_first(done, count);
@@ -277,10 +282,10 @@ impl Source for Lanes {
 
 impl Sink for Lanes {
     #[inline(always)]
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         match (done.any_meta(), done.sender()) {
-            (false, Some(sender)) => self.home(done, sender, done.len(), done.bytes()),
-            _ => self.take_home_run_by_run(done),
+            (false, Some(sender)) => self.recycle_first(done, sender, done.len(), done.bytes()),
+            _ => self.recycle_run_by_run(done),
         }
     }
 
@@ -288,13 +293,13 @@ impl Sink for Lanes {
         self.add_home_bytes(sender, bytes);
     }
 
-    fn take_home_released(&mut self, done: &mut Batch) {
+    fn recycle_released(&mut self, done: &mut Batch) {
         if done.any_meta() {
             self.strip(done, |_, _, _| {});
         }
         while let Some(first) = done.frames().first() {
             let (sender, (count, _)) = (first.sender(), done.run_of_sender());
-            self.home(done, sender, count, 0);
+            self.recycle_first(done, sender, count, 0);
         }
     }
 }
@@ -302,14 +307,14 @@ impl Sink for Lanes {
 impl Lanes {
     /// Chains, or frames of several senders.
     #[inline(never)]
-    pub(crate) fn take_home_run_by_run(&mut self, done: &mut Batch) {
+    pub(crate) fn recycle_run_by_run(&mut self, done: &mut Batch) {
         if done.any_meta() {
             // Charged with all their bytes; as single buffers they have fewer.
             self.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
         }
         while let Some(first) = done.frames().first() {
             let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
-            self.home(done, sender, count, bytes);
+            self.recycle_first(done, sender, count, bytes);
         }
     }
 }
@@ -329,7 +334,7 @@ mod tests {
         let mut lanes = Lanes::new(pool.clone());
         let fill = |(at, &count): (usize, &usize)| {
             let (mut lane_in, frames) = lane(128, 0);
-            lanes.add(at, Lane { frames, home: Some(LaneHome::new(home(128, 0).0, &pool)) });
+            lanes.add(at, Lane { frames, return_ring: Some(LaneReturnRing::new(home(128, 0).0, &pool)) });
             let (mut cache, mut burst) = (pool.cache("test").unwrap(), pool.burst(64));
             let filled = cache.fill(&mut burst, count, 64);
             assert!(count == 0 || filled.is_ok());
@@ -347,7 +352,7 @@ mod tests {
         lanes.pull(&mut to, max);
         let of = |at| to.frames().iter().filter(|frame| usize::from(frame.sender()) == at).count();
         let counts = (0..places).map(of).collect();
-        lanes.take_home(&mut to);
+        lanes.recycle(&mut to);
         counts
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(super) wakers: Mutex<Wakers>,
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
-    pub(super) control: Mutex<Vec<Control>>,
+    pub(super) control: Mutex<Vec<ControlMessage>>,
     pub(super) senders: Mutex<Places>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Wakers {
 }
 
 /// What the owner is asked to do.
-pub(crate) enum Control {
+pub(crate) enum ControlMessage {
     Add(usize, Lane),
     Orphan(usize, HomeOut),
     SetBatching(Batching),
@@ -85,7 +85,7 @@ pub(crate) enum Control {
 
 impl Shared {
     /// Leaves `message` for the owner, and becomes it if there is none.
-    pub(crate) fn control(&self, message: Control) {
+    pub(crate) fn control(&self, message: ControlMessage) {
         lock(&self.control).push(message);
         match self.cell.claim(CONTROL) {
             Published::Owner(owned) => {
@@ -97,26 +97,26 @@ impl Shared {
     }
 
     /// Carries out the messages that lie ready.
-    pub(crate) fn obey(&self, inside: &mut Inside) {
+    pub(crate) fn apply_control(&self, inside: &mut Inside) {
         let messages = std::mem::take(&mut *lock(&self.control));
         for message in messages {
             match message {
-                Control::Add(at, lane) => {
+                ControlMessage::Add(at, lane) => {
                     if inside.lanes.add(at, lane) {
                         inside.engine.reserve(self.lane_frames as usize);
                     }
                 }
-                Control::Orphan(at, home) => {
-                    inside.lanes.orphan(at, home);
+                ControlMessage::Orphan(at, ring) => {
+                    inside.lanes.orphan(at, ring);
                     if inside.waiting {
                         inside.lanes.note_returned(at as u16);
                     }
                 }
-                Control::SetBatching(batching) => inside.engine.set_batching(batching),
-                Control::Apply(change) => self.apply(change, &mut inside.engine),
-                Control::Pollers => inside.poller = self.poller_state(),
-                Control::Shut => self.shut(inside),
-                Control::IsPending(answer) => {
+                ControlMessage::SetBatching(batching) => inside.engine.set_batching(batching),
+                ControlMessage::Apply(change) => self.apply(change, &mut inside.engine),
+                ControlMessage::Pollers => inside.poller = self.poller_state(),
+                ControlMessage::Shut => self.shut(inside),
+                ControlMessage::IsPending(answer) => {
                     inside.engine.hurry();
                     _ = answer.set(inside.is_pending() || inside.lanes.len() > 0);
                 }
@@ -173,7 +173,7 @@ impl Shared {
     /// queue now or for good. One that does not answer has some for all we know; one that died, none that ever leave.
     pub(super) fn pending(&self) -> bool {
         let answer = Arc::new(OnceLock::new());
-        self.control(Control::IsPending(answer.clone()));
+        self.control(ControlMessage::IsPending(answer.clone()));
         for _ in 0..PENDING_TRIES {
             match answer.get() {
                 Some(&pending) => return pending,
@@ -181,8 +181,7 @@ impl Shared {
                 None => self.park.park(OWNED_NAP_NS),
             }
         }
-        let is_ours =
-            |message: &Control| matches!(message, Control::IsPending(ours) if Arc::ptr_eq(ours, &answer));
+        let is_ours = |message: &ControlMessage| matches!(message, ControlMessage::IsPending(ours) if Arc::ptr_eq(ours, &answer));
         lock(&self.control).retain(|message| !is_ours(message));
         self.cell.word() & DEAD == 0
     }

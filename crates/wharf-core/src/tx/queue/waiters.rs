@@ -60,7 +60,7 @@ struct Owed {
 }
 
 /// Where what comes home to a sender can be seen.
-pub(crate) trait Homes {
+pub(crate) trait SenderReturns {
     /// Bytes that have come home to the sender at a place, as a sum that wraps; `None` when it is gone.
     fn home_bytes(&self, place: u16) -> Option<u32>;
 
@@ -176,7 +176,7 @@ impl Waiters {
 
     /// Picks those that there is room for, first come first, and those whose own frames have come, to be woken by
     /// [`Waiters::wake_served`].
-    pub(crate) fn serve(&self, qdisc: &dyn Qdisc, homes: &mut impl Homes, pool: &PagePool) -> Served {
+    pub(crate) fn serve(&self, qdisc: &dyn Qdisc, homes: &mut impl SenderReturns, pool: &PagePool) -> Served {
         let lines = &mut *lock(&self.lines);
         let mut full = 0;
         for band in 0..BANDS {
@@ -277,7 +277,7 @@ impl Lines {
     }
 
     /// Each waits for frames of its own: they are in nobody's way. Those who wait for memory stay in the pool's line.
-    fn serve_owed(&mut self, place: u16, homes: &mut impl Homes) {
+    fn serve_owed(&mut self, place: u16, homes: &mut impl SenderReturns) {
         let Some(here) = self.owed.get_mut(&place) else { return };
         let (home_bytes, has_memory) = (homes.home_bytes(place), homes.has_come_home(place));
         let is_due = |owed: &Owed| match (owed.home_bytes, home_bytes) {

@@ -78,15 +78,15 @@ impl Inside {
     /// Sends a whole burst past an idle queue and takes completions, where nothing else is to be seen to (the only
     /// lane is the caller's, and empty). `None`: nothing was done.
     #[inline(always)]
-    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, home: Home<'_>) -> Option<Passed> {
+    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, own: OwnCache<'_>) -> Option<Passed> {
         if !self.is_sole() {
             return None;
         }
         let (packets, pause) = self.engine.pass(burst, quota)?;
-        let (lanes, Home { cache, place }) = (&mut self.lanes, home);
-        let mut home = HomeOrLane { cache, place, lanes, home_bytes: 0 };
-        let goes_on = self.engine.reap_after(pause, &mut home);
-        Some(Passed { packets, goes_on, home_bytes: home.home_bytes })
+        let (lanes, OwnCache { cache, place }) = (&mut self.lanes, own);
+        let mut sink = CacheOrLanes { cache, place, lanes, home_bytes: 0 };
+        let goes_on = self.engine.reap_after(pause, &mut sink);
+        Some(Passed { packets, goes_on, home_bytes: sink.home_bytes })
     }
 
     /// Whether one sender alone uses the queue, however many are registered, and nobody waits.
@@ -98,7 +98,7 @@ impl Inside {
 }
 
 /// The sender that is alone: where its frames are at home.
-pub(crate) struct Home<'a> {
+pub(crate) struct OwnCache<'a> {
     pub(crate) cache: &'a mut Cache,
     pub(crate) place: u16,
 }
@@ -114,18 +114,18 @@ pub(crate) struct Passed {
 }
 
 /// The sender's own frames to its cache, others by their lanes.
-struct HomeOrLane<'a> {
+struct CacheOrLanes<'a> {
     cache: &'a mut Cache,
     place: u16,
     lanes: &'a mut Lanes,
     home_bytes: u64,
 }
 
-impl Sink for HomeOrLane<'_> {
+impl Sink for CacheOrLanes<'_> {
     #[inline(always)]
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         if !done.is_from(self.place) || done.any_meta() {
-            return self.lanes.take_home_run_by_run(done);
+            return self.lanes.recycle_run_by_run(done);
         }
         self.home_bytes += done.bytes();
         // Cannot fail: the sender has checked the pool of all that it sent.
@@ -140,7 +140,7 @@ impl Sink for HomeOrLane<'_> {
         }
     }
 
-    fn take_home_released(&mut self, done: &mut Batch) {
-        self.lanes.take_home_released(done);
+    fn recycle_released(&mut self, done: &mut Batch) {
+        self.lanes.recycle_released(done);
     }
 }

@@ -6,7 +6,7 @@ use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
 use crate::tx::queue::{QdiscRun, QueueError, Shared};
-use crate::tx::sender::biased_owner::{Home, Passed};
+use crate::tx::sender::biased_owner::{OwnCache, Passed};
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 
@@ -88,9 +88,9 @@ impl Sender {
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
-        let home = Home { cache: &mut self.cache, place: self.place };
+        let own = OwnCache { cache: &mut self.cache, place: self.place };
         let (died, mut entered) = (Dies(shared), entered);
-        let passed = entered.with(|inside| inside.pass(batch, quota, home));
+        let passed = entered.with(|inside| inside.pass(batch, quota, own));
         std::mem::forget(died);
         entered.leave();
         let Some(Passed { packets, goes_on, home_bytes }) = passed else {

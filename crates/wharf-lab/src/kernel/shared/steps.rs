@@ -330,7 +330,7 @@ struct Home {
 }
 
 impl Sink for Home {
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         while let Some(frame) = done.pop() {
             self.of_others += u64::from(usize::from(frame.sender()) != self.machine_cpu);
             let (index, len_bytes) = (frame.index(), frame.len_bytes());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use wharf_core::device::Device;
 use wharf_core::host::Wait;
-use wharf_core::poller::schedule::{Action, Event, Found, Notice, Schedule};
+use wharf_core::poller::schedule::{Action, Event, Found, IrqChange, Schedule};
 use wharf_core::poller::{Mode, Settings};
 use wharf_devices::host::HostWait;
 
@@ -87,7 +87,7 @@ impl Told {
         });
         loop {
             event = match self.schedule.step(self.wait.now_ns(), event) {
-                Action::Poll { notice, .. } => return self.heed(notice, device),
+                Action::Poll { irq, .. } => return self.heed(irq, device),
                 Action::Pause => {
                     (0..PAUSES).for_each(|_| std::hint::spin_loop());
                     Event::Rested
@@ -100,14 +100,14 @@ impl Told {
         }
     }
 
-    fn heed(&mut self, notice: Notice, device: &mut dyn Device) {
-        match notice {
-            Notice::Keep => {}
-            Notice::Mask => {
+    fn heed(&mut self, irq: IrqChange, device: &mut dyn Device) {
+        match irq {
+            IrqChange::Keep => {}
+            IrqChange::Mask => {
                 self.wait.mask(0);
                 device.disarm();
             }
-            Notice::Unmask => {
+            IrqChange::Unmask => {
                 self.wait.unmask(0);
                 self.unarmed = !device.arm();
             }

@@ -7,7 +7,7 @@
 use super::Lanes;
 use crate::tx::engine::Sink;
 use crate::tx::queue::Inside;
-use crate::tx::queue::waiters::{ALL_BANDS, Homes};
+use crate::tx::queue::waiters::{ALL_BANDS, SenderReturns};
 use wharf_mem::Batch;
 
 /// The lanes of a queue that somebody waits for.
@@ -24,13 +24,13 @@ impl ForWaiters<'_> {
         if pool.is_waited_for() {
             pool.give_to_waiters(done, pieces, count);
         } else {
-            self.0.home(done, sender, count, 0);
+            self.0.recycle_first(done, sender, count, 0);
         }
     }
 }
 
 impl Sink for ForWaiters<'_> {
-    fn take_home(&mut self, done: &mut Batch) {
+    fn recycle(&mut self, done: &mut Batch) {
         if done.any_meta() {
             self.0.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
         }
@@ -45,7 +45,7 @@ impl Sink for ForWaiters<'_> {
         self.note(sender, bytes);
     }
 
-    fn take_home_released(&mut self, done: &mut Batch) {
+    fn recycle_released(&mut self, done: &mut Batch) {
         if done.any_meta() {
             self.0.strip(done, |_, _, _| {});
         }
@@ -56,7 +56,7 @@ impl Sink for ForWaiters<'_> {
     }
 }
 
-impl Homes for Lanes {
+impl SenderReturns for Lanes {
     fn home_bytes(&self, place: u16) -> Option<u32> {
         let lane = self.lanes.get(usize::from(place))?.as_ref()?;
         Some(lane.frames.home_bytes())
@@ -64,7 +64,7 @@ impl Homes for Lanes {
 
     fn has_come_home(&mut self, place: u16) -> bool {
         let lane = self.lanes.get_mut(usize::from(place)).and_then(Option::as_mut);
-        lane.and_then(|lane| lane.home.as_mut()).is_some_and(|home| home.waiting() > 0)
+        lane.and_then(|lane| lane.return_ring.as_mut()).is_some_and(|ring| ring.waiting() > 0)
     }
 
     fn next_returned(&mut self) -> Option<u16> {

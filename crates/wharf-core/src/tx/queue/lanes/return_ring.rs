@@ -1,17 +1,17 @@
-//! `LaneHome`: the owner's end of the ring that a sender's frames go home by, and how much may lie in it.
+//! `LaneReturnRing`: the owner's end of the ring that a sender's frames go home by, and how much may lie in it.
 
 use crate::pool::{Grant, Kept, PagePool};
 use wharf_mem::Batch;
 use wharf_mem::home::HomeIn;
 
 /// A sender's home, as the owner sees it.
-pub(crate) struct LaneHome {
+pub(crate) struct LaneReturnRing {
     ring: HomeIn,
     grant: Grant,
 }
 
-impl LaneHome {
-    /// Nothing goes into it before [`LaneHome::limit`].
+impl LaneReturnRing {
+    /// Nothing goes into it before [`LaneReturnRing::limit`].
     pub(crate) fn new(ring: HomeIn, pool: &PagePool) -> Self {
         Self { ring, grant: Grant::new(pool, Kept::AtHome) }
     }
