@@ -30,16 +30,16 @@ pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::Packet;
-pub(crate) use peer_queues::Reaps;
-pub(crate) use reservation::{Grant, Kept};
+pub(crate) use peer_queues::PeerQueue;
+pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
 
 use crate::host::{Clock, NoClock};
 use depot::Depot;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
-use peer_queues::Queues;
-use reservation::Budget;
+use peer_queues::PeerQueues;
+use reservation::Quota;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use waitlist::Signs;
@@ -90,11 +90,11 @@ struct Shared {
     /// Buffers in mailboxes that whoever waits may call in.
     mailed: AtomicUsize,
     /// What stacks of caches may still be granted.
-    on_stacks: Budget,
+    on_stacks: Quota,
     /// What home rings may.
-    at_home: Budget,
+    in_return_rings: Quota,
     /// Those that send its frames.
-    queues: Queues,
+    peer_queues: PeerQueues,
 }
 
 /// How a pool should be. See [`PagePool::builder`].
@@ -158,9 +158,9 @@ impl PoolBuilder {
             signs: Signs::default(),
             gathering: AtomicBool::new(false),
             mailed: AtomicUsize::new(0),
-            on_stacks: Budget::new(self.spec.frames),
-            at_home: Budget::new(self.spec.frames),
-            queues: Queues::default(),
+            on_stacks: Quota::new(self.spec.frames),
+            in_return_rings: Quota::new(self.spec.frames),
+            peer_queues: PeerQueues::default(),
         };
         Ok(PagePool { shared: Arc::new(shared) })
     }

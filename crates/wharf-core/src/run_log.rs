@@ -1,6 +1,6 @@
 //! `RunLog`: what a sender did as the owner of its queue: how long, for whom. For comparisons of owner policies.
 //!
-//! Kept on request only ([`crate::tx::queue::QueueBuilder::log_runs`]), since it reads a clock twice per run.
+//! QuotaKind on request only ([`crate::tx::queue::QueueBuilder::log_runs`]), since it reads a clock twice per run.
 
 use crate::counters::Counter;
 use crate::histogram::Histogram;

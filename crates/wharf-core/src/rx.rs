@@ -283,7 +283,7 @@ impl Pollee for RxShared {
         } else {
             // It may lie in a device that holds back what has left.
             self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
-            inside.cache.pool().reap_elsewhere(self.of.as_ref().map(|queue| &*queue.shared));
+            inside.cache.pool().reap_peer_queues(self.of.as_ref().map(|queue| &*queue.shared));
         }
         let budget = if inside.hand_over() { budget_packets as usize } else { 0 };
         let mut found = self.receive(&mut inside, irq, away, budget_packets, budget);

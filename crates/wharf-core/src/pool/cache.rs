@@ -8,7 +8,7 @@ pub(crate) use waiting::Place;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};
-use super::{BULK, Burst, Grant, Kept, Packet, PageCounters, PagePool, PoolError, Shared, lock};
+use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, QuotaKind, Reservation, Shared, lock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::home::HomeOut;
@@ -36,7 +36,7 @@ pub struct Cache {
     sender: u16,
     number: usize,
     /// What it may keep on its stack, as it was at the last refill; and less than that in its stash.
-    keep: Grant,
+    keep: Reservation,
     /// What it asks the depot for next beyond its need: twice as much each time, as the kernel's page allocator does
     /// (`mm/page_alloc.c`, `nr_pcp_alloc`), so that who uses few at a time has few.
     bulk: usize,
@@ -95,7 +95,7 @@ impl Cache {
             stash: Vec::with_capacity(2 * BULK),
             sender: 0,
             number,
-            keep: Grant::new(pool, Kept::OnStacks),
+            keep: Reservation::new(pool, QuotaKind::CacheStacks),
             bulk: 1,
             wanted: 1,
             gathers: false,

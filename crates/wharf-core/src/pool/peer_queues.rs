@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Re
 use std::sync::{Arc, Mutex, Weak};
 
 /// A queue, to those who wait for its pool's memory.
-pub(crate) trait Reaps: Send + Sync {
+pub(crate) trait PeerQueue: Send + Sync {
     /// Takes completions for those who wait, unless somebody else is at it or looks after it.
     fn reap_for_waiters(&self);
 }
 
 /// All queues of a pool.
 #[derive(Debug, Default)]
-pub(super) struct Queues {
-    list: Mutex<Vec<Weak<dyn Reaps>>>,
+pub(super) struct PeerQueues {
+    list: Mutex<Vec<Weak<dyn PeerQueue>>>,
     /// How many there were when one was last made.
     count: AtomicUsize,
     /// Somebody is at it: it leads from one queue to the next, and would go round.
@@ -25,8 +25,8 @@ pub(super) struct Queues {
 
 impl PagePool {
     /// There is one more queue.
-    pub(crate) fn enlist(&self, queue: Weak<dyn Reaps>) {
-        let Queues { list, count, .. } = &self.shared.queues;
+    pub(crate) fn enlist(&self, queue: Weak<dyn PeerQueue>) {
+        let PeerQueues { list, count, .. } = &self.shared.peer_queues;
         let list = &mut *lock(list);
         list.retain(|other| other.strong_count() > 0);
         list.push(queue);
@@ -34,14 +34,14 @@ impl PagePool {
     }
 
     /// Whether there are queues beside the one that asks.
-    pub(crate) fn has_queues_elsewhere(&self) -> bool {
-        self.shared.queues.count.load(Relaxed) > 1
+    pub(crate) fn has_peer_queues(&self) -> bool {
+        self.shared.peer_queues.count.load(Relaxed) > 1
     }
 
     /// Takes completions of all queues but `this`, where nobody looks after them.
     #[cold]
-    pub(crate) fn reap_elsewhere<Q>(&self, this: Option<&Q>) {
-        let Queues { list, reaping, .. } = &self.shared.queues;
+    pub(crate) fn reap_peer_queues<Q>(&self, this: Option<&Q>) {
+        let PeerQueues { list, reaping, .. } = &self.shared.peer_queues;
         if reaping.swap(true, Acquire) {
             return;
         }

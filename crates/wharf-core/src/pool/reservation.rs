@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 /// The kinds of places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum QuotaKind {
     /// Stacks of caches; as many once more may lie in stashes, less than a stack's grant in each.
-    OnStacks,
+    CacheStacks,
     /// Home rings.
-    AtHome,
+    ReturnRings,
 }
 
 /// What may still be granted to places of one kind, frames. Below 0 where some have what they must have.
 #[derive(Debug)]
-pub(super) struct Budget(AtomicIsize);
+pub(super) struct Quota(AtomicIsize);
 
-impl Budget {
+impl Quota {
     /// Of a pool with so many frames.
     pub(super) fn new(frames: u32) -> Self {
         Self(AtomicIsize::new(frames as isize / 4))
@@ -45,15 +45,15 @@ impl Budget {
 
 /// What one place may keep.
 #[derive(Debug)]
-pub(crate) struct Grant {
+pub(crate) struct Reservation {
     pool: PagePool,
-    kind: Kept,
+    kind: QuotaKind,
     frames: usize,
 }
 
-impl Grant {
+impl Reservation {
     /// Of nothing yet.
-    pub(crate) fn new(pool: &PagePool, kind: Kept) -> Self {
+    pub(crate) fn new(pool: &PagePool, kind: QuotaKind) -> Self {
         Self { pool: pool.clone(), kind, frames: 0 }
     }
 
@@ -65,13 +65,13 @@ impl Grant {
     /// Comes down to `wanted`, or up to it as far as the budget allows.
     pub(crate) fn ask(&mut self, wanted: usize) {
         if wanted > self.frames {
-            self.frames += self.budget().draw(wanted - self.frames);
+            self.frames += self.quota().draw(wanted - self.frames);
         } else {
             self.set(wanted);
         }
     }
 
-    /// As [`Grant::ask`], and has `least` in any case.
+    /// As [`Reservation::ask`], and has `least` in any case.
     pub(crate) fn ask_for_at_least(&mut self, least: usize, wanted: usize) {
         self.ask(wanted.max(least));
         if self.frames < least {
@@ -82,20 +82,20 @@ impl Grant {
     /// Has `frames`, whatever the budget.
     pub(crate) fn set(&mut self, frames: usize) {
         if frames != self.frames {
-            self.budget().add(self.frames as isize - frames as isize);
+            self.quota().add(self.frames as isize - frames as isize);
             self.frames = frames;
         }
     }
 
-    fn budget(&self) -> &Budget {
+    fn quota(&self) -> &Quota {
         match self.kind {
-            Kept::OnStacks => &self.pool.shared.on_stacks,
-            Kept::AtHome => &self.pool.shared.at_home,
+            QuotaKind::CacheStacks => &self.pool.shared.on_stacks,
+            QuotaKind::ReturnRings => &self.pool.shared.in_return_rings,
         }
     }
 }
 
-impl Drop for Grant {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -112,27 +112,27 @@ mod tests {
     #[test]
     fn whoever_comes_when_all_have_a_quarter_at_most_and_everybody_something() {
         let pool = pool(1024);
-        let mut grants = Vec::new();
+        let mut reservations = Vec::new();
         for _ in 0..8 {
-            let mut grant = Grant::new(&pool, Kept::OnStacks);
-            grant.ask(usize::MAX);
-            grants.push(grant);
+            let mut reservation = Reservation::new(&pool, QuotaKind::CacheStacks);
+            reservation.ask(usize::MAX);
+            reservations.push(reservation);
         }
-        let frames: Vec<usize> = grants.iter().map(Grant::frames).collect();
+        let frames: Vec<usize> = reservations.iter().map(Reservation::frames).collect();
         assert_eq!(frames, [128, 64, 32, 16, 8, 4, 2, 1]);
-        grants.iter_mut().for_each(|grant| grant.ask(usize::MAX));
-        assert_eq!(grants.iter().map(Grant::frames).sum::<usize>(), 256);
-        let mut other = Grant::new(&pool, Kept::AtHome);
+        reservations.iter_mut().for_each(|reservation| reservation.ask(usize::MAX));
+        assert_eq!(reservations.iter().map(Reservation::frames).sum::<usize>(), 256);
+        let mut other = Reservation::new(&pool, QuotaKind::ReturnRings);
         other.ask(100);
         assert_eq!(other.frames(), 100, "each kind has its own");
-        drop(grants);
+        drop(reservations);
         assert_eq!(pool.shared.on_stacks.0.load(Relaxed), 256);
     }
 
     #[test]
     fn what_must_be_is_granted_and_paid_for_by_those_who_come_later() {
         let pool = pool(16);
-        let [mut must, mut may] = [(); 2].map(|()| Grant::new(&pool, Kept::OnStacks));
+        let [mut must, mut may] = [(); 2].map(|()| Reservation::new(&pool, QuotaKind::CacheStacks));
         must.ask_for_at_least(6, 1);
         may.ask(1);
         assert_eq!((must.frames(), may.frames()), (6, 0));

@@ -25,7 +25,7 @@ use crate::sg_writer::Memory;
 use crate::tx::engine::BULK_PACKETS_MAX;
 use crate::tx::queue::lanes::{Lane, LaneReturnRing};
 use crate::tx::queue::{ControlMessage, QueueError, Shared};
-use crate::tx::sender::biased_owner::Solo;
+use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::small_queue::Credit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,7 +45,7 @@ pub struct Sender {
     cache: Cache,
     place: u16,
     bit: u64,
-    solo: Solo,
+    biased: BiasedOwner,
     credit: Credit,
     balance: Balance,
     /// Its turn has come: it may send past a mark that keeps others waiting, once, if by then it has sent no more packets than
@@ -71,11 +71,11 @@ impl Sender {
         cache.set_return_ring(ring_out, place);
         let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
-        let solo = if counters.runs.is_some() { Solo::never() } else { Solo::new() };
+        let biased = if counters.runs.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
         let (balance, served_at) = (Balance::default(), None);
         let sender =
-            Self { shared, lane: lane_in, cache, place, bit, solo, credit, balance, served_at, counters };
+            Self { shared, lane: lane_in, cache, place, bit, biased, credit, balance, served_at, counters };
         Ok((sender, theirs))
     }
 
@@ -138,7 +138,7 @@ impl Sender {
     /// As [`Sender::send`].
     pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
         self.admit(burst)?;
-        self.solo.let_go(&self.shared.cell);
+        self.biased.release(&self.shared.cell);
         self.push(burst.batch_mut(), usize::MAX);
         Ok(self.bit)
     }
@@ -250,7 +250,7 @@ pub(crate) fn foreign_pool(ours: u8, theirs: u8, batch: &Batch) -> QueueError {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.solo.end(&self.shared.cell);
+        self.biased.retire(&self.shared.cell);
         self.lane.abandon();
         if let Some(ring) = self.cache.take_return_ring() {
             // It may be a panic that ends this sender: one of the device's on top of it would end the process.

@@ -24,7 +24,7 @@ mod tsq_window;
 
 use rate::Rate;
 use std::ops::RangeInclusive;
-pub(crate) use tsq_window::Horizon;
+pub(crate) use tsq_window::TsqWindow;
 use wharf_mem::{Batch, Frame};
 
 /// The limit never falls below this many bytes: at 64 B a packet, a burst.
@@ -47,7 +47,7 @@ pub(crate) struct OfQueue<'a> {
     pub(crate) limit_bytes: u64,
     /// Whether nothing is under way, of any sender.
     pub(crate) is_dry: bool,
-    pub(crate) horizon: &'a Horizon,
+    pub(crate) tsq_window: &'a TsqWindow,
 }
 
 /// One sender's account.
@@ -185,12 +185,12 @@ impl Credit {
     fn end_window(&mut self, left_bytes: u32, queue: OfQueue<'_>, now_ns: u64) {
         self.measure(left_bytes, queue.taken_bytes, now_ns.saturating_sub(self.window_start_ns));
         if self.was_starved {
-            queue.horizon.double(now_ns);
+            queue.tsq_window.double(now_ns);
         } else if self.was_held {
-            queue.horizon.was_enough(now_ns);
+            queue.tsq_window.was_enough(now_ns);
         }
         let levelled_bytes = self.rate.levelled_bytes();
-        let waiting_bytes = levelled_bytes * f64::from(queue.horizon.windows());
+        let waiting_bytes = levelled_bytes * f64::from(queue.tsq_window.windows());
         let device_bytes = queue.limit_bytes as f64 * levelled_bytes / self.rate.queue_bytes.max(1.0);
         // To integers, none of which overflows.
         let wanted_bytes = (waiting_bytes + device_bytes) as u32;

@@ -13,11 +13,11 @@ use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
 #[derive(Debug)]
-pub struct SenderCache(Arc<Kept>);
+pub struct SenderCache(Arc<QuotaKind>);
 
 /// What is kept: a place per sender.
 #[derive(Debug)]
-struct Kept {
+struct QuotaKind {
     pool: PagePool,
     shelf: Shelf,
 }
@@ -27,7 +27,7 @@ impl SenderCache {
     pub fn new(pool: &PagePool) -> Self {
         let shelf = Shelf::new(usize::from(SENDERS_MAX));
         (0..shelf.places()).for_each(|sender| shelf.open(sender));
-        Self(Arc::new(Kept { pool: pool.clone(), shelf }))
+        Self(Arc::new(QuotaKind { pool: pool.clone(), shelf }))
     }
 }
 
@@ -48,7 +48,7 @@ impl Policy for SenderCache {
 #[derive(Debug)]
 pub struct SenderCacheCache {
     lists: Lists,
-    kept: Arc<Kept>,
+    kept: Arc<QuotaKind>,
     /// The kept one, on its way out.
     hand: Vec<FreeFrame>,
 }
@@ -92,7 +92,7 @@ impl Drop for SenderCacheCache {
     }
 }
 
-impl Drop for Kept {
+impl Drop for QuotaKind {
     fn drop(&mut self) {
         let kept = (0..self.shelf.places()).filter_map(|sender| self.shelf.close(sender));
         self.pool.deposit(kept, &mut PageCounters::default());

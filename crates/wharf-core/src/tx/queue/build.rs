@@ -13,7 +13,7 @@ use crate::tx::engine::{BULK_PACKETS_MAX, Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
-use crate::tx::small_queue::{Horizon, SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
+use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -234,7 +234,7 @@ impl QueueBuilder {
             policy,
             lane_frames,
             small_queue_bytes,
-            horizon: Horizon::new(),
+            tsq_window: TsqWindow::new(),
             index_start,
             uses_bands,
             clock,

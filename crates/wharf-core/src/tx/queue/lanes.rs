@@ -1,8 +1,8 @@
 //! The owner's side of all lanes of a queue: pull frames fairly, send them home.
 //!
-//! Lanes that announced something are served from a rotor with a share each: lowest-first starves the others,
-//! and a rotor without shares lets one full lane have a whole quota. A share is a quantum at least, as in deficit round
-//! robin (Shreedhar and Varghese 1995), and the rotor goes on where the last pull has ended, in the middle of a share
+//! Lanes that announced something are served from a round-robin cursor with a share each: lowest-first starves the others,
+//! and a round-robin cursor without shares lets one full lane have a whole quota. A share is a quantum at least, as in deficit round
+//! robin (Shreedhar and Varghese 1995), and the round-robin cursor goes on where the last pull has ended, in the middle of a share
 //! if need be: with many full lanes each has its share over several bulks.
 
 mod for_waiters;
@@ -37,9 +37,9 @@ pub(crate) struct Lanes {
     ready: Vec<u64>,
     /// A bit per word of `ready` that is not 0: thousands of idle lanes are one look.
     any: u64,
-    rotor: usize,
-    /// What the lane at the rotor still has of its share, when the last pull ended in the middle of it.
-    owed: usize,
+    round_robin: usize,
+    /// What the lane at the round-robin cursor still has of its share, when the last pull ended in the middle of it.
+    deficit: usize,
     /// Places that are not empty.
     used: usize,
     pool: PagePool,
@@ -56,8 +56,8 @@ impl Lanes {
             lanes: Vec::new(),
             ready: vec![0],
             any: 0,
-            rotor: 0,
-            owed: 0,
+            round_robin: 0,
+            deficit: 0,
             used: 0,
             pool,
             returns,
@@ -166,10 +166,10 @@ impl Lanes {
         self.lanes.iter_mut().flatten().map(|lane| lane.frames.ready_now()).sum()
     }
 
-    /// The first ready lane from the rotor on, and round again.
+    /// The first ready lane from the round-robin cursor on, and round again.
     #[inline]
     fn next_ready(&self) -> Option<usize> {
-        let (first, shift) = (self.rotor / WORD, self.rotor % WORD);
+        let (first, shift) = (self.round_robin / WORD, self.round_robin % WORD);
         let lane = |word: usize, bits: u64| word * WORD + bits.trailing_zeros() as usize;
         match self.ready[first] & (u64::MAX << shift) {
             0 if self.ready.len() == 1 && self.ready[0] == 0 => None,
@@ -254,7 +254,7 @@ impl Source for Lanes {
                 share = ((max - pulled) / lanes_due).max(QUANTUM_FRAMES);
             }
             lanes_due -= 1;
-            let due = if self.owed > 0 && at == self.rotor { self.owed } else { share };
+            let due = if self.deficit > 0 && at == self.round_robin { self.deficit } else { share };
             let (took, left) = match &mut self.lanes[at] {
                 Some(lane) => lane.frames.pop_now(to, due.min(max - pulled)),
                 None => (0, 0),
@@ -264,9 +264,9 @@ impl Source for Lanes {
                 self.ready[at / WORD] &= !(1 << (at % WORD));
                 self.any &= !(u64::from(self.ready[at / WORD] == 0) << (at / WORD));
             }
-            self.owed = if left > 0 { due - took } else { 0 };
-            self.rotor = match at + 1 {
-                _ if self.owed > 0 => at,
+            self.deficit = if left > 0 { due - took } else { 0 };
+            self.round_robin = match at + 1 {
+                _ if self.deficit > 0 => at,
                 next if next < self.lanes.len() => next,
                 _ => 0,
             };
@@ -372,7 +372,11 @@ mod tests {
         let (mut lanes, _ins) = filled(&[16; 16]);
         lanes.announce_all();
         assert_eq!(pulled(&mut lanes, 64, 16), [[8; 8], [0; 8]].concat());
-        assert_eq!(pulled(&mut lanes, 64, 16), [[0; 8], [8; 8]].concat(), "the rotor goes on where it was");
+        assert_eq!(
+            pulled(&mut lanes, 64, 16),
+            [[0; 8], [8; 8]].concat(),
+            "the round_robin goes on where it was"
+        );
     }
 
     #[test]

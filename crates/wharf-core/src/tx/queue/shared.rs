@@ -6,12 +6,12 @@ use super::{QdiscRun, QueueError};
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park, Wake};
 use crate::poller::Callers;
-use crate::pool::{PagePool, Reaps, lock};
+use crate::pool::{PagePool, PeerQueue, lock};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
 use crate::tx::queue::waiters::Waiters;
-use crate::tx::small_queue::Horizon;
+use crate::tx::small_queue::TsqWindow;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) lane_frames: u32,
     /// See [`QueueBuilder::small_queues`].
     pub(crate) small_queue_bytes: Option<u32>,
-    pub(crate) horizon: Horizon,
+    pub(crate) tsq_window: TsqWindow,
     pub(crate) index_start: u32,
     pub(crate) uses_bands: bool,
     pub(crate) clock: Arc<dyn Clock>,
@@ -191,8 +191,8 @@ impl Shared {
     pub(crate) fn wake_served(&self) {
         self.waiters.wake_served();
         self.pool.wake_served();
-        if self.pool.is_waited_for() && self.pool.has_queues_elsewhere() {
-            self.pool.reap_elsewhere(Some(self));
+        if self.pool.is_waited_for() && self.pool.has_peer_queues() {
+            self.pool.reap_peer_queues(Some(self));
         }
     }
 
@@ -239,7 +239,7 @@ impl Shared {
     }
 }
 
-impl Reaps for Shared {
+impl PeerQueue for Shared {
     fn reap_for_waiters(&self) {
         if self.has_poller.load(Ordering::Relaxed) {
             return;

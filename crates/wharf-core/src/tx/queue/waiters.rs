@@ -198,7 +198,7 @@ impl Waiters {
             pool.recall();
         }
         let wakes = !lines.served.is_empty() || !lines.over.is_empty() || pool.has_served();
-        let wakes = wakes || (lines.for_memory > 0 && pool.has_queues_elsewhere());
+        let wakes = wakes || (lines.for_memory > 0 && pool.has_peer_queues());
         Served { waiting, full, wakes }
     }
 

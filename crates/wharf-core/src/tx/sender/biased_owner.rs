@@ -1,4 +1,4 @@
-//! `Solo`: how the only active sender of a queue keeps it at hand between two sends.
+//! `BiasedOwner`: how the only active sender of a queue keeps it at hand between two sends.
 //!
 //! Becoming the owner and leaving are two locked instructions, nearly half of what a burst of one costs. A sender
 //! that is alone holds the queue's bias in place of leaving for good: then it goes in and out by plain stores.
@@ -13,22 +13,22 @@ use crate::tx::queue::{Inside, PollerState};
 use wharf_mem::{Batch, Bias, Entered, OwnerCell};
 
 /// Turns as an ordinary owner, alone on the queue, before it holds the bias; the most that may be asked.
-const TURNS_FIRST: u32 = 16;
-const TURNS_MAX: u32 = 1 << 16;
+const RUNS_FIRST: u32 = 16;
+const RUNS_MAX: u32 = 1 << 16;
 
 #[derive(Debug)]
-pub(crate) struct Solo {
+pub(crate) struct BiasedOwner {
     /// `None` while another sender has it.
     bias: Option<Bias>,
     /// Turns to go.
     due: u32,
     /// Turns to go after the bias is lost the next time.
-    turns: u32,
+    runs: u32,
 }
 
-impl Solo {
+impl BiasedOwner {
     pub(crate) fn new() -> Self {
-        Self { bias: None, due: TURNS_FIRST, turns: TURNS_FIRST }
+        Self { bias: None, due: RUNS_FIRST, runs: RUNS_FIRST }
     }
 
     /// Of a sender that keeps to the way that all take: for whom every run is to be seen.
@@ -38,21 +38,21 @@ impl Solo {
 
     /// Enters the queue by the bias, if it is still held.
     #[inline(always)]
-    pub(crate) fn enter<'a>(&'a mut self, cell: &'a OwnerCell<Inside>) -> Option<Entered<'a, Inside>> {
+    pub(crate) fn try_enter<'a>(&'a mut self, cell: &'a OwnerCell<Inside>) -> Option<Entered<'a, Inside>> {
         let bias = self.bias.as_mut().filter(|bias| bias.is_held())?;
         let entered = cell.enter(bias);
         if entered.is_none() {
-            (self.due, self.turns) = (self.turns, (2 * self.turns).min(TURNS_MAX));
+            (self.due, self.runs) = (self.runs, (2 * self.runs).min(RUNS_MAX));
         }
         entered
     }
 
     /// A turn as an ordinary owner is over, and nobody else uses the queue.
     #[inline]
-    pub(crate) fn turn_is_over(&mut self, cell: &OwnerCell<Inside>) {
+    pub(crate) fn after_sole_run(&mut self, cell: &OwnerCell<Inside>) {
         self.due -= 1;
         if self.due == 0 {
-            self.due = self.turns;
+            self.due = self.runs;
             self.bias = self.bias.take().or_else(|| cell.bias());
             self.bias.iter_mut().for_each(|bias| cell.hold(bias));
         }
@@ -60,14 +60,14 @@ impl Solo {
 
     /// Goes back to being one sender among others, before it claims the queue as such.
     #[inline]
-    pub(crate) fn let_go(&mut self, cell: &OwnerCell<Inside>) {
+    pub(crate) fn release(&mut self, cell: &OwnerCell<Inside>) {
         if let Some(bias) = self.bias.as_mut().filter(|bias| bias.is_held()) {
             cell.let_go(bias);
         }
     }
 
     /// The sender is gone: the bias is for another.
-    pub(crate) fn end(&mut self, cell: &OwnerCell<Inside>) {
+    pub(crate) fn retire(&mut self, cell: &OwnerCell<Inside>) {
         if let Some(bias) = self.bias.take() {
             cell.give_back(bias);
         }
@@ -78,7 +78,7 @@ impl Inside {
     /// Sends a whole burst past an idle queue and takes completions, where nothing else is to be seen to (the only
     /// lane is the caller's, and empty). `None`: nothing was done.
     #[inline(always)]
-    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, own: OwnCache<'_>) -> Option<Passed> {
+    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, own: OwnCache<'_>) -> Option<PassOutcome> {
         if !self.is_sole() {
             return None;
         }
@@ -86,7 +86,7 @@ impl Inside {
         let (lanes, OwnCache { cache, place }) = (&mut self.lanes, own);
         let mut sink = CacheOrLanes { cache, place, lanes, home_bytes: 0 };
         let goes_on = self.engine.reap_after(pause, &mut sink);
-        Some(Passed { packets, goes_on, home_bytes: sink.home_bytes })
+        Some(PassOutcome { packets, goes_on, home_bytes: sink.home_bytes })
     }
 
     /// Whether one sender alone uses the queue, however many are registered, and nobody waits.
@@ -104,7 +104,7 @@ pub(crate) struct OwnCache<'a> {
 }
 
 /// What came of a burst that passed an idle queue.
-pub(crate) struct Passed {
+pub(crate) struct PassOutcome {
     /// Frames that the device took.
     pub(crate) packets: u32,
     /// Whether a turn would go on.

@@ -6,7 +6,7 @@ use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
 use crate::tx::queue::{QdiscRun, QueueError, Shared};
-use crate::tx::sender::biased_owner::{OwnCache, Passed};
+use crate::tx::sender::biased_owner::{OwnCache, PassOutcome};
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 
@@ -83,18 +83,18 @@ impl Sender {
     #[inline(always)]
     fn offer_alone(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
         let shared = &self.shared;
-        let entered = self.solo.enter(&shared.cell)?;
+        let entered = self.biased.try_enter(&shared.cell)?;
         // Whatever goes into the lane lets go of the bias first.
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
         let own = OwnCache { cache: &mut self.cache, place: self.place };
-        let (died, mut entered) = (Dies(shared), entered);
+        let (died, mut entered) = (DieOnPanic(shared), entered);
         let passed = entered.with(|inside| inside.pass(batch, quota, own));
         std::mem::forget(died);
         entered.leave();
-        let Some(Passed { packets, goes_on, home_bytes }) = passed else {
-            self.solo.let_go(&self.shared.cell);
+        let Some(PassOutcome { packets, goes_on, home_bytes }) = passed else {
+            self.biased.release(&self.shared.cell);
             return None;
         };
         // As nearly always: what went in has come home.
@@ -112,7 +112,7 @@ impl Sender {
     /// Not idle any more: what is left to do is an ordinary owner's.
     #[cold]
     fn end_alone(&mut self) {
-        self.solo.let_go(&self.shared.cell);
+        self.biased.release(&self.shared.cell);
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, 0).finish());
         }
@@ -152,7 +152,7 @@ impl Sender {
         self.counters.drained_packets.add(run.finish());
         drop(run);
         if is_sole && self.lane.is_drained() {
-            self.solo.turn_is_over(&self.shared.cell);
+            self.biased.after_sole_run(&self.shared.cell);
         }
         let sent = offered - batch.len();
         self.credit.charge(bytes - batch.bytes());
@@ -169,7 +169,7 @@ impl Sender {
 
     /// Runs the queue, if nobody does; whether it was run.
     fn drive(&mut self) -> bool {
-        self.solo.let_go(&self.shared.cell);
+        self.biased.release(&self.shared.cell);
         let Published::Owner(owned) = self.shared.cell.claim(0) else { return false };
         self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, self.bit).finish());
         true
@@ -186,7 +186,7 @@ impl Sender {
 
     #[inline]
     pub(super) fn publish(&mut self) -> Result<(), QueueError> {
-        self.solo.let_go(&self.shared.cell);
+        self.biased.release(&self.shared.cell);
         match self.shared.cell.publish(self.bit) {
             Published::Owner(owned) => {
                 let own = || self.lane.capacity() - self.lane.room();
@@ -204,9 +204,9 @@ impl Sender {
 }
 
 /// Dropped only by a panic of the device.
-struct Dies<'a>(&'a Shared);
+struct DieOnPanic<'a>(&'a Shared);
 
-impl Drop for Dies<'_> {
+impl Drop for DieOnPanic<'_> {
     fn drop(&mut self) {
         self.0.die();
     }

@@ -16,7 +16,7 @@ pub struct Spread<S = Sender> {
     /// What goes by each queue next; empty between two calls.
     staged: Vec<Burst>,
     /// Whose stock memory is taken from first, in turn: what was sent by a queue comes home to its sender.
-    rotor: usize,
+    next: usize,
 }
 
 impl<S: SendNow> Spread<S> {
@@ -36,7 +36,7 @@ impl<S: SendNow> Spread<S> {
         let burst = || first.pool().burst(wharf_mem::batch::BATCH_FRAMES_MAX);
         let staged = senders.iter().map(|_| burst()).collect();
         let map = QueueMap::new(senders.len() as u32);
-        Ok(Self { senders, map, staged, rotor: 0 })
+        Ok(Self { senders, map, staged, next: 0 })
     }
 
     /// Sorts the packets by queue; those of one queue stay in order.
@@ -80,13 +80,13 @@ impl Spread {
     /// As [`Sender::fill`].
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let queues = self.senders.len();
-        self.rotor = (self.rotor + 1) % queues;
-        let mut filled = self.senders[self.rotor].fill(burst, count, len_bytes);
+        self.next = (self.next + 1) % queues;
+        let mut filled = self.senders[self.next].fill(burst, count, len_bytes);
         for ahead in 1..queues {
             if !matches!(filled, Err(PoolError::Exhausted { .. })) {
                 break;
             }
-            filled = self.senders[(self.rotor + ahead) % queues].fill(burst, count, len_bytes);
+            filled = self.senders[(self.next + ahead) % queues].fill(burst, count, len_bytes);
         }
         filled
     }

@@ -111,7 +111,7 @@ impl Sender {
 
     pub(super) fn register(&mut self, need: Need, wake: Arc<dyn Wake>) -> Watch {
         self.counters.waits.add(1);
-        self.solo.let_go(&self.shared.cell);
+        self.biased.release(&self.shared.cell);
         self.served_at = None;
         if self.cache.pool().is_waited_for() {
             // It is about to sleep.
@@ -149,7 +149,7 @@ impl Sender {
     }
 
     fn look_once(&mut self, watch: &Watch) -> Option<Result<(), QueueError>> {
-        self.solo.let_go(&self.shared.cell);
+        self.biased.release(&self.shared.cell);
         // The watch's own queue, should a caller mix up two.
         let shared = watch.shared.clone();
         match shared.cell.claim(WAIT) {
@@ -166,8 +166,8 @@ impl Sender {
         if self.has_come(watch.need) {
             return Some(Ok(()));
         }
-        if watch.need == Need::Memory && shared.pool.has_queues_elsewhere() {
-            shared.pool.reap_elsewhere(Some(&*shared));
+        if watch.need == Need::Memory && shared.pool.has_peer_queues() {
+            shared.pool.reap_peer_queues(Some(&*shared));
             if self.has_come(watch.need) {
                 return Some(Ok(()));
             }
@@ -308,7 +308,7 @@ impl Sender {
             taken_bytes: counters.bytes.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
             is_dry: counters.gone() >= counters.accepted.get(),
-            horizon: &self.shared.horizon,
+            tsq_window: &self.shared.tsq_window,
         };
         self.credit.look(self.lane.home_bytes(), queue, self.shared.clock.now_ns());
         self.counters.small_queue_bytes.set(self.credit.limit_bytes().into());

@@ -11,7 +11,7 @@ const PACKET_BYTES: u32 = 400;
 /// Senders that always have more, a FIFO, and a wire that says late what has left, with a byte limit.
 struct Rig {
     senders: Vec<Simulated>,
-    horizon: Horizon,
+    tsq_window: TsqWindow,
     fifo: VecDeque<usize>,
     bql: Bql,
     /// With the wire.
@@ -49,7 +49,7 @@ impl Rig {
         };
         Self {
             senders: (0..senders).map(sender).collect(),
-            horizon: Horizon::new(),
+            tsq_window: TsqWindow::new(),
             fifo: VecDeque::new(),
             bql: Bql::new(Duration::from_secs(1)),
             ring: VecDeque::new(),
@@ -121,7 +121,7 @@ impl Rig {
             taken_bytes: self.taken_bytes,
             limit_bytes: self.bql.limit().into(),
             is_dry: self.fifo.is_empty() && self.bql.in_flight() == 0,
-            horizon: &self.horizon,
+            tsq_window: &self.tsq_window,
         };
         sender.credit.look(sender.home_bytes, queue, now_ns);
         while sender.credit.admits(PACKET_BYTES.into()) {
@@ -144,8 +144,8 @@ impl Rig {
 
 /// A queue whose device says nothing of completions.
 fn taken(bytes: u32) -> OfQueue<'static> {
-    static ONE: Horizon = Horizon::new();
-    OfQueue { taken_bytes: bytes.into(), limit_bytes: 0, is_dry: true, horizon: &ONE }
+    static ONE: TsqWindow = TsqWindow::new();
+    OfQueue { taken_bytes: bytes.into(), limit_bytes: 0, is_dry: true, tsq_window: &ONE }
 }
 
 #[test]

@@ -14,9 +14,9 @@ const ENOUGH_WINDOWS: u64 = 32;
 
 /// In windows: a power of 2, and when it was last found to be too short, or halved.
 #[derive(Debug)]
-pub(crate) struct Horizon(AtomicU64);
+pub(crate) struct TsqWindow(AtomicU64);
 
-impl Horizon {
+impl TsqWindow {
     /// One window.
     pub(crate) const fn new() -> Self {
         Self(AtomicU64::new(0))
@@ -60,19 +60,19 @@ mod tests {
 
     #[test]
     fn doubles_once_a_window_and_halves_when_it_has_been_enough() {
-        let horizon = Horizon::new();
+        let tsq_window = TsqWindow::new();
         let mut now_ns = WINDOW_NS;
         for log in 1..9 {
-            horizon.double(now_ns);
-            horizon.double(now_ns + WINDOW_NS / 2);
-            assert_eq!(horizon.windows(), 1 << log.min(LOG_MAX));
+            tsq_window.double(now_ns);
+            tsq_window.double(now_ns + WINDOW_NS / 2);
+            assert_eq!(tsq_window.windows(), 1 << log.min(LOG_MAX));
             now_ns += 2 * WINDOW_NS;
         }
         let mut halved = 0;
-        while horizon.windows() > 1 {
-            let before = horizon.windows();
-            horizon.was_enough(now_ns);
-            halved += u32::from(horizon.windows() < before);
+        while tsq_window.windows() > 1 {
+            let before = tsq_window.windows();
+            tsq_window.was_enough(now_ns);
+            halved += u32::from(tsq_window.windows() < before);
             now_ns += WINDOW_NS;
         }
         assert_eq!(halved, 6);
