@@ -24,7 +24,7 @@ mod waitlist;
 
 pub use burst::Burst;
 pub use cache::Cache;
-pub(crate) use cache::{Place, RETURN_RING_FRAMES};
+pub(crate) use cache::{RETURN_RING_FRAMES, WaitPlace};
 pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
@@ -42,7 +42,7 @@ use peer_queues::PeerQueues;
 use reservation::Quota;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use waitlist::Signs;
+use waitlist::WaitListStatus;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
 /// Buffers that move between a cache and the depot at a time.
@@ -84,7 +84,7 @@ struct Shared {
     /// Those of them that have ever taken a frame.
     users: AtomicUsize,
     /// What is to be seen of those who wait for free buffers.
-    signs: Signs,
+    wait_status: WaitListStatus,
     /// Whether a cache keeps what it gets in the line until it is enough: see [`Cache::gather`].
     gathering: AtomicBool,
     /// Buffers in mailboxes that whoever waits may call in.
@@ -155,7 +155,7 @@ impl PoolBuilder {
             ledger: Ledger::new(self.spec.frames),
             caches: AtomicUsize::new(0),
             users: AtomicUsize::new(0),
-            signs: Signs::default(),
+            wait_status: WaitListStatus::default(),
             gathering: AtomicBool::new(false),
             mailed: AtomicUsize::new(0),
             on_stacks: Quota::new(self.spec.frames),
@@ -278,15 +278,15 @@ impl PagePool {
         self.share_of(&self.shared.caches)
     }
 
-    /// As [`PagePool::share`], on the stack of a cache that `gives_up` or not: there only those hoard that have ever taken a frame,
+    /// As [`PagePool::share`], on the stack of a cache that `yields` or not: there only those hoard that have ever taken a frame,
     /// and thousands that have not take nothing from the others.
-    fn share_on_stack(&self, gives_up: bool) -> usize {
-        self.share_now(self.share_of(&self.shared.users), gives_up)
+    fn share_on_stack(&self, yields: bool) -> usize {
+        self.share_now(self.share_of(&self.shared.users), yields)
     }
 
-    /// As [`PagePool::share`], in a mailbox of a cache that `gives_up` or not.
-    fn share_in_mail(&self, gives_up: bool) -> usize {
-        self.share_now(self.share(), gives_up).max(usize::from(!gives_up))
+    /// As [`PagePool::share`], in a mailbox of a cache that `yields` or not.
+    fn share_in_mail(&self, yields: bool) -> usize {
+        self.share_now(self.share(), yields).max(usize::from(!yields))
     }
 
     fn share_of(&self, caches: &AtomicUsize) -> usize {
@@ -295,8 +295,8 @@ impl PagePool {
 
     /// What becomes of `share` while somebody waits: nothing, with senders. Who receives keeps what it has: what senders wait for
     /// may be that somebody receives what they have sent.
-    fn share_now(&self, share: usize, gives_up: bool) -> usize {
-        if gives_up && self.is_waited_for() { 0 } else { share }
+    fn share_now(&self, share: usize, yields: bool) -> usize {
+        if yields && self.is_waited_for() { 0 } else { share }
     }
 
     fn now_ns(&self) -> u64 {

@@ -9,7 +9,7 @@ use crate::device::{Device, DeviceError, close_receiver};
 use crate::host::Wake;
 use crate::poller::schedule::{Found, IrqChange};
 use crate::poller::{Call, Callers, Pollee};
-use crate::pool::{Burst, Cache, PagePool, Place, lock};
+use crate::pool::{Burst, Cache, PagePool, WaitPlace, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -53,7 +53,7 @@ struct Inside {
     device: Option<Box<dyn Device>>,
     cache: Cache,
     /// Its place in the line of those who wait for memory.
-    in_line: Option<Place>,
+    pool_place: Option<WaitPlace>,
     burst: Burst,
     handler: Handler,
 }
@@ -150,7 +150,7 @@ impl RxQueue {
         self.shared.ended.store(true, Relaxed);
         let mut inside = lock(&self.shared.inside);
         inside.free();
-        inside.wait_in_line(false);
+        inside.wait_for_memory_in_turn(false);
         let device = inside.device.take();
         device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut inside.cache))
     }
@@ -161,7 +161,7 @@ impl Inside {
         device: Option<Box<dyn Device>>, pool: &PagePool, name: &str, handler: Handler,
     ) -> Result<Self, QueueError> {
         let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
-        Ok(Self { device, cache, in_line: None, burst, handler })
+        Ok(Self { device, cache, pool_place: None, burst, handler })
     }
 
     /// Shows the frames to the handler; whether it is through with them.
@@ -187,17 +187,17 @@ impl Inside {
 
 impl Inside {
     /// Waits for memory in turn, or no longer.
-    fn wait_in_line(&mut self, starved: bool) {
-        let is_waiting = self.in_line.as_ref().is_some_and(|place| place.before().is_some());
+    fn wait_for_memory_in_turn(&mut self, starved: bool) {
+        let is_waiting = self.pool_place.as_ref().is_some_and(|place| place.before().is_some());
         if starved && is_waiting {
             return;
         }
-        if let Some(place) = self.in_line.take() {
+        if let Some(place) = self.pool_place.take() {
             place.leave(true);
         }
         self.cache.gather(starved);
         if starved {
-            self.in_line = Some(self.cache.stand_in_line(Arc::new(ComesBack)));
+            self.pool_place = Some(self.cache.join_wait_list(Arc::new(ComesBack)));
         }
     }
 }
@@ -246,7 +246,7 @@ impl RxShared {
     /// Nobody may come back for what it waits for. Another poller that does waits anew.
     fn step_aside(&self) {
         if let Ok(mut inside) = self.inside.try_lock() {
-            inside.wait_in_line(false);
+            inside.wait_for_memory_in_turn(false);
         }
     }
 
@@ -273,7 +273,7 @@ impl Pollee for RxShared {
             // The handler or the device has panicked.
             Err(TryLockError::Poisoned(poisoned)) => {
                 // Others wait for what it was to gather.
-                poisoned.into_inner().wait_in_line(false);
+                poisoned.into_inner().wait_for_memory_in_turn(false);
                 self.ended.store(true, Relaxed);
                 return Found { over: true, ..Found::default() };
             }
@@ -289,8 +289,8 @@ impl Pollee for RxShared {
         let mut found = self.receive(&mut inside, irq, away, budget_packets, budget);
         let is_through = inside.hand_over();
         let starved = found.received == 0 && found.receives && !inside.has_memory();
-        if starved || inside.in_line.is_some() {
-            inside.wait_in_line(starved);
+        if starved || inside.pool_place.is_some() {
+            inside.wait_for_memory_in_turn(starved);
         }
         found.waiting |= !is_through || starved;
         found.over |= self.of.is_none() && !found.receives && is_through;

@@ -234,7 +234,7 @@ impl<D: Discipline> LockedQueue<D> {
             debug_assert!(given.is_ok(), "senders check the pool");
         }
         root.give_refused();
-        run.give_up(&mut Lanes::new(shared.pool.clone()), homes);
+        run.drain_unsent(&mut Lanes::new(shared.pool.clone()), homes);
         run.close(homes);
         let mut audit = shared.pool.audit();
         run.visit(&mut |frame, place| audit.found(frame.index(), place));

@@ -171,7 +171,7 @@ fn begin(inside: &mut Inside, irq: IrqChange, receive: Option<Receive<'_>>, foun
         IrqChange::Unmask => found.unarmed = !inside.engine.device_mut().arm(),
     }
     if found.blocked {
-        inside.engine.hurry();
+        inside.engine.force_completion();
     }
     let held = inside.engine.in_device();
     if let Some(receive) = receive {

@@ -4,7 +4,7 @@ mod refill;
 mod steps;
 mod waiting;
 
-pub(crate) use waiting::Place;
+pub(crate) use waiting::WaitPlace;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};
@@ -56,7 +56,7 @@ pub struct Cache {
     mailbox: Arc<Mailbox>,
     return_ring: ReturnRing,
     /// It keeps nothing while somebody waits: it is a sender's.
-    gives_up: bool,
+    yields: bool,
     /// The others' mailboxes.
     directory: Directory,
     /// Written on the slow paths only.
@@ -106,7 +106,7 @@ impl Cache {
             clock_due: 0,
             mailbox,
             return_ring: ReturnRing(None),
-            gives_up: false,
+            yields: false,
             directory: Directory::default(),
             counters: PageCounters::default(),
         })
@@ -120,8 +120,8 @@ impl Cache {
 
     /// From now on it keeps nothing while somebody waits for memory, but what it is about to send.
     pub(crate) fn serve_a_sender(&mut self) {
-        self.gives_up = true;
-        self.mailbox.give_up();
+        self.yields = true;
+        self.mailbox.yield_to_waiters();
     }
 
     /// Ends [`Cache::set_return_ring`]: what still comes by that ring is the caller's to fetch.
@@ -190,7 +190,7 @@ impl Cache {
         if self.clock_due == 0 {
             self.clock_due = CLOCK_EVERY;
             self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
-            self.give_up_if_wanted();
+            self.release_cached_if_wanted();
         }
         self.clock_due -= 1;
     }

@@ -1,6 +1,6 @@
 //! The depot: free buffers for whoever runs dry. A stack of numbers, until a policy wants a list through the pages.
 
-use super::line::Line;
+use super::line::WaitList;
 use std::sync::Arc;
 use wharf_mem::{FreeFrame, FreeList, Links};
 
@@ -11,12 +11,12 @@ pub(super) struct Depot {
     /// Once there is one, all that comes goes there.
     list: Option<FreeList>,
     /// Who waits for what comes here.
-    pub(super) line: Line,
+    pub(super) wait_list: WaitList,
 }
 
 impl Depot {
     pub(super) fn new(free: Vec<FreeFrame>) -> Self {
-        Self { stack: free, list: None, line: Line::default() }
+        Self { stack: free, list: None, wait_list: WaitList::default() }
     }
 
     /// Has a list from now on: the links, which other lists of pool number `pool` with its `frames` may share.

@@ -13,7 +13,7 @@ pub(super) const PATIENCE_NS: u64 = 100_000_000;
 
 /// Who stands in the line.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct Waiter {
     pub(super) ticket: u64,
     /// Buffers that it would take now.
     pub(super) wanted: usize,
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 
 /// Who was handed some, and may not have taken them yet.
 #[derive(Debug)]
-struct Handed {
+struct Delivery {
     ticket: u64,
     /// When others may have them.
     due_ns: u64,
@@ -31,17 +31,17 @@ struct Handed {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct WaitList {
     /// In order of tickets.
-    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<Waiter>,
     /// In order of tickets, too, since the first is served first.
-    handed: VecDeque<Handed>,
+    handed: VecDeque<Delivery>,
     /// To be woken by whoever served them, or anybody before.
     pub(super) served: VecDeque<Arc<dyn Wake>>,
     next_ticket: u64,
 }
 
-impl Line {
+impl WaitList {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -50,7 +50,7 @@ impl Line {
     pub(super) fn join(&mut self, wanted: usize, mailbox: Arc<Mailbox>, wake: Arc<dyn Wake>) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        self.waiting.push_back(Waiting { ticket, wanted, mailbox, wake });
+        self.waiting.push_back(Waiter { ticket, wanted, mailbox, wake });
         ticket
     }
 
@@ -60,7 +60,7 @@ impl Line {
     }
 
     /// Ends the wait of `ticket`, which is returned where it was not over.
-    pub(super) fn leave(&mut self, ticket: u64) -> Option<Waiting> {
+    pub(super) fn leave(&mut self, ticket: u64) -> Option<Waiter> {
         self.position(ticket).and_then(|at| self.waiting.remove(at))
     }
 
@@ -80,27 +80,27 @@ impl Line {
 impl Depot {
     /// Hands what there is to those who wait, first come first.
     #[cold]
-    pub(super) fn serve_line(&mut self, now_ns: u64) {
-        while let (free @ 1.., waiting @ 1..) = (self.len(), self.line.waiting.len()) {
-            let Some(Waiting { ticket, wanted, mailbox, wake }) = self.line.waiting.pop_front() else {
+    pub(super) fn serve_waiters(&mut self, now_ns: u64) {
+        while let (free @ 1.., waiting @ 1..) = (self.len(), self.wait_list.waiting.len()) {
+            let Some(Waiter { ticket, wanted, mailbox, wake }) = self.wait_list.waiting.pop_front() else {
                 return;
             };
             let count = (free / waiting).clamp(1, wanted.max(1));
             // Where its cache is gone it waits for nothing any more.
             if mailbox.hand(ticket, std::iter::from_fn(|| self.pop()).take(count)) {
                 let due_ns = now_ns.saturating_add(PATIENCE_NS);
-                self.line.handed.push_back(Handed { ticket, due_ns, mailbox });
+                self.wait_list.handed.push_back(Delivery { ticket, due_ns, mailbox });
             }
             // In that case, too: the last end of a wake-up may run a task's, and not under the lock.
-            self.line.served.push_back(wake);
+            self.wait_list.served.push_back(wake);
         }
     }
 
     /// Takes back what was handed, a good while ago, to those who have not taken it, whether they have come for it or not.
     #[cold]
     pub(super) fn recall(&mut self, now_ns: u64) {
-        while self.line.due_ns() <= now_ns {
-            let Some(late) = self.line.handed.pop_front() else { return };
+        while self.wait_list.due_ns() <= now_ns {
+            let Some(late) = self.wait_list.handed.pop_front() else { return };
             late.mailbox.recall(late.ticket, self);
         }
     }

@@ -14,12 +14,12 @@ pub(crate) struct Mailbox {
     /// Frames in `mail`, so that the cache need not lock to find it empty.
     count: AtomicUsize,
     /// It keeps nothing while somebody waits, but what it was handed.
-    gives_up: AtomicBool,
-    mail: Mutex<Mail>,
+    yields: AtomicBool,
+    contents: Mutex<Contents>,
 }
 
 #[derive(Debug)]
-struct Mail {
+struct Contents {
     /// Its own that came back: whoever waits may call them in.
     frames: Vec<FreeFrame>,
     /// What it was handed in its turn: nobody else's, for as long as the line's patience lasts.
@@ -32,17 +32,18 @@ struct Mail {
 
 impl Mailbox {
     pub(super) fn new(name: &str) -> Self {
-        let mail = Mutex::new(Mail { frames: Vec::new(), handed: Vec::new(), ticket: 0, closed: false });
-        Self { name: name.to_string(), count: AtomicUsize::new(0), gives_up: AtomicBool::new(false), mail }
+        let contents =
+            Mutex::new(Contents { frames: Vec::new(), handed: Vec::new(), ticket: 0, closed: false });
+        Self { name: name.to_string(), count: AtomicUsize::new(0), yields: AtomicBool::new(false), contents }
     }
 
     /// It is a sender's.
-    pub(super) fn give_up(&self) {
-        self.gives_up.store(true, Ordering::Relaxed);
+    pub(super) fn yield_to_waiters(&self) {
+        self.yields.store(true, Ordering::Relaxed);
     }
 
-    fn gives_up(&self) -> bool {
-        self.gives_up.load(Ordering::Relaxed)
+    fn yields(&self) -> bool {
+        self.yields.load(Ordering::Relaxed)
     }
 
     /// Frames that wait in it.
@@ -53,81 +54,81 @@ impl Mailbox {
 
     /// Whether its cache is gone.
     pub(super) fn is_closed(&self) -> bool {
-        lock(&self.mail).closed
+        lock(&self.contents).closed
     }
 
     /// Moves all that wait onto `to`; how many.
     pub(super) fn empty(
         &self, to: &mut Vec<FreeFrame>, pool: &PagePool, counters: &mut PageCounters,
     ) -> usize {
-        let mut mail = counters.locks.lock(&self.mail, &*pool.shared.clock);
-        mail.move_to(to, &self.count, pool)
+        let mut contents = counters.locks.lock(&self.contents, &*pool.shared.clock);
+        contents.move_to(to, &self.count, pool)
     }
 
     /// Takes no more; moves what waits onto `to`.
     pub(super) fn close(&self, to: &mut Vec<FreeFrame>, pool: &PagePool) {
-        let mut mail = lock(&self.mail);
-        mail.closed = true;
-        mail.move_to(to, &self.count, pool);
+        let mut contents = lock(&self.contents);
+        contents.closed = true;
+        contents.move_to(to, &self.count, pool);
     }
 
     /// What its cache has waited for; false, and none of it, where that is gone. Under the depot's lock.
     pub(super) fn hand(&self, ticket: u64, frames: impl Iterator<Item = FreeFrame>) -> bool {
-        let mut mail = lock(&self.mail);
-        if mail.closed {
+        let mut contents = lock(&self.contents);
+        if contents.closed {
             return false;
         }
-        mail.handed.extend(frames);
-        mail.ticket = ticket;
-        self.count.store(mail.frames.len() + mail.handed.len(), Ordering::Release);
+        contents.handed.extend(frames);
+        contents.ticket = ticket;
+        self.count.store(contents.frames.len() + contents.handed.len(), Ordering::Release);
         true
     }
 
     /// What it was handed for `ticket`, back into the depot, unless it has been handed more since.
     pub(super) fn recall(&self, ticket: u64, depot: &mut Depot) {
-        let mut mail = lock(&self.mail);
-        if mail.ticket != ticket {
+        let mut contents = lock(&self.contents);
+        if contents.ticket != ticket {
             return;
         }
-        depot.extend(mail.handed.drain(..));
-        self.count.store(mail.frames.len(), Ordering::Release);
+        depot.extend(contents.handed.drain(..));
+        self.count.store(contents.frames.len(), Ordering::Release);
     }
 
     /// Moves all but what it was handed onto `to`, unless it is for one who receives.
     pub(super) fn call_in(&self, to: &mut Vec<FreeFrame>, pool: &PagePool) {
-        if !self.gives_up() {
+        if !self.yields() {
             return;
         }
-        let mut mail = lock(&self.mail);
-        pool.shared.mailed.fetch_sub(mail.frames.len(), Ordering::SeqCst);
-        to.append(&mut mail.frames);
-        self.count.store(mail.handed.len(), Ordering::Release);
+        let mut contents = lock(&self.contents);
+        pool.shared.mailed.fetch_sub(contents.frames.len(), Ordering::SeqCst);
+        to.append(&mut contents.frames);
+        self.count.store(contents.handed.len(), Ordering::Release);
     }
 
     /// Takes the buffers of `from` from `start` on, unless that would be more than `share` in all: nobody may hoard what
     /// others wait for.
     fn post(
         &self, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool, counters: &mut PageCounters,
-    ) -> Posted {
-        let mut mail = counters.locks.lock(&self.mail, &*pool.shared.clock);
-        if mail.closed {
-            return Posted::Closed;
+    ) -> PostOutcome {
+        let mut contents = counters.locks.lock(&self.contents, &*pool.shared.clock);
+        if contents.closed {
+            return PostOutcome::Closed;
         }
         // Noted before it looks whether anybody waits. (B)
         let count = from.len() - start;
         pool.shared.mailed.fetch_add(count, Ordering::SeqCst);
-        if mail.frames.len() + count > pool.share_in_mail(self.gives_up()) {
+        if contents.frames.len() + count > pool.share_in_mail(self.yields()) {
             pool.shared.mailed.fetch_sub(count, Ordering::SeqCst);
-            return Posted::Full;
+            return PostOutcome::Full;
         }
         counters.remote_returns += count as u64;
-        mail.frames.extend(from.drain(start..));
-        self.count.store(mail.frames.len() + mail.handed.len(), Ordering::Release);
-        Posted::Done
+        contents.frames.extend(from.drain(start..));
+        self.count.store(contents.frames.len() + contents.handed.len(), Ordering::Release);
+        PostOutcome::Done
     }
 }
 
-impl Mail {
+impl Contents {
     /// Everything onto `to`; how many.
     fn move_to(&mut self, to: &mut Vec<FreeFrame>, count: &AtomicUsize, pool: &PagePool) -> usize {
         let moved = self.frames.len() + self.handed.len();
@@ -142,7 +143,7 @@ impl Mail {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Posted {
+enum PostOutcome {
     Done,
     Full,
     Closed,
@@ -178,8 +179,8 @@ impl Directory {
     ) -> bool {
         if let Some(mailbox) = self.known.get(cache) {
             match mailbox.post(from, start, pool, counters) {
-                Posted::Closed => {} // its number may be another's now
-                posted => return posted == Posted::Done,
+                PostOutcome::Closed => {} // its number may be another's now
+                posted => return posted == PostOutcome::Done,
             }
         }
         if cache == super::ledger::NO_CACHE {
@@ -191,6 +192,6 @@ impl Directory {
             self.known.clone_from(&mailboxes);
         }
         drop(mailboxes);
-        mailbox.is_some_and(|mailbox| mailbox.post(from, start, pool, counters) == Posted::Done)
+        mailbox.is_some_and(|mailbox| mailbox.post(from, start, pool, counters) == PostOutcome::Done)
     }
 }

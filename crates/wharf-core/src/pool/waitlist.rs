@@ -34,16 +34,16 @@ use wharf_mem::{Batch, FreeFrame};
 
 /// What is to be seen of the line without the depot's lock; written under it.
 #[derive(Debug)]
-pub(super) struct Signs {
+pub(super) struct WaitListStatus {
     /// How many wait.
     waited_for: AtomicUsize,
     /// Whether somebody is to be woken.
     has_served: AtomicBool,
-    /// See [`super::line::Line::due_ns`].
+    /// See [`super::line::WaitList::due_ns`].
     due_ns: AtomicU64,
 }
 
-impl Default for Signs {
+impl Default for WaitListStatus {
     fn default() -> Self {
         Self {
             waited_for: AtomicUsize::new(0),
@@ -53,11 +53,11 @@ impl Default for Signs {
     }
 }
 
-impl Signs {
+impl WaitListStatus {
     fn show(&self, depot: &Depot) {
-        self.waited_for.store(depot.line.waiting.len(), SeqCst);
-        self.has_served.store(!depot.line.served.is_empty(), SeqCst);
-        self.due_ns.store(depot.line.due_ns(), SeqCst);
+        self.waited_for.store(depot.wait_list.waiting.len(), SeqCst);
+        self.has_served.store(!depot.wait_list.served.is_empty(), SeqCst);
+        self.due_ns.store(depot.wait_list.due_ns(), SeqCst);
     }
 }
 
@@ -74,7 +74,7 @@ impl PagePool {
     fn deposit_quietly(&self, frames: impl Iterator<Item = FreeFrame>, counters: &mut PageCounters) -> bool {
         let mut depot = counters.locks.lock(&self.shared.depot, &*self.shared.clock);
         depot.extend(frames);
-        if depot.line.is_empty() {
+        if depot.wait_list.is_empty() {
             return false;
         }
         self.serve(&mut depot);
@@ -82,18 +82,18 @@ impl PagePool {
     }
 
     fn serve(&self, depot: &mut Depot) {
-        if !depot.line.is_empty() && (depot.len() > 0 || depot.line.due_ns() != u64::MAX) {
+        if !depot.wait_list.is_empty() && (depot.len() > 0 || depot.wait_list.due_ns() != u64::MAX) {
             let now_ns = self.now_ns();
             depot.recall(now_ns);
-            depot.serve_line(now_ns);
+            depot.serve_waiters(now_ns);
         }
-        self.shared.signs.show(depot);
+        self.shared.wait_status.show(depot);
     }
 
     /// Takes back what was handed to those who do not come for it, where others wait; [`PagePool::wake_served`] is to follow
     /// where [`PagePool::has_served`] then.
     pub(crate) fn recall(&self) {
-        let due_ns = self.shared.signs.due_ns.load(SeqCst);
+        let due_ns = self.shared.wait_status.due_ns.load(SeqCst);
         if due_ns != u64::MAX && due_ns <= self.now_ns() {
             self.serve(&mut lock(&self.shared.depot));
         }
@@ -102,7 +102,7 @@ impl PagePool {
     /// Whether anybody waits for free buffers.
     #[inline]
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.shared.signs.waited_for.load(SeqCst) > 0
+        self.shared.wait_status.waited_for.load(SeqCst) > 0
     }
 
     /// The first `count` frames of `batch`, which are this pool's and without rows, to those who wait; `free` is for their way.
@@ -118,8 +118,8 @@ impl PagePool {
     pub(crate) fn wake_served(&self) {
         loop {
             let mut depot = lock(&self.shared.depot);
-            let wake = depot.line.served.pop_front();
-            self.shared.signs.show(&depot);
+            let wake = depot.wait_list.served.pop_front();
+            self.shared.wait_status.show(&depot);
             drop(depot);
             let Some(wake) = wake else { return };
             host::wake(wake);
@@ -128,36 +128,36 @@ impl PagePool {
 
     /// Whether [`PagePool::wake_served`] is due.
     pub(crate) fn has_served(&self) -> bool {
-        self.shared.signs.has_served.load(SeqCst)
+        self.shared.wait_status.has_served.load(SeqCst)
     }
 
     /// Stands in the line for up to `wanted` buffers, which come into `mailbox`; a ticket. Where there are some, they have come
     /// when this returns, and `wake` may not be called.
-    pub(super) fn stand_in_line(&self, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>) -> u64 {
+    pub(super) fn join_wait_list(&self, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>) -> u64 {
         self.join(lock(&self.shared.depot), wanted, mailbox, wake)
     }
 
-    /// As [`PagePool::stand_in_line`], for one who was in it and has not got any: `None` where it still is, or has.
-    pub(super) fn stand_again(
+    /// As [`PagePool::join_wait_list`], for one who was in it and has not got any: `None` where it still is, or has.
+    pub(super) fn rejoin(
         &self, ticket: u64, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>,
     ) -> Option<u64> {
         let mut depot = lock(&self.shared.depot);
-        if depot.line.position(ticket).is_some() || mailbox.len() > 0 {
+        if depot.wait_list.position(ticket).is_some() || mailbox.len() > 0 {
             return None;
         }
-        depot.line.leave(ticket);
-        depot.line.forget(ticket);
+        depot.wait_list.leave(ticket);
+        depot.wait_list.forget(ticket);
         Some(self.join(depot, wanted, mailbox, wake))
     }
 
     fn join(
         &self, mut depot: MutexGuard<'_, Depot>, wanted: usize, mailbox: &Arc<Mailbox>, wake: Arc<dyn Wake>,
     ) -> u64 {
-        let ticket = depot.line.join(wanted, mailbox.clone(), wake);
+        let ticket = depot.wait_list.join(wanted, mailbox.clone(), wake);
         // Counted before anything is handed out, so that mailboxes take no more. (A)
-        self.shared.signs.show(&depot);
+        self.shared.wait_status.show(&depot);
         self.serve(&mut depot);
-        let is_served = depot.line.is_empty();
+        let is_served = depot.wait_list.is_empty();
         drop(depot);
         if !is_served && self.shared.mailed.load(SeqCst) > 0 {
             self.call_in();
@@ -174,16 +174,16 @@ impl PagePool {
     }
 
     /// How many are before `ticket` in the line; `None` when it has been served.
-    pub(crate) fn before_in_line(&self, ticket: u64) -> Option<usize> {
-        lock(&self.shared.depot).line.position(ticket)
+    pub(crate) fn position_in_wait_list(&self, ticket: u64) -> Option<usize> {
+        lock(&self.shared.depot).wait_list.position(ticket)
     }
 
     /// Ends the wait of `ticket`; what it was handed goes to the next, unless it `keeps` that: then it has its time to take it.
-    pub(super) fn leave_line(&self, ticket: u64, mailbox: &Mailbox, keeps: bool) {
+    pub(super) fn leave_wait_list(&self, ticket: u64, mailbox: &Mailbox, keeps: bool) {
         let mut depot = lock(&self.shared.depot);
-        let gone = depot.line.leave(ticket);
+        let gone = depot.wait_list.leave(ticket);
         if !keeps {
-            depot.line.forget(ticket);
+            depot.wait_list.forget(ticket);
             mailbox.recall(ticket, &mut depot);
         }
         self.serve(&mut depot);

@@ -90,7 +90,7 @@ fn a_receiver_short_of_memory_stands_in_line() {
     let mut free_one = || drop(held.pop());
     let received = || receiver.shared.poll(IrqChange::Keep, false, 64).received;
     assert_eq!(received(), 0);
-    let place = late.stand_in_line(Arc::new(ComesBack));
+    let place = late.join_wait_list(Arc::new(ComesBack));
     free_one();
     assert_eq!((received(), place.before()), (0, Some(0)), "it came first, and has one of three");
     free_one();
@@ -122,11 +122,11 @@ fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
         others.give(&mut given).unwrap();
     };
     goes(&first);
-    let mut place = rival.stand_in_line(Arc::new(ComesBack));
+    let mut place = rival.join_wait_list(Arc::new(ComesBack));
     (0..2000).any(|_| {
         free_two(&mut held);
         if place.before().is_none() {
-            std::mem::replace(&mut place, rival.stand_in_line(Arc::new(ComesBack))).leave(true);
+            std::mem::replace(&mut place, rival.join_wait_list(Arc::new(ComesBack))).leave(true);
             let mut rivals = Batch::new(64);
             let _ = rival.take(&mut rivals, 64, 64);
             std::iter::from_fn(|| rivals.pop()).for_each(|frame| held.push(frame).unwrap());

@@ -99,15 +99,15 @@ impl Direct {
             if burst.is_empty() {
                 return Ok(());
             }
-            self.cache.give_up_if_wanted();
+            self.cache.release_cached_if_wanted();
             self.park.park(NAP_NS);
         }
     }
 
     /// Takes completions and sends what was waiting.
     pub fn poll(&mut self) {
-        self.engine.hurry();
-        self.cache.give_up_if_wanted();
+        self.engine.force_completion();
+        self.cache.release_cached_if_wanted();
         self.drive(&mut InHand(&mut Batch::new(0)));
     }
 
@@ -144,7 +144,7 @@ impl Direct {
     /// Gives back what the device has not taken, closes the device, and says who holds frames of the pool.
     pub fn close(mut self) -> Audit {
         let mut none = Batch::new(0);
-        self.engine.give_up(&mut InHand(&mut none), &mut Own(&mut self.cache));
+        self.engine.drain_unsent(&mut InHand(&mut none), &mut Own(&mut self.cache));
         self.engine.close(&mut Own(&mut self.cache));
         self.closed = true;
         let mut audit = self.cache.pool().audit();
@@ -157,7 +157,7 @@ impl Drop for Direct {
     /// Dropped without [`Direct::close`], it gives its frames back all the same.
     fn drop(&mut self) {
         if !self.closed {
-            self.engine.give_up(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
+            self.engine.drain_unsent(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
             self.engine.close(&mut Own(&mut self.cache));
         }
     }

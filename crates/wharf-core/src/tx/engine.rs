@@ -176,7 +176,7 @@ impl TxEngine {
 
     /// Somebody waits for what has left: see [`Device::hurry`].
     #[cold]
-    pub fn hurry(&mut self) {
+    pub fn force_completion(&mut self) {
         self.netdev.device.hurry();
     }
 
@@ -294,7 +294,7 @@ impl TxEngine {
     }
 
     /// Gives everything back that the device has not taken, unsent; how many.
-    pub fn give_up(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
+    pub fn drain_unsent(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
         let mut returned = self.batch.len() as u64;
         sink.recycle(&mut self.batch);
         loop {

@@ -118,7 +118,7 @@ impl TxQueue {
     pub(crate) fn poll_for_memory(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             let mut run = QdiscRun::new(&self.shared, owned, 0);
-            run.look(|inside| inside.engine.hurry());
+            run.look(|inside| inside.engine.force_completion());
             run.finish();
         }
     }

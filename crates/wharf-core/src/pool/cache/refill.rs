@@ -41,9 +41,9 @@ impl Cache {
 
     /// What it may keep on its stack now, when it has asked for `need`: no more than it has use for.
     pub(super) fn renew_keep(&mut self, need: usize) {
-        let share = self.pool.share_on_stack(self.gives_up);
+        let share = self.pool.share_on_stack(self.yields);
         let wanted = share.min(KEEP_BULKS * need.max(self.bulk));
-        match self.gives_up {
+        match self.yields {
             true => self.keep.ask(wanted),
             false if self.gathers => self.keep.ask_for_at_least(self.wanted, wanted),
             false => self.keep.ask_for_at_least(1, wanted),

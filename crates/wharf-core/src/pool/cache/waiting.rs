@@ -10,21 +10,21 @@ use std::sync::atomic::Ordering;
 impl Cache {
     /// Gives up what it has free where somebody waits for memory.
     #[inline]
-    pub(crate) fn give_up_if_wanted(&mut self) {
-        if self.gives_up && self.pool.is_waited_for() {
-            self.give_up();
+    pub(crate) fn release_cached_if_wanted(&mut self) {
+        if self.yields && self.pool.is_waited_for() {
+            self.release_cached();
         }
     }
 
     /// What there is now it has waited for in its turn: it is not to give that up in place of taking it.
-    pub(crate) fn has_its_turn(&mut self) {
+    pub(crate) fn keep_granted(&mut self) {
         self.stamp = Ledger::stamp(self.number, self.pool.now_ns());
         self.clock_due = 1;
     }
 
     /// Gives all that it has free to whoever waits: somebody does, or its thread is about to.
     #[cold]
-    pub(crate) fn give_up(&mut self) {
+    pub(crate) fn release_cached(&mut self) {
         self.keep.set(0);
         self.bulk = 1;
         if let Some(ring) = &mut self.return_ring.0 {
@@ -39,14 +39,14 @@ impl Cache {
         }
     }
 
-    /// Stands in the line of those who wait, for as much as was asked for last, until [`Place::leave`].
-    pub(crate) fn stand_in_line(&mut self, wake: Arc<dyn Wake>) -> Place {
+    /// Stands in the line of those who wait, for as much as was asked for last, until [`WaitPlace::leave`].
+    pub(crate) fn join_wait_list(&mut self, wake: Arc<dyn Wake>) -> WaitPlace {
         if !self.stash.is_empty() {
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);
         }
         let (wanted, mailbox) = (self.wanted, self.mailbox.clone());
-        let ticket = self.pool.stand_in_line(wanted, &mailbox, wake.clone());
-        Place { pool: self.pool.clone(), mailbox, ticket, wanted, wake }
+        let ticket = self.pool.join_wait_list(wanted, &mailbox, wake.clone());
+        WaitPlace { pool: self.pool.clone(), mailbox, ticket, wanted, wake }
     }
 
     /// Whether what it gets in the line is to be kept until it is enough. One cache of a pool at a time does so: two that keep
@@ -67,7 +67,7 @@ impl Cache {
 
 /// A place in the line of those who wait for free buffers. It is to be left.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WaitPlace {
     pool: PagePool,
     mailbox: Arc<Mailbox>,
     ticket: u64,
@@ -75,16 +75,16 @@ pub(crate) struct Place {
     wake: Arc<dyn Wake>,
 }
 
-impl Place {
+impl WaitPlace {
     /// How many are before it; `None` when it has been served.
     pub(crate) fn before(&self) -> Option<usize> {
-        self.pool.before_in_line(self.ticket)
+        self.pool.position_in_wait_list(self.ticket)
     }
 
     /// Stands at the end of the line, if it is in it no longer and has nothing: others have it, since it did not come for it. Whether
     /// it does.
-    pub(crate) fn stand_again(&mut self) -> bool {
-        let again = self.pool.stand_again(self.ticket, self.wanted, &self.mailbox, self.wake.clone());
+    pub(crate) fn rejoin(&mut self) -> bool {
+        let again = self.pool.rejoin(self.ticket, self.wanted, &self.mailbox, self.wake.clone());
         self.ticket = again.unwrap_or(self.ticket);
         again.is_some()
     }
@@ -96,6 +96,6 @@ impl Place {
 
     /// Ends the wait; what it was handed goes to the next, unless it `keeps` that.
     pub(crate) fn leave(self, keeps: bool) {
-        self.pool.leave_line(self.ticket, &self.mailbox, keeps);
+        self.pool.leave_wait_list(self.ticket, &self.mailbox, keeps);
     }
 }

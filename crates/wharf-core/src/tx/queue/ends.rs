@@ -37,7 +37,7 @@ pub(crate) fn handle_pending(shared: &Shared, inside: &mut Inside, bits: u64) {
     }
     inside.lanes.announce(bits & READY);
     if inside.shut {
-        shared.give_up(inside);
+        shared.drain_unsent(inside);
     }
 }
 

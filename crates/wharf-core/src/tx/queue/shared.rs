@@ -117,7 +117,7 @@ impl Shared {
                 ControlMessage::Pollers => inside.poller = self.poller_state(),
                 ControlMessage::Shut => self.shut(inside),
                 ControlMessage::IsPending(answer) => {
-                    inside.engine.hurry();
+                    inside.engine.force_completion();
                     _ = answer.set(inside.is_pending() || inside.lanes.len() > 0);
                 }
             }
@@ -135,16 +135,16 @@ impl Shared {
 
     fn shut(&self, inside: &mut Inside) {
         inside.shut = true;
-        self.give_up(inside);
+        self.drain_unsent(inside);
         inside.engine.close(&mut Lanes::new(self.pool.clone()));
     }
 
     /// Gives back what the device has not taken.
     #[cold]
-    pub(crate) fn give_up(&self, inside: &mut Inside) {
+    pub(crate) fn drain_unsent(&self, inside: &mut Inside) {
         inside.lanes.announce_all();
         let Inside { engine, lanes, .. } = inside;
-        engine.give_up(lanes, &mut Lanes::new(self.pool.clone()));
+        engine.drain_unsent(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
     /// Becomes the owner and looks; after `tries` naps, or with an owner that died, it gives up.
@@ -262,7 +262,7 @@ impl Drop for Shared {
         if !*shut {
             lanes.announce_all();
             let mut nowhere = Lanes::new(self.pool.clone());
-            engine.give_up(lanes, &mut nowhere);
+            engine.drain_unsent(lanes, &mut nowhere);
             engine.close(&mut nowhere);
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting senders, in order of arrival.
+//! SpaceWaiter senders, in order of arrival.
 //!
 //! A sender that finds the path full registers what it needs, sets WAIT in the owner word, looks once more,
 //! and sleeps. The owner serves those who wait before it leaves, once their band has drained to half its limit: as
@@ -44,7 +44,7 @@ pub(crate) enum Need {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct SpaceWaiter {
     ticket: u64,
     need: Need,
     wake: Arc<dyn Wake>,
@@ -52,7 +52,7 @@ struct Waiting {
 
 /// One who waits for frames of its own: memory or credit.
 #[derive(Debug)]
-struct Owed {
+struct ReturnWaiter {
     ticket: u64,
     /// What the sum of its bytes at home must reach; `None`: it waits for memory.
     home_bytes: Option<u32>,
@@ -73,15 +73,15 @@ pub(crate) trait SenderReturns {
 
 /// A line per band in order of tickets, and who waits for its own.
 #[derive(Debug, Default)]
-struct Lines {
-    bands: [VecDeque<Waiting>; BANDS],
+struct WaitLists {
+    bands: [VecDeque<SpaceWaiter>; BANDS],
     /// By place.
-    owed: BTreeMap<u16, Vec<Owed>>,
+    returns: BTreeMap<u16, Vec<ReturnWaiter>>,
     /// How many of them wait for memory.
     for_memory: usize,
     /// Places of those that no owner has looked at yet.
     fresh: Vec<u16>,
-    /// Served, and to be woken by whoever served them, or anybody before.
+    /// ServeOutcome, and to be woken by whoever served them, or anybody before.
     served: VecDeque<Arc<dyn Wake>>,
     /// Of those whom the pool has served, and will wake: let go of where it harms nobody.
     over: Vec<Arc<dyn Wake>>,
@@ -98,7 +98,7 @@ pub(crate) fn has_reached(there: u32, wanted: u32) -> bool {
 /// Everybody who waits for one queue.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    lines: Mutex<Lines>,
+    lines: Mutex<WaitLists>,
     /// Whether the discipline looks at bands; otherwise all stand in one line.
     uses_bands: bool,
     counters: Arc<QueueCounters>,
@@ -106,7 +106,7 @@ pub(crate) struct Waiters {
 
 /// What serving has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServeOutcome {
     /// Whether anybody still waits.
     pub(crate) waiting: bool,
     /// Bands that somebody still waits for, and [`MEMORY_WANTED`].
@@ -131,14 +131,14 @@ impl Waiters {
         lines.next_ticket += 1;
         let home_bytes = match need {
             Need::Space { band, .. } => {
-                lines.bands[self.line_of(band)].push_back(Waiting { ticket, need, wake });
+                lines.bands[self.line_of(band)].push_back(SpaceWaiter { ticket, need, wake });
                 return ticket;
             }
             Need::Memory => None,
             Need::Credit { home_bytes } => Some(home_bytes),
         };
         lines.for_memory += usize::from(home_bytes.is_none());
-        lines.owed.entry(place).or_default().push(Owed { ticket, home_bytes, wake });
+        lines.returns.entry(place).or_default().push(ReturnWaiter { ticket, home_bytes, wake });
         lines.fresh.push(place);
         ticket
     }
@@ -152,8 +152,9 @@ impl Waiters {
                 line.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
             }
             Need::Memory | Need::Credit { .. } => {
-                let is_owed = |owed: &Vec<Owed>| owed.iter().any(|owed| owed.ticket == ticket);
-                lines.owed.get(&place).is_some_and(is_owed).then_some(0)
+                let is_waiting =
+                    |returns: &Vec<ReturnWaiter>| returns.iter().any(|returns| returns.ticket == ticket);
+                lines.returns.get(&place).is_some_and(is_waiting).then_some(0)
             }
         }
     }
@@ -168,7 +169,7 @@ impl Waiters {
                 before
             }
             Need::Memory | Need::Credit { .. } => {
-                let _gone = lock(&self.lines).leave_owed(ticket, place);
+                let _gone = lock(&self.lines).leave_returns(ticket, place);
                 0
             }
         }
@@ -176,7 +177,9 @@ impl Waiters {
 
     /// Picks those that there is room for, first come first, and those whose own frames have come, to be woken by
     /// [`Waiters::wake_served`].
-    pub(crate) fn serve(&self, qdisc: &dyn Qdisc, homes: &mut impl SenderReturns, pool: &PagePool) -> Served {
+    pub(crate) fn serve(
+        &self, qdisc: &dyn Qdisc, homes: &mut impl SenderReturns, pool: &PagePool,
+    ) -> ServeOutcome {
         let lines = &mut *lock(&self.lines);
         let mut full = 0;
         for band in 0..BANDS {
@@ -187,19 +190,19 @@ impl Waiters {
             full = ALL_BANDS;
         }
         while let Some(place) = lines.fresh.pop().or_else(|| homes.next_returned()) {
-            lines.serve_owed(place, homes);
+            lines.serve_returns(place, homes);
         }
         if lines.for_memory > 0 && !pool.is_waited_for() {
             lines.end_memory();
         }
-        let waiting = full != 0 || !lines.owed.is_empty();
+        let waiting = full != 0 || !lines.returns.is_empty();
         if pool.is_waited_for() {
             full |= MEMORY_WANTED;
             pool.recall();
         }
         let wakes = !lines.served.is_empty() || !lines.over.is_empty() || pool.has_served();
         let wakes = wakes || (lines.for_memory > 0 && pool.has_peer_queues());
-        Served { waiting, full, wakes }
+        ServeOutcome { waiting, full, wakes }
     }
 
     /// Wakes those that were served, in turn: not by an owner, who would hold the queue meanwhile.
@@ -235,7 +238,7 @@ impl Waiters {
             let all: Vec<_> = lines.wakes().cloned().collect();
             lines.served.extend(all);
             lines.bands.iter_mut().for_each(VecDeque::clear);
-            lines.owed.clear();
+            lines.returns.clear();
             lines.for_memory = 0;
         }
         self.wake_served();
@@ -249,13 +252,13 @@ impl Need {
     }
 }
 
-impl Lines {
+impl WaitLists {
     fn wakes(&self) -> impl Iterator<Item = &Arc<dyn Wake>> {
-        let owed = self.owed.values().flatten().map(|owed| &owed.wake);
-        self.bands.iter().flatten().map(|waiting| &waiting.wake).chain(owed)
+        let returns = self.returns.values().flatten().map(|returns| &returns.wake);
+        self.bands.iter().flatten().map(|waiting| &waiting.wake).chain(returns)
     }
 
-    fn leave_band(&mut self, ticket: u64, line: usize) -> (usize, Option<Waiting>) {
+    fn leave_band(&mut self, ticket: u64, line: usize) -> (usize, Option<SpaceWaiter>) {
         match self.bands[line].binary_search_by_key(&ticket, |waiting| waiting.ticket) {
             Ok(at) => (at, self.bands[line].remove(at)),
             Err(_) => {
@@ -265,41 +268,43 @@ impl Lines {
         }
     }
 
-    fn leave_owed(&mut self, ticket: u64, place: u16) -> Option<Owed> {
-        let here = self.owed.get_mut(&place)?;
-        let at = here.iter().position(|owed| owed.ticket == ticket)?;
+    fn leave_returns(&mut self, ticket: u64, place: u16) -> Option<ReturnWaiter> {
+        let here = self.returns.get_mut(&place)?;
+        let at = here.iter().position(|returns| returns.ticket == ticket)?;
         let gone = here.swap_remove(at);
         self.for_memory -= usize::from(gone.home_bytes.is_none());
         if here.is_empty() {
-            self.owed.remove(&place);
+            self.returns.remove(&place);
         }
         Some(gone)
     }
 
     /// Each waits for frames of its own: they are in nobody's way. Those who wait for memory stay in the pool's line.
-    fn serve_owed(&mut self, place: u16, homes: &mut impl SenderReturns) {
-        let Some(here) = self.owed.get_mut(&place) else { return };
+    fn serve_returns(&mut self, place: u16, homes: &mut impl SenderReturns) {
+        let Some(here) = self.returns.get_mut(&place) else { return };
         let (home_bytes, has_memory) = (homes.home_bytes(place), homes.has_come_home(place));
-        let is_due = |owed: &Owed| match (owed.home_bytes, home_bytes) {
+        let is_due = |returns: &ReturnWaiter| match (returns.home_bytes, home_bytes) {
             (None, _) => has_memory,
             (Some(wanted), Some(there)) => has_reached(there, wanted),
             (Some(_), None) => true,
         };
-        for due in here.extract_if(.., |owed| is_due(owed)) {
+        for due in here.extract_if(.., |returns| is_due(returns)) {
             self.for_memory -= usize::from(due.home_bytes.is_none());
             self.served.push_back(due.wake);
         }
         if here.is_empty() {
-            self.owed.remove(&place);
+            self.returns.remove(&place);
         }
     }
 
     /// The pool has served all.
     fn end_memory(&mut self) {
-        for here in self.owed.values_mut() {
-            self.over.extend(here.extract_if(.., |owed| owed.home_bytes.is_none()).map(|owed| owed.wake));
+        for here in self.returns.values_mut() {
+            self.over.extend(
+                here.extract_if(.., |returns| returns.home_bytes.is_none()).map(|returns| returns.wake),
+            );
         }
-        self.owed.retain(|_, here| !here.is_empty());
+        self.returns.retain(|_, here| !here.is_empty());
         self.for_memory = 0;
     }
 

@@ -44,7 +44,7 @@ impl Sender {
         let within_credit = self.within_credit(batch);
         let sent = self.put(batch, count.min(within_credit));
         if full & MEMORY_WANTED != 0 {
-            self.cache.give_up();
+            self.cache.release_cached();
         }
         sent
     }

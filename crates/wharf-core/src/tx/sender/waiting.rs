@@ -6,7 +6,7 @@
 
 use super::Sender;
 use crate::host::{self, Wake};
-use crate::pool::Place;
+use crate::pool::WaitPlace;
 use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::queue::{QdiscRun, QueueError, Shared};
@@ -35,13 +35,13 @@ pub struct Watch {
     /// The sender's place in the queue.
     place: u16,
     /// Its place in the pool's line, where it waits for memory.
-    in_line: Option<Place>,
+    pool_place: Option<WaitPlace>,
     is_over: bool,
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(place) = self.in_line.take() {
+        if let Some(place) = self.pool_place.take() {
             place.leave(false);
         }
         if self.is_over {
@@ -56,7 +56,7 @@ impl Drop for Watch {
 impl Watch {
     /// How many are served before it; `None` when it has been served.
     fn before(&self) -> Option<usize> {
-        match &self.in_line {
+        match &self.pool_place {
             Some(place) => place.before(),
             None => self.shared.waiters.before(self.ticket, self.place, self.need),
         }
@@ -65,7 +65,7 @@ impl Watch {
     /// Ends the wait, for good if it was `served`; how many wait on who had come before it.
     fn end(&mut self, served: bool) -> usize {
         self.is_over = true;
-        if let Some(place) = self.in_line.take() {
+        if let Some(place) = self.pool_place.take() {
             place.leave(served);
         }
         self.shared.waiters.leave(self.ticket, self.place, self.need)
@@ -74,9 +74,9 @@ impl Watch {
 
 impl Watch {
     /// Waits anew, where others have what it was handed: it did not come for that in time. Whether it does.
-    fn stands_again(&mut self) -> bool {
-        let Some(place) = &mut self.in_line else { return false };
-        if !place.stand_again() {
+    fn rejoins(&mut self) -> bool {
+        let Some(place) = &mut self.pool_place else { return false };
+        if !place.rejoin() {
             return false;
         }
         self.shared.waiters.leave(self.ticket, self.place, self.need);
@@ -115,13 +115,13 @@ impl Sender {
         self.served_at = None;
         if self.cache.pool().is_waited_for() {
             // It is about to sleep.
-            self.cache.give_up();
+            self.cache.release_cached();
         }
         // In this order: an owner that knows of it finds it in the pool's line, until it is served there.
-        let in_line = (need == Need::Memory).then(|| self.cache.stand_in_line(wake.clone()));
+        let pool_place = (need == Need::Memory).then(|| self.cache.join_wait_list(wake.clone()));
         let (shared, place) = (self.shared.clone(), self.place);
         let ticket = shared.waiters.register(place, need, wake);
-        Watch { shared, need, ticket, place, in_line, is_over: false }
+        Watch { shared, need, ticket, place, pool_place, is_over: false }
     }
 
     /// Whether what was waited for is there: `None` for not yet. To be called once after [`Sender::watch`] (it
@@ -134,13 +134,13 @@ impl Sender {
             if let Some(seen) = self.look_once(watch) {
                 break seen;
             }
-            if !watch.stands_again() {
+            if !watch.rejoins() {
                 return None;
             }
         };
         let before = watch.end(seen.is_ok());
         if seen.is_ok() && watch.need == Need::Memory {
-            self.cache.has_its_turn();
+            self.cache.keep_granted();
         }
         let is_served = seen.is_ok() && matches!(watch.need, Need::Space { .. });
         self.served_at = is_served.then(|| self.counters.packets.get());

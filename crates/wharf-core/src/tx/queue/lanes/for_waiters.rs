@@ -81,7 +81,7 @@ impl Inside {
 
     #[cold]
     fn reap_for_waiters(&mut self) -> (u32, bool) {
-        self.engine.hurry();
+        self.engine.force_completion();
         self.engine.reap(&mut ForWaiters(&mut self.lanes))
     }
 
