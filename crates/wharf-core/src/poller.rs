@@ -6,19 +6,19 @@
 //! here is the thread that carries them out.
 
 mod dedicated;
-mod pollee;
+mod poll_target;
 pub mod schedule;
 
 pub use dedicated::Dedicated;
-pub(crate) use pollee::{Call, Callers, Pollee};
+pub(crate) use poll_target::{Call, Callers, PollTarget};
 pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
 use crate::pool::lock;
 use crate::rx::RxQueue;
 use crate::tx::queue::TxQueue;
-use pollee::Tx;
-use schedule::{Action, Event, Found, IrqChange, Schedule};
+use poll_target::TxTarget;
+use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -32,7 +32,7 @@ pub struct Poller {
     bell: Arc<Bell>,
     wait: Box<dyn Wait>,
     settings: Settings,
-    pollees: Vec<Arc<dyn Pollee>>,
+    pollees: Vec<Arc<dyn PollTarget>>,
 }
 
 /// Ends a poller.
@@ -84,7 +84,7 @@ impl Poller {
 
     /// Looks after `queue`, too.
     pub fn add(&mut self, queue: &TxQueue) {
-        self.pollees.push(Arc::new(Tx(queue.shared.clone())));
+        self.pollees.push(Arc::new(TxTarget(queue.shared.clone())));
     }
 
     /// Receives from `queue`, too, and looks after its transmit side where it has one.
@@ -104,26 +104,26 @@ impl Poller {
         let wake = wait.waker();
         *lock(&bell.wake) = Some(wake.clone());
         let may_sleep = settings.mode != Mode::Busy;
-        let tells = |(at, pollee): (usize, &Arc<dyn Pollee>)| {
-            may_sleep && pollee.wait_fd().is_some_and(|fd| wait.watch(at, fd))
+        let tells = |(at, poll_target): (usize, &Arc<dyn PollTarget>)| {
+            may_sleep && poll_target.wait_fd().is_some_and(|fd| wait.watch(at, fd))
         };
         let tells: Vec<bool> = pollees.iter().enumerate().map(tells).collect();
         let schedule = Schedule::new(settings, tells);
-        let enrolled = Enrolled::new(&bell, &wake, &pollees);
-        Shell { bell: &bell, wait, settings, schedule, enrolled }.run();
+        let enrolled = Enrollment::new(&bell, &wake, &pollees);
+        PollLoop { bell: &bell, wait, settings, schedule, enrolled }.run();
     }
 }
 
 /// One run of a poller.
-struct Shell<'a> {
+struct PollLoop<'a> {
     bell: &'a Bell,
     wait: Box<dyn Wait>,
     settings: Settings,
     schedule: Schedule,
-    enrolled: Enrolled<'a>,
+    enrolled: Enrollment<'a>,
 }
 
-impl Shell<'_> {
+impl PollLoop<'_> {
     fn run(mut self) {
         let mut event = Event::Began;
         while !self.bell.stop.load(SeqCst) {
@@ -143,16 +143,16 @@ impl Shell<'_> {
         }
     }
 
-    fn poll(&mut self, at: usize, irq: IrqChange, away: bool) -> Found {
+    fn poll(&mut self, at: usize, irq: IrqChange, away: bool) -> PollOutcome {
         match irq {
             IrqChange::Keep => {}
             IrqChange::Mask => self.wait.mask(at),
             IrqChange::Unmask => self.wait.unmask(at),
         }
-        let (pollee, budget) = (&self.enrolled.pollees[at], self.settings.budget_packets);
+        let (poll_target, budget) = (&self.enrolled.pollees[at], self.settings.budget_packets);
         // A device that panicked has marked its queue dead: the panic has been told of, and nobody polls it again.
-        catch_unwind(AssertUnwindSafe(|| pollee.poll(irq, away, budget)))
-            .unwrap_or(Found { over: true, ..Found::default() })
+        catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
+            .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() })
     }
 
     fn sleep(&mut self, for_ns: u64) {
@@ -167,21 +167,21 @@ impl Shell<'_> {
 }
 
 /// A poller's devices, which know that they are looked after until this is dropped.
-struct Enrolled<'a> {
-    pollees: &'a [Arc<dyn Pollee>],
+struct Enrollment<'a> {
+    pollees: &'a [Arc<dyn PollTarget>],
     calls: Vec<Arc<Call>>,
 }
 
-impl<'a> Enrolled<'a> {
-    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, pollees: &'a [Arc<dyn Pollee>]) -> Self {
+impl<'a> Enrollment<'a> {
+    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, pollees: &'a [Arc<dyn PollTarget>]) -> Self {
         let calls: Vec<_> = pollees.iter().map(|_| Arc::new(Call::new(bell, wake))).collect();
         let enrolled = Self { pollees, calls };
-        enrolled.each(|pollee, call| pollee.enroll(call));
+        enrolled.each(|poll_target, call| poll_target.enroll(call));
         enrolled
     }
 
-    fn each(&self, mut work: impl FnMut(&dyn Pollee, &Arc<Call>)) {
-        self.pollees.iter().zip(&self.calls).for_each(|(pollee, call)| work(&**pollee, call));
+    fn each(&self, mut work: impl FnMut(&dyn PollTarget, &Arc<Call>)) {
+        self.pollees.iter().zip(&self.calls).for_each(|(poll_target, call)| work(&**poll_target, call));
     }
 
     /// Takes the calls that have come.
@@ -193,8 +193,8 @@ impl<'a> Enrolled<'a> {
     }
 }
 
-impl Drop for Enrolled<'_> {
+impl Drop for Enrollment<'_> {
     fn drop(&mut self) {
-        self.each(|pollee, call| pollee.leave(call));
+        self.each(|poll_target, call| poll_target.leave(call));
     }
 }

@@ -7,8 +7,8 @@
 
 use crate::device::{Device, DeviceError, close_receiver};
 use crate::host::Wake;
-use crate::poller::schedule::{Found, IrqChange};
-use crate::poller::{Call, Callers, Pollee};
+use crate::poller::schedule::{IrqChange, PollOutcome};
+use crate::poller::{Call, Callers, PollTarget};
 use crate::pool::{Burst, Cache, PagePool, WaitPlace, lock};
 use crate::tx::queue::{QueueError, TxQueue};
 use std::os::fd::RawFd;
@@ -41,14 +41,14 @@ pub(crate) struct RxShared {
     of: Option<TxQueue>,
     /// Whose completions are taken at each poll.
     completions: Vec<TxQueue>,
-    inside: Mutex<Inside>,
+    state: Mutex<RxState>,
     callers: Callers,
     received: AtomicU64,
     ended: AtomicBool,
     error: Mutex<Option<DeviceError>>,
 }
 
-struct Inside {
+struct RxState {
     /// `None` where it belongs to a transmit queue, or is closed.
     device: Option<Box<dyn Device>>,
     cache: Cache,
@@ -83,8 +83,8 @@ impl RxQueue {
     ) -> Result<Self, QueueError> {
         device.attach(pool.region().clone())?;
         let (name, wait_fd) = (device.name(), device.wait_fd());
-        let inside = Inside::new(Some(device), pool, &name, handler)?;
-        Ok(Self::of_parts(name, wait_fd, None, completions, inside))
+        let state = RxState::new(Some(device), pool, &name, handler)?;
+        Ok(Self::of_parts(name, wait_fd, None, completions, state))
     }
 
     /// Receives from the device of `queue`, into memory of its pool. Its poller looks after the queue as well. While a
@@ -94,19 +94,19 @@ impl RxQueue {
     /// [`QueueError::Pool`].
     pub fn of(queue: &TxQueue, handler: Handler) -> Result<Self, QueueError> {
         let name = queue.shared.name.clone();
-        let inside = Inside::new(None, queue.pool(), &name, handler)?;
-        Ok(Self::of_parts(name, queue.shared.wait_fd, Some(queue.clone()), &[], inside))
+        let state = RxState::new(None, queue.pool(), &name, handler)?;
+        Ok(Self::of_parts(name, queue.shared.wait_fd, Some(queue.clone()), &[], state))
     }
 
     fn of_parts(
-        name: String, wait_fd: Option<RawFd>, of: Option<TxQueue>, completions: &[TxQueue], inside: Inside,
+        name: String, wait_fd: Option<RawFd>, of: Option<TxQueue>, completions: &[TxQueue], state: RxState,
     ) -> Self {
         let shared = RxShared {
             name,
             wait_fd,
             of,
             completions: completions.to_vec(),
-            inside: Mutex::new(inside),
+            state: Mutex::new(state),
             callers: Callers::default(),
             received: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -131,7 +131,7 @@ impl RxQueue {
         if let Some(queue) = &self.shared.of {
             return queue.shared.look_at_device(|device| device.receive_drops(see));
         }
-        if let Some(device) = &mut lock(&self.shared.inside).device {
+        if let Some(device) = &mut lock(&self.shared.state).device {
             device.receive_drops(see);
         }
     }
@@ -148,15 +148,15 @@ impl RxQueue {
     /// What the device could not complete.
     pub fn close(&self) -> Result<(), DeviceError> {
         self.shared.ended.store(true, Relaxed);
-        let mut inside = lock(&self.shared.inside);
-        inside.free();
-        inside.wait_for_memory_in_turn(false);
-        let device = inside.device.take();
-        device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut inside.cache))
+        let mut state = lock(&self.shared.state);
+        state.free();
+        state.wait_for_memory_in_turn(false);
+        let device = state.device.take();
+        device.map_or(Ok(()), |mut device| close_receiver(&mut *device, &mut state.cache))
     }
 }
 
-impl Inside {
+impl RxState {
     fn new(
         device: Option<Box<dyn Device>>, pool: &PagePool, name: &str, handler: Handler,
     ) -> Result<Self, QueueError> {
@@ -185,7 +185,7 @@ impl Inside {
     }
 }
 
-impl Inside {
+impl RxState {
     /// Waits for memory in turn, or no longer.
     fn wait_for_memory_in_turn(&mut self, starved: bool) {
         let is_waiting = self.pool_place.as_ref().is_some_and(|place| place.before().is_some());
@@ -204,12 +204,14 @@ impl Inside {
 
 impl RxShared {
     /// Receives, from whichever device it is.
-    fn receive(&self, inside: &mut Inside, irq: IrqChange, away: bool, quota: u32, budget: usize) -> Found {
-        let Inside { device, cache, burst, .. } = inside;
+    fn receive(
+        &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
+    ) -> PollOutcome {
+        let RxState { device, cache, burst, .. } = state;
         if burst.pool().region().number() != cache.pool().region().number() {
             burst.rebind(cache.pool());
         }
-        let mut seen = Found { receives: true, ..Found::default() };
+        let mut seen = PollOutcome { receives: true, ..PollOutcome::default() };
         let mut receive = |device: &mut dyn Device| {
             if budget == 0 {
                 return;
@@ -229,11 +231,11 @@ impl RxShared {
                     IrqChange::Unmask => !device.arm(),
                 };
                 receive(&mut **device);
-                Found { unarmed, ..Found::default() }
+                PollOutcome { unarmed, ..PollOutcome::default() }
             }
             (None, None) => {
                 seen.receives = false;
-                Found::default()
+                PollOutcome::default()
             }
         };
         let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
@@ -245,12 +247,12 @@ impl RxShared {
 
     /// Nobody may come back for what it waits for. Another poller that does waits anew.
     fn step_aside(&self) {
-        if let Ok(mut inside) = self.inside.try_lock() {
-            inside.wait_for_memory_in_turn(false);
+        if let Ok(mut state) = self.state.try_lock() {
+            state.wait_for_memory_in_turn(false);
         }
     }
 
-    fn note(&self, result: Result<usize, DeviceError>, device: &dyn Device, seen: &mut Found) {
+    fn note(&self, result: Result<usize, DeviceError>, device: &dyn Device, seen: &mut PollOutcome) {
         let received = result.unwrap_or_else(|error| {
             *lock(&self.error) = Some(error);
             0
@@ -265,32 +267,34 @@ impl RxShared {
     }
 }
 
-impl Pollee for RxShared {
-    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> Found {
-        let mut inside = match self.inside.try_lock() {
-            Ok(inside) => inside,
-            Err(TryLockError::WouldBlock) => return Found { busy: true, receives: true, ..Found::default() },
+impl PollTarget for RxShared {
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::WouldBlock) => {
+                return PollOutcome { busy: true, receives: true, ..PollOutcome::default() };
+            }
             // The handler or the device has panicked.
             Err(TryLockError::Poisoned(poisoned)) => {
                 // Others wait for what it was to gather.
                 poisoned.into_inner().wait_for_memory_in_turn(false);
                 self.ended.store(true, Relaxed);
-                return Found { over: true, ..Found::default() };
+                return PollOutcome { over: true, ..PollOutcome::default() };
             }
         };
-        if inside.has_memory() {
+        if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
         } else {
             // It may lie in a device that holds back what has left.
             self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
-            inside.cache.pool().reap_peer_queues(self.of.as_ref().map(|queue| &*queue.shared));
+            state.cache.pool().reap_peer_queues(self.of.as_ref().map(|queue| &*queue.shared));
         }
-        let budget = if inside.hand_over() { budget_packets as usize } else { 0 };
-        let mut found = self.receive(&mut inside, irq, away, budget_packets, budget);
-        let is_through = inside.hand_over();
-        let starved = found.received == 0 && found.receives && !inside.has_memory();
-        if starved || inside.pool_place.is_some() {
-            inside.wait_for_memory_in_turn(starved);
+        let budget = if state.hand_over() { budget_packets as usize } else { 0 };
+        let mut found = self.receive(&mut state, irq, away, budget_packets, budget);
+        let is_through = state.hand_over();
+        let starved = found.received == 0 && found.receives && !state.has_memory();
+        if starved || state.pool_place.is_some() {
+            state.wait_for_memory_in_turn(starved);
         }
         found.waiting |= !is_through || starved;
         found.over |= self.of.is_none() && !found.receives && is_through;

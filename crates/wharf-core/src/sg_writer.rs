@@ -7,7 +7,7 @@ use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
+pub enum Placement {
     /// It is at the back of the batch.
     Done,
     /// There are not enough frames now.
@@ -107,19 +107,19 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Reader<'a, I> {
 
 /// Places packets; keeps what it needs for chains from one to the next.
 #[derive(Debug)]
-pub struct Placer {
+pub struct SgWriter {
     pieces: Vec<Frame>,
     /// For pieces on their way from and to where they come from.
     taken: Batch,
 }
 
-impl Default for Placer {
+impl Default for SgWriter {
     fn default() -> Self {
         Self { pieces: Vec::new(), taken: Batch::new(BATCH_FRAMES_MAX) }
     }
 }
 
-impl Placer {
+impl SgWriter {
     /// Copies a packet, the `chunks` one after the other and `len_bytes` in all, into frames of `memory`, and
     /// pushes it onto `to`, which has room for it. Bytes beyond those of the chunks are 0.
     ///
@@ -128,14 +128,14 @@ impl Placer {
     pub fn place<'a>(
         &mut self, memory: &mut impl Memory, to: &mut Batch, chunks: impl Iterator<Item = &'a [u8]>,
         len_bytes: u32, meta: &Meta,
-    ) -> Result<Placed, PoolError> {
+    ) -> Result<Placement, PoolError> {
         let piece_bytes = memory.pool().region().data_bytes_max();
         let count = len_bytes.div_ceil(piece_bytes).max(1);
         if count > memory.pool().frames() || len_bytes > LENGTH_BYTES_MAX {
-            return Ok(Placed::TooLong);
+            return Ok(Placement::TooLong);
         }
         if !self.take(memory, count as usize, piece_bytes)? {
-            return Ok(Placed::NoMemory);
+            return Ok(Placement::NoMemory);
         }
         let region = memory.pool().region().clone();
         if let Some(last) = self.pieces.last_mut() {
@@ -154,7 +154,7 @@ impl Placer {
             let pushed = to.push(frame);
             debug_assert!(pushed.is_ok(), "the caller has seen to room");
         }
-        Ok(Placed::Done)
+        Ok(Placement::Done)
     }
 
     /// Takes all of `count` pieces, or none and gives back the others; whether it did.
@@ -205,14 +205,14 @@ mod tests {
     fn packets_of_every_shape_arrive_whole() {
         let pool = pool(16);
         let mut cache = pool.cache("test").unwrap();
-        let (mut placer, mut to) = (Placer::default(), Batch::new(1));
+        let (mut placer, mut to) = (SgWriter::default(), Batch::new(1));
         let bytes: Vec<u8> = (0..16 * 192).map(|n| (n % 251) as u8).collect();
         for len in [0, 1, 191, 192, 193, 384, 385, 1000, 16 * 192] {
             for chunk in [1, 7, 192, 4000] {
                 let chunks = bytes[..len].chunks(chunk);
                 let meta = Meta { gso_bytes: 100, ..Meta::default() };
                 let placed = placer.place(&mut cache, &mut to, chunks, len as u32, &meta).unwrap();
-                assert_eq!(placed, Placed::Done);
+                assert_eq!(placed, Placement::Done);
                 let frame = &to.frames()[0];
                 assert_eq!(frame.len_bytes() as usize, len);
                 assert_eq!(all_bytes(&pool, frame), bytes[..len]);
@@ -227,7 +227,7 @@ mod tests {
     fn what_is_missing_is_zero_whatever_the_frame_held() {
         let pool = pool(4);
         let mut cache = pool.cache("test").unwrap();
-        let (mut placer, mut to) = (Placer::default(), Batch::new(1));
+        let (mut placer, mut to) = (SgWriter::default(), Batch::new(1));
         for (chunk, len) in [(vec![9; 700], 700), (vec![1, 2, 3], 500)] {
             placer.place(&mut cache, &mut to, [&chunk[..]].into_iter(), len, &Meta::default()).unwrap();
             let mut expected = chunk.clone();
@@ -241,19 +241,19 @@ mod tests {
     fn a_pool_too_small_or_empty_says_so_and_keeps_its_frames() {
         let pool = pool(4);
         let mut cache = pool.cache("test").unwrap();
-        let (mut placer, mut to, mut held) = (Placer::default(), Batch::new(1), Batch::new(2));
+        let (mut placer, mut to, mut held) = (SgWriter::default(), Batch::new(1), Batch::new(2));
         let bytes = [0u8; 5 * 192];
         let mut place = |cache: &mut Cache, len: u32| {
             placer.place(cache, &mut to, [&bytes[..]].into_iter(), len, &Meta::default()).unwrap()
         };
-        assert_eq!(place(&mut cache, 4 * 192 + 1), Placed::TooLong);
-        assert_eq!(place(&mut cache, LENGTH_BYTES_MAX + 1), Placed::TooLong);
+        assert_eq!(place(&mut cache, 4 * 192 + 1), Placement::TooLong);
+        assert_eq!(place(&mut cache, LENGTH_BYTES_MAX + 1), Placement::TooLong);
         cache.take(&mut held, 2, 1).unwrap();
-        assert_eq!(place(&mut cache, 3 * 192), Placed::NoMemory);
+        assert_eq!(place(&mut cache, 3 * 192), Placement::NoMemory);
         assert_eq!(pool.audit().out(), 2);
         cache.give(&mut held).unwrap();
-        assert_eq!(place(&mut cache, 4 * 192), Placed::Done);
-        assert_eq!(place(&mut cache, 1), Placed::NoMemory);
+        assert_eq!(place(&mut cache, 4 * 192), Placement::Done);
+        assert_eq!(place(&mut cache, 1), Placement::NoMemory);
         cache.give(&mut to).unwrap();
         assert_eq!(pool.audit().out(), 0);
     }

@@ -156,7 +156,7 @@ impl<D: Discipline> LockedQueue<D> {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// A sender; `name` is what the ledger calls its memory. Places of senders that are gone are not used again.
+    /// A sender; `name` is what the ledger calls its memory. SenderSlots of senders that are gone are not used again.
     ///
     /// # Errors
     /// [`QueueError::Senders`], [`QueueError::Pool`].

@@ -112,7 +112,7 @@ impl Runner {
             ran.for_others += others.count() as u64;
         }
         let mut back = spin(&shared.back);
-        let (packets, pause) = back.run.transmit(&mut InHand(&mut self.bulk), u32::MAX);
+        let (packets, pause) = back.run.transmit(&mut BurstSource(&mut self.bulk), u32::MAX);
         shared.note_room(&back, pause == Pause::Stopped);
         ran.packets += u64::from(packets);
         packets
@@ -148,9 +148,9 @@ impl<D: Discipline> Shared<D> {
 }
 
 /// A bulk in hand as a source.
-struct InHand<'a>(&'a mut Batch);
+struct BurstSource<'a>(&'a mut Batch);
 
-impl Source for InHand<'_> {
+impl Source for BurstSource<'_> {
     #[inline]
     fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
         to.append(self.0, max)

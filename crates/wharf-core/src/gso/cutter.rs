@@ -5,7 +5,7 @@
 
 use super::{Cut, GsoError};
 use crate::pool::PoolError;
-use crate::sg_writer::{Memory, Placed, Placer, Reader};
+use crate::sg_writer::{Memory, Placement, Reader, SgWriter};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 
@@ -83,13 +83,13 @@ pub struct Cutter {
     gathered: Vec<u8>,
     /// A segment too long for one buffer.
     segment: Vec<u8>,
-    placer: Placer,
+    placer: SgWriter,
 }
 
 impl Default for Cutter {
     fn default() -> Self {
         let fresh = Batch::new(BATCH_FRAMES_MAX);
-        Self { fresh, gathered: Vec::new(), segment: Vec::new(), placer: Placer::default() }
+        Self { fresh, gathered: Vec::new(), segment: Vec::new(), placer: SgWriter::default() }
     }
 }
 
@@ -123,7 +123,7 @@ impl Cutter {
         let Some(cut) = plan.cut else {
             if plan.next == 0 && to.room() > 0 {
                 let placed = self.placer.place(memory, to, chunks, plan.len_bytes, &plan.meta)?;
-                plan.next += usize::from(placed == Placed::Done);
+                plan.next += usize::from(placed == Placement::Done);
             }
             return Ok(to.len() - before);
         };
@@ -179,6 +179,6 @@ impl Cutter {
         cut.write_next(start, payload, plan.next, &mut self.segment);
         let (chunks, len_bytes) = ([&self.segment[..]].into_iter(), self.segment.len() as u32);
         let placed = self.placer.place(memory, to, chunks, len_bytes, &plan.meta)?;
-        Ok(usize::from(placed == Placed::Done))
+        Ok(usize::from(placed == Placement::Done))
     }
 }

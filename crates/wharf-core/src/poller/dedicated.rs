@@ -1,7 +1,7 @@
 //! `Dedicated`: an owner for good, which senders leave all draining to.
 
 use crate::tx::engine::Pause;
-use crate::tx::queue::{Calls, Inside, Leaving, QdiscRun, QueueError, Shared, TxQueue};
+use crate::tx::queue::{OwnerKind, QdiscRun, QueueError, QueueState, Shared, TxQueue, Wakeups};
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
@@ -21,7 +21,7 @@ const PAUSES_IDLE: u32 = 4;
 /// An owner for good: senders publish and return, and this thread drains all lanes by polling them.
 pub struct Dedicated<'a> {
     shared: &'a Shared,
-    owned: Option<Ownership<'a, Inside>>,
+    owned: Option<Ownership<'a, QueueState>>,
     idle_polls: u32,
     /// A round has begun and not ended: a device has panicked in it.
     in_round: bool,
@@ -63,13 +63,13 @@ impl Dedicated<'_> {
         let quota = shared.policy.quota_packets;
         self.in_round = true;
         let is_due = self.idle_polls.is_multiple_of(SERVE_EVERY);
-        let mut calls = Calls::default();
-        let (packets, pause) = owned.with(|inside| {
-            crate::tx::queue::handle_pending(shared, inside, bits | READY);
-            let (packets, pause) = inside.engine.transmit(&mut inside.lanes, quota);
-            let (reaped, _) = inside.reap();
+        let mut calls = Wakeups::default();
+        let (packets, pause) = owned.with(|state| {
+            crate::tx::queue::handle_pending(shared, state, bits | READY);
+            let (packets, pause) = state.engine.transmit(&mut state.lanes, quota);
+            let (reaped, _) = state.reap();
             let serve = packets > 0 || reaped > 0 || bits != 0 || is_due;
-            calls = crate::tx::queue::before_release(shared, inside, Leaving::Poller { away: false }, serve);
+            calls = crate::tx::queue::before_release(shared, state, OwnerKind::Poller { away: false }, serve);
             (packets, pause)
         });
         self.in_round = false;
@@ -93,7 +93,7 @@ impl Dedicated<'_> {
         self.idle_polls = 0;
         let Some(owned) = &mut self.owned else { return packets };
         owned.arm();
-        let late = owned.with(|inside| inside.lanes.len() > 0 || inside.is_pending());
+        let late = owned.with(|state| state.lanes.len() > 0 || state.is_pending());
         if !late && owned.peek_bits(CONTROL | WAIT) == 0 {
             self.shared.park.park(nap_ns);
         }

@@ -58,7 +58,7 @@ const POLLS_PER_LOOK: u32 = 16;
 
 /// What a poll has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct PollOutcome {
     /// Frames received, sent and completed.
     pub received: u32,
     /// See above.
@@ -87,7 +87,7 @@ pub struct Found {
     pub over: bool,
 }
 
-impl Found {
+impl PollOutcome {
     /// Whether there was anything to do.
     pub fn worked(&self) -> bool {
         self.received + self.sent + self.completed > 0
@@ -104,7 +104,7 @@ pub enum Event {
     /// The poller begins.
     Began,
     /// The poll that was asked for.
-    Polled(Found),
+    Polled(PollOutcome),
     /// The pause or the sleep is over.
     Rested,
 }
@@ -241,7 +241,7 @@ impl Schedule {
         self.queue.push_back(at);
     }
 
-    fn polled(&mut self, now_ns: u64, found: Found) {
+    fn polled(&mut self, now_ns: u64, found: PollOutcome) {
         let (at, mode) = (self.polling, self.settings.mode);
         let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.place == Place::Polled) else { return };
         slot.place = slot.after(now_ns, mode, &found);

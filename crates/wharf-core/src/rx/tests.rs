@@ -1,6 +1,6 @@
 use super::*;
 use crate::device::{Capabilities, Completions, Transmitted};
-use crate::sg_writer::Placer;
+use crate::sg_writer::SgWriter;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
@@ -8,7 +8,7 @@ use wharf_mem::{Batch, Frame, Meta, Region};
 #[derive(Default)]
 pub(crate) struct Long {
     pieces: usize,
-    placer: Placer,
+    placer: SgWriter,
 }
 
 impl Device for Long {
@@ -64,7 +64,7 @@ impl Device for Long {
 #[test]
 fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
-    let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+    let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
     let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
     let (mut others, mut held) = (pool.cache("others").unwrap(), Batch::new(8));
     others.take(&mut held, 8, 64).unwrap();
@@ -83,7 +83,7 @@ fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
 #[test]
 fn a_receiver_short_of_memory_stands_in_line() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
-    let device = Box::new(Long { pieces: 3, placer: Placer::default() });
+    let device = Box::new(Long { pieces: 3, placer: SgWriter::default() });
     let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
     let mut late = pool.cache("late").unwrap();
     let mut held: Vec<_> = (0..16).map(|_| pool.packet(64).unwrap()).collect();
@@ -111,7 +111,7 @@ fn a_receiver_short_of_memory_stands_in_line() {
 fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let [first, second] = [(); 2].map(|()| {
-        let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+        let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
         RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
     });
     let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(64), Batch::new(64));
@@ -148,9 +148,9 @@ fn a_receiver_whose_poller_goes_lets_others_gather() {
 fn a_receiver_whose_handler_panics_lets_others_gather() {
     let goes = |first: &RxQueue| {
         assert_eq!(first.shared.poll(IrqChange::Keep, false, 64).received, 0, "short of memory");
-        let mut inside = first.shared.inside.lock().unwrap();
+        let mut state = first.shared.state.lock().unwrap();
         let panicking = std::panic::AssertUnwindSafe(move || {
-            let _held = &mut inside;
+            let _held = &mut state;
             panic!("the handler's");
         });
         assert!(std::panic::catch_unwind(panicking).is_err());
@@ -163,7 +163,7 @@ fn a_receiver_whose_handler_panics_lets_others_gather() {
 fn of_two_receivers_of_long_packets_one_at_a_time_keeps_parts() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let receivers = [(); 2].map(|()| {
-        let device = Box::new(Long { pieces: 12, placer: Placer::default() });
+        let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
         RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap()
     });
     let (mut others, mut held, mut given) = (pool.cache("others").unwrap(), Batch::new(16), Batch::new(16));

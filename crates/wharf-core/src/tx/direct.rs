@@ -80,11 +80,11 @@ impl Direct {
         }
         let (offered, batch) = (burst.len(), burst.batch_mut());
         if let Some((_, pause)) = self.engine.pass(batch, self.quota)
-            && !self.engine.reap_after(pause, &mut Own(&mut self.cache))
+            && !self.engine.reap_after(pause, &mut CacheSink(&mut self.cache))
         {
             return Ok(offered);
         }
-        self.drive(&mut InHand(batch));
+        self.drive(&mut BurstSource(batch));
         Ok(offered - batch.len())
     }
 
@@ -108,16 +108,16 @@ impl Direct {
     pub fn poll(&mut self) {
         self.engine.force_completion();
         self.cache.release_cached_if_wanted();
-        self.drive(&mut InHand(&mut Batch::new(0)));
+        self.drive(&mut BurstSource(&mut Batch::new(0)));
     }
 
     /// Transmit, then reap, and again while that helps.
     #[inline(never)]
-    fn drive(&mut self, source: &mut InHand<'_>) {
+    fn drive(&mut self, source: &mut BurstSource<'_>) {
         loop {
             let (_, pause) = self.engine.transmit(source, self.quota);
-            let (reaped, open) = self.engine.reap(&mut Own(&mut self.cache));
-            self.engine.shed(&mut Own(&mut self.cache));
+            let (reaped, open) = self.engine.reap(&mut CacheSink(&mut self.cache));
+            self.engine.shed(&mut CacheSink(&mut self.cache));
             match pause {
                 Pause::Empty => return,
                 Pause::Stopped if reaped == 0 || !open => return,
@@ -144,8 +144,8 @@ impl Direct {
     /// Gives back what the device has not taken, closes the device, and says who holds frames of the pool.
     pub fn close(mut self) -> Audit {
         let mut none = Batch::new(0);
-        self.engine.drain_unsent(&mut InHand(&mut none), &mut Own(&mut self.cache));
-        self.engine.close(&mut Own(&mut self.cache));
+        self.engine.drain_unsent(&mut BurstSource(&mut none), &mut CacheSink(&mut self.cache));
+        self.engine.close(&mut CacheSink(&mut self.cache));
         self.closed = true;
         let mut audit = self.cache.pool().audit();
         self.engine.visit(&mut |frame, place| audit.found(frame.index(), place));
@@ -157,16 +157,16 @@ impl Drop for Direct {
     /// Dropped without [`Direct::close`], it gives its frames back all the same.
     fn drop(&mut self) {
         if !self.closed {
-            self.engine.drain_unsent(&mut InHand(&mut Batch::new(0)), &mut Own(&mut self.cache));
-            self.engine.close(&mut Own(&mut self.cache));
+            self.engine.drain_unsent(&mut BurstSource(&mut Batch::new(0)), &mut CacheSink(&mut self.cache));
+            self.engine.close(&mut CacheSink(&mut self.cache));
         }
     }
 }
 
 /// The user's own burst as a source.
-struct InHand<'a>(&'a mut Batch);
+struct BurstSource<'a>(&'a mut Batch);
 
-impl Source for InHand<'_> {
+impl Source for BurstSource<'_> {
     #[inline]
     fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
         to.append(self.0, max)
@@ -179,9 +179,9 @@ impl Source for InHand<'_> {
 }
 
 /// The path's own cache as a sink.
-struct Own<'a>(&'a mut Cache);
+struct CacheSink<'a>(&'a mut Cache);
 
-impl Sink for Own<'_> {
+impl Sink for CacheSink<'_> {
     #[inline(always)]
     fn recycle(&mut self, done: &mut Batch) {
         // Cannot fail: `try_send` has checked the pool.

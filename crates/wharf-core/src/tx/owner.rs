@@ -37,7 +37,7 @@ pub enum Event {
         /// Whether the byte limit is open.
         open: bool,
     },
-    /// Leaving failed: something was announced meanwhile.
+    /// OwnerKind failed: something was announced meanwhile.
     Refused,
     /// Notices have been seen to: lanes marked, messages carried out, waiters woken.
     PendingHandled,

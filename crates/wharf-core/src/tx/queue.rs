@@ -8,19 +8,19 @@
 mod build;
 mod ends;
 mod error;
-mod inside;
 pub(crate) mod lanes;
-mod places;
 mod qdisc_run;
+mod sender_slots;
 mod shared;
+mod state;
 pub(crate) mod waiters;
 
 pub use build::QueueBuilder;
-pub(crate) use ends::{Calls, LOOKS_MAX, Leaving, before_release, handle_pending};
+pub(crate) use ends::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
 pub use error::QueueError;
-pub(crate) use inside::{Inside, PollerState};
 pub use qdisc_run::QdiscRun;
 pub(crate) use shared::{ControlMessage, Shared};
+pub(crate) use state::{PollerState, QueueState};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
@@ -118,7 +118,7 @@ impl TxQueue {
     pub(crate) fn poll_for_memory(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             let mut run = QdiscRun::new(&self.shared, owned, 0);
-            run.look(|inside| inside.engine.force_completion());
+            run.look(|state| state.engine.force_completion());
             run.finish();
         }
     }
@@ -154,10 +154,10 @@ impl TxQueue {
     pub fn audit(&self) -> Audit {
         // Completions first, or what they bring home would still count as out.
         self.poll();
-        let looked = self.shared.inspect(AUDIT_TRIES, |inside| {
+        let looked = self.shared.inspect(AUDIT_TRIES, |state| {
             let mut places: Vec<(u32, Holder)> = Vec::new();
-            inside.engine.visit(&mut |frame, place| places.push((frame.index(), place)));
-            (places, inside.lanes.going_home())
+            state.engine.visit(&mut |frame, place| places.push((frame.index(), place)));
+            (places, state.lanes.going_home())
         });
         let mut audit = self.shared.pool.audit();
         if let Some((places, going_home)) = looked {

@@ -40,7 +40,7 @@ const WINDOW_NS: u64 = 1_000_000;
 
 /// What the queue as a whole does, as it says when a sender looks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct OfQueue<'a> {
+pub(crate) struct QueueProgress<'a> {
     /// Bytes that the device has taken, in all.
     pub(crate) taken_bytes: u64,
     /// Bytes that the device may have at a time; 0 where it says nothing of completions.
@@ -155,7 +155,7 @@ impl Credit {
     }
 
     /// Over the limit, or so it seemed: by `now_ns`, the sum of what has left is `home_bytes`, and the queue has done `queue`.
-    pub(crate) fn look(&mut self, home_bytes: u32, queue: OfQueue<'_>, now_ns: u64) {
+    pub(crate) fn look(&mut self, home_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
         let left_bytes = home_bytes.wrapping_sub(self.home_bytes);
         let in_flight_bytes = (self.in_flight_bytes() - i64::from(left_bytes)).max(0);
         self.home_bytes = home_bytes;
@@ -182,7 +182,7 @@ impl Credit {
         self.home_bytes.wrapping_add(surplus_bytes as u32)
     }
 
-    fn end_window(&mut self, left_bytes: u32, queue: OfQueue<'_>, now_ns: u64) {
+    fn end_window(&mut self, left_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
         self.measure(left_bytes, queue.taken_bytes, now_ns.saturating_sub(self.window_start_ns));
         if self.was_starved {
             queue.tsq_window.double(now_ns);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
-use wharf_core::sg_writer::{Placed, Placer};
+use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_sys::interface::Interface;
 use wharf_sys::packet::{BlockRing, PacketSocket, ReceiveShape};
@@ -80,7 +80,7 @@ pub struct PacketReceiver {
     /// `None` once closed.
     ring: Option<BlockRing>,
     super_packets: SuperPackets,
-    placer: Placer,
+    placer: SgWriter,
     work: Work,
     drops: Drops,
     /// Polls until the next look at the socket's error.
@@ -162,7 +162,7 @@ impl PacketReceiver {
             interface,
             ring: Some(ring),
             super_packets: options.super_packets,
-            placer: Placer::default(),
+            placer: SgWriter::default(),
             work: Work::default(),
             drops: Drops::default(),
             look_due: LOOK_EVERY,
@@ -225,12 +225,12 @@ impl PacketReceiver {
         Ok(step)
     }
 
-    fn placed(&mut self, placed: Result<Placed, PoolError>) -> Result<Step, DeviceError> {
+    fn placed(&mut self, placed: Result<Placement, PoolError>) -> Result<Step, DeviceError> {
         let device = || self.name.clone();
         match placed {
-            Ok(Placed::Done) => Ok(Step::Received),
-            Ok(Placed::NoMemory) => Ok(Step::Waits),
-            Ok(Placed::TooLong) => {
+            Ok(Placement::Done) => Ok(Step::Received),
+            Ok(Placement::NoMemory) => Ok(Step::Waits),
+            Ok(Placement::TooLong) => {
                 self.drops.too_long += 1;
                 Ok(Step::Dropped)
             }

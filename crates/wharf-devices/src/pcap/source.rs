@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_core::pool::{Cache, PoolError};
-use wharf_core::sg_writer::{Placed, Placer};
+use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// What to do with a record that holds less than its packet.
@@ -30,7 +30,7 @@ pub struct PcapSource {
     /// The record at hand, its bytes, and the length that it is to have.
     record: Option<(Record, u32)>,
     bytes: Vec<u8>,
-    placer: Placer,
+    placer: SgWriter,
     /// What ended the reading, until it has been reported.
     error: Option<DeviceError>,
     ended: bool,
@@ -57,7 +57,7 @@ impl PcapSource {
             snapped,
             record: None,
             bytes: Vec::new(),
-            placer: Placer::default(),
+            placer: SgWriter::default(),
             error: None,
             ended: false,
             refused: Refused::new("read-only"),
@@ -101,12 +101,12 @@ impl PcapSource {
         let meta = Meta { time_ns: record.ts_ns, ..Meta::default() };
         let placed = self.placer.place(cache, to, [&self.bytes[..]].into_iter(), len_bytes, &meta);
         match placed.map_err(|error| self.memory(error))? {
-            Placed::Done => {
+            Placement::Done => {
                 self.record = None;
                 Ok(true)
             }
-            Placed::NoMemory => Ok(false),
-            Placed::TooLong => {
+            Placement::NoMemory => Ok(false),
+            Placement::TooLong => {
                 let pool = cache.pool();
                 let (frames, bytes) = (pool.frames(), pool.region().data_bytes_max());
                 let what =

@@ -13,7 +13,7 @@ use std::io::{self, IoSliceMut};
 use std::iter::once;
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
-use wharf_core::sg_writer::{Placed, Placer};
+use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 
 /// Most frames that are there for one packet.
@@ -28,7 +28,7 @@ pub(super) struct Receiving {
     spill: Box<[u8]>,
     /// What lies whole in the spill, and waits for memory.
     waiting: Option<(u32, Meta)>,
-    placer: Placer,
+    placer: SgWriter,
     /// Short packets until there is one frame only.
     long_for: u32,
     drops: Vec<(&'static str, u64)>,
@@ -49,7 +49,7 @@ impl Default for Receiving {
             // One byte more than there can be: a packet that fills it was cut off.
             spill: vec![0; PACKET_BYTES_MAX + 1].into(),
             waiting: None,
-            placer: Placer::default(),
+            placer: SgWriter::default(),
             long_for: 0,
             drops: Vec::new(),
         }
@@ -236,9 +236,9 @@ impl Receiving {
     ) -> Result<Step, DeviceError> {
         let chunks = once(&self.spill[..len_bytes as usize]);
         match self.placer.place(cache, to, chunks, len_bytes, meta) {
-            Ok(Placed::Done) => Ok(Step::Received),
-            Ok(Placed::TooLong) => Ok(self.drop_one("too-long")),
-            Ok(Placed::NoMemory) => {
+            Ok(Placement::Done) => Ok(Step::Received),
+            Ok(Placement::TooLong) => Ok(self.drop_one("too-long")),
+            Ok(Placement::NoMemory) => {
                 self.waiting = Some((len_bytes, *meta));
                 Ok(Step::Ends)
             }

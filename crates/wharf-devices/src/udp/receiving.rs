@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::{io, iter};
 use wharf_core::device::DeviceError;
 use wharf_core::pool::{Cache, PoolError};
-use wharf_core::sg_writer::{Placed, Placer};
+use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Meta};
 use wharf_sys::udp::{Incoming, Received, UdpSocket};
@@ -26,7 +26,7 @@ pub(super) struct Receiving {
     /// The last call brought all that there was.
     is_drained: bool,
     identification: u16,
-    placer: Placer,
+    placer: SgWriter,
     taken: Batch,
     malformed: u64,
     too_long: u64,
@@ -42,7 +42,7 @@ impl Receiving {
             headers: None,
             is_drained: false,
             identification: 0,
-            placer: Placer::default(),
+            placer: SgWriter::default(),
             taken: Batch::new(BATCH_FRAMES_MAX),
             malformed: 0,
             too_long: 0,
@@ -155,9 +155,9 @@ impl Receiving {
         let chunks = iter::once(&head[..headers.len_bytes()]).chain(iter::once(payload));
         let len_bytes = (headers.len_bytes() + bytes) as u32;
         match self.placer.place(cache, to, chunks, len_bytes, &Meta::default())? {
-            Placed::Done => self.identification = identification,
-            Placed::NoMemory => return Ok(false),
-            Placed::TooLong => self.too_long += 1,
+            Placement::Done => self.identification = identification,
+            Placement::NoMemory => return Ok(false),
+            Placement::TooLong => self.too_long += 1,
         }
         self.advance(bytes, message_bytes);
         Ok(true)

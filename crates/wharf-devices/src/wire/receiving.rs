@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool, PoolError};
-use wharf_core::sg_writer::{Placed, Placer};
+use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::lane::{LaneIn, LaneOut};
 use wharf_mem::{Batch, Frame, Region};
 
@@ -32,7 +32,7 @@ struct Arrivals {
     arrived: Batch,
     theirs: Option<Arc<Region>>,
     ours: Option<Arc<Region>>,
-    placer: Placer,
+    placer: SgWriter,
 }
 
 /// Frames of ours that are under way.
@@ -50,7 +50,7 @@ impl Receiving {
     pub(super) fn new(
         link: Arc<Link>, from_far: LaneOut, back: LaneIn, delay_ns: u64, clock: Arc<dyn Clock>,
     ) -> Self {
-        let (arrived, placer) = (Batch::new(ARRIVED), Placer::default());
+        let (arrived, placer) = (Batch::new(ARRIVED), SgWriter::default());
         let arrivals = Arrivals { link, from_far, back, arrived, theirs: None, ours: None, placer };
         let delay = (delay_ns > 0).then(|| Delay::new(delay_ns, clock, arrivals.back.capacity()));
         Self { arrivals: Some(arrivals), delay, ended: false }
@@ -165,12 +165,12 @@ impl Arrivals {
             Some(theirs) => match (theirs.chunks(frame), theirs.meta(frame)) {
                 (Ok(chunks), Ok(meta)) => {
                     match self.placer.place(cache, to, chunks, frame.len_bytes(), &meta)? {
-                        Placed::Done => {
+                        Placement::Done => {
                             self.back.push_first(&mut self.arrived, 1);
                             return Ok(Some(1));
                         }
-                        Placed::NoMemory => return Ok(None),
-                        Placed::TooLong => "too-long",
+                        Placement::NoMemory => return Ok(None),
+                        Placement::TooLong => "too-long",
                     }
                 }
                 _ => "foreign-pool",

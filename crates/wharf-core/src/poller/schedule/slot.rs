@@ -1,6 +1,6 @@
 //! `Slot`: one device of a poller: where it stands, and what its naps and spins have taught.
 
-use super::{Found, IrqChange, Mode};
+use super::{IrqChange, Mode, PollOutcome};
 
 /// The first nap, and the one after somebody else was at the device. Shorter ones take the processor from senders and
 /// receivers, and find a few frames each: at 20 us always, a replay ran at half the rate.
@@ -82,7 +82,7 @@ impl Slot {
     }
 
     /// Where it goes after a poll.
-    pub(super) fn after(&mut self, now_ns: u64, mode: Mode, found: &Found) -> Place {
+    pub(super) fn after(&mut self, now_ns: u64, mode: Mode, found: &PollOutcome) -> Place {
         if found.received > 0 {
             self.active_ns = now_ns;
         }
@@ -116,7 +116,7 @@ impl Slot {
         }
     }
 
-    fn is_worth_spinning(&self, now_ns: u64, found: &Found) -> bool {
+    fn is_worth_spinning(&self, now_ns: u64, found: &PollOutcome) -> bool {
         let recent = self.active_ns > 0 && now_ns.saturating_sub(self.active_ns) < self.spin_ns;
         found.receives && recent && !self.unmasked
     }
@@ -126,14 +126,14 @@ impl Slot {
         Place::Resting(now_ns.saturating_add(for_ns))
     }
 
-    fn nap(&mut self, now_ns: u64, found: &Found) -> Place {
+    fn nap(&mut self, now_ns: u64, found: &PollOutcome) -> Place {
         let nap_ns = found.due_ns.unwrap_or(self.nap_ns).min(NAP_NS_MAX);
         Place::Napping(now_ns.saturating_add(nap_ns))
     }
 
     /// What a nap has brought says how long the next one should be: longer and longer while it brings nothing; the usual
     /// time again when it brings something; shorter when everything was done already while somebody waited for it.
-    fn learn_to_nap(&mut self, found: &Found) {
+    fn learn_to_nap(&mut self, found: &PollOutcome) {
         let came = found.completed + found.received;
         let all = found.in_device == 0 && (found.blocked || found.received > 0);
         self.nap_ns = match (came, all) {
@@ -156,10 +156,10 @@ impl Slot {
 }
 
 /// How long a device may rest that will tell.
-fn rest_ns(found: &Found) -> u64 {
+fn rest_ns(found: &PollOutcome) -> u64 {
     let longest_ns = match found {
-        Found { waiting: true, .. } => NAP_NS_MAX,
-        Found { in_device: 0, .. } => u64::MAX,
+        PollOutcome { waiting: true, .. } => NAP_NS_MAX,
+        PollOutcome { in_device: 0, .. } => u64::MAX,
         _ => REST_NS_MAX,
     };
     [found.due_ns, found.look_ns].into_iter().flatten().fold(longest_ns, u64::min)

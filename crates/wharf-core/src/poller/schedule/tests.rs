@@ -10,7 +10,7 @@ fn poll(at: usize, irq: IrqChange) -> Action {
     Action::Poll { at, irq, away: irq == IrqChange::Unmask }
 }
 
-const NOTHING: Found = Found {
+const NOTHING: PollOutcome = PollOutcome {
     received: 0,
     sent: 0,
     completed: 0,
@@ -25,7 +25,7 @@ const NOTHING: Found = Found {
     receives: false,
     over: false,
 };
-const LISTENS: Found = Found { receives: true, ..NOTHING };
+const LISTENS: PollOutcome = PollOutcome { receives: true, ..NOTHING };
 const FOREVER: Action = Action::Sleep { for_ns: u64::MAX };
 
 #[test]
@@ -34,7 +34,7 @@ fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it
     assert_eq!(schedule.step(0, Event::Began), poll(0, IrqChange::Keep));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
     // It came between the first look and the unmasking.
-    let some = Found { received: 3, ..LISTENS };
+    let some = PollOutcome { received: 3, ..LISTENS };
     assert_eq!(schedule.step(0, Event::Polled(some)), poll(0, IrqChange::Mask));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), FOREVER);
@@ -45,7 +45,7 @@ fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it
 #[test]
 fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
-    let quiet = Found { look_ns: Some(1000), ..LISTENS };
+    let quiet = PollOutcome { look_ns: Some(1000), ..LISTENS };
     schedule.step(0, Event::Began);
     for now_ns in [0, 1000, 2000] {
         assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), poll(0, IrqChange::Unmask));
@@ -59,7 +59,7 @@ fn what_was_due_already_is_no_request_to_tell() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
     schedule.step(0, Event::Began);
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
-    let unarmed = Found { unarmed: true, ..LISTENS };
+    let unarmed = PollOutcome { unarmed: true, ..LISTENS };
     assert_eq!(schedule.step(0, Event::Polled(unarmed)), poll(0, IrqChange::Mask));
 }
 
@@ -92,7 +92,7 @@ fn adaptive_spins_for_a_while_after_arrivals_and_learns_whether_that_is_worth_it
     // Polls, spinning, until it sleeps; when that was.
     let until_asleep = |schedule: &mut Schedule, from_ns: u64| {
         let mut now_ns = from_ns;
-        let mut action = schedule.step(now_ns, Event::Polled(Found { received: 1, ..LISTENS }));
+        let mut action = schedule.step(now_ns, Event::Polled(PollOutcome { received: 1, ..LISTENS }));
         loop {
             now_ns += 100;
             action = match action {
@@ -124,33 +124,33 @@ fn adaptive_spins_for_a_while_after_arrivals_and_learns_whether_that_is_worth_it
 fn naps_go_after_the_completions() {
     let mut schedule = schedule(Mode::Adaptive, &[false]);
     schedule.step(0, Event::Began);
-    let mut nap = |found: Found, now_ns: u64| match schedule.step(now_ns, Event::Polled(found)) {
+    let mut nap = |found: PollOutcome, now_ns: u64| match schedule.step(now_ns, Event::Polled(found)) {
         Action::Sleep { for_ns } => {
             assert!(matches!(schedule.step(now_ns + for_ns, Event::Rested), Action::Poll { .. }));
             for_ns
         }
         other => panic!("{other:?}"),
     };
-    let none = Found { in_device: 100, ..NOTHING };
-    let all = Found { completed: 100, blocked: true, waiting: true, ..NOTHING };
-    let half = Found { completed: 50, in_device: 50, blocked: true, ..NOTHING };
+    let none = PollOutcome { in_device: 100, ..NOTHING };
+    let all = PollOutcome { completed: 100, blocked: true, waiting: true, ..NOTHING };
+    let half = PollOutcome { completed: 50, in_device: 50, blocked: true, ..NOTHING };
     assert_eq!(nap(none, 0), 70_000);
     let longer: Vec<u64> = (1..8).map(|n| nap(none, n << 30)).collect();
     assert_eq!(longer, [140_000, 280_000, 560_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000]);
     assert_eq!((nap(half, 9 << 30), nap(half, 10 << 30)), (70_000, 70_000));
     let shorter: Vec<u64> = (11..14).map(|n| nap(all, n << 30)).collect();
     assert_eq!(shorter, [35_000, 20_000, 20_000]);
-    let few = Found { completed: 1, in_device: 99, ..NOTHING };
+    let few = PollOutcome { completed: 1, in_device: 99, ..NOTHING };
     assert_eq!((nap(few, 14 << 30), nap(few, 15 << 30), nap(few, 16 << 30)), (40_000, 70_000, 70_000));
     // The device knows better.
-    assert_eq!(nap(Found { due_ns: Some(300), ..none }, 19 << 30), 300);
-    assert_eq!(nap(Found { due_ns: Some(u64::MAX), ..none }, 20 << 30), 1_000_000);
+    assert_eq!(nap(PollOutcome { due_ns: Some(300), ..none }, 19 << 30), 300);
+    assert_eq!(nap(PollOutcome { due_ns: Some(u64::MAX), ..none }, 20 << 30), 1_000_000);
 }
 
 #[test]
 fn who_has_more_leaves_the_others_their_turns_and_their_events() {
     let mut schedule = schedule(Mode::Sleeping, &[true, true, false]);
-    let flood = Found { received: 64, more: true, ..LISTENS };
+    let flood = PollOutcome { received: 64, more: true, ..LISTENS };
     let (mut action, mut now_ns, mut naps, mut looks, mut others) =
         (schedule.step(0, Event::Began), 0, 0, 0, 0);
     for n in 0..10_000 {
@@ -163,7 +163,7 @@ fn who_has_more_leaves_the_others_their_turns_and_their_events() {
             }
             Action::Poll { .. } => {
                 naps += 1;
-                schedule.step(now_ns, Event::Polled(Found { in_device: 1, ..NOTHING }))
+                schedule.step(now_ns, Event::Polled(PollOutcome { in_device: 1, ..NOTHING }))
             }
             Action::Sleep { for_ns } => {
                 assert_eq!(for_ns, 0, "there is always work");
@@ -196,15 +196,15 @@ impl Hidden {
         self.told |= self.unmasked && self.tells;
     }
 
-    fn found(&mut self, budget: u32, busy: bool) -> Found {
+    fn found(&mut self, budget: u32, busy: bool) -> PollOutcome {
         if busy {
-            return Found { busy, receives: self.receives, ..NOTHING };
+            return PollOutcome { busy, receives: self.receives, ..NOTHING };
         }
         let (received, completed) = (self.arrived.min(budget), self.done);
         self.arrived -= received;
         (self.in_device, self.done) = (self.in_device - completed, 0);
         let (more, receives, in_device) = (self.arrived > 0, self.receives, self.in_device);
-        Found { received, completed, more, in_device, receives, ..NOTHING }
+        PollOutcome { received, completed, more, in_device, receives, ..NOTHING }
     }
 }
 

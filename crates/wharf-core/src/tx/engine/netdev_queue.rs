@@ -4,7 +4,7 @@
 //! batch, whatever a batch holds; a device that lies is found out and loses nothing of ours.
 
 use super::Sink;
-use super::orphans::{Orphans, Released};
+use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError, StallDetector};
 use crate::counters::QueueCounters;
 use crate::device::{Completions, Device, DeviceError};
@@ -113,7 +113,7 @@ impl NetdevQueue {
             None => self.reap_charged(sink),
             Some(orphans) => {
                 orphans.release(sink);
-                self.reap_charged(&mut Released(sink))
+                self.reap_charged(&mut ReleasedSink(sink))
             }
         }
     }

@@ -36,9 +36,9 @@ impl Orphans {
 }
 
 /// A sink of frames that were released before.
-pub(super) struct Released<'a, S>(pub(super) &'a mut S);
+pub(super) struct ReleasedSink<'a, S>(pub(super) &'a mut S);
 
-impl<S: Sink> Sink for Released<'_, S> {
+impl<S: Sink> Sink for ReleasedSink<'_, S> {
     fn recycle(&mut self, done: &mut Batch) {
         self.0.recycle_released(done);
     }

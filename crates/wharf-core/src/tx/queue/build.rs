@@ -1,7 +1,7 @@
 //! Building a `TxQueue`.
 
-use super::places::Places;
-use super::{Inside, LOOKS_MAX, PollerState, QueueError, Shared, TxQueue};
+use super::sender_slots::SenderSlots;
+use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
 use crate::device::Device;
@@ -225,9 +225,9 @@ impl QueueBuilder {
         let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
         let (poller, offer_looks) = (PollerState::None, LOOKS_MAX);
-        let inside = Inside { engine, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
+        let state = QueueState { engine, lanes, waiting, waited_bands: 0, poller, offer_looks, shut };
         let shared = Shared {
-            cell: OwnerCell::new(inside),
+            cell: OwnerCell::new(state),
             name,
             mode,
             pool,
@@ -248,7 +248,7 @@ impl QueueBuilder {
             has_poller: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             control: Mutex::new(Vec::new()),
-            senders: Mutex::new(Places::default()),
+            senders: Mutex::new(SenderSlots::default()),
         };
         let shared = Arc::new(shared);
         let weak = Arc::downgrade(&shared);

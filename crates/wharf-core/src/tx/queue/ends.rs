@@ -1,6 +1,6 @@
 //! What whoever owns a queue does at both ends of a run: sees to what others have left, and picks whom to call when it leaves.
 
-use super::{Inside, PollerState, Shared};
+use super::{PollerState, QueueState, Shared};
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT};
 
@@ -10,7 +10,7 @@ pub(crate) const LOOKS_MAX: u32 = 32;
 
 /// Whom to call when the queue has been left.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Calls {
+pub(crate) struct Wakeups {
     /// The poller: frames stay behind that somebody must come back for.
     pub(crate) poller: bool,
     /// Senders that were served.
@@ -19,7 +19,7 @@ pub(crate) struct Calls {
 
 /// Who leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub(crate) enum OwnerKind {
     /// Anybody.
     Sender,
     /// A poller, who comes back by itself where there is need; perhaps not soon.
@@ -31,49 +31,51 @@ pub(crate) enum Leaving {
 
 /// Sees to the notices in `bits`: messages first, since they may bring the lanes that the others are about.
 #[inline]
-pub(crate) fn handle_pending(shared: &Shared, inside: &mut Inside, bits: u64) {
+pub(crate) fn handle_pending(shared: &Shared, state: &mut QueueState, bits: u64) {
     if bits & (CONTROL | WAIT | OFFERED) != 0 {
-        handle_rare(shared, inside, bits);
+        handle_rare(shared, state, bits);
     }
-    inside.lanes.announce(bits & READY);
-    if inside.shut {
-        shared.drain_unsent(inside);
+    state.lanes.announce(bits & READY);
+    if state.shut {
+        shared.drain_unsent(state);
     }
 }
 
 #[cold]
-fn handle_rare(shared: &Shared, inside: &mut Inside, bits: u64) {
+fn handle_rare(shared: &Shared, state: &mut QueueState, bits: u64) {
     if bits & CONTROL != 0 {
-        shared.apply_control(inside);
+        shared.apply_control(state);
     }
-    inside.waiting |= bits & WAIT != 0;
+    state.waiting |= bits & WAIT != 0;
     if bits & OFFERED != 0 {
-        inside.offer_looks = LOOKS_MAX;
+        state.offer_looks = LOOKS_MAX;
     }
 }
 
 /// Before leaving: picks who can go on, publishes which bands are full; whom to call once the queue is left. Where nothing has
 /// happened since it was last asked, it need not `serve`.
 #[inline]
-pub(crate) fn before_release(shared: &Shared, inside: &mut Inside, leaving: Leaving, serve: bool) -> Calls {
-    let mut full = inside.shed();
+pub(crate) fn before_release(
+    shared: &Shared, state: &mut QueueState, leaving: OwnerKind, serve: bool,
+) -> Wakeups {
+    let mut full = state.shed();
     let mut wakes = false;
-    if inside.waiting {
+    if state.waiting {
         if serve {
-            let served = shared.waiters.serve(inside.engine.qdisc(), &mut inside.lanes, &shared.pool);
-            (inside.waiting, wakes) = (served.waiting, served.wakes);
-            inside.waited_bands = served.full;
+            let served = shared.waiters.serve(state.engine.qdisc(), &mut state.lanes, &shared.pool);
+            (state.waiting, wakes) = (served.waiting, served.wakes);
+            state.waited_bands = served.full;
         }
-        full |= inside.waited_bands;
+        full |= state.waited_bands;
     }
     if shared.full_bands.load(Relaxed) != full {
         shared.full_bands.store(full, Relaxed);
     }
-    let pending = inside.is_pending() || inside.waiting;
-    let poller = match (inside.poller, leaving) {
+    let pending = state.is_pending() || state.waiting;
+    let poller = match (state.poller, leaving) {
         (PollerState::None, _) => false,
-        (_, Leaving::Poller { away }) => {
-            inside.poller = match (pending, away) {
+        (_, OwnerKind::Poller { away }) => {
+            state.poller = match (pending, away) {
                 (false, _) => PollerState::Asleep,
                 (true, false) => PollerState::Awake,
                 (true, true) => PollerState::Away,
@@ -81,15 +83,15 @@ pub(crate) fn before_release(shared: &Shared, inside: &mut Inside, leaving: Leav
             false
         }
         // The device tells of what it holds, and of nothing else.
-        (PollerState::Away, Leaving::Sender) if pending && inside.engine.in_device() == 0 => {
-            inside.poller = PollerState::Awake;
+        (PollerState::Away, OwnerKind::Sender) if pending && state.engine.in_device() == 0 => {
+            state.poller = PollerState::Awake;
             true
         }
-        (PollerState::Asleep, Leaving::Sender) if pending => {
-            inside.poller = PollerState::Awake;
+        (PollerState::Asleep, OwnerKind::Sender) if pending => {
+            state.poller = PollerState::Awake;
             true
         }
         _ => false,
     };
-    Calls { poller, served: wakes }
+    Wakeups { poller, served: wakes }
 }

@@ -40,12 +40,12 @@ pub(crate) struct Lanes {
     round_robin: usize,
     /// What the lane at the round-robin cursor still has of its share, when the last pull ended in the middle of it.
     deficit: usize,
-    /// Places that are not empty.
+    /// SenderSlots that are not empty.
     used: usize,
     pool: PagePool,
     returns: Returns,
     pieces: Vec<FreeFrame>,
-    /// Places that something has come home to while somebody waited.
+    /// SenderSlots that something has come home to while somebody waited.
     returned: Vec<u16>,
 }
 

@@ -5,8 +5,8 @@
 //! offers it stands by meanwhile, for a few hundred nanoseconds, and begins a run of its own if nobody has come.
 //! So at no time does a frame lie in a queue that nobody owns and nobody is bound to claim (loom: `hand_off.rs`).
 
-use super::ends::{Calls, Leaving, before_release, handle_pending};
-use super::{Inside, PollerState, Shared};
+use super::ends::{OwnerKind, Wakeups, before_release, handle_pending};
+use super::{PollerState, QueueState, Shared};
 use crate::run_log::{Logged, RunLog};
 use crate::tx::engine::Pause;
 use crate::tx::owner::{Action, Event, Owner, Policy};
@@ -20,11 +20,11 @@ use wharf_mem::{Ownership, Published};
 pub struct QdiscRun<'a> {
     shared: &'a Shared,
     /// `None` once left.
-    owned: Option<Ownership<'a, Inside>>,
+    owned: Option<Ownership<'a, QueueState>>,
     owner: Owner,
     next: Action,
-    calls: Calls,
-    leaving: Leaving,
+    calls: Wakeups,
+    leaving: OwnerKind,
     /// Its holder has it between two steps: whatever happens to it then, the inside is whole.
     is_between: bool,
     /// Looks at an offer that are left.
@@ -35,18 +35,20 @@ pub struct QdiscRun<'a> {
 impl<'a> QdiscRun<'a> {
     /// Of an ownership just claimed, for `bits`.
     #[inline(always)]
-    pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64) -> Self {
-        let mut run = Self::owned(shared, owned, shared.policy, Leaving::Sender);
+    pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64) -> Self {
+        let mut run = Self::owned(shared, owned, shared.policy, OwnerKind::Sender);
         run.handle_pending(bits);
         run
     }
 
     #[inline(always)]
-    fn owned(shared: &'a Shared, owned: Ownership<'a, Inside>, policy: Policy, leaving: Leaving) -> Self {
+    fn owned(
+        shared: &'a Shared, owned: Ownership<'a, QueueState>, policy: Policy, leaving: OwnerKind,
+    ) -> Self {
         let mut owner = Owner::unclocked(policy, true);
         let next = owner.step(0, Event::Claimed);
         let owned = Some(owned);
-        let calls = Calls::default();
+        let calls = Wakeups::default();
         Self { shared, owned, owner, next, calls, leaving, is_between: false, looks: 0, log: None }
     }
 
@@ -56,7 +58,7 @@ impl<'a> QdiscRun<'a> {
         let shared = self.shared;
         if let Some(owned) = &mut self.owned {
             let bits = bits | owned.take_bits(WORK);
-            owned.with(|inside| handle_pending(shared, inside, bits));
+            owned.with(|state| handle_pending(shared, state, bits));
         }
     }
 
@@ -70,7 +72,7 @@ impl<'a> QdiscRun<'a> {
     /// else comes.
     #[inline(always)]
     pub(crate) fn for_sender(
-        shared: &'a Shared, owned: Ownership<'a, Inside>, bits: u64, quota_packets: u32,
+        shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64, quota_packets: u32,
         log: Option<&'a RunLog>,
     ) -> Self {
         let mut run = Self::new(shared, owned, bits);
@@ -87,7 +89,7 @@ impl<'a> QdiscRun<'a> {
     /// or somebody who sleeps until there is space, and cannot come.
     #[cold]
     fn reduce_quota(&mut self, quota_packets: u32) {
-        if self.look(|inside| inside.poller == PollerState::None && !inside.waiting) {
+        if self.look(|state| state.poller == PollerState::None && !state.waiting) {
             self.owner.set_quota(quota_packets);
         }
     }
@@ -95,21 +97,21 @@ impl<'a> QdiscRun<'a> {
     /// As [`QdiscRun::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
     /// will come back otherwise.
     pub(crate) fn for_poller(
-        shared: &'a Shared, owned: Ownership<'a, Inside>, quota_packets: u32, away: bool,
+        shared: &'a Shared, owned: Ownership<'a, QueueState>, quota_packets: u32, away: bool,
     ) -> Self {
         let quota_packets = quota_packets.min(shared.policy.quota_packets);
         let policy = Policy { quota_packets, ..shared.policy };
-        let mut run = Self::owned(shared, owned, policy, Leaving::Poller { away });
+        let mut run = Self::owned(shared, owned, policy, OwnerKind::Poller { away });
         run.handle_pending(0);
         run
     }
 
     /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
     #[inline(always)]
-    pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut Inside, u32) -> (u32, Pause)) {
+    pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut QueueState, u32) -> (u32, Pause)) {
         if let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) {
             let quota = self.owner.quota_left();
-            let (packets, pause) = owned.with(|inside| transmit(inside, quota));
+            let (packets, pause) = owned.with(|state| transmit(state, quota));
             self.next = self.owner.step(0, Event::Transmitted { packets, pause });
         }
     }
@@ -129,11 +131,11 @@ impl<'a> QdiscRun<'a> {
         let event = match self.next {
             Action::Transmit => {
                 let quota = self.owner.quota_left();
-                let (packets, pause) = owned.with(|inside| inside.engine.transmit(&mut inside.lanes, quota));
+                let (packets, pause) = owned.with(|state| state.engine.transmit(&mut state.lanes, quota));
                 Event::Transmitted { packets, pause }
             }
             Action::Reap => {
-                let (packets, open) = owned.with(Inside::reap);
+                let (packets, open) = owned.with(QueueState::reap);
                 Event::Reaped { packets, open }
             }
             Action::HandlePending => {
@@ -159,7 +161,7 @@ impl<'a> QdiscRun<'a> {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
         let quota = self.owner.quota_left();
         self.is_between = false;
-        let (packets, pause) = owned.with(|inside| inside.engine.transmit_bulk(&mut inside.lanes, quota));
+        let (packets, pause) = owned.with(|state| state.engine.transmit_bulk(&mut state.lanes, quota));
         self.is_between = true;
         match pause {
             Some(pause) => self.next = self.owner.step(now_ns, Event::Transmitted { packets, pause }),
@@ -187,7 +189,7 @@ impl<'a> QdiscRun<'a> {
     }
 
     /// Looks at the inside.
-    pub(crate) fn look<R>(&mut self, look: impl FnOnce(&mut Inside) -> R) -> R {
+    pub(crate) fn look<R>(&mut self, look: impl FnOnce(&mut QueueState) -> R) -> R {
         let is_between = std::mem::replace(&mut self.is_between, false);
         let seen = match &mut self.owned {
             Some(owned) => owned.with(look),
@@ -219,7 +221,7 @@ impl<'a> QdiscRun<'a> {
     #[cold]
     fn hand_over(&mut self) -> bool {
         let (poller, is_sole, looks) =
-            self.look(|inside| (inside.poller, inside.lanes.is_sole(), inside.offer_looks));
+            self.look(|state| (state.poller, state.lanes.is_sole(), state.offer_looks));
         let has_poller = poller != PollerState::None;
         if is_sole && !has_poller {
             // There is nobody else, and what is left is the caller's own.
@@ -228,7 +230,7 @@ impl<'a> QdiscRun<'a> {
         }
         self.before_release();
         let Some(mut owned) = self.owned.take() else { return false };
-        if self.leaving != Leaving::Sender {
+        if self.leaving != OwnerKind::Sender {
             // It comes back by itself, when its other devices have had their turn.
             self.next = Action::Leave;
             owned.hand_over();
@@ -240,7 +242,7 @@ impl<'a> QdiscRun<'a> {
             // Whatever is announced from here on lies until the poller comes: one that sleeps, or comes late, is called.
             if poller != PollerState::Awake {
                 self.calls.poller = true;
-                owned.with(|inside| inside.poller = PollerState::Awake);
+                owned.with(|state| state.poller = PollerState::Awake);
             }
             owned.hand_over();
             self.done();
@@ -273,10 +275,10 @@ impl<'a> QdiscRun<'a> {
     fn take_back(&mut self) -> bool {
         self.next = Action::Leave;
         let Published::Owner(mut owned) = self.shared.cell.claim(0) else { return false };
-        let looks = owned.with(|inside| inside.offer_looks);
+        let looks = owned.with(|state| state.offer_looks);
         self.owned = Some(owned);
         self.handle_pending(0);
-        self.look(|inside| inside.offer_looks = looks / 2);
+        self.look(|state| state.offer_looks = looks / 2);
         if let Some(Logged { log, .. }) = self.log.take() {
             self.begin_log(log);
         }
@@ -295,7 +297,7 @@ impl<'a> QdiscRun<'a> {
         let (shared, leaving) = (self.shared, self.leaving);
         self.note_log();
         if let Some(owned) = &mut self.owned {
-            let calls = owned.with(|inside| before_release(shared, inside, leaving, true));
+            let calls = owned.with(|state| before_release(shared, state, leaving, true));
             self.calls.poller |= calls.poller;
             self.calls.served |= calls.served;
         }
@@ -325,7 +327,7 @@ impl<'a> QdiscRun<'a> {
     #[cold]
     fn begin_log(&mut self, log: &'a RunLog) {
         if let Some(owned) = &mut self.owned {
-            let own = owned.with(|inside| inside.lanes.taken_of(log.place()));
+            let own = owned.with(|state| state.lanes.taken_of(log.place()));
             self.log = Some(Logged::begin(log, self.shared, &self.owner, own));
         }
     }
@@ -343,7 +345,7 @@ impl<'a> QdiscRun<'a> {
     fn note_log(&mut self) {
         if let (Some(logged), Some(owned)) = (&mut self.log, &mut self.owned) {
             let place = logged.log.place();
-            logged.note(owned.with(|inside| inside.lanes.taken_of(place)), self.shared);
+            logged.note(owned.with(|state| state.lanes.taken_of(place)), self.shared);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What all threads of a queue have of it: the owner cell with its inside, and what is left for whoever owns it.
 
-use super::inside::{Inside, PollerState};
-use super::places::Places;
+use super::sender_slots::SenderSlots;
+use super::state::{PollerState, QueueState};
 use super::{QdiscRun, QueueError};
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park, Wake};
@@ -26,7 +26,7 @@ const PENDING_TRIES: u32 = 50;
 pub(super) const AUDIT_TRIES: u32 = 2000;
 
 pub(crate) struct Shared {
-    pub(crate) cell: OwnerCell<Inside>,
+    pub(crate) cell: OwnerCell<QueueState>,
     pub(crate) name: String,
     pub(crate) mode: Option<&'static str>,
     pub(crate) pool: PagePool,
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
     pub(super) control: Mutex<Vec<ControlMessage>>,
-    pub(super) senders: Mutex<Places>,
+    pub(super) senders: Mutex<SenderSlots>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -97,33 +97,33 @@ impl Shared {
     }
 
     /// Carries out the messages that lie ready.
-    pub(crate) fn apply_control(&self, inside: &mut Inside) {
+    pub(crate) fn apply_control(&self, state: &mut QueueState) {
         let messages = std::mem::take(&mut *lock(&self.control));
         for message in messages {
             match message {
                 ControlMessage::Add(at, lane) => {
-                    if inside.lanes.add(at, lane) {
-                        inside.engine.reserve(self.lane_frames as usize);
+                    if state.lanes.add(at, lane) {
+                        state.engine.reserve(self.lane_frames as usize);
                     }
                 }
                 ControlMessage::Orphan(at, ring) => {
-                    inside.lanes.orphan(at, ring);
-                    if inside.waiting {
-                        inside.lanes.note_returned(at as u16);
+                    state.lanes.orphan(at, ring);
+                    if state.waiting {
+                        state.lanes.note_returned(at as u16);
                     }
                 }
-                ControlMessage::SetBatching(batching) => inside.engine.set_batching(batching),
-                ControlMessage::Apply(change) => self.apply(change, &mut inside.engine),
-                ControlMessage::Pollers => inside.poller = self.poller_state(),
-                ControlMessage::Shut => self.shut(inside),
+                ControlMessage::SetBatching(batching) => state.engine.set_batching(batching),
+                ControlMessage::Apply(change) => self.apply(change, &mut state.engine),
+                ControlMessage::Pollers => state.poller = self.poller_state(),
+                ControlMessage::Shut => self.shut(state),
                 ControlMessage::IsPending(answer) => {
-                    inside.engine.force_completion();
-                    _ = answer.set(inside.is_pending() || inside.lanes.len() > 0);
+                    state.engine.force_completion();
+                    _ = answer.set(state.is_pending() || state.lanes.len() > 0);
                 }
             }
         }
         let mut senders = lock(&self.senders);
-        inside.lanes.sweep(|at| senders.give_back(at));
+        state.lanes.sweep(|at| senders.give_back(at));
     }
 
     /// A user's code: what it panics about is not the queue's end.
@@ -133,22 +133,22 @@ impl Shared {
         }
     }
 
-    fn shut(&self, inside: &mut Inside) {
-        inside.shut = true;
-        self.drain_unsent(inside);
-        inside.engine.close(&mut Lanes::new(self.pool.clone()));
+    fn shut(&self, state: &mut QueueState) {
+        state.shut = true;
+        self.drain_unsent(state);
+        state.engine.close(&mut Lanes::new(self.pool.clone()));
     }
 
     /// Gives back what the device has not taken.
     #[cold]
-    pub(crate) fn drain_unsent(&self, inside: &mut Inside) {
-        inside.lanes.announce_all();
-        let Inside { engine, lanes, .. } = inside;
+    pub(crate) fn drain_unsent(&self, state: &mut QueueState) {
+        state.lanes.announce_all();
+        let QueueState { engine, lanes, .. } = state;
         engine.drain_unsent(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
     /// Becomes the owner and looks; after `tries` naps, or with an owner that died, it gives up.
-    pub(super) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut Inside) -> R) -> Option<R> {
+    pub(super) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut QueueState) -> R) -> Option<R> {
         for _ in 0..tries {
             match self.cell.claim(0) {
                 Published::Owner(owned) => {
@@ -166,7 +166,7 @@ impl Shared {
 
     /// Lets `look` at the device, as the owner; not at that of a queue whose owner died or never leaves.
     pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut dyn crate::device::Device)) {
-        self.inspect(AUDIT_TRIES, |inside| look(inside.engine.device_mut()));
+        self.inspect(AUDIT_TRIES, |state| look(state.engine.device_mut()));
     }
 
     /// Whether frames are inside, as its owner says, all messages before carried out: this thread, or whoever has the
@@ -258,7 +258,7 @@ impl Drop for Shared {
         if self.cell.word() & DEAD != 0 {
             return;
         }
-        let Inside { engine, lanes, shut, .. } = self.cell.get_mut();
+        let QueueState { engine, lanes, shut, .. } = self.cell.get_mut();
         if !*shut {
             lanes.announce_all();
             let mut nowhere = Lanes::new(self.pool.clone());

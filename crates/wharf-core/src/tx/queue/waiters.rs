@@ -79,7 +79,7 @@ struct WaitLists {
     returns: BTreeMap<u16, Vec<ReturnWaiter>>,
     /// How many of them wait for memory.
     for_memory: usize,
-    /// Places of those that no owner has looked at yet.
+    /// SenderSlots of those that no owner has looked at yet.
     fresh: Vec<u16>,
     /// ServeOutcome, and to be woken by whoever served them, or anybody before.
     served: VecDeque<Arc<dyn Wake>>,

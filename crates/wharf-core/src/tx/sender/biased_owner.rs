@@ -9,7 +9,7 @@
 use crate::pool::Cache;
 use crate::tx::engine::{Sink, Source};
 use crate::tx::queue::lanes::Lanes;
-use crate::tx::queue::{Inside, PollerState};
+use crate::tx::queue::{PollerState, QueueState};
 use wharf_mem::{Batch, Bias, Entered, OwnerCell};
 
 /// Turns as an ordinary owner, alone on the queue, before it holds the bias; the most that may be asked.
@@ -38,7 +38,9 @@ impl BiasedOwner {
 
     /// Enters the queue by the bias, if it is still held.
     #[inline(always)]
-    pub(crate) fn try_enter<'a>(&'a mut self, cell: &'a OwnerCell<Inside>) -> Option<Entered<'a, Inside>> {
+    pub(crate) fn try_enter<'a>(
+        &'a mut self, cell: &'a OwnerCell<QueueState>,
+    ) -> Option<Entered<'a, QueueState>> {
         let bias = self.bias.as_mut().filter(|bias| bias.is_held())?;
         let entered = cell.enter(bias);
         if entered.is_none() {
@@ -49,7 +51,7 @@ impl BiasedOwner {
 
     /// A turn as an ordinary owner is over, and nobody else uses the queue.
     #[inline]
-    pub(crate) fn after_sole_run(&mut self, cell: &OwnerCell<Inside>) {
+    pub(crate) fn after_sole_run(&mut self, cell: &OwnerCell<QueueState>) {
         self.due -= 1;
         if self.due == 0 {
             self.due = self.runs;
@@ -60,21 +62,21 @@ impl BiasedOwner {
 
     /// Goes back to being one sender among others, before it claims the queue as such.
     #[inline]
-    pub(crate) fn release(&mut self, cell: &OwnerCell<Inside>) {
+    pub(crate) fn release(&mut self, cell: &OwnerCell<QueueState>) {
         if let Some(bias) = self.bias.as_mut().filter(|bias| bias.is_held()) {
             cell.let_go(bias);
         }
     }
 
     /// The sender is gone: the bias is for another.
-    pub(crate) fn retire(&mut self, cell: &OwnerCell<Inside>) {
+    pub(crate) fn retire(&mut self, cell: &OwnerCell<QueueState>) {
         if let Some(bias) = self.bias.take() {
             cell.give_back(bias);
         }
     }
 }
 
-impl Inside {
+impl QueueState {
     /// Sends a whole burst past an idle queue and takes completions, where nothing else is to be seen to (the only
     /// lane is the caller's, and empty). `None`: nothing was done.
     #[inline(always)]

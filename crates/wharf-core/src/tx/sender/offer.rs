@@ -90,7 +90,7 @@ impl Sender {
         let quota = shared.policy.quota_packets;
         let own = OwnCache { cache: &mut self.cache, place: self.place };
         let (died, mut entered) = (DieOnPanic(shared), entered);
-        let passed = entered.with(|inside| inside.pass(batch, quota, own));
+        let passed = entered.with(|state| state.pass(batch, quota, own));
         std::mem::forget(died);
         entered.leave();
         let Some(PassOutcome { packets, goes_on, home_bytes }) = passed else {
@@ -132,18 +132,18 @@ impl Sender {
         let mut run = QdiscRun::for_sender(&self.shared, owned, bits, quota, log);
         let (mut is_sole, mut has_passed) = (false, false);
         if drained {
-            run.transmit_first(|inside, quota| {
-                is_sole = inside.is_sole();
-                if inside.shut || !inside.lanes.is_empty() {
-                    return inside.engine.transmit(&mut inside.lanes, quota);
+            run.transmit_first(|state, quota| {
+                is_sole = state.is_sole();
+                if state.shut || !state.lanes.is_empty() {
+                    return state.engine.transmit(&mut state.lanes, quota);
                 }
-                if let Some(done) = inside.engine.pass(batch, quota) {
+                if let Some(done) = state.engine.pass(batch, quota) {
                     has_passed = true;
                     return done;
                 }
                 lane.push(batch);
-                inside.lanes.announce(bit);
-                inside.engine.transmit(&mut inside.lanes, quota)
+                state.lanes.announce(bit);
+                state.engine.transmit(&mut state.lanes, quota)
             });
         }
         if has_passed {

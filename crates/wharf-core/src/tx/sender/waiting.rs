@@ -10,7 +10,7 @@ use crate::pool::WaitPlace;
 use crate::qdisc::classify;
 use crate::tx::queue::waiters::{Need, has_reached};
 use crate::tx::queue::{QdiscRun, QueueError, Shared};
-use crate::tx::small_queue::{Credit, OfQueue};
+use crate::tx::small_queue::{Credit, QueueProgress};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::word::{RUNNING, WAIT};
@@ -304,7 +304,7 @@ impl Sender {
     #[cold]
     fn renewed_credit(&mut self) -> &mut Credit {
         let counters = &self.shared.counters;
-        let queue = OfQueue {
+        let queue = QueueProgress {
             taken_bytes: counters.bytes.get(),
             limit_bytes: counters.bql_limit_bytes.get(),
             is_dry: counters.gone() >= counters.accepted.get(),

@@ -117,7 +117,7 @@ impl Rig {
             return;
         }
         sender.woken_at = None;
-        let queue = OfQueue {
+        let queue = QueueProgress {
             taken_bytes: self.taken_bytes,
             limit_bytes: self.bql.limit().into(),
             is_dry: self.fifo.is_empty() && self.bql.in_flight() == 0,
@@ -143,9 +143,9 @@ impl Rig {
 }
 
 /// A queue whose device says nothing of completions.
-fn taken(bytes: u32) -> OfQueue<'static> {
+fn taken(bytes: u32) -> QueueProgress<'static> {
     static ONE: TsqWindow = TsqWindow::new();
-    OfQueue { taken_bytes: bytes.into(), limit_bytes: 0, is_dry: true, tsq_window: &ONE }
+    QueueProgress { taken_bytes: bytes.into(), limit_bytes: 0, is_dry: true, tsq_window: &ONE }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use wharf_core::device::Device;
 use wharf_core::host::Wait;
-use wharf_core::poller::schedule::{Action, Event, Found, IrqChange, Schedule};
+use wharf_core::poller::schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use wharf_core::poller::{Mode, Settings};
 use wharf_devices::host::HostWait;
 
@@ -78,12 +78,12 @@ impl Told {
     fn after(&mut self, device: &mut dyn Device, received: usize) {
         let unarmed = std::mem::take(&mut self.unarmed);
         let due_ns = device.next_arrival_ns();
-        let mut event = Event::Polled(Found {
+        let mut event = Event::Polled(PollOutcome {
             received: received as u32,
             receives: true,
             unarmed,
             due_ns,
-            ..Found::default()
+            ..PollOutcome::default()
         });
         loop {
             event = match self.schedule.step(self.wait.now_ns(), event) {

@@ -1,4 +1,4 @@
-//! `ForWaiters`: where frames go that come home while somebody waits for memory or for frames of its own.
+//! `WaiterSink`: where frames go that come home while somebody waits for memory or for frames of its own.
 //!
 //! Whoever waits for memory is served by the pool, in order of arrival, and what goes to a home ring instead lies there until
 //! its sender comes, which may be never. So nothing does while anybody stands in that line. And whose bytes have come home is
@@ -6,14 +6,14 @@
 
 use super::Lanes;
 use crate::tx::engine::Sink;
-use crate::tx::queue::Inside;
+use crate::tx::queue::QueueState;
 use crate::tx::queue::waiters::{ALL_BANDS, SenderReturns};
 use wharf_mem::Batch;
 
 /// The lanes of a queue that somebody waits for.
-struct ForWaiters<'a>(&'a mut Lanes);
+struct WaiterSink<'a>(&'a mut Lanes);
 
-impl ForWaiters<'_> {
+impl WaiterSink<'_> {
     fn note(&mut self, sender: u16, bytes: u32) {
         self.0.add_home_bytes(sender, bytes);
         self.0.note_returned(sender);
@@ -29,7 +29,7 @@ impl ForWaiters<'_> {
     }
 }
 
-impl Sink for ForWaiters<'_> {
+impl Sink for WaiterSink<'_> {
     fn recycle(&mut self, done: &mut Batch) {
         if done.any_meta() {
             self.0.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
@@ -72,7 +72,7 @@ impl SenderReturns for Lanes {
     }
 }
 
-impl Inside {
+impl QueueState {
     /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
     #[inline(always)]
     pub(crate) fn reap(&mut self) -> (u32, bool) {
@@ -82,7 +82,7 @@ impl Inside {
     #[cold]
     fn reap_for_waiters(&mut self) -> (u32, bool) {
         self.engine.force_completion();
-        self.engine.reap(&mut ForWaiters(&mut self.lanes))
+        self.engine.reap(&mut WaiterSink(&mut self.lanes))
     }
 
     /// Which bands are full, once the discipline has given up what it is to keep no longer.
@@ -98,7 +98,7 @@ impl Inside {
     fn shed_of_full(&mut self, full: u32) -> u32 {
         let Self { engine, lanes, waiting, .. } = self;
         let full = if *waiting {
-            engine.shed_of_full(full, &mut ForWaiters(lanes))
+            engine.shed_of_full(full, &mut WaiterSink(lanes))
         } else {
             engine.shed_of_full(full, lanes)
         };

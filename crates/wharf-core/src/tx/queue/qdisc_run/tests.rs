@@ -22,7 +22,7 @@ impl Park for NoPark {
 }
 
 /// The quota of a sender that is to take three packets, in a queue that `set` has seen to.
-fn quota_packets(set: impl FnOnce(&mut Inside)) -> u32 {
+fn quota_packets(set: impl FnOnce(&mut QueueState)) -> u32 {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let builder = TxQueue::builder(&pool, Box::new(Long::default()), Arc::new(NoClock), Arc::new(NoPark));
     let queue = builder.policy(Policy::quota(50)).build().unwrap();
@@ -38,9 +38,5 @@ fn quota_packets(set: impl FnOnce(&mut Inside)) -> u32 {
 fn who_has_done_its_part_leaves_the_rest_to_whoever_can_come() {
     assert_eq!(quota_packets(|_| ()), 3);
     assert_eq!(quota_packets(|inside| inside.waiting = true), 50, "they sleep until it drains");
-    assert_eq!(
-        quota_packets(|inside| inside.poller = PollerState::Awake),
-        50,
-        "it comes after a whole quota"
-    );
+    assert_eq!(quota_packets(|state| state.poller = PollerState::Awake), 50, "it comes after a whole quota");
 }

@@ -1,12 +1,12 @@
 //! What a poller looks after, and how it is called.
 
 use super::Bell;
-use super::schedule::{Found, IrqChange};
+use super::schedule::{IrqChange, PollOutcome};
 use crate::device::Device;
 use crate::host::{self, Wake};
 use crate::pool::lock;
 use crate::tx::owner::Action;
-use crate::tx::queue::{ControlMessage, Inside, QdiscRun, Shared};
+use crate::tx::queue::{ControlMessage, QdiscRun, QueueState, Shared};
 use std::fmt::Debug;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -15,10 +15,10 @@ use wharf_mem::Published;
 use wharf_mem::word::DEDICATED;
 
 /// A device, or a side of one, in a poller's hands.
-pub(crate) trait Pollee: Send + Sync + Debug {
+pub(crate) trait PollTarget: Send + Sync + Debug {
     /// Sees to `notice`, then polls once, unless somebody else is at it. `away` says that the poller may stay away for
     /// long afterwards.
-    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> Found;
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome;
 
     /// What becomes readable or writable with a notification.
     fn wait_fd(&self) -> Option<RawFd>;
@@ -26,7 +26,7 @@ pub(crate) trait Pollee: Send + Sync + Debug {
     /// A poller looks after it from now on, and comes when called.
     fn enroll(&self, call: &Arc<Call>);
 
-    /// Ends [`Pollee::enroll`]; another poller is called in its place, where there is one.
+    /// Ends [`PollTarget::enroll`]; another poller is called in its place, where there is one.
     fn leave(&self, call: &Arc<Call>);
 }
 
@@ -43,7 +43,7 @@ impl Call {
         Self { bell: bell.clone(), wake: wake.clone(), called: AtomicBool::new(false) }
     }
 
-    /// Calls. The poller takes these in the other order: none is lost.
+    /// Wakeups. The poller takes these in the other order: none is lost.
     pub(crate) fn call(&self) {
         self.called.store(true, SeqCst);
         self.bell.called.store(true, SeqCst);
@@ -60,7 +60,7 @@ impl Call {
 pub(crate) struct Callers(Mutex<Vec<Arc<Call>>>);
 
 impl Callers {
-    /// Calls one, one that sleeps if there is such a one; whether there is any.
+    /// Wakeups one, one that sleeps if there is such a one; whether there is any.
     pub(crate) fn call_one(&self) -> bool {
         let calls = lock(&self.0);
         let asleep = calls.iter().find(|call| call.bell.asleep.load(SeqCst));
@@ -87,10 +87,10 @@ impl Callers {
 
 /// A transmit queue.
 #[derive(Debug)]
-pub(super) struct Tx(pub(super) Arc<Shared>);
+pub(super) struct TxTarget(pub(super) Arc<Shared>);
 
-impl Pollee for Tx {
-    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> Found {
+impl PollTarget for TxTarget {
+    fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome {
         self.0.poll_once(irq, away, budget_packets, None)
     }
 
@@ -115,24 +115,26 @@ impl Shared {
     /// queue.
     pub(crate) fn poll_once(
         &self, irq: IrqChange, away: bool, quota_packets: u32, receive: Option<Receive<'_>>,
-    ) -> Found {
+    ) -> PollOutcome {
         if self.cell.word() & DEDICATED != 0 {
             // Whoever stays for good calls when it goes.
-            return Found::default();
+            return PollOutcome::default();
         }
         let owned = match self.cell.claim(0) {
             Published::Owner(owned) => owned,
-            Published::Dead => return Found { over: true, ..Found::default() },
-            Published::Seen | Published::WakeOwner => return Found { busy: true, ..Found::default() },
+            Published::Dead => return PollOutcome { over: true, ..PollOutcome::default() },
+            Published::Seen | Published::WakeOwner => {
+                return PollOutcome { busy: true, ..PollOutcome::default() };
+            }
         };
         let mut run = QdiscRun::for_poller(self, owned, quota_packets, away);
-        let mut found = Found::default();
-        let before = run.look(|inside| begin(inside, irq, receive, &mut found));
+        let mut found = PollOutcome::default();
+        let before = run.look(|state| begin(state, irq, receive, &mut found));
         let mut after = 0;
         loop {
             let last = matches!(run.next(), Action::Leave | Action::HandOver);
             if last {
-                after = run.look(|inside| end(inside, &mut found));
+                after = run.look(|state| end(state, &mut found));
                 found.more = run.next() == Action::HandOver;
             }
             if !run.step(0) {
@@ -163,30 +165,32 @@ impl Shared {
 }
 
 /// What comes first in a turn; how many frames the device held then.
-fn begin(inside: &mut Inside, irq: IrqChange, receive: Option<Receive<'_>>, found: &mut Found) -> usize {
-    found.blocked = inside.waiting || inside.engine.backlog() > 0;
+fn begin(
+    state: &mut QueueState, irq: IrqChange, receive: Option<Receive<'_>>, found: &mut PollOutcome,
+) -> usize {
+    found.blocked = state.waiting || state.engine.backlog() > 0;
     match irq {
         IrqChange::Keep => {}
-        IrqChange::Mask => inside.engine.device_mut().disarm(),
-        IrqChange::Unmask => found.unarmed = !inside.engine.device_mut().arm(),
+        IrqChange::Mask => state.engine.device_mut().disarm(),
+        IrqChange::Unmask => found.unarmed = !state.engine.device_mut().arm(),
     }
     if found.blocked {
-        inside.engine.force_completion();
+        state.engine.force_completion();
     }
-    let held = inside.engine.in_device();
+    let held = state.engine.in_device();
     if let Some(receive) = receive {
-        let (reaped, _) = inside.reap();
-        inside.engine.counters().cleaned_from_receive.add(reaped.into());
-        receive(inside.engine.device_mut());
+        let (reaped, _) = state.reap();
+        state.engine.counters().cleaned_from_receive.add(reaped.into());
+        receive(state.engine.device_mut());
     }
     held
 }
 
 /// What is left at the end of a turn; how many frames the device holds then.
-fn end(inside: &mut Inside, found: &mut Found) -> usize {
-    found.in_device = u32::try_from(inside.engine.in_device()).unwrap_or(u32::MAX);
-    found.waiting = inside.waiting || inside.engine.backlog() > 0;
-    let dues = [inside.engine.device_mut().next_completion_ns(), inside.engine.next_event_ns()];
+fn end(state: &mut QueueState, found: &mut PollOutcome) -> usize {
+    found.in_device = u32::try_from(state.engine.in_device()).unwrap_or(u32::MAX);
+    found.waiting = state.waiting || state.engine.backlog() > 0;
+    let dues = [state.engine.device_mut().next_completion_ns(), state.engine.next_event_ns()];
     found.due_ns = dues.into_iter().flatten().min();
-    inside.engine.in_device()
+    state.engine.in_device()
 }

@@ -1,4 +1,4 @@
-//! Places for senders: whose lane is where, and what each has done.
+//! SenderSlots for senders: whose lane is where, and what each has done.
 
 use super::QueueError;
 use crate::counters::SenderCounters;
@@ -9,7 +9,7 @@ use wharf_mem::frame::SENDERS_MAX;
 const KEPT: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct SenderSlots {
     free: Vec<usize>,
     used: usize,
     /// In order of their making.
@@ -19,13 +19,13 @@ pub(super) struct Places {
     past: SenderCounters,
 }
 
-impl Default for Places {
+impl Default for SenderSlots {
     fn default() -> Self {
         Self { free: Vec::new(), used: 0, counters: Vec::new(), most: KEPT, past: SenderCounters::default() }
     }
 }
 
-impl Places {
+impl SenderSlots {
     /// A place for a new sender.
     pub(super) fn take(&mut self) -> Result<usize, QueueError> {
         match self.free.pop() {

@@ -4,7 +4,7 @@ use crate::tx::engine::{Source, TxEngine};
 use crate::tx::queue::lanes::Lanes;
 
 /// What the owner alone touches.
-pub(crate) struct Inside {
+pub(crate) struct QueueState {
     pub(crate) engine: TxEngine,
     pub(crate) lanes: Lanes,
     /// Somebody is, or may be, on the waiters' list.
@@ -31,13 +31,13 @@ pub(crate) enum PollerState {
     Asleep,
 }
 
-impl std::fmt::Debug for Inside {
+impl std::fmt::Debug for QueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Inside({:?}, {:?})", self.engine, self.poller)
+        write!(f, "QueueState({:?}, {:?})", self.engine, self.poller)
     }
 }
 
-impl Inside {
+impl QueueState {
     /// Whether there is anything that somebody must come back for.
     pub(crate) fn is_pending(&self) -> bool {
         self.engine.in_device() > 0 || self.engine.backlog() > 0 || !self.lanes.is_empty()
