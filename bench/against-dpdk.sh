@@ -15,7 +15,7 @@ for every in 1 256; do
   gcc -O3 -march=native -DCLOCK_EVERY=$every $(pkg-config --cflags libdpdk) bench/peers/dpdk_pipe.c \
     -o "$out/dpdk$every" $(pkg-config --libs libdpdk)
 done
-# DPDK is built for this very processor; so is Wharf.
+# Both DPDK and Wharf are built for this very processor.
 RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
 
 dpdk() { "$out/dpdk$1" -l 0-1 --no-pci --vdev=net_null0,copy=0 -m 512 2>/dev/null | grep Mpps >>"$out/dpdk$1.txt"; }

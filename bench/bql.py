@@ -19,8 +19,8 @@ parser.add_argument("--plot", help="where to draw")
 parser.add_argument("--check", action="store_true", help="fail where the byte limit gains little or costs much")
 args = parser.parse_args()
 
-# The same but for the byte limit. Small queues would keep most of two senders' packets out of the device by themselves: what
-# many senders have there in all they do not bound.
+# Equal but for the byte limit. Small queues would keep most of two senders' packets out of the device by themselves; they do
+# not bound the total of many senders.
 SEND = ["--size", "1514", "--senders", "2", "--small-queues", "off", "--qdisc", "prio", "--priority-rate", "1kpps"]
 CASES = {
     "xdp": ["--to", "xdp:va"],
@@ -32,7 +32,7 @@ FIRST_BAND = 0
 
 
 def backlog_bytes():
-    """What stands before the slow wire."""
+    """Bytes queued before the slow wire."""
     shown = subprocess.run(["tc", "-n", args.far, "-s", "-j", "qdisc", "show", "dev", "ifb0"], capture_output=True, text=True)
     return sum(qdisc.get("backlog", 0) for qdisc in json.loads(shown.stdout))
 
@@ -76,7 +76,7 @@ def run(case, bql):
         time.sleep(0.2)
         receives.send_signal(signal.SIGINT)
         got, _ = report(receives, "receiver", errors)
-    # What is in the device when its time is up comes back as `closed`.
+    # Frames in the device at the end come back as `closed`.
     if sent["drops"]["by_reason"].keys() - {"closed"} or got["drops"]["total"] or got["reordered"] or got["duplicated"] or got["unstamped"]:
         sys.exit(f"{case}, byte limit {bql}: {sent['drops']}, {got['drops']}, {got['reordered']} reordered")
     bands = {one["band"]: one["latency_ns"] for one in got["latency_by_dscp"]}

@@ -29,18 +29,18 @@ def spent(pid):
 
 
 def says_so(process):
-    """Whoever forwards says so, once; in which thread is known."""
+    """The forwarder prints a line once it runs; its thread's name is known."""
     assert process.stdout.readline(), "it does not start"
 
 
 def has_worker(process):
-    """testpmd says nothing to wait for."""
+    """testpmd prints no line to wait for."""
     forwards(process, "worker")
     time.sleep(2)
 
 
 def forwards(process, thread):
-    """The name of the thread that forwards, once there is one: it may be some time after the first words."""
+    """The name of the forwarding thread, which may start some time after the first line of output."""
     until = time.monotonic() + 20
     while time.monotonic() < until and process.poll() is None:
         for name in spent(process.pid):
@@ -51,7 +51,7 @@ def forwards(process, thread):
 
 
 def carried(process, thread):
-    """Mpps that arrive, and that were sent, and processor seconds of `thread` per million."""
+    """Mpps received, Mpps sent, and processor seconds of `thread` per million."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     send = ["ring2c", "1", "64", str(float(seconds) + 1.5)]
     ways = [(a, "va"), (b, "vb")]
@@ -88,7 +88,7 @@ def of(*command, ready, thread):
 pinned = ["taskset", "-c", cpu]
 testpmd = ["dpdk-testpmd", "--no-huge", "-m", "1024", "--no-pci", "--file-prefix", f"wharf-bench-{os.getpid()}"]
 testpmd += ["--lcores", f"0@{other},1@{cpu}"]
-# Without busy polling, which the kernel has not for a veth, and which stalls there.
+# Without busy polling: the kernel has none for a veth, and it stalls there.
 testpmd += ["--vdev", "net_af_xdp0,iface=fa,busy_budget=0", "--vdev", "net_af_xdp1,iface=fb,busy_budget=0", "--"]
 testpmd += ["-i", "--forward-mode=io", "--nb-cores=1", "--auto-start"]
 wharf_forward = [wharf, "forward", "xdp:fa", "xdp:fb", "--cpu", cpu]
@@ -105,7 +105,7 @@ for at in range(int(rounds)):
     for name, one in contestants.items():
         figures[name].append(one())
         print(f"  {name}: {figures[name][-1]}", file=sys.stderr, flush=True)
-        # The queue is free again some time after its socket was closed.
+        # The kernel frees the queue some time after its socket was closed.
         time.sleep(0.3)
 
 

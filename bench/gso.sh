@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# What super-packets cost, in instructions, as callgrind counts them: a packet of 64 bytes on a path without any, the wrapper that would
-# cut them there or not; and a segment of 1514 bytes cut. Wants valgrind.
+# The cost of super-packets in instructions, counted by callgrind: a packet of 64 bytes on a path without any, with and without
+# the segmenter; and a segment of 1514 bytes. Needs valgrind.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release --quiet -p wharf --example gso
 gso=${CARGO_TARGET_DIR:-target}/release/examples/gso
 counts=$(mktemp)
 trap 'rm -f "$counts"' EXIT
-# instructions WHAT PACKETS BURST: of the whole program.
+# instructions WHAT PACKETS BURST: prints those of the whole program.
 instructions() {
   valgrind --tool=callgrind --callgrind-out-file="$counts" "$gso" "$@" >/dev/null 2>&1
   awk '/^(summary|totals):/ { print $2; exit }' "$counts"
 }
-# each WHAT FEW MANY BURST PER: instructions of each packet or segment; starting and ending drop out.
+# each WHAT FEW MANY BURST PER: prints instructions per packet or segment; start and end drop out.
 each() {
   few=$(instructions "$1" "$2" "$4") many=$(instructions "$1" "$3" "$4")
   awk -v n=$((many - few)) -v c=$((($3 - $2) * $5)) 'BEGIN { printf "%.2f", n / c }'

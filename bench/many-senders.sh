@@ -30,7 +30,7 @@ for row in json.load(sys.stdin)['rows']:
     print('wharf', '$1', row['senders'], row['burst'], row['mpps'])" >>"$out/rows"
 }
 dpdk() { # MODE SENDERS CORES
-  # A producer that loses its core in the middle can stop the default ring for long: that counts as what it did.
+  # A producer that loses its core in the middle can stop the default ring for long. Such a run counts as it is.
   timeout 60 "$out/dpdk_$1" --lcores "0@0,(1-$2)@$3" --no-pci --vdev=net_null0,copy=0 -m 512 2>/dev/null \
     | sed -n "s/.*burst=\([0-9]*\) \([0-9.]*\) Mpps/dpdk $1@$3 $2 \1 \2/p" >>"$out/rows" || true
 }

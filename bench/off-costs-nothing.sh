@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the batching switch costs when it is off: instructions per packet, as callgrind counts them, of the path with the
-# switch set to `off`, and of a path compiled without the switch.  Needs valgrind.
+# The cost of the batching switch when it is off: instructions per packet, counted by callgrind, of the path with the
+# switch set to `off` and of a path compiled without the switch.  Needs valgrind.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p wharf --example one_core --target-dir target/switched

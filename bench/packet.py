@@ -17,7 +17,7 @@ with open(f"{folder}/packet.cfg", "w") as file:
 
 
 def run(*command):
-    """Its output, and the processor time that it took."""
+    """The command's output and its processor time."""
     process = subprocess.Popen(["taskset", "-c", cpu, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 64-byte frames (60 and the check sequence) over a veth pair by AF_PACKET: the ceiling of each way that the kernel has
+# 64-byte frames (60 and the check sequence) over a veth pair by AF_PACKET: the ceiling of each way that the kernel offers
 # (bench/peers/packet_probe.c), wharf, and trafgen, alternating in one run, each pinned to one processor.
 # Needs root, gcc, ip, trafgen (netsniff-ng), python3.  Usage: bench/packet.sh [ROUNDS] [SECONDS] [CPU]
 set -eu

@@ -8,14 +8,14 @@ cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 rounds=${1:-5} seconds=${2:-2} queues=${3:-4}
 
-# host SPACE NAME PEER: one end of a pair of several queues whose other end is the forwarder's.
+# host SPACE NAME PEER: makes one end of a pair of several queues whose other end is the forwarder's.
 host() {
   ip -n "$1" link add "$2" numtxqueues "$queues" numrxqueues "$queues" type veth \
     peer name "$3" numtxqueues "$queues" numrxqueues "$queues" netns $b || die "no veth pair"
   ip -n "$1" link set "$2" up && ip -n $b link set "$3" up || die "interfaces stay down"
 }
 
-tap_host() { # SPACE NAME: what the forwarder has made goes to its host
+tap_host() { # SPACE NAME: moves the forwarder's TAP to its host
   ip -n $b link set "$2" netns "$1" && ip -n "$1" link set "$2" up || die "$2 stays"
 }
 

@@ -60,7 +60,7 @@ def move(name, space, number):
 
 
 def join(name, space, number):
-    """For whom a TAP that is moved away is lost: a bridge between it and a veth pair."""
+    """Joins a TAP to a veth pair by a bridge, for a program that cannot have its TAP moved."""
     ip("-n", c, "link", "add", f"v{name}", "type", "veth", "peer", "name", f"h{name}", "netns", space)
     ip("-n", c, "link", "add", f"b{name}", "type", "bridge")
     for port in (name, f"v{name}"):

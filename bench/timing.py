@@ -47,7 +47,7 @@ def judge(out):
         if len(seen) != len(want):
             print(f"{name}: {len(seen)} of {len(want)} frames were seen: not counted")
             continue
-        # How much later than the promptest frame: when the whole began is nobody's error.
+        # Lateness beside the promptest frame: the start of the whole is no error.
         delays = [a - b for a, b in zip(seen, want)]
         promptest = min(delays)
         errors = sorted(delay - promptest for delay in delays)

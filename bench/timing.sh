@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How well a schedule is kept, beside tcpreplay, alternating in one run: a capture of 10 s at its own pace, and 64-byte
-# frames at 100 kpps, over a veth pair; the kernel's time stamps at the far end (tcpdump) are the judge.
+# The accuracy of a schedule beside tcpreplay, alternating in one run: a capture of 10 s at its own pace, and 64-byte
+# frames at 100 kpps, over a veth pair, judged by the kernel's time stamps at the far end (tcpdump).
 # Needs root, ip, tcpdump, tcpreplay, python3, two idle cores.  Usage: bench/timing.sh [ROUNDS]
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ space $near && space $far
 pair $near va $far vb
 python3 bench/timing.py make data/sample.pcap "$out"
 
-# try NAME CAPTURE FRAMES COMMAND...: runs it in the near namespace while tcpdump looks on in the far one.
+# try NAME CAPTURE FRAMES COMMAND...: runs it in the near namespace while tcpdump records in the far one.
 try() {
   local name=$1 capture=$2 frames=$3 listener
   shift 3

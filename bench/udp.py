@@ -24,7 +24,7 @@ def free_port():
 
 
 def run(*command):
-    """Its output, and the processor time that it took."""
+    """The command's output and its processor time."""
     process = subprocess.Popen(["taskset", "-c", cpu, *command], stdout=subprocess.PIPE, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -47,12 +47,12 @@ def of_quinn(port, size):
 
 
 def segments(size):
-    """Datagrams of `size` bytes that a message takes."""
+    """Returns the number of datagrams of `size` bytes in a message."""
     return min(SEGMENTS_MAX, MESSAGE_MAX // size)
 
 
 def of_wharf(*options, of_size=lambda size: (1, [])):
-    """`of_size` says how many datagrams a packet has, and the options for that."""
+    """`of_size` gives the datagrams per packet and the options for that."""
 
     def one(port, size):
         send = ["send", "--size", str(size + HEADERS), "--seconds", seconds, "--json", "--to", f"udp:{HOST}:{port}", *options]
@@ -66,7 +66,7 @@ def of_wharf(*options, of_size=lambda size: (1, [])):
 
 
 def whole(size):
-    """Super-packets that are messages: as quinn-udp is given them. Few at a time, as they are 64 KiB."""
+    """Super-packets as long as quinn-udp's messages. Few at a time, since they are 64 KiB."""
     return segments(size), ["--gso", str(HEADERS + segments(size) * size), "--burst", "8"]
 
 

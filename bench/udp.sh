@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Datagrams of 18 and 1200 bytes over loopback to a plain socket that does nothing but receive: one sendto each, sendmmsg and
-# segments by the least loop (bench/peers/udp_probe.c), quinn-udp (bench/peers/quinn_udp, 1200 bytes), and wharf, a frame a
-# datagram and super-packets of as many as quinn-udp is given at a time; each datagram written anew, alternating in one run, the sender always on one processor and the receiver on another. Needs gcc, python3, 2 processors; no privileges.
-# Usage: bench/udp.sh [ROUNDS] [SECONDS] [CPU] [GRO: whether the receiver has datagrams joined, 1 or 0]
+# Datagrams of 18 and 1200 bytes over loopback to a plain socket that only receives: one sendto each, sendmmsg and segments
+# by the least loop (bench/peers/udp_probe.c), quinn-udp (bench/peers/quinn_udp, 1200 bytes), and wharf, with a frame per
+# datagram and with super-packets as long as quinn-udp's. Each datagram is written anew. They alternate in one run, with the
+# sender always on one processor and the receiver on another. Needs gcc, python3, 2 processors; no privileges.
+# Usage: bench/udp.sh [ROUNDS] [SECONDS] [CPU] [GRO: 1 if the kernel joins datagrams for the receiver, else 0]
 set -eu
 cd "$(dirname "$0")/.."
 rounds=${1:-5} seconds=${2:-1} cpu=${3:-1} gro=${4:-1}

@@ -37,7 +37,7 @@ class Dpdk:
         return testpmd("driver", driver_cpu, f"net_virtio_user0,path={sock},queue_size=256{packed}", "txonly", "--single-file-segments")
 
     def mpps(process):
-        """What arrives, once a second, from when it does; the first second warms up."""
+        """Packets received in each second from the first one on; the first second warms up."""
         rates = []
         for line in process.stdout:
             found = re.search(r"Rx-pps:\s+(\d+)", line)
@@ -64,7 +64,7 @@ class Wharf:
 
 
 class Plain(Wharf):
-    """Leaves nothing to the device, as DPDK's driver does unless it is told otherwise."""
+    """Leaves no offload to the device, as DPDK's driver does by default."""
     keys = ",offload=off"
 
 
@@ -88,7 +88,7 @@ def one(driver, device, layout):
     finally:
         end(by_driver)
         end(by_device)
-        # A driver's memory is files, which it leaves behind.
+        # A driver leaves the files of its memory behind.
         for path in [sock, *glob.glob(f"/dev/hugepages/wharf{os.getpid()}*")]:
             if os.path.exists(path):
                 os.unlink(path)

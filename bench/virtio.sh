@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # 64-byte packets through one virtqueue, driver and device on a core each: Wharf's (`virtio-user:` into `vhost-user:`, by
 # `wharf bench device`), DPDK's (testpmd txonly over net_virtio_user into net_vhost rxonly), and both mixed pairs, split and
-# packed, alternating in one run (DPDK's driver leaves nothing to the device, so that neither does ours over DPDK's, but for a row of
-# its own); packets that arrive, medians, and ratios to DPDK with itself by round.
+# packed, alternating in one run. DPDK's driver leaves no offload to the device; ours does the same over DPDK's, but for a row of
+# its own. Prints packets that arrive, medians, and ratios to DPDK with itself by round.
 # Needs dpdk-testpmd, root (huge pages), 2 idle processors besides the first.
 # Usage: bench/virtio.sh [ROUNDS] [SECONDS] [CPU OF THE DEVICE] [CPU OF THE DRIVER]
 set -eu
@@ -13,7 +13,7 @@ pages=$(cat /proc/sys/vm/nr_hugepages)
 [ "$pages" -ge 512 ] || echo 512 >/proc/sys/vm/nr_hugepages
 mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; }
 if [ -z "${WHARF:-}" ]; then
-  # DPDK is built for this very processor, where it has loops of its own for it; so is Wharf.
+  # DPDK is built for this very processor, for which it has loops of its own; so is Wharf.
   RUSTFLAGS="-C target-cpu=native" cargo build --quiet --release -p wharf-cli --target-dir target/native
 fi
 python3 bench/virtio.py "${WHARF:-target/native/release/wharf}" "$rounds" "$seconds" "$device" "$driver"

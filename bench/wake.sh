@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What waiting costs: a wake-up beside a bare futex's, one active sender beside thousands of idle ones (timed, and counted
-# in instructions where valgrind is there). On an idle machine.
+# The cost of waiting: a wake-up beside a bare futex's, and one active sender beside thousands of idle ones (timed, and counted
+# in instructions if valgrind is there). Needs an idle machine.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release --quiet -p wharf --example wakes
@@ -9,7 +9,7 @@ wakes=${CARGO_TARGET_DIR:-target}/release/examples/wakes
 command -v valgrind >/dev/null || exit 0
 counts=$(mktemp)
 trap 'rm -f "$counts"' EXIT
-# instructions IDLE PACKETS BURST: of the whole program.
+# instructions IDLE PACKETS BURST: prints those of the whole program.
 instructions() {
   valgrind --tool=callgrind --callgrind-out-file="$counts" "$wakes" idle "$1" "$2" "$3" 2>/dev/null
   awk '/^(summary|totals):/ { print $2; exit }' "$counts"
@@ -17,7 +17,7 @@ instructions() {
 printf '\none active sender, instructions a packet\n'
 for burst in 1 32; do
   for idle in 0 4000; do
-    # Starting and ending drop out.
+    # Start and end drop out.
     few=$(instructions $idle 64000 $burst) many=$(instructions $idle 192000 $burst)
     awk -v n=$((many - few)) -v i=$idle -v b=$burst 'BEGIN { printf "burst %-2d beside %4d idle %8.1f\n", b, i, n / 128000 }'
   done

@@ -12,7 +12,7 @@ other = "0" if cpu != "0" else "1"
 
 
 def run(*command):
-    """Its output, and the processor time that it took."""
+    """The command's output and its processor time."""
     process = subprocess.Popen(["taskset", "-c", cpu, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     text = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -47,10 +47,10 @@ def sent():
 
 
 def of_testpmd():
-    """It sends by one thread, its worker, which is looked at after a second."""
+    """testpmd sends by one thread, its worker, which is looked up after a second."""
     lcores = f"0@{other},1@{cpu}"
     options = ["--no-huge", "-m", "1024", "--no-pci", "--file-prefix", f"wharf-bench-{os.getpid()}", "--lcores", lcores]
-    # Without busy polling, which the kernel has not for a veth, and which stalls there.
+    # Without busy polling: the kernel has none for a veth, and it stalls there.
     device = ["--vdev", "net_af_xdp0,iface=va,busy_budget=0"]
     send = ["--", "-i", "--forward-mode=txonly", "--txpkts=60", "--nb-cores=1", "--auto-start"]
     process = subprocess.Popen(
@@ -89,7 +89,7 @@ for at in range(int(rounds)):
     for name, one in contestants.items():
         of_testpmd.before = sent()
         figures[name].append(one())
-        # The queue is free again some time after its socket was closed.
+        # The kernel frees the queue some time after its socket was closed.
         time.sleep(0.3)
 
 mean = {name: [statistics.mean(column) for column in zip(*rows)] for name, rows in figures.items()}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The byte limit at work behind real devices, one round of bench/bql.sh, with bounds that a busy machine keeps, too: the wire
-# is limited, and what stands in front of it differs by far more than any noise. Needs root.
+# The byte limit behind real devices: one round of bench/bql.sh, with bounds that a busy machine keeps, too. The wire is the
+# limit, and the queue in front of it differs by far more than noise. Needs root.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -11,7 +11,7 @@ if ! slow_wire $b vb 100mbit; then
   [ "${CI:-}" != true ]
   exit
 fi
-# A machine that is busy just then gets another chance: the byte limit's gain is tens of times any noise that lasts.
+# A busy machine gets a second try: the gain of the byte limit is tens of times any lasting noise.
 for _ in 1 2 3; do
   within 200 python3 bench/bql.py "$wharf" $a $b --rounds 1 --seconds 3 --check && exit
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's first command as a newcomer runs it, and what its summary must say.
+# Runs the README's first command as a newcomer does, and checks its summary.
 set -eu
 cd "$(dirname "$0")/.."
 out=$(mktemp -d)

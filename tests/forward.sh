@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# `wharf forward` between two hosts, which are network namespaces: iperf3 and files through it, by each pair of devices; what lies
-# about itself; rates; links, interfaces and namespaces that go away under traffic; what it costs when idle. Needs root. Leaves
-# nothing behind; every command has a bound.
-# FILE_MIB=1024 sends a file of that size in place of 64 MiB, SECONDS_EACH=10 makes each iperf3 run longer, and STALL_SECONDS=600
-# those in which data never stops. RATE_SECONDS=10 measures --rate for so long, and wants it within 1 %: otherwise
-# it must not be exceeded.
+# `wharf forward` between two hosts (network namespaces): iperf3 and files by each pair of devices; packets with false headers;
+# rates; links, interfaces and namespaces that go away under traffic; its cost when idle. Needs root. Leaves nothing behind;
+# every command has a time limit.
+# FILE_MIB=1024 sends a file of that size in place of 64 MiB. SECONDS_EACH=10 makes each iperf3 run longer, STALL_SECONDS=600
+# the runs in which data must never stop. RATE_SECONDS=10 measures --rate for that time and demands 1 %; without it the rate
+# must only not be exceeded.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -14,7 +14,7 @@ bound=$((40 + seconds + file_mib / 4))
 in_a() { within $bound ip netns exec $a "$@"; }
 in_c() { within $bound ip netns exec $c "$@"; }
 
-# host SPACE INTERFACE PEER NUMBER [QUEUES]: one end of a pair whose other one, PEER, is the forwarder's.
+# host SPACE INTERFACE PEER NUMBER [QUEUES]: makes one end of a pair whose other end, PEER, is the forwarder's.
 host() {
   # shellcheck disable=SC2086
   ip -n "$1" link add "$2" address "02:00:00:00:00:0$4" ${5:-} type veth peer name "$3" ${5:-} netns $b || die "no veth pair"
@@ -38,7 +38,7 @@ mtu() { # BYTES
   done
 }
 
-offloads() { # on|off: the hosts'
+offloads() { # on|off: sets the hosts' offloads
   for at in "$a ha" "$c hb"; do
     # shellcheck disable=SC2086
     set -- "$1" $at
@@ -46,13 +46,13 @@ offloads() { # on|off: the hosts'
   done
 }
 
-# forward A B ARGUMENTS...: in the middle.
+# forward A B ARGUMENTS...: starts the forwarder in the middle.
 forward() {
   start forward "forwarding" "$wharf" forward --json "$@"
   forwarder=$pid
 }
 
-# forwarded [CODE]: ends it; its account must add up.
+# forwarded [CODE]: ends the forwarder, whose account must add up.
 forwarded() {
   stop forward "$forwarder" INT
   [ $code -eq "${1:-0}" ] || die "forward: exit code $code"
@@ -88,7 +88,7 @@ all_iperf() { # NAME
   iperf "$1, UDP, IPv6" fd09::2 -u -b 100M -R
 }
 
-no_stall() { # NAME: never two seconds together without data. A single one may be the machine's, and there are few of those
+no_stall() { # NAME: data flow without two idle seconds in a row; a single idle second may be the machine's, and few are allowed
   local seconds=$stall_seconds bound=$((bound + stall_seconds))
   iperf "$1, $seconds s without a stall" 10.9.0.2 -i 1
   holds server 'len(server["intervals"]) >= 0.98 * '"$seconds"'
@@ -96,7 +96,7 @@ no_stall() { # NAME: never two seconds together without data. A single one may b
     and not any(map(all, zip(empty, empty[1:])))'
 }
 
-file() { # NAME: arrives whole, in both directions at once
+file() { # NAME: a file arrives whole, in both directions at once
   in_c python3 - "$file_mib" <<'P' >"$out/there.txt" &
 import hashlib, socket, sys, threading
 server = socket.create_server(("10.9.0.2", 7777))
@@ -156,21 +156,21 @@ between() { # NAME A B ARGUMENTS...
   forwarded
 }
 
-# receive_in_c NAME INTERFACE: its process is $receiver.
+# receive_in_c NAME INTERFACE: starts a receiver in c, process $receiver.
 receive_in_c() {
   there=(ip netns exec $c)
   receive "$1" "packet:$2"
   there=(ip netns exec $b) receiver=$pid
 }
 
-tap_host() { # SPACE INTERFACE NUMBER: a TAP that the forwarder has made goes to its host
+tap_host() { # SPACE INTERFACE NUMBER: moves a TAP that the forwarder has made to its host
   ip -n $b link set "$2" netns "$1" || die "$2 stays"
   ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=0"
   ip -n "$1" link set "$2" address "02:00:00:00:00:0$3" up || die "$2 stays down"
   addresses "$1" "$2" "$3"
 }
 
-taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each other
+taps() { # TAPs to an AF_XDP queue, whose frames cannot be super-packets, and to each other
   ip -n $a addr flush dev ha
   forward tap:ta xdp:fb
   tap_host $a ta 1
@@ -206,23 +206,23 @@ taps() { # to an AF_XDP queue, whose frames cannot be super-packets, and to each
   forwarded
 }
 
-received() { # INTERFACE: packets, in c
+received() { # INTERFACE: prints the packets received in c
   ip -n $c -j -s link show "$1" | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["stats64"]["rx"]["packets"])'
 }
 
-arrived() { # INTERFACE COUNT: waits, 20 s at most, until so many packets have been received there
+arrived() { # INTERFACE COUNT: waits up to 20 s until COUNT packets have been received there
   for _ in $(seq 200); do
     [ "$(received "$1")" -ge "$2" ] && break
     sleep 0.1
   done
 }
 
-arrive() { # INTERFACE COUNT 'WHEN': as `arrived`, and they must have been
+arrive() { # INTERFACE COUNT 'WHEN': as `arrived`, and fails if they have not
   arrived "$1" "$2"
   [ "$(received "$1")" -ge "$2" ] || die "nothing arrives $3"
 }
 
-idle() { # KIND: asleep when nothing comes
+idle() { # KIND: the forwarder sleeps while no packet comes
   forward "$1:fa" "$1:fb"
   sleep 1
   local ticks

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Every fuzz target for a while: FUZZ_SECONDS each; by default 20, and 60 for what peers write.
+# Runs every fuzz target for FUZZ_SECONDS; by default 20 s, and 60 s for input that peers write.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 rustup toolchain list | grep -q '^nightly' || { echo "the fuzz targets want a nightly toolchain"; exit 1; }
 mkdir -p corpus/pcap corpus/pcapng corpus/headers
 head -c 20000 ../data/sample.pcap >corpus/pcap/sample
-# An interface with a resolution, an enhanced and a simple packet; little-endian, as the leading 0 says.
+# An interface with a resolution, an enhanced and a simple packet; the leading 0 stands for little-endian.
 printf '\0\1\0\0\0\34\0\0\0\1\0\0\0\0\0\0\0\11\0\1\0\11\0\0\0\34\0\0\0' >corpus/pcapng/blocks
 printf '\6\0\0\0\44\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\4\0\0\0\4\0\0\0abcd\44\0\0\0' >>corpus/pcapng/blocks
 printf '\3\0\0\0\24\0\0\0\4\0\0\0abcd\24\0\0\0' >>corpus/pcapng/blocks
 mkdir -p corpus/nics
 cp ../crates/wharf-lab/nics/*.toml corpus/nics
-# For each NIC: packets out and in, let it happen, reaped and received, twice.
+# For each NIC, twice: packets out and in, let time pass, reap, receive.
 mkdir -p corpus/nic_pairs
 for which in 0 1 2 3; do
   for _ in 1 2; do printf '\0\10\3\10\7\377\7\377\7\377\1\2'; done | { printf "\\$which"; cat; } >"corpus/nic_pairs/$which"
@@ -27,7 +27,7 @@ printf '\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\0\56\0\0\100\0\100\21\0\0\300\0\2\1\
 printf '\4\0\0\11\0\32\0\0WH\0\0\0\0\0\0\0\7\0\0\1\0\0\0\0\0' >>corpus/headers/stamped
 for target in pcap pcapng words headers segments vnet nics cx5_completions cx5_entries nic_pairs \
   virtqueues vhost_messages; do
-  # What a peer that need not be trusted writes, longer.
+  # Input that an untrusted peer writes is fuzzed longer.
   case $target in virtqueues | vhost_messages) seconds=60 ;; *) seconds=20 ;; esac
   if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-$seconds}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # A real Linux guest whose network is `wharf forward vhost-user:SOCKET tap:NAME`: Debian's cloud kernel with busybox, under
-# QEMU without hardware acceleration. Split and packed rings, one queue pair and two: pings, 64 MiB both ways with
-# equal sums, the interface switched off and on, its driver unbound and bound, wharf killed and started again. Then what the
-# guest's NAPI on transmission changes. Needs root; leaves nothing behind but the kernel, which is kept for the next time
-# in WHARF_GUEST_CACHE (~/.cache/wharf-guest). Usage: tests/guest.sh [network|napi]...; PACKED=on|off and PAIRS=N pick among the networks
+# QEMU without hardware acceleration. With split and packed rings, one queue pair and two: pings, 64 MiB both ways with
+# equal sums, the interface switched off and on, its driver unbound and bound, wharf killed and restarted. Then the effect
+# of NAPI on the guest's transmit side. Needs root. Leaves nothing behind but the kernel, which is kept in
+# WHARF_GUEST_CACHE (~/.cache/wharf-guest). Usage: tests/guest.sh [network|napi]...; PACKED=on|off and PAIRS=N pick among the networks
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 cache=${WHARF_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wharf-guest}
 tests/guest/image.sh "$cache" || die "no kernel for the guest"
 host=10.77.0.1 inside=10.77.0.2
-# Seconds that a command in the guest may take: it is emulated, and the machine may be busy.
+# Time limit of a command in the guest, in seconds. The guest is emulated, and the machine may be busy.
 patience=120
 
 space $b
@@ -25,8 +25,8 @@ forward() { # PAIRS [MORE KEYS]: starts wharf; its process is $wharf_pid
   ip -n $b link set w0 up || die "the tap stays down"
 }
 
-# boot PACKED PAIRS [NAPI]: starts the guest and waits for its console; its process is $qemu. It has no MSI-X: QEMU 7.2 dies of
-# that under vhost-user where there is no hardware acceleration.
+# boot PACKED PAIRS [NAPI]: starts the guest, process $qemu, and waits for its console. The guest has no MSI-X: QEMU 7.2
+# crashes with it under vhost-user without hardware acceleration.
 boot() {
   rm -f "$out"/console.*
   mkfifo "$out/console.in" "$out/console.out"
@@ -43,7 +43,7 @@ boot() {
   guest "ip addr add $inside/24 dev eth0 && ip link set eth0 up" || die "the guest has no interface"
 }
 
-# answer WORD: what the guest prints up to a line that begins with WORD is $reply, the rest of that line $rest.
+# answer WORD: reads the guest's output into $reply up to a line that begins with WORD; the rest of that line is $rest.
 answer() {
   local line
   reply=""
@@ -55,21 +55,21 @@ answer() {
   die "the guest does not answer: $reply"
 }
 
-# guest COMMAND: in the guest; what it prints is $reply.
+# guest COMMAND: runs it in the guest, with its output in $reply.
 guest() {
   printf '%s\n' "$1" >&3
   answer "=ended "
   return "$rest"
 }
 
-pings() { # WHEN: within some seconds, so long as addresses are resolved and links come up
+pings() { # WHEN: succeeds within some seconds, while addresses are resolved and links come up
   for _ in $(seq 20); do
     guest "ping -c 2 -W 1 $host" && return
   done
   die "$1: no ping: $reply; wharf says: $(cat "$out/forward.err")"
 }
 
-# carry FILE: to the guest and back, with equal sums.
+# carry FILE: sends it to the guest and back, with equal sums.
 carry() {
   local want
   want=$(md5sum <"$1")
@@ -125,14 +125,14 @@ network() { # PACKED PAIRS
   echo "packed=$1, $2 queue pairs: pings, 64 MiB both ways, down and up, unbound and bound, wharf killed, wharf ended"
 }
 
-# told: how often the guest has kicked: nobody reads those counters.
+# told: prints the number of kicks by the guest. No process reads those counters.
 told() {
   local total=0 counter
   while read -r _ counter; do total=$((total + 16#$counter)); done < <(grep -hs ^eventfd-count: /proc/"$wharf_pid"/fdinfo/*)
   echo $total
 }
 
-count() { # PATTERN: what the guest counts of interrupts whose line has it
+count() { # PATTERN: prints the guest's count of interrupts whose line matches
   guest "grep '$1' /proc/interrupts | awk '{ print \$2 + \$3 }'"
   echo "${reply%%[[:space:]]*}"
 }

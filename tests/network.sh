@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Two network namespaces and a veth pair: wharf against tcpdump, tshark, tcpreplay, trafgen and itself, and every way
-# in which an interface can fail. Needs root. Leaves nothing behind; nothing here may hang: every command has a bound.
+# in which an interface can fail. Needs root. Leaves nothing behind; every command has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 to=packet:va
 
-# The sample's shorter frames with tags in front of what they carry: a priority tag, two VLAN tags, service and VLAN tag.
+# The sample's shorter frames with tags: a priority tag, two VLAN tags, a service tag and a VLAN tag.
 python3 - $sample "$out/tags.pcap" <<'P'
 import struct, sys
 data, tags = open(sys.argv[1], "rb").read(), [b"\x81\0\xe0\0", b"\x81\0\0\5\x81\0\0\7", b"\x88\xa8\x20\x64\x81\0\0\1"]
@@ -67,7 +67,7 @@ print(sent['packets'], 'sent =', got['packets'], 'received +', got['drops']['tot
   done
 }
 
-with_drops() { # a receiver that sleeps for a while in the middle, and its small ring overflows
+with_drops() { # a receiver that sleeps for a while in the middle, so that its small ring overflows
   receive top packet:vb,buffer=512k
   local receiver=$pid
   in_a "$wharf" send --to packet:va --size 60 --rate 50kpps --count 50k --json >"$out/sent.json" 2>"$out/sent.err" &
@@ -81,7 +81,7 @@ with_drops() { # a receiver that sleeps for a while in the middle, and its small
   [ $code -eq 0 ] || die "sender"
   stop top $receiver TERM
   [ $code -eq 1 ] || die "lost packets, and exit code $code"
-  # Of those behind the last one that came, which may be many where this machine pauses, no number can be missed.
+  # The receiver cannot miss a number behind the last packet that came. These may be many on a machine that pauses.
   holds sent top 'sent["packets"] == 50000 == top["packets"] + top["drops"]["total"] and top["drops"]["total"] > 1000
     and top["drops"]["by_reason"] == {"kernel": top["drops"]["total"]} and top["lost"] <= top["drops"]["total"]
     and top["reordered"] == top["duplicated"] == 0'
@@ -89,7 +89,7 @@ with_drops() { # a receiver that sleeps for a while in the middle, and its small
   echo "a receiver that sleeps: what is missing is what the kernel dropped, exactly; exit code 1"
 }
 
-with_faults() { # frames that a faulty device fails are those that the receiver misses
+with_faults() { # the receiver misses exactly the frames that a faulty device fails
   receive top packet:vb
   send sent --imix --count 20k --senders 2 --fault seed=7,error=1%,short=10%,lost=2%,late=1%:50us,reorder=5%,alloc=1%
   [ $code -eq 0 ] || die "faults on demand are no failure"
@@ -123,7 +123,7 @@ C
 into_tshark() {
   local options="-o ip.check_checksum:TRUE -o udp.check_checksum:TRUE"
   start tshark "Capturing on" tshark -i vb -B 32 -a duration:30 -c 3000 -w "$out/tshark.pcapng"
-  for _ in $(seq 100); do # it says so before it has a socket
+  for _ in $(seq 100); do # the line comes before the socket exists
     [ "$(ip netns exec $b cat /proc/net/packet | wc -l)" -gt 1 ] && break
     sleep 0.05
   done
@@ -182,10 +182,10 @@ mtu_too_small() {
 
 under_traffic() {
   pair $a vc $b vd
-  lost packet 0 "is down\|no carrier" 4 ip -n $b link set vd down # which may come back, so the sender goes on
+  lost packet 0 "is down\|no carrier" 4 ip -n $b link set vd down # the link may come back, so the sender goes on
   ip -n $b link set vd up
   lost packet 0 "is gone" 60 ip -n $a link del vc
-  # A namespace that is deleted takes its interfaces along, and their other ends: here both vc and vd.
+  # A deleted namespace takes its interfaces and their other ends along: here both vc and vd.
   space $c
   ip -n $b link add vd type veth peer name vx netns $c && ip -n $b link set vd arp off up && ip -n $c link set vx up
   receive got packet:vd --seconds 60

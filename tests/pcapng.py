@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the packets of a little-endian pcap file as pcapng that no common tool writes: a big-endian section and
+"""Writes the packets of a little-endian pcap file as pcapng in ways that no common tool uses: a big-endian section and
 then a little-endian one, interfaces that count time in different units and from different seconds, enhanced and
 obsolete packet blocks, unknown blocks between.  Usage: pcapng.py IN.pcap OUT.pcapng"""
 import struct

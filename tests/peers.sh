@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A capture through the path and into a file again, as tcpdump and tshark (which nobody here wrote) read it.
+# A capture through the path and into a file again, as tcpdump and tshark (independent programs) read it.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --quiet --release -p wharf-cli
@@ -18,7 +18,7 @@ options="-o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_check
 tshark -r data/sample.pcap $options $fields 2>/dev/null >"$out/want"
 tshark -r "$out/on.pcap" $options $fields 2>/dev/null >"$out/got"
 cmp "$out/want" "$out/got"
-# Generated packets: every checksum good, as tshark sees it (status 0 is bad).
+# Generated packets: tshark finds every checksum good (status 0 is bad).
 for how in "--size 60" "--imix" "--size 300 --vlan 7" "--size 200 --src fd00::1 --dst fd00::2" "--size 1514 --flows 50"; do
   # shellcheck disable=SC2086
   target/release/wharf send $how --count 500 --to "pcap:$out/gen.pcap" --json >/dev/null
@@ -27,8 +27,8 @@ for how in "--size 60" "--imix" "--size 300 --vlan 7" "--size 200 --src fd00::1 
   echo "generated $how: $all packets, $bad bad"
   [ "$bad" -eq 0 ] && [ "$all" -eq 500 ]
 done
-# pcapng as editcap, tshark and mergecap write it (three interfaces, two units of time), and as none of them does (both
-# byte orders, offsets, obsolete packets): read by us, and written as pcap, tshark sees the same packets and times.
+# pcapng as editcap, tshark and mergecap write it (three interfaces, two units of time), and as none of them writes it (both
+# byte orders, offsets, obsolete packets). Wharf reads it and writes pcap, in which tshark sees the same packets and times.
 sample=data/sample.pcap
 editcap -F pcapng "$sample" "$out/edited.pcapng"
 editcap -s 64 -F pcapng "$sample" "$out/cut.pcapng"
@@ -36,7 +36,7 @@ tshark -r "$sample" -F pcapng -w "$out/shark.pcapng" 2>/dev/null
 editcap -F nsecpcap -t 0.0001234567 "$sample" "$out/nano.pcap"
 mergecap -F pcapng -w "$out/merged.pcapng" "$out/nano.pcap" "$sample" "$out/edited.pcapng"
 python3 tests/pcapng.py "$sample" "$out/odd.pcapng"
-same() { # NAME PCAPNG PCAP: what tshark says of both
+same() { # NAME PCAPNG PCAP: tshark prints the same for both
   for file in "$2" "$3"; do
     tshark -n -r "$file" -T fields -e frame.time_epoch -e frame.cap_len >"$file.said" 2>/dev/null
     tshark -n -r "$file" -x 2>/dev/null | md5sum >>"$file.said"

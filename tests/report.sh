@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The lab's report in a headless Chromium, light and dark, 320 to 2560 pixels wide, and as it is printed: nothing is wider than the page but
-# what scrolls by itself, no two texts of a picture lie on each other, every picture and table has its command, and nothing is fetched. Each command that
-# the page names is run as it stands, and gives the same tables and pictures. With SCREENSHOTS=DIR, pictures of the pages go there.
+# The lab's report in a headless Chromium, light and dark, 320 to 2560 pixels wide, and printed. Only elements that scroll are
+# wider than the page, no two texts of a picture overlap, every picture and table has its command, and the page fetches
+# nothing. Each command on the page is run as it stands and gives the same tables and pictures. SCREENSHOTS=DIR keeps pictures.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -11,7 +11,7 @@ here=() there=()
 page=$out/report/report.html
 grep -Eq '(src|href)="https?:' "$page" && die "the page fetches something"
 
-# Every command once, and nothing in the page that none of them has given.
+# Runs every command once; the page holds nothing else.
 grep -o '<figcaption>[^<]*<code>[^<]*</code>' "$page" | sed 's/.*<code>//; s/<.code>//; s/ --report DIR$//; s/&quot;/"/g; s/&amp;/\&/g' | sort -u >"$out/commands"
 : >"$out/lines"
 while read -r -a words; do
@@ -27,7 +27,7 @@ for picture in "$out"/report/*.svg; do
 done
 echo "$(wc -l <"$out/commands") commands give all $(wc -l <"$out/wanted") lines of tables and $(ls "$out"/report/*.svg | wc -l) pictures"
 
-# Says what it finds in the page's title; measured by the browser itself.
+# The browser measures the page and reports in the page's title.
 probe='<script>addEventListener("load", () => {
   const wrong = [], root = document.documentElement;
   if (root.scrollWidth > innerWidth + 1) wrong.push("wider than the page: " + root.scrollWidth);
@@ -55,7 +55,7 @@ probe='<script>addEventListener("load", () => {
 sed "s|</body>|$(tr '\n' ' ' <<<"$probe" | sed 's/[&|\\]/\\&/g')</body>|" "$page" >"$out/probed.html"
 
 for theme in 1 0; do
-  # The last is what a sheet of A4 is wide.
+  # The last is the width of a sheet of A4.
   for frame in 2560 1280 400 320 718#print; do
     width=${frame%#*} hash=${frame#"${frame%#*}"}
     # In a frame, since a window is 500 pixels wide at least.

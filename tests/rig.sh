@@ -8,7 +8,7 @@ sample=data/sample.pcap
 out=$(mktemp -d)
 # Names of this run's own: namespaces are the whole machine's.
 a=wharf-a-$$ b=wharf-b-$$ c=wharf-c-$$
-# Where `in_a` and `start` run their commands.
+# `in_a` and `start` run their commands here.
 here=(ip netns exec $a) there=(ip netns exec $b)
 started=()
 
@@ -28,22 +28,22 @@ die() {
   exit 1
 }
 
-# space NAME: a namespace in which nobody sends by itself.
+# space NAME: makes a namespace in which the kernel sends nothing by itself.
 space() {
   ip netns add "$1" || die "no namespace"
   # shellcheck disable=SC2016
   ip netns exec "$1" sh -c 'for at in all default; do echo 1 >/proc/sys/net/ipv6/conf/$at/disable_ipv6; done' 2>/dev/null || true
 }
 
-# pair SPACE NAME SPACE NAME: a veth pair, up.
+# pair SPACE NAME SPACE NAME: makes a veth pair and sets it up.
 pair() {
   ip -n "$1" link add "$2" type veth peer name "$4" netns "$3" || die "no veth pair"
   ip -n "$1" link set "$2" arp off up && ip -n "$3" link set "$4" arp off up || die "interfaces stay down"
 }
 
-# slow_wire SPACE NAME RATE: what arrives at that end of a pair passes an ifb at that rate first. Whoever sent it has its buffers
-# back only then. `behind`, in the same space, is where a receiver sees what has passed (on NAME itself it sees it before).
-# False, and why in $missing, where the kernel has not what it takes.
+# slow_wire SPACE NAME RATE: packets that arrive at that end of a pair first pass an ifb at that rate. The sender's buffers come
+# back only then. A receiver on `behind`, in the same space, sees packets that have passed (on NAME it sees them before).
+# False, with the reason in $missing, if the kernel lacks a module.
 slow_wire() {
   missing=""
   ip -n "$1" link add ifb0 type ifb 2>/dev/null && ip -n "$1" link set ifb0 up || { missing="no ifb"; return 1; }
@@ -57,7 +57,7 @@ slow_wire() {
 within() { timeout -k 5 "$@"; }
 in_a() { within 40 "${here[@]}" "$@"; }
 
-# start NAME 'WHAT IT SAYS WHEN IT IS READY, OR NOTHING' COMMAND...: in namespace b, in the background; its process is $pid.
+# start NAME 'LINE WHEN READY, OR NOTHING' COMMAND...: starts it in namespace b, in the background, process $pid.
 start() {
   local name=$1 ready=$2
   shift 2
@@ -81,7 +81,7 @@ receive() {
   start "$name" "listening on" "$wharf" receive --from "$from" --json "$@"
 }
 
-# ended NAME PID: waits for its end, at most 20 s; the exit code is $code.
+# ended NAME PID: waits up to 20 s for its end; the exit code is $code.
 ended() {
   for _ in $(seq 400); do
     kill -0 "$2" 2>/dev/null || break
@@ -97,14 +97,14 @@ stop() { # NAME PID SIGNAL: asks for the end
   ended "$1" "$2"
 }
 
-send() { # NAME ARGUMENTS...: from $to, at most 40 s; the exit code is $code
+send() { # NAME ARGUMENTS...: sends to $to for up to 40 s; the exit code is $code
   local name=$1
   shift
   in_a "$wharf" send --to "$to" --json "$@" >"$out/$name.json" 2>"$out/$name.err"
   code=$?
 }
 
-# holds NAME... 'PYTHON CONDITION': over the JSON of each name.
+# holds NAME... 'PYTHON CONDITION': checks the condition over the JSON of each name.
 holds() {
   python3 - "$out" "$@" <<'P' || die "${*: -1}"
 import json, sys
@@ -114,7 +114,7 @@ sys.exit(0 if eval(f"({condition})", {}, values) else 1)
 P
 }
 
-# one_line NAME 'WHAT IT SAYS': besides the receiver's line, standard error has one.
+# one_line NAME 'TEXT': standard error has one line with TEXT besides the receiver's.
 one_line() {
   [ "$(grep -vc 'listening on' "$out/$1.err")" -eq 1 ] || die "$1: not one line"
   grep -v 'listening on' "$out/$1.err" | grep -q "$2" || die "$1: does not say $2"
@@ -124,7 +124,7 @@ printed() { tcpdump -tnnexxr "$1" 2>/dev/null; }
 frames() { printed "$1" | grep -c $'^[^\t]'; }
 same() { cmp <(printed "$1") <(printed "$2") || die "$3: other frames than in $1"; }
 
-# refused NAME 'WHAT IT SAYS' COMMAND...: exit code 1, one line, and no summary: nothing had begun.
+# refused NAME 'TEXT' COMMAND...: the command ends with code 1, one line with TEXT, and no summary: nothing had begun.
 refused() {
   local name=$1 says=$2
   shift 2
@@ -135,8 +135,8 @@ refused() {
   [ ! -s "$out/$name.json" ] || die "$name: a summary of nothing"
 }
 
-# lost KIND 'PYTHON: LOST ON THE WAY' 'WHAT THEY SAY' SECONDS COMMAND...: a sender on vc (for so many seconds) and a receiver on
-# vd, devices of that kind, whose interface goes away under traffic by the command.
+# lost KIND 'PYTHON: LOST ON THE WAY' 'TEXT' SECONDS COMMAND...: runs a sender on vc (for SECONDS) and a receiver on vd, devices
+# of KIND, and takes their interface away under traffic by COMMAND.
 lost() {
   local kind=$1 missing=$2 says=$3 seconds=$4
   shift 4
@@ -157,7 +157,7 @@ lost() {
     and sent["pool"]["out"] == got["pool"]["out"] == 0 and got["lost"] == '"$missing"
 }
 
-# kernels_datagrams FROM finished|unfinished: 200 datagrams of a socket in a, as they are received; their checksums.
+# kernels_datagrams FROM finished|unfinished: receives 200 datagrams of a socket in a and checks their checksums.
 kernels_datagrams() {
   local bad all
   receive kernel "$1" --pcap "$out/kernel.pcap"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `tap:` in a network namespace: wharf against tcpdump, tcpreplay and the kernel's own sockets on the interface that it makes
-# or takes over, which goes down, away and elsewhere under traffic. Needs root. Leaves nothing behind; nothing here may hang:
-# every command has a bound. TCP through TAPs is in crates/wharf-devices/tests/tap/stream.rs.
+# `tap:` in a network namespace: wharf against tcpdump, tcpreplay and the kernel's own sockets, on an interface that it makes
+# or takes over. The interface goes down, away and into another namespace under traffic. Needs root. Leaves nothing behind;
+# every command has a time limit. TCP through TAPs is in crates/wharf-devices/tests/tap/stream.rs.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -10,7 +10,7 @@ b=$a there=("${here[@]}")
 to=tap:t0
 
 space $a
-# What is sent to a TAP waits in its queue while its reader does not run.
+# Packets to a TAP wait in its queue while its reader does not run.
 ip -n $a tuntap add t0 mode tap && ip -n $a link set t0 arp off txqueuelen 5000 up || die "no TAP"
 
 against_tcpdump() { # CAPTURE
@@ -45,7 +45,7 @@ to_and_from_receive() {
   echo "generated packets: all there, in order, and the interface goes with its user"
 }
 
-from_the_kernel() { # its sockets leave checksums to whoever has the other end, if that one will
+from_the_kernel() { # the kernel's sockets leave checksums to the other end, if it accepts that
   ip -n $a addr add 10.9.0.1/24 dev t0
   ip -n $a neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev t0
   kernels_datagrams tap:t0,offload=on unfinished
@@ -90,7 +90,7 @@ mtu_too_small() {
   echo "an MTU too small: one line, exit code 1, and the summary"
 }
 
-# sending NAME SECONDS: a sender to that TAP in the background; its process is $sender.
+# sending NAME SECONDS: starts a sender to that TAP in the background, process $sender.
 sending() {
   in_a "$wharf" send --size 60 --rate 20kpps --seconds "$2" --to "tap:$1" --json >"$out/sent.json" 2>"$out/sent.err" &
   sender=$!
@@ -128,7 +128,7 @@ under_traffic() {
   one_line got "is gone"
   holds sent got 'sent["packets"] > 0 and sent["pool"]["out"] == got["pool"]["out"] == 0'
 
-  # A namespace that is deleted takes its interfaces along, though their users are elsewhere.
+  # A deleted namespace takes its interfaces along, although their users are elsewhere.
   space $c
   receive got tap:t9 --seconds 60
   receiver=$pid

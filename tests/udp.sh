@@ -1,37 +1,37 @@
 #!/usr/bin/env bash
 # `udp:` over loopback, without privileges, against plain sockets in Python and dig; a kernel that refuses segments, a full
-# socket buffer, a peer that is not there. Leaves nothing behind; nothing here may hang: every command has a bound.
+# socket buffer, an absent peer. Leaves nothing behind; every command has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
 here=() there=()
-# Root has them taken away.
+# Root drops its privileges.
 [ "$(id -u)" -ne 0 ] || here=(setpriv --bounding-set=-all) there=(setpriv --bounding-set=-all)
 peer=(python3 tests/udp_peer.py)
 
-# peer_listens NAME ARGUMENTS...: the other end in the background. It keeps root's privileges: its socket then holds all that is
-# sent while it does not run.
+# peer_listens NAME ARGUMENTS...: starts the other end in the background. It keeps root's privileges, so that its socket holds
+# all packets that are sent while it does not run.
 peer_listens() {
   local there=()
   start "$1" ready "${peer[@]}" "${@:2}"
 }
 cargo build --quiet --release -p wharf --example dns || exit 1
 
-# port HOST: a free one, in $port.
+# port HOST: puts a free port into $port.
 port() {
   port=$(python3 -c 'import socket, sys
 s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
 s.bind((sys.argv[1], 0)); print(s.getsockname()[1])' "$1")
 }
 
-# seen NAME PID: waits for a peer; what it has seen is $seen.
+# seen NAME PID: waits for a peer's end and puts its output into $seen.
 seen() {
   ended "$1" "$2"
   [ $code -eq 0 ] || die "$1: $(tail -n 1 "$out/$1.err")"
   seen=$(cat "$out/$1.json")
 }
 
-to_python() { # a real capture: the payloads of its datagrams, byte for byte, in order; other frames counted
+to_python() { # a real capture: the payloads of its datagrams arrive byte for byte and in order; other frames are counted
   for host in 127.0.0.1 '[::1]'; do
     port "$(tr -d '[]' <<<"$host")"
     peer_listens peer expect $sample "$host:$port"
@@ -61,7 +61,7 @@ from_python() {
   echo "datagrams of a plain socket, sent by one and as segments: frames with right headers and checksums"
 }
 
-own_ends() { # as fast as it goes: what did not arrive was dropped by the kernel, and counted
+own_ends() { # at top speed: the kernel dropped and counted what did not arrive
   for size in '--size 60' '--size 1242' '--imix'; do
     port 127.0.0.1
     receive got "udp:127.0.0.1:$port"
@@ -90,7 +90,7 @@ own_ends() { # as fast as it goes: what did not arrive was dropped by the kernel
   echo "wharf to wharf: sent = received + dropped by the kernel, each sender's in order; super-packets arrive as their datagrams"
 }
 
-by_frame() { # two peers in turn, and frames that are none
+by_frame() { # two peers in turn, and frames that are no datagrams
   port 127.0.0.1 && one=127.0.0.1:$port
   port 127.0.0.2 && two=127.0.0.2:$port
   "${peer[@]}" frames "$out/both.pcap" $one $two 3000 || die "no capture"
@@ -106,7 +106,7 @@ by_frame() { # two peers in turn, and frames that are none
   echo "dest=frame: each to where it says, in order"
 }
 
-nobody_there() { # told, and no end: who comes later gets the rest
+nobody_there() { # an absent peer is reported, and the sender goes on: a later peer gets the rest
   port 127.0.0.1
   to=udp:127.0.0.1:$port
   send alone --size 100 --count 5000
@@ -127,7 +127,7 @@ nobody_there() { # told, and no end: who comes later gets the rest
   echo "nobody there: told in a line; who comes meanwhile gets what is sent meanwhile"
 }
 
-# In a network of its own, whose loopback can be changed; root of nothing else.
+# Runs in a network namespace of its own, whose loopback it may change, as root of nothing else.
 cat >"$out/changed.sh" <<'S'
 set -u
 wharf=$1 out=$2
@@ -166,7 +166,7 @@ changed_loopback() {
   echo "40 Mbit/s: a full socket buffer makes senders wait, and every datagram arrives"
 }
 
-names() { # a server that answers in the frames that asked
+names() { # a name server that answers in the frames of the questions
   for host in 127.0.0.1 ::1; do
     port $host
     start dns "answering at" sh -c 'exec "$1" "$2" >&2' - "${wharf%/*}/examples/dns" "$(case $host in *:*) echo "[$host]" ;; *) echo $host ;; esac):$port"

@@ -113,7 +113,7 @@ def expect(path, at, one=None):
 
 
 def unread_bytes(port):
-    """What lies in the buffers of this machine's sockets at `port`: proc(5), net/udp."""
+    """Bytes in the buffers of this machine's sockets at `port`: proc(5), net/udp."""
     unread = 0
     for path in ("/proc/net/udp", "/proc/net/udp6"):
         rows = [row.split() for row in open(path).readlines()[1:]]
@@ -126,7 +126,7 @@ def send(at, count, length, segments):
     sock.connect(address(at))
     for first in range(0, int(count), segments):
         data = b"".join(numbered(number, length) for number in range(first, min(first + segments, int(count))))
-        # The receiver may not be running just now, and its buffer is as small as it is.
+        # The receiver may be descheduled just now, and its buffer is small.
         while unread_bytes(address(at)[1]) > 65536:
             time.sleep(0.001)
         sock.sendmsg([data], [(17, 103, struct.pack("H", length))] if segments > 1 else [])

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Virtqueues against DPDK, both ways round: `virtio-user:` over its vhost, and `vhost-user:` under its virtio-user. Numbered
-# frames, looped back by testpmd's io forwarding, each checked, in every layout; 10 million of them through the command line;
-# peers that listen, peers that are killed. Wants no privilege but to write in a temporary folder. Leaves nothing behind;
-# nothing here may hang. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=N that many in place of 10 million.
+# Virtqueues against DPDK, both ways round: `virtio-user:` over its vhost, and `vhost-user:` under its virtio-user. testpmd's io
+# forwarding loops numbered frames back, in every layout, and each is checked; 10 million go through the command line. Peers
+# that listen, peers that are killed. Needs no privilege but a temporary folder. Leaves nothing behind; every command has a
+# time limit. VIRTIO_FRAMES=N loops N frames in each layout, NUMBERED=N replaces the 10 million.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 frames=${VIRTIO_FRAMES:-200000} numbered=${NUMBERED:-10m}
@@ -29,7 +29,7 @@ die() {
   exit 1
 }
 
-# ends PID SECONDS: waits for its end; false if it does not come.
+# ends PID SECONDS: waits for its end; false if it goes on.
 ends() {
   for _ in $(seq $(($2 * 20))); do
     kill -0 "$1" 2>/dev/null || return 0
@@ -47,7 +47,7 @@ said() {
   die "$3"
 }
 
-there() { # SOCKET PID: waits until it is there
+there() { # SOCKET PID: waits until the socket exists
   for _ in $(seq 400); do
     [ -S "$1" ] && return
     kill -0 "$2" 2>/dev/null || break
@@ -56,8 +56,8 @@ there() { # SOCKET PID: waits until it is there
   die "nobody listens at ${1##*/}"
 }
 
-# testpmd VDEV [ARGUMENTS...]: a port of DPDK's; by default each frame is sent back by the port that it came by, and none is
-# dropped for lack of room, nor because it came before the port was started. Its process is $backend.
+# testpmd VDEV [ARGUMENTS...]: starts a port of DPDK's, process $backend. By default it sends each frame back by the port it came
+# by, and drops none for lack of room or because it came before the port was started.
 testpmd() {
   local vdev=$1
   shift
@@ -77,7 +77,7 @@ end_testpmd() {
   rm -f "$out/dpdk.sock"
 }
 
-# by_driver OPTIONS COMMAND...: our driver over DPDK's vhost; DEVICE in the command is what it is to open.
+# by_driver OPTIONS COMMAND...: runs our driver over DPDK's vhost; DEVICE in the command stands for the device to open.
 by_driver() {
   local device="virtio-user:$out/dpdk.sock$1"
   shift
@@ -87,7 +87,7 @@ by_driver() {
   end_testpmd
 }
 
-# by_device OPTIONS DRIVER COMMAND...: our device under DPDK's virtio-user, which has the options DRIVER.
+# by_device OPTIONS DRIVER COMMAND...: runs our device under DPDK's virtio-user, which has the options DRIVER.
 by_device() {
   local device="vhost-user:$out/ours.sock$1" driver=$2
   shift 2
@@ -116,7 +116,7 @@ looped_back() {
   sed "s|$out/||; s|(?)|(net_virtio_user$driver)|" "$out/loop.out"
 }
 
-# checked OPTIONS: the numbered frames, from the command line.
+# checked OPTIONS: sends the numbered frames by the command line.
 checked() {
   by_driver "$1" "$wharf" send --size 64 --count "$numbered" --echo --json --to DEVICE
   python3 - "$out/loop.out" "virtio-user$1" <<'P' || die "virtio-user$1: not all came back"
@@ -148,7 +148,7 @@ layouts() {
   done
 }
 
-# Under a driver of DPDK's by the loop, which begins when the port does: what comes before, its start throws away.
+# Our device under DPDK's driver. The loop begins with the port, whose start discards earlier frames.
 numbered() {
   checked ""
   checked ",packed=on"
@@ -156,7 +156,7 @@ numbered() {
   looped_back "" ",packed_vq=1" "${numbered/m/000000}" 64
 }
 
-# A back end that is killed: told in one line, and all memory is home.
+# A back end is killed: one line reports it, and all memory comes back.
 killed() {
   for options in "" ",packed=on"; do
     testpmd "net_vhost0,iface=$out/dpdk.sock"
@@ -164,7 +164,7 @@ killed() {
     rm -f "$out/loop.err"
     "$loop" "virtio-user:$out/dpdk.sock$options" 1000000000 >"$out/loop.out" 2>"$out/loop.err" &
     ours=$!
-    # Not in the middle of their handshake.
+    # Not in the middle of the handshake.
     said "$out/loop.err" "the first frame is back" "virtio-user$options: nothing comes back"
     sleep 0.5
     kill -9 "$backend"
@@ -181,7 +181,7 @@ killed() {
   echo "a socket that nobody listens at: told"
 }
 
-# Two queue pairs: flows go by both, and each comes back in order. By testpmd's account both have moved frames.
+# Two queue pairs: flows use both, and each comes back in order. testpmd counts frames on both.
 several() {
   local vdev device
   for packed in 0 1; do
@@ -202,7 +202,7 @@ several() {
   done
 }
 
-# both WHAT: ends testpmd, of whose two queues each must have moved frames.
+# both WHAT: ends testpmd; each of its two queues must have moved frames.
 both() {
   end_testpmd
   local used
@@ -211,13 +211,13 @@ both() {
   sed "s|$out/||; s|$| by two queue pairs|" "$out/loop.out"
 }
 
-# counting: a back end that takes frames, and says every second how many.
+# counting: starts a back end that takes frames and prints their number every second.
 counting() {
   testpmd "net_vhost0,iface=$out/dpdk.sock,queues=2" --rxq=2 --txq=2 --forward-mode=rxonly --stats-period 1
   there "$out/dpdk.sock" $backend
 }
 
-# A back end that is killed under traffic, and another one in its place: it is connected to, and what is lost is in the account.
+# A back end is killed under traffic and replaced: wharf connects to the new one, and its account has the lost frames.
 returned() {
   for options in "" ",packed=on,queues=2"; do
     counting
@@ -247,7 +247,7 @@ P
   done
 }
 
-# Who listens may be either.
+# Either side may listen.
 listening() {
   for packed in off on; do
     local device="virtio-user:$out/ours.sock,server=on,packed=$packed"
@@ -262,15 +262,15 @@ listening() {
   ours=""
 }
 
-# took NAME COUNT: wharf receives so many frames; what it says besides must be nothing.
+# took NAME COUNT: wharf receives COUNT frames and prints nothing else.
 took() {
   timeout -k 5 60 "$wharf" receive --from "vhost-user:$out/dpdk.sock,client=on" --count "$2" --json >"$out/$1.out" 2>"$out/$1.err" ||
     die "$1: not $2 frames"
   [ "$(grep -vc "listening on" "$out/$1.err")" -eq 0 ] || die "$1: it says $(grep -v "listening on" "$out/$1.err")"
 }
 
-# A device that ends, or is killed under traffic, and comes back to a driver that goes on: it resumes by itself. The driver of
-# packed rings clears them as its device comes back.
+# A device ends, or is killed under traffic, and comes back to a driver that goes on: it resumes by itself. The driver of
+# packed rings clears them when its device comes back.
 resumed() {
   for packed in 0 1; do
     testpmd "net_virtio_user0,path=$out/dpdk.sock,server=1,queue_size=256,packed_vq=$packed" --forward-mode=txonly
@@ -289,7 +289,7 @@ resumed() {
   done
 }
 
-# A driver that is killed under traffic, and another one, whose frames are longer.
+# A driver is killed under traffic; the next one has longer frames.
 replaced() {
   for packed in 0 1; do
     "$wharf" receive --from "vhost-user:$out/ours.sock" --json >"$out/receive.json" 2>"$out/receive.err" &

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `xdp:` between two network namespaces: wharf against tcpdump, trafgen and the kernel's own sockets; queues that are free
-# again however their user ended; interfaces that go away under traffic. Needs root. Leaves nothing behind; nothing here
-# may hang: every command has a bound.
+# again however their user ended; interfaces that go away under traffic. Needs root. Leaves nothing behind; every command
+# has a time limit.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 . tests/rig.sh
@@ -55,12 +55,12 @@ C
   echo "trafgen: 20000 packets, all counted"
 }
 
-from_the_kernel() { # its sockets leave checksums to the adapter, and segmentation where they may
+from_the_kernel() { # the kernel's sockets leave checksums to the adapter, and segmentation where they may
   ip -n $a addr add 10.9.0.1/24 dev va && ip -n $b addr add 10.9.0.2/24 dev vb
   ip -n $a neigh add 10.9.0.2 lladdr "$(ip -n $b -j link show vb | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["address"])')" dev va
   kernels_datagrams xdp:vb,csum=fill finished
   kernels_datagrams xdp:vb,csum=off unfinished
-  # An interface without a hook of its own, on top of one that leaves them unfinished.
+  # An interface without an XDP hook of its own, on top of one that leaves checksums unfinished.
   if ip -n $b link add link vb name above type macvlan mode passthru 2>/dev/null; then
     ip -n $b link set dev above arp off up || die "no macvlan"
     kernels_datagrams xdp:above finished
@@ -84,7 +84,7 @@ what_cannot_be() {
   one_line long "MTU of 1500"
   holds long 'long["drops"]["by_reason"] == {"too-long": 9} and long["pool"]["out"] == 0'
   refused locked "ulimit -l" setpriv --bounding-set=-ipc_lock sh -c "ulimit -l 64 && exec '$wharf' send --size 60 --count 9 --to xdp:va"
-  # Sending takes CAP_NET_RAW and nothing else.
+  # Sending needs CAP_NET_RAW only.
   in_a setpriv --bounding-set=-all,+net_raw "$wharf" send --size 60 --frames 512 --count 900 --to xdp:va --json >"$out/least.json" 2>"$out/least.err" ||
     die "with CAP_NET_RAW alone"
   holds least 'least["packets"] == 900 and least["drops"]["total"] == 0'
@@ -104,7 +104,7 @@ in_a_user_namespace() { # root of a network of its own, and of nothing else
   fi
 }
 
-late_completions() { # what the other end lets go at 100 Mbit/s comes back late: the byte limit learns that
+late_completions() { # completions come late from an end of 100 Mbit/s: the byte limit learns that
   if ! slow_wire $b vb 100mbit; then
     echo "a slow wire: not here: $missing"
     return

@@ -69,7 +69,7 @@ static int sender(void *arg)
 #define CLOCK_EVERY 1
 #endif
 
-/* How many senders share the ring: 0, RING_F_MP_RTS_ENQ or RING_F_MP_HTS_ENQ. */
+/* The ring's mode for several senders: 0, RING_F_MP_RTS_ENQ or RING_F_MP_HTS_ENQ. */
 #ifndef RING_MODE
 #define RING_MODE 0
 #endif

@@ -31,7 +31,7 @@ static int open_tap(const char *name) {
   return fd;
 }
 
-/* Pieces of a packet of up to `bytes`; how many. */
+/* Splits a packet into pieces of up to `bytes`. Returns their number. */
 static int cut(struct iovec *pieces, size_t bytes, size_t piece_bytes) {
   int count = 0;
   for (size_t at = 0; at < bytes; at += pieces[count++].iov_len)
@@ -39,7 +39,7 @@ static int cut(struct iovec *pieces, size_t bytes, size_t piece_bytes) {
   return count;
 }
 
-/* Carries up to 64 packets; how many. */
+/* Carries up to 64 packets. Returns their number. */
 static int carry(int from, int to, size_t piece_bytes) {
   struct iovec in[PIECES_MAX], out[PIECES_MAX];
   int pieces = cut(in, sizeof buffer, piece_bytes), count = 0;

@@ -56,7 +56,7 @@ static void write_all(int bytes, uint64_t from) {
   for (int i = 0; i < BATCH; i++) written(payload(i, bytes), bytes, from + i);
 }
 
-/* A full buffer is waited for. */
+/* Waits while the socket buffer is full. */
 static int sent_or_wait(int fd, ssize_t n) {
   if (n >= 0) return n;
   if (errno == EAGAIN || errno == ENOBUFS) {

@@ -25,7 +25,7 @@
 #define DRIVER_MODE 4
 enum { RING = 2048, FRAME = 2048, FRAMES = 8192, BATCH = 64 };
 
-/* One ring, and how far we are with it. */
+/* A ring and the program's position in it. */
 struct ring { _Atomic uint32_t *producer, *consumer; void *entries; uint32_t at; };
 struct end { int fd; struct ring fill, receive, transmit, completion; };
 
@@ -90,7 +90,7 @@ static struct end open_end(const char *name, uint8_t *memory, const struct end *
 
 static void give(struct end *end, uint64_t where) { ((uint64_t *)end->fill.entries)[end->fill.at++ % RING] = where; }
 
-/* What has arrived at `from` leaves by `to`, and what has left is filled again; the one ring has room for all of the other. */
+/* Sends arrivals of `from` by `to`, and refills what has left; each ring has room for all of the other. */
 static void carry(struct end *from, struct end *to) {
   struct ring *receive = &from->receive, *transmit = &to->transmit, *completion = &to->completion;
   uint32_t ready = atomic_load_explicit(receive->producer, memory_order_acquire) - receive->at;

@@ -12,7 +12,7 @@ TRANSPORT_AT = ETHERNET_BYTES + IP_BYTES
 
 
 def frame(payload_bytes, protocol=6):
-    """TCP (or what `protocol` says) over IPv4, to an address that nobody has."""
+    """TCP (or `protocol`) over IPv4, to an unused address."""
     ethernet = bytes.fromhex("020000000009 020000000001 0800")
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, IP_BYTES + TCP_BYTES + payload_bytes, 1, 0, 64, protocol, 0, bytes([192, 0, 2, 9]), bytes([192, 0, 2, 8]))
     tcp = struct.pack(">HHIIBBHHH", 1000, 2000, 0, 0, 5 << 4, 0x10, 1000, 0, 0)

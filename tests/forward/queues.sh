@@ -1,10 +1,10 @@
 # `wharf forward --queues`: flows over several queues of veth pairs and TAPs, and over one at one end. Sourced by tests/forward.sh.
 # shellcheck shell=bash disable=SC2154
 
-# many_flows NAME FROM TO: 16 flows, a sender each, through the forwarder: none loses a frame, or has two in another order.
+# many_flows NAME FROM TO: sends 16 flows, a sender each, through the forwarder; none loses or reorders a frame.
 many_flows() {
   local before
-  # A TAP's queue of 500 frames would say how long this machine may pause.
+  # A TAP's queue of 500 frames would overflow when the machine pauses.
   ip -n $a link set "$2" txqueuelen 20000
   before=$(received "$3")
   receive_in_c got "$3"
@@ -16,7 +16,7 @@ many_flows() {
   holds got 'got["packets"] - got["unstamped"] == 10000 and got["lost"] == got["reordered"] == got["duplicated"] == 0'
 }
 
-# several NAME FROM TO A B ARGUMENTS...: both ways by four queues of each.
+# several NAME FROM TO A B ARGUMENTS...: forwards both ways by four queues of each end.
 several() {
   forward "${@:4}" --queues 4
   case $4 in tap:*) tap_host $a "$2" 1 && tap_host $c "$3" 2 ;; esac
@@ -24,7 +24,7 @@ several() {
   many_flows "$1, 4 queues" "$2" "$3"
   file "$1, 4 queues"
   forwarded
-  # That 16 flows meet in one of four queues is not to be expected in the life of this suite.
+  # 16 flows in one of four queues by chance: not within the life of this suite.
   holds forward 'len(forward["directions"]) == 2 and all(len(one["queues"]) == 4 for one in forward["directions"])
     and sum(queue["sent"] > 0 for queue in forward["directions"][0]["queues"]) > 1'
 }

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-# What is offered is less where segments' headers are not in it.
+# The offered load is less where it does not count the headers of segments.
 RATE_GBPS, OFFERED_GBPS = 0.1, 0.95 * 0.3
 # 4 ms at the rate (`wharf forward --help`), and a frame.
 BURST_BYTES = 50_000 + 1_514
@@ -38,15 +38,15 @@ def offer(folder, pid, *command):
 
 
 def within_law(got, own):
-    """Whatever stalls: no more than the rate and a burst in any time, as near as a receiver can say whose first frame comes late;
-    and nothing that was not sent. Of a super-packet that the device cuts, the forwarder's own account has no further headers."""
+    """At most the rate and a burst in any time, whatever stalls, as near as a receiver can measure whose first frame comes late;
+    and no frame that was not sent. The forwarder's account leaves out the headers of further segments of a super-packet."""
     here = got["generated"]
     most = 1.3 * RATE_GBPS * here["seconds"] + 8e-9 * BURST_BYTES
     return 0 < here["gbps"] * here["seconds"] <= most and got["bytes"] <= 1.05 * own["bytes"]
 
 
 def stalls(got, load, seen):
-    """What may have kept the rate down, and for how long in all, in seconds."""
+    """Possible causes of a low rate, and their time in all, in seconds."""
     late = load["timing_error_ns"]["max"]
     seconds = (late + seen["waited_ns"] + seen["stolen_ns"]) / 1e9
     says = f"sender {late / 1e6:.1f} ms late at most, forwarder without a processor for {seen['waited_ns'] / 1e6:.0f} ms"

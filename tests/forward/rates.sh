@@ -1,8 +1,8 @@
 # What --rate lets through between two hosts of `wharf forward`. Sourced by tests/forward.sh.
 # shellcheck shell=bash disable=SC2154
 
-# offered A B FROM TO ARGUMENTS...: frames from FROM, in a, through A and B at 100 Mbit/s, three times as many; what arrives at TO,
-# in c. Interfaces that the forwarder makes (TAPs) go to the hosts first.
+# offered A B FROM TO ARGUMENTS...: offers frames from FROM, in a, at three times the 100 Mbit/s of the way through A and B, and
+# measures what arrives at TO, in c. Interfaces that the forwarder makes (TAPs) go to the hosts first.
 offered() {
   local from=$3 to=$4 at
   forward "$1" "$2" --rate 100mbit
@@ -19,8 +19,8 @@ offered() {
   forwarded
 }
 
-# rate_of NAME A B FROM TO ARGUMENTS...: as `offered`. It is not exceeded, ever. Where it is measured for long it is within 1 %, by
-# the numbered frames alone, from the first to the last; a run that falls short while the machine stood still is made again.
+# rate_of NAME A B FROM TO ARGUMENTS...: as `offered`. The rate is never exceeded. A long measurement is within 1 %, by the
+# numbered frames alone, from the first to the last. A run that falls short because the machine stood still is repeated.
 rate_of() {
   local name=$1 try
   shift
@@ -59,7 +59,7 @@ super_rates() { # super-packets: longer than the burst, and shorter
   holds forward 'forward["directions"][0]["cut_packets"] == 0'
 }
 
-settled() { # INTERFACE: waits until nothing arrives there any more
+settled() { # INTERFACE: waits until no more packets arrive there
   local before=""
   while [ "$(received "$1")" != "$before" ]; do
     before=$(received "$1")
@@ -67,7 +67,7 @@ settled() { # INTERFACE: waits until nothing arrives there any more
   done
 }
 
-short_of_memory() { # all of it waits for the token bucket, while packets of many buffers come
+short_of_memory() { # all memory waits for the token bucket, while packets of many buffers come
   local before
   forward packet:fa,gso=keep packet:fb --rate 100mbit --frames 128
   to=packet:ha

@@ -2,10 +2,10 @@
 # namespaces that go away under traffic. Sourced by tests/forward.sh.
 # shellcheck shell=bash disable=SC2154
 
-# What the kernel itself sends before the far TAP is up is link-down.
-lies() { # NAME INTERFACE INTERFACE: what a packet socket says of its frames, beside ordinary ones, which must not mind
+# Packets that the kernel itself sends before the far TAP is up fail as link-down.
+lies() { # NAME INTERFACE INTERFACE: a packet socket sends frames with false metadata beside ordinary ones, which must arrive
   local name=$1 load before
-  # A TAP's queue of 500 frames would say how long this machine may pause, and not what the forwarder loses.
+  # A TAP's queue of 500 frames would overflow when the machine pauses, which is no loss of the forwarder's.
   ip -n $a link set "$2" txqueuelen 5000
   before=$(received "$3")
   receive_in_c got "$3"
@@ -29,7 +29,7 @@ print(f"{sys.argv[2]}: of {len(lies)} lies the kernel believes {sum(map(bool, li
 P
 }
 
-# load_to INTERFACE: frames from ha, in c's interface once they arrive; the process that sends them is $load.
+# load_to INTERFACE: sends frames from ha, process $load, and waits until they arrive at c's interface.
 load_to() {
   local before
   before=$(received "$1")
@@ -44,18 +44,18 @@ no_load() {
   wait "$load" 2>/dev/null
 }
 
-# under_traffic A B: frames from ha to hb through A and B.
+# under_traffic A B: forwards frames from ha to hb through A and B.
 under_traffic() {
   forward "$1" "$2"
   load_to hb
 }
 
-# goes_on INTERFACE 'AFTER WHAT': what is sent arrives there again.
+# goes_on INTERFACE 'AFTER WHAT': checks that frames arrive there again.
 goes_on() {
   arrive "$1" "$(($(received "$1") + 100))" "after $2"
 }
 
-# forwarder_says 'WHAT': waits until it has said so on standard error.
+# forwarder_says 'TEXT': waits until the forwarder has printed TEXT on standard error.
 forwarder_says() {
   for _ in $(seq 200); do
     grep -q "$1" "$out/forward.err" && return
@@ -92,8 +92,8 @@ namespace_gone() { # KIND: the far host's, and its end of the pair with it
   echo "$1: a namespace deleted under traffic: one line, exit code 1, summary"
 }
 
-# arrivals_end KIND idle|traffic COMMAND...: the interface that frames arrive by goes away, and nothing is sent by it, so that nobody
-# is told: it is seen nevertheless. (Within 2 s on a machine that is not busy. A namespace takes its time to go.)
+# arrivals_end KIND idle|traffic COMMAND...: the receiving interface goes away, and no send reports it: the forwarder notices
+# nevertheless (within 2 s on an idle machine; a namespace takes its time to go).
 arrivals_end() {
   local kind=$1 traffic=$2 load=""
   shift 2
@@ -166,7 +166,7 @@ links() { # KIND: the link goes down and comes back under traffic, then for good
   echo "$kind: a link down and up again: dropped, counted, and on it goes; an interface gone: one line, exit code 1, summary"
 }
 
-odd_frames() { # KIND: too long for the other end, and runts; a mirror has what was sent
+odd_frames() { # KIND: frames too long for the other end, and runts; a mirror has exactly the sent ones
   local before
   forward "$1:fa" "$1:fb" --mirror "$out/mirror.pcap"
   for at in "$a ha" "$b fa"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the guest's kernel and initial file system: the newest cloud kernel of Debian, unpacked and not installed, with
-# busybox and the modules of virtio-net. Both go to the directory named, which keeps the download for the next time.
+# busybox and the modules of virtio-net. Both go to the given directory, which keeps the download.
 set -eu
 cache=$1
 init=$(realpath "$(dirname "$0")/init")
