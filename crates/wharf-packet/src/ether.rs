@@ -24,6 +24,16 @@ pub enum IpPacket<'a> {
     V6(&'a [u8]),
 }
 
+impl<'a> IpPacket<'a> {
+    /// Returns the bytes from the IP header on.
+    #[inline]
+    pub fn bytes(self) -> &'a [u8] {
+        match self {
+            IpPacket::V4(ip) | IpPacket::V6(ip) => ip,
+        }
+    }
+}
+
 /// Finds the IP packet behind up to [`VLAN_TAGS_MAX`] VLAN tags.
 ///
 /// Returns `None` for another EtherType, and where the version in the first byte contradicts the EtherType. The packet

@@ -3,6 +3,7 @@
 //! Everything here works on `&[u8]` or `&mut [u8]` that begins with an Ethernet header, without preamble and frame
 //! check sequence. No function allocates, panics on the bytes of a packet, or needs `std`.
 //!
+//! - [`Headers`] has the offsets of all headers: the parser;
 //! - [`ip_packet`] finds the IP packet behind up to two VLAN tags;
 //! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC 3168);
 //! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
@@ -13,11 +14,23 @@
 pub mod checksum;
 mod ecn;
 mod ether;
+mod extensions;
 mod flow;
+mod headers;
 
 pub use ecn::{Ecn, dscp, ecn, mark_ce, traffic_class};
 pub use ether::{
     ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IpPacket, VLAN_BYTES,
     VLAN_TAGS_MAX, ip_packet,
 };
+pub use extensions::EXTENSIONS_MAX;
 pub use flow::{QueueMap, flow_hash, flow_hash_seeded};
+pub use headers::{
+    Fragment, HeaderError, Headers, IPV4_BYTES, IPV6_BYTES, SCTP, SCTP_BYTES, TCP, TCP_BYTES, UDP, UDP_BYTES,
+};
+
+/// Reads the big-endian 16-bit number at `at`; `None` where `bytes` ends before it.
+#[inline(always)]
+pub fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
