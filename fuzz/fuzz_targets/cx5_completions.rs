@@ -1,10 +1,10 @@
 //! A completion queue of any bytes, read by the driver: completions or errors, and an end.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_lab::nic::cx5::completion::{COMPLETION_BYTES, Selected};
-use wharf_lab::nic::cx5::compress::CompletionRing;
-use wharf_lab::nic::cx5::expand::CompletionReader;
-use wharf_lab::nic::host::HostMemory;
+use wharf_sim::nic::cx5::completion::{COMPLETION_BYTES, Selected};
+use wharf_sim::nic::cx5::compress::CompletionRing;
+use wharf_sim::nic::cx5::expand::CompletionReader;
+use wharf_sim::nic::host_memory::HostMemory;
 
 const LOG_SLOTS: u32 = 6;
 

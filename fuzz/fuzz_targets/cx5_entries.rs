@@ -1,8 +1,8 @@
 //! A send queue of any bytes, read by the NIC: entries or errors, and an end.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_lab::nic::cx5::parse::Entry;
-use wharf_lab::nic::cx5::segment::{BLOCK_BYTES, POINTERS_MAX};
+use wharf_sim::nic::cx5::parse::Entry;
+use wharf_sim::nic::cx5::segment::{BLOCK_BYTES, POINTERS_MAX};
 
 fuzz_target!(|bytes: &[u8]| {
     let (mut at, mut index) = (0, 0u16);

@@ -1,8 +1,8 @@
 //! Descriptions of NICs: whatever the text, an error in one line or a NIC whose costs add up.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_lab::nics::{Choice, Description};
-use wharf_lab::plan::{Direction, Load, Question, plan};
+use wharf_plan::nics::{Choice, Description};
+use wharf_plan::plan::{Direction, Load, Question, plan};
 
 fuzz_target!(|text: &str| {
     match Description::parse("fuzz.toml", text) {

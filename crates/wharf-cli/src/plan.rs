@@ -11,9 +11,9 @@ use from::{Asked, From};
 use serde::Serialize;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
-use wharf_lab::nics::{Choice, Description, FILE_BYTES_MAX, Mark};
-use wharf_lab::pcie::Link;
-use wharf_lab::plan::{Load, Plan, Question, Report, Sweep, SweepRow, chart, plan, sweep};
+use wharf_plan::nics::{Choice, Description, FILE_BYTES_MAX, Mark};
+use wharf_plan::pcie::Link;
+use wharf_plan::plan::{Load, Plan, Question, Report, Sweep, SweepRow, chart, plan, sweep};
 
 /// Frames unless told otherwise: the smallest, where everything per packet shows.
 const SIZE: u32 = 64;

@@ -8,7 +8,6 @@
 #[doc(hidden)]
 pub mod headers;
 pub mod host;
-pub mod interface;
 pub mod kinds;
 mod link;
 pub mod null;

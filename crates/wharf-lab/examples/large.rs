@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
-use wharf_lab::engine::cpu::Tick;
-use wharf_lab::engine::lock::{LockCosts, LockKind};
-use wharf_lab::hardware::simple::{self, Simple};
-use wharf_lab::kernel::{Costs, Queues, Setup, Traffic, run};
+use wharf_lab::models::linux_qdisc::{Costs, Queues, Setup, Traffic, run};
+use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::nic::simple::{self, Simple};
 
 const CPUS: usize = 64;
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ fn setup() -> Setup {
     }
 }
 
-fn main() -> Result<(), wharf_lab::kernel::Fault> {
+fn main() -> Result<(), wharf_sim::RunError> {
     let nic = simple::Costs {
         doorbell_ps: 5000,
         fetch_ns: 500,

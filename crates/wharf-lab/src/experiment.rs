@@ -25,8 +25,8 @@ pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
 pub use request::{Report, Request};
 pub use row::{Row, RowKind, Series};
 
-use crate::kernel::Fault;
 use serde::Serialize;
+use wharf_sim::RunError;
 
 /// Where an experiment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -165,7 +165,7 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
         say,
     };
     let interrupted = match experiment.run(&mut bench) {
-        Err(LabError::Run { source: Fault::Interrupted, .. } | LabError::Interrupted) => true,
+        Err(LabError::Run { source: RunError::Interrupted, .. } | LabError::Interrupted) => true,
         done => done.map(|()| false)?,
     };
     let Bench { packets, rows, series, .. } = bench;

@@ -7,6 +7,7 @@ mod page;
 pub use chart::ChartError;
 
 use crate::experiment::Report;
+use wharf_plan::escaped;
 
 /// A report, and what it was asked for with.
 #[derive(Debug, Clone)]
@@ -49,9 +50,4 @@ pub fn files(sections: &[Section], machine: &Machine) -> Result<Vec<File>, Chart
     files
         .extend(pictures.into_iter().flatten().map(|picture| File { name: picture.file, text: picture.svg }));
     Ok(files)
-}
-
-/// As it may stand in HTML and SVG, in quotes, too.
-pub(crate) fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -3,8 +3,8 @@
 use super::values;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use wharf_lab::pcie::Link;
-use wharf_lab::plan::{Direction, Load, Sweep, Target};
+use wharf_plan::pcie::Link;
+use wharf_plan::plan::{Direction, Load, Sweep, Target};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
       the link, wire, rings and flags that this machine has
 
 Built in: cx5, e1000, igb, ipoib, ixgbe, simple, virtio. A description is TOML; those that are built in are in \
-crates/wharf-lab/nics, each number with its source and a mark: published, fitted or assumed.
+crates/wharf-plan/nics, each number with its source and a mark: published, fitted or assumed.
 Sizes are of frames with their check sequence, as line rates have them. Interrupts are not charged.";
 
 /// What to work out.
@@ -93,7 +93,7 @@ impl From<Way> for Direction {
 }
 
 fn link(text: &str) -> Result<Link, String> {
-    text.parse().map_err(|error: wharf_lab::pcie::LinkError| error.to_string())
+    text.parse().map_err(|error: wharf_plan::pcie::LinkError| error.to_string())
 }
 
 fn cores(text: &str) -> Result<u32, String> {

@@ -4,9 +4,9 @@
 use crate::args::PlanArgs;
 use crate::usage;
 use serde::Serialize;
-use wharf::devices::interface::{self, Interface, PcieLink};
-use wharf_lab::nics::{Choice, Description, Mark};
-use wharf_lab::pcie::{Generation, Link, LinkError};
+use wharf_plan::interface::{self, Interface, PcieLink};
+use wharf_plan::nics::{Choice, Description, Mark};
+use wharf_plan::pcie::{Generation, Link, LinkError};
 
 /// For an interface whose driver no description is for.
 const UNKNOWN: &str = "simple";

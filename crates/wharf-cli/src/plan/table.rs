@@ -2,8 +2,8 @@
 
 use crate::output::{table, text};
 use comfy_table::{CellAlignment, Table};
-use wharf_lab::nics::Mark;
-use wharf_lab::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow};
+use wharf_plan::nics::Mark;
+use wharf_plan::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow};
 
 /// Rows of a sweep, at most: the JSON has them all.
 const SWEEP_ROWS: usize = 24;

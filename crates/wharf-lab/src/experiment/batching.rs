@@ -1,6 +1,6 @@
 //! `batching`: several packets in one call of the driver, 2007: IPoIB on `mthca`, and E1000, where there was no gain.
 //!
-//! The machine of 2007 is [`kernel`](crate::kernel) with one queue for all processors and no byte limit. Assumptions, that is, what a
+//! The machine of 2007 is [`kernel`](crate::models::linux_qdisc) with one queue for all processors and no byte limit. Assumptions, that is, what a
 //! gain can come from:
 //! - a call of the driver costs what it costs whatever is in it: `post_ns` on the processor (the entry, the lock of the device, a
 //!   doorbell over PCI), a completion that is asked for with the last packet of a call (`completion_ns` and an interrupt each), and
@@ -10,7 +10,7 @@
 //! - each packet costs the same with batching and without: nothing is gained but by sharing calls. With batching *when the queue
 //!   wakes* only a softirq, which goes on after a stop, gives several.
 //!
-//! The far host is another of the same ([`kernel::far`](crate::kernel::far)): it receives on one processor, wakes a process for what it
+//! The far host is another of the same ([`kernel::far`](crate::models::linux_qdisc::far)): it receives on one processor, wakes a process for what it
 //! sleeps for, and acknowledges when that has read. It holds back what batching could gain: with many processes it wakes and switches for a few
 //! packets at a time.
 //!

@@ -5,8 +5,8 @@
 //! phase, at that speed.
 
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
-use crate::hardware::simple;
-use crate::limit::{self, Outcome, Phase, Setup};
+use crate::models::bql_wire::{self, Outcome, Phase, Setup};
+use wharf_sim::nic::simple;
 
 /// The experiment.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Experiment for Limit {
             let name = if limited { "bql=on" } else { "bql=off" };
             let setup = setup(bench.parameters, limited, bench.seed)?;
             let phases = setup.phases.clone();
-            let outcome = limit::run(setup, &mut || bench.goes_on(name));
+            let outcome = bql_wire::run(setup, &mut || bench.goes_on(name));
             let outcome = outcome.map_err(|source| LabError::Run { run: name.into(), source })?;
             bench.packets += outcome.packets_in_all;
             for (at, (phase, &(wire_ps, _))) in outcome.phases.iter().zip(&phases).enumerate() {

@@ -6,12 +6,12 @@
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
-use crate::engine::cpu::Tick;
-use crate::engine::lock::{LockCosts, LockKind};
-use crate::hardware::simple::{self, Simple};
-use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic};
+use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic};
 use wharf_core::engine::{BULK_PACKETS_MAX, Batching};
 use wharf_core::owner::Policy;
+use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::nic::simple::{self, Simple};
 
 /// The experiment.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ fn one(bench: &mut Bench<'_>, case: Case) -> Result<Outcome, LabError> {
     }
     let setup = setup(parameters, case, bench.seed)?;
     let outcome =
-        kernel::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
+        linux_qdisc::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
             bench.goes_on(&run)
         });
     let outcome = outcome.map_err(|source| LabError::Run { run, source })?;

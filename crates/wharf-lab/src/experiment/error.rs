@@ -1,8 +1,8 @@
 //! What can go wrong with an experiment.
 
 use super::{Allowed, World};
-use crate::kernel::Fault;
-use crate::nic::machine::MachineFault;
+use wharf_sim::RunError;
+use wharf_sim::nic::machine::MachineFault;
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ pub enum LabError {
         /// Which run.
         run: String,
         /// What.
-        source: Fault,
+        source: RunError,
     },
     /// Something went wrong on this machine, or a rule of the path was broken there.
     #[error("{run}: {what}")]

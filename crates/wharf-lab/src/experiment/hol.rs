@@ -32,9 +32,9 @@
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
-use crate::flows::tcp::{Rules, Truesize};
-use crate::stack::{self, Costs, Offload, Outcome, Setup};
+use crate::models::linux_tcp_host::{self, Costs, Offload, Outcome, Setup};
 use std::cmp::Ordering;
+use wharf_sim::flows::tcp::{Rules, Truesize};
 
 /// The experiment.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ fn one(bench: &mut Bench<'_>, case: Case) -> Result<Runs, LabError> {
     for number in 0..runs {
         let run = format!("{}, run {} of {runs}", case.label(), number + 1);
         let setup = setup(bench.parameters, case, bench.seed.wrapping_mul(1000).wrapping_add(number))?;
-        let outcome = stack::run(setup, &mut || bench.goes_on(&run));
+        let outcome = linux_tcp_host::run(setup, &mut || bench.goes_on(&run));
         let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
         bench.packets += outcome.packets_in_all;
         outcomes.push(outcome);

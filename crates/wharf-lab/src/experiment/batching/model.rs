@@ -1,12 +1,12 @@
 //! A case, and the machine that it is run on.
 
 use super::super::{Bench, LabError, Parameters};
-use crate::engine::cpu::Tick;
-use crate::engine::lock::{LockCosts, LockKind};
-use crate::hardware::simple::{self, Simple};
-use crate::kernel::{self, Costs, Outcome, Queues, Setup, Traffic, far};
+use crate::models::linux_qdisc::{self, Costs, Outcome, Queues, Setup, Traffic, far};
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
+use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::nic::simple::{self, Simple};
 use wharf_tools::fault::{Chance, FaultSpec};
 
 /// Which NIC, with its driver.
@@ -147,7 +147,7 @@ fn one(bench: &mut Bench<'_>, case: &Case, seed: u64) -> Result<Outcome, LabErro
     };
     let setup = setup(bench.parameters, case, seed)?;
     let outcome =
-        kernel::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
+        linux_qdisc::run(setup, |memories, frame_bytes| Simple::new(nic, memories, frame_bytes), &mut || {
             bench.goes_on(&run)
         });
     let outcome = outcome.map_err(|source| LabError::Run { run, source })?;

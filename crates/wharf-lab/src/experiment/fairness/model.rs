@@ -8,15 +8,14 @@ use super::{
     Bench, DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN,
     LabError, MPPS, OwnerPolicy, POLICIES, Row, RowKind, SWEEP, jain_ppm, percent_ppm,
 };
-use crate::engine::cpu::Tick;
-use crate::engine::line::LineCosts;
-use crate::engine::lock::{LockCosts, LockKind};
 use crate::experiment::Parameters;
-use crate::hardware::simple::{self, Simple};
-use crate::kernel;
-use crate::kernel::shared::{self, Discipline, Done};
-use crate::lanes;
+use crate::models::linux_qdisc::shared::{self, Discipline, Done};
+use crate::models::wharf_path;
 use wharf_core::engine::Batching;
+use wharf_sim::engine::cache_line::LineCosts;
+use wharf_sim::engine::cpu::Tick;
+use wharf_sim::engine::lock::{LockCosts, LockKind};
+use wharf_sim::nic::simple::{self, Simple};
 
 /// Processors: those of 2011, and on.
 const CPUS: [u32; 8] = [1, 2, 3, 4, 8, 16, 32, 64];
@@ -152,7 +151,7 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
     }
     let setup = lanes_setup(bench.parameters, policy, cpus, bench.seed)?;
     let measured_ns = setup.settle_ns + setup.measure_ns;
-    let outcome = lanes::run(setup, |memories, frame_bytes| Simple::new(DUMMY, memories, frame_bytes));
+    let outcome = wharf_path::run(setup, |memories, frame_bytes| Simple::new(DUMMY, memories, frame_bytes));
     let outcome = outcome.map_err(|source| fault(label, source))?;
     bench.packets += outcome.packets_in_all;
     let done = |at: usize| Done {
@@ -177,9 +176,9 @@ const DUMMY: simple::Costs = simple::Costs {
 
 fn lanes_setup(
     parameters: &Parameters, policy: OwnerPolicy, cpus: u32, seed: u64,
-) -> Result<lanes::Setup, LabError> {
+) -> Result<wharf_path::Setup, LabError> {
     let get = |key: &str| parameters.get(key);
-    Ok(lanes::Setup {
+    Ok(wharf_path::Setup {
         cpus: cpus as usize,
         policy: policy.policy(),
         dedicated: policy == Dedicated,
@@ -188,7 +187,7 @@ fn lanes_setup(
         batching: Batching::On,
         ring_frames: get("ring_frames")? as usize,
         pool_frames: get("pool_frames")? as u32,
-        costs: lanes::Costs {
+        costs: wharf_path::Costs {
             make_ns: get("make_ns")?,
             stage_ns: get("enqueue_ns")?,
             word: line(parameters)?,
@@ -207,7 +206,7 @@ fn lanes_setup(
     })
 }
 
-fn fault(label: &str, source: kernel::Fault) -> LabError {
+fn fault(label: &str, source: wharf_sim::RunError) -> LabError {
     LabError::Run { run: label.into(), source }
 }
 

@@ -3,7 +3,7 @@
 use super::super::{Bench, LabError, Row, RowKind};
 use super::workload::{self, Load, Ran};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
-use crate::pages::{PolicyKind, UsePolicy};
+use crate::models::page_pool::{PolicyKind, UsePolicy};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf_core::pool::policy::{PageCache, Policy, Wanted};

@@ -7,8 +7,8 @@
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
-use crate::engine::lock::LockCosts;
-use crate::pages::{self, Costs, Outcome, PolicyKind, Setup};
+use crate::models::page_pool::{self, Costs, Outcome, PolicyKind, Setup};
+use wharf_sim::engine::lock::LockCosts;
 
 /// By processor: a channel has one, and so has an application.
 const TAKES: (&str, &str) = ("allocations", "million per second and CPU that receives");
@@ -19,7 +19,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let mut allocator_pps = 0;
     for kind in PolicyKind::ALL {
         let setup = setup(bench.parameters, kind, bench.seed)?;
-        let outcome = pages::run(&setup, &mut || bench.goes_on(kind.name()));
+        let outcome = page_pool::run(&setup, &mut || bench.goes_on(kind.name()));
         let outcome = outcome.map_err(|source| LabError::Run { run: kind.name().into(), source })?;
         bench.packets += outcome.packets_in_all;
         if kind == PolicyKind::Allocator {

@@ -1,17 +1,17 @@
 //! What a run is of: which work, with which switches; the machine that this makes of the parameters.
 
 use super::ran::Ran;
-use crate::engine::Random;
 use crate::experiment::{Bench, LabError, Parameters};
-use crate::nic::cx5::compress::Compress;
-use crate::nic::cx5::driver::Spec;
-use crate::nic::cx5::setup::{Setup, build, build_slim, build_striding};
-use crate::nic::cx5::{half, striding};
-use crate::nic::machine::{CoreCosts, Job};
-use crate::nic::port::{Arrivals, PortCosts};
-use crate::nic::receive::ReceiveCosts;
-use crate::nic::send::SendCosts;
-use crate::pcie::{BusSpec, Link, LinkError};
+use wharf_plan::pcie::{BusSpec, Link, LinkError};
+use wharf_sim::engine::Random;
+use wharf_sim::nic::cx5::compress::Compress;
+use wharf_sim::nic::cx5::driver::Spec;
+use wharf_sim::nic::cx5::setup::{Setup, build, build_slim, build_striding};
+use wharf_sim::nic::cx5::{half, striding};
+use wharf_sim::nic::machine::{CoreCosts, Job};
+use wharf_sim::nic::port::{Arrivals, PortCosts};
+use wharf_sim::nic::receive::ReceiveCosts;
+use wharf_sim::nic::send::SendCosts;
 
 /// What differs from run to run; all of it is in the label.
 #[derive(Debug, Clone, Copy)]

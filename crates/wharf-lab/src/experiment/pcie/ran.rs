@@ -2,13 +2,13 @@
 
 use super::{GAIN, MPPS};
 use crate::experiment::{Bench, LabError, Row, RowKind};
-use crate::kernel::Fault;
-use crate::nic::NicDriver;
-use crate::nic::cx5::setup::Setup;
-use crate::nic::machine::{Machine, MachineFault, Totals};
-use crate::nic::receive::ReceiveFormat;
-use crate::nic::send::SendFormat;
-use crate::pcie::Traffic;
+use wharf_plan::pcie::Traffic;
+use wharf_sim::RunError;
+use wharf_sim::nic::NicDriver;
+use wharf_sim::nic::cx5::setup::Setup;
+use wharf_sim::nic::machine::{Machine, MachineFault, Totals};
+use wharf_sim::nic::receive::ReceiveFormat;
+use wharf_sim::nic::send::SendFormat;
 
 /// A machine, or why there is none.
 type Built<D, S, R> = Result<Machine<D, S, R>, MachineFault>;
@@ -36,7 +36,7 @@ fn until<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
     let mut totals = Totals::default();
     for slice_ps in (from_ps..until_ps).step_by(SLICE_PS as usize) {
         if !bench.goes_on(label) {
-            return Err(LabError::Run { run: label.into(), source: Fault::Interrupted });
+            return Err(LabError::Run { run: label.into(), source: RunError::Interrupted });
         }
         let ran = machine.run((slice_ps + SLICE_PS).min(until_ps));
         totals = ran.map_err(|source| LabError::Machine { run: label.into(), source })?;

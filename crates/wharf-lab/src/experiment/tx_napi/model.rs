@@ -1,4 +1,4 @@
-//! World model: guest, vhost and peer of [`guest`](crate::guest), the whole published table.
+//! World model: guest, vhost and peer of [`guest`](crate::models::virtio_guest), the whole published table.
 //!
 //! Parameters marked fitted were chosen by the figures of `upstream`, all of them together; `napi` is predicted by the same
 //! numbers. A difference of more than 5 % between the two is to have the sign that was published. Figures are medians
@@ -14,8 +14,8 @@
 
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind, Series};
-use crate::flows::tcp::{Rules, Truesize};
-use crate::guest::{self, Costs, Outcome, Release, Setup, Traffic};
+use crate::models::virtio_guest::{self, Costs, Outcome, Release, Setup, Traffic};
+use wharf_sim::flows::tcp::{Rules, Truesize};
 
 const FLOWS: [usize; 3] = [1, 10, 100];
 /// Differences from so many percent on are to have the right sign.
@@ -266,7 +266,7 @@ fn runs(
         let traffic = (test.traffic)(bench.parameters)?;
         let seed = bench.seed.wrapping_mul(1000).wrapping_add(number);
         let setup = setup(bench.parameters, traffic, flows, release, seed)?;
-        let outcome = guest::run(setup, &mut || bench.goes_on(&run));
+        let outcome = virtio_guest::run(setup, &mut || bench.goes_on(&run));
         let outcome = outcome.map_err(|source| LabError::Run { run, source })?;
         bench.packets += outcome.packets_in_all;
         outcomes.push(outcome);

@@ -138,11 +138,11 @@ impl Rig {
         all.get(side % all.len().max(1)).copied().filter(|_| self.pins)
     }
 
-    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, Fault> {
+    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, AnyError> {
         Ok(TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?)
     }
 
-    fn side(&self, queue: TxQueue, handler: Handler, number: usize) -> Result<Side, Fault> {
+    fn side(&self, queue: TxQueue, handler: Handler, number: usize) -> Result<Side, AnyError> {
         let receiver = RxQueue::of(&queue, handler)?;
         let poller = PollerThread::builder().settings(self.settings).receiver(&receiver);
         let poller = match self.cpu_of(number) {
@@ -154,7 +154,7 @@ impl Rig {
 
     /// The device first, then who connects to it. Flows that answers make go on are with the poller, and have begun; others are an
     /// application's.
-    fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Application>), Fault> {
+    fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Application>), AnyError> {
         let (socket, seen) = (Socket::new()?, Arc::new(Seen::default()));
         let device = open(&socket.spec("vhost-user", ""), Direction::Send)?.device;
         let queue = self.queue(&self.far_pool, device)?;
@@ -217,7 +217,7 @@ impl Rig {
 }
 
 /// Anything that can go wrong in setting up.
-type Fault = Box<dyn std::error::Error>;
+type AnyError = Box<dyn std::error::Error>;
 
 impl Machine {
     fn look(&self) -> Look {

@@ -1,0 +1,15 @@
+//! Modelled systems: each carries traffic in virtual time, and is checked for conservation and order at the end of a run.
+//!
+//! - [`linux_qdisc`]: the transmit path of Linux (qdisc, driver, NIC) on modelled processors.
+//! - [`linux_tcp_host`]: the same with TCP streams and super-packets.
+//! - [`wharf_path`]: Wharf's own path with all its parts.
+//! - [`bql_wire`]: byte queue limits on a wire that changes its speed.
+//! - [`virtio_guest`]: a virtual machine that sends to its host by virtio-net.
+//! - [`page_pool`]: allocators of receive buffers on modelled processors.
+
+pub mod bql_wire;
+pub mod linux_qdisc;
+pub mod linux_tcp_host;
+pub mod page_pool;
+pub mod virtio_guest;
+pub mod wharf_path;

@@ -1,0 +1,354 @@
+//! The path's own `TxEngine` with its byte limit, over a NIC whose wire changes its speed.
+//!
+//! One sender always has packets waiting in `prio`; a probe of the first band comes now and then, passes them all, and
+//! waits for what the NIC holds: that is the delay which the limit is for. One processor, interrupts a least time apart.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wharf_core::counters::QueueCounters;
+use wharf_core::device::Device;
+use wharf_core::engine::{Sink, Source, TxEngine};
+use wharf_core::pool::{Cache, PagePool};
+use wharf_core::qdisc::Prio;
+use wharf_mem::{Batch, Frame};
+use wharf_sim::ConservationChecker;
+use wharf_sim::RunError;
+use wharf_sim::engine::{self, Agenda, Random, VirtualClock, World};
+use wharf_sim::nic::simple::{Costs, Simple, WIRE_OVERHEAD_BYTES};
+use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
+
+const FRAME_BYTES: u32 = 2048;
+/// Modelled time between two questions whether to go on.
+const SLICE_NS: usize = 20_000_000;
+/// Packets handed over between two looks at anything else.
+const QUOTA: u32 = 64;
+/// Probes inside at most, a band of the kernel's: more of them than the slowest wire takes wait outside for ever, and are not made.
+const PROBES_MAX: usize = 1000;
+/// Streams: the sender's packets, and probes.
+const BULK: usize = 0;
+const PROBE: usize = 1;
+/// What has something due.
+const CPU_SLOT: usize = 0;
+const INTERRUPT_SLOT: usize = 1;
+const PROBE_SLOT: usize = 2;
+const SAMPLE_SLOT: usize = 3;
+
+/// What is run.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// With the byte limit, or with the ring alone.
+    pub limited: bool,
+    /// The wire, phase by phase: picoseconds a byte, nanoseconds long.
+    pub phases: Vec<(u64, u64)>,
+    /// Descriptors.
+    pub ring_frames: usize,
+    /// Packets of the sender that are inside at most.
+    pub window_packets: usize,
+    /// Length of its packets, and of a probe.
+    pub frame_bytes: u32,
+    /// Of a probe.
+    pub probe_bytes: u32,
+    /// Mean time between two probes.
+    pub probe_every_ns: u64,
+    /// Time between two looks at the limit.
+    pub sample_every_ns: u64,
+    /// The limit's hold time.
+    pub hold_ns: u64,
+    /// Least time between two interrupts.
+    pub interrupt_gap_ns: u64,
+    /// A packet through the driver.
+    pub driver_ns: u64,
+    /// An interrupt, until what it completed is home.
+    pub interrupt_ns: u64,
+    /// The NIC, but for the wire.
+    pub nic: Costs,
+    /// Of the generator.
+    pub seed: u64,
+}
+
+/// What came of one phase.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Phase {
+    /// Limit and bytes in the NIC, whenever looked at.
+    pub samples: Vec<(u64, u32, u64)>,
+    /// Probes: when sent, how long until on the wire.
+    pub probes: Vec<(u64, u64)>,
+    /// Millionths of the wire's time that were used.
+    pub used_ppm: u64,
+    /// Packets that left.
+    pub packets: u64,
+}
+
+/// What came of a run, by phase; and packets in all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// By phase.
+    pub phases: Vec<Phase>,
+    /// Of the whole run.
+    pub packets_in_all: u64,
+}
+
+/// What waits outside of the run.
+struct Waiting {
+    cache: Cache,
+    probes: VecDeque<Frame>,
+    /// Packets that the sender may put in.
+    window: usize,
+    frame_bytes: u32,
+    witness: ConservationChecker,
+    stock: Batch,
+    failed: Option<RunError>,
+}
+
+impl Waiting {
+    /// A frame that enters now.
+    fn take(&mut self, stream: usize, len_bytes: u32) -> Option<Frame> {
+        if let Err(error) = self.cache.take(&mut self.stock, 1, len_bytes) {
+            self.failed = Some(error.into());
+        }
+        let mut frame = self.stock.pop()?;
+        frame.set_band(if stream == PROBE { 1 } else { 2 });
+        frame.set_sender(stream as u16);
+        self.witness.enters(stream, frame.index());
+        Some(frame)
+    }
+}
+
+impl Source for Waiting {
+    fn pull(&mut self, to: &mut Batch, max: usize) -> usize {
+        let mut count = 0;
+        while count < max && to.room() > 0 {
+            let frame = match self.probes.pop_front() {
+                Some(probe) => Some(probe),
+                None if self.window == 0 => None,
+                None => {
+                    self.window -= 1;
+                    self.take(BULK, self.frame_bytes)
+                }
+            };
+            let Some(frame) = frame else { break };
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "there was room");
+            count += 1;
+        }
+        count
+    }
+
+    fn is_empty(&self) -> bool {
+        self.window == 0 && self.probes.is_empty()
+    }
+}
+
+impl Sink for Waiting {
+    fn recycle(&mut self, done: &mut Batch) {
+        self.window += done.frames().iter().filter(|frame| usize::from(frame.sender()) == BULK).count();
+        if let Err(error) = self.cache.give(done) {
+            self.failed = Some(error.into());
+        }
+    }
+}
+
+struct Path {
+    setup: Setup,
+    run: TxEngine,
+    waiting: Waiting,
+    nic: Simple,
+    random: Random,
+    departed: Vec<Departed>,
+    /// Probes inside, in order: when they were sent.
+    probes_ns: VecDeque<u64>,
+    last_interrupt_ns: u64,
+    phases: Vec<Phase>,
+    /// When each ends.
+    ends_ns: Vec<u64>,
+    ending: bool,
+}
+
+/// Runs a setup; what came of it. `goes_on` is asked now and then.
+///
+/// # Errors
+/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
+pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
+    let clock = Arc::new(VirtualClock::default());
+    let frames = (setup.window_packets + (setup.ring_frames + PROBES_MAX).next_multiple_of(4096)) as u32;
+    let pool = PagePool::builder()
+        .frames(frames)
+        .frame_bytes(FRAME_BYTES)
+        .huge_pages(false)
+        .clock(clock.clone())
+        .build()?;
+    let mut path = Path::new(setup, &pool, &clock)?;
+    let mut agenda = Agenda::new(4);
+    [CPU_SLOT, PROBE_SLOT, SAMPLE_SLOT].into_iter().for_each(|slot| agenda.set(slot, 0));
+    let end_ns = path.ends_ns.last().copied().unwrap_or(0);
+    for slice_ns in (0..end_ns).step_by(SLICE_NS).skip(1).chain([end_ns]) {
+        engine::run(&mut path, &mut agenda, &clock, slice_ns);
+        if !goes_on() {
+            return Err(RunError::Interrupted);
+        }
+    }
+    path.ending = true;
+    engine::run(&mut path, &mut agenda, &clock, end_ns + engine::DRAIN_NS);
+    path.finish(&pool)
+}
+
+impl Path {
+    fn new(setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>) -> Result<Self, RunError> {
+        let memory = TxMemory::new(setup.ring_frames);
+        let run = path(&setup, &memory, pool, clock)?;
+        let mut ends_ns = Vec::new();
+        let mut changes = Vec::new();
+        let mut at_ns = 0;
+        for &(wire_ps_per_byte, long_ns) in &setup.phases {
+            changes.push((at_ns, wire_ps_per_byte));
+            at_ns += long_ns;
+            ends_ns.push(at_ns);
+        }
+        Ok(Self {
+            run,
+            waiting: Waiting {
+                cache: pool.cache("sender")?,
+                probes: VecDeque::new(),
+                window: setup.window_packets,
+                frame_bytes: setup.frame_bytes,
+                witness: ConservationChecker::new(2, pool.frames(), (0, at_ns)),
+                stock: Batch::new(1),
+                failed: None,
+            },
+            nic: Simple::new(setup.nic, vec![memory], FRAME_BYTES).changing(changes),
+            random: Random::new(setup.seed),
+            departed: Vec::new(),
+            probes_ns: VecDeque::new(),
+            last_interrupt_ns: 0,
+            phases: vec![Phase::default(); setup.phases.len()],
+            ends_ns,
+            ending: false,
+            setup,
+        })
+    }
+
+    /// The phase at some time, while there is one.
+    fn phase_at(&self, at_ns: u64) -> Option<usize> {
+        self.ends_ns.iter().position(|&end_ns| at_ns < end_ns)
+    }
+
+    /// A call to the device, and when the processor is free again.
+    fn transmit(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        let (taken, pause) = self.run.transmit_bulk(&mut self.waiting, QUOTA);
+        let Self { nic, departed, .. } = self;
+        nic.doorbell(0, now_ns, departed);
+        let mut departed = std::mem::take(&mut self.departed);
+        departed.drain(..).for_each(|frame| self.leaves(&frame));
+        self.departed = departed;
+        self.interrupt_due(agenda);
+        if pause.is_none_or(|pause| pause == wharf_core::engine::Pause::Quota) {
+            agenda.set(CPU_SLOT, now_ns + (u64::from(taken) * self.setup.driver_ns).max(1));
+        }
+    }
+
+    fn leaves(&mut self, frame: &Departed) {
+        let stream = self.waiting.witness.leaves(frame);
+        let phase = self.phase_at(frame.at_ns);
+        if let Some(phase) = phase {
+            let (wire_ps, _) = self.setup.phases[phase];
+            let wire_bytes = u64::from(frame.len_bytes).max(60) + WIRE_OVERHEAD_BYTES;
+            // Picoseconds; made a share at the end.
+            self.phases[phase].used_ppm += wire_bytes * wire_ps;
+            self.phases[phase].packets += 1;
+        }
+        if stream == Some(PROBE)
+            && let Some(sent_ns) = self.probes_ns.pop_front()
+            && let Some(phase) = self.phase_at(sent_ns)
+        {
+            self.phases[phase].probes.push((sent_ns, frame.at_ns - sent_ns));
+        }
+    }
+
+    fn interrupt_due(&mut self, agenda: &mut Agenda) {
+        if let Some(back_ns) = self.nic.next_write_back_ns(0) {
+            let gap_ns = self.last_interrupt_ns + self.setup.interrupt_gap_ns;
+            agenda.set_no_later(INTERRUPT_SLOT, back_ns.max(gap_ns));
+        }
+    }
+
+    fn interrupt(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        self.last_interrupt_ns = now_ns;
+        self.nic.write_back(0, now_ns);
+        while self.run.reap(&mut self.waiting).0 > 0 {}
+        if self.ending {
+            self.waiting.window = 0;
+        }
+        self.interrupt_due(agenda);
+        agenda.set_no_later(CPU_SLOT, now_ns + self.setup.interrupt_ns);
+    }
+
+    fn probe(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        if self.probes_ns.len() < PROBES_MAX
+            && let Some(frame) = self.waiting.take(PROBE, self.setup.probe_bytes)
+        {
+            self.waiting.probes.push_back(frame);
+            self.probes_ns.push_back(now_ns);
+        }
+        agenda.set_no_later(CPU_SLOT, now_ns + 1);
+        agenda.set(PROBE_SLOT, now_ns + self.random.around(self.setup.probe_every_ns, 500).max(1));
+    }
+
+    fn sample(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        let Some(phase) = self.phase_at(now_ns) else { return };
+        let limit = self.run.bql().map_or(0, |bql| bql.limit());
+        let inside = self.run.in_device() as u64 * u64::from(self.setup.frame_bytes);
+        let inside = self.run.bql().map_or(inside, |bql| bql.in_flight().into());
+        self.phases[phase].samples.push((now_ns, limit, inside));
+        agenda.set(SAMPLE_SLOT, now_ns + self.setup.sample_every_ns);
+    }
+
+    /// Whether all went well; what came of it.
+    fn finish(mut self, pool: &PagePool) -> Result<Outcome, RunError> {
+        self.waiting.failed.take().map_or(Ok(()), Err)?;
+        let accepted = self.waiting.witness.packets();
+        let inside = self.run.backlog() + self.run.in_device() + self.waiting.probes.len();
+        if inside > 0 {
+            return Err(RunError::Conservation { queue: 0, accepted, left: accepted - inside as u64 });
+        }
+        self.waiting.witness.check()?;
+        self.run.close(&mut self.waiting);
+        drop((self.run, self.waiting));
+        let audit = pool.audit();
+        if audit.out() > 0 {
+            return Err(RunError::Ledger(audit.to_string()));
+        }
+        for (phase, &(_, long_ns)) in self.phases.iter_mut().zip(&self.setup.phases) {
+            phase.used_ppm = (u128::from(phase.used_ppm) * 1000 / u128::from(long_ns.max(1))) as u64;
+        }
+        Ok(Outcome { phases: self.phases, packets_in_all: accepted })
+    }
+}
+
+/// The path over a driver that writes into `memory`.
+fn path(
+    setup: &Setup, memory: &Arc<Mutex<TxMemory>>, pool: &PagePool, clock: &Arc<VirtualClock>,
+) -> Result<TxEngine, RunError> {
+    let mut driver = Driver::new(memory.clone());
+    driver.attach(pool.region().clone())?;
+    let (qdisc, hold) = (Box::new(Prio::new(setup.window_packets)), Duration::from_nanos(setup.hold_ns));
+    let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
+    let mut run = TxEngine::new(number, Box::new(driver), qdisc, hold, clock.clone(), counters);
+    run.reserve(QUOTA as usize);
+    if !setup.limited {
+        run.set_bql(None);
+    }
+    Ok(run)
+}
+
+impl World for Path {
+    fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
+        match slot {
+            CPU_SLOT => self.transmit(now_ns, agenda),
+            INTERRUPT_SLOT => self.interrupt(now_ns, agenda),
+            PROBE_SLOT if !self.ending => self.probe(now_ns, agenda),
+            SAMPLE_SLOT if !self.ending => self.sample(now_ns, agenda),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What came of a run, and what can be wrong with one.
+
+use super::{Home, Kernel, Setup};
+use wharf_core::counters::Counter;
+use wharf_core::pool::PagePool;
+use wharf_sim::RunError;
+use wharf_sim::engine::cpu::Spent;
+use wharf_sim::nic::simple::Hardware;
+
+/// Sums over all processors and queues up to some time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    spent: Spent,
+    packets: u64,
+    doorbells: u64,
+    contended: u64,
+    sent: (u64, u64),
+    failed: u64,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Time measured.
+    pub measured_ns: u64,
+    /// Packets and bytes that left in it.
+    pub packets: u64,
+    /// Their bytes, without checksums.
+    pub bytes: u64,
+    /// Time of all processors together: how long there was, and what went into each mode.
+    pub processors_ns: u64,
+    /// In programs of their own.
+    pub user_ns: u64,
+    /// In the kernel, for processes.
+    pub system_ns: u64,
+    /// In softirqs.
+    pub soft_ns: u64,
+    /// Of all that, in taking locks.
+    pub locking_ns: u64,
+    /// Packets that failed.
+    pub failed: u64,
+    /// Packets given to devices.
+    pub given: u64,
+    /// Doorbells rung for them.
+    pub doorbells: u64,
+    /// Times that a root lock was spun for.
+    pub contended: u64,
+    /// Packets of the whole run, and events that it took: for its speed, not for its result.
+    pub packets_in_all: u64,
+    /// Events.
+    pub events: u64,
+}
+
+impl Outcome {
+    pub(super) fn between(
+        setup: &Setup, before: &Totals, after: &Totals, packets_in_all: u64, events: u64,
+    ) -> Self {
+        let [user_ns, system_ns, soft_ns] =
+            std::array::from_fn(|n| after.spent.modes_ns[n] - before.spent.modes_ns[n]);
+        Self {
+            measured_ns: setup.measure_ns,
+            // Of the time measured already, whenever they were given to the NIC.
+            packets: after.sent.0,
+            bytes: after.sent.1,
+            processors_ns: setup.measure_ns * setup.cpus as u64,
+            user_ns,
+            system_ns,
+            soft_ns,
+            locking_ns: after.spent.locking_ns - before.spent.locking_ns,
+            failed: after.failed - before.failed,
+            given: after.packets - before.packets,
+            doorbells: after.doorbells - before.doorbells,
+            contended: after.contended - before.contended,
+            packets_in_all,
+            events,
+        }
+    }
+
+    /// Packets per second that left.
+    pub fn packets_per_s(&self) -> u64 {
+        ratio(self.packets, 1_000_000_000, self.measured_ns)
+    }
+
+    /// Thousandths of a packet per doorbell.
+    pub fn packets_per_doorbell_permille(&self) -> u64 {
+        ratio(self.given, 1000, self.doorbells)
+    }
+
+    /// What part `ns` is of the busy time of all processors, in millionths.
+    pub fn busy_ppm(&self, ns: u64) -> u64 {
+        ratio(ns, 1_000_000, self.user_ns + self.system_ns + self.soft_ns)
+    }
+
+    /// What part `ns` is of all time of all processors, in millionths.
+    pub fn ppm(&self, ns: u64) -> u64 {
+        ratio(ns, 1_000_000, self.processors_ns)
+    }
+
+    /// Time in which processors did nothing.
+    pub fn idle_ns(&self) -> u64 {
+        self.processors_ns.saturating_sub(self.user_ns + self.system_ns + self.soft_ns)
+    }
+}
+
+/// `part` x `scale` / `whole`, rounded to nearest; 0 of nothing.
+fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
+    if whole == 0 {
+        return 0;
+    }
+    ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as u64
+}
+
+impl<H: Hardware> Kernel<H> {
+    /// Time spent up to `now_ns`, by all processors.
+    fn spent_until(&self, now_ns: u64) -> Spent {
+        let mut spent = Spent::default();
+        self.processors.iter().for_each(|processor| spent += processor.spent_until(now_ns));
+        for (at, since_ns) in self.queues.iter().flat_map(|queue| queue.root.spinning()) {
+            let ns = now_ns.saturating_sub(since_ns);
+            spent.modes_ns[self.processors[at].mode() as usize] += ns;
+            spent.locking_ns += ns;
+        }
+        spent
+    }
+
+    pub(super) fn totals(&self, now_ns: u64) -> Totals {
+        let sum = |counter: fn(&wharf_core::counters::QueueCounters) -> &Counter| {
+            self.queues.iter().map(|queue| counter(&queue.counters).get()).sum()
+        };
+        Totals {
+            spent: self.spent_until(now_ns),
+            packets: sum(|counters| &counters.packets),
+            doorbells: sum(|counters| &counters.doorbells),
+            contended: self.queues.iter().map(|queue| queue.root.counters().contended).sum(),
+            sent: self.witness.measured(),
+            failed: sum(|counters| &counters.failed),
+        }
+    }
+
+    /// Once everything has drained: conservation, order and the ledger.
+    pub(super) fn check(&mut self, pool: &PagePool) -> Result<(), RunError> {
+        self.stock.close()?;
+        let mut failed = 0;
+        for (number, queue) in self.queues.iter_mut().enumerate() {
+            let mut home = Home { cache: &mut self.stock.cache, counts: &mut self.home };
+            // No interrupt tells of what failed last.
+            queue.run.reap(&mut home);
+            queue.run.close(&mut home);
+            let counters = &queue.counters;
+            let accepted = counters.accepted.get();
+            let all_sent = self.setup.errors.is_some() || counters.sent.get() == accepted;
+            failed += accepted - counters.sent.get();
+            if accepted != counters.gone() || !all_sent || queue.has_backlog() {
+                return Err(RunError::Conservation { queue: number, accepted, left: counters.sent.get() });
+            }
+        }
+        self.witness.check_but(failed)?;
+        let audit = pool.audit();
+        if audit.out() == 0 { Ok(()) } else { Err(RunError::Ledger(audit.to_string())) }
+    }
+}

@@ -1,0 +1,166 @@
+//! Senders: a process makes packets as long as its socket has room, and sleeps until it has again.
+
+use super::processor::Doing;
+use super::{Kernel, Queues, Setup, Traffic};
+use wharf_core::pool::{Cache, PoolError};
+use wharf_mem::{Batch, Frame};
+use wharf_sim::engine::Agenda;
+use wharf_sim::nic::simple::Hardware;
+
+/// Frames taken out of the pool at a time.
+const STOCK_FRAMES: usize = 64;
+
+/// One stream of packets.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Where its process runs.
+    pub(super) cpu: usize,
+    /// The queue that its packets take: the processor's own, where it has one (transmit packet steering).
+    pub(super) queue: usize,
+    /// Where its acknowledgements come.
+    pub(super) ack_cpu: usize,
+    /// Packets in its socket's buffer: not sent yet, and sent but neither completed nor acknowledged.
+    pub(super) unsent: u32,
+    pub(super) inflight: u32,
+    asleep: bool,
+}
+
+impl Stream {
+    pub(super) fn new(number: usize, setup: &Setup) -> Self {
+        let cpu = match setup.queues {
+            Queues::Each => number % setup.cpus,
+            Queues::One => (number + 1) % setup.cpus,
+        };
+        let shift = match setup.traffic {
+            Traffic::Tcp { ack_shift, .. } => ack_shift,
+            Traffic::Socket { .. } => 0,
+        };
+        let (queue, ack_cpu) = match setup.queues {
+            Queues::Each => (cpu, (cpu + shift) % setup.cpus),
+            Queues::One => (0, 0),
+        };
+        Self { cpu, queue, ack_cpu, unsent: 0, inflight: 0, asleep: false }
+    }
+
+    fn buffered(&self) -> u32 {
+        self.unsent + self.inflight
+    }
+}
+
+/// Frames at hand.
+#[derive(Debug)]
+pub(super) struct Stock {
+    pub(super) cache: Cache,
+    frames: Batch,
+    failed: Option<PoolError>,
+}
+
+impl Stock {
+    pub(super) fn new(cache: Cache) -> Self {
+        Self { cache, frames: Batch::new(STOCK_FRAMES), failed: None }
+    }
+
+    /// One frame of `len_bytes`, charged to `stream`.
+    #[inline]
+    pub(super) fn take(&mut self, stream: usize, len_bytes: u32) -> Option<Frame> {
+        if self.frames.is_empty()
+            && let Err(error) = self.cache.take(&mut self.frames, STOCK_FRAMES, len_bytes)
+        {
+            self.failed = Some(error);
+        }
+        let mut frame = self.frames.pop()?;
+        frame.set_sender(stream as u16);
+        Some(frame)
+    }
+
+    /// Gives back what is at hand; what went wrong, if anything did.
+    pub(super) fn close(&mut self) -> Result<(), PoolError> {
+        self.cache.give(&mut self.frames)?;
+        self.failed.take().map_or(Ok(()), Err)
+    }
+}
+
+impl<H: Hardware> Kernel<H> {
+    /// Packets that a stream's buffer holds.
+    fn buffer_packets(&self) -> u32 {
+        match self.setup.traffic {
+            Traffic::Socket { window_packets, .. } => window_packets,
+            Traffic::Tcp { window_packets, .. } => 2 * window_packets,
+        }
+    }
+
+    /// The process that runs goes on, or makes way for the next one, or the processor idles.
+    pub(super) fn next_process(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let (buffer_packets, ending) = (self.buffer_packets(), self.ending);
+        let processor = &mut self.processors[at];
+        let mut switch_ns = 0;
+        if let Some(stream) = processor.process {
+            let full = self.streams[stream].buffered() >= buffer_packets;
+            if full || ending {
+                (self.streams[stream].asleep, processor.process) = (full, None);
+            } else if processor.cpu.take_resched() && !processor.ready.is_empty() {
+                processor.ready.push_back(stream);
+                processor.process = None;
+            }
+        }
+        if processor.process.is_none() {
+            processor.process = if ending { None } else { processor.ready.pop_front() };
+            switch_ns = self.setup.costs.switch_ns;
+        }
+        if processor.process.is_none() {
+            processor.doing = Doing::Idle;
+            return;
+        }
+        let make_ns = match self.setup.traffic {
+            Traffic::Socket { make_ns, .. } => make_ns,
+            Traffic::Tcp { copy_ns, .. } => copy_ns,
+        };
+        let work_ns = switch_ns + self.random.around(make_ns, self.setup.jitter_permille);
+        self.work(at, now_ns, work_ns, Doing::Making, agenda);
+    }
+
+    /// The process on `at` has a packet ready.
+    pub(super) fn packet_made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(number) = self.processors[at].process else { return self.proceed(at, now_ns, agenda) };
+        let window_packets = self.setup.window_packets();
+        let stream = &mut self.streams[number];
+        stream.unsent += 1;
+        if stream.inflight >= window_packets {
+            return self.proceed(at, now_ns, agenda);
+        }
+        self.send_one(at, number, now_ns, agenda);
+    }
+
+    /// One packet of stream `number` that lies ready enters the path on processor `at`.
+    #[inline]
+    pub(super) fn send_one(&mut self, at: usize, number: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(frame) = self.stock.take(number, self.setup.frame_bytes) else {
+            return self.proceed(at, now_ns, agenda);
+        };
+        let stream = &mut self.streams[number];
+        stream.unsent -= 1;
+        stream.inflight += 1;
+        self.witness.enters(number, frame.index());
+        let queue = stream.queue;
+        self.start_xmit(at, queue, Some(frame), now_ns, agenda);
+    }
+
+    /// `packets` of a stream have left its buffer; what waking its process costs who does it.
+    pub(super) fn free_buffer(
+        &mut self, number: usize, packets: u32, now_ns: u64, agenda: &mut Agenda,
+    ) -> u64 {
+        let buffer_packets = self.buffer_packets();
+        let stream = &mut self.streams[number];
+        stream.inflight -= packets;
+        if !stream.asleep || stream.buffered() > buffer_packets / 2 || self.ending {
+            return 0;
+        }
+        stream.asleep = false;
+        let processor = &mut self.processors[stream.cpu];
+        processor.ready.push_back(number);
+        if processor.doing == Doing::Idle {
+            agenda.set_no_later(stream.cpu, now_ns + self.setup.costs.idle_exit_ns);
+        }
+        self.setup.costs.wake_ns
+    }
+}

@@ -1,0 +1,137 @@
+//! What a processor does next. One thing at a time; softirqs before processes, and a process in the middle of its
+//! own work gives way to an interrupt and goes on after it.
+
+use super::softirq::Softirq;
+use super::xmit::Xmit;
+use super::{Kernel, Setup};
+use std::collections::VecDeque;
+use wharf_sim::engine::Agenda;
+use wharf_sim::engine::cpu::{Cpu, Mode, Spent};
+use wharf_sim::nic::simple::Hardware;
+
+/// What is over when a processor's time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It was woken, or is to wake.
+    Idle,
+    /// A process has made a packet.
+    Making,
+    /// A step of a transmit.
+    Xmit,
+    /// It spins for a lock: nothing is due until it gets that.
+    Spinning,
+    /// A step of a softirq.
+    Softirq,
+}
+
+/// One processor.
+#[derive(Debug)]
+pub(super) struct Processor {
+    pub(super) cpu: Cpu,
+    pub(super) doing: Doing,
+    /// The stream whose process runs here, and those that wait to.
+    pub(super) process: Option<usize>,
+    pub(super) ready: VecDeque<usize>,
+    /// What was left of the process's work when an interrupt came.
+    cut_ns: Option<u64>,
+    pub(super) in_softirq: bool,
+    pub(super) softirq: Softirq,
+    pub(super) xmit: Xmit,
+}
+
+impl Processor {
+    pub(super) fn new(number: usize, setup: &Setup) -> Self {
+        // The kernel spreads the ticks of its processors as well.
+        let tick = setup.costs.tick;
+        let first_ns = tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
+        Self {
+            cpu: Cpu::new(tick, first_ns),
+            doing: Doing::Idle,
+            process: None,
+            ready: VecDeque::new(),
+            cut_ns: None,
+            in_softirq: false,
+            softirq: Softirq::default(),
+            xmit: Xmit::default(),
+        }
+    }
+
+    /// Its time up to `now_ns`; spinning for a lock that it does not have yet is not among it.
+    pub(super) fn spent_until(&self, now_ns: u64) -> Spent {
+        let mut spent = self.cpu.spent_until(now_ns);
+        // Work was charged when it began; what an interrupt has cut off of it is to come.
+        spent.modes_ns[Mode::System as usize] -= self.cut_ns.unwrap_or(0);
+        spent
+    }
+
+    /// Whose time it is that is being spent.
+    pub(super) fn mode(&self) -> Mode {
+        if self.in_softirq { Mode::Soft } else { Mode::System }
+    }
+}
+
+impl<H: Hardware> Kernel<H> {
+    /// Processor `at` works for `work_ns`; then it will have done `doing`.
+    #[inline]
+    pub(super) fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        let mode = processor.mode();
+        processor.doing = doing;
+        let end_ns = processor.cpu.work(now_ns, work_ns, mode);
+        agenda.set(at, end_ns);
+    }
+
+    #[inline]
+    pub(super) fn processor_acts(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        match self.processors[at].doing {
+            Doing::Xmit => self.xmit_step(at, now_ns, agenda),
+            Doing::Making => self.packet_made(at, now_ns, agenda),
+            Doing::Softirq => self.softirq_step(at, now_ns, agenda),
+            Doing::Idle => self.proceed(at, now_ns, agenda),
+            Doing::Spinning => debug_assert!(false, "whoever spins has nothing due"),
+        }
+    }
+
+    /// What was being done is done, between two steps that an interrupt may come between.
+    #[inline]
+    pub(super) fn proceed(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        if processor.in_softirq || processor.softirq.is_pending() {
+            processor.in_softirq = true;
+            return self.next_softirq(at, now_ns, agenda);
+        }
+        self.next_process(at, now_ns, agenda);
+    }
+
+    /// All softirqs are done: back to what they came into.
+    pub(super) fn leave_softirq(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        processor.in_softirq = false;
+        match processor.cut_ns.take() {
+            Some(left_ns) => {
+                processor.doing = Doing::Making;
+                let mode = processor.mode();
+                processor.cpu.goes_on(now_ns, left_ns, mode);
+                agenda.set(at, now_ns + left_ns);
+            }
+            None => self.next_process(at, now_ns, agenda),
+        }
+    }
+
+    /// Something is to be done in a softirq: at once if the processor idles or is in its process's own work.
+    pub(super) fn raise(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        match processor.doing {
+            Doing::Idle if agenda.due_ns(at).is_none() => {
+                agenda.set(at, now_ns + self.setup.costs.idle_exit_ns);
+            }
+            Doing::Making => {
+                let end_ns = agenda.due_ns(at).unwrap_or(now_ns);
+                processor.cut_ns = Some(end_ns.saturating_sub(now_ns));
+                agenda.clear(at);
+                self.proceed(at, now_ns, agenda);
+            }
+            _ => {}
+        }
+    }
+}

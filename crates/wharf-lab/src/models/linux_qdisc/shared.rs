@@ -1,0 +1,260 @@
+//! One qdisc that all processors share, over a dummy device: what dequeue fairness was measured on in 2011.
+//!
+//! Every processor has a process that sends as fast as it can. How its packets get into the qdisc is a [`Discipline`]: by the
+//! root lock, with a second lock for contenders, or by a list. Whoever finds nobody RUNNING runs the qdisc, within the
+//! bounds of an owner policy, and comes back in its softirq once they are reached. A full qdisc drops: the process
+//! yields, and sends the next one. (Linux 2.6.38, `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
+//!
+//! The decisions are the real ones: `TxEngine`, `Fifo` and [`Owner`](wharf_core::owner::Owner). What is modelled is how long each
+//! step takes and who must wait for whom: `steps.rs`.
+
+mod steps;
+
+use super::FRAME_BYTES;
+use super::process::Stock;
+use super::queue::List;
+use std::sync::Arc;
+use std::time::Duration;
+use steps::Processor;
+use wharf_core::counters::QueueCounters;
+use wharf_core::device::Device;
+use wharf_core::engine::{Batching, TxEngine};
+use wharf_core::owner::Policy;
+use wharf_core::pool::PagePool;
+use wharf_core::qdisc::{Fifo, FifoLimit};
+use wharf_devices::null::Null;
+use wharf_sim::ConservationChecker;
+use wharf_sim::RunError;
+use wharf_sim::engine::cache_line::{CacheLine, LineCosts};
+use wharf_sim::engine::cpu::{Cpu, Tick};
+use wharf_sim::engine::lock::{LockCosts, LockKind, SpinLock};
+use wharf_sim::engine::{self, Agenda, Random, VirtualClock};
+
+/// How packets get into the qdisc.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discipline {
+    /// By the root lock, taken out and handed over one at a time.
+    RootLock,
+    /// The same, contenders one by one.
+    BusyLock,
+    /// By a list; who found it empty puts all in, and bulks are taken out.
+    LocklessList,
+}
+
+/// Time that the steps take, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    /// Making a packet and sending it, up to the qdisc.
+    pub make_ns: u64,
+    /// Every lock.
+    pub lock: LockCosts,
+    /// Who gets one.
+    pub lock_kind: LockKind,
+    /// The list's head.
+    pub list: LineCosts,
+    /// Putting a packet into the qdisc.
+    pub enqueue_ns: u64,
+    /// Taking one out.
+    pub dequeue_ns: u64,
+    /// The dummy device: the packet is counted and freed.
+    pub device_ns: u64,
+    /// More for a packet that another processor has made: its lines, and memory that goes back to that one.
+    pub remote_ns: u64,
+    /// Freeing a packet that was dropped, and sched_yield(2).
+    pub drop_ns: u64,
+    /// The timer.
+    pub tick: Tick,
+}
+
+/// What is run, and for how long.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// How packets get in.
+    pub discipline: Discipline,
+    /// How long one runs the qdisc.
+    pub policy: Policy,
+    /// A processor more that runs the qdisc and sends nothing; the others then only put in.
+    pub dedicated: bool,
+    /// Processors that send.
+    pub cpus: usize,
+    /// Packets that the qdisc takes.
+    pub qdisc_packets: usize,
+    /// Length of packets, without checksum.
+    pub frame_bytes: u32,
+    /// What the steps cost.
+    pub costs: Costs,
+    /// Thousandths by which the time of making varies, either way.
+    pub jitter_permille: u64,
+    /// Of the generator.
+    pub seed: u64,
+    /// Time before measuring.
+    pub settle_ns: u64,
+    /// Time measured.
+    pub measure_ns: u64,
+}
+
+/// What one processor has done within the time of measuring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Packets offered to the qdisc.
+    pub offered: u64,
+    /// Of those, dropped.
+    pub dropped: u64,
+    /// Packets handed to the device, whoever made them.
+    pub drained: u64,
+    /// Of those, made by others.
+    pub for_others: u64,
+    /// Time in the dequeue region.
+    pub dequeue_ns: u64,
+    /// Time spent for locks.
+    pub locking_ns: u64,
+}
+
+impl Done {
+    /// What has been done since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            offered: self.offered - before.offered,
+            dropped: self.dropped - before.dropped,
+            drained: self.drained - before.drained,
+            for_others: self.for_others - before.for_others,
+            dequeue_ns: self.dequeue_ns - before.dequeue_ns,
+            locking_ns: self.locking_ns - before.locking_ns,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// By processor that sends.
+    pub by_cpu: Vec<Done>,
+    /// How long was measured.
+    pub measured_ns: u64,
+    /// Packets of the longest run of the qdisc, in the whole time.
+    pub longest_run: u32,
+    /// Packets that entered in the whole run.
+    pub packets_in_all: u64,
+}
+
+/// The modelled machine.
+struct Machine {
+    setup: Setup,
+    processors: Vec<Processor>,
+    busy: SpinLock,
+    root: SpinLock,
+    /// The device's lock.
+    txq: SpinLock,
+    head: CacheLine,
+    /// Pushed, and not put in.
+    pushed: List,
+    /// Put into the qdisc and not yet seen by the run: a part of it.
+    list: List,
+    run: TxEngine,
+    running: bool,
+    stock: Stock,
+    witness: ConservationChecker,
+    random: Random,
+    longest_run: u32,
+    entered: u64,
+    ending: bool,
+}
+
+/// Runs a setup; what came of it. `goes_on` is asked now and then whether to go on.
+///
+/// # Errors
+/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
+pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
+    let clock = Arc::new(VirtualClock::default());
+    let frames = setup.qdisc_packets as u32 + 64 * (setup.cpus as u32 + 2) + 4096;
+    let pool = PagePool::builder()
+        .frames(frames)
+        .frame_bytes(FRAME_BYTES)
+        .huge_pages(false)
+        .clock(clock.clone())
+        .build()?;
+    let mut agenda = Agenda::new(setup.cpus + 1);
+    let (settle_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+    let mut machine = Machine::new(setup, &pool, clock.clone())?;
+    for cpu in 0..machine.processors.len() {
+        agenda.set(cpu, machine.random.below(2000));
+    }
+    engine::run(&mut machine, &mut agenda, &clock, settle_ns);
+    let before = machine.done(settle_ns);
+    engine::run(&mut machine, &mut agenda, &clock, to_ns);
+    if !goes_on() {
+        return Err(RunError::Interrupted);
+    }
+    let after = machine.done(to_ns);
+    machine.ending = true;
+    engine::run(&mut machine, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
+    machine.check(&pool)?;
+    let by_cpu = after.iter().zip(&before).take(machine.setup.cpus);
+    Ok(Outcome {
+        by_cpu: by_cpu.map(|(after, before)| after.since(before)).collect(),
+        measured_ns: machine.setup.measure_ns,
+        longest_run: machine.longest_run,
+        packets_in_all: machine.entered,
+    })
+}
+
+impl Machine {
+    fn new(setup: Setup, pool: &PagePool, clock: Arc<VirtualClock>) -> Result<Self, RunError> {
+        let mut device = Null::default();
+        device.attach(pool.region().clone())?;
+        let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
+        let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
+        let mut run = TxEngine::new(number, Box::new(device), qdisc, Duration::from_secs(1), clock, counters);
+        // A dummy device has no byte limit.
+        run.set_bql(None);
+        let is_bulk = setup.discipline == Discipline::LocklessList;
+        run.set_batching(if is_bulk { Batching::On } else { Batching::Off });
+        let lock = || SpinLock::new(setup.costs.lock_kind, setup.costs.lock);
+        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+        Ok(Self {
+            processors: (0..setup.cpus + usize::from(setup.dedicated))
+                .map(|n| Processor::new(n, &setup))
+                .collect(),
+            busy: lock(),
+            root: lock(),
+            txq: lock(),
+            head: CacheLine::new(setup.costs.list),
+            pushed: List::default(),
+            list: List::default(),
+            run,
+            running: false,
+            stock: Stock::new(pool.cache("processes")?),
+            witness: ConservationChecker::new(setup.cpus, pool.frames(), window),
+            random: Random::new(setup.seed),
+            longest_run: 0,
+            entered: 0,
+            ending: false,
+            setup,
+        })
+    }
+
+    /// What each processor has done by `now_ns`.
+    fn done(&self, now_ns: u64) -> Vec<Done> {
+        self.processors.iter().map(|processor| processor.done(now_ns)).collect()
+    }
+
+    /// Once everything has drained: conservation, order and the ledger.
+    fn check(&mut self, pool: &PagePool) -> Result<(), RunError> {
+        self.stock.close()?;
+        let inside = self.run.backlog() + self.run.in_device() + self.list.0.len() + self.pushed.0.len();
+        if inside > 0 {
+            let left = self.entered - inside as u64;
+            return Err(RunError::Conservation { queue: 0, accepted: self.entered, left });
+        }
+        self.witness.check()?;
+        let audit = pool.audit();
+        if audit.out() == 0 { Ok(()) } else { Err(RunError::Ledger(audit.to_string())) }
+    }
+}
+
+/// A processor's account of its time.
+fn account(number: usize, setup: &Setup) -> Cpu {
+    let tick = setup.costs.tick;
+    Cpu::new(tick, tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 2))
+}

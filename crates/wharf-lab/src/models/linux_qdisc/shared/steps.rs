@@ -1,0 +1,340 @@
+//! What the processors do, a step at a time.
+//!
+//! ```text
+//! Making ─► [Busy ─►] Root ─► put in ─► somebody runs it, or full: Release ─► Making
+//!             list: Push ─┘     └─► ours: take out ─► Dequeued ─► Driven ─► Root …
+//!                                                       bounds reached, or empty: Release ─► back once ─► Making
+//! ```
+
+use super::{Discipline, Machine, Setup, account};
+use crate::models::linux_qdisc::shared::Done;
+use wharf_core::engine::{Pause, Sink};
+use wharf_core::owner::Owner;
+use wharf_mem::{Batch, Frame};
+use wharf_sim::engine::cpu::{Cpu, Mode};
+use wharf_sim::engine::lock::HandedOver;
+use wharf_sim::engine::{Agenda, World};
+use wharf_sim::nic::simple::Departed;
+
+/// What is over when a processor's time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// A packet is made.
+    Making,
+    /// The list's head is ours to write.
+    Push,
+    /// It has the second lock.
+    Busy,
+    /// It has the root lock.
+    Root,
+    /// It spins: nothing is due.
+    Spinning,
+    /// A bulk is out of the qdisc.
+    Dequeued,
+    /// The device is done with it.
+    Driven,
+    /// Nothing more to do with the root lock.
+    Release,
+    /// Nothing was there to be run, for one that only runs.
+    Idle,
+}
+
+/// One processor.
+#[derive(Debug)]
+pub(super) struct Processor {
+    cpu: Cpu,
+    doing: Doing,
+    /// What it does once it has the lock that it spins for.
+    wanted: Doing,
+    packet: Option<Frame>,
+    /// Whether it holds the second lock.
+    has_busy: bool,
+    /// Set while it is the one to run the qdisc, and since when.
+    owner: Option<Owner>,
+    began_ns: u64,
+    taken: u32,
+    pause: Option<Pause>,
+    /// Its bounds were reached: it is to come back.
+    comes_back: bool,
+    yields: bool,
+    serves: bool,
+    done: Done,
+}
+
+impl Processor {
+    pub(super) fn new(number: usize, setup: &Setup) -> Self {
+        let serves = number >= setup.cpus;
+        Self {
+            cpu: account(number, setup),
+            doing: if serves { Doing::Idle } else { Doing::Making },
+            wanted: Doing::Root,
+            packet: None,
+            has_busy: false,
+            owner: None,
+            began_ns: 0,
+            taken: 0,
+            pause: None,
+            comes_back: false,
+            yields: false,
+            serves,
+            done: Done::default(),
+        }
+    }
+
+    /// What it has done by `now_ns`.
+    pub(super) fn done(&self, now_ns: u64) -> Done {
+        let running_ns = if self.owner.is_some() { now_ns.saturating_sub(self.began_ns) } else { 0 };
+        let dequeue_ns = self.done.dequeue_ns + running_ns;
+        Done { dequeue_ns, locking_ns: self.cpu.locking_ns(), ..self.done }
+    }
+}
+
+impl World for Machine {
+    fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        match self.processors[at].doing {
+            Doing::Making => self.made(at, now_ns, agenda),
+            Doing::Push => self.push(at, now_ns, agenda),
+            Doing::Busy => {
+                self.processors[at].has_busy = true;
+                self.want(at, Doing::Root, now_ns, agenda);
+            }
+            Doing::Root => self.with_root(at, now_ns, agenda),
+            Doing::Dequeued => self.drive(at, now_ns, agenda),
+            Doing::Driven => self.driven(at, now_ns, agenda),
+            Doing::Release => self.release(at, now_ns, agenda),
+            Doing::Idle => self.want(at, Doing::Root, now_ns, agenda),
+            Doing::Spinning => debug_assert!(false, "whoever spins has nothing due"),
+        }
+    }
+}
+
+impl Machine {
+    /// Processor `at` works from `from_ns` on, and has then done `doing`.
+    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        processor.doing = doing;
+        agenda.set(at, processor.cpu.work(from_ns, work_ns, Mode::System));
+    }
+
+    fn lock_for(&mut self, doing: Doing) -> &mut wharf_sim::engine::lock::SpinLock {
+        match doing {
+            Doing::Busy => &mut self.busy,
+            _ => &mut self.root,
+        }
+    }
+
+    /// Takes the lock for `doing`, or spins for it.
+    fn want(&mut self, at: usize, doing: Doing, now_ns: u64, agenda: &mut Agenda) {
+        let taking_ns = self.lock_for(doing).acquire(at, now_ns);
+        let processor = &mut self.processors[at];
+        processor.wanted = doing;
+        processor.doing = Doing::Spinning;
+        if let Some(taking_ns) = taking_ns {
+            processor.doing = doing;
+            agenda.set(at, processor.cpu.lock(now_ns, taking_ns, Mode::System));
+        }
+    }
+
+    /// Gives the lock for `doing` back, to whoever spins for it.
+    fn give(&mut self, doing: Doing, now_ns: u64, agenda: &mut Agenda) {
+        let lock = match doing {
+            Doing::Busy => &mut self.busy,
+            _ => &mut self.root,
+        };
+        let Some(HandedOver { cpu, since_ns, at_ns }) = lock.release(now_ns, &mut self.random) else {
+            return;
+        };
+        let next = &mut self.processors[cpu];
+        next.cpu.spun(since_ns, at_ns, Mode::System);
+        next.doing = next.wanted;
+        agenda.set(cpu, at_ns);
+    }
+
+    /// The next packet, or the end.
+    fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if self.processors[at].serves {
+            let more = !self.ending || self.has_backlog() || !self.pushed.0.is_empty();
+            if more {
+                self.work(at, now_ns, self.setup.costs.lock.pair_ns.max(1), Doing::Idle, agenda);
+            }
+            return;
+        }
+        if self.ending {
+            return;
+        }
+        let costs = &self.setup.costs;
+        let drop_ns = if std::mem::take(&mut self.processors[at].yields) { costs.drop_ns } else { 0 };
+        let make_ns = self.random.around(costs.make_ns, self.setup.jitter_permille);
+        self.work(at, now_ns, drop_ns + make_ns, Doing::Making, agenda);
+    }
+
+    /// A packet is made: in with it.
+    fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        if processor.packet.is_none() {
+            let Some(frame) = self.stock.take(at, self.setup.frame_bytes) else {
+                return self.next(at, now_ns, agenda);
+            };
+            processor.packet = Some(frame);
+            processor.done.offered += 1;
+        }
+        match self.setup.discipline {
+            Discipline::RootLock => self.want(at, Doing::Root, now_ns, agenda),
+            Discipline::BusyLock if self.running => self.want(at, Doing::Busy, now_ns, agenda),
+            Discipline::BusyLock => self.want(at, Doing::Root, now_ns, agenda),
+            Discipline::LocklessList => {
+                let pushed_ns = self.head.write(at, now_ns) - now_ns;
+                self.work(at, now_ns, pushed_ns, Doing::Push, agenda);
+            }
+        }
+    }
+
+    /// On the list; whoever found it empty goes for the root lock.
+    fn push(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let was_empty = self.pushed.0.is_empty();
+        if self.pushed.0.len() >= self.setup.qdisc_packets {
+            self.drop_one(at);
+            return self.next(at, now_ns, agenda);
+        }
+        self.pushed.0.extend(self.processors[at].packet.take());
+        if was_empty { self.want(at, Doing::Root, now_ns, agenda) } else { self.next(at, now_ns, agenda) }
+    }
+
+    fn drop_one(&mut self, at: usize) {
+        let frame = self.processors[at].packet.take();
+        self.give_dropped(frame);
+    }
+
+    fn give_dropped(&mut self, frame: Option<Frame>) {
+        let Some(frame) = frame else { return };
+        let owner = &mut self.processors[usize::from(frame.sender())];
+        owner.done.dropped += 1;
+        owner.yields = true;
+        let given = self.stock.cache.give_one(frame);
+        debug_assert!(given.is_ok(), "there is only one pool");
+    }
+
+    fn has_backlog(&self) -> bool {
+        !self.list.0.is_empty() || self.run.backlog() > 0
+    }
+
+    /// Puts a packet into the qdisc, if there is room.
+    fn enqueue(&mut self, frame: Frame) {
+        if self.list.0.len() + self.run.backlog() >= self.setup.qdisc_packets {
+            return self.give_dropped(Some(frame));
+        }
+        self.witness.enters(usize::from(frame.sender()), frame.index());
+        self.entered += 1;
+        self.list.0.push_back(frame);
+    }
+
+    /// Holding the root lock: puts in what there is, and takes a bulk out if the qdisc is ours to run.
+    fn with_root(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let mut work_ns = 0;
+        if self.processors[at].owner.is_none() {
+            let frames: Vec<Frame> = self.processors[at].packet.take().into_iter().collect();
+            work_ns += (frames.len() + self.pushed.0.len()) as u64 * self.setup.costs.enqueue_ns;
+            let pushed = std::mem::take(&mut self.pushed.0);
+            frames.into_iter().chain(pushed).for_each(|frame| self.enqueue(frame));
+        }
+        if self.goes_on(at, now_ns) {
+            work_ns += self.dequeue(at);
+        }
+        let doing = if self.processors[at].taken > 0 { Doing::Dequeued } else { Doing::Release };
+        self.work(at, now_ns, work_ns, doing, agenda);
+    }
+
+    /// Whether the qdisc is ours to run (on).
+    fn goes_on(&mut self, at: usize, now_ns: u64) -> bool {
+        let others_only = self.setup.dedicated && !self.processors[at].serves && !self.ending;
+        let processor = &mut self.processors[at];
+        let Some(owner) = &mut processor.owner else {
+            if self.running || others_only || (self.list.0.is_empty() && self.run.backlog() == 0) {
+                return false;
+            }
+            self.running = true;
+            processor.owner = Some(Owner::new(self.setup.policy, true, now_ns));
+            processor.began_ns = now_ns;
+            return true;
+        };
+        owner.sent_some(std::mem::take(&mut processor.taken));
+        let is_over = owner.is_spent(|| now_ns);
+        let is_empty = self.list.0.is_empty() && self.run.backlog() == 0;
+        if is_over || is_empty {
+            self.longest_run = self.longest_run.max(owner.longest_packets());
+            processor.done.dequeue_ns += now_ns - processor.began_ns;
+            (processor.owner, processor.comes_back, self.running) = (None, !is_empty, false);
+            return false;
+        }
+        true
+    }
+
+    /// Takes one bulk out of the qdisc, and has the device take it in the next step; the time of the first part.
+    fn dequeue(&mut self, at: usize) -> u64 {
+        let quota = self.processors[at].owner.as_ref().map_or(0, Owner::quota_left);
+        let (taken, pause) = self.run.transmit_bulk(&mut self.list, quota);
+        (self.processors[at].taken, self.processors[at].pause) = (taken, pause);
+        u64::from(taken) * self.setup.costs.dequeue_ns
+    }
+
+    /// The bulk is out: others may have the root lock while the device has it.
+    fn drive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.give(Doing::Root, now_ns, agenda);
+        if std::mem::take(&mut self.processors[at].has_busy) {
+            self.give(Doing::Busy, now_ns, agenda);
+        }
+        // Only who runs the qdisc takes this lock, so it is free.
+        let taking_ns = self.txq.acquire(at, now_ns).unwrap_or(0);
+        let have_ns = self.processors[at].cpu.lock(now_ns, taking_ns, Mode::System);
+        let mut home = Home { machine_cpu: at, now_ns, of_others: 0, freed: Vec::new() };
+        self.run.reap(&mut home);
+        let Home { of_others, freed, .. } = home;
+        let count = freed.len() as u64;
+        for (frame, departed) in freed {
+            self.witness.leaves(&departed);
+            let given = self.stock.cache.give_one(frame);
+            debug_assert!(given.is_ok(), "there is only one pool");
+        }
+        let done = &mut self.processors[at].done;
+        (done.drained, done.for_others) = (done.drained + count, done.for_others + of_others);
+        let work_ns = count * self.setup.costs.device_ns + of_others * self.setup.costs.remote_ns;
+        self.work(at, have_ns, work_ns, Doing::Driven, agenda);
+    }
+
+    /// The device is done with the bulk: the root lock once more.
+    fn driven(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let released = self.txq.release(now_ns, &mut self.random);
+        debug_assert_eq!(released, None);
+        self.want(at, Doing::Root, now_ns, agenda);
+    }
+
+    /// Lets go of the locks. Who was to come back does so in its softirq, before its process goes on.
+    fn release(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.give(Doing::Root, now_ns, agenda);
+        if std::mem::take(&mut self.processors[at].has_busy) {
+            self.give(Doing::Busy, now_ns, agenda);
+        }
+        if std::mem::take(&mut self.processors[at].comes_back) && !self.running {
+            return self.want(at, Doing::Root, now_ns, agenda);
+        }
+        self.next(at, now_ns, agenda);
+    }
+}
+
+/// Packets that the dummy device is done with.
+struct Home {
+    machine_cpu: usize,
+    now_ns: u64,
+    of_others: u64,
+    freed: Vec<(Frame, Departed)>,
+}
+
+impl Sink for Home {
+    fn recycle(&mut self, done: &mut Batch) {
+        while let Some(frame) = done.pop() {
+            self.of_others += u64::from(usize::from(frame.sender()) != self.machine_cpu);
+            let (index, len_bytes) = (frame.index(), frame.len_bytes());
+            self.freed.push((frame, Departed { index, len_bytes, at_ns: self.now_ns }));
+        }
+    }
+}

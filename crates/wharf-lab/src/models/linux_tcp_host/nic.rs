@@ -1,0 +1,147 @@
+//! The NIC: packets go out one after the other at the wire's rate; an interrupt says what has left.
+
+use super::Setup;
+use std::collections::VecDeque;
+use wharf_sim::engine::{Random, take_due};
+
+/// What follows and precedes each frame on the wire, checksum included.
+const AROUND_BYTES: u64 = 24;
+const FRAME_BYTES_MIN: u64 = 60;
+
+/// Something on its way out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packet {
+    /// Buffer of its super-packet.
+    pub(super) index: u32,
+    /// Bytes that the byte limit knows, and descriptors.
+    pub(super) bytes: u32,
+    pub(super) descriptors: u32,
+    /// It is, or holds, the last packet of its super-packet.
+    pub(super) last: bool,
+    /// Packets on the wire, and their bytes with headers: more than one where the NIC cuts.
+    pub(super) packets: u32,
+}
+
+/// The ring, the wire and the interrupt timer.
+#[derive(Debug)]
+pub(super) struct Nic {
+    wire_ps_per_byte: u64,
+    fetch_ns: u64,
+    wire_free_ps: u64,
+    descriptors_max: u32,
+    pub(super) descriptors: u32,
+    /// Written by the driver; the doorbell is to come.
+    pub(super) owed: VecDeque<Packet>,
+    /// When each has left.
+    on_wire: VecDeque<(u64, Packet)>,
+    gap_ns: u64,
+    last_interrupt_ns: u64,
+    pub(super) masked: bool,
+    /// Bytes that went out, with what is around them.
+    pub(super) wire_bytes: u64,
+    pub(super) packets: u64,
+}
+
+impl Nic {
+    pub(super) fn new(wire_ps_per_byte: u64, fetch_ns: u64, descriptors_max: u32, gap_ns: u64) -> Self {
+        Self {
+            wire_ps_per_byte,
+            fetch_ns,
+            wire_free_ps: 0,
+            descriptors_max,
+            descriptors: 0,
+            owed: VecDeque::new(),
+            on_wire: VecDeque::new(),
+            gap_ns,
+            last_interrupt_ns: 0,
+            masked: false,
+            wire_bytes: 0,
+            packets: 0,
+        }
+    }
+
+    /// Whether the driver may write so many descriptors more.
+    pub(super) fn has_room(&self, descriptors: u32) -> bool {
+        self.descriptors + descriptors <= self.descriptors_max
+    }
+
+    /// The driver writes one.
+    pub(super) fn write(&mut self, packet: Packet) {
+        self.descriptors += packet.descriptors;
+        self.owed.push_back(packet);
+    }
+
+    /// What the driver has written goes out, and `departs` is told of each when.
+    pub(super) fn doorbell(&mut self, now_ns: u64, departs: &mut impl FnMut(u64, &Packet)) {
+        let at_wire_ps = (now_ns + self.fetch_ns) * 1000;
+        while let Some(packet) = self.owed.pop_front() {
+            let around = u64::from(packet.packets) * AROUND_BYTES;
+            let bytes = u64::from(packet.bytes).max(FRAME_BYTES_MIN) + around;
+            self.wire_free_ps = self.wire_free_ps.max(at_wire_ps) + bytes * self.wire_ps_per_byte;
+            self.wire_bytes += bytes;
+            self.packets += u64::from(packet.packets);
+            let at_ns = self.wire_free_ps / 1000;
+            departs(at_ns, &packet);
+            self.on_wire.push_back((at_ns, packet));
+        }
+    }
+
+    /// The next that has left by `now_ns`, as the driver finds it.
+    pub(super) fn next_left(&mut self, now_ns: u64) -> Option<Packet> {
+        let packet = take_due(&mut self.on_wire, now_ns)?;
+        self.descriptors -= packet.descriptors;
+        Some(packet)
+    }
+
+    /// When it interrupts next, if answers come at `answer_ns`.
+    pub(super) fn interrupt_at_ns(&self, answer_ns: Option<u64>) -> Option<u64> {
+        let left_ns = self.on_wire.front().map(|&(at_ns, _)| at_ns);
+        let event_ns = left_ns.into_iter().chain(answer_ns).min()?;
+        (!self.masked).then_some(event_ns.max(self.last_interrupt_ns + self.gap_ns))
+    }
+
+    pub(super) fn interrupts(&mut self, now_ns: u64) {
+        (self.last_interrupt_ns, self.masked) = (now_ns, true);
+    }
+
+    /// Nothing is inside.
+    pub(super) fn is_empty(&self) -> bool {
+        self.owed.is_empty() && self.on_wire.is_empty()
+    }
+}
+
+/// The other host: what it receives it looks at when its own NIC interrupts, which under load is at fixed times, by its clock.
+#[derive(Debug)]
+pub(super) struct Far {
+    period_ps: u64,
+    phase_ps: u64,
+}
+
+impl Far {
+    pub(super) fn new(setup: &Setup, random: &mut Random) -> Self {
+        // Its clock is fast or slow by so much, as quartz is.
+        let (gap_ns, drift_ppm) = (setup.interrupt_gap_ns.max(1), setup.far_drift_ppm);
+        let period_ps =
+            gap_ns * 1000 + gap_ns * random.below(2 * drift_ppm + 1) / 1000 - gap_ns * drift_ppm / 1000;
+        Self { period_ps, phase_ps: random.below(period_ps) }
+    }
+
+    /// Its first interrupt after something has come at `at_ns`.
+    pub(super) fn interrupt_after_ns(&self, at_ns: u64) -> u64 {
+        let since_ps = at_ns * 1000 + self.period_ps - self.phase_ps;
+        let periods = since_ps.div_ceil(self.period_ps);
+        (periods * self.period_ps + self.phase_ps - self.period_ps).div_ceil(1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_end_looks_at_fixed_times() {
+        let far = Far { period_ps: 125_000_000, phase_ps: 5_000_000 };
+        let seen = [0, 5_000, 5_001, 130_000, 300_000].map(|at_ns| far.interrupt_after_ns(at_ns));
+        assert_eq!(seen, [5_000, 5_000, 130_000, 130_000, 380_000]);
+    }
+}

@@ -1,0 +1,112 @@
+//! What the processor does next: the poll of an interrupt, runs of the qdisc, TCP that was held back.
+//!
+//! As `ixgbe_poll` does: first what has left, then what has come, packet by packet. An acknowledgement lets TCP send, and
+//! `dev_queue_xmit` runs the qdisc there and then, in the middle of the poll: what lies behind it in the receive ring, the
+//! answer to a probe perhaps, is looked at when the driver has stopped. What completions alone have opened is run when the poll
+//! is over (`NET_TX_SOFTIRQ`), and streams that small queues held back send after that (a tasklet).
+
+use super::host::{Answer, Host, PROBES};
+use super::outcome::Probe;
+use super::probes::Kind;
+use std::time::Duration;
+use wharf_sim::RunError;
+use wharf_sim::engine::{Agenda, take_due};
+
+/// What is to be done, in this order; what has come is done after `polls`, while the interrupt is masked.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    /// Somebody has put something into the qdisc, and runs it.
+    pub(super) runs: bool,
+    /// An interrupt has come.
+    pub(super) polls: bool,
+    /// Completions have opened the queue.
+    scheduled: bool,
+    /// Streams that small queues let go on.
+    released: Vec<usize>,
+}
+
+impl Host {
+    /// The next step, and how long it takes; `None` where there is nothing to do.
+    pub(super) fn next_step(&mut self, now_ns: u64, agenda: &mut Agenda) -> Option<u64> {
+        loop {
+            if self.tasks.runs {
+                if let Some(work_ns) = self.transmit() {
+                    return Some(work_ns);
+                }
+                self.tasks.runs = false;
+            }
+            if std::mem::take(&mut self.tasks.polls) {
+                return Some(self.reclaim(now_ns));
+            }
+            if self.nic.masked {
+                if let Some(answer) = take_due(&mut self.answers, now_ns) {
+                    return Some(self.receive(answer, now_ns, agenda));
+                }
+                self.nic.masked = false;
+            }
+            if std::mem::take(&mut self.tasks.scheduled) {
+                self.tasks.runs = true;
+                continue;
+            }
+            let number = self.tasks.released.pop()?;
+            let work_ns = self.pump(number, now_ns);
+            if work_ns > 0 {
+                return Some(work_ns);
+            }
+        }
+    }
+
+    /// Takes back what has left.
+    fn reclaim(&mut self, now_ns: u64) -> u64 {
+        let costs = self.setup.costs;
+        let (mut work_ns, mut bytes) = (costs.interrupt_ns, 0u32);
+        while let Some(packet) = self.nic.next_left(now_ns) {
+            bytes += packet.bytes;
+            work_ns += costs.reclaim_ns;
+            if packet.last
+                && let Some(number) = self.frees(packet.index)
+                && !self.tasks.released.contains(&number)
+            {
+                self.tasks.released.push(number);
+            }
+        }
+        if bytes > 0 {
+            let before = self.bql.limit();
+            if let Err(error) = self.bql.completed(bytes, Duration::from_nanos(now_ns)) {
+                self.fault = Some(RunError::Order { what: error.to_string() });
+            }
+            if self.bql.limit() != before {
+                self.limits.push((now_ns, self.bql.limit()));
+            }
+            self.tasks.scheduled = true;
+        }
+        work_ns
+    }
+
+    /// One packet that has come.
+    fn receive(&mut self, answer: Answer, now_ns: u64, agenda: &mut Agenda) -> u64 {
+        let work_ns = self.setup.costs.receive_ns;
+        match answer {
+            Answer::Ack(number, ack) => {
+                self.streams[number].source.acked(now_ns, &ack);
+                work_ns + self.pump(number, now_ns)
+            }
+            Answer::Probe(kind, probe) => {
+                self.answered(kind, probe, now_ns + work_ns, agenda);
+                work_ns
+            }
+        }
+    }
+
+    /// A probe's answer is with its program. It asks again, if it is one of those.
+    fn answered(&mut self, kind: Kind, probe: Probe, now_ns: u64, agenda: &mut Agenda) {
+        if !kind.follows() {
+            return;
+        }
+        let next_ns = now_ns + self.random.around(self.setup.think_ns, self.setup.jitter_permille);
+        agenda.set(PROBES + kind as usize, next_ns);
+        if kind == Kind::Udp {
+            self.probes.push(Probe { transaction_ns: next_ns - probe.sent_ns, ..probe });
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What a processor does next: a step of its cache's state machine, and the time that it takes.
+
+use super::{Costs, Machine, Setup};
+use std::collections::VecDeque;
+use wharf_core::pool::PageCounters;
+use wharf_core::pool::policy::{PageCache, Place, Wanted};
+use wharf_mem::{Batch, Frame};
+use wharf_sim::engine::Agenda;
+use wharf_sim::engine::cpu::{Cpu, Mode, Tick};
+use wharf_sim::engine::lock::HandedOver;
+use wharf_sim::nic::simple::Departed;
+
+/// Bytes of a packet: its length decides nothing here.
+const PACKET_BYTES: u32 = 64;
+/// Before a channel that found no page at all looks again.
+const AGAIN_NS: u64 = 1000;
+
+/// What a processor's time was for, up to now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It has nothing in hand.
+    Ready,
+    /// A packet is received.
+    Received,
+    /// A packet is read.
+    Read,
+    /// It wants the lock of a place.
+    Wants(Place),
+    /// It has that lock.
+    Has(Place),
+    /// It is done there.
+    Leaves(Place),
+}
+
+#[derive(Debug)]
+pub(super) struct Processor<C> {
+    pub(super) cpu: Cpu,
+    pub(super) cache: C,
+    phase: Phase,
+    /// Nothing is due until somebody wakes it.
+    idle: bool,
+    /// What is in hand.
+    hand: Batch,
+    /// A channel: the stream whose burst this is, and what is left of the burst.
+    stream: Option<usize>,
+    burst_left: u32,
+    /// An application: packets to be read, and those of slow streams that wait to be freed, and until when.
+    backlog: VecDeque<Frame>,
+    slow: VecDeque<(u64, Frame)>,
+}
+
+impl<C> Processor<C> {
+    pub(super) fn new(cache: C, is_channel: bool) -> Self {
+        Self {
+            cpu: Cpu::new(Tick { every_ns: 0, cost_ns: 0 }, 0),
+            cache,
+            phase: Phase::Ready,
+            idle: !is_channel,
+            hand: Batch::new(1),
+            stream: None,
+            burst_left: 0,
+            backlog: VecDeque::new(),
+            slow: VecDeque::new(),
+        }
+    }
+}
+
+impl<C: PageCache> Machine<C> {
+    #[inline]
+    pub(super) fn processor_acts(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        match self.processors[at].phase {
+            Phase::Ready if self.is_channel(at) => self.receive(at, now_ns, agenda),
+            Phase::Ready => self.read(at, now_ns, agenda),
+            Phase::Received => self.received(at, now_ns, agenda),
+            Phase::Read => self.has_read(at, now_ns, agenda),
+            Phase::Wants(place) => self.want(at, place, now_ns, agenda),
+            Phase::Has(place) => self.visit(at, place, now_ns, agenda),
+            Phase::Leaves(place) => self.leave(at, place, now_ns, agenda),
+        }
+    }
+
+    pub(super) fn is_channel(&self, at: usize) -> bool {
+        at < self.setup.channels
+    }
+
+    fn mode(&self, at: usize) -> Mode {
+        if self.is_channel(at) { Mode::Soft } else { Mode::System }
+    }
+
+    /// Processor `at` works, and is in `phase` when it is done.
+    fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, phase: Phase, agenda: &mut Agenda) {
+        let mode = self.mode(at);
+        let processor = &mut self.processors[at];
+        processor.phase = phase;
+        let done_ns = processor.cpu.work(now_ns, work_ns, mode);
+        agenda.set(at, done_ns);
+    }
+
+    /// A channel takes a page for the next packet.
+    fn receive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(stream) = self.next_stream(at) else {
+            self.processors[at].idle = true;
+            return;
+        };
+        let Setup { costs, jitter_permille, .. } = self.setup;
+        let Processor { cache, hand, .. } = &mut self.processors[at];
+        let before = cache.counters();
+        let wanted = Wanted { sender: stream as u16, len_bytes: PACKET_BYTES };
+        // The only error is a length that does not fit, which this one does.
+        let taken = cache.take_here(hand, 1, wanted).unwrap_or(0);
+        let page_ns = page_ns(&costs, &before, &cache.counters());
+        if taken == 0 {
+            let source = cache.source();
+            return self.work(at, now_ns, page_ns, Phase::Wants(source), agenda);
+        }
+        self.note_taken(at, stream);
+        let receive_ns = self.random.around(costs.receive_ns, jitter_permille);
+        self.work(at, now_ns, page_ns + receive_ns, Phase::Received, agenda);
+    }
+
+    fn note_taken(&mut self, at: usize, stream: usize) {
+        let processor = &mut self.processors[at];
+        processor.burst_left -= 1;
+        self.inside[stream] += 1;
+        if let Some(frame) = processor.hand.frames().first() {
+            let was_out = std::mem::replace(&mut self.out[frame.index() as usize], true);
+            if was_out {
+                self.doubled = Some(frame.index());
+            }
+            self.witness.enters(stream, frame.index());
+        }
+    }
+
+    /// The stream of the next packet: that of the burst, or any whose window is open; `None` when there is none.
+    fn next_stream(&mut self, at: usize) -> Option<usize> {
+        if self.ending {
+            return None;
+        }
+        let is_open = |stream: &usize| self.inside[*stream] < self.setup.window_packets;
+        let processor = &mut self.processors[at];
+        if let Some(stream) = processor.stream.filter(|stream| processor.burst_left > 0 && is_open(stream)) {
+            return Some(stream);
+        }
+        let of_channel = self.setup.streams.saturating_sub(at).div_ceil(self.setup.channels);
+        let first = self.random.below(of_channel as u64) as usize;
+        let streams = (0..of_channel).map(|n| at + (first + n) % of_channel * self.setup.channels);
+        processor.stream = streams.into_iter().find(is_open);
+        processor.burst_left = self.setup.burst_packets;
+        processor.stream
+    }
+
+    /// A channel has made its packet: into the backlog of the application's processor, and on with the next.
+    fn received(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if let Some(frame) = self.processors[at].hand.pop() {
+            let to = self.setup.application_of(usize::from(frame.sender()));
+            self.processors[to].backlog.push_back(frame);
+            self.wake(to, now_ns, agenda);
+        }
+        self.processors[at].phase = Phase::Ready;
+        self.receive(at, now_ns, agenda);
+    }
+
+    fn wake(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if std::mem::take(&mut self.processors[at].idle) {
+            agenda.set(at, now_ns + self.setup.costs.wake_ns);
+        }
+    }
+
+    /// An application frees what a slow stream has done with, reads what has come, or waits.
+    fn read(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        processor.idle = false;
+        if processor.slow.front().is_some_and(|slow| slow.0 <= now_ns)
+            && let Some((_, frame)) = processor.slow.pop_front()
+        {
+            return self.free(at, frame, now_ns, agenda);
+        }
+        if let Some(frame) = processor.backlog.pop_front() {
+            // Room for one, and it is empty.
+            let _ = processor.hand.push(frame);
+            let read_ns = self.random.around(self.setup.costs.read_ns, self.setup.jitter_permille);
+            return self.work(at, now_ns, read_ns, Phase::Read, agenda);
+        }
+        processor.idle = true;
+        if let Some(&(until_ns, _)) = processor.slow.front() {
+            agenda.set(at, until_ns);
+        }
+    }
+
+    /// An application has read a packet.
+    fn has_read(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.processors[at].phase = Phase::Ready;
+        let Some(frame) = self.processors[at].hand.pop() else { return };
+        self.witness.leaves(&Departed { index: frame.index(), len_bytes: PACKET_BYTES, at_ns: now_ns });
+        if usize::from(frame.sender()) < self.setup.slow_streams {
+            let until_ns = now_ns + self.setup.slow_ns;
+            self.processors[at].slow.push_back((until_ns, frame));
+            return self.read(at, now_ns, agenda);
+        }
+        self.free(at, frame, now_ns, agenda);
+    }
+
+    /// An application frees a page; the stream's window opens by one.
+    fn free(&mut self, at: usize, frame: Frame, now_ns: u64, agenda: &mut Agenda) {
+        let stream = usize::from(frame.sender());
+        self.inside[stream] -= 1;
+        self.out[frame.index() as usize] = false;
+        let costs = self.setup.costs;
+        let processor = &mut self.processors[at];
+        let before = processor.cache.counters();
+        // Room for one, and it is empty; the frame is of this pool.
+        let _ = processor.hand.push(frame);
+        let _ = processor.cache.give_here(&mut processor.hand);
+        let page_ns = page_ns(&costs, &before, &processor.cache.counters());
+        self.wake(self.setup.channel_of(stream), now_ns, agenda);
+        self.bring_surplus(at, now_ns, page_ns, agenda);
+    }
+
+    fn bring_surplus(&mut self, at: usize, now_ns: u64, work_ns: u64, agenda: &mut Agenda) {
+        let phase = self.processors[at].cache.surplus().map_or(Phase::Ready, Phase::Wants);
+        self.work(at, now_ns, work_ns, phase, agenda);
+    }
+
+    fn want(&mut self, at: usize, place: Place, now_ns: u64, agenda: &mut Agenda) {
+        // Who has to spin has nothing due until the lock comes to it.
+        if let Some(taking_ns) = self.places.acquire(place, at, now_ns) {
+            self.work(at, now_ns, taking_ns, Phase::Has(place), agenda);
+        }
+    }
+
+    /// With the lock: what the policy does there.
+    fn visit(&mut self, at: usize, place: Place, now_ns: u64, agenda: &mut Agenda) {
+        let is_channel = self.is_channel(at);
+        let cache = &mut self.processors[at].cache;
+        let moved = if is_channel { cache.fetch(1) } else { cache.bring() };
+        let held_ns = self.places.held_ns(place, moved);
+        let none_ns = if is_channel && moved == 0 { AGAIN_NS } else { 0 };
+        self.work(at, now_ns, held_ns + none_ns, Phase::Leaves(place), agenda);
+    }
+
+    fn leave(&mut self, at: usize, place: Place, now_ns: u64, agenda: &mut Agenda) {
+        if let Some(handed) = self.places.release(place, now_ns, &mut self.random) {
+            self.hand_over(handed, place, agenda);
+        }
+        if self.is_channel(at) {
+            self.processors[at].phase = Phase::Ready;
+            return self.receive(at, now_ns, agenda);
+        }
+        self.bring_surplus(at, now_ns, 0, agenda);
+    }
+
+    fn hand_over(
+        &mut self, HandedOver { cpu, since_ns, at_ns }: HandedOver, place: Place, agenda: &mut Agenda,
+    ) {
+        let mode = self.mode(cpu);
+        let next = &mut self.processors[cpu];
+        next.cpu.spun(since_ns, at_ns, mode);
+        next.phase = Phase::Has(place);
+        agenda.set(cpu, at_ns);
+    }
+}
+
+/// What taking or giving a page took, without any lock: by what the cache has counted meanwhile.
+fn page_ns(costs: &Costs, before: &PageCounters, after: &PageCounters) -> u64 {
+    let misses = after.misses - before.misses;
+    let hits = after.looks - before.looks - misses;
+    costs.page_ns + misses * costs.look_miss_ns + hits * costs.look_hit_ns
+}

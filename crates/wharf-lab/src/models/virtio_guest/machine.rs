@@ -1,0 +1,297 @@
+//! Guest, vhost and peer, and what lies between them.
+
+use super::outcome::{Outcome, Totals};
+use super::peer::Peer;
+use super::ring::{Content, Packet, Ring};
+use super::vhost::Vhost;
+use super::{Setup, Traffic};
+use std::collections::VecDeque;
+use wharf_sim::RunError;
+use wharf_sim::engine::{Agenda, Random, World};
+use wharf_sim::flows::tcp::{Ack, Receiver, Source};
+use wharf_sim::flows::udp::Blast;
+
+/// What has something due.
+pub(super) const SLOTS: usize = 5;
+pub(super) const GUEST: usize = 0;
+pub(super) const VHOST: usize = 1;
+pub(super) const PEER: usize = 2;
+const TIMER: usize = 3;
+const FREEING: usize = 4;
+
+/// How often TCP's timeouts are looked at.
+const TIMER_EVERY_NS: u64 = 10_000_000;
+/// Headers of a packet.
+pub(super) const HEADER_BYTES: u32 = 66;
+/// What a datagram is charged beyond its payload.
+const DATAGRAM_CHARGE_BYTES: u64 = 768;
+
+/// A packet for the guest.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Inbound {
+    Ack(usize, Ack),
+    Answer {
+        flow: usize,
+        bytes: u32,
+    },
+    /// Says nothing that matters here, but has to be carried and received.
+    Bare,
+}
+
+/// A connection, or a socket.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) source: Source,
+    pub(super) receiver: Receiver,
+    pub(super) blast: Blast,
+    /// Its program waits for room to write more.
+    pub(super) waits: bool,
+    /// When its program asked.
+    pub(super) asked_ns: Option<u64>,
+}
+
+impl Flow {
+    fn new(setup: &Setup) -> Self {
+        let blast = match setup.traffic {
+            Traffic::UdpStream { datagram_bytes } => {
+                Blast::new(u64::from(datagram_bytes) + DATAGRAM_CHARGE_BYTES, setup.send_buffer_bytes)
+            }
+            _ => Blast::new(1, 1),
+        };
+        let source = Source::new(setup.rules);
+        Self { source, receiver: Receiver::default(), blast, waits: false, asked_ns: None }
+    }
+}
+
+/// A thread of execution: what it does ends when its slot is due.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    pub(super) busy: bool,
+    /// Since when it has had nothing to do.
+    idle_since_ns: u64,
+    /// When what it does began.
+    began_ns: u64,
+    busy_ns: u64,
+}
+
+/// All of it.
+pub(super) struct Machine {
+    pub(super) setup: Setup,
+    pub(super) random: Random,
+    pub(super) flows: Vec<Flow>,
+    pub(super) threads: [Thread; 3],
+    pub(super) totals: Totals,
+    /// The transmit ring, and what goes into it when what the guest does now is done.
+    pub(super) ring: Ring,
+    pub(super) written: Option<Packet>,
+    pub(super) qdisc: VecDeque<Packet>,
+    pub(super) stopped: bool,
+    /// What has come into the guest; whether that interrupts it; what interrupted it.
+    pub(super) received: VecDeque<Inbound>,
+    pub(super) receive_armed: bool,
+    pub(super) interrupted: [bool; 2],
+    pub(super) polls_transmitted: bool,
+    pub(super) polls_received: bool,
+    /// The timer says that buffers are to be freed.
+    pub(super) freeing: bool,
+    /// Programs that may go on, in turn, and streams whose sockets were told that something has left.
+    pub(super) ready: VecDeque<usize>,
+    pub(super) told: VecDeque<usize>,
+    pub(super) vhost: Vhost,
+    pub(super) peer: Peer,
+    /// Of those that guest and peer were told of at once, how many are left.
+    pub(super) found: [usize; 2],
+    pub(super) answers_ns: Vec<u64>,
+    pub(super) entered: u64,
+    pub(super) left: u64,
+    pub(super) ending: bool,
+}
+
+impl Machine {
+    pub(super) fn new(setup: Setup) -> Self {
+        let flows: Vec<Flow> = (0..setup.flows).map(|_| Flow::new(&setup)).collect();
+        Self {
+            random: Random::new(setup.seed),
+            threads: Default::default(),
+            totals: Totals::default(),
+            ring: Ring::new(setup.ring_descriptors),
+            written: None,
+            qdisc: VecDeque::new(),
+            stopped: false,
+            received: VecDeque::new(),
+            receive_armed: true,
+            interrupted: [false; 2],
+            polls_transmitted: false,
+            polls_received: false,
+            freeing: false,
+            ready: (0..flows.len()).collect(),
+            told: VecDeque::new(),
+            vhost: Vhost::default(),
+            peer: Peer::default(),
+            found: [0; 2],
+            answers_ns: Vec::new(),
+            entered: 0,
+            left: 0,
+            ending: false,
+            flows,
+            setup,
+        }
+    }
+
+    pub(super) fn start(&mut self, agenda: &mut Agenda) {
+        agenda.set(GUEST, self.random.below(100_000));
+        agenda.set(TIMER, TIMER_EVERY_NS);
+        if let super::Release::Timer { every_ns } = self.setup.release {
+            agenda.set(FREEING, every_ns);
+        }
+    }
+
+    /// Time that varies as everything does.
+    pub(super) fn around(&mut self, ns: u64) -> u64 {
+        self.random.around(ns, self.setup.jitter_permille)
+    }
+
+    /// Thread `at` works for so long from `now_ns` on.
+    pub(super) fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, agenda: &mut Agenda) {
+        let work_ns = self.around(work_ns).max(1);
+        let thread = &mut self.threads[at];
+        if !thread.busy {
+            thread.began_ns = now_ns;
+        }
+        thread.busy = true;
+        agenda.set(at, now_ns + work_ns);
+    }
+
+    /// What thread `at` did is done.
+    fn ends(&mut self, at: usize, now_ns: u64) {
+        let thread = &mut self.threads[at];
+        if thread.busy {
+            thread.busy_ns += now_ns - thread.began_ns;
+            (thread.busy, thread.idle_since_ns) = (false, now_ns);
+        }
+    }
+
+    /// There is something for thread `at`: if it has nothing else to do, it is on its way.
+    pub(super) fn wakes(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if self.threads[at].busy || agenda.due_ns(at).is_some() {
+            return;
+        }
+        let costs = self.setup.costs;
+        let idle_ns = now_ns - self.threads[at].idle_since_ns;
+        let latency_ns = match at {
+            GUEST if idle_ns <= costs.halt_poll_ns => costs.poll_exit_ns,
+            GUEST => costs.halt_exit_ns,
+            _ => costs.wake_latency_ns,
+        };
+        if at == GUEST {
+            self.threads[at].busy_ns += idle_ns.min(costs.halt_poll_ns);
+        }
+        let latency_ns = self.around(latency_ns);
+        // A processor that leaves its sleep is at work.
+        self.threads[at].busy_ns += latency_ns;
+        agenda.set(at, now_ns + latency_ns);
+    }
+
+    /// What it takes a program, of guest (0) or peer (1), to find out that it may go on, with `waiting` more that may as well.
+    pub(super) fn finding_ns(&mut self, program: usize, waiting: usize) -> u64 {
+        if let Some(left) = self.found[program].checked_sub(1) {
+            self.found[program] = left;
+            return 0;
+        }
+        self.found[program] = waiting;
+        self.setup.costs.find_ns
+    }
+
+    /// Whether thread `at` sleeps and nobody has woken it.
+    pub(super) fn sleeps(&self, at: usize, agenda: &Agenda) -> bool {
+        !self.threads[at].busy && agenda.due_ns(at).is_none()
+    }
+
+    pub(super) fn totals(&self, now_ns: u64) -> Totals {
+        let busy = |thread: &Thread| {
+            let now = if thread.busy { now_ns - thread.began_ns } else { 0 };
+            thread.busy_ns + now
+        };
+        let mut busy_ns = [0, 1, 2].map(|at| busy(&self.threads[at]));
+        let guest = &self.threads[GUEST];
+        if !guest.busy {
+            busy_ns[GUEST] += (now_ns - guest.idle_since_ns).min(self.setup.costs.halt_poll_ns);
+        }
+        Totals { busy_ns, answers: self.answers_ns.len(), ..self.totals }
+    }
+
+    fn timers(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        if matches!(self.setup.traffic, Traffic::TcpStream { .. }) {
+            for flow in 0..self.flows.len() {
+                self.flows[flow].source.timed_out(now_ns);
+                self.told.push_back(flow);
+            }
+            self.wakes(GUEST, now_ns, agenda);
+        }
+        if !self.ending {
+            agenda.set(TIMER, now_ns + TIMER_EVERY_NS);
+        }
+    }
+
+    fn frees(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        let super::Release::Timer { every_ns } = self.setup.release else { return };
+        self.freeing = true;
+        self.wakes(GUEST, now_ns, agenda);
+        let under_way = self.entered != self.left + self.totals.dropped || self.ring.in_flight() > 0;
+        if !self.ending || under_way {
+            agenda.set(FREEING, now_ns + every_ns);
+        }
+    }
+
+    /// Whether all went well; what came of it.
+    pub(super) fn finish(mut self, before: Totals, after: Totals) -> Result<Outcome, RunError> {
+        // With `upstream` the last ones wait for a transmit that never comes.
+        while self.ring.free_one().is_some() {}
+        let inside =
+            usize::from(self.written.is_some()) + self.qdisc.len() + usize::from(self.ring.in_flight());
+        let inside = inside + self.received.len() + self.vhost.inbound.len() + self.peer.unread.len();
+        let (accepted, left) = (self.entered, self.left + self.totals.dropped);
+        if inside > 0 || accepted != left {
+            return Err(RunError::Conservation { queue: 0, accepted, left });
+        }
+        let charged = |flow: &Flow| flow.source.queued_bytes() > 0 || flow.blast.inside() > 0;
+        if let Some(at) = self.flows.iter().position(charged) {
+            return Err(RunError::Order { what: format!("flow {at} is charged for packets that have left") });
+        }
+        let measured_ns = self.setup.measure_ns;
+        Ok(Outcome::between(measured_ns, &before, &after, &self.answers_ns, self.entered))
+    }
+}
+
+impl World for Machine {
+    fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda) {
+        match slot {
+            GUEST => {
+                self.ends(GUEST, now_ns);
+                self.guest_written(now_ns, agenda);
+                self.guest_next(now_ns, agenda);
+            }
+            VHOST => {
+                self.ends(VHOST, now_ns);
+                self.vhost_carried(now_ns, agenda);
+                self.vhost_next(now_ns, agenda);
+            }
+            PEER => {
+                self.ends(PEER, now_ns);
+                self.peer_read(now_ns, agenda);
+                self.peer_next(now_ns, agenda);
+            }
+            TIMER => self.timers(now_ns, agenda),
+            FREEING => self.frees(now_ns, agenda),
+            _ => {}
+        }
+    }
+}
+
+/// Bytes on the way, headers included.
+pub(super) fn carried_bytes(packet: &Packet) -> u32 {
+    match packet.content {
+        Content::Ack => HEADER_BYTES,
+        _ => packet.bytes + HEADER_BYTES,
+    }
+}

@@ -1,0 +1,163 @@
+//! vhost: carries packets out of the guest and into it, one ring at a time.
+
+use super::Traffic;
+use super::machine::{GUEST, Inbound, Machine, PEER, VHOST, carried_bytes};
+use super::ring::{Content, Packet};
+use std::collections::VecDeque;
+use wharf_sim::engine::Agenda;
+
+/// Bytes of one ring in a row (`VHOST_NET_WEIGHT`).
+const WEIGHT_BYTES: u32 = 0x8_0000;
+
+/// What it has in its hands.
+#[derive(Debug, Clone, Copy)]
+enum Carried {
+    Out(Packet),
+    In(Inbound),
+}
+
+/// The thread.
+#[derive(Debug)]
+pub(super) struct Vhost {
+    /// What is for the guest, and how long it is.
+    pub(super) inbound: VecDeque<(Inbound, u32)>,
+    carrying: Option<Carried>,
+    /// How much of the same ring in a row, and whether that is the guest's transmit ring.
+    carried_bytes: u32,
+    outward: bool,
+    /// Work for interrupts and wake-ups that comes before the next packet.
+    owed_ns: u64,
+}
+
+impl Default for Vhost {
+    fn default() -> Self {
+        Self { inbound: VecDeque::new(), carrying: None, carried_bytes: 0, outward: true, owed_ns: 0 }
+    }
+}
+
+impl Machine {
+    /// What vhost had in its hands is where it goes.
+    pub(super) fn vhost_carried(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        match self.vhost.carrying.take() {
+            None => {}
+            Some(Carried::Out(packet)) => {
+                self.left += 1;
+                self.delivered(packet, now_ns, agenda);
+                if self.ring.use_first() {
+                    self.totals.transmit_interrupts += 1;
+                    self.interrupts(0, now_ns, agenda);
+                }
+            }
+            Some(Carried::In(inbound)) => {
+                self.left += 1;
+                self.received.push_back(inbound);
+                if std::mem::take(&mut self.receive_armed) {
+                    self.interrupts(1, now_ns, agenda);
+                }
+            }
+        }
+    }
+
+    /// Interrupts the guest for a ring: 0 for what it transmits.
+    fn interrupts(&mut self, ring: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.totals.interrupts += 1;
+        self.vhost.owed_ns += self.setup.costs.signal_ns;
+        self.interrupted[ring] = true;
+        self.wakes(GUEST, now_ns, agenda);
+    }
+
+    /// A packet of the guest is in the peer's socket, or has no room there.
+    fn delivered(&mut self, packet: Packet, now_ns: u64, agenda: &mut Agenda) {
+        match packet.content {
+            Content::Ack => return,
+            Content::Piece(_) => {
+                self.totals.data_packets += 1;
+                self.totals.data_bytes += u64::from(packet.bytes);
+            }
+            Content::Datagram => {
+                let full = self.peer.unread_bytes + u64::from(packet.bytes) > self.setup.receive_buffer_bytes;
+                if full && self.peer.unread_bytes > 0 {
+                    // It has left the guest; the peer never sees it.
+                    return;
+                }
+                self.peer.unread_bytes += u64::from(packet.bytes);
+                self.totals.data_packets += 1;
+                self.totals.data_bytes += u64::from(packet.bytes);
+            }
+            Content::Question => {
+                if self.answers_at_once(packet.bytes) {
+                    self.vhost.owed_ns += self.setup.costs.ack_ns;
+                    self.enters_guest(Inbound::Bare, 0);
+                }
+            }
+        }
+        self.peer.unread.push_back(packet);
+        if self.sleeps(PEER, agenda) {
+            self.vhost.owed_ns += self.setup.costs.wake_ns;
+            self.wakes(PEER, now_ns, agenda);
+        }
+    }
+
+    /// Whether a message is acknowledged before it is answered.
+    pub(super) fn answers_at_once(&self, bytes: u32) -> bool {
+        matches!(self.setup.traffic, Traffic::Requests { tcp: true, .. })
+            && bytes > self.setup.rules.mss_bytes
+    }
+
+    /// Something for the guest lies ready for vhost.
+    pub(super) fn enters_guest(&mut self, inbound: Inbound, bytes: u32) {
+        self.entered += 1;
+        self.vhost.inbound.push_back((inbound, bytes));
+    }
+
+    /// The next packet, or sleep.
+    pub(super) fn vhost_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
+        let costs = self.setup.costs;
+        if self.vhost.carried_bytes >= WEIGHT_BYTES {
+            (self.vhost.outward, self.vhost.carried_bytes) = (!self.vhost.outward, 0);
+        }
+        let (outbound, inbound) = (self.ring.first(), !self.vhost.inbound.is_empty());
+        let outward = if self.vhost.outward { outbound.is_some() } else { outbound.is_some() && !inbound };
+        if outward != self.vhost.outward {
+            (self.vhost.outward, self.vhost.carried_bytes) = (outward, 0);
+        }
+        let (carried, work_ns, bytes) = match (outward, outbound) {
+            (true, Some(packet)) => {
+                let bytes = carried_bytes(&packet);
+                (Carried::Out(packet), costs.carry_ns + self.carrying_ns(&packet), bytes)
+            }
+            _ => match self.vhost.inbound.pop_front() {
+                Some((inbound, bytes)) => {
+                    let copying_ns = u64::from(bytes) * costs.carry_ps_per_byte / 1000;
+                    (Carried::In(inbound), costs.carry_ns + copying_ns, bytes)
+                }
+                None => {
+                    let owed_ns = std::mem::take(&mut self.vhost.owed_ns);
+                    if owed_ns > 0 {
+                        self.work(VHOST, now_ns, owed_ns, agenda);
+                    }
+                    return;
+                }
+            },
+        };
+        self.vhost.carried_bytes += bytes;
+        self.vhost.carrying = Some(carried);
+        let owed_ns = std::mem::take(&mut self.vhost.owed_ns);
+        self.work(VHOST, now_ns, work_ns + owed_ns, agenda);
+    }
+
+    /// What copying a packet out of the guest takes.
+    fn carrying_ns(&self, packet: &Packet) -> u64 {
+        let costs = self.setup.costs;
+        let flows = self.flows.len() as u64;
+        // As many streams as the cache holds are found there, of all that take turns.
+        let cold_ps = costs.cold_ps_per_byte * flows.saturating_sub(costs.cache_flows) / flows.max(1);
+        let ps_per_byte = match packet.content {
+            Content::Datagram => costs.datagram_ps_per_byte,
+            Content::Piece(_) => costs.carry_ps_per_byte + cold_ps,
+            _ => costs.carry_ps_per_byte,
+        };
+        let super_ns = if packet.bytes > self.setup.rules.mss_bytes { costs.super_ns } else { 0 };
+        super_ns + u64::from(carried_bytes(packet)) * ps_per_byte / 1000
+    }
+}

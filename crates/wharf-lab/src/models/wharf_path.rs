@@ -1,0 +1,337 @@
+//! Our own path on modelled processors: senders with a lane each, one queue, and whoever owns it.
+//!
+//! Everything is the real thing: `Sender::stage`, the owner word, [`QdiscRun`] one call to the device at a time, `TxEngine`, `Bql`,
+//! frames home by their rings. A processor is at one step; what the step costs is modelled, and the owner word is a
+//! cache line that goes from one processor to the next. Nobody sleeps: a sender that finds no frame, or its lane
+//! full, looks again after a while, and runs the queue if nobody else does.
+
+mod setup;
+
+pub use setup::{Costs, Outcome, Setup};
+
+use std::sync::{Arc, Mutex};
+use wharf_core::owner::Action;
+use wharf_core::poller::Dedicated;
+use wharf_core::pool::{Burst, PagePool};
+use wharf_core::queue::{QdiscRun, TxQueue};
+use wharf_core::sender::Sender;
+use wharf_sim::ConservationChecker;
+use wharf_sim::RunError;
+use wharf_sim::engine::cache_line::CacheLine;
+use wharf_sim::engine::cpu::{Cpu, Mode};
+use wharf_sim::engine::{self, Agenda, Random, VirtualClock, VirtualPark, World};
+use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
+
+/// Frames lie so many bytes apart.
+const FRAME_BYTES: u32 = 2048;
+
+/// What a processor's time was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// A burst is made.
+    Made,
+    /// It lies in the lane, and the owner word is ours to touch.
+    Staged,
+    /// A step as owner.
+    Owned,
+    /// The device is done with a bulk: the doorbell.
+    Driven,
+    /// It could not go on: look again.
+    Again,
+}
+
+struct Processor<'q> {
+    cpu: Cpu,
+    sender: Sender,
+    burst: Burst,
+    bit: u64,
+    run: Option<QdiscRun<'q>>,
+    doing: Doing,
+    drained: u64,
+    for_others: u64,
+    owned_ns: u64,
+    /// Packets of the run under way.
+    run_packets: u64,
+}
+
+struct Path<'q, H> {
+    setup: Setup,
+    queue: &'q TxQueue,
+    processors: Vec<Processor<'q>>,
+    word: CacheLine,
+    hardware: H,
+    witness: ConservationChecker,
+    departed: Vec<Departed>,
+    random: Random,
+    /// The one that owns the queue for good, in the slot behind the others'.
+    server: Option<Dedicated<'q>>,
+    longest_run: u64,
+    entered: u64,
+    ending: bool,
+    fault: Option<RunError>,
+}
+
+/// Runs a setup over the NIC that `hardware` makes of the queue's memory.
+///
+/// # Errors
+/// [`Fault`]: a rule of the path was broken, or there was no memory.
+pub fn run<H: Hardware>(
+    setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
+) -> Result<Outcome, RunError> {
+    let clock = Arc::new(VirtualClock::default());
+    let pool = PagePool::builder()
+        .frames(setup.pool_frames)
+        .frame_bytes(FRAME_BYTES)
+        .huge_pages(false)
+        .clock(clock.clone())
+        .build()?;
+    let memory = TxMemory::new(setup.ring_frames);
+    let park = Arc::new(VirtualPark::new(clock.clone()));
+    let driver = Box::new(Driver::new(memory.clone()));
+    let queue = TxQueue::builder(&pool, driver, clock.clone(), park)
+        .batching(setup.batching)
+        .policy(setup.policy)
+        .build()?;
+    let mut path = Path::new(setup, &queue, &pool, hardware(vec![memory], FRAME_BYTES))?;
+    let slots = path.setup.cpus + usize::from(path.setup.dedicated);
+    let mut agenda = Agenda::new(slots);
+    (0..slots).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
+    let to_ns = path.setup.settle_ns + path.setup.measure_ns;
+    let mut events = engine::run(&mut path, &mut agenda, &clock, to_ns);
+    path.ending = true;
+    events += engine::run(&mut path, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
+    path.finish(&pool, events)
+}
+
+impl<'q, H: Hardware> Path<'q, H> {
+    fn new(setup: Setup, queue: &'q TxQueue, pool: &PagePool, hardware: H) -> Result<Self, RunError> {
+        let processor = |number: usize| -> Result<Processor<'q>, RunError> {
+            let sender = queue.sender(&format!("cpu{number}"))?;
+            let burst = sender.burst(setup.burst);
+            let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
+            let cpu = Cpu::new(setup.costs.tick, first_ns);
+            let (run, doing, drained, for_others, owned_ns, run_packets) = (None, Doing::Made, 0, 0, 0, 0);
+            Ok(Processor {
+                cpu,
+                sender,
+                burst,
+                bit: 0,
+                run,
+                doing,
+                drained,
+                for_others,
+                owned_ns,
+                run_packets,
+            })
+        };
+        let window = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+        Ok(Self {
+            processors: (0..setup.cpus).map(processor).collect::<Result<_, _>>()?,
+            word: CacheLine::new(setup.costs.word),
+            witness: ConservationChecker::new(setup.cpus, pool.frames(), window),
+            departed: Vec::new(),
+            random: Random::new(setup.seed),
+            server: if setup.dedicated { Some(queue.dedicate()?) } else { None },
+            longest_run: 0,
+            entered: 0,
+            ending: false,
+            fault: None,
+            queue,
+            hardware,
+            setup,
+        })
+    }
+
+    /// Processor `at` works from `from_ns` on, and has then done `doing`.
+    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+        let processor = &mut self.processors[at];
+        processor.doing = doing;
+        agenda.set(at, processor.cpu.work(from_ns, work_ns, Mode::User));
+    }
+
+    /// The next burst, or what is left of the last one.
+    fn make(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if self.ending {
+            // The first one stays until everything has left.
+            if self.queue.counters().sent.get() < self.entered {
+                self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
+            }
+            return;
+        }
+        let mean_ns = self.setup.costs.make_ns * self.setup.burst as u64;
+        let make_ns = self.random.around(mean_ns, self.setup.jitter_permille);
+        self.work(at, now_ns, make_ns, Doing::Made, agenda);
+    }
+
+    /// A burst is made: frames for it, and into the lane.
+    fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Processor { sender, burst, .. } = &mut self.processors[at];
+        // An empty pool leaves the burst empty: look again.
+        let filled = sender.fill(burst, self.setup.burst, self.setup.frame_bytes).unwrap_or(0);
+        for frame in burst.frames() {
+            self.witness.enters(at, frame.index());
+        }
+        self.entered += filled as u64;
+        self.stage(at, now_ns, agenda);
+    }
+
+    fn stage(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Processor { sender, burst, bit, .. } = &mut self.processors[at];
+        let before = burst.len();
+        match sender.stage(burst) {
+            Ok(announced) => *bit = announced,
+            Err(error) => self.fault = Some(error.into()),
+        }
+        let staged = before - burst.len();
+        if staged == 0 {
+            return self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
+        }
+        let stage_ns = staged as u64 * self.setup.costs.stage_ns;
+        let word_ns = self.word.write(at, now_ns + stage_ns) - now_ns;
+        self.work(at, now_ns, word_ns, Doing::Staged, agenda);
+    }
+
+    /// Announces what lies in the lane; becomes the owner if there is none.
+    fn claim(&mut self, at: usize, bit: u64, now_ns: u64, agenda: &mut Agenda) {
+        self.processors[at].run = self.queue.claim(bit);
+        self.next(at, now_ns, agenda);
+    }
+
+    /// The next step as owner, or what else there is to do.
+    fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if self.processors[at].run.is_some() {
+            return self.own(at, now_ns, agenda);
+        }
+        if self.processors[at].burst.is_empty() {
+            return self.make(at, now_ns, agenda);
+        }
+        self.stage(at, now_ns, agenda);
+    }
+
+    fn own(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(run) = &mut self.processors[at].run else { return };
+        let action = run.next();
+        if action == Action::StandBy {
+            return self.stand_by(at, now_ns, agenda);
+        }
+        if action == Action::Reap {
+            self.hardware.write_back(0, now_ns);
+        }
+        let counters = self.queue.counters();
+        let count = || [counters.packets.get(), counters.sent.get(), counters.doorbells.get()];
+        let before = count();
+        let goes_on = run.step_bulk(now_ns);
+        let [packets, sent, doorbells] = std::array::from_fn(|n| count()[n] - before[n]);
+        let costs = &self.setup.costs;
+        let mut work_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
+        if matches!(action, Action::Leave | Action::HandlePending | Action::HandOver) {
+            work_ns += self.word.write(at, now_ns) - now_ns;
+        }
+        let processor = &mut self.processors[at];
+        processor.drained += packets;
+        processor.owned_ns += work_ns;
+        processor.run_packets += packets;
+        if !goes_on {
+            processor.run = None;
+        }
+        if !goes_on || action == Action::HandOver {
+            self.longest_run = self.longest_run.max(std::mem::take(&mut processor.run_packets));
+        }
+        let doing = if doorbells > 0 { Doing::Driven } else { Doing::Owned };
+        self.work(at, now_ns, work_ns, doing, agenda);
+    }
+
+    /// Its offer is out: looks whether somebody has taken the queue; if nobody does, it takes it back.
+    fn stand_by(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(run) = &mut self.processors[at].run else { return };
+        if !run.step_bulk(now_ns) {
+            self.processors[at].run = None;
+        }
+        self.work(at, now_ns, self.setup.costs.look_ns, Doing::Owned, agenda);
+    }
+
+    /// One round of the processor that owns the queue for good.
+    fn serve(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        let Some(server) = &mut self.server else { return };
+        self.hardware.write_back(0, now_ns);
+        let counters = self.queue.counters();
+        let (sent, rung) = (counters.sent.get(), counters.doorbells.get());
+        let packets = u64::from(server.poll());
+        let (sent, rung) = (counters.sent.get() - sent, counters.doorbells.get() - rung);
+        (0..rung).for_each(|_| self.depart(at, now_ns));
+        let costs = &self.setup.costs;
+        let packet_ns = packets * (costs.pull_ns + costs.driver_ns) + sent * costs.reclaim_ns;
+        let work_ns = packet_ns + rung * costs.doorbell_drain_ns;
+        if self.ending && self.queue.counters().sent.get() == self.entered {
+            self.server = None;
+            return;
+        }
+        agenda.set(at, now_ns + work_ns.max(costs.look_ns).max(1));
+    }
+
+    /// What the doorbell lets out, of which processor `at` was the owner.
+    fn depart(&mut self, at: usize, now_ns: u64) {
+        self.hardware.doorbell(0, now_ns, &mut self.departed);
+        for frame in self.departed.drain(..) {
+            let stream = self.witness.leaves(&frame);
+            if let Some(processor) = self.processors.get_mut(at) {
+                processor.for_others += u64::from(stream != Some(at));
+            }
+        }
+    }
+
+    fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        self.depart(at, now_ns);
+        self.processors[at].owned_ns += self.setup.costs.doorbell_drain_ns;
+        self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Doing::Owned, agenda);
+    }
+
+    /// Once everything has drained: conservation, order and the ledger.
+    fn finish(self, pool: &PagePool, events: u64) -> Result<Outcome, RunError> {
+        let Self { processors, queue, witness, setup, fault, longest_run, server, .. } = self;
+        drop(server);
+        fault.map_or(Ok(()), Err)?;
+        let by_sender =
+            processors.iter().map(|processor| processor.sender.counters().packets.get()).collect();
+        let each = |what: fn(&Processor<'q>) -> u64| processors.iter().map(what).collect::<Vec<u64>>();
+        let (drained, for_others) = (each(|one| one.drained), each(|one| one.for_others));
+        let owned_ns = each(|one| one.owned_ns);
+        drop(processors);
+        let counters = queue.counters();
+        let (accepted, left) = (counters.accepted.get(), counters.sent.get());
+        if accepted != left || accepted != witness.packets() {
+            return Err(RunError::Conservation { queue: 0, accepted, left });
+        }
+        witness.check()?;
+        let audit = pool.audit();
+        let doorbells = counters.doorbells.get();
+        let outcome = Outcome {
+            packets: witness.measured().0,
+            measured_ns: setup.measure_ns,
+            packets_in_all: accepted,
+            doorbells,
+            by_sender,
+            drained,
+            for_others,
+            owned_ns,
+            longest_run,
+            events,
+        };
+        if audit.out() == 0 { Ok(outcome) } else { Err(RunError::Ledger(audit.to_string())) }
+    }
+}
+
+impl<H: Hardware> World for Path<'_, H> {
+    fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
+        if at >= self.processors.len() {
+            return self.serve(at, now_ns, agenda);
+        }
+        match self.processors[at].doing {
+            Doing::Made => self.made(at, now_ns, agenda),
+            Doing::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
+            Doing::Owned => self.next(at, now_ns, agenda),
+            Doing::Driven => self.ring(at, now_ns, agenda),
+            Doing::Again => self.claim(at, 0, now_ns, agenda),
+        }
+    }
+}

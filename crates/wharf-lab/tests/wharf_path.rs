@@ -1,0 +1,94 @@
+//! Our own path in the model: many processors, one queue, the real owner word.
+
+use proptest::prelude::*;
+use wharf_core::engine::Batching;
+use wharf_core::owner::Policy;
+use wharf_lab::models::wharf_path::{Costs, Outcome, Setup, run};
+use wharf_sim::engine::cache_line::LineCosts;
+use wharf_sim::engine::cpu::Tick;
+use wharf_sim::nic::simple::{self, Simple};
+
+fn setup() -> Setup {
+    let costs = Costs {
+        make_ns: 100,
+        stage_ns: 5,
+        word: LineCosts { hit_ns: 5, transfer_ns: 60 },
+        pull_ns: 10,
+        driver_ns: 30,
+        doorbell_drain_ns: 78,
+        reclaim_ns: 10,
+        again_ns: 2000,
+        look_ns: 20,
+        tick: Tick { every_ns: 100_000, cost_ns: 1500 },
+    };
+    Setup {
+        cpus: 4,
+        policy: Policy::default(),
+        dedicated: false,
+        burst: 1,
+        frame_bytes: 60,
+        batching: Batching::On,
+        ring_frames: 512,
+        pool_frames: 8192,
+        costs,
+        jitter_permille: 100,
+        seed: 1,
+        settle_ns: 1_000_000,
+        measure_ns: 2_000_000,
+    }
+}
+
+fn go(setup: Setup, wire_ps_per_byte: u64) -> Outcome {
+    let costs = simple::Costs {
+        doorbell_ps: 78_000,
+        fetch_ns: 500,
+        write_back_ns: 200,
+        wire_ps_per_byte,
+        written_back_together: false,
+    };
+    run(setup, |memories, frame_bytes| Simple::new(costs, memories, frame_bytes)).unwrap()
+}
+
+const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(7), Policy::QUOTA_AND_TIME];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Small rings stop, a small pool runs dry, lanes fill; nothing is lost, reordered or left behind.
+    #[test]
+    fn every_setup_delivers_all_in_order(
+        (cpus, burst) in (1..9usize, prop::sample::select(vec![1usize, 5, 32, 64])),
+        batching in prop::sample::select(vec![Batching::On, Batching::Off, Batching::Bytes(3000)]),
+        ring_frames in prop::sample::select(vec![2usize, 4, 16, 512]),
+        pool_frames in prop::sample::select(vec![600u32, 8192]),
+        (wire, seed) in (prop::sample::select(vec![0u64, 800, 8000]), any::<u64>()),
+        (policy, dedicated) in (prop::sample::select(POLICIES.to_vec()), any::<bool>()),
+    ) {
+        let setup = Setup {
+            cpus, policy, dedicated, burst, batching, ring_frames, pool_frames, seed,
+            settle_ns: 200_000, measure_ns: 400_000, ..setup()
+        };
+        let outcome = go(setup.clone(), wire);
+        prop_assert!(outcome.packets_in_all >= (cpus * burst) as u64, "it flows: {outcome:?}");
+        prop_assert_eq!(outcome.by_sender.iter().sum::<u64>(), outcome.packets_in_all);
+        let drained = outcome.drained.iter().sum::<u64>();
+        if dedicated {
+            // Bursts that were being made when the end came, and the owner had gone.
+            prop_assert!(drained <= (cpus * burst) as u64, "{outcome:?}");
+        } else {
+            prop_assert_eq!(drained, outcome.packets_in_all);
+        }
+        if !dedicated && cpus > 1 {
+            prop_assert!(outcome.longest_run <= u64::from(policy.quota_packets) + 64, "{:?}", outcome);
+        }
+        prop_assert_eq!(go(setup, wire), outcome, "same seed, same result");
+    }
+}
+
+#[test]
+fn what_comes_while_another_owns_the_queue_leaves_in_bulk() {
+    let (on, off) = (go(setup(), 0), go(Setup { batching: Batching::Off, ..setup() }, 0));
+    assert!(on.packets_per_doorbell_permille() > 1500, "{on:?}");
+    assert_eq!(off.packets_per_doorbell_permille(), 1000);
+    assert!(on.packets_per_s() > off.packets_per_s(), "{on:?} {off:?}");
+}

@@ -1,0 +1,194 @@
+//! NICs as files describe them: what each moves over the bus for a packet, and what that costs.
+//!
+//! A description is TOML: `crates/wharf-plan/nics/*.toml` are built in, others are read from files. Every number
+//! carries its source and a mark: published, fitted or assumed. A way (`tx`, `rx`) is a list of [`Transfer`]s,
+//! each with its size and how many packets share it, and a feature is a set of changes to those. The planner
+//! adds up the same transfers that a model of the NIC charges one by one.
+//!
+//! ```toml
+//! [tx.entry]               # the NIC fetches descriptors
+//! by = "nic_read"
+//! bytes = 16               # of one
+//! batch = 40               # in one read
+//! mark = "published"
+//! source = "82599 data sheet, 7.2.3.4"
+//! ```
+
+mod description;
+mod section;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub use description::{Choice, Description, FILE_BYTES_MAX, Feature, PlanDefaults};
+pub use section::FileError;
+pub use transfer::{By, Inline, Share, Transfer};
+
+use crate::pcie::Link;
+
+/// Where a number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// Stated by a data sheet, a driver's source, a paper or a talk.
+    Published,
+    /// Chosen so that a published figure comes out.
+    Fitted,
+    /// Nobody says: a guess, with its reason.
+    Assumed,
+    /// Given by the user.
+    Given,
+    /// Read from an interface.
+    Read,
+}
+
+impl Mark {
+    /// All, as files name them.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("published", Self::Published),
+        ("fitted", Self::Fitted),
+        ("assumed", Self::Assumed),
+        ("given", Self::Given),
+        ("read", Self::Read),
+    ];
+
+    /// As files name it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize].0
+    }
+}
+
+/// A number with its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// Its name, with the unit last: `latency_ns`.
+    pub key: String,
+    /// The number.
+    pub value: u64,
+    /// How sure it is.
+    pub mark: Mark,
+    /// Who says so.
+    pub source: String,
+}
+
+/// A NIC in its host, with its features switched as chosen.
+#[derive(Debug, Clone)]
+pub struct Nic {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+    /// Names of the kernel's drivers for it.
+    pub drivers: Vec<String>,
+    /// The link that it has.
+    pub link: Link,
+    /// Bits a second on its wire.
+    pub wire_bits_per_second: Figure,
+    /// Bytes on the wire beyond a frame with its check sequence: preamble and gap.
+    pub wire_overhead_bytes: Figure,
+    /// Queues each way.
+    pub queues: Figure,
+    /// Read requests in flight.
+    pub tags: Figure,
+    /// From a read request to its data.
+    pub latency_ns: Figure,
+    /// Reads of descriptors that a queue has in flight.
+    pub fetches_in_flight: Figure,
+    /// What a doorbell costs a processor.
+    pub doorbell_ns: Figure,
+    /// Clock of the host's processors.
+    pub clock_mhz: Figure,
+    /// Transmitting.
+    pub tx: Way,
+    /// Receiving.
+    pub rx: Way,
+}
+
+/// One way of packets.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// What crosses the bus.
+    pub transfers: Vec<Transfer>,
+    /// What a packet costs a processor, doorbells not counted.
+    pub cpu_cycles: Figure,
+    /// Memory is handed out in pieces of this size: a packet takes as many as it needs.
+    pub buffer_bytes: Figure,
+    /// What taking a page costs a processor.
+    pub page_cycles: Figure,
+    /// Time for which taking a page keeps out all other processors.
+    pub page_shared_ns: Figure,
+}
+
+/// What one packet costs, in billionths, so that shares of batches add up without fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Bytes towards the NIC.
+    pub to_nic_bytes: u64,
+    /// Bytes towards the host.
+    pub to_host_bytes: u64,
+    /// Read requests of the NIC.
+    pub reads: u64,
+    /// Reads of descriptors.
+    pub fetches: u64,
+    /// Doorbells.
+    pub doorbells: u64,
+    /// Pages of 4 KiB.
+    pub pages: u64,
+}
+
+/// One whole, in a [`Cost`].
+pub const ONE: u64 = 1_000_000_000;
+const PAGE_BYTES: u64 = 4096;
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    /// Saturating: descriptions may be absurd.
+    fn add(self, other: Self) -> Self {
+        let sum = |field: fn(&Self) -> u64| field(&self).saturating_add(field(&other));
+        Self {
+            to_nic_bytes: sum(|cost| cost.to_nic_bytes),
+            to_host_bytes: sum(|cost| cost.to_host_bytes),
+            reads: sum(|cost| cost.reads),
+            fetches: sum(|cost| cost.fetches),
+            doorbells: sum(|cost| cost.doorbells),
+            pages: sum(|cost| cost.pages),
+        }
+    }
+}
+
+impl Way {
+    fn figures(&self) -> [&Figure; 4] {
+        [&self.cpu_cycles, &self.buffer_bytes, &self.page_cycles, &self.page_shared_ns]
+    }
+
+    /// What a packet of `size` bytes costs over `link`.
+    pub fn cost(&self, link: &Link, size: u32) -> Cost {
+        let moved = self.shares(link, size).into_iter().map(|share| share.cost);
+        let buffer = self.buffer_bytes.value;
+        let bytes = u64::from(size).div_ceil(buffer) * buffer;
+        moved.fold(Cost { pages: bytes * ONE / PAGE_BYTES, ..Cost::default() }, |sum, cost| sum + cost)
+    }
+
+    /// What each transfer has to do with that, in the order of the file.
+    pub fn shares(&self, link: &Link, size: u32) -> Vec<Share<'_>> {
+        transfer::shares(&self.transfers, link, size)
+    }
+}
+
+impl Nic {
+    /// All numbers that are not a transfer's.
+    pub fn figures(&self) -> Vec<&Figure> {
+        let own = [
+            &self.wire_bits_per_second,
+            &self.wire_overhead_bytes,
+            &self.queues,
+            &self.tags,
+            &self.latency_ns,
+            &self.fetches_in_flight,
+            &self.doorbell_ns,
+            &self.clock_mhz,
+        ];
+        let ways = [&self.tx, &self.rx].into_iter().flat_map(Way::figures);
+        own.into_iter().chain(ways).collect()
+    }
+}

@@ -1,0 +1,262 @@
+//! The driver: one send queue and one receive queue, with their completion queues, as a `Device`.
+
+use super::completion::Opcode;
+use super::compress::CompletionRing;
+use super::expand::CompletionReader;
+use super::half::{self, ReceiveHalf, ReceiveQueues, Surroundings, Trouble};
+use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
+use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
+use crate::nic::buffers::{Buffers, number_of};
+use crate::nic::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
+use crate::nic::ring::Ring;
+use crate::nic::{NicDriver, fill};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
+const DOORBELL_BYTES: u64 = 8;
+/// Buffers that are posted at a time.
+pub(super) const POST: usize = 32;
+/// The key of all memory.
+pub(super) const KEY: u32 = 0x1000;
+
+/// How a queue pair is set up. The switches have the names that `ethtool --show-priv-flags` gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spec {
+    /// Logarithm of the number of blocks to send from, 5 to 15.
+    pub log_send_blocks: u32,
+    /// Logarithm of the number of buffers to receive into, 6 to 15.
+    pub log_receive: u32,
+    /// Several packets to an entry; for sockets the switch is called `skb_tx_mpwqe`.
+    pub xdp_tx_mpwqe: bool,
+    /// Packets outstanding from which on they travel inside entries; `None` for never.
+    pub inline_from: Option<usize>,
+    /// Whether every entry asks for a completion, not only the last before a doorbell.
+    pub completion_each: bool,
+}
+
+/// Where the queues lie: what the hardware is told when they are set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queues {
+    /// Send queue.
+    pub send: SendRing,
+    /// Its completions.
+    pub sent: CompletionRing,
+    /// Receive queue.
+    pub receive: ReceiveQueues,
+}
+
+/// The driver of one queue pair.
+#[derive(Debug)]
+pub struct Driver<R> {
+    number: usize,
+    memory: SharedMemory,
+    buffers: Buffers,
+    region: Option<Arc<Region>>,
+    queues: Queues,
+    writer: EntryWriter,
+    sent: CompletionReader,
+    held: VecDeque<Frame>,
+    /// Of those, sent and not given back yet.
+    done: usize,
+    half: R,
+    closed: bool,
+}
+
+impl<R: ReceiveHalf> Driver<R> {
+    /// Sets up queue pair `number` in `memory`, for the frames in `buffers`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`]: a ring of a size that cannot be.
+    pub fn new(
+        number: usize, spec: &Spec, memory: &SharedMemory, buffers: Buffers,
+    ) -> Result<Self, DeviceError> {
+        if !(5..=15).contains(&spec.log_send_blocks) || !(6..=15).contains(&spec.log_receive) {
+            let what = "rings are of 2^5 to 2^15 blocks and 2^6 to 2^15 buffers".into();
+            return Err(DeviceError::Unsupported { device: "cx5".into(), what });
+        }
+        let lacking =
+            |fault: MemoryFault| DeviceError::Unsupported { device: "cx5".into(), what: fault.to_string() };
+        let mut there = open(memory);
+        let half = R::new(spec.log_receive, &mut there).map_err(lacking)?;
+        let queues = Queues::allocate(number as u32, spec, half.queues(), &mut there);
+        let sent = CompletionReader::new(queues.sent, half::SELECTED, &mut there).map_err(lacking)?;
+        drop(there);
+        let mode = Mode {
+            multi: spec.xdp_tx_mpwqe,
+            inline_from: spec.inline_from,
+            completion_each: spec.completion_each,
+        };
+        Ok(Self {
+            number,
+            memory: memory.clone(),
+            buffers,
+            region: None,
+            queues,
+            writer: EntryWriter::new(queues.send, mode),
+            sent,
+            held: VecDeque::new(),
+            done: 0,
+            half,
+            closed: false,
+        })
+    }
+
+    /// Where its queues lie.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    fn trouble(&self, what: &dyn std::fmt::Display) -> DeviceError {
+        DeviceError::Unsupported { device: self.name(), what: what.to_string() }
+    }
+
+    fn not_held(&self, slot: u32) -> DeviceError {
+        DeviceError::NotHeld { device: self.name(), slot, ring_frames: self.queues.receive.ring.units }
+    }
+
+    /// Reads the completions of what was sent.
+    fn read_sent(&mut self) -> Result<(), DeviceError> {
+        loop {
+            let next = self.sent.next(&mut open(&self.memory));
+            let Some(completion) = next.map_err(|error| self.trouble(&error))? else { return Ok(()) };
+            let packets = self.writer.completed(completion.counter).map_err(|error| self.trouble(&error))?;
+            self.done += packets;
+            if completion.opcode != Opcode::Sent {
+                return Err(self.trouble(&format!("entry {} was not sent", completion.counter)));
+            }
+        }
+    }
+
+    /// Works on the receiving half.
+    fn with_half<T>(
+        &mut self, cache: &mut Cache, work: impl FnOnce(&mut R, &mut Surroundings<'_>) -> T,
+    ) -> Option<T> {
+        let Self { region, buffers, memory, half, .. } = self;
+        let region = region.as_deref()?;
+        let mut memory = open(memory);
+        Some(work(half, &mut Surroundings { buffers, region, memory: &mut memory, cache }))
+    }
+}
+
+impl Queues {
+    fn allocate(number: u32, spec: &Spec, receive: ReceiveQueues, memory: &mut HostMemory) -> Self {
+        let log = spec.log_send_blocks;
+        let address = memory.allocate(BLOCK_BYTES << log);
+        let send = SendRing { address, log_blocks: log, queue: number };
+        Self { send, sent: CompletionRing::allocate(log, memory), receive }
+    }
+
+    /// The send queue as the general engine knows it.
+    pub fn send_ring(&self) -> Ring {
+        Ring {
+            address: self.send.address,
+            unit_bytes: BLOCK_BYTES as u32,
+            read_bytes: BLOCK_BYTES as u32,
+            units: self.send.blocks(),
+        }
+    }
+}
+
+impl<R: ReceiveHalf> Device for Driver<R> {
+    fn name(&self) -> String {
+        format!("cx5:{}", self.number)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let ring_frames = Some(self.queues.send.blocks());
+        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
+    }
+
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        let Some(region) = self.region.clone() else { return Transmitted::default() };
+        let mut memory = open(&self.memory);
+        while self.writer.has_room() && !batch.is_empty() {
+            let Some(frame) = batch.pop() else { break };
+            let address = self.buffers.address(&frame);
+            let bytes = region.bytes(&frame).unwrap_or_default();
+            let pieces = [Pointer { address, len_bytes: frame.len_bytes(), key: KEY }];
+            let noted = self.buffers.set_number(address, number_of(bytes), &mut memory);
+            let packet = Outgoing { ethernet: Ethernet::default(), pieces: &pieces, bytes: Some(bytes) };
+            let pushed =
+                noted.map_err(WriteError::from).and_then(|()| self.writer.push(&packet, &mut memory));
+            debug_assert_eq!(pushed, Ok(()), "there was room");
+            self.held.push_back(frame);
+        }
+        drop(memory);
+        let stopped = !self.writer.has_room();
+        let doorbell = (!more || stopped) && self.flush();
+        Transmitted { doorbell, stopped }
+    }
+
+    fn flush(&mut self) -> bool {
+        let mut memory = open(&self.memory);
+        let Ok(Some(tail)) = self.writer.ring(&mut memory) else { return false };
+        let value = tail.into();
+        let doorbell = Doorbell { queue: self.number, receive: false, value, len_bytes: DOORBELL_BYTES };
+        memory.doorbells.push_back(doorbell);
+        true
+    }
+
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let read = self.read_sent();
+        for _ in 0..budget.min(into.sent.room()).min(self.done) {
+            let Some(frame) = self.held.pop_front() else { break };
+            self.done -= 1;
+            let pushed = into.sent.push(frame);
+            debug_assert!(pushed.is_ok(), "bounded by the room");
+        }
+        if self.closed && self.done == 0 {
+            let rest = self.held.len().min(budget.saturating_sub(into.len()));
+            into.failed.extend(self.held.drain(..rest).map(|frame| (frame, "device closed")));
+        }
+        read
+    }
+
+    fn outstanding(&self) -> usize {
+        self.held.len()
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(&mut *see);
+        self.half.visit(see);
+    }
+
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
+        let result = fill(to, budget, || match self.with_half(cache, |half, around| half.take(around)) {
+            Some(Ok(frame)) => Ok(frame),
+            None => Ok(None),
+            Some(Err(Trouble::NotHeld(slot))) => Err(self.not_held(slot)),
+            Some(Err(Trouble::Lie(what))) => Err(self.trouble(&what)),
+        });
+        self.post(cache);
+        result
+    }
+
+    fn receive_ended(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+impl<R: ReceiveHalf> NicDriver for Driver<R> {
+    fn post(&mut self, cache: &mut Cache) {
+        self.with_half(cache, |half, around| half.post(around));
+    }
+
+    fn unpost(&mut self, cache: &mut Cache) {
+        self.half.unpost(cache);
+    }
+}

@@ -1,0 +1,193 @@
+//! The receiving half of the driver, where each buffer is for one packet.
+
+use super::completion::{Completion, Opcode, Selected};
+use super::compress::CompletionRing;
+use super::driver::{KEY, POST};
+use super::expand::CompletionReader;
+use super::segment::{Pointer, SEGMENT_BYTES};
+use crate::nic::buffers::{Buffers, put_number};
+use crate::nic::host_memory::{HostMemory, MemoryFault};
+use crate::nic::ring::Ring;
+use wharf_core::pool::Cache;
+use wharf_mem::{Batch, Frame, Region};
+
+/// What the driver meets in a completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// The buffer that it names is not posted.
+    NotHeld(u32),
+    /// Something else that cannot be.
+    Lie(String),
+}
+
+impl<E: std::error::Error> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self::Lie(error.to_string())
+    }
+}
+
+/// What a half works with.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    /// Where frames lie.
+    pub buffers: &'a Buffers,
+    /// Their bytes.
+    pub region: &'a Region,
+    /// The rings' memory.
+    pub memory: &'a mut HostMemory,
+    /// The owner's stock of frames.
+    pub cache: &'a mut Cache,
+}
+
+/// Where a receive queue lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveQueues {
+    /// Where buffers are posted.
+    pub ring: Ring,
+    /// How many have been posted in all: four bytes, big endian.
+    pub record: u64,
+    /// Where completions come.
+    pub completions: CompletionRing,
+}
+
+impl ReceiveQueues {
+    /// Allocates 2^`log_units` units of so many bytes, 2^`log_slots` completions, and the record.
+    pub(super) fn allocate(
+        log_units: u32, unit_bytes: usize, log_slots: u32, memory: &mut HostMemory,
+    ) -> Self {
+        let address = memory.allocate(unit_bytes << log_units);
+        let (units, unit_bytes) = (1 << log_units, unit_bytes as u32);
+        let ring = Ring { address, unit_bytes, read_bytes: unit_bytes, units };
+        let completions = CompletionRing::allocate(log_slots, memory);
+        Self { ring, record: memory.allocate(RECORD_BYTES), completions }
+    }
+
+    /// Shows the NIC that `posted` buffers have been posted in all.
+    pub(super) fn show(&self, posted: u32, memory: &mut HostMemory) {
+        let written = memory.write(self.record, &posted.to_be_bytes());
+        debug_assert_eq!(written, Ok(()), "it was allocated");
+    }
+}
+
+const RECORD_BYTES: usize = 4;
+
+/// A receiving half.
+pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
+    /// With 2^`log` buffers.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault>;
+
+    /// Where it lies.
+    fn queues(&self) -> ReceiveQueues;
+
+    /// The next packet; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`Trouble`]; the completion is passed over, and no frame lost.
+    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble>;
+
+    /// Posts buffers while there are places, and writes how many there have been in all into the record: there is no
+    /// register for that (`mlx5_wq_cyc_update_db_record`).
+    fn post(&mut self, around: &mut Surroundings<'_>);
+
+    /// Takes back all buffers.
+    fn unpost(&mut self, cache: &mut Cache);
+
+    /// Shows each buffer to `see`.
+    fn visit(&self, see: &mut dyn FnMut(&Frame));
+}
+
+/// Gives one frame back to where it came from.
+pub(super) fn give_back(frame: Frame, cache: &mut Cache) {
+    let given = cache.give_one(frame);
+    debug_assert!(given.is_ok(), "it came from this pool");
+}
+
+/// Gives `frame` the length and the number of the packet in it.
+pub(super) fn finish(
+    mut frame: Frame, completion: &Completion, len_bytes: u32, number: u64, around: &mut Surroundings<'_>,
+) -> Result<Option<Frame>, Trouble> {
+    let good = completion.opcode == Opcode::Received && len_bytes > 0;
+    if good && around.region.set_len(&mut frame, len_bytes).is_ok() {
+        if let Ok(bytes) = around.region.bytes_mut(&mut frame) {
+            put_number(bytes, number);
+        }
+        return Ok(Some(frame));
+    }
+    give_back(frame, around.cache);
+    Err(Trouble::Lie(format!("{:?}, {len_bytes} bytes, in buffer {}", completion.opcode, completion.counter)))
+}
+
+/// A buffer for each packet.
+#[derive(Debug)]
+pub struct Single {
+    queues: ReceiveQueues,
+    reader: CompletionReader,
+    posted: Vec<Option<Frame>>,
+    next: u32,
+    free: usize,
+    fresh: Batch,
+}
+
+/// What mini completions say for [`Single`], as the driver sets its queues up (`MLX5_CQE_FORMAT_CSUM`).
+pub const SELECTED: Selected = Selected::Checksum;
+
+impl ReceiveHalf for Single {
+    fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
+        let queues = ReceiveQueues::allocate(log, SEGMENT_BYTES, log, memory);
+        let units = queues.ring.units as usize;
+        let posted = (0..units).map(|_| None).collect();
+        let reader = CompletionReader::new(queues.completions, SELECTED, memory)?;
+        Ok(Self { queues, reader, posted, next: 0, free: units, fresh: Batch::new(POST) })
+    }
+
+    fn queues(&self) -> ReceiveQueues {
+        self.queues
+    }
+
+    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble> {
+        let Some(completion) = self.reader.next(around.memory)? else { return Ok(None) };
+        let place = usize::from(completion.counter) & (self.posted.len() - 1);
+        let Some(frame) = self.posted[place].take() else {
+            return Err(Trouble::NotHeld(completion.counter.into()));
+        };
+        self.free += 1;
+        let number = around.buffers.number(around.buffers.address(&frame), around.memory)?;
+        finish(frame, &completion, completion.byte_count, number, around)
+    }
+
+    fn post(&mut self, around: &mut Surroundings<'_>) {
+        let len_bytes = around.region.data_bytes_max().min(2048);
+        let before = self.next;
+        while self.free >= POST && around.cache.take(&mut self.fresh, POST, len_bytes).is_ok() {
+            while let Some(frame) = self.fresh.pop() {
+                let place = self.next as usize & (self.posted.len() - 1);
+                if self.posted[place].is_some() {
+                    // Only after the NIC has lied about the order.
+                    give_back(frame, around.cache);
+                    self.free = 0;
+                    continue;
+                }
+                let pointer = Pointer { address: around.buffers.address(&frame), len_bytes, key: KEY };
+                let written = around.memory.write(self.queues.ring.at(self.next), &pointer.to_segment());
+                debug_assert_eq!(written, Ok(()), "the ring was allocated");
+                self.posted[place] = Some(frame);
+                self.next = self.next.wrapping_add(1);
+                self.free = self.free.saturating_sub(1);
+            }
+        }
+        if self.next != before {
+            self.queues.show(self.next, around.memory);
+        }
+    }
+
+    fn unpost(&mut self, cache: &mut Cache) {
+        self.posted.iter_mut().filter_map(Option::take).for_each(|frame| give_back(frame, cache));
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.posted.iter().flatten().for_each(see);
+    }
+}

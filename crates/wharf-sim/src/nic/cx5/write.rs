@@ -1,0 +1,326 @@
+//! The driver's side of a send queue: writes entries, and counts what is outstanding.
+//!
+//! With multi-packet entries, packets gather in an open session until it closes: because the Ethernet segment
+//! differs, the packet is in pieces, wants a tag, a cut or encryption, the entry is full, or the doorbell is due.
+//! Entries are in one piece: where one might not fit before the ring's end, empty ones fill it up. (Linux
+//! `mlx5/core/en/xdp.c`, `en_tx.c`. One difference: there a session of packets inside the entry counts as full
+//! once the longest would not fit; here, once the next does not.)
+
+use super::segment::{
+    BLOCK_BYTES, BLOCK_SEGMENTS, BLOCKS_MAX, Control, Ethernet, HEAD_SEGMENTS, INLINE_BYTES_MAX, Kind,
+    Pointer, SEGMENT_BYTES, SEGMENTS_MAX, inline_header, inline_segments,
+};
+use crate::nic::host_memory::{HostMemory, MemoryFault};
+use std::collections::VecDeque;
+
+/// Packets outstanding down to which they are written into the entries, once that has begun (`MLX5E_XDP_INLINE_WATERMARK_LOW`).
+const INLINE_UNTIL: usize = 10;
+
+/// Where a send queue lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendRing {
+    /// Its first block.
+    pub address: u64,
+    /// Logarithm of the number of its blocks, 5 to 15.
+    pub log_blocks: u32,
+    /// The queue's number, 24 bits.
+    pub queue: u32,
+}
+
+impl SendRing {
+    /// Blocks.
+    pub fn blocks(&self) -> u32 {
+        1 << self.log_blocks
+    }
+
+    /// Bytes that they take.
+    pub fn len_bytes(&self) -> usize {
+        self.blocks() as usize * BLOCK_BYTES
+    }
+
+    /// The place of a free-running index in the ring.
+    pub fn place(&self, index: u16) -> u32 {
+        u32::from(index) & (self.blocks() - 1)
+    }
+
+    /// Where a block lies.
+    pub fn block(&self, index: u16) -> u64 {
+        self.address + u64::from(self.place(index)) * BLOCK_BYTES as u64
+    }
+}
+
+/// Which entries are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mode {
+    /// Several packets to an entry: `xdp_tx_mpwqe`, `skb_tx_mpwqe`.
+    pub multi: bool,
+    /// Packets outstanding from which on they travel inside the entry (only with `multi`); `None` for never.
+    pub inline_from: Option<usize>,
+    /// Whether a completion is asked for with every entry, not only with the last before a doorbell.
+    pub completion_each: bool,
+}
+
+/// A packet to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outgoing<'a> {
+    /// What is to be done to it.
+    pub ethernet: Ethernet,
+    /// Where it lies; more than one where it is not linear.
+    pub pieces: &'a [Pointer],
+    /// Its bytes, where the driver may copy them.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// Why a packet was not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// No room: completions must come first.
+    #[error("the ring of {blocks} blocks is full")]
+    Full {
+        /// Blocks that there are.
+        blocks: u32,
+    },
+    /// A packet that no entry can describe.
+    #[error("a packet in {pieces} pieces: 1 to {most} can be")]
+    Pieces {
+        /// In how many.
+        pieces: usize,
+        /// How many can be.
+        most: u32,
+    },
+    /// The ring is not in memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryFault),
+}
+
+/// A completion of what is not outstanding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("completion of entry {index}, which is not outstanding ({outstanding} are)")]
+pub struct NotOutstanding {
+    /// The block that it names.
+    pub index: u16,
+    /// Entries outstanding.
+    pub outstanding: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Session {
+    ethernet: Ethernet,
+    segments: u32,
+    packets: u32,
+    inline: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    index: u16,
+    blocks: u32,
+    packets: u32,
+}
+
+/// Writes one send queue.
+#[derive(Debug)]
+pub struct EntryWriter {
+    ring: SendRing,
+    mode: Mode,
+    /// Where the next entry begins, or the open one does.
+    next: u16,
+    session: Option<Session>,
+    /// The control segment of the last entry, if no doorbell was rung for it.
+    unrung: Option<Control>,
+    written: VecDeque<Written>,
+    /// Blocks and packets outstanding, those of the open session left out.
+    blocks: u32,
+    packets: usize,
+    /// Packets travel inside the entries for now.
+    inline: bool,
+}
+
+impl EntryWriter {
+    /// For this queue.
+    pub fn new(ring: SendRing, mode: Mode) -> Self {
+        let written = VecDeque::with_capacity(ring.blocks() as usize);
+        Self {
+            ring,
+            mode,
+            next: 0,
+            session: None,
+            unrung: None,
+            written,
+            blocks: 0,
+            packets: 0,
+            inline: false,
+        }
+    }
+
+    /// As if `index` blocks had been used already: indices wrap at 2^16.
+    #[must_use]
+    pub fn starting_at(self, index: u16) -> Self {
+        Self { next: index, ..self }
+    }
+
+    /// Packets outstanding.
+    pub fn outstanding(&self) -> usize {
+        self.packets + self.session.map_or(0, |session| session.packets as usize)
+    }
+
+    /// Whether a packet in one piece fits, whatever becomes of the open session.
+    pub fn has_room(&self) -> bool {
+        if !self.mode.multi {
+            return self.fits(1);
+        }
+        let open = self.session.map_or(0, |session| session.segments.div_ceil(BLOCK_SEGMENTS));
+        Self::room_at(&self.ring, self.next.wrapping_add(open as u16), self.blocks + open, BLOCKS_MAX)
+    }
+
+    fn fits(&self, blocks: u32) -> bool {
+        Self::room_at(&self.ring, self.next, self.blocks, blocks)
+    }
+
+    /// Whether `blocks` in one piece fit at `next`, with `used` of them used.
+    fn room_at(ring: &SendRing, next: u16, used: u32, blocks: u32) -> bool {
+        let edge = ring.blocks() - ring.place(next);
+        let nops = if edge < blocks { edge } else { 0 };
+        used + nops + blocks <= ring.blocks()
+    }
+
+    /// Writes one packet. Nothing is visible to the NIC before [`EntryWriter::ring`].
+    ///
+    /// # Errors
+    /// [`WriteError`]; the packet is not written.
+    pub fn push(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
+        self.watch();
+        if !(self.mode.multi && packet.pieces.len() == 1 && packet.ethernet.shares()) {
+            return self.push_alone(packet, memory);
+        }
+        let bytes = packet.bytes.filter(|bytes| self.inline && bytes.len() <= INLINE_BYTES_MAX);
+        let segments = bytes.map_or(1, |bytes| inline_segments(bytes.len()));
+        let goes_on = self.session.is_some_and(|session| {
+            session.ethernet == packet.ethernet
+                && session.inline == self.inline
+                && session.segments + segments <= SEGMENTS_MAX
+        });
+        if !goes_on {
+            self.close(memory)?;
+            self.open(packet.ethernet, memory)?;
+        }
+        let Some(session) = &mut self.session else { return Err(self.full()) };
+        let at = self.ring.block(self.next) + u64::from(session.segments) * SEGMENT_BYTES as u64;
+        match bytes {
+            Some(bytes) => {
+                memory.write(at, &inline_header(bytes.len()))?;
+                memory.write(at + 4, bytes)?;
+            }
+            None => memory.write(at, &packet.pieces[0].to_segment())?,
+        }
+        session.segments += segments;
+        session.packets += 1;
+        if session.segments == SEGMENTS_MAX { self.close(memory).map_err(Into::into) } else { Ok(()) }
+    }
+
+    /// The doorbell is due: closes the session, asks for a completion, and says up to which block the NIC may read;
+    /// `None` where there is nothing new.
+    ///
+    /// # Errors
+    /// The ring is not in memory.
+    pub fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<u16>, MemoryFault> {
+        self.close(memory)?;
+        let Some(control) = self.unrung.take() else { return Ok(None) };
+        let control = Control { completion: true, ..control };
+        memory.write(self.ring.block(control.index), &control.to_segment())?;
+        Ok(Some(self.next))
+    }
+
+    /// All entries up to the one that begins at block `index` have been sent; how many packets those were.
+    ///
+    /// # Errors
+    /// [`NotOutstanding`]; nothing is taken as sent.
+    pub fn completed(&mut self, index: u16) -> Result<usize, NotOutstanding> {
+        let outstanding = self.written.len();
+        let found = self.written.iter().position(|written| written.index == index);
+        let last = found.ok_or(NotOutstanding { index, outstanding })?;
+        let mut packets = 0;
+        for written in self.written.drain(..=last) {
+            packets += written.packets as usize;
+            self.blocks -= written.blocks;
+        }
+        self.packets -= packets;
+        Ok(packets)
+    }
+
+    /// Switches between pointers and bytes by how much is outstanding.
+    fn watch(&mut self) {
+        let outstanding = self.outstanding();
+        self.inline = match self.mode.inline_from {
+            Some(from) if outstanding >= from => true,
+            Some(_) => self.inline && outstanding > INLINE_UNTIL,
+            None => false,
+        };
+    }
+
+    fn full(&self) -> WriteError {
+        WriteError::Full { blocks: self.ring.blocks() }
+    }
+
+    /// Makes sure that `blocks` are free in one piece at `next`.
+    fn reserve(&mut self, blocks: u32, memory: &mut HostMemory) -> Result<(), WriteError> {
+        if !self.fits(blocks) {
+            return Err(self.full());
+        }
+        while self.ring.blocks() - self.ring.place(self.next) < blocks {
+            self.write_head(Kind::Nop, Ethernet::default(), 1, 0, memory)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, ethernet: Ethernet, memory: &mut HostMemory) -> Result<(), WriteError> {
+        self.reserve(BLOCKS_MAX, memory)?;
+        let inline = self.inline;
+        self.session = Some(Session { ethernet, segments: HEAD_SEGMENTS, packets: 0, inline });
+        Ok(())
+    }
+
+    fn close(&mut self, memory: &mut HostMemory) -> Result<(), MemoryFault> {
+        let Some(Session { ethernet, segments, packets, .. }) = self.session.take() else { return Ok(()) };
+        if packets == 0 {
+            return Ok(());
+        }
+        self.write_head(Kind::Multi, ethernet, segments, packets, memory)
+    }
+
+    fn push_alone(&mut self, packet: &Outgoing<'_>, memory: &mut HostMemory) -> Result<(), WriteError> {
+        let pieces = packet.pieces.len();
+        if !(1..=(SEGMENTS_MAX - HEAD_SEGMENTS) as usize).contains(&pieces) {
+            return Err(WriteError::Pieces { pieces, most: SEGMENTS_MAX - HEAD_SEGMENTS });
+        }
+        self.close(memory)?;
+        let segments = HEAD_SEGMENTS + pieces as u32;
+        self.reserve(segments.div_ceil(BLOCK_SEGMENTS), memory)?;
+        let first = self.ring.block(self.next) + u64::from(HEAD_SEGMENTS) * SEGMENT_BYTES as u64;
+        for (piece, at) in packet.pieces.iter().zip((first..).step_by(SEGMENT_BYTES)) {
+            memory.write(at, &piece.to_segment())?;
+        }
+        Ok(self.write_head(Kind::Send, packet.ethernet, segments, 1, memory)?)
+    }
+
+    /// Writes control and Ethernet segment of the entry at `next`, and goes on behind it.
+    fn write_head(
+        &mut self, kind: Kind, ethernet: Ethernet, segments: u32, packets: u32, memory: &mut HostMemory,
+    ) -> Result<(), MemoryFault> {
+        let completion = self.mode.completion_each && kind != Kind::Nop;
+        let control = Control { kind, index: self.next, queue: self.ring.queue, segments, completion };
+        let at = self.ring.block(self.next);
+        memory.write(at, &control.to_segment())?;
+        if kind != Kind::Nop {
+            memory.write(at + SEGMENT_BYTES as u64, &ethernet.to_segment())?;
+        }
+        let blocks = segments.div_ceil(BLOCK_SEGMENTS);
+        self.written.push_back(Written { index: self.next, blocks, packets });
+        self.unrung = Some(control);
+        self.blocks += blocks;
+        self.packets += packets as usize;
+        self.next = self.next.wrapping_add(blocks as u16);
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! The receiving half of a NIC: takes packets from the wire, writes them into posted buffers, completes them.
+//!
+//! Packets wait in a buffer of the NIC's own for the bus; what finds that full, or no posted buffer, is dropped and
+//! counted. One packet is written after another. What descriptors and completions look like is the
+//! [`ReceiveFormat`]'s affair.
+
+use super::buffers::Buffers;
+use super::fabric::{Fabric, Read};
+use super::host_memory::{MemoryFault, Post, SharedMemory, open};
+use super::ring::{Intake, NicFault, Ring};
+use std::collections::VecDeque;
+
+/// What a look at a record reads.
+const RECORD_BYTES: u64 = 4;
+
+/// A packet from the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Incoming {
+    /// The queue that its flow falls to.
+    pub queue: usize,
+    /// Its number.
+    pub number: u64,
+    /// Its length, checksum included.
+    pub len_bytes: u32,
+}
+
+/// A posted buffer, as a descriptor describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Posted {
+    /// Its first byte.
+    pub address: u64,
+    /// Bytes that it holds.
+    pub len_bytes: u32,
+    /// Whether the next packet goes into the same one.
+    pub more: bool,
+}
+
+/// How a family of NICs describes what is received.
+pub trait ReceiveFormat {
+    /// Returns the address of the driver's tail: four bytes, big endian. The NIC reads it when it knows too few descriptors.
+    fn record(&self) -> u64;
+
+    /// Reads the descriptor at unit `index`, for a packet of `len_bytes`; `None` where it makes no sense.
+    fn parse(&mut self, bytes: &[u8], index: u32, len_bytes: u32) -> Option<Posted>;
+
+    /// The packet for the buffer at `index` is in memory. Completions may be kept while `behind`: while others wait
+    /// for the bus. Whether some began to be kept now.
+    ///
+    /// # Errors
+    /// The queue's memory is not there.
+    fn received(
+        &mut self, index: u32, packet: &Incoming, behind: bool, post: &mut impl Post,
+    ) -> Result<bool, MemoryFault>;
+
+    /// What has been kept for too long is to be written, if it is still kept: `kept` is how many times
+    /// [`ReceiveFormat::received`] had said that it began to keep some.
+    ///
+    /// # Errors
+    /// The queue's memory is not there.
+    fn flush(&mut self, kept: u64, post: &mut impl Post) -> Result<(), MemoryFault>;
+}
+
+/// What the receiving half is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveCosts {
+    /// Packets that wait for the bus, in bytes.
+    pub buffer_bytes: u64,
+    /// Bytes of a ring that are fetched at a time.
+    pub fetch_bytes: u32,
+    /// Completions are kept no longer than this.
+    pub keep_ps: u64,
+}
+
+#[derive(Debug)]
+struct Queue<F> {
+    intake: Intake,
+    format: F,
+    /// The record is being read.
+    looks: bool,
+    kept: u64,
+}
+
+/// What became of packets from the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReceiveTotals {
+    /// All of them.
+    pub offered: u64,
+    /// Written to memory.
+    pub written: u64,
+    /// Dropped: they came faster than the bus takes them.
+    pub overrun: u64,
+    /// Dropped: no buffer was posted.
+    pub no_buffer: u64,
+}
+
+/// The receiving half.
+#[derive(Debug)]
+pub struct Receiving<F> {
+    costs: ReceiveCosts,
+    buffers: Buffers,
+    queues: Vec<Queue<F>>,
+    waiting: VecDeque<Incoming>,
+    waiting_bytes: u64,
+    /// The packet that is being written, and when it is there.
+    writing: Option<(u64, Incoming, u32)>,
+    deadlines: VecDeque<(u64, usize, u64)>,
+    totals: ReceiveTotals,
+    fault: Option<NicFault>,
+}
+
+impl<F: ReceiveFormat> Receiving<F> {
+    /// With these queues.
+    pub fn new(costs: ReceiveCosts, buffers: Buffers, queues: Vec<(Ring, F)>) -> Self {
+        let queue = |(ring, format)| Queue { intake: Intake::new(ring), format, looks: false, kept: 0 };
+        Self {
+            costs,
+            buffers,
+            queues: queues.into_iter().map(queue).collect(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            writing: None,
+            deadlines: VecDeque::new(),
+            totals: ReceiveTotals::default(),
+            fault: None,
+        }
+    }
+
+    /// What a driver wrote that made no sense, first of all.
+    pub fn fault(&self) -> Option<&NicFault> {
+        self.fault.as_ref()
+    }
+
+    /// What became of packets.
+    pub fn totals(&self) -> &ReceiveTotals {
+        &self.totals
+    }
+
+    fn stop(&mut self, queue: usize, what: String) {
+        self.queues[queue].intake.stopped = true;
+        self.fault.get_or_insert(NicFault { queue, what });
+    }
+
+    /// The driver wrote to a register for receiving: there is none, buffers are posted by the record.
+    pub fn doorbell(&mut self, queue: usize) {
+        self.fault.get_or_insert(NicFault { queue, what: "there is no such register".into() });
+    }
+
+    /// The record of `queue` is here.
+    ///
+    /// # Errors
+    /// It is not in memory.
+    pub fn looked(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
+        let at = &mut self.queues[queue];
+        at.looks = false;
+        let value = u32::from_be_bytes(open(fabric.memory()).read(at.format.record())?);
+        self.moves_to(queue, value, now_ps, fabric);
+        Ok(())
+    }
+
+    fn moves_to(&mut self, queue: usize, value: u32, now_ps: u64, fabric: &mut Fabric) {
+        let at = &mut self.queues[queue];
+        match at.intake.moves_to(value) {
+            Ok(()) => self.fetch(queue, now_ps, fabric),
+            Err(what) => self.stop(queue, what),
+        }
+    }
+
+    /// Fetches descriptors: whole fetches, ahead of need; less only where there are none left.
+    fn fetch(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
+        let intake = &mut self.queues[queue].intake;
+        let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
+        loop {
+            let units = intake.readable(whole);
+            let enough = intake.ahead() >= 2 * whole || (units < whole && intake.ahead() > 0);
+            if intake.stopped || units == 0 || enough {
+                return;
+            }
+            fabric.read(now_ps, intake.ask(units), Read::Receive { queue, units });
+        }
+    }
+
+    /// A packet has come to `queue`: looks for more descriptors, where no more are known than half of what is fetched at a
+    /// time. The driver posts many at once, so that this is rare.
+    fn look(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
+        let Queue { intake, looks, .. } = &mut self.queues[queue];
+        let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
+        let is_enough = intake.left() > whole.min(intake.ring.units) / 2;
+        if *looks || intake.stopped || is_enough {
+            return;
+        }
+        *looks = true;
+        fabric.read(now_ps, RECORD_BYTES, Read::Record { queue });
+    }
+
+    /// Descriptors are here.
+    ///
+    /// # Errors
+    /// A queue is not in memory.
+    pub fn fetched(
+        &mut self, queue: usize, units: u32, now_ps: u64, fabric: &mut Fabric,
+    ) -> Result<(), MemoryFault> {
+        self.queues[queue].intake.come(units);
+        self.begin(now_ps, fabric)
+    }
+
+    /// A packet comes from the wire.
+    ///
+    /// # Errors
+    /// A queue is not in memory.
+    pub fn incoming(
+        &mut self, packet: Incoming, now_ps: u64, fabric: &mut Fabric,
+    ) -> Result<(), MemoryFault> {
+        self.totals.offered += 1;
+        if self.waiting_bytes + u64::from(packet.len_bytes) > self.costs.buffer_bytes {
+            self.totals.overrun += 1;
+            return Ok(());
+        }
+        self.waiting_bytes += u64::from(packet.len_bytes);
+        self.waiting.push_back(packet);
+        self.begin(now_ps, fabric)
+    }
+
+    /// Begins to write the next packet, unless one is being written.
+    fn begin(&mut self, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
+        while self.writing.is_none()
+            && let Some(packet) = self.waiting.pop_front()
+        {
+            self.waiting_bytes -= u64::from(packet.len_bytes);
+            match self.posted_for(&packet, &fabric.memory().clone())? {
+                Some((index, posted)) => self.write(index, packet, &posted, now_ps, fabric),
+                None => self.totals.no_buffer += 1,
+            }
+            self.look(packet.queue, now_ps, fabric);
+        }
+        Ok(())
+    }
+
+    /// The buffer that `packet` goes into, with its number in it, if one is there.
+    fn posted_for(
+        &mut self, packet: &Incoming, memory: &SharedMemory,
+    ) -> Result<Option<(u32, Posted)>, MemoryFault> {
+        let Queue { intake, format, .. } = &mut self.queues[packet.queue];
+        if intake.stopped || intake.here() == 0 {
+            return Ok(None);
+        }
+        let index = intake.used();
+        let mut memory = open(memory);
+        let bytes = memory.bytes(intake.ring.at(index), intake.ring.unit_bytes as usize)?;
+        let posted = format.parse(bytes, index, packet.len_bytes);
+        let posted = posted.filter(|posted| posted.len_bytes >= packet.len_bytes);
+        if let Some(posted) = posted
+            && self.buffers.set_number(posted.address, packet.number, &mut memory).is_ok()
+        {
+            return Ok(Some((index, posted)));
+        }
+        self.stop(packet.queue, format!("the buffer posted at {index} is none, or too short"));
+        Ok(None)
+    }
+
+    fn write(&mut self, index: u32, packet: Incoming, posted: &Posted, now_ps: u64, fabric: &mut Fabric) {
+        self.queues[packet.queue].intake.take(u32::from(!posted.more));
+        let there_ps = fabric.write_packet(now_ps, u64::from(packet.len_bytes));
+        self.writing = Some((there_ps, packet, index));
+        self.fetch(packet.queue, now_ps, fabric);
+    }
+
+    /// When this half has something to do by itself.
+    pub fn due_ps(&self) -> u64 {
+        let written_ps = self.writing.map_or(u64::MAX, |writing| writing.0);
+        written_ps.min(self.deadlines.front().map_or(u64::MAX, |deadline| deadline.0))
+    }
+
+    /// Does what is due at `now_ps`.
+    ///
+    /// # Errors
+    /// A completion queue is not in memory.
+    pub fn step(&mut self, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
+        if let Some((_, packet, index)) = self.writing.take_if(|writing| writing.0 <= now_ps) {
+            self.totals.written += 1;
+            let behind = !self.waiting.is_empty();
+            let at = &mut self.queues[packet.queue];
+            let mut post = fabric.post_for(packet.queue, now_ps);
+            if at.format.received(index, &packet, behind, &mut post)? {
+                at.kept += 1;
+                self.deadlines.push_back((now_ps + self.costs.keep_ps, packet.queue, at.kept));
+            }
+            return self.begin(now_ps, fabric);
+        }
+        if self.deadlines.front().is_some_and(|deadline| deadline.0 <= now_ps)
+            && let Some((_, queue, kept)) = self.deadlines.pop_front()
+        {
+            self.queues[queue].format.flush(kept, &mut fabric.post_for(queue, now_ps))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! What a machine stands on before it has queues: a clock, frames, and the host's memory in which a NIC finds them.
+
+use super::buffers::Buffers;
+use super::host_memory::{HostMemory, SharedMemory, open};
+use crate::engine::VirtualClock;
+use std::sync::Arc;
+use wharf_core::pool::{PagePool, PoolError};
+
+pub(super) struct TestBed {
+    pub(super) clock: Arc<VirtualClock>,
+    pub(super) pool: PagePool,
+    pub(super) memory: SharedMemory,
+    pub(super) buffers: Buffers,
+}
+
+impl TestBed {
+    /// With `frames`, a packet to each.
+    pub(super) fn new(frames: u32, frame_bytes: u32) -> Result<Self, PoolError> {
+        Self::with_granule(frames, frame_bytes, frame_bytes)
+    }
+
+    /// With `frames`, of which packets may begin every `granule_bytes`.
+    pub(super) fn with_granule(frames: u32, frame_bytes: u32, granule_bytes: u32) -> Result<Self, PoolError> {
+        let clock = Arc::new(VirtualClock::default());
+        let pool = PagePool::builder()
+            .frames(frames)
+            .frame_bytes(frame_bytes)
+            .huge_pages(false)
+            .clock(clock.clone())
+            .build()?;
+        let memory = HostMemory::shared();
+        let buffers = Buffers::with_granule(pool.region(), granule_bytes, &mut open(&memory));
+        Ok(Self { clock, pool, memory, buffers })
+    }
+}
