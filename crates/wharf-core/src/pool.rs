@@ -1,8 +1,8 @@
 //! `PagePool`: owns the frames' memory, and keeps account of every frame.
 //!
-//! Free buffers lie in three places: a [`Cache`] per thread (no sharing), the home rings on their way to one,
+//! Free buffers lie in three places: a [`Cache`] per thread (no sharing), the return rings on their way to one,
 //! and here: the *depot* (whoever runs dry, in bulk) and a *mailbox* per cache (buffers that other threads
-//! freed, in bulk). A cache takes from its mailbox and home ring before it asks the depot. Who finds none stands in a line
+//! freed, in bulk). A cache takes from its mailbox and return ring before it asks the depot. Who finds none stands in a line
 //! (`pool/waiting.rs`).
 //!
 //! The ledger has a row per buffer: 0 while it is free, else the cache that took it out and when.
@@ -91,7 +91,7 @@ struct Shared {
     mailed: AtomicUsize,
     /// What stacks of caches may still be granted.
     on_stacks: Quota,
-    /// What home rings may.
+    /// What return rings may.
     in_return_rings: Quota,
     /// Those that send its frames.
     peer_queues: PeerQueues,
@@ -271,7 +271,7 @@ impl PagePool {
         run
     }
 
-    /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, home ring) now that there are so
+    /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, return ring) now that there are so
     /// many, as far as it is granted them: all caches together leave at least a quarter of the pool to whoever needs it. Where
     /// that is not one for each, they keep none, and all goes by the depot.
     pub(crate) fn share(&self) -> usize {

@@ -27,7 +27,7 @@ impl Rig {
             bursts.iter_mut().for_each(|burst| _ = sender.try_send(burst).unwrap());
             drop(bursts);
             (0..64).for_each(|_| self.complete(64));
-            // What lies in its home ring comes onto its stack.
+            // What lies in its return ring comes onto its stack.
             self.sends(who);
             self.complete(1);
         }
@@ -203,7 +203,7 @@ fn who_finds_its_own_at_home_does_not_give_it_up_in_place_of_taking_it() {
         while let Ok(packet) = rig.senders[0].sender.packet(64) {
             rest.push(packet).unwrap();
         }
-        // One is in its home ring before anybody runs the queue who knows that it waits.
+        // One is in its return ring before anybody runs the queue who knows that it waits.
         let (logs, log) = (common::Logs, rig.log.clone());
         let mut begun = rig.senders[0].sender.watch_memory(std::sync::Arc::new(logs(0, log)));
         rig.complete(1);

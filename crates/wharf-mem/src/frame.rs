@@ -147,7 +147,7 @@ impl std::fmt::Debug for Frame {
 
 const INDEX_MASK: u32 = FRAMES_MAX - 1;
 
-/// One buffer that nobody uses, in 4 bytes: pool 6 (above), index 24. What caches, depots and home rings hold.
+/// One buffer that nobody uses, in 4 bytes: pool 6 (above), index 24. What caches, depots and return rings hold.
 #[must_use = "a free frame dropped is a buffer lost: give it back to its pool"]
 #[repr(transparent)]
 #[derive(PartialEq, Eq)]

@@ -6,22 +6,22 @@ use crate::frame::Frame;
 use crate::ring::{Consumer, Producer, ring};
 
 /// The sender's end.
-pub struct LaneIn(Producer<u64>);
+pub struct LaneProducer(Producer<u64>);
 
 /// The owner's end.
-pub struct LaneOut(Consumer<u64>);
+pub struct LaneConsumer(Consumer<u64>);
 
 /// A lane for `capacity` frames (a power of two), its indices starting at `start` (anything; tests start
 /// near 2^32 to see them wrap).
 ///
 /// # Panics
 /// When `capacity` is not a power of two.
-pub fn lane(capacity: u32, start: u32) -> (LaneIn, LaneOut) {
+pub fn lane(capacity: u32, start: u32) -> (LaneProducer, LaneConsumer) {
     let (producer, consumer) = ring(capacity, start);
-    (LaneIn(producer), LaneOut(consumer))
+    (LaneProducer(producer), LaneConsumer(consumer))
 }
 
-impl LaneIn {
+impl LaneProducer {
     /// Moves frames from the front of `from` into the lane, as many as there is room for, and publishes
     /// them; how many.
     #[inline]
@@ -29,7 +29,7 @@ impl LaneIn {
         self.push_first(from, usize::MAX)
     }
 
-    /// As [`LaneIn::push`], for the first `max` frames only.
+    /// As [`LaneProducer::push`], for the first `max` frames only.
     #[inline]
     pub fn push_first(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len().min(max);
@@ -51,7 +51,7 @@ impl LaneIn {
 
     /// Bytes of this lane's frames that have come home, as a sum that wraps and begins at the index's start.
     #[inline]
-    pub fn home_bytes(&self) -> u32 {
+    pub fn returned_bytes(&self) -> u32 {
         self.0.note()
     }
 
@@ -66,7 +66,7 @@ impl LaneIn {
     }
 }
 
-impl LaneOut {
+impl LaneConsumer {
     /// Moves up to `max` frames into `to`; how many. Fewer than `max` and than `to` has room for means that no
     /// more were published when it looked.
     #[inline]
@@ -76,7 +76,7 @@ impl LaneOut {
         self.take(to, ready)
     }
 
-    /// As [`LaneOut::pop`]; how many, and how many are left of those seen. None left means that the lane was empty
+    /// As [`LaneConsumer::pop`]; how many, and how many are left of those seen. None left means that the lane was empty
     /// when it looked, after this call began: only then is the sender's index looked at for certain.
     #[inline]
     pub fn pop_now(&mut self, to: &mut Batch, max: usize) -> (usize, usize) {
@@ -97,14 +97,14 @@ impl LaneOut {
         self.0.head()
     }
 
-    /// Adds to what the sender reads by [`LaneIn::home_bytes`].
+    /// Adds to what the sender reads by [`LaneProducer::returned_bytes`].
     #[inline(always)]
-    pub fn add_home_bytes(&self, bytes: u32) {
+    pub fn add_returned_bytes(&self, bytes: u32) {
         self.0.add_to_note(bytes);
     }
 
-    /// As [`LaneIn::home_bytes`].
-    pub fn home_bytes(&self) -> u32 {
+    /// As [`LaneProducer::returned_bytes`].
+    pub fn returned_bytes(&self) -> u32 {
         self.0.note()
     }
 

@@ -3,7 +3,7 @@
 //! A [`Frame`] is the owned name of one buffer, 8 bytes, and cannot be copied. [`Region`] turns free
 //! buffers ([`FreeFrame`]) into frames and back and gives access to their bytes. Frames travel in
 //! [`Batch`]es, through [`lane`]s from a sender to the owner of a queue, and go home as free buffers through
-//! [`home`] rings, or lie on a [`shelf`] for another thread, or in a [`FreeList`]. [`OwnerCell`] lets one thread at a
+//! [`return_ring`] rings, or lie on a [`shelf`] for another thread, or in a [`FreeList`]. [`OwnerCell`] lets one thread at a
 //! time at a queue's inside.
 //!
 //! Unsafe code lives in `region/bytes.rs` (bytes of a frame) and `share.rs` (ring slots, the inside of an owner's cell),
@@ -13,13 +13,13 @@
 pub mod batch;
 pub mod frame;
 pub mod free_list;
-pub mod home;
 pub mod lane;
 pub mod list;
 pub mod meta;
 mod number;
 mod owner_cell;
 pub mod region;
+pub mod return_ring;
 mod ring;
 #[allow(unsafe_code, reason = "ring slots and the inside of an owner's cell: one of the two files that may")]
 mod share;

@@ -1,4 +1,4 @@
-//! The ring under lanes and home rings: one producer, one consumer, u32 indices that run free and wrap.
+//! The ring under lanes and return rings: one producer, one consumer, u32 indices that run free and wrap.
 //!
 //! Slots between `head` and `tail` belong to the consumer, the others to the producer.
 //! - (A) the producer's release store of `tail` pairs with (B) the consumer's acquire load: the slots' contents.

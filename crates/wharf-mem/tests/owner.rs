@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-use wharf_mem::lane::{LaneIn, LaneOut, lane};
+use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
 use wharf_mem::word::{BIASED, CONTROL, DEAD, READY, RUNNING, WAIT, WORK, ready_bit};
 use wharf_mem::{Batch, FreeFrame, OwnerCell, Ownership, Published, Region, RegionSpec};
 
@@ -83,7 +83,7 @@ const SENDERS: usize = 3;
 const FRAMES: u32 = 20_000;
 
 struct Inside {
-    lanes: Vec<LaneOut>,
+    lanes: Vec<LaneConsumer>,
     batch: Batch,
     free: Vec<FreeFrame>,
     counts: [u32; SENDERS],
@@ -122,7 +122,8 @@ fn serve(mut owner: Ownership<'_, Inside>, region: &Region) {
 
 /// Sends one by one, with a rest now and then, and `wake`s a dedicated owner that sleeps.
 fn send(
-    cell: &Cell, region: &Region, sender: usize, mut lane: LaneIn, mut free: Vec<FreeFrame>, wake: &Thread,
+    cell: &Cell, region: &Region, sender: usize, mut lane: LaneProducer, mut free: Vec<FreeFrame>,
+    wake: &Thread,
 ) {
     let mut one = Batch::new(1);
     for number in 0..FRAMES {

@@ -1,4 +1,4 @@
-//! Lanes and home rings against a queue that cannot be wrong, and with two threads.
+//! Lanes and return rings against a queue that cannot be wrong, and with two threads.
 #![cfg(not(loom))]
 
 mod common;
@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 use wharf_mem::frame::{BANDS_MAX, SENDERS_MAX};
-use wharf_mem::home::{HomeIn, HomeOut, home};
-use wharf_mem::lane::{LaneIn, LaneOut, lane};
+use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
+use wharf_mem::return_ring::{ReturnConsumer, ReturnProducer, return_ring};
 use wharf_mem::{Batch, Frame, FreeFrame, Region};
 
 /// All that a frame says of itself.
@@ -57,7 +57,7 @@ fn take_various(pool: &mut Pool, to: &mut Batch, count: usize) {
 }
 
 struct Lane {
-    ends: (LaneIn, LaneOut),
+    ends: (LaneProducer, LaneConsumer),
     inside: VecDeque<Name>,
     waiting: Batch,
     pool: Pool,
@@ -112,17 +112,17 @@ impl Lane {
     }
 }
 
-struct Home {
-    ends: (HomeIn, HomeOut),
+struct Returns {
+    ends: (ReturnProducer, ReturnConsumer),
     inside: VecDeque<u32>,
     waiting: Batch,
     pool: Pool,
 }
 
-impl Home {
+impl Returns {
     fn new(capacity: u32, start: u32) -> Self {
         let pool = Pool::new(capacity + 256, 128, 0);
-        Self { ends: home(capacity, start), inside: VecDeque::new(), waiting: Batch::new(256), pool }
+        Self { ends: return_ring(capacity, start), inside: VecDeque::new(), waiting: Batch::new(256), pool }
     }
 
     fn push(&mut self, count: usize, max: usize, capacity: u32) {
@@ -160,17 +160,17 @@ proptest! {
     }
 
     #[test]
-    fn a_home_ring_is_a_bounded_queue((capacity, start) in rings(), steps in steps()) {
-        let mut home = Home::new(capacity, start);
+    fn a_return_ring_is_a_bounded_queue((capacity, start) in rings(), steps in steps()) {
+        let mut returns = Returns::new(capacity, start);
         for step in steps {
             match step {
-                Step::Push { count, max } => home.push(count, max, capacity),
-                Step::Pop { max, .. } | Step::PopNow { max, .. } => home.pop(max),
+                Step::Push { count, max } => returns.push(count, max, capacity),
+                Step::Pop { max, .. } | Step::PopNow { max, .. } => returns.pop(max),
             }
         }
-        home.pop(usize::MAX);
-        home.pool.region.give(&mut home.waiting, &mut home.pool.free, usize::MAX).unwrap();
-        home.pool.assert_whole();
+        returns.pop(usize::MAX);
+        returns.pool.region.give(&mut returns.waiting, &mut returns.pool.free, usize::MAX).unwrap();
+        returns.pool.assert_whole();
     }
 }
 
@@ -192,7 +192,7 @@ fn what_an_abandoned_lane_holds_is_still_there() {
 fn a_capacity_that_is_no_power_of_two_panics() {
     for capacity in [0, 3, 1000] {
         assert!(catch_unwind(|| lane(capacity, 0)).is_err());
-        assert!(catch_unwind(|| home(capacity, 0)).is_err());
+        assert!(catch_unwind(|| return_ring(capacity, 0)).is_err());
     }
 }
 
@@ -209,11 +209,11 @@ fn a_panic_while_noting_doubles_no_buffer() {
     pool.assert_whole();
 
     take_various(&mut pool, &mut frames, 8);
-    let (mut home_in, mut home_out) = home(8, 0);
-    assert_eq!(home_in.push(&mut frames, 8), 8);
-    let noted = catch_unwind(AssertUnwindSafe(|| home_out.pop_noting(&mut pool.free, 8, unlucky)));
+    let (mut returns_in, mut returns_out) = return_ring(8, 0);
+    assert_eq!(returns_in.push(&mut frames, 8), 8);
+    let noted = catch_unwind(AssertUnwindSafe(|| returns_out.pop_each(&mut pool.free, 8, unlucky)));
     assert!(noted.is_err());
-    home_out.pop(&mut pool.free, 8);
+    returns_out.pop(&mut pool.free, 8);
     pool.assert_whole();
 }
 
@@ -229,11 +229,11 @@ fn wait_since(begun: Instant) {
 #[test]
 fn two_threads_keep_order_and_every_buffer() {
     let Pool { region, free } = &mut Pool::new(300, 128, 0);
-    let (region, (lane_in, lane_out), (home_in, home_out)) =
-        (&*region, lane(128, u32::MAX - 500), home(64, 77));
+    let (region, (lane_in, lane_out), (returns_in, returns_out)) =
+        (&*region, lane(128, u32::MAX - 500), return_ring(64, 77));
     thread::scope(|scope| {
-        scope.spawn(move || receive(region, lane_out, home_in));
-        send(region, free, lane_in, home_out);
+        scope.spawn(move || receive(region, lane_out, returns_in));
+        send(region, free, lane_in, returns_out);
     });
     let mut indices: Vec<_> = free.iter().map(FreeFrame::index).collect();
     indices.sort_unstable();
@@ -241,12 +241,14 @@ fn two_threads_keep_order_and_every_buffer() {
     assert!(region.retire(std::mem::take(free)));
 }
 
-fn send(region: &Region, free: &mut Vec<FreeFrame>, mut lane_in: LaneIn, mut home_out: HomeOut) {
+fn send(
+    region: &Region, free: &mut Vec<FreeFrame>, mut lane_in: LaneProducer, mut returns_out: ReturnConsumer,
+) {
     let (mut batch, mut out, mut number) = (Batch::new(32), VecDeque::new(), 0u64);
     let begun = Instant::now();
     while number < FRAMES || !out.is_empty() {
         let before = free.len();
-        home_out.pop(free, usize::MAX);
+        returns_out.pop(free, usize::MAX);
         assert!(free[before..].iter().map(FreeFrame::index).eq(out.drain(..free.len() - before)));
         let (first_new, count) = (batch.len(), (FRAMES - number).min(32) as usize);
         region.take(free, &mut batch, count, 5, 8, |_| {}).unwrap();
@@ -262,7 +264,7 @@ fn send(region: &Region, free: &mut Vec<FreeFrame>, mut lane_in: LaneIn, mut hom
     assert!(batch.is_empty() && lane_in.is_drained());
 }
 
-fn receive(region: &Region, mut lane_out: LaneOut, mut home_in: HomeIn) {
+fn receive(region: &Region, mut lane_out: LaneConsumer, mut returns_in: ReturnProducer) {
     let (mut batch, mut expected, begun) = (Batch::new(50), 0u64, Instant::now());
     loop {
         let gone = lane_out.is_abandoned();
@@ -273,7 +275,7 @@ fn receive(region: &Region, mut lane_out: LaneOut, mut home_in: HomeIn) {
             expected += 1;
         }
         let count = batch.len();
-        if home_in.push(&mut batch, count) == 0 && new == 0 {
+        if returns_in.push(&mut batch, count) == 0 && new == 0 {
             if gone {
                 break;
             }

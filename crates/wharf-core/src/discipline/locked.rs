@@ -15,8 +15,8 @@ use crate::tx::queue::{QueueBuilder, QueueError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use wharf_mem::frame::SENDERS_MAX;
-use wharf_mem::home::home;
 use wharf_mem::lane::lane;
+use wharf_mem::return_ring::return_ring;
 use wharf_mem::{Batch, Frame};
 
 /// Refused frames that are gathered before they go back to the pool together.
@@ -169,7 +169,7 @@ impl<D: Discipline> LockedQueue<D> {
         }
         let counters = Arc::new(LockedCounters::new(shared.log_clock.is_some().then_some(place)));
         let mut cache = shared.pool.cache(name)?;
-        let (home_in, home_out) = home(RETURN_RING_FRAMES, 0);
+        let (home_in, home_out) = return_ring(RETURN_RING_FRAMES, 0);
         cache.set_return_ring(home_out, place as u16);
         let unused =
             Lane { frames: lane(2, 0).1, return_ring: Some(LaneReturnRing::new(home_in, &shared.pool)) };

@@ -11,18 +11,18 @@ use super::mailbox::{Directory, Mailbox};
 use super::{BULK, Burst, Packet, PageCounters, PagePool, PoolError, QuotaKind, Reservation, Shared, lock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wharf_mem::home::HomeOut;
+use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::{Batch, Frame, FreeFrame};
 
 /// Buffers that a cache keeps at most before it gives a part back to the depot.
 pub(super) const KEEP: usize = 8 * BULK;
-/// Buffers that a home ring holds: as many as a cache keeps, so that fetching them never reallocates.
+/// Buffers that a return ring holds: as many as a cache keeps, so that fetching them never reallocates.
 pub(crate) const RETURN_RING_FRAMES: u32 = KEEP as u32;
 
 /// Takes between two looks at the clock: a frame's age in the ledger counts from one of the last eight takes.
 const CLOCK_EVERY: u32 = 8;
 
-/// Fewer frames than this are taken from the stack, which is refilled in bulk, in place of from the home ring.
+/// Fewer frames than this are taken from the stack, which is refilled in bulk, in place of from the return ring.
 const STRAIGHT_FROM: usize = 4;
 
 /// A thread's own stock of frames.
@@ -63,8 +63,8 @@ pub struct Cache {
     counters: PageCounters,
 }
 
-/// A cache's home ring, once it has one.
-struct ReturnRing(Option<HomeOut>);
+/// A cache's return ring, once it has one.
+struct ReturnRing(Option<ReturnConsumer>);
 
 impl std::fmt::Debug for ReturnRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -113,7 +113,7 @@ impl Cache {
     }
 
     /// Frames come home by this ring, and are charged to `sender` from now on.
-    pub(crate) fn set_return_ring(&mut self, ring: HomeOut, sender: u16) {
+    pub(crate) fn set_return_ring(&mut self, ring: ReturnConsumer, sender: u16) {
         (self.return_ring, self.sender) = (ReturnRing(Some(ring)), sender);
         self.serve_a_sender();
     }
@@ -125,7 +125,7 @@ impl Cache {
     }
 
     /// Ends [`Cache::set_return_ring`]: what still comes by that ring is the caller's to fetch.
-    pub(crate) fn take_return_ring(&mut self) -> Option<HomeOut> {
+    pub(crate) fn take_return_ring(&mut self) -> Option<ReturnConsumer> {
         self.return_ring.0.take()
     }
 
@@ -167,7 +167,7 @@ impl Cache {
         if let (Some(ring), true) = (&mut self.return_ring.0, count >= STRAIGHT_FROM) {
             let Shared { region, ledger, .. } = &*self.pool.shared;
             let note = |index| ledger.write(index, self.stamp);
-            let taken = region.take_from_home(ring, to, count, self.sender, len_bytes, note)?;
+            let taken = region.take_returned(ring, to, count, self.sender, len_bytes, note)?;
             if taken > 0 {
                 return Ok(taken);
             }

@@ -108,7 +108,7 @@ pub struct Audit {
     pub frames: u32,
     /// Those that their cache does not have back.
     pub held: Vec<Held>,
-    /// How many of `held` are free, and lie in a home ring for a living sender to fetch.
+    /// How many of `held` are free, and lie in a return ring for a living sender to fetch.
     pub going_home: usize,
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 pub(crate) enum QuotaKind {
     /// Stacks of caches; as many once more may lie in stashes, less than a stack's grant in each.
     CacheStacks,
-    /// Home rings.
+    /// Return rings.
     ReturnRings,
 }
 

@@ -13,10 +13,10 @@
 //! While [`PagePool::is_waited_for`], the share of the pool of a sender's cache is 0. What lies in mailboxes is called in by whoever begins
 //! to wait; what comes home goes to the line by the owner of the queue that brings it (`tx/queue/lanes/for_waiters.rs`), once it knows
 //! of one who waits there; queues of the same pool that nobody runs are run by whoever waits or serves those who do
-//! ([`PagePool::reap_peer_queues`]); what a sender has on its stack and in its home ring it gives up itself, with its next packet
+//! ([`PagePool::reap_peer_queues`]); what a sender has on its stack and in its return ring it gives up itself, with its next packet
 //! (`full_bands`, [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED)) or before it waits.
 //!
-//! Out of reach is what lies with a thread that does nothing at all: on its stack, in its home ring, and what it has freed of
+//! Out of reach is what lies with a thread that does nothing at all: on its stack, in its return ring, and what it has freed of
 //! others', less than a bulk. That is bounded for all of them together (`pool/grant.rs`), whoever came when: a quarter of the pool
 //! is always under way, and all who wait have their turns with it. Caches that no sender has keep their share: memory
 //! that waits for packets is in use, and what senders wait for may be its coming.

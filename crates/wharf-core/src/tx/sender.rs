@@ -29,8 +29,8 @@ use crate::tx::sender::biased_owner::BiasedOwner;
 use crate::tx::small_queue::Credit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wharf_mem::home::home;
-use wharf_mem::lane::{LaneIn, lane};
+use wharf_mem::lane::{LaneProducer, lane};
+use wharf_mem::return_ring::return_ring;
 use wharf_mem::word::ready_bit;
 use wharf_mem::{Batch, Frame};
 
@@ -41,7 +41,7 @@ const BYPASS_FRAMES: usize = BULK_PACKETS_MAX;
 /// One producer's end.
 pub struct Sender {
     shared: Arc<Shared>,
-    lane: LaneIn,
+    lane: LaneProducer,
     cache: Cache,
     place: u16,
     bit: u64,
@@ -65,7 +65,7 @@ impl Sender {
         shared: &Arc<Shared>, at: usize, name: &str, counters: Arc<SenderCounters>,
     ) -> Result<(Self, Lane), QueueError> {
         let (lane_in, lane_out) = lane(shared.lane_frames, shared.index_start);
-        let (ring_in, ring_out) = home(RETURN_RING_FRAMES, shared.index_start);
+        let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, shared.index_start);
         let place = at as u16;
         let mut cache = shared.pool.cache(name)?;
         cache.set_return_ring(ring_out, place);

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use wharf_mem::lane::LaneOut;
+use wharf_mem::lane::LaneConsumer;
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames have failed at the far end.
@@ -31,7 +31,7 @@ struct Returned {
 pub(super) struct Unread {
     /// Off the lane already; before what is on it.
     pub(super) arrived: Batch,
-    pub(super) lane: LaneOut,
+    pub(super) lane: LaneConsumer,
 }
 
 impl Link {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_core::sg_writer::{Placement, SgWriter};
-use wharf_mem::lane::{LaneIn, LaneOut};
+use wharf_mem::lane::{LaneConsumer, LaneProducer};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames taken off the lane at a time.
@@ -26,8 +26,8 @@ pub(super) struct Receiving {
 /// Frames as they come off the lane.
 struct Arrivals {
     link: Arc<Link>,
-    from_far: LaneOut,
-    back: LaneIn,
+    from_far: LaneConsumer,
+    back: LaneProducer,
     /// The sender's frames, off the lane and not yet copied: there was no memory.
     arrived: Batch,
     theirs: Option<Arc<Region>>,
@@ -48,7 +48,7 @@ struct Delay {
 
 impl Receiving {
     pub(super) fn new(
-        link: Arc<Link>, from_far: LaneOut, back: LaneIn, delay_ns: u64, clock: Arc<dyn Clock>,
+        link: Arc<Link>, from_far: LaneConsumer, back: LaneProducer, delay_ns: u64, clock: Arc<dyn Clock>,
     ) -> Self {
         let (arrived, placer) = (Batch::new(ARRIVED), SgWriter::default());
         let arrivals = Arrivals { link, from_far, back, arrived, theirs: None, ours: None, placer };

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::device::{Completions, Transmitted};
 use wharf_core::host::Clock;
-use wharf_mem::lane::{LaneIn, LaneOut};
+use wharf_mem::lane::{LaneConsumer, LaneProducer};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames that go from the line to the lane at a time.
@@ -19,8 +19,8 @@ const LEAVING: usize = 64;
 pub(super) struct Sending {
     link: Arc<Link>,
     /// `None` once closed.
-    to_far: Option<LaneIn>,
-    from_far: LaneOut,
+    to_far: Option<LaneProducer>,
+    from_far: LaneConsumer,
     /// Frames that this end holds, wherever they are.
     outstanding: usize,
     /// Frames that it may hold; 0 once closed.
@@ -44,7 +44,8 @@ struct TimedLine {
 
 impl Sending {
     pub(super) fn new(
-        link: Arc<Link>, to_far: LaneIn, from_far: LaneOut, line: Option<Line>, clock: Arc<dyn Clock>,
+        link: Arc<Link>, to_far: LaneProducer, from_far: LaneConsumer, line: Option<Line>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
         let limit = to_far.capacity();
         let line = line.map(|line| TimedLine { line, clock, frames: VecDeque::with_capacity(limit) });
@@ -195,7 +196,7 @@ impl TimedLine {
         }
     }
 
-    fn release(&mut self, now_ns: u64, leaving: &mut Batch, to_far: &mut LaneIn) {
+    fn release(&mut self, now_ns: u64, leaving: &mut Batch, to_far: &mut LaneProducer) {
         // Times never go down.
         let due = self.frames.partition_point(|&(_, leave_ns)| leave_ns <= now_ns);
         push_all(self.frames.drain(..due).map(|(frame, _)| frame), leaving, to_far);
@@ -203,7 +204,7 @@ impl TimedLine {
 }
 
 /// Puts frames into the lane by way of `leaving`.
-fn push_all(frames: impl Iterator<Item = Frame>, leaving: &mut Batch, to_far: &mut LaneIn) {
+fn push_all(frames: impl Iterator<Item = Frame>, leaving: &mut Batch, to_far: &mut LaneProducer) {
     for frame in frames {
         let pushed = leaving.push(frame);
         debug_assert!(pushed.is_ok());

@@ -5,7 +5,7 @@ use super::Region;
 use crate::batch::{Batch, Summary};
 use crate::frame::{Frame, FreeFrame};
 use crate::free_list::FreeList;
-use crate::home::HomeOut;
+use crate::return_ring::ReturnConsumer;
 use crate::spec::MemError;
 
 impl Region {
@@ -43,13 +43,13 @@ impl Region {
         Ok(count)
     }
 
-    /// As [`Region::take`], from a home ring that has `count` buffers and where `to` has room for them; else none.
+    /// As [`Region::take`], from a return ring that has `count` buffers and where `to` has room for them; else none.
     ///
     /// # Errors
     /// [`MemError::TooLong`].
     #[inline]
-    pub fn take_from_home(
-        &self, from: &mut HomeOut, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
+    pub fn take_returned(
+        &self, from: &mut ReturnConsumer, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
         each: impl Fn(u32),
     ) -> Result<usize, MemError> {
         self.check_len(len_bytes)?;

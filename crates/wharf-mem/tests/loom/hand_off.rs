@@ -5,7 +5,7 @@ use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Stock, Witness, check, may};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use wharf_mem::lane::LaneIn;
+use wharf_mem::lane::LaneProducer;
 use wharf_mem::word::{READY, WAIT, WORK, ready_bit};
 use wharf_mem::{Batch, Published};
 
@@ -152,7 +152,7 @@ fn serve_and_wake(path: &Path, mut owner: Owner<'_>) -> bool {
 }
 
 /// Sends more frames than the lane holds: full, it sets WAIT, looks again, and sleeps; whether it slept.
-fn send_waiting(path: &Path, lane: usize, lane_in: &mut LaneIn, mut frames: Batch) -> bool {
+fn send_waiting(path: &Path, lane: usize, lane_in: &mut LaneProducer, mut frames: Batch) -> bool {
     let mut slept = false;
     loop {
         lane_in.push(&mut frames);

@@ -1,4 +1,4 @@
-//! Models under loom: the interleavings of lanes, home rings and the owner word.
+//! Models under loom: the interleavings of lanes, return rings and the owner word.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p wharf-mem --test loom`
 //!

@@ -8,14 +8,14 @@ use crate::{OF_TWO_THREADS, START, Stock, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use loom::sync::{Arc, Mutex, Notify};
 use loom::thread;
-use wharf_mem::home::{HomeIn, HomeOut, home};
+use wharf_mem::return_ring::{ReturnConsumer, ReturnProducer, return_ring};
 use wharf_mem::word::{WAIT, WORK};
 use wharf_mem::{Batch, FreeFrame, OwnerCell, Ownership, Published};
 
 struct Inside {
     /// With the device.
     device: Batch,
-    home: HomeIn,
+    returns: ReturnProducer,
     waiting: bool,
 }
 
@@ -77,7 +77,7 @@ impl Model {
             return false;
         }
         if !inside.waiting || self.waited_for.load(SeqCst) == 0 {
-            inside.home.push(&mut inside.device, 1);
+            inside.returns.push(&mut inside.device, 1);
             return false;
         }
         let mut depot = self.depot.lock().unwrap();
@@ -93,7 +93,7 @@ impl Model {
                 inside.waiting |= bits & WAIT != 0;
                 wakes |= self.reap(inside, stock);
                 if inside.waiting && std::mem::take(&mut *self.fresh.lock().unwrap()) {
-                    wakes |= steps.looks_at_fresh && inside.home.waiting() > 0;
+                    wakes |= steps.looks_at_fresh && inside.returns.waiting() > 0;
                 }
             });
             match owner.leave() {
@@ -128,9 +128,9 @@ impl Model {
     }
 
     /// Whatever has come to the sender.
-    fn fetch(&self, home: &mut HomeOut, to: &mut Vec<FreeFrame>) {
+    fn fetch(&self, returns: &mut ReturnConsumer, to: &mut Vec<FreeFrame>) {
         to.append(&mut self.depot.lock().unwrap().handed);
-        home.pop(to, usize::MAX);
+        returns.pop(to, usize::MAX);
     }
 }
 
@@ -138,8 +138,8 @@ impl Model {
 fn sleeps_for_good(steps: Steps) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
-        let (home_in, mut home_out) = home(2, START);
-        let inside = Inside { device: stock.frames(0, 1), home: home_in, waiting: false };
+        let (returns_in, mut returns_out) = return_ring(2, START);
+        let inside = Inside { device: stock.frames(0, 1), returns: returns_in, waiting: false };
         let model = Arc::new(Model {
             cell: OwnerCell::new(inside),
             is_done: AtomicBool::new(false),
@@ -162,7 +162,7 @@ fn sleeps_for_good(steps: Steps) -> bool {
         }
         *model.fresh.lock().unwrap() = true;
         model.claim(WAIT, &stock, steps);
-        model.fetch(&mut home_out, &mut came);
+        model.fetch(&mut returns_out, &mut came);
         if !steps.line_first && came.is_empty() {
             model.stand_in_line();
         }
@@ -173,10 +173,10 @@ fn sleeps_for_good(steps: Steps) -> bool {
                 witness.note(true);
                 break;
             }
-            model.fetch(&mut home_out, &mut came);
+            model.fetch(&mut returns_out, &mut came);
         }
         owner.join().unwrap();
-        model.fetch(&mut home_out, &mut came);
+        model.fetch(&mut returns_out, &mut came);
         if let Published::Owner(mut owner) = model.cell.claim(0) {
             owner.with(|inside| {
                 stock.region.give(&mut inside.device, &mut came, 1).unwrap();

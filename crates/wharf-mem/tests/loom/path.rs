@@ -2,14 +2,14 @@
 
 use crate::{CAPACITY, Names, START, Stock, assert_in_order, names};
 use loom::sync::Notify;
-use wharf_mem::lane::{LaneIn, LaneOut, lane};
+use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
 use wharf_mem::word::ready_bit;
 use wharf_mem::{Batch, OwnerCell, Ownership, Published};
 
 pub const LANES: usize = 2;
 
 pub struct Inside {
-    lanes: Vec<LaneOut>,
+    lanes: Vec<LaneConsumer>,
     taken: Batch,
     claims: u32,
     pub hand_overs: u32,
@@ -24,7 +24,7 @@ impl Inside {
 
     /// Frames still in lanes.
     pub fn left(&mut self) -> usize {
-        self.lanes.iter_mut().map(LaneOut::ready_now).sum()
+        self.lanes.iter_mut().map(LaneConsumer::ready_now).sum()
     }
 
     pub fn taken(&self) -> usize {
@@ -44,7 +44,7 @@ pub type Owner<'a> = Ownership<'a, Inside>;
 pub type Serve = fn(&Path, Owner<'_>);
 
 impl Path {
-    pub fn new() -> (Self, [LaneIn; LANES]) {
+    pub fn new() -> (Self, [LaneProducer; LANES]) {
         let (ins, lanes): (Vec<_>, Vec<_>) = (0..LANES).map(|_| lane(CAPACITY, START)).unzip();
         let taken = Batch::new(crate::BUFFERS as usize);
         let inside = Inside { lanes, taken, claims: 0, hand_overs: 0 };
@@ -53,7 +53,7 @@ impl Path {
     }
 
     /// Publishes frame by frame into lane `lane`, as a sender does; `serve` if that makes it the owner.
-    pub fn send(&self, lane: usize, lane_in: &mut LaneIn, mut frames: Batch, serve: Serve) {
+    pub fn send(&self, lane: usize, lane_in: &mut LaneProducer, mut frames: Batch, serve: Serve) {
         let mut one = Batch::new(1);
         while one.append(&mut frames, 1) == 1 {
             assert_eq!(lane_in.push(&mut one), 1, "models that fill a lane wait for room by themselves");

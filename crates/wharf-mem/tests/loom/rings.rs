@@ -2,8 +2,8 @@
 
 use crate::{CAPACITY, OF_TWO_THREADS, START, Stock, assert_in_order, check, names};
 use loom::thread;
-use wharf_mem::home::home;
 use wharf_mem::lane::lane;
+use wharf_mem::return_ring::return_ring;
 use wharf_mem::{Batch, FreeFrame};
 
 #[test]
@@ -61,16 +61,16 @@ fn an_abandoned_lane_shows_its_last_frame() {
 }
 
 #[test]
-fn a_home_ring_keeps_order_and_loses_nothing() {
+fn a_return_ring_keeps_order_and_loses_nothing() {
     let stock = Stock::new();
     check(OF_TWO_THREADS, move || {
-        let (mut home_in, mut home_out) = home(CAPACITY, START);
+        let (mut returns_in, mut returns_out) = return_ring(CAPACITY, START);
         let mut frames = stock.frames(1, 4);
         let indices: Vec<_> = frames.frames().iter().map(|frame| frame.index()).collect();
         let owner = thread::spawn(move || {
             while !frames.is_empty() {
                 let count = frames.len();
-                if home_in.push(&mut frames, count) == 0 {
+                if returns_in.push(&mut frames, count) == 0 {
                     thread::yield_now();
                 }
             }
@@ -80,12 +80,12 @@ fn a_home_ring_keeps_order_and_loses_nothing() {
             if got.len() == 4 {
                 break;
             }
-            if home_out.pop(&mut got, max) == 0 {
+            if returns_out.pop(&mut got, max) == 0 {
                 thread::yield_now();
             }
         }
         owner.join().unwrap();
-        assert!(home_out.is_empty());
+        assert!(returns_out.is_empty());
         assert!(got.iter().map(FreeFrame::index).eq(indices));
         stock.free.lock().unwrap().append(&mut got);
         stock.assert_whole();

@@ -1,6 +1,6 @@
 fn two<T: Clone>(_: T) {}
 
-fn attempt(lane: wharf_mem::lane::LaneIn) {
+fn attempt(lane: wharf_mem::lane::LaneProducer) {
     two(lane);
 }
 

@@ -26,7 +26,7 @@ impl Cache {
                 (need + self.keep.frames()).saturating_sub(self.stack.len())
             };
             let ledger = &self.pool.shared.ledger;
-            ring.pop_noting(&mut self.stack, most, |index| ledger.freed(index));
+            ring.pop_each(&mut self.stack, most, |index| ledger.freed(index));
         }
         if self.stack.len() < need && self.mailbox.len() > 0 {
             self.refill_from_mail();

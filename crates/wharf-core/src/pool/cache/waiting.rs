@@ -29,7 +29,7 @@ impl Cache {
         self.bulk = 1;
         if let Some(ring) = &mut self.return_ring.0 {
             let ledger = &self.pool.shared.ledger;
-            ring.pop_noting(&mut self.stack, usize::MAX, |index| ledger.freed(index));
+            ring.pop_each(&mut self.stack, usize::MAX, |index| ledger.freed(index));
         }
         if !self.stash.is_empty() {
             self.pool.settle_with(&mut self.stash, &mut self.directory, &mut self.counters);

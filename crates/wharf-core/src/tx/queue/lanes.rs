@@ -12,8 +12,8 @@ pub(crate) use return_ring::LaneReturnRing;
 
 use crate::pool::{PagePool, Returns};
 use crate::tx::engine::{Sink, Source};
-use wharf_mem::home::HomeOut;
-use wharf_mem::lane::LaneOut;
+use wharf_mem::lane::LaneConsumer;
+use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{READY, READY_BITS};
 use wharf_mem::{Batch, FreeFrame};
 
@@ -25,7 +25,7 @@ const QUANTUM_FRAMES: usize = 8;
 
 /// The owner's end of one sender.
 pub(crate) struct Lane {
-    pub(crate) frames: LaneOut,
+    pub(crate) frames: LaneConsumer,
     /// Where its frames go home; `None` when the sender is gone.
     pub(crate) return_ring: Option<LaneReturnRing>,
 }
@@ -90,7 +90,7 @@ impl Lanes {
         self.used == 1
     }
 
-    /// Buffers in home rings that their senders have not fetched yet.
+    /// Buffers in return rings that their senders have not fetched yet.
     pub(crate) fn going_home(&mut self) -> usize {
         self.lanes
             .iter_mut()
@@ -100,7 +100,7 @@ impl Lanes {
             .sum()
     }
 
-    /// No sender may hoard: what waits in home rings is a share of the pool, however many senders there are.
+    /// No sender may hoard: what waits in return rings is a share of the pool, however many senders there are.
     fn limit_return_rings(&mut self) {
         let share = self.pool.share();
         let rings = self.lanes.iter_mut().flatten().filter_map(|lane| lane.return_ring.as_mut());
@@ -108,7 +108,7 @@ impl Lanes {
     }
 
     /// The sender at `at` is gone: its frames go to the pool from now on, and so does what was under way.
-    pub(crate) fn orphan(&mut self, at: usize, mut ring: HomeOut) {
+    pub(crate) fn orphan(&mut self, at: usize, mut ring: ReturnConsumer) {
         if let Some(Some(lane)) = self.lanes.get_mut(at) {
             lane.return_ring = None;
         }
@@ -195,7 +195,7 @@ impl Lanes {
     fn recycle_first(&mut self, done: &mut Batch, sender: u16, count: usize, bytes: u64) {
         let recycled = match self.lanes.get_mut(usize::from(sender)) {
             Some(Some(Lane { return_ring: Some(ring), frames })) => {
-                frames.add_home_bytes(bytes as u32);
+                frames.add_returned_bytes(bytes as u32);
                 ring.push(done, count)
             }
             _ => 0,
@@ -232,7 +232,7 @@ impl Lanes {
 
     fn add_home_bytes(&self, sender: u16, bytes: u32) {
         if let Some(Some(lane)) = self.lanes.get(usize::from(sender)) {
-            lane.frames.add_home_bytes(bytes);
+            lane.frames.add_returned_bytes(bytes);
         }
     }
 }
@@ -323,18 +323,21 @@ impl Lanes {
 mod tests {
     use super::*;
     use crate::tx::engine::BULK_PACKETS_MAX;
-    use wharf_mem::home::home;
-    use wharf_mem::lane::{LaneIn, lane};
+    use wharf_mem::lane::{LaneProducer, lane};
+    use wharf_mem::return_ring::return_ring;
 
     const FRAMES: u32 = 1024;
 
     /// Lanes of which each holds so many frames.
-    fn filled(counts: &[usize]) -> (Lanes, Vec<LaneIn>) {
+    fn filled(counts: &[usize]) -> (Lanes, Vec<LaneProducer>) {
         let pool = PagePool::builder().frames(FRAMES).build().unwrap();
         let mut lanes = Lanes::new(pool.clone());
         let fill = |(at, &count): (usize, &usize)| {
             let (mut lane_in, frames) = lane(128, 0);
-            lanes.add(at, Lane { frames, return_ring: Some(LaneReturnRing::new(home(128, 0).0, &pool)) });
+            lanes.add(
+                at,
+                Lane { frames, return_ring: Some(LaneReturnRing::new(return_ring(128, 0).0, &pool)) },
+            );
             let (mut cache, mut burst) = (pool.cache("test").unwrap(), pool.burst(64));
             let filled = cache.fill(&mut burst, count, 64);
             assert!(count == 0 || filled.is_ok());

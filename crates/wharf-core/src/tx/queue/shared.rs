@@ -15,7 +15,7 @@ use crate::tx::small_queue::TsqWindow;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use wharf_mem::home::HomeOut;
+use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{CONTROL, DEAD, WAIT};
 use wharf_mem::{OwnerCell, Published};
 
@@ -72,7 +72,7 @@ pub(crate) struct Wakers {
 /// What the owner is asked to do.
 pub(crate) enum ControlMessage {
     Add(usize, Lane),
-    Orphan(usize, HomeOut),
+    Orphan(usize, ReturnConsumer),
     SetBatching(Batching),
     Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
     /// The pollers are others now; one of them is about to look.

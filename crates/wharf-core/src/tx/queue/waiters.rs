@@ -10,7 +10,7 @@
 //!
 //! Who waits for memory stands in the pool's line, too (`pool/waitlist.rs`), which serves it. Here it is known so that owners
 //! know that somebody waits: they ask the device to hurry, and what comes home from then on they give to that line
-//! (`tx/queue/lanes/for_waiters.rs`). What came home before may lie in the waiter's own home ring since it has looked. So whoever is
+//! (`tx/queue/lanes/for_waiters.rs`). What came home before may lie in the waiter's own return ring since it has looked. So whoever is
 //! new on a list is looked at once by the owner that serves (`fresh`), and again only when something of its own has come home:
 //! serving takes time by who is served, not by who waits.
 //!
@@ -64,7 +64,7 @@ pub(crate) trait SenderReturns {
     /// Bytes that have come home to the sender at a place, as a sum that wraps; `None` when it is gone.
     fn home_bytes(&self, place: u16) -> Option<u32>;
 
-    /// Whether buffers wait in its home ring.
+    /// Whether buffers wait in its return ring.
     fn has_come_home(&mut self, place: u16) -> bool;
 
     /// The next place that something has come home to since it was last asked, while anybody waited.

@@ -195,7 +195,7 @@ impl Sender {
     fn has_come(&mut self, need: Need) -> bool {
         match need {
             Need::Memory => self.cache.has_frames(),
-            Need::Credit { home_bytes } => has_reached(self.lane.home_bytes(), home_bytes),
+            Need::Credit { home_bytes } => has_reached(self.lane.returned_bytes(), home_bytes),
             Need::Space { .. } => {
                 let is_open = !self.shared.closed.load(Ordering::Acquire);
                 is_open && self.full_bands() == 0 && self.lane.room() > 0
@@ -310,7 +310,7 @@ impl Sender {
             is_dry: counters.gone() >= counters.accepted.get(),
             tsq_window: &self.shared.tsq_window,
         };
-        self.credit.look(self.lane.home_bytes(), queue, self.shared.clock.now_ns());
+        self.credit.look(self.lane.returned_bytes(), queue, self.shared.clock.now_ns());
         self.counters.small_queue_bytes.set(self.credit.limit_bytes().into());
         &mut self.credit
     }

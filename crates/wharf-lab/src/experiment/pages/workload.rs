@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wharf_core::pool::policy::{PageCache, Policy, Wanted};
 use wharf_core::pool::{PageCounters, PoolError};
 use wharf_devices::host::{pin, processors};
-use wharf_mem::lane::{LaneIn, LaneOut, lane};
+use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
 use wharf_mem::{Batch, Region};
 
 /// Idle rounds before a thread lets another run: there may be more of them than processors.
@@ -87,9 +87,9 @@ fn settle_on(cpu: Option<usize>) {
 }
 
 /// A lane from each channel to each application.
-fn lanes(load: Load) -> (Vec<Vec<LaneIn>>, Vec<Vec<LaneOut>>) {
-    let mut ins: Vec<Vec<LaneIn>> = (0..load.channels).map(|_| Vec::new()).collect();
-    let mut outs: Vec<Vec<LaneOut>> = (0..load.applications).map(|_| Vec::new()).collect();
+fn lanes(load: Load) -> (Vec<Vec<LaneProducer>>, Vec<Vec<LaneConsumer>>) {
+    let mut ins: Vec<Vec<LaneProducer>> = (0..load.channels).map(|_| Vec::new()).collect();
+    let mut outs: Vec<Vec<LaneConsumer>> = (0..load.applications).map(|_| Vec::new()).collect();
     for channel in &mut ins {
         for application in &mut outs {
             let (lane_in, lane_out) = lane(load.lane_packets, 0);
@@ -113,7 +113,7 @@ fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = Done>) ->
 
 /// A receive channel: a poll's worth of packets at a time, each poll for the next application.
 fn receive(
-    mut cache: impl PageCache, mut lanes: Vec<LaneIn>, region: &Region, number: u16, load: Load,
+    mut cache: impl PageCache, mut lanes: Vec<LaneProducer>, region: &Region, number: u16, load: Load,
     stop: &AtomicBool,
 ) -> Done {
     let wanted = Wanted { sender: number, len_bytes: load.touch_bytes.max(60) as u32 };
@@ -136,13 +136,13 @@ fn receive(
 
 /// An application: reads what comes and frees it. After the end it frees what is still on its way.
 fn consume(
-    mut cache: impl PageCache, mut lanes: Vec<LaneOut>, region: &Region, load: Load, stop: &AtomicBool,
+    mut cache: impl PageCache, mut lanes: Vec<LaneConsumer>, region: &Region, load: Load, stop: &AtomicBool,
 ) -> Done {
     let (mut got, mut idle) = (Batch::new(load.poll_packets), 0);
     let mut done = Done::default();
     loop {
         let ended = stop.load(Relaxed);
-        let gone = lanes.iter().all(LaneOut::is_abandoned);
+        let gone = lanes.iter().all(LaneConsumer::is_abandoned);
         let mut moved = 0;
         for lane in &mut lanes {
             moved += lane.pop(&mut got, load.poll_packets);

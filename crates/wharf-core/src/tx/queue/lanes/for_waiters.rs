@@ -1,6 +1,6 @@
 //! `WaiterSink`: where frames go that come home while somebody waits for memory or for frames of its own.
 //!
-//! Whoever waits for memory is served by the pool, in order of arrival, and what goes to a home ring instead lies there until
+//! Whoever waits for memory is served by the pool, in order of arrival, and what goes to a return ring instead lies there until
 //! its sender comes, which may be never. So nothing does while anybody stands in that line. And whose bytes have come home is
 //! noted, so that those who wait for their own are found without looking at all.
 
@@ -59,7 +59,7 @@ impl Sink for WaiterSink<'_> {
 impl SenderReturns for Lanes {
     fn home_bytes(&self, place: u16) -> Option<u32> {
         let lane = self.lanes.get(usize::from(place))?.as_ref()?;
-        Some(lane.frames.home_bytes())
+        Some(lane.frames.returned_bytes())
     }
 
     fn has_come_home(&mut self, place: u16) -> bool {

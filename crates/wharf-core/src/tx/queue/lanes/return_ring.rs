@@ -2,17 +2,17 @@
 
 use crate::pool::{PagePool, QuotaKind, Reservation};
 use wharf_mem::Batch;
-use wharf_mem::home::HomeIn;
+use wharf_mem::return_ring::ReturnProducer;
 
 /// A sender's home, as the owner sees it.
 pub(crate) struct LaneReturnRing {
-    ring: HomeIn,
+    ring: ReturnProducer,
     reservation: Reservation,
 }
 
 impl LaneReturnRing {
     /// Nothing goes into it before [`LaneReturnRing::limit`].
-    pub(crate) fn new(ring: HomeIn, pool: &PagePool) -> Self {
+    pub(crate) fn new(ring: ReturnProducer, pool: &PagePool) -> Self {
         Self { ring, reservation: Reservation::new(pool, QuotaKind::ReturnRings) }
     }
 

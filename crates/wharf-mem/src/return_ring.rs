@@ -1,4 +1,4 @@
-//! A home ring: free buffers on their way from the owner of a queue back to the sender they came from.
+//! A return ring: free buffers on their way from the owner of a queue back to the sender they came from.
 #![forbid(unsafe_code)]
 
 use crate::batch::Batch;
@@ -6,21 +6,21 @@ use crate::frame::{Frame, FreeFrame};
 use crate::ring::{Consumer, Producer, ring};
 
 /// The owner's end.
-pub struct HomeIn(Producer<u32>);
+pub struct ReturnProducer(Producer<u32>);
 
 /// The sender's end.
-pub struct HomeOut(Consumer<u32>);
+pub struct ReturnConsumer(Consumer<u32>);
 
-/// A home ring for `capacity` buffers (a power of two), its indices starting at `start`.
+/// A return ring for `capacity` buffers (a power of two), its indices starting at `start`.
 ///
 /// # Panics
 /// When `capacity` is not a power of two.
-pub fn home(capacity: u32, start: u32) -> (HomeIn, HomeOut) {
+pub fn return_ring(capacity: u32, start: u32) -> (ReturnProducer, ReturnConsumer) {
     let (producer, consumer) = ring(capacity, start);
-    (HomeIn(producer), HomeOut(consumer))
+    (ReturnProducer(producer), ReturnConsumer(consumer))
 }
 
-impl HomeIn {
+impl ReturnProducer {
     /// Sends the first `count` frames of `from` home, as many as there is room for, published at once;
     /// how many. The frames must have no row in the side table: `Region::strip` first.
     #[inline(always)]
@@ -58,15 +58,15 @@ impl HomeIn {
     }
 }
 
-impl HomeOut {
+impl ReturnConsumer {
     /// Moves all that has come home, up to `max`, onto `to`; how many.
     pub fn pop(&mut self, to: &mut Vec<FreeFrame>, max: usize) -> usize {
-        self.pop_noting(to, max, |_| {})
+        self.pop_each(to, max, |_| {})
     }
 
-    /// As [`HomeOut::pop`], and calls `each` with every index.
+    /// As [`ReturnConsumer::pop`], and calls `each` with every index.
     #[inline]
-    pub fn pop_noting(&mut self, to: &mut Vec<FreeFrame>, max: usize, each: impl Fn(u32)) -> usize {
+    pub fn pop_each(&mut self, to: &mut Vec<FreeFrame>, max: usize, each: impl Fn(u32)) -> usize {
         let (ready, before) = (self.0.ready_now().min(max), to.len());
         self.0.pop_onto(to, ready, FreeFrame::from_bits);
         // Only now: a panic in `each` before the slots are freed would leave the buffers in two places.
@@ -85,7 +85,7 @@ impl HomeOut {
         there && differs == 0
     }
 
-    /// Takes as many buffers as `to` has places, of which [`HomeOut::has_of`] has said that they are there.
+    /// Takes as many buffers as `to` has places, of which [`ReturnConsumer::has_of`] has said that they are there.
     #[inline(always)]
     pub(crate) fn pop_to(&mut self, to: &mut [Frame], mut each: impl FnMut(FreeFrame) -> Frame) {
         self.0.pop_to(to, |bits| each(FreeFrame::from_bits(bits)));
