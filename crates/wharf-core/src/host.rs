@@ -7,10 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A cheap clock: nanoseconds from any fixed origin, good to some milliseconds. Read at most once per batch.
+/// The path's clock: nanoseconds from any fixed origin. Read at most once per batch.
 pub trait Clock: Send + Sync + Debug {
-    /// Now.
+    /// Returns the time cheaply, good to some milliseconds.
     fn now_ns(&self) -> u64;
+
+    /// Returns the time exactly, from the same origin, for disciplines that measure it (`tbf`, `fq_codel`).
+    fn exact_ns(&self) -> u64 {
+        self.now_ns()
+    }
 }
 
 /// Wakes one waiting thread or task. Whoever runs a queue calls it, for any other: it must return soon, and a panic in
@@ -122,14 +127,24 @@ impl Unfailing {
     }
 }
 
-impl Clock for Unfailing {
-    fn now_ns(&self) -> u64 {
-        match outlive(|| self.clock.now_ns()) {
+impl Unfailing {
+    fn read(&self, read: impl FnOnce(&dyn Clock) -> u64) -> u64 {
+        match outlive(|| read(&*self.clock)) {
             Some(now_ns) => {
                 self.last_ns.store(now_ns, Relaxed);
                 now_ns
             }
             None => self.last_ns.load(Relaxed),
         }
+    }
+}
+
+impl Clock for Unfailing {
+    fn now_ns(&self) -> u64 {
+        self.read(|clock| clock.now_ns())
+    }
+
+    fn exact_ns(&self) -> u64 {
+        self.read(|clock| clock.exact_ns())
     }
 }

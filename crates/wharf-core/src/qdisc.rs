@@ -1,109 +1,144 @@
-//! Queueing disciplines: what waits between the lanes and the device, and in which order it leaves.
+//! Queueing disciplines: they order what waits between the lanes and the device, as in Linux's `net/sched`.
 //!
-//! One policy per file. A discipline is owned by whoever owns the queue, so none locks. Back-pressure is by
-//! band: a full band is published, and senders stop before they send more of it; what lies in their lanes
-//! already is still taken, or a priority packet would be stuck behind bulk ones in its own lane. So storage
-//! is for the limit plus one lane per sender.
+//! One discipline per file. The owner of the queue is the only caller, so no discipline locks. A [`QdiscContext`] comes with each
+//! call: the clock, the packets' bytes, ECN marks, and the one way to lose a frame. [`RootQdisc`] makes it.
+//!
+//! # Invariants
+//! 1. Conservation: frames taken from `from` = frames moved to `to` + frames dropped by [`QdiscContext::drop`] + frames inside. The
+//!    debug build of [`RootQdisc`] checks it after each call and names the discipline.
+//! 2. Order: frames of one flow in one band leave in the order in which they came. A discipline that does not look at flows keeps
+//!    the order of a band.
+//! 3. Back-pressure is advice to senders: what their lanes hold already is still taken, or an urgent packet would be stuck behind
+//!    bulk ones in its own lane. So a discipline stores its limit and one lane per sender ([`Qdisc::reserve`]).
+//! 4. After `reserve` no call allocates.
+//!
+//! `contract::check` tries these on any discipline.
 
+mod backpressure;
 pub(crate) mod classify;
-mod drop_head;
+mod context;
+#[doc(hidden)]
+pub mod contract;
 mod fifo;
 mod prio;
+mod root;
+mod store;
 mod tbf;
 
+pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
 pub use classify::{
     IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority, tos_of,
 };
-pub use drop_head::{DROP_HEAD, DropHead, Trim};
+pub use context::{Dropped, QdiscContext};
 pub use fifo::{Fifo, FifoLimit};
 pub use prio::Prio;
+pub use root::RootQdisc;
 pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf, wire_bytes};
 
-use std::collections::VecDeque;
 use wharf_mem::{Batch, Frame};
 
-/// The contract of a queueing discipline.
+/// The bounds of one [`Qdisc::dequeue`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Most frames.
+    pub packets: usize,
+    /// No further frame leaves once this many bytes have: the bound is overshot by one frame at most.
+    pub bytes: u64,
+}
+
+impl Limit {
+    /// No bound but the batch's room.
+    pub const NONE: Self = Self { packets: usize::MAX, bytes: u64::MAX };
+
+    /// At most `packets` frames of any length.
+    pub const fn packets(packets: usize) -> Self {
+        Self { packets, bytes: u64::MAX }
+    }
+}
+
+/// The contract of a queueing discipline. See the module for its invariants.
 pub trait Qdisc: Send {
-    /// Its name, as the command line knows it.
+    /// Returns its name, as the command line knows it.
     fn name(&self) -> &'static str;
 
-    /// Takes frames from the front of `from` while there is storage for them.
-    fn enqueue(&mut self, from: &mut Batch);
+    /// Adds storage for `frames` further frames, beyond its limit: a sender's lane is emptied into it. May allocate.
+    fn reserve(&mut self, frames: usize);
 
-    /// Frames that it has storage for, whatever their band: beyond its limit, by what was reserved.
+    /// Returns the number of frames that [`Qdisc::enqueue`] takes now, whatever their band.
     fn storage(&self) -> usize;
 
-    /// Moves frames to the back of `to`, in the order in which they shall leave: at most `packets`, and no
-    /// further one once `bytes` have been taken (so that it overshoots by one packet at most). How many.
-    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize;
+    /// Takes frames from the front of `from` while there is storage for them. May drop any frame that it has.
+    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch);
 
-    /// As [`Qdisc::dequeue`], of any frames, at the end, whatever keeps them back.
-    fn give_up(&mut self, to: &mut Batch) -> usize {
-        self.dequeue(to, to.room(), u64::MAX)
-    }
+    /// Moves frames to the back of `to` within `limit`, in the order in which they shall leave. May drop any frame that it has.
+    fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit);
 
-    /// Frames inside.
+    /// Returns the number of frames inside.
     fn len(&self) -> usize;
 
-    /// Whether there is none.
+    /// True if no frame is inside.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Frames that `band` takes until it is full, about.
-    fn room(&self, band: u8) -> usize;
+    /// Returns how full each band is.
+    fn backpressure(&self) -> Backpressure;
 
-    /// Whether `band` has drained to half its limit: waiting senders are woken then and not before, or each
-    /// packet that leaves would wake one of them.
-    fn has_drained(&self, band: u8) -> bool;
+    /// Says what its limit does when it is reached.
+    fn when_full(&self) -> WhenFull {
+        WhenFull::Wait
+    }
 
-    /// Bit n is set while band n is full.
-    fn full_bands(&self) -> u32;
+    /// Drops what is beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`] reports a full band.
+    fn trim(&mut self, _cx: &mut QdiscContext<'_>) {}
 
-    /// Moves frames that it gives up, oldest first, to the back of `to`; how many. `None`, the default: it gives up
-    /// none, and senders wait while a band is full. Asked when a band is full.
-    fn shed(&mut self, _to: &mut Batch) -> Option<usize> {
+    /// Moves frames to the back of `to` while it has room, whatever holds them back: the queue is being closed (`qdisc_reset`).
+    fn purge(&mut self, to: &mut Batch);
+
+    /// True if frames may bypass it while it is empty (`TCQ_F_CAN_BYPASS`).
+    fn can_bypass(&self) -> bool {
+        false
+    }
+
+    /// True if it looks at bands: senders then classify their frames.
+    fn uses_bands(&self) -> bool {
+        false
+    }
+
+    /// Returns the time, by [`QdiscContext::now_ns`], at which a frame that it holds back now may leave. Such a queue needs a
+    /// poller, or a sender that waits.
+    fn next_event_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Whether frames may pass it by while it is empty: true only where it would not reorder them.
-    fn can_bypass(&self) -> bool;
-
-    /// Whether it looks at bands: then senders classify their frames.
-    fn uses_bands(&self) -> bool;
-
-    /// Makes storage for `frames` further ones that may lie in lanes. Not on the hot path.
-    fn reserve(&mut self, frames: usize);
-
-    /// In how many nanoseconds it must be asked again although nothing happens, because it keeps frames back until then; `None`
-    /// for never. A queue whose discipline ever does needs somebody who comes back: a poller, or a sender that waits.
-    fn next_event_ns(&self) -> Option<u64>;
-
     /// Shows each frame inside to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));
+
+    /// Shows its statistics to `see`, by name. Names are words of the JSON output, and so a promise.
+    fn stats(&self, _see: &mut dyn FnMut(&'static str, u64)) {}
 }
 
-// Whatever is not said here would be the default's answer, not that of what is inside.
+// A method left out here would get the default's answer in place of the inner discipline's.
 #[deny(clippy::missing_trait_methods)]
 impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
     fn name(&self) -> &'static str {
         (**self).name()
     }
 
-    fn enqueue(&mut self, from: &mut Batch) {
-        (**self).enqueue(from);
+    fn reserve(&mut self, frames: usize) {
+        (**self).reserve(frames);
     }
 
     fn storage(&self) -> usize {
         (**self).storage()
     }
 
-    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize {
-        (**self).dequeue(to, packets, bytes)
+    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
+        (**self).enqueue(cx, from);
     }
 
-    fn give_up(&mut self, to: &mut Batch) -> usize {
-        (**self).give_up(to)
+    fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
+        (**self).dequeue(cx, to, limit);
     }
 
     fn len(&self) -> usize {
@@ -114,20 +149,20 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
         (**self).is_empty()
     }
 
-    fn room(&self, band: u8) -> usize {
-        (**self).room(band)
+    fn backpressure(&self) -> Backpressure {
+        (**self).backpressure()
     }
 
-    fn has_drained(&self, band: u8) -> bool {
-        (**self).has_drained(band)
+    fn when_full(&self) -> WhenFull {
+        (**self).when_full()
     }
 
-    fn full_bands(&self) -> u32 {
-        (**self).full_bands()
+    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
+        (**self).trim(cx);
     }
 
-    fn shed(&mut self, to: &mut Batch) -> Option<usize> {
-        (**self).shed(to)
+    fn purge(&mut self, to: &mut Batch) {
+        (**self).purge(to);
     }
 
     fn can_bypass(&self) -> bool {
@@ -138,10 +173,6 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
         (**self).uses_bands()
     }
 
-    fn reserve(&mut self, frames: usize) {
-        (**self).reserve(frames);
-    }
-
     fn next_event_ns(&self) -> Option<u64> {
         (**self).next_event_ns()
     }
@@ -149,50 +180,11 @@ impl<Q: Qdisc + ?Sized> Qdisc for Box<Q> {
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         (**self).visit(see);
     }
-}
 
-/// A first-in first-out store whose capacity is fixed until `reserve`.
-#[derive(Debug, Default)]
-struct Store {
-    frames: VecDeque<Frame>,
-    bytes: u64,
-    capacity: usize,
-}
-
-impl Store {
-    fn with_capacity(capacity: usize) -> Self {
-        Self { frames: VecDeque::with_capacity(capacity), bytes: 0, capacity }
-    }
-
-    fn reserve(&mut self, frames: usize) {
-        self.capacity += frames;
-        self.frames.reserve(self.capacity - self.frames.len());
-    }
-
-    /// Gives the frame back when it is full.
-    #[inline]
-    fn push(&mut self, frame: Frame) -> Result<(), Frame> {
-        if self.frames.len() == self.capacity {
-            return Err(frame);
-        }
-        self.bytes += u64::from(frame.len_bytes());
-        self.frames.push_back(frame);
-        Ok(())
-    }
-
-    /// Moves at most `packets` frames, and none after `bytes` have been moved; how many frames and bytes.
-    fn drain(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> (usize, u64) {
-        let (mut moved, mut moved_bytes) = (0, 0);
-        while moved < packets.min(to.capacity()) && (moved_bytes < bytes || moved_bytes == 0) && to.room() > 0
-        {
-            let Some(frame) = self.frames.pop_front() else { break };
-            moved_bytes += u64::from(frame.len_bytes());
-            moved += 1;
-            // There is room: it was asked for above.
-            let pushed = to.push(frame);
-            debug_assert!(pushed.is_ok());
-        }
-        self.bytes -= moved_bytes;
-        (moved, moved_bytes)
+    fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        (**self).stats(see);
     }
 }
+
+#[cfg(test)]
+mod tests;

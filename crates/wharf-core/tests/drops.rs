@@ -6,7 +6,7 @@ use common::{Control, Gate, assert_conserved, builder, numbered, pool};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::pool::PagePool;
-use wharf_core::qdisc::{DROP_HEAD, DropHead, Fifo, FifoLimit, Prio, Qdisc, set_priority};
+use wharf_core::qdisc::{DROP_HEAD, Fifo, FifoLimit, Prio, Qdisc, WhenFull, set_priority};
 use wharf_core::queue::TxQueue;
 
 /// A queue before a device that takes one frame and completes none yet.
@@ -85,7 +85,7 @@ fn survivors(qdisc: impl Qdisc + 'static) -> (TxQueue, Vec<u64>) {
 
 #[test]
 fn drop_head_keeps_the_newest() {
-    let (_, sent) = survivors(DropHead::new(fifo(10)));
+    let (_, sent) = survivors(fifo(10).when_full(WhenFull::DropHead));
     // The device had the first one.
     assert!(sent.iter().copied().eq((0..1).chain(90..100)), "{sent:?}");
 }
@@ -96,7 +96,7 @@ fn small_queues_hold_nobody_back_before_drop_head_unless_asked_for() {
     for (small_queues, taken) in [(None, 300), (Some(Some(100_000)), 66)] {
         let pool = pool(512);
         let (gate, control) = Gate::new(1);
-        let builder = builder(&pool, gate).qdisc(Box::new(DropHead::new(fifo(400))));
+        let builder = builder(&pool, gate).qdisc(Box::new(fifo(400).when_full(WhenFull::DropHead)));
         let builder = small_queues.into_iter().fold(builder, |builder, max| builder.small_queues(max));
         let queue = builder.build().unwrap();
         let mut sender = queue.sender("sends").unwrap();
@@ -114,14 +114,14 @@ fn small_queues_hold_nobody_back_before_drop_head_unless_asked_for() {
 
 #[test]
 fn drop_head_by_bytes() {
-    let (_, sent) = survivors(DropHead::new(Fifo::new(FifoLimit::Bytes(640))));
+    let (_, sent) = survivors(Fifo::new(FifoLimit::Bytes(640)).when_full(WhenFull::DropHead));
     assert!(sent.iter().copied().eq((0..1).chain(90..100)), "{sent:?}");
 }
 
 #[test]
 fn drop_head_drops_from_the_band_that_is_full_alone() {
     let pool = pool(256);
-    let (queue, control) = stuck(&pool, DropHead::new(Prio::new(5)));
+    let (queue, control) = stuck(&pool, Prio::new(5).when_full(WhenFull::DropHead));
     let mut sender = queue.sender("sends").unwrap();
     // Priorities 6 and 0 are bands 0 and 1.
     let mut send = |n: u64, priority| {
@@ -144,7 +144,8 @@ fn drop_head_drops_from_the_band_that_is_full_alone() {
 fn drop_head_before_one_sender_of_its_own() {
     let pool = pool(512);
     let (gate, control) = Gate::new(1);
-    let mut path = builder(&pool, gate).qdisc(Box::new(DropHead::new(fifo(10)))).build_direct().unwrap();
+    let mut path =
+        builder(&pool, gate).qdisc(Box::new(fifo(10).when_full(WhenFull::DropHead))).build_direct().unwrap();
     for n in 0..200u64 {
         let mut burst = path.burst(1);
         path.fill(&mut burst, 1, 64).unwrap();
@@ -164,8 +165,8 @@ fn many_senders_account_for_every_packet() {
     for drops_head in [false, true] {
         let pool = pool(1024);
         let (gate, control) = Gate::new(16);
-        let limit = fifo(40);
-        let qdisc: Box<dyn Qdisc> = if drops_head { Box::new(DropHead::new(limit)) } else { Box::new(limit) };
+        let when_full = if drops_head { WhenFull::DropHead } else { WhenFull::Wait };
+        let qdisc = Box::new(fifo(40).when_full(when_full));
         let queue = builder(&pool, gate).qdisc(qdisc).lane_frames(32).build().unwrap();
         let (poller, stop) = queue.poller();
         std::thread::scope(|scope| {

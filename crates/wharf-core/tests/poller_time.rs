@@ -224,7 +224,7 @@ fn what_a_token_bucket_keeps_back_leaves_when_it_may() {
         let pool = pool(512);
         // 64 bytes each: a frame every 64 us.
         let rate = Rate::new(8_000_000).burst(64);
-        let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(300)), rate, pool.region(), clock.clone());
+        let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(300)), rate);
         let end = Box::new(End(clock.clone(), line.clone()));
         let builder = TxQueue::builder(&pool, end, clock.clone(), Arc::new(TestPark));
         let queue = builder.qdisc(Box::new(tbf)).build().unwrap();

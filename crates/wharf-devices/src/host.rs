@@ -11,7 +11,8 @@ use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_sys::event::EventFd;
 
-/// CLOCK_MONOTONIC_COARSE: good to some milliseconds, which is what byte limits and ledgers need, for 3 ns.
+/// CLOCK_MONOTONIC_COARSE: good to some milliseconds, which is what byte limits and ledgers need, for 3 ns. Its exact time is
+/// [`ExactClock`]'s.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct HostClock;
 
@@ -19,6 +20,11 @@ impl Clock for HostClock {
     #[inline]
     fn now_ns(&self) -> u64 {
         wharf_sys::clock::coarse_ns()
+    }
+
+    #[inline]
+    fn exact_ns(&self) -> u64 {
+        wharf_sys::clock::monotonic_ns()
     }
 }
 

@@ -6,7 +6,7 @@ use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
 use wharf::devices::units;
 use wharf::engine::Batching;
 use wharf::poller::Mode;
-use wharf::qdisc::{DropHead, Fifo, FifoLimit, Prio, Qdisc, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Trim};
+use wharf::qdisc::{self, Fifo, FifoLimit, Prio, Qdisc, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf::tools::traffic::Pace;
 
@@ -36,8 +36,8 @@ pub(crate) enum QdiscChoice {
 impl QdiscChoice {
     pub(crate) fn build(self, when_full: WhenFull) -> Box<dyn Qdisc> {
         match self {
-            QdiscChoice::Fifo(limit) => when_full.around(Fifo::new(limit)),
-            QdiscChoice::Prio => when_full.around(Prio::new(QUEUE_PACKETS)),
+            QdiscChoice::Fifo(limit) => Box::new(Fifo::new(limit).when_full(when_full.into())),
+            QdiscChoice::Prio => Box::new(Prio::new(QUEUE_PACKETS).when_full(when_full.into())),
         }
     }
 
@@ -67,11 +67,12 @@ pub(crate) enum WhenFull {
     DropHead,
 }
 
-impl WhenFull {
-    fn around(self, qdisc: impl Trim + 'static) -> Box<dyn Qdisc> {
-        match self {
-            WhenFull::DropHead => Box::new(DropHead::new(qdisc)),
-            WhenFull::Wait | WhenFull::DropTail => Box::new(qdisc),
+impl From<WhenFull> for qdisc::WhenFull {
+    /// With `drop-tail` it is the senders that drop.
+    fn from(when_full: WhenFull) -> Self {
+        match when_full {
+            WhenFull::DropHead => Self::DropHead,
+            WhenFull::Wait | WhenFull::DropTail => Self::Wait,
         }
     }
 }

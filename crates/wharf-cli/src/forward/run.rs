@@ -9,10 +9,9 @@ use crate::output;
 use crate::report::{TraceReport, device_text};
 use crate::signals::Signals;
 use crate::usage;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf::device::{Device, DeviceError};
-use wharf::devices::host::{ExactClock, processors};
+use wharf::devices::host::processors;
 use wharf::devices::open::Queues;
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
@@ -93,10 +92,8 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     };
     let builder = builder
         .memory(args.frames, args.frame_bytes)
-        .qdisc(Box::new(move |pool| match rate {
-            Some(rate) => {
-                Box::new(Tbf::new(qdisc.build(when_full), rate, pool.region(), Arc::new(ExactClock)))
-            }
+        .qdisc(Box::new(move |_| match rate {
+            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full), rate)),
             None => qdisc.build(when_full),
         }))
         .qdisc_packets(qdisc.packets())

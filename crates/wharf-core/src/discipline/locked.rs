@@ -7,7 +7,7 @@ use super::spin::spin;
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park};
 use crate::pool::{Audit, PagePool, RETURN_RING_FRAMES, lock};
-use crate::qdisc::{Qdisc, classify};
+use crate::qdisc::{RootQdisc, classify};
 use crate::tx::engine::TxEngine;
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, LaneReturnRing, Lanes};
@@ -64,7 +64,7 @@ impl<D: Discipline> std::fmt::Debug for Shared<D> {
 
 /// Under the root lock.
 pub struct Root {
-    pub(super) qdisc: Box<dyn Qdisc>,
+    pub(super) qdisc: RootQdisc,
     /// By place.
     senders: Vec<Arc<LockedCounters>>,
     one: Batch,
@@ -74,7 +74,7 @@ pub struct Root {
 
 impl std::fmt::Debug for Root {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Root({} frames)", self.qdisc.len())
+        write!(f, "Root({} frames)", self.qdisc.held())
     }
 }
 
@@ -89,7 +89,7 @@ impl Root {
     /// Puts a frame into the qdisc, or drops it where that is full.
     #[inline]
     pub(super) fn put(&mut self, frame: Frame) {
-        if self.qdisc.room(classify::band_of(&frame)) == 0 {
+        if self.qdisc.backpressure().room(classify::band_of(&frame)) == 0 {
             return self.refuse(frame);
         }
         let pushed = self.one.push(frame);
@@ -135,11 +135,11 @@ impl<D: Discipline> LockedQueue<D> {
             one: Batch::new(1),
             refused: Batch::new(REFUSED_FRAMES),
             pool: pool.clone(),
-            qdisc,
+            qdisc: RootQdisc::new(qdisc, pool.region(), parts.clock.clone()),
         };
         let shared = Shared {
             discipline: D::new(&pool),
-            uses_bands: root.qdisc.uses_bands(),
+            uses_bands: root.qdisc.qdisc().uses_bands(),
             root: Mutex::new(root),
             running: AtomicBool::new(false),
             room_bytes: AtomicU64::new(run.room_bytes()),
@@ -207,7 +207,7 @@ impl<D: Discipline> LockedQueue<D> {
         let (shared, mut runner) = (&*self.shared, Runner::new(None));
         loop {
             runner.come(shared);
-            let inside = spin(&shared.root).qdisc.len();
+            let inside = spin(&shared.root).qdisc.held();
             let back = spin(&shared.back);
             let pending = inside + back.run.backlog() + back.run.in_device();
             drop(back);
@@ -229,7 +229,7 @@ impl<D: Discipline> LockedQueue<D> {
         let mut back = spin(&shared.back);
         let Back { run, homes } = &mut *back;
         let mut bulk = Batch::new(crate::tx::engine::BULK_PACKETS_MAX);
-        while root.qdisc.dequeue(&mut bulk, crate::tx::engine::BULK_PACKETS_MAX, u64::MAX) > 0 {
+        while root.qdisc.purge(&mut bulk) > 0 {
             let given = shared.pool.give_back(&mut bulk);
             debug_assert!(given.is_ok(), "senders check the pool");
         }

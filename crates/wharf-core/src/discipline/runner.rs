@@ -3,6 +3,7 @@
 use super::entry::Discipline;
 use super::locked::{Back, Root, Shared};
 use super::spin::spin;
+use crate::qdisc::Limit;
 use crate::run_log::RunLog;
 use crate::tx::engine::{Pause, Source};
 use crate::tx::owner::Owner;
@@ -77,7 +78,8 @@ impl Runner {
             let room_bytes = shared.room_bytes.load(Relaxed);
             if room_bytes > 0 {
                 let want = D::BULK_PACKETS.min(owner.quota_left() as usize);
-                root.qdisc.dequeue(&mut self.bulk, want, room_bytes);
+                root.qdisc.begin();
+                root.qdisc.dequeue(&mut self.bulk, Limit { packets: want, bytes: room_bytes });
             }
             if self.bulk.is_empty() && (room_bytes > 0 || !shared.back_moves()) {
                 shared.running.store(false, Relaxed);

@@ -1,18 +1,19 @@
-//! `fifo`: first in, first out, limited by packets or by bytes.
+//! `fifo`: first in, first out, limited by packets or by bytes (`net/sched/sch_fifo.c`).
 
-use super::{Qdisc, Store, Trim};
+use super::store::Store;
+use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
 
-/// What limits a [`Fifo`].
+/// The limit of a [`Fifo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FifoLimit {
-    /// So many frames.
+    /// A number of frames.
     Packets(usize),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
-/// Storage of a FIFO limited by bytes, where frames are this long: shorter ones fill the storage first.
+/// The frame length that storage of a FIFO limited by bytes is sized for. Shorter frames fill the storage first.
 const ASSUMED_FRAME_BYTES: u64 = 64;
 /// Most frames that a FIFO limited by bytes stores.
 const STORED_FRAMES_MAX: u64 = 1 << 16;
@@ -22,10 +23,12 @@ const STORED_FRAMES_MAX: u64 = 1 << 16;
 pub struct Fifo {
     store: Store,
     limit: FifoLimit,
+    when_full: WhenFull,
 }
 
 impl Fifo {
-    /// An empty one; a limit of 0 counts as 1. The kernel's default is a device's transmit queue length, 1000 packets.
+    /// An empty one whose senders wait at `limit`; a limit of 0 counts as 1. The kernel's default is a device's transmit queue
+    /// length, 1000 packets.
     pub fn new(limit: FifoLimit) -> Self {
         let limit = match limit {
             FifoLimit::Packets(packets) => FifoLimit::Packets(packets.max(1)),
@@ -35,7 +38,37 @@ impl Fifo {
             FifoLimit::Packets(packets) => packets,
             FifoLimit::Bytes(bytes) => (bytes / ASSUMED_FRAME_BYTES).clamp(64, STORED_FRAMES_MAX) as usize,
         };
-        Self { store: Store::with_capacity(frames.max(1)), limit }
+        Self { store: Store::with_capacity(frames.max(1)), limit, when_full: WhenFull::Wait }
+    }
+
+    /// Sets what its limit does.
+    #[must_use]
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
+    }
+
+    /// True if it holds more than its limit.
+    fn is_over(&self) -> bool {
+        match self.limit {
+            FifoLimit::Packets(packets) => self.store.frames.len() > packets,
+            FifoLimit::Bytes(bytes) => self.store.bytes > bytes,
+        }
+    }
+
+    fn room(&self) -> usize {
+        match self.limit {
+            FifoLimit::Packets(packets) => packets.saturating_sub(self.len()),
+            FifoLimit::Bytes(bytes) if self.store.bytes >= bytes => 0,
+            FifoLimit::Bytes(_) => self.store.capacity - self.len(),
+        }
+    }
+
+    fn has_drained(&self) -> bool {
+        match self.limit {
+            FifoLimit::Packets(packets) => self.len() <= packets / 2,
+            FifoLimit::Bytes(bytes) => self.store.bytes <= bytes / 2,
+        }
     }
 }
 
@@ -44,7 +77,15 @@ impl Qdisc for Fifo {
         "fifo"
     }
 
-    fn enqueue(&mut self, from: &mut Batch) {
+    fn reserve(&mut self, frames: usize) {
+        self.store.reserve(frames);
+    }
+
+    fn storage(&self) -> usize {
+        self.store.capacity - self.store.frames.len()
+    }
+
+    fn enqueue(&mut self, _cx: &mut QdiscContext<'_>, from: &mut Batch) {
         while self.store.frames.len() < self.store.capacity {
             let Some(frame) = from.pop() else { return };
             let pushed = self.store.push(frame);
@@ -52,64 +93,41 @@ impl Qdisc for Fifo {
         }
     }
 
-    fn storage(&self) -> usize {
-        self.store.capacity - self.store.frames.len()
-    }
-
-    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize {
-        self.store.drain(to, packets, bytes).0
+    fn dequeue(&mut self, _cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
+        self.store.drain(to, limit);
     }
 
     fn len(&self) -> usize {
         self.store.frames.len()
     }
 
-    fn room(&self, _band: u8) -> usize {
-        match self.limit {
-            FifoLimit::Packets(packets) => packets.saturating_sub(self.len()),
-            FifoLimit::Bytes(bytes) if self.store.bytes >= bytes => 0,
-            FifoLimit::Bytes(_) => self.store.capacity - self.len(),
+    fn backpressure(&self) -> Backpressure {
+        match self.when_full {
+            WhenFull::Wait => Backpressure::of_all(self.room(), self.has_drained()),
+            WhenFull::DropHead => Backpressure::of_dropping(self.is_over()),
         }
     }
 
-    fn has_drained(&self, _band: u8) -> bool {
-        match self.limit {
-            FifoLimit::Packets(packets) => self.len() <= packets / 2,
-            FifoLimit::Bytes(bytes) => self.store.bytes <= bytes / 2,
+    fn when_full(&self) -> WhenFull {
+        self.when_full
+    }
+
+    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
+        while self.when_full == WhenFull::DropHead && self.is_over() {
+            let Some(oldest) = self.store.pop() else { return };
+            cx.drop(oldest, DROP_HEAD);
         }
     }
 
-    fn full_bands(&self) -> u32 {
-        if self.room(0) == 0 { u32::MAX } else { 0 }
+    fn purge(&mut self, to: &mut Batch) {
+        self.store.drain(to, Limit::NONE);
     }
 
     fn can_bypass(&self) -> bool {
         true
     }
 
-    fn uses_bands(&self) -> bool {
-        false
-    }
-
-    fn reserve(&mut self, frames: usize) {
-        self.store.reserve(frames);
-    }
-
-    fn next_event_ns(&self) -> Option<u64> {
-        None
-    }
-
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.store.frames.iter().for_each(see);
-    }
-}
-
-impl Trim for Fifo {
-    fn trim(&mut self, to: &mut Batch) -> usize {
-        let (packets, bytes) = match self.limit {
-            FifoLimit::Packets(packets) => (self.len().saturating_sub(packets), u64::MAX),
-            FifoLimit::Bytes(bytes) => (usize::MAX, self.store.bytes.saturating_sub(bytes)),
-        };
-        if packets == 0 || bytes == 0 { 0 } else { self.store.drain(to, packets, bytes).0 }
     }
 }

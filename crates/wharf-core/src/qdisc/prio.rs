@@ -1,9 +1,10 @@
 //! `prio`: bands, the first before the second before the third; first in, first out within each.
 //!
-//! As the kernel's pfifo_fast: three bands, filled by priority or DSCP (`classify`). A band that is full
-//! holds back its own senders only.
+//! As the kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back the senders of that
+//! band only.
 
-use super::{Qdisc, Store, Trim, classify};
+use super::store::Store;
+use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull, classify};
 use wharf_mem::{Batch, Frame};
 
 const BANDS: usize = 3;
@@ -14,20 +15,37 @@ pub struct Prio {
     bands: [Store; BANDS],
     /// Frames that each band takes before it is full.
     limit_packets: usize,
+    when_full: WhenFull,
 }
 
 impl Prio {
-    /// Bands that there are.
+    /// The number of bands.
     pub const BANDS: usize = BANDS;
 
-    /// Empty bands for `limit_packets` each. The kernel's default is a device's transmit queue length, 1000.
+    /// Empty bands for `limit_packets` each, whose senders wait. The kernel's default is a device's transmit queue length, 1000.
     pub fn new(limit_packets: usize) -> Self {
         let limit_packets = limit_packets.max(1);
-        Self { bands: std::array::from_fn(|_| Store::with_capacity(limit_packets)), limit_packets }
+        let bands = std::array::from_fn(|_| Store::with_capacity(limit_packets));
+        Self { bands, limit_packets, when_full: WhenFull::Wait }
+    }
+
+    /// Sets what the limit of a band does.
+    #[must_use]
+    pub fn when_full(mut self, when_full: WhenFull) -> Self {
+        self.when_full = when_full;
+        self
     }
 
     fn band(frame: &Frame) -> usize {
         usize::from(classify::band_of(frame)).min(BANDS - 1)
+    }
+
+    fn backpressure_of(&self, band: &Store) -> Backpressure {
+        let (len, limit) = (band.frames.len(), self.limit_packets);
+        match self.when_full {
+            WhenFull::Wait => Backpressure::of_all(limit.saturating_sub(len), len <= limit / 2),
+            WhenFull::DropHead => Backpressure::of_dropping(len > limit),
+        }
     }
 }
 
@@ -36,7 +54,15 @@ impl Qdisc for Prio {
         "prio"
     }
 
-    fn enqueue(&mut self, from: &mut Batch) {
+    fn reserve(&mut self, frames: usize) {
+        self.bands.iter_mut().for_each(|band| band.reserve(frames));
+    }
+
+    fn storage(&self) -> usize {
+        self.bands.iter().map(|band| band.capacity - band.frames.len()).min().unwrap_or(0)
+    }
+
+    fn enqueue(&mut self, _cx: &mut QdiscContext<'_>, from: &mut Batch) {
         while let Some(first) = from.frames().first() {
             let band = &mut self.bands[Self::band(first)];
             if band.frames.len() == band.capacity {
@@ -49,64 +75,55 @@ impl Qdisc for Prio {
         }
     }
 
-    fn storage(&self) -> usize {
-        self.bands.iter().map(|band| band.capacity - band.frames.len()).min().unwrap_or(0)
-    }
-
-    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize {
+    fn dequeue(&mut self, _cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
         let (mut moved, mut moved_bytes) = (0, 0);
         for band in &mut self.bands {
-            if moved == packets || (moved > 0 && moved_bytes >= bytes) {
-                break;
+            if moved == limit.packets || (moved > 0 && moved_bytes >= limit.bytes) {
+                return;
             }
-            let (count, count_bytes) = band.drain(to, packets - moved, bytes - moved_bytes);
+            let left = Limit { packets: limit.packets - moved, bytes: limit.bytes - moved_bytes };
+            let (count, count_bytes) = band.drain(to, left);
             (moved, moved_bytes) = (moved + count, moved_bytes + count_bytes);
         }
-        moved
     }
 
     fn len(&self) -> usize {
         self.bands.iter().map(|band| band.frames.len()).sum()
     }
 
-    fn room(&self, band: u8) -> usize {
-        let band = &self.bands[usize::from(band).min(BANDS - 1)];
-        self.limit_packets.saturating_sub(band.frames.len())
+    fn backpressure(&self) -> Backpressure {
+        let [first, rest @ ..] = &self.bands;
+        let later = rest.iter().zip(1..);
+        later.fold(self.backpressure_of(first), |all, (band, n)| all.from_band(n, self.backpressure_of(band)))
     }
 
-    fn has_drained(&self, band: u8) -> bool {
-        self.bands[usize::from(band).min(BANDS - 1)].frames.len() <= self.limit_packets / 2
+    fn when_full(&self) -> WhenFull {
+        self.when_full
     }
 
-    fn full_bands(&self) -> u32 {
-        (0..BANDS as u8).filter(|&band| self.room(band) == 0).fold(0, |bits, band| bits | 1 << band)
+    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
+        if self.when_full != WhenFull::DropHead {
+            return;
+        }
+        for band in &mut self.bands {
+            while band.frames.len() > self.limit_packets {
+                let Some(oldest) = band.pop() else { break };
+                cx.drop(oldest, DROP_HEAD);
+            }
+        }
     }
 
-    fn can_bypass(&self) -> bool {
-        false
+    fn purge(&mut self, to: &mut Batch) {
+        for band in &mut self.bands {
+            band.drain(to, Limit::NONE);
+        }
     }
 
     fn uses_bands(&self) -> bool {
         true
     }
 
-    fn reserve(&mut self, frames: usize) {
-        self.bands.iter_mut().for_each(|band| band.reserve(frames));
-    }
-
-    fn next_event_ns(&self) -> Option<u64> {
-        None
-    }
-
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.bands.iter().flat_map(|band| &band.frames).for_each(see);
-    }
-}
-
-impl Trim for Prio {
-    fn trim(&mut self, to: &mut Batch) -> usize {
-        let limit_packets = self.limit_packets;
-        let excess = |band: &Store| band.frames.len().saturating_sub(limit_packets);
-        self.bands.iter_mut().map(|band| band.drain(to, excess(band), u64::MAX).0).sum()
     }
 }

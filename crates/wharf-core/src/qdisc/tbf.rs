@@ -1,37 +1,34 @@
 //! `tbf`: a token bucket before another discipline, as the kernel's `net/sched/sch_tbf.c`.
 //!
-//! Assumptions: whoever has the queue comes back when [`Qdisc::next_event_ns`] says so; the clock does not go back. Goal: in any
-//! time t no more than `burst + rate x t` leaves, and no less while there is something to send and the bucket does not run over.
-//! What counts is what a wire carries: the bytes of each frame from its Ethernet header on, without preamble, gap and check
-//! sequence, and of a super-packet those of every segment, headers included. A super-packet longer than the burst leaves when the
-//! bucket is full, and is paid for after; [`crate::gso::Shortener`] cuts such ones before they come here.
+//! Assumptions: the queue is run again when [`Qdisc::next_event_ns`] says so; the clock does not go back and is exact to a part of
+//! the burst. Goal: in any time t no more than `burst + rate x t` leaves, and no less while there is something to send and the
+//! bucket does not overflow. What counts is a frame's bytes on a wire: from its Ethernet header on, without preamble, gap and check
+//! sequence; of a super-packet those of each segment, headers included. A super-packet longer than the burst leaves when the bucket
+//! is full, and is paid off after; [`crate::gso::Shortener`] cuts such ones before they come here.
 //!
-//! Tokens are counted in bits times nanoseconds per second, so that nothing is ever rounded.
+//! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
-use super::Qdisc;
+use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::gso::{Cut, GSO_UDP};
-use crate::host::Clock;
-use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
-/// What a byte costs.
+/// The cost of a byte.
 const BYTE: u64 = 8 * NS_PER_SECOND;
-/// Bursts that keep within 64 bits: 1 GiB.
+/// Longest burst, which keeps the cost within 64 bits: 1 GiB.
 pub const TBF_BURST_BYTES_MAX: u64 = 1 << 30;
 /// Fastest rate: 1 Tbit/s.
 pub const TBF_RATE_MAX: u64 = 1_000_000_000_000;
-/// What a burst lasts, by default: a tick of the kernel at 250 Hz, which is what its documentation asks for, and far more than a
-/// poller naps.
+/// Default length of a burst: a tick of the kernel at 250 Hz, which `tc-tbf(8)` asks for, and far more than a poller naps.
 const BURST_NS: u64 = 4_000_000;
 /// The least default: two frames of 1514 bytes.
 const BURST_BYTES_MIN: u64 = 2 * 1514;
 
-/// Where a TCP header says how long it is, and how long a UDP header is.
+/// Where a TCP header has its own length, and the length of a UDP header.
 const TCP_OFFSET_AT: usize = 12;
 const UDP_BYTES: u64 = 8;
 
-/// A rate, and how much may leave at once after a pause.
+/// A rate, with the bytes that may leave at once after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     bits_per_second: u64,
@@ -40,15 +37,15 @@ pub struct Rate {
 
 impl Rate {
     /// `bits_per_second`, from 1 to [`TBF_RATE_MAX`], with a burst of 4 ms, or two frames of 1514 bytes where that is more.
-    /// Values out of bounds are moved to the nearest.
+    /// Values out of bounds are moved to the nearest bound.
     pub fn new(bits_per_second: u64) -> Self {
         let bits_per_second = bits_per_second.clamp(1, TBF_RATE_MAX);
         let burst_bytes = bits_per_second / 8 * BURST_NS / NS_PER_SECOND;
         Self { bits_per_second, burst_bytes: burst_bytes.max(BURST_BYTES_MIN) }
     }
 
-    /// Another burst, from 1 byte to [`TBF_BURST_BYTES_MAX`]. A frame that is longer leaves when the bucket is full, and what it
-    /// takes beyond that is paid off before the next.
+    /// Sets the burst, from 1 byte to [`TBF_BURST_BYTES_MAX`]. A longer frame leaves when the bucket is full, and what it takes
+    /// beyond the burst is paid off before the next.
     #[must_use]
     pub fn burst(mut self, bytes: u64) -> Self {
         self.burst_bytes = bytes.clamp(1, TBF_BURST_BYTES_MAX);
@@ -72,16 +69,16 @@ struct Bucket {
     rate: u64,
     burst: u64,
     tokens: u64,
-    /// What a frame longer than the burst has taken beyond it.
+    /// The part of a long frame's cost that was beyond the burst.
     debt: u64,
-    /// When it was filled last.
+    /// When tokens were last added; 0 before the first time.
     filled_ns: u64,
 }
 
 impl Bucket {
-    fn new(rate: Rate, now_ns: u64) -> Self {
+    fn new(rate: Rate) -> Self {
         let burst = rate.burst_bytes * BYTE;
-        Self { rate: rate.bits_per_second, burst, tokens: burst, debt: 0, filled_ns: now_ns }
+        Self { rate: rate.bits_per_second, burst, tokens: burst, debt: 0, filled_ns: 0 }
     }
 
     fn fill(&mut self, now_ns: u64) {
@@ -105,11 +102,12 @@ impl Bucket {
         true
     }
 
-    /// In how many nanoseconds, from when it was filled last, there are tokens for `bytes`.
+    /// Returns the time at which there are tokens for `bytes`.
     fn due_ns(&self, bytes: u64) -> u64 {
         let cost = bytes.saturating_mul(BYTE).min(self.burst);
         let lacking = u128::from(cost.saturating_sub(self.tokens)) + u128::from(self.debt);
-        u64::try_from(lacking.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX)
+        let wait_ns = u64::try_from(lacking.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX);
+        self.filled_ns.saturating_add(wait_ns)
     }
 }
 
@@ -118,30 +116,28 @@ impl Bucket {
 pub struct Tbf<Q> {
     inner: Q,
     bucket: Bucket,
-    region: Arc<Region>,
-    clock: Arc<dyn Clock>,
-    /// The next frame to leave, which `inner` has given, and its bytes on a wire.
+    /// The next frame to leave, out of `inner` already, and its bytes on a wire.
     head: Batch,
     head_bytes: u64,
 }
 
 impl<Q: Qdisc> Tbf<Q> {
-    /// Before `inner`, which is empty, for frames in `region`. The bucket is full. `clock` should be exact to a part of the burst.
-    pub fn new(inner: Q, rate: Rate, region: &Arc<Region>, clock: Arc<dyn Clock>) -> Self {
-        let bucket = Bucket::new(rate, clock.now_ns());
-        Self { inner, bucket, region: region.clone(), clock, head: Batch::new(1), head_bytes: 0 }
+    /// Before `inner`, which is empty. The bucket is full.
+    pub fn new(inner: Q, rate: Rate) -> Self {
+        Self { inner, bucket: Bucket::new(rate), head: Batch::new(1), head_bytes: 0 }
     }
 
-    /// Whether there is a next frame.
-    fn load(&mut self) -> bool {
-        if self.head.is_empty() && self.inner.dequeue(&mut self.head, 1, u64::MAX) > 0 {
-            self.head_bytes = self.head.frames().first().map_or(0, |frame| wire_bytes(frame, &self.region));
+    /// True if there is a next frame.
+    fn load(&mut self, cx: &mut QdiscContext<'_>) -> bool {
+        if self.head.is_empty() {
+            self.inner.dequeue(cx, &mut self.head, Limit::packets(1));
+            self.head_bytes = self.head.frames().first().map_or(0, |frame| cx.wire_bytes(frame));
         }
         !self.head.is_empty()
     }
 }
 
-/// Bytes of a frame on a wire, each of its segments counted with its headers; of one whose headers make no sense, its own.
+/// Returns the bytes of a frame on a wire, each segment counted with its headers; the frame's own length if its headers make no sense.
 pub fn wire_bytes(frame: &Frame, region: &Region) -> u64 {
     let len_bytes = u64::from(frame.len_bytes());
     if !frame.has_meta() {
@@ -159,8 +155,8 @@ fn super_packet_bytes(frame: &Frame, region: &Region) -> Option<u64> {
     Some(payload_bytes + segments.max(1) * header_bytes)
 }
 
-/// Bytes of the headers of a super-packet, which begins with `first`. Where its checksum is finished nothing says where the transport's
-/// begins: then they are walked.
+/// Returns the bytes of the headers of a super-packet, which begins with `first`. The headers are walked where the checksum is
+/// finished, since nothing else then says where the transport's begins.
 fn header_bytes(first: &[u8], len_bytes: usize, meta: &Meta) -> Option<u64> {
     if !meta.needs_checksum {
         return Some(Cut::of_start(first, len_bytes, meta).ok()?.header_bytes() as u64);
@@ -173,45 +169,41 @@ fn header_bytes(first: &[u8], len_bytes: usize, meta: &Meta) -> Option<u64> {
     Some(transport_at as u64 + transport_bytes)
 }
 
-// Whatever is not said here would be the default's answer, not that of what is inside.
+// A method left out here would get the default's answer in place of the inner discipline's.
 #[deny(clippy::missing_trait_methods)]
 impl<Q: Qdisc> Qdisc for Tbf<Q> {
     fn name(&self) -> &'static str {
         "tbf"
     }
 
-    fn enqueue(&mut self, from: &mut Batch) {
-        self.inner.enqueue(from);
+    fn reserve(&mut self, frames: usize) {
+        self.inner.reserve(frames);
     }
 
     fn storage(&self) -> usize {
         self.inner.storage()
     }
 
-    fn dequeue(&mut self, to: &mut Batch, packets: usize, bytes: u64) -> usize {
-        if !self.load() {
-            return 0;
+    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
+        self.inner.enqueue(cx, from);
+    }
+
+    fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
+        if !self.load(cx) {
+            return;
         }
-        self.bucket.fill(self.clock.now_ns());
+        self.bucket.fill(cx.now_ns());
         let (mut moved, mut moved_bytes) = (0, 0);
-        while moved < packets && (moved == 0 || moved_bytes < bytes) && to.room() > 0 && self.load() {
-            if !self.bucket.take(self.head_bytes) {
-                break;
-            }
+        while moved < limit.packets
+            && (moved == 0 || moved_bytes < limit.bytes)
+            && to.room() > 0
+            && self.load(cx)
+            && self.bucket.take(self.head_bytes)
+        {
             moved_bytes += self.head.bytes();
             moved += 1;
             to.append(&mut self.head, 1);
         }
-        moved
-    }
-
-    fn give_up(&mut self, to: &mut Batch) -> usize {
-        if !self.head.is_empty() {
-            let before = to.len();
-            to.append(&mut self.head, 1);
-            return to.len() - before;
-        }
-        self.inner.give_up(to)
     }
 
     fn len(&self) -> usize {
@@ -222,23 +214,24 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         self.head.is_empty() && self.inner.is_empty()
     }
 
-    fn room(&self, band: u8) -> usize {
-        self.inner.room(band)
+    fn backpressure(&self) -> Backpressure {
+        self.inner.backpressure()
     }
 
-    fn has_drained(&self, band: u8) -> bool {
-        self.inner.has_drained(band)
+    fn when_full(&self) -> WhenFull {
+        self.inner.when_full()
     }
 
-    fn full_bands(&self) -> u32 {
-        self.inner.full_bands()
+    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
+        self.inner.trim(cx);
     }
 
-    fn shed(&mut self, to: &mut Batch) -> Option<usize> {
-        self.inner.shed(to)
+    fn purge(&mut self, to: &mut Batch) {
+        to.append(&mut self.head, 1);
+        self.inner.purge(to);
     }
 
-    /// Never: every frame has to be counted.
+    /// False: each frame has to be counted.
     fn can_bypass(&self) -> bool {
         false
     }
@@ -247,22 +240,21 @@ impl<Q: Qdisc> Qdisc for Tbf<Q> {
         self.inner.uses_bands()
     }
 
-    fn reserve(&mut self, frames: usize) {
-        self.inner.reserve(frames);
-    }
-
-    /// When the next frame may leave; at once where none has been looked at.
+    /// The time at which the next frame may leave; 0, at once, if no frame has been looked at.
     fn next_event_ns(&self) -> Option<u64> {
         if self.head.is_empty() {
-            return (!self.inner.is_empty()).then_some(0);
+            return self.inner.next_event_ns().or((!self.inner.is_empty()).then_some(0));
         }
-        let passed_ns = self.clock.now_ns().saturating_sub(self.bucket.filled_ns);
-        Some(self.bucket.due_ns(self.head_bytes).saturating_sub(passed_ns))
+        Some(self.bucket.due_ns(self.head_bytes))
     }
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.head.frames().iter().for_each(&mut *see);
         self.inner.visit(see);
+    }
+
+    fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.inner.stats(see);
     }
 }
 

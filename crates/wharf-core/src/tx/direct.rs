@@ -117,7 +117,9 @@ impl Direct {
         loop {
             let (_, pause) = self.engine.transmit(source, self.quota);
             let (reaped, open) = self.engine.reap(&mut CacheSink(&mut self.cache));
-            self.engine.shed(&mut CacheSink(&mut self.cache));
+            if self.engine.has_queued() {
+                self.engine.settle_qdisc(&mut CacheSink(&mut self.cache));
+            }
             match pause {
                 Pause::Empty => return,
                 Pause::Stopped if reaped == 0 || !open => return,

@@ -18,11 +18,11 @@ use crate::bql::{Bounds, Bql, StallDetector};
 use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::host::Clock;
-use crate::qdisc::{DROP_HEAD, Qdisc};
+use crate::qdisc::{Backpressure, Qdisc, RootQdisc, WhenFull};
 use netdev_queue::NetdevQueue;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_mem::{Batch, Frame};
+use wharf_mem::{Batch, Frame, Region};
 
 /// Most frames in one transmit call, and the default quota of an owner: the kernel's device weight.
 pub const BULK_PACKETS_MAX: usize = 64;
@@ -64,14 +64,12 @@ pub enum Pause {
 /// One transmit queue's inside.
 pub struct TxEngine {
     netdev: NetdevQueue,
-    qdisc: Box<dyn Qdisc>,
+    root: RootQdisc,
     /// The bulk under way; between runs, the requeue slot.
     batch: Batch,
     /// What the batching switch makes of a bulk: packets and bytes.
     bounds: (usize, u64),
     bypass: bool,
-    /// Frames in the qdisc, so that the hot path need not ask it.
-    queued: usize,
     /// For moving frames between a source and the qdisc.
     passing: Batch,
     /// What must stay behind while the first frames of a requeued batch are handed over.
@@ -79,16 +77,17 @@ pub struct TxEngine {
 }
 
 impl TxEngine {
-    /// For frames of pool number `pool`, over a device that has been attached to its region. `hold` is the byte limit's hold time.
+    /// For frames of `region`, over a device that has been attached to it. `hold` is the byte limit's hold time.
     pub fn new(
-        pool: u8, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
-        counters: Arc<QueueCounters>,
+        region: &Arc<Region>, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration,
+        clock: Arc<dyn Clock>, counters: Arc<QueueCounters>,
     ) -> Self {
-        let netdev = NetdevQueue::new(pool, device, hold, clock, counters);
         let (bypass, bounds) = (qdisc.can_bypass(), Batching::On.bounds());
+        let root = RootQdisc::new(qdisc, region, clock.clone());
+        let netdev = NetdevQueue::new(region.number(), device, hold, clock, counters);
         let batch = || Batch::new(BULK_PACKETS_MAX);
         let (batch, passing, behind) = (batch(), batch(), batch());
-        Self { netdev, qdisc, batch, bounds, bypass, queued: 0, passing, behind }
+        Self { netdev, root, batch, bounds, bypass, passing, behind }
     }
 
     /// Replaces the byte limit: by one whose counters stand near their end, in tests.
@@ -126,47 +125,50 @@ impl TxEngine {
 
     /// The queueing discipline.
     pub fn qdisc(&self) -> &dyn Qdisc {
-        &*self.qdisc
+        self.root.qdisc()
     }
 
     /// Makes room in the qdisc for `frames` further ones that may lie in lanes.
     pub fn reserve(&mut self, frames: usize) {
-        self.qdisc.reserve(frames);
+        self.root.reserve(frames);
     }
 
-    /// Bit n is set while band n is full.
+    /// True if the discipline has, or has dropped, frames: [`TxEngine::settle_qdisc`] is due before the owner leaves.
     #[inline]
-    pub fn full_bands(&self) -> u32 {
-        if self.queued == 0 { 0 } else { self.qdisc.full_bands() }
+    pub(crate) fn has_queued(&self) -> bool {
+        self.root.held() > 0
     }
 
-    /// As [`TxEngine::full_bands`], once the discipline has given up what it is to keep no longer.
-    #[inline]
-    pub(crate) fn shed(&mut self, sink: &mut impl Sink) -> u32 {
-        match self.full_bands() {
-            0 => 0,
-            full => self.shed_of_full(full, sink),
-        }
-    }
-
-    /// As [`TxEngine::shed`], where `full` has bits.
+    /// Has the discipline drop what a limit that drops leaves no place for, and sends home what it has dropped. Returns a word in
+    /// which bit n is set while band n is full.
     #[cold]
-    pub(crate) fn shed_of_full(&mut self, full: u32, sink: &mut impl Sink) -> u32 {
-        while let Some(count) = self.qdisc.shed(&mut self.passing) {
-            if count == 0 {
-                return 0;
-            }
-            self.queued -= count;
-            self.netdev.counters.fail_many(DROP_HEAD, count as u64);
-            sink.recycle(&mut self.passing);
+    pub(crate) fn settle_qdisc(&mut self, sink: &mut impl Sink) -> u32 {
+        let mut full = self.root.backpressure().full_bands();
+        if full != 0 && self.root.qdisc().when_full() != WhenFull::Wait {
+            self.root.trim();
+            full = self.root.backpressure().full_bands();
         }
+        self.recycle_dropped(sink);
         full
+    }
+
+    /// Returns how full the discipline is, and whether it is empty.
+    pub(crate) fn space(&self) -> (Backpressure, bool) {
+        (self.root.backpressure(), self.root.held() == 0)
+    }
+
+    fn recycle_dropped(&mut self, sink: &mut impl Sink) {
+        let Self { root, passing, netdev, .. } = self;
+        let count = |(reason, count)| netdev.counters.fail_many(reason, count);
+        while root.take_dropped(passing, count) > 0 {
+            sink.recycle(passing);
+        }
     }
 
     /// Whether nothing stands between a frame offered now and the device.
     #[inline(always)]
     fn is_empty(&self) -> bool {
-        self.bypass && self.queued == 0 && self.batch.is_empty()
+        self.bypass && self.root.held() == 0 && self.batch.is_empty()
     }
 
     /// What it counts.
@@ -187,16 +189,16 @@ impl TxEngine {
 
     /// Frames taken from the source and not yet by the device.
     pub fn backlog(&self) -> usize {
-        self.batch.len() + self.queued
+        self.batch.len() + self.root.held()
     }
 
     /// In how many nanoseconds the discipline lets go of what it keeps back now; `None` where it keeps nothing back, or something
     /// else does as well.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
-        if self.queued == 0 || !self.batch.is_empty() || self.is_closed() {
+        if self.root.held() == 0 || !self.batch.is_empty() || self.is_closed() {
             return None;
         }
-        self.qdisc.next_event_ns()
+        self.root.next_event_ns()
     }
 
     /// Frames with the device.
@@ -293,17 +295,17 @@ impl TxEngine {
         pause != Pause::Empty && reaped > 0 && !self.is_closed()
     }
 
-    /// Gives everything back that the device has not taken, unsent; how many.
+    /// Gives back, unsent, what the device has not taken. Returns the number of frames.
     pub fn drain_unsent(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
         let mut returned = self.batch.len() as u64;
         sink.recycle(&mut self.batch);
         loop {
             self.absorb(source);
-            let count = self.qdisc.give_up(&mut self.batch);
+            self.recycle_dropped(sink);
+            let count = self.root.purge(&mut self.batch);
             if count == 0 {
                 break;
             }
-            self.queued -= count;
             returned += count as u64;
             sink.recycle(&mut self.batch);
         }
@@ -320,7 +322,7 @@ impl TxEngine {
     pub fn visit(&self, see: &mut dyn FnMut(&Frame, crate::pool::Holder)) {
         use crate::pool::Holder;
         self.batch.frames().iter().for_each(|frame| see(frame, Holder::Requeue));
-        self.qdisc.visit(&mut |frame| see(frame, Holder::Qdisc));
+        self.root.visit(&mut |frame| see(frame, Holder::Qdisc));
         self.netdev.device.visit(&mut |frame| see(frame, Holder::Device));
     }
 }
@@ -331,7 +333,7 @@ impl std::fmt::Debug for TxEngine {
             f,
             "TxEngine({}, {}, backlog {})",
             self.netdev.device.name(),
-            self.qdisc.name(),
+            self.root.qdisc().name(),
             self.backlog()
         )
     }

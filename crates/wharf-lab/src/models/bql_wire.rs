@@ -332,8 +332,8 @@ fn path(
     let mut driver = Driver::new(memory.clone());
     driver.attach(pool.region().clone())?;
     let (qdisc, hold) = (Box::new(Prio::new(setup.window_packets)), Duration::from_nanos(setup.hold_ns));
-    let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
-    let mut run = TxEngine::new(number, Box::new(driver), qdisc, hold, clock.clone(), counters);
+    let counters = Arc::new(QueueCounters::default());
+    let mut run = TxEngine::new(pool.region(), Box::new(driver), qdisc, hold, clock.clone(), counters);
     run.reserve(QUOTA as usize);
     if !setup.limited {
         run.set_bql(None);

@@ -122,10 +122,9 @@ impl<H: Hardware> Kernel<H> {
     fn new(
         setup: Setup, pool: &PagePool, clock: &Arc<VirtualClock>, memories: &[Arc<Mutex<TxMemory>>], nic: H,
     ) -> Result<Self, RunError> {
-        let number = pool.region().number();
         let queues = memories.iter().map(|memory| {
             let driver = Driver::new(memory.clone());
-            TxQueue::new(driver, number, pool, &setup, clock.clone())
+            TxQueue::new(driver, pool, &setup, clock.clone())
         });
         let queues = queues.collect::<Result<Vec<_>, RunError>>()?;
         let processors = (0..setup.cpus).map(|cpu| Processor::new(cpu, &setup)).collect();

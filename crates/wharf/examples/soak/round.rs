@@ -16,7 +16,7 @@ use wharf::engine::Batching;
 use wharf::host::Clock;
 use wharf::mem::Batch;
 use wharf::pool::PagePool;
-use wharf::qdisc::{DropHead, Fifo, FifoLimit, Qdisc};
+use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
 use wharf::queue::TxQueue;
 use wharf::tools::fault::{Fault, FaultSpec};
 
@@ -151,9 +151,8 @@ impl Round {
     }
 
     fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, String> {
-        let fifo = Fifo::new(FifoLimit::Packets(self.limit_packets));
-        let qdisc: Box<dyn Qdisc> =
-            if self.drops_head { Box::new(DropHead::new(fifo)) } else { Box::new(fifo) };
+        let when_full = if self.drops_head { WhenFull::DropHead } else { WhenFull::Wait };
+        let qdisc = Box::new(Fifo::new(FifoLimit::Packets(self.limit_packets)).when_full(when_full));
         let builder = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(Mortal));
         let builder = builder.qdisc(qdisc).lane_frames(self.lane_frames).index_start(u32::MAX - 1000);
         let builder = if self.small_queues { builder } else { builder.small_queues(None) };

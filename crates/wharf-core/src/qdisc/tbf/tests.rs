@@ -1,8 +1,10 @@
-use super::super::{Fifo, FifoLimit, Prio, set_priority};
+use super::super::{Fifo, FifoLimit, Prio, RootQdisc, set_priority};
 use super::*;
 use crate::gso::GSO_TCPV4;
+use crate::host::Clock;
 use crate::pool::PagePool;
 use proptest::prelude::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wharf_mem::Meta;
 
@@ -18,7 +20,7 @@ impl Clock for Time {
 struct Rig {
     clock: Arc<Time>,
     cache: crate::pool::Cache,
-    tbf: Tbf<Fifo>,
+    tbf: RootQdisc,
     out: Batch,
 }
 
@@ -26,7 +28,8 @@ impl Rig {
     fn new(rate: Rate) -> Self {
         let clock = Arc::new(Time::default());
         let pool = PagePool::builder().frames(512).build().unwrap();
-        let tbf = Tbf::new(Fifo::new(FifoLimit::Packets(256)), rate, pool.region(), clock.clone());
+        let tbf = Box::new(Tbf::new(Fifo::new(FifoLimit::Packets(256)), rate));
+        let tbf = RootQdisc::new(tbf, pool.region(), clock.clone());
         Self { clock, cache: pool.cache("test").unwrap(), tbf, out: Batch::new(256) }
     }
 
@@ -37,9 +40,12 @@ impl Rig {
         assert!(batch.is_empty());
     }
 
-    /// What leaves now: bytes on a wire.
+    /// Takes out what may leave now; returns its bytes on a wire.
     fn leave(&mut self) -> u64 {
-        let count = self.tbf.dequeue(&mut self.out, 64, u64::MAX);
+        let count = {
+            self.tbf.begin();
+            self.tbf.dequeue(&mut self.out, Limit::packets(64))
+        };
         assert_eq!(count, self.out.len());
         let region = self.cache.pool().region().clone();
         let bytes = self.out.frames().iter().map(|frame| wire_bytes(frame, &region)).sum();
@@ -54,7 +60,7 @@ fn ten_seconds_at_a_rate_are_exact() {
         let mut rig = Rig::new(Rate::new(rate));
         let (mut sent, end_ns) = (0, 10 * NS_PER_SECOND);
         loop {
-            while rig.tbf.len() < 100 {
+            while rig.tbf.held() < 100 {
                 rig.put(len_bytes);
             }
             sent += rig.leave();
@@ -111,7 +117,7 @@ fn every_segment_of_a_super_packet_counts_with_its_headers() {
 }
 
 #[test]
-fn so_do_those_of_a_super_packet_whose_checksum_is_finished() {
+fn segments_with_a_finished_checksum_count_with_their_headers() {
     let mut rig = Rig::new(Rate::new(8_000_000));
     let mut batch = Batch::new(1);
     rig.cache.take(&mut batch, 1, 54 + 1200).unwrap();
@@ -132,7 +138,7 @@ fn so_do_those_of_a_super_packet_whose_checksum_is_finished() {
 }
 
 #[test]
-fn what_is_longer_than_the_burst_leaves_and_is_paid_off() {
+fn a_frame_longer_than_the_burst_leaves_and_is_paid_off() {
     let mut rig = Rig::new(Rate::new(8_000_000).burst(1000));
     rig.put(1500);
     rig.put(1000);
@@ -144,32 +150,33 @@ fn what_is_longer_than_the_burst_leaves_and_is_paid_off() {
 }
 
 #[test]
-fn all_comes_back_at_the_end_whatever_the_tokens() {
+fn purge_gives_back_all_frames_whatever_the_tokens() {
     let mut rig = Rig::new(Rate::new(1).burst(1));
     (0..70).for_each(|_| rig.put(100));
     assert_eq!(rig.leave(), 100);
-    assert_eq!((rig.leave(), rig.tbf.len()), (0, 69));
+    assert_eq!((rig.leave(), rig.tbf.held()), (0, 69));
     let (mut seen, mut back) = (0, 0);
     rig.tbf.visit(&mut |_| seen += 1);
     loop {
-        match rig.tbf.give_up(&mut rig.out) {
+        match rig.tbf.purge(&mut rig.out) {
             0 => break,
             count => back += count,
         }
         rig.cache.give(&mut rig.out).unwrap();
     }
-    assert_eq!((seen, back, rig.tbf.len(), rig.cache.pool().audit().out()), (69, 69, 0, 0));
+    assert_eq!((seen, back, rig.tbf.held(), rig.cache.pool().audit().out()), (69, 69, 0, 0));
 }
 
 #[test]
-fn bands_go_before_others_but_for_the_one_that_waits_for_tokens() {
+fn an_urgent_band_leaves_first_but_for_the_frame_that_waits_for_tokens() {
     let pool = PagePool::builder().frames(64).build().unwrap();
     let (clock, mut cache) = (Arc::new(Time::default()), pool.cache("test").unwrap());
-    let mut tbf = Tbf::new(Prio::new(8), Rate::new(8_000_000).burst(100), pool.region(), clock.clone());
+    let tbf = Box::new(Tbf::new(Prio::new(8), Rate::new(8_000_000).burst(100)));
+    let mut tbf = RootQdisc::new(tbf, pool.region(), clock.clone());
     let (mut batch, mut out) = (Batch::new(4), Batch::new(4));
     for priority in [2, 2, 2, 6] {
         if priority == 6 {
-            assert_eq!(tbf.dequeue(&mut out, 4, u64::MAX), 1);
+            assert_eq!(tbf.dequeue(&mut out, Limit::packets(4)), 1);
         }
         cache.take(&mut batch, 1, 100).unwrap();
         set_priority(&mut batch.frames_mut()[0], priority);
@@ -178,7 +185,8 @@ fn bands_go_before_others_but_for_the_one_that_waits_for_tokens() {
     }
     for _ in 0..3 {
         clock.0.fetch_add(100_000, SeqCst);
-        assert_eq!(tbf.dequeue(&mut out, 4, u64::MAX), 1);
+        tbf.begin();
+        assert_eq!(tbf.dequeue(&mut out, Limit::packets(4)), 1);
     }
     let bands: Vec<u8> = out.frames().iter().map(wharf_mem::Frame::band).collect();
     assert_eq!(bands, [3, 3, 1, 3]);
@@ -194,7 +202,7 @@ proptest! {
         let (mut sent, mut put, mut left) = (Vec::new(), 0u64, 0u64);
         for (after_ns, lengths) in steps {
             rig.clock.0.fetch_add(after_ns, SeqCst);
-            for len_bytes in lengths.into_iter().take(256 - rig.tbf.len()) {
+            for len_bytes in lengths.into_iter().take(256 - rig.tbf.held()) {
                 rig.put(len_bytes);
                 put += u64::from(len_bytes);
             }

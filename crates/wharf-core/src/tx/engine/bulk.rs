@@ -1,6 +1,7 @@
 //! What goes to the device in one call: the bulk, within the batching switch's bounds and the byte limit's.
 
 use super::{BULK_PACKETS_MAX, Source, TxEngine};
+use crate::qdisc::Limit;
 
 /// How many frames go to the device in one call: a switch per device, live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +46,7 @@ impl TxEngine {
     pub(super) fn dequeue_bulk(&mut self, source: &mut impl Source, packets: usize) {
         let (packets_max, bytes) = self.bulk_bounds();
         let packets = packets.min(packets_max);
-        if self.bypass && self.queued == 0 {
+        if self.bypass && self.root.held() == 0 {
             let pulled = source.pull(&mut self.batch, packets);
             self.netdev.counters.accepted.add(pulled as u64);
             if pulled > 1 && self.batch.bytes() > bytes {
@@ -53,7 +54,7 @@ impl TxEngine {
             }
         } else {
             self.absorb(source);
-            self.queued -= self.qdisc.dequeue(&mut self.batch, packets, bytes);
+            self.root.dequeue(&mut self.batch, Limit { packets, bytes });
         }
     }
 
@@ -62,22 +63,22 @@ impl TxEngine {
     fn refuse_beyond(&mut self, bytes: u64) {
         let keep = self.within(BULK_PACKETS_MAX, bytes);
         self.passing.append(&mut self.batch, keep);
-        self.queued += self.batch.len();
-        self.qdisc.enqueue(&mut self.batch);
+        self.root.begin();
+        self.root.enqueue(&mut self.batch);
         debug_assert!(self.batch.is_empty(), "an empty qdisc has storage for one bulk");
         std::mem::swap(&mut self.passing, &mut self.batch);
     }
 
     /// Moves what the source holds into the qdisc, as far as that has storage.
     pub(super) fn absorb(&mut self, source: &mut impl Source) {
+        self.root.begin();
         while !source.is_empty() {
-            let pulled = source.pull(&mut self.passing, self.qdisc.storage().min(BULK_PACKETS_MAX));
+            let pulled = source.pull(&mut self.passing, self.root.storage().min(BULK_PACKETS_MAX));
             if pulled == 0 {
                 return;
             }
             self.netdev.counters.accepted.add(pulled as u64);
-            self.queued += pulled;
-            self.qdisc.enqueue(&mut self.passing);
+            self.root.enqueue(&mut self.passing);
             debug_assert!(self.passing.is_empty(), "the qdisc said that it had storage");
         }
     }

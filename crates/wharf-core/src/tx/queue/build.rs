@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
-use crate::qdisc::{Fifo, FifoLimit, Qdisc};
+use crate::qdisc::{Fifo, FifoLimit, Qdisc, WhenFull};
 use crate::tx::engine::{BULK_PACKETS_MAX, Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
@@ -17,7 +17,7 @@ use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wharf_mem::{Batch, OwnerCell};
+use wharf_mem::OwnerCell;
 
 /// Packets in the default FIFO: the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
@@ -162,17 +162,16 @@ impl QueueBuilder {
     /// Attaches the device to the pool's memory and makes the run.
     pub(crate) fn into_engine(self) -> Result<EngineParts, QueueError> {
         self.check()?;
-        let Self { pool, mut device, mut qdisc, clock, park, policy, batching, hold, .. } = self;
+        let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
         let Self { byte_limits, lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
-        let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&mut *qdisc));
+        let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
         let name = device.name();
         let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
         device.attach(pool.region().clone())?;
         let mode = device.mode();
         let device = gso::completed(device, &pool);
         let counters = Arc::new(QueueCounters::default());
-        let mut engine =
-            TxEngine::new(pool.region().number(), device, qdisc, hold, clock.clone(), counters.clone());
+        let mut engine = TxEngine::new(pool.region(), device, qdisc, hold, clock.clone(), counters.clone());
         engine.set_batching(batching);
         if index_start != 0 && engine.bql().is_some() {
             engine.set_bql(Some(Bql::start_at(hold, index_start)));
@@ -257,10 +256,8 @@ impl QueueBuilder {
     }
 }
 
-/// An empty discipline gives up nothing, but says whether it ever would.
-fn default_small_queues(qdisc: &mut dyn Qdisc) -> Option<u32> {
-    let drops_head = qdisc.shed(&mut Batch::new(1)).is_some();
-    (!drops_head).then_some(SMALL_QUEUE_BYTES)
+fn default_small_queues(qdisc: &dyn Qdisc) -> Option<u32> {
+    (qdisc.when_full() == WhenFull::Wait).then_some(SMALL_QUEUE_BYTES)
 }
 
 /// What a builder makes.

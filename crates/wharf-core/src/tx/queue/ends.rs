@@ -58,11 +58,11 @@ fn handle_rare(shared: &Shared, state: &mut QueueState, bits: u64) {
 pub(crate) fn before_release(
     shared: &Shared, state: &mut QueueState, leaving: OwnerKind, serve: bool,
 ) -> Wakeups {
-    let mut full = state.shed();
+    let mut full = state.settle_qdisc();
     let mut wakes = false;
     if state.waiting {
         if serve {
-            let served = shared.waiters.serve(state.engine.qdisc(), &mut state.lanes, &shared.pool);
+            let served = shared.waiters.serve(state.engine.space(), &mut state.lanes, &shared.pool);
             (state.waiting, wakes) = (served.waiting, served.wakes);
             state.waited_bands = served.full;
         }

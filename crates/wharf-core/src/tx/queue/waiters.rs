@@ -20,7 +20,7 @@
 use crate::counters::QueueCounters;
 use crate::host::{self, Wake};
 use crate::pool::{PagePool, lock};
-use crate::qdisc::Qdisc;
+use crate::qdisc::Backpressure;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -178,12 +178,12 @@ impl Waiters {
     /// Picks those that there is room for, first come first, and those whose own frames have come, to be woken by
     /// [`Waiters::wake_served`].
     pub(crate) fn serve(
-        &self, qdisc: &dyn Qdisc, homes: &mut impl SenderReturns, pool: &PagePool,
+        &self, space: (Backpressure, bool), homes: &mut impl SenderReturns, pool: &PagePool,
     ) -> ServeOutcome {
         let lines = &mut *lock(&self.lines);
         let mut full = 0;
         for band in 0..BANDS {
-            lines.serve_band(band, qdisc);
+            lines.serve_band(band, space);
             full |= u32::from(!lines.bands[band].is_empty()) << band;
         }
         if full != 0 && !self.uses_bands {
@@ -308,16 +308,16 @@ impl WaitLists {
         self.for_memory = 0;
     }
 
-    fn serve_band(&mut self, band: usize, qdisc: &dyn Qdisc) {
+    fn serve_band(&mut self, band: usize, (space, is_empty): (Backpressure, bool)) {
         let line = &mut self.bands[band];
-        if line.is_empty() || !qdisc.has_drained(band as u8) {
+        if line.is_empty() || !space.has_drained(band as u8) {
             return;
         }
-        let (free, promised) = (qdisc.room(band as u8), &mut self.promised[band]);
+        let (free, promised) = (space.room(band as u8), &mut self.promised[band]);
         let mut kept: usize = promised.iter().map(|promise| promise.1).fold(0, usize::saturating_add);
         // Whoever wants more than there ever is has its turn all the same. And who was served and never comes must
         // not keep the others from an empty queue.
-        let mut is_due = free > 0 && (kept == 0 || qdisc.is_empty());
+        let mut is_due = free > 0 && (kept == 0 || is_empty);
         while let Some(first) = line.front() {
             let mut needed = kept.saturating_add(first.need.frames());
             if needed > free && !is_due {

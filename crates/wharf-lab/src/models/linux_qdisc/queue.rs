@@ -38,7 +38,7 @@ pub(super) struct TxQueue {
 
 impl TxQueue {
     pub(super) fn new(
-        mut driver: Driver, pool_number: u8, pool: &PagePool, setup: &Setup, clock: Arc<VirtualClock>,
+        mut driver: Driver, pool: &PagePool, setup: &Setup, clock: Arc<VirtualClock>,
     ) -> Result<Self, RunError> {
         driver.attach(pool.region().clone())?;
         let device: Box<dyn Device> = match &setup.errors {
@@ -48,7 +48,7 @@ impl TxQueue {
         let counters = Arc::new(QueueCounters::default());
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
         let hold = Duration::from_nanos(setup.hold_ns);
-        let mut run = TxEngine::new(pool_number, device, qdisc, hold, clock, counters.clone());
+        let mut run = TxEngine::new(pool.region(), device, qdisc, hold, clock, counters.clone());
         if !setup.byte_limit {
             run.set_bql(None);
         }

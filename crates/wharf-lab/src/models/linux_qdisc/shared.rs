@@ -204,8 +204,9 @@ impl Machine {
         let mut device = Null::default();
         device.attach(pool.region().clone())?;
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
-        let (number, counters) = (pool.region().number(), Arc::new(QueueCounters::default()));
-        let mut run = TxEngine::new(number, Box::new(device), qdisc, Duration::from_secs(1), clock, counters);
+        let counters = Arc::new(QueueCounters::default());
+        let mut run =
+            TxEngine::new(pool.region(), Box::new(device), qdisc, Duration::from_secs(1), clock, counters);
         // A dummy device has no byte limit.
         run.set_bql(None);
         let is_bulk = setup.discipline == Discipline::LocklessList;

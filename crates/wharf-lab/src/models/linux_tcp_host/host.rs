@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::bql::Bql;
 use wharf_core::pool::{Cache, PagePool};
-use wharf_core::qdisc::{Prio, Qdisc as _};
+use wharf_core::qdisc::{Prio, RootQdisc};
 use wharf_mem::{Batch, Frame};
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
@@ -79,7 +79,7 @@ impl Stream {
 /// The modelled host.
 pub(super) struct Host {
     pub(super) setup: Setup,
-    pub(super) qdisc: Prio,
+    pub(super) qdisc: RootQdisc,
     pub(super) bql: Bql,
     /// The bulk under way; what the driver left of it.
     pub(super) batch: Batch,
@@ -119,7 +119,7 @@ impl Host {
         let nic =
             Nic::new(setup.wire_ps_per_byte, setup.fetch_ns, setup.ring_descriptors, setup.interrupt_gap_ns);
         Ok(Self {
-            qdisc: Prio::new(setup.qdisc_packets),
+            qdisc: RootQdisc::new(Box::new(Prio::new(setup.qdisc_packets)), pool.region(), clock.clone()),
             bql: Bql::new(Duration::from_nanos(setup.hold_ns)),
             batch: Batch::new(64),
             nic,
@@ -169,7 +169,7 @@ impl Host {
 
     /// Puts something into the qdisc; whether it had room.
     fn enqueue(&mut self, info: Info, band: u8, len_bytes: u32) -> bool {
-        if self.qdisc.room(band) == 0 {
+        if self.qdisc.backpressure().room(band) == 0 {
             return false;
         }
         if !matches!(self.cache.take(&mut self.passing, 1, len_bytes), Ok(1)) {
@@ -181,7 +181,7 @@ impl Host {
         self.infos[frame.index() as usize] = info;
         let pushed = self.passing.push(frame);
         debug_assert!(pushed.is_ok(), "it was empty");
-        let bypasses = self.qdisc.is_empty() && self.batch.is_empty();
+        let bypasses = self.qdisc.held() == 0 && self.batch.is_empty();
         self.qdisc.enqueue(&mut self.passing);
         self.entered += 1;
         if bypasses {

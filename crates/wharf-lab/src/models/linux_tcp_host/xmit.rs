@@ -3,7 +3,7 @@
 use super::Offload;
 use super::host::{Host, Info};
 use super::nic::Packet;
-use wharf_core::qdisc::Qdisc as _;
+use wharf_core::qdisc::Limit;
 use wharf_mem::Frame;
 
 /// A descriptor points at so many bytes of a super-packet at most: a page's fragment.
@@ -39,7 +39,7 @@ impl Host {
     /// packet is requeued, and goes first. (What cutting it takes is not charged.)
     pub(super) fn bypasses(&mut self) {
         if self.is_stopped() {
-            self.qdisc.dequeue(&mut self.batch, 1, 1);
+            self.qdisc.dequeue(&mut self.batch, Limit::packets(1));
             self.totals.requeues += 1;
         }
     }
@@ -49,11 +49,11 @@ impl Host {
     fn dequeue(&mut self) -> usize {
         let bytes = self.bql.available().max(1) as u64;
         if self.setup.bulk {
-            return self.qdisc.dequeue(&mut self.batch, BULK_PACKETS_MAX, bytes);
+            return self.qdisc.dequeue(&mut self.batch, Limit { packets: BULK_PACKETS_MAX, bytes });
         }
         while self.batch.len() < BULK_PACKETS_MAX
             && self.batch.bytes() < bytes
-            && self.qdisc.dequeue(&mut self.batch, 1, 1) > 0
+            && self.qdisc.dequeue(&mut self.batch, Limit::packets(1)) > 0
             && !self.batch.frames().last().is_some_and(|frame| self.is_super_packet(frame))
         {}
         self.batch.len()

@@ -7,7 +7,7 @@
 use super::Lanes;
 use crate::tx::engine::Sink;
 use crate::tx::queue::QueueState;
-use crate::tx::queue::waiters::{ALL_BANDS, SenderReturns};
+use crate::tx::queue::waiters::SenderReturns;
 use wharf_mem::Batch;
 
 /// The lanes of a queue that somebody waits for.
@@ -85,23 +85,18 @@ impl QueueState {
         self.engine.reap(&mut WaiterSink(&mut self.lanes))
     }
 
-    /// Which bands are full, once the discipline has given up what it is to keep no longer.
+    /// Sends home what the discipline drops. Returns a word in which bit n is set while band n is full.
     #[inline(always)]
-    pub(crate) fn shed(&mut self) -> u32 {
-        match self.engine.full_bands() {
-            0 => 0,
-            full => self.shed_of_full(full),
-        }
+    pub(crate) fn settle_qdisc(&mut self) -> u32 {
+        if self.engine.has_queued() { self.settle_queued() } else { 0 }
     }
 
     #[cold]
-    fn shed_of_full(&mut self, full: u32) -> u32 {
+    fn settle_queued(&mut self) -> u32 {
         let Self { engine, lanes, waiting, .. } = self;
-        let full = if *waiting {
-            engine.shed_of_full(full, &mut WaiterSink(lanes))
-        } else {
-            engine.shed_of_full(full, lanes)
-        };
-        full & ALL_BANDS
+        match waiting {
+            true => engine.settle_qdisc(&mut WaiterSink(lanes)),
+            false => engine.settle_qdisc(lanes),
+        }
     }
 }

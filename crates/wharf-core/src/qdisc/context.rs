@@ -1,0 +1,109 @@
+//! `QdiscContext`: what a discipline can ask, and do, in a call.
+
+use super::wire_bytes;
+use crate::host::Clock;
+use wharf_mem::{Frame, Region};
+use wharf_packet::{flow_hash_seeded, mark_ce};
+
+/// Comes with each call of a discipline. Nothing in it costs anything unless it is used.
+pub struct QdiscContext<'a> {
+    pub(super) region: &'a Region,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) now_ns: &'a mut Option<u64>,
+    pub(super) dropped: &'a mut Dropped,
+}
+
+impl std::fmt::Debug for QdiscContext<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QdiscContext({:?}, {:?})", self.now_ns, self.dropped)
+    }
+}
+
+impl QdiscContext<'_> {
+    /// Returns the time in nanoseconds, exactly, from any fixed origin. The clock is read once per bulk, at the first call.
+    #[inline]
+    pub fn now_ns(&mut self) -> u64 {
+        match *self.now_ns {
+            Some(now_ns) => now_ns,
+            None => *self.now_ns.insert(self.clock.exact_ns()),
+        }
+    }
+
+    /// Returns the bytes of a frame from its Ethernet header on: of a super-packet in several buffers, those of the first. Empty for
+    /// a frame of another pool.
+    #[inline]
+    pub fn bytes<'f>(&'f self, frame: &'f Frame) -> &'f [u8] {
+        self.region.bytes(frame).unwrap_or_default()
+    }
+
+    /// Returns the number of bytes that a frame occupies on a wire, each segment of a super-packet counted with its headers.
+    #[inline]
+    pub fn wire_bytes(&self, frame: &Frame) -> u64 {
+        wire_bytes(frame, self.region)
+    }
+
+    /// Returns a hash of a frame's flow (addresses, protocol and ports), perturbed by `seed`.
+    #[inline]
+    pub fn flow_hash(&self, frame: &Frame, seed: u64) -> u64 {
+        flow_hash_seeded(self.bytes(frame), seed)
+    }
+
+    /// Marks a packet as having experienced congestion (`INET_ECN_set_ce`, RFC 3168). False if its sender is not ECN-capable.
+    pub fn mark_ce(&self, frame: &mut Frame) -> bool {
+        self.region.bytes_mut(frame).is_ok_and(mark_ce)
+    }
+
+    /// Drops a frame: the only way to lose one. It goes back to its sender's memory and is counted by `reason` after the call.
+    /// Reasons are words of the JSON output.
+    #[inline]
+    pub fn drop(&mut self, frame: Frame, reason: &'static str) {
+        self.dropped.add(frame, reason);
+    }
+}
+
+/// The reasons that one discipline, with those inside it, may have at a time without an allocation.
+const REASONS: usize = 8;
+
+/// The frames that a discipline has dropped and that are not home yet.
+#[derive(Debug, Default)]
+pub struct Dropped {
+    frames: Vec<Frame>,
+    reasons: Vec<(&'static str, u64)>,
+}
+
+impl Dropped {
+    /// With storage for `frames` frames.
+    pub(super) fn with_capacity(frames: usize) -> Self {
+        Self { frames: Vec::with_capacity(frames), reasons: Vec::with_capacity(REASONS) }
+    }
+
+    fn add(&mut self, frame: Frame, reason: &'static str) {
+        self.frames.push(frame);
+        match self.reasons.iter_mut().find(|entry| entry.0 == reason) {
+            Some(entry) => entry.1 += 1,
+            None => self.reasons.push((reason, 1)),
+        }
+    }
+
+    pub(super) fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Moves frames to `to`, up to its room.
+    pub(super) fn take(&mut self, to: &mut wharf_mem::Batch) {
+        let count = self.frames.len().min(to.room());
+        for frame in self.frames.drain(..count) {
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "no more than there is room for");
+        }
+    }
+
+    /// Shows the counts by reason that were not shown before.
+    pub(super) fn take_reasons(&mut self, see: impl FnMut((&'static str, u64))) {
+        self.reasons.drain(..).for_each(see);
+    }
+}

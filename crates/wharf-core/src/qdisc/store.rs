@@ -1,0 +1,56 @@
+//! `Store`: a first-in first-out list of frames whose capacity is fixed until it is reserved.
+
+use super::Limit;
+use std::collections::VecDeque;
+use wharf_mem::{Batch, Frame};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    pub(super) frames: VecDeque<Frame>,
+    pub(super) bytes: u64,
+    pub(super) capacity: usize,
+}
+
+impl Store {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self { frames: VecDeque::with_capacity(capacity), bytes: 0, capacity }
+    }
+
+    pub(super) fn reserve(&mut self, frames: usize) {
+        self.capacity += frames;
+        self.frames.reserve(self.capacity - self.frames.len());
+    }
+
+    /// Adds a frame, or gives it back when the store is full.
+    #[inline]
+    pub(super) fn push(&mut self, frame: Frame) -> Result<(), Frame> {
+        if self.frames.len() == self.capacity {
+            return Err(frame);
+        }
+        self.bytes += u64::from(frame.len_bytes());
+        self.frames.push_back(frame);
+        Ok(())
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Frame> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= u64::from(frame.len_bytes());
+        Some(frame)
+    }
+
+    /// Moves frames within `limit`; returns the number of frames and bytes moved.
+    pub(super) fn drain(&mut self, to: &mut Batch, limit: Limit) -> (usize, u64) {
+        let (mut moved, mut moved_bytes) = (0, 0);
+        let packets = limit.packets.min(to.room());
+        while moved < packets && (moved_bytes < limit.bytes || moved_bytes == 0) {
+            let Some(frame) = self.frames.pop_front() else { break };
+            moved_bytes += u64::from(frame.len_bytes());
+            moved += 1;
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "no more than there is room for");
+        }
+        self.bytes -= moved_bytes;
+        (moved, moved_bytes)
+    }
+}
