@@ -1,11 +1,13 @@
 //! What the kernel says of a network interface through SIOCETHTOOL: driver, rings, channels, private flags.
 
+use crate::ifreq::{self, EthtoolAnswer, Request};
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 // From linux/ethtool.h.
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GPFLAGS: u32 = 0x27;
@@ -109,22 +111,17 @@ const _: () = {
     assert!(size_of::<Value>() == 8);
 };
 
-/// Structures that a command of ethtool fills, each no smaller than what the kernel writes for that command.
-///
-/// # Safety
-/// The type is plain bytes, begins with the command, and has room for all that the kernel writes.
-unsafe trait Answer {}
 // SAFETY: laid out as struct ethtool_drvinfo, of fixed size.
-unsafe impl Answer for DriverInfo {}
+unsafe impl EthtoolAnswer for DriverInfo {}
 // SAFETY: laid out as struct ethtool_ringparam, of fixed size.
-unsafe impl Answer for RingParameters {}
+unsafe impl EthtoolAnswer for RingParameters {}
 // SAFETY: laid out as struct ethtool_channels, of fixed size.
-unsafe impl Answer for ChannelNumbers {}
+unsafe impl EthtoolAnswer for ChannelNumbers {}
 // SAFETY: laid out as struct ethtool_gstrings; asked only for private flags, of which there are at most 32, since
 // the kernel has a u32 for them.
-unsafe impl Answer for Strings {}
+unsafe impl EthtoolAnswer for Strings {}
 // SAFETY: laid out as struct ethtool_value, of fixed size.
-unsafe impl Answer for Value {}
+unsafe impl EthtoolAnswer for Value {}
 
 impl Ethtool {
     /// Opens a socket; needs no privilege.
@@ -132,30 +129,11 @@ impl Ethtool {
     /// # Errors
     /// What socket(2) says.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: no pointers; a new descriptor is owned by nobody else.
-        let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` was just opened.
-        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(Self { socket: ifreq::socket(libc::AF_INET)? })
     }
 
-    fn ask<T: Answer>(&self, interface: &str, answer: &mut T) -> io::Result<()> {
-        // SAFETY: `ifreq` is plain bytes, for which zero is a valid value.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        // One byte stays zero: the name ends there.
-        if interface.len() >= request.ifr_name.len() || interface.bytes().any(|byte| byte == 0) {
-            return Err(io::Error::from_raw_os_error(libc::ENODEV));
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = std::ptr::from_mut(answer).cast();
-        // SAFETY: the request and the structure that it points to live through the call, and the structure is as
-        // large as its command wants (`Answer`).
-        let returned = unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &mut request) };
-        if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    fn ask<T: EthtoolAnswer>(&self, interface: &str, answer: &mut T) -> io::Result<()> {
+        Request::named(interface)?.ask_ethtool(self.socket.as_fd(), answer)
     }
 
     /// The driver's name, and how many private flags it has.
@@ -244,7 +222,12 @@ impl Ethtool {
     }
 }
 
-/// The text before the first zero, or all of it.
+/// Makes the kernel catch up with the carrier of the interface of `request`: `ETHTOOL_GLINK` does so before it answers.
+pub(crate) fn sync_carrier(socket: BorrowedFd<'_>, request: &mut Request) -> io::Result<()> {
+    request.ask_ethtool(socket, &mut Value { command: ETHTOOL_GLINK, data: 0 })
+}
+
+/// Returns the text before the first zero, or all of it.
 fn text(bytes: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
     String::from_utf8_lossy(text).into_owned()

@@ -14,6 +14,7 @@ pub mod ethtool;
 pub mod event;
 pub mod fence;
 pub mod guard;
+mod ifreq;
 pub mod interface;
 pub mod line;
 pub mod mapping;

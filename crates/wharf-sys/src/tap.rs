@@ -1,6 +1,7 @@
 //! TAP interfaces: a virtual Ethernet interface of the kernel whose other end is a file (Documentation/networking/tuntap.rst,
 //! `drivers/net/tun.c`). Before each frame, both ways, stands a virtio net header.
 
+use crate::ifreq::{Operation, Request};
 use crate::interface::Asker;
 use crate::namespace;
 use std::fs::{File, OpenOptions};
@@ -92,12 +93,9 @@ impl Tap {
     /// # Errors
     /// EBADFD when it is gone.
     pub fn name(&self) -> io::Result<(String, bool)> {
-        let mut request = empty_request();
-        control(&self.file, libc::TUNGETIFF, &mut request)?;
-        let bytes: Vec<u8> = request.ifr_name.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-        // SAFETY: TUNGETIFF fills this member of the union.
-        let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
-        Ok((String::from_utf8_lossy(&bytes).into_owned(), flags & libc::IFF_PERSIST != 0))
+        let mut request = Request::empty();
+        request.ask(self.fd(), Operation::GET_TUN)?;
+        Ok((request.name(), request.flags() & libc::IFF_PERSIST != 0))
     }
 
     /// Has the kernel leave us all that it can, or nothing; what that is. It goes for all queues of the interface, and
@@ -170,28 +168,18 @@ impl Tap {
         (&self.file).write_vectored(pieces)
     }
 
-    fn set(&self, what: libc::Ioctl, mut value: libc::c_int) -> io::Result<()> {
-        control(&self.file, what, &mut value)
+    fn set(&self, what: libc::Ioctl, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: private, and called only for those that read an `int`.
+        done(unsafe { libc::ioctl(self.file.as_raw_fd(), what as _, &raw const value) })
     }
 }
 
 /// Makes `file` a queue of interface `name`.
 fn attach(file: &File, name: &str, multi_queue: bool) -> io::Result<()> {
-    let mut request = empty_request();
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
+    let mut request = Request::named(name)?;
     let several = if multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
-    request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    control(file, libc::TUNSETIFF, &mut request)
-}
-
-/// An ioctl(2) of this file that reads or writes a `T`.
-fn control<T>(file: &File, what: libc::Ioctl, value: &mut T) -> io::Result<()> {
-    // SAFETY: private, and called with an `ifreq` for TUNSETIFF and TUNGETIFF, with an `int` for the others: what
-    // each reads and writes.
-    done(unsafe { libc::ioctl(file.as_raw_fd(), what as _, &raw mut *value) })
+    request.set_flags(libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several);
+    request.ask(file.as_fd(), Operation::SET_TUN)
 }
 
 /// An ioctl(2) of this file that takes a number.
@@ -202,11 +190,6 @@ fn number(file: &File, what: libc::Ioctl, value: libc::c_ulong) -> io::Result<()
 
 fn done(returned: libc::c_int) -> io::Result<()> {
     if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn empty_request() -> libc::ifreq {
-    // SAFETY: `ifreq` is plain numbers, for which zero is valid.
-    unsafe { std::mem::zeroed() }
 }
 
 #[cfg(test)]
