@@ -27,5 +27,6 @@ pub mod run_log;
 pub mod rx;
 pub mod sg_writer;
 mod tx;
+mod wakeup;
 
 pub use tx::{direct, engine, owner, queue, sender, small_queue};

@@ -10,18 +10,19 @@ mod poll_target;
 pub mod schedule;
 
 pub use dedicated::Dedicated;
-pub(crate) use poll_target::{Call, Callers, PollTarget};
+pub(crate) use poll_target::{PollTarget, poll_queue};
 pub use schedule::{Mode, Settings};
 
 use crate::host::{ParkWait, Wait, Wake};
 use crate::pool::lock;
 use crate::rx::RxQueue;
 use crate::tx::queue::TxQueue;
+use crate::wakeup::{Bell, Call};
 use poll_target::TxTarget;
 use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
 
 /// Rounds of a pause between two polls that found nothing.
 const PAUSES: u32 = 24;
@@ -32,25 +33,13 @@ pub struct Poller {
     bell: Arc<Bell>,
     wait: Box<dyn Wait>,
     settings: Settings,
-    pollees: Vec<Arc<dyn PollTarget>>,
+    targets: Vec<Arc<dyn PollTarget>>,
 }
 
 /// Ends a poller.
 #[derive(Debug, Clone)]
 pub struct PollerStop {
     bell: Arc<Bell>,
-}
-
-/// What a poller shares with those who call it.
-#[derive(Debug, Default)]
-pub(crate) struct Bell {
-    stop: AtomicBool,
-    /// Some device has been called for.
-    called: AtomicBool,
-    /// It sleeps, or is about to: whoever may choose calls one that does.
-    asleep: AtomicBool,
-    /// The thread that runs it.
-    wake: Mutex<Option<Arc<dyn Wake>>>,
 }
 
 impl PollerStop {
@@ -79,17 +68,17 @@ impl Poller {
     pub fn new(wait: Box<dyn Wait>, settings: Settings) -> Self {
         let budget_packets = settings.budget_packets.clamp(1, wharf_mem::batch::BATCH_FRAMES_MAX as u32);
         let settings = Settings { budget_packets, ..settings };
-        Self { bell: Arc::default(), wait, settings, pollees: Vec::new() }
+        Self { bell: Arc::default(), wait, settings, targets: Vec::new() }
     }
 
     /// Looks after `queue`, too.
     pub fn add(&mut self, queue: &TxQueue) {
-        self.pollees.push(Arc::new(TxTarget(queue.shared.clone())));
+        self.targets.push(Arc::new(TxTarget(queue.shared.clone())));
     }
 
     /// Receives from `queue`, too, and looks after its transmit side where it has one.
     pub fn add_receiver(&mut self, queue: &RxQueue) {
-        self.pollees.push(queue.shared.clone());
+        self.targets.push(queue.shared.clone());
     }
 
     /// What ends it.
@@ -100,16 +89,16 @@ impl Poller {
     /// Registers the calling thread and polls until stopped. A device that panics is left alone from then on; the
     /// others go on.
     pub fn run(self) {
-        let Self { bell, mut wait, settings, pollees } = self;
+        let Self { bell, mut wait, settings, targets } = self;
         let wake = wait.waker();
         *lock(&bell.wake) = Some(wake.clone());
         let may_sleep = settings.mode != Mode::Busy;
         let tells = |(at, poll_target): (usize, &Arc<dyn PollTarget>)| {
             may_sleep && poll_target.wait_fd().is_some_and(|fd| wait.watch(at, fd))
         };
-        let tells: Vec<bool> = pollees.iter().enumerate().map(tells).collect();
+        let tells: Vec<bool> = targets.iter().enumerate().map(tells).collect();
         let schedule = Schedule::new(settings, tells);
-        let enrolled = Enrollment::new(&bell, &wake, &pollees);
+        let enrolled = Enrollment::new(&bell, &wake, &targets);
         PollLoop { bell: &bell, wait, settings, schedule, enrolled }.run();
     }
 }
@@ -149,7 +138,7 @@ impl PollLoop<'_> {
             IrqChange::Mask => self.wait.mask(at),
             IrqChange::Unmask => self.wait.unmask(at),
         }
-        let (poll_target, budget) = (&self.enrolled.pollees[at], self.settings.budget_packets);
+        let (poll_target, budget) = (&self.enrolled.targets[at], self.settings.budget_packets);
         // A device that panicked has marked its queue dead: the panic has been told of, and nobody polls it again.
         catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
             .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() })
@@ -168,20 +157,20 @@ impl PollLoop<'_> {
 
 /// A poller's devices, which know that they are looked after until this is dropped.
 struct Enrollment<'a> {
-    pollees: &'a [Arc<dyn PollTarget>],
+    targets: &'a [Arc<dyn PollTarget>],
     calls: Vec<Arc<Call>>,
 }
 
 impl<'a> Enrollment<'a> {
-    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, pollees: &'a [Arc<dyn PollTarget>]) -> Self {
-        let calls: Vec<_> = pollees.iter().map(|_| Arc::new(Call::new(bell, wake))).collect();
-        let enrolled = Self { pollees, calls };
+    fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>, targets: &'a [Arc<dyn PollTarget>]) -> Self {
+        let calls: Vec<_> = targets.iter().map(|_| Arc::new(Call::new(bell, wake))).collect();
+        let enrolled = Self { targets, calls };
         enrolled.each(|poll_target, call| poll_target.enroll(call));
         enrolled
     }
 
     fn each(&self, mut work: impl FnMut(&dyn PollTarget, &Arc<Call>)) {
-        self.pollees.iter().zip(&self.calls).for_each(|(poll_target, call)| work(&**poll_target, call));
+        self.targets.iter().zip(&self.calls).for_each(|(poll_target, call)| work(&**poll_target, call));
     }
 
     /// Takes the calls that have come.

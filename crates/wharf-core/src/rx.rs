@@ -8,9 +8,10 @@
 use crate::device::{Device, DeviceError, close_receiver};
 use crate::host::Wake;
 use crate::poller::schedule::{IrqChange, PollOutcome};
-use crate::poller::{Call, Callers, PollTarget};
+use crate::poller::{PollTarget, poll_queue};
 use crate::pool::{Burst, Cache, PagePool, WaitPlace, lock};
 use crate::tx::queue::{QueueError, TxQueue};
+use crate::wakeup::{Call, Callers};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -220,7 +221,7 @@ impl RxShared {
             self.note(result, device, &mut seen);
         };
         let mut found = match (&self.of, device) {
-            (Some(queue), _) => queue.shared.poll_once(irq, away, quota, Some(&mut receive)),
+            (Some(queue), _) => poll_queue(&queue.shared, irq, away, quota, Some(&mut receive)),
             (None, Some(device)) => {
                 let unarmed = match irq {
                     IrqChange::Keep => false,
@@ -307,14 +308,14 @@ impl PollTarget for RxShared {
 
     fn enroll(&self, call: &Arc<Call>) {
         self.callers.add(call);
-        self.of.iter().for_each(|queue| queue.shared.enroll(call));
+        self.of.iter().for_each(|queue| queue.shared.add_poller(call));
     }
 
     fn leave(&self, call: &Arc<Call>) {
         self.step_aside();
         self.callers.remove(call);
         self.callers.call_one();
-        self.of.iter().for_each(|queue| queue.shared.leave(call));
+        self.of.iter().for_each(|queue| queue.shared.remove_poller(call));
     }
 }
 

@@ -5,13 +5,13 @@ use super::state::{PollerState, QueueState};
 use super::{QdiscRun, QueueError};
 use crate::counters::QueueCounters;
 use crate::host::{Clock, Park, Wake};
-use crate::poller::Callers;
 use crate::pool::{PagePool, PeerQueue, lock};
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
 use crate::tx::queue::waiters::Waiters;
 use crate::tx::small_queue::TsqWindow;
+use crate::wakeup::{Call, Callers};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -223,6 +223,25 @@ impl Shared {
         change(&mut wakers);
         let is_any = !wakers.pollers.is_empty() || wakers.owner.is_some();
         self.has_poller.store(is_any, Ordering::Release);
+    }
+
+    /// Adds a poller to those that are called for this queue.
+    pub(crate) fn add_poller(&self, call: &Arc<Call>) {
+        self.set_wakers(|wakers| wakers.pollers.add(call));
+        self.control(ControlMessage::Pollers);
+    }
+
+    /// Removes a poller. Without another one, waiting senders look for themselves.
+    pub(crate) fn remove_poller(&self, call: &Arc<Call>) {
+        self.set_wakers(|wakers| wakers.pollers.remove(call));
+        self.control(ControlMessage::Pollers);
+        if self.wake_pollers() {
+            return;
+        }
+        self.waiters.nudge_all();
+        if let Published::Owner(owned) = self.cell.claim(0) {
+            QdiscRun::new(self, owned, 0).finish();
+        }
     }
 
     /// Whoever ran the queue is gone in the middle of it: whoever waits would wait for ever.

@@ -1,0 +1,82 @@
+//! How a poller is called: one [`Call`] per device and poller, and the poller's [`Bell`].
+//!
+//! Any thread calls: an owner that leaves frames behind, a sender, a poller that goes. The poller takes its calls before it
+//! sleeps, in the order opposite to the one in which they are made, so no call is lost (loom: `poller.rs`).
+
+use crate::host::{self, Wake};
+use crate::pool::lock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+/// The flags of one poller that its callers set.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    /// The poller returns from its run.
+    pub(crate) stop: AtomicBool,
+    /// A device of the poller has been called for.
+    pub(crate) called: AtomicBool,
+    /// The poller sleeps or is about to: a caller with a choice of pollers takes one that does.
+    pub(crate) asleep: AtomicBool,
+    /// Wakes the thread that runs the poller.
+    pub(crate) wake: Mutex<Option<Arc<dyn Wake>>>,
+}
+
+/// A way to call one poller for one of its devices.
+#[derive(Debug)]
+pub(crate) struct Call {
+    bell: Arc<Bell>,
+    wake: Arc<dyn Wake>,
+    called: AtomicBool,
+}
+
+impl Call {
+    pub(crate) fn new(bell: &Arc<Bell>, wake: &Arc<dyn Wake>) -> Self {
+        Self { bell: bell.clone(), wake: wake.clone(), called: AtomicBool::new(false) }
+    }
+
+    /// Wakes the poller. Sets the device's flag, then the poller's; the poller clears them in the opposite order.
+    pub(crate) fn call(&self) {
+        self.called.store(true, SeqCst);
+        self.bell.called.store(true, SeqCst);
+        host::wake(self.wake.clone());
+    }
+
+    /// Takes the call. True if there was one.
+    pub(crate) fn take(&self) -> bool {
+        self.called.swap(false, SeqCst)
+    }
+}
+
+/// The pollers that look after one device.
+#[derive(Debug, Default)]
+pub(crate) struct Callers(Mutex<Vec<Arc<Call>>>);
+
+impl Callers {
+    /// Calls one poller, a sleeping one if there is any. True if there is a poller.
+    pub(crate) fn call_one(&self) -> bool {
+        let calls = lock(&self.0);
+        let asleep = calls.iter().find(|call| call.bell.asleep.load(SeqCst));
+        let one = asleep.or(calls.first());
+        one.inspect(|call| call.call()).is_some()
+    }
+
+    /// Calls all pollers.
+    pub(crate) fn call_all(&self) {
+        lock(&self.0).iter().for_each(|call| call.call());
+    }
+
+    /// Adds a poller.
+    pub(crate) fn add(&self, call: &Arc<Call>) {
+        lock(&self.0).push(call.clone());
+    }
+
+    /// Removes a poller.
+    pub(crate) fn remove(&self, call: &Arc<Call>) {
+        lock(&self.0).retain(|other| !Arc::ptr_eq(other, call));
+    }
+
+    /// True if no poller looks after the device.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
+}
