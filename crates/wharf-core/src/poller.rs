@@ -21,8 +21,8 @@ use crate::wakeup::{Bell, Call};
 use poll_target::TxTarget;
 use schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Rounds of a pause between two polls that found nothing.
 const PAUSES: u32 = 24;

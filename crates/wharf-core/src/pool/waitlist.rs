@@ -11,7 +11,7 @@
 //! anew.
 //!
 //! While [`PagePool::is_waited_for`], the share of the pool of a sender's cache is 0. What lies in mailboxes is called in by whoever begins
-//! to wait; what comes home goes to the line by the owner of the queue that brings it (`tx/queue/lanes/for_waiters.rs`), once it knows
+//! to wait; what comes home goes to the line by the owner of the queue that brings it (`tx/queue/lanes/waiter_sink.rs`), once it knows
 //! of one who waits there; queues of the same pool that nobody runs are run by whoever waits or serves those who do
 //! ([`PagePool::reap_peer_queues`]); what a sender has on its stack and in its return ring it gives up itself, with its next packet
 //! (`full_bands`, [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED)) or before it waits.

@@ -6,7 +6,6 @@
 //! but the owner word.
 
 mod build;
-mod ends;
 mod error;
 pub(crate) mod lanes;
 mod qdisc_run;
@@ -16,11 +15,11 @@ mod state;
 pub(crate) mod waiters;
 
 pub use build::QueueBuilder;
-pub(crate) use ends::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
 pub use error::QueueError;
 pub use qdisc_run::QdiscRun;
+pub(crate) use qdisc_run::{LOOKS_MAX, OwnerKind, Wakeups, before_release, handle_pending};
 pub(crate) use shared::{ControlMessage, Shared};
-pub(crate) use state::{PollerState, QueueState};
+pub(crate) use state::{OwnCache, PassOutcome, PollerState, QueueState};
 
 use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};

@@ -5,10 +5,11 @@
 //! robin (Shreedhar and Varghese 1995), and the round-robin cursor goes on where the last pull has ended, in the middle of a share
 //! if need be: with many full lanes each has its share over several bulks.
 
-mod for_waiters;
 mod return_ring;
+mod waiter_sink;
 
 pub(crate) use return_ring::LaneReturnRing;
+pub(crate) use waiter_sink::WaiterSink;
 
 use crate::pool::{PagePool, Returns};
 use crate::tx::engine::{Sink, Source};

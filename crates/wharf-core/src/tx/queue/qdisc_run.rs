@@ -1,39 +1,69 @@
-//! `QdiscRun`: one ownership of a queue, step by step. The shell between the owner's state machine and the queue.
+//! `QdiscRun`: one ownership of a queue, from claim to release (the kernel's `__qdisc_run`).
 //!
-//! A run that has spent its quota ends here, whatever is left inside. With a poller the turn is over: that one comes.
-//! Without one the queue is *offered*: it belongs to nobody, and whoever publishes next is its owner. The thread that
-//! offers it stands by meanwhile, for a few hundred nanoseconds, and begins a run of its own if nobody has come.
-//! So at no time does a frame lie in a queue that nobody owns and nobody is bound to claim (loom: `hand_off.rs`).
+//! [`crate::tx::owner`] decides each step; this file carries the steps out on the queue:
+//!
+//! ```text
+//! claim ─► handle_pending ─► transmit, reap ─► … ─► before_release ─► release ─► wake
+//!              ▲  refused: new work was announced        │
+//!              └─────────────────────────────────────────┘   quota spent: hand_over.rs
+//! ```
+//! A sender on an idle queue sends its own burst in the first step ([`QdiscRun::transmit_first`]).
 
-use super::ends::{OwnerKind, Wakeups, before_release, handle_pending};
+mod hand_over;
+
 use super::{PollerState, QueueState, Shared};
 use crate::run_log::{Logged, RunLog};
 use crate::tx::engine::Pause;
 use crate::tx::owner::{Action, Event, Owner, Policy};
 use std::sync::atomic::Ordering::Relaxed;
-use wharf_mem::word::WORK;
-use wharf_mem::{Ownership, Published};
+use wharf_mem::Ownership;
+use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
+
+/// Looks at an offered queue before its last owner takes it back, at most. Each offer that is not taken halves the number;
+/// one that is taken restores it.
+pub(crate) const LOOKS_MAX: u32 = 32;
+
+/// The threads to wake once the queue has been released.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wakeups {
+    /// The poller: frames stay behind.
+    pub(crate) poller: bool,
+    /// Senders that were served.
+    pub(crate) served: bool,
+}
+
+/// The kind of thread that owns the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnerKind {
+    /// A sender, or any thread that does not come back by itself.
+    Sender,
+    /// A poller, which comes back by itself while frames are inside.
+    Poller {
+        /// It comes back late, or when the device notifies it.
+        away: bool,
+    },
+}
 
 /// The right and duty to run a queue. A thread calls [`QdiscRun::finish`]; a modelled processor calls
 /// [`QdiscRun::step`] at the times that it models.
 #[derive(Debug)]
 pub struct QdiscRun<'a> {
     shared: &'a Shared,
-    /// `None` once left.
+    /// `None` once released.
     owned: Option<Ownership<'a, QueueState>>,
     owner: Owner,
     next: Action,
-    calls: Wakeups,
-    leaving: OwnerKind,
-    /// Its holder has it between two steps: whatever happens to it then, the inside is whole.
+    wakeups: Wakeups,
+    kind: OwnerKind,
+    /// The holder has it between two steps: the state is whole, so that a panic of the holder does no harm.
     is_between: bool,
-    /// Looks at an offer that are left.
+    /// Looks at the offered queue that are left.
     looks: u32,
     log: Option<Logged<'a>>,
 }
 
 impl<'a> QdiscRun<'a> {
-    /// Of an ownership just claimed, for `bits`.
+    /// Starts the run of a queue claimed for `bits`.
     #[inline(always)]
     pub(crate) fn new(shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64) -> Self {
         let mut run = Self::owned(shared, owned, shared.policy, OwnerKind::Sender);
@@ -42,34 +72,16 @@ impl<'a> QdiscRun<'a> {
     }
 
     #[inline(always)]
-    fn owned(
-        shared: &'a Shared, owned: Ownership<'a, QueueState>, policy: Policy, leaving: OwnerKind,
-    ) -> Self {
+    fn owned(shared: &'a Shared, owned: Ownership<'a, QueueState>, policy: Policy, kind: OwnerKind) -> Self {
         let mut owner = Owner::unclocked(policy, true);
         let next = owner.step(0, Event::Claimed);
         let owned = Some(owned);
-        let calls = Wakeups::default();
-        Self { shared, owned, owner, next, calls, leaving, is_between: false, looks: 0, log: None }
+        let wakeups = Wakeups::default();
+        Self { shared, owned, owner, next, wakeups, kind, is_between: false, looks: 0, log: None }
     }
 
-    /// Sees to the notices there are, and to `bits`.
-    #[inline(always)]
-    fn handle_pending(&mut self, bits: u64) {
-        let shared = self.shared;
-        if let Some(owned) = &mut self.owned {
-            let bits = bits | owned.take_bits(WORK);
-            owned.with(|state| handle_pending(shared, state, bits));
-        }
-    }
-
-    /// For a holder outside: what becomes of it between two steps harms nobody.
-    pub(crate) fn held_by_caller(mut self) -> Self {
-        self.is_between = true;
-        self
-    }
-
-    /// As [`QdiscRun::new`], for a sender, whose log it goes into if it keeps one. It sends up to `quota_packets`, unless nobody
-    /// else comes.
+    /// Starts the run of a sender, which logs it if it keeps a log. It sends up to `quota_packets`, or the queue's quota
+    /// if no other thread would send the rest.
     #[inline(always)]
     pub(crate) fn for_sender(
         shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64, quota_packets: u32,
@@ -85,8 +97,8 @@ impl<'a> QdiscRun<'a> {
         run
     }
 
-    /// It has done its part: what others have put in is theirs to drain, unless there is a poller, who comes after a whole quota,
-    /// or somebody who sleeps until there is space, and cannot come.
+    /// Lowers the quota of a sender that has drained its part. The queue's quota stays where a poller comes after it, and
+    /// where sleeping senders, which cannot come, wait for space.
     #[cold]
     fn reduce_quota(&mut self, quota_packets: u32) {
         if self.look(|state| state.poller == PollerState::None && !state.waiting) {
@@ -94,8 +106,8 @@ impl<'a> QdiscRun<'a> {
         }
     }
 
-    /// As [`QdiscRun::new`], for a poller: it sends up to `quota_packets`, and comes back for what is left; it notes whether it
-    /// will come back otherwise.
+    /// Starts the run of a poller. It sends up to `quota_packets` and comes back for the rest; `away`: it comes back late,
+    /// or when the device notifies it.
     pub(crate) fn for_poller(
         shared: &'a Shared, owned: Ownership<'a, QueueState>, quota_packets: u32, away: bool,
     ) -> Self {
@@ -106,7 +118,13 @@ impl<'a> QdiscRun<'a> {
         run
     }
 
-    /// Lets `transmit` do the first transmit: a sender whose lane is empty spares its burst the way through it.
+    /// Marks the run as stepped by a user's code, whose panic between two steps must do no harm.
+    pub(crate) fn held_by_caller(mut self) -> Self {
+        self.is_between = true;
+        self
+    }
+
+    /// Lets `transmit` do the first transmit: a sender with an empty lane passes its burst by the lane.
     #[inline(always)]
     pub(crate) fn transmit_first(&mut self, transmit: impl FnOnce(&mut QueueState, u32) -> (u32, Pause)) {
         if let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) {
@@ -116,7 +134,7 @@ impl<'a> QdiscRun<'a> {
         }
     }
 
-    /// Does the next thing; whether there is more to do. After `false` the queue is no longer ours.
+    /// Does the next step. Returns true if there is another one; after `false` the queue is released.
     pub fn step(&mut self, now_ns: u64) -> bool {
         self.is_between = false;
         let goes_on = self.step_by(|| now_ns);
@@ -124,7 +142,7 @@ impl<'a> QdiscRun<'a> {
         goes_on
     }
 
-    // The event stays in registers: what is kept between two steps is one byte.
+    // The event stays in registers: one byte is kept between two steps.
     #[inline(always)]
     fn step_by(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
         let Some(owned) = &mut self.owned else { return self.stand_by() };
@@ -155,8 +173,8 @@ impl<'a> QdiscRun<'a> {
         true
     }
 
-    /// As [`QdiscRun::step`], with at most one call to the device: for modelled processors, where every call takes
-    /// time, and others act between two of them.
+    /// As [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and other
+    /// processors act between two calls.
     pub fn step_bulk(&mut self, now_ns: u64) -> bool {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
         let quota = self.owner.quota_left();
@@ -170,12 +188,12 @@ impl<'a> QdiscRun<'a> {
         true
     }
 
-    /// What comes next, for whoever models how long it takes.
+    /// Returns the next step, for callers that model its duration.
     pub fn next(&self) -> Action {
         self.next
     }
 
-    /// Steps to the end; frames sent.
+    /// Steps to the end. Returns the number of frames sent.
     #[inline(always)]
     pub fn finish(&mut self) -> u64 {
         let clock = &*self.shared.clock;
@@ -183,137 +201,73 @@ impl<'a> QdiscRun<'a> {
         self.owner.packets()
     }
 
-    /// Frames sent so far.
+    /// Returns the number of frames sent so far.
     pub(crate) fn packets(&self) -> u64 {
         self.owner.packets()
     }
 
-    /// Looks at the inside.
+    /// Runs `look` on the queue's state.
     pub(crate) fn look<R>(&mut self, look: impl FnOnce(&mut QueueState) -> R) -> R {
         let is_between = std::mem::replace(&mut self.is_between, false);
         let seen = match &mut self.owned {
             Some(owned) => owned.with(look),
-            None => unreachable!("a turn is looked into while it owns the queue"),
+            None => unreachable!("the state is looked at while the run owns the queue"),
         };
         self.is_between = is_between;
         seen
     }
 
+    /// Handles the pending work of the owner word and of `bits`.
+    #[inline(always)]
+    fn handle_pending(&mut self, bits: u64) {
+        let shared = self.shared;
+        if let Some(owned) = &mut self.owned {
+            let bits = bits | owned.take_bits(WORK);
+            owned.with(|state| handle_pending(shared, state, bits));
+        }
+    }
+
+    /// Releases the queue. Returns false if new work was announced meanwhile: the run goes on.
     #[inline(always)]
     fn leave(&mut self) -> bool {
         self.before_release();
         let Some(owned) = self.owned.take() else { return true };
         match owned.leave() {
             Ok(()) => {
-                self.done();
+                self.after_release();
                 true
             }
             Err(owned) => {
                 self.owned = Some(owned);
-                // There may be no end to what is announced: nobody waits for that.
+                // New work may be announced without end: served senders do not wait for that.
                 self.wake_served();
                 false
             }
         }
     }
 
-    /// The quota is spent, and there is more to do: ends the run; whether this turn goes on.
-    #[cold]
-    fn hand_over(&mut self) -> bool {
-        let (poller, is_sole, looks) =
-            self.look(|state| (state.poller, state.lanes.is_sole(), state.offer_looks));
-        let has_poller = poller != PollerState::None;
-        if is_sole && !has_poller {
-            // There is nobody else, and what is left is the caller's own.
-            self.restart();
-            return true;
-        }
-        self.before_release();
-        let Some(mut owned) = self.owned.take() else { return false };
-        if self.leaving != OwnerKind::Sender {
-            // It comes back by itself, when its other devices have had their turn.
-            self.next = Action::Leave;
-            owned.hand_over();
-            self.done();
-            return false;
-        }
-        self.next = Action::StandBy;
-        if has_poller {
-            // Whatever is announced from here on lies until the poller comes: one that sleeps, or comes late, is called.
-            if poller != PollerState::Awake {
-                self.calls.poller = true;
-                owned.with(|state| state.poller = PollerState::Awake);
-            }
-            owned.hand_over();
-            self.done();
-            // The poller may have gone meanwhile, and have looked for the last time before this.
-            return !self.shared.has_poller.load(Relaxed) && self.take_back();
-        }
-        owned.offer();
-        self.done();
-        self.looks = looks;
-        true
-    }
-
-    /// The queue is on offer: looks whether somebody has taken it; after a few looks, takes it back.
-    #[cold]
-    fn stand_by(&mut self) -> bool {
-        if self.next != Action::StandBy || !self.shared.cell.is_offered() {
-            // Taken: whoever has it must see to what is inside.
-            self.next = Action::Leave;
-            return false;
-        }
-        if self.looks > 0 {
-            self.looks -= 1;
-            std::hint::spin_loop();
-            return true;
-        }
-        self.take_back()
-    }
-
-    /// Nobody has come: claims the queue again, and begins another run; whether it is ours.
-    fn take_back(&mut self) -> bool {
-        self.next = Action::Leave;
-        let Published::Owner(mut owned) = self.shared.cell.claim(0) else { return false };
-        let looks = owned.with(|state| state.offer_looks);
-        self.owned = Some(owned);
-        self.handle_pending(0);
-        self.look(|state| state.offer_looks = looks / 2);
-        if let Some(Logged { log, .. }) = self.log.take() {
-            self.begin_log(log);
-        }
-        self.restart();
-        true
-    }
-
-    fn restart(&mut self) {
-        self.owner.restart();
-        self.owner.set_quota(self.shared.policy.quota_packets);
-        self.next = Action::Transmit;
-    }
-
     #[inline(always)]
     fn before_release(&mut self) {
-        let (shared, leaving) = (self.shared, self.leaving);
+        let (shared, kind) = (self.shared, self.kind);
         self.note_log();
         if let Some(owned) = &mut self.owned {
-            let calls = owned.with(|state| before_release(shared, state, leaving, true));
-            self.calls.poller |= calls.poller;
-            self.calls.served |= calls.served;
+            let wakeups = owned.with(|state| before_release(shared, state, kind, true));
+            self.wakeups.poller |= wakeups.poller;
+            self.wakeups.served |= wakeups.served;
         }
     }
 
     #[inline(always)]
     fn wake_served(&mut self) {
-        if std::mem::take(&mut self.calls.served) {
+        if std::mem::take(&mut self.wakeups.served) {
             self.shared.wake_served();
         }
     }
 
     #[inline]
-    fn done(&mut self) {
+    fn after_release(&mut self) {
         self.wake_served();
-        if std::mem::take(&mut self.calls.poller) {
+        if std::mem::take(&mut self.wakeups.poller) {
             self.shared.wake_poller();
         }
         if let Some(logged) = &self.log {
@@ -322,7 +276,7 @@ impl<'a> QdiscRun<'a> {
     }
 }
 
-/// What a sender that keeps a log notes of its runs; see [`RunLog`].
+/// The log of a sender that keeps one; see [`RunLog`].
 impl<'a> QdiscRun<'a> {
     #[cold]
     fn begin_log(&mut self, log: &'a RunLog) {
@@ -332,7 +286,7 @@ impl<'a> QdiscRun<'a> {
         }
     }
 
-    /// A burst of the sender's own has gone past its lane.
+    /// Notes a burst of the sender's own that has passed by its lane.
     #[inline(always)]
     pub(crate) fn passed_own(&mut self, packets: usize) {
         if let Some(logged) = &mut self.log {
@@ -340,7 +294,7 @@ impl<'a> QdiscRun<'a> {
         }
     }
 
-    /// Before leaving, while the inside can be looked at.
+    /// Notes the run before the release, while the state can be read.
     #[inline(always)]
     fn note_log(&mut self) {
         if let (Some(logged), Some(owned)) = (&mut self.log, &mut self.owned) {
@@ -353,17 +307,84 @@ impl<'a> QdiscRun<'a> {
 impl Drop for QdiscRun<'_> {
     fn drop(&mut self) {
         if self.is_between {
-            // A caller, who may have panicked elsewhere, leaves it half-way: somebody must end it.
+            // The caller, which may have panicked elsewhere, leaves the run half-way: it is finished here.
             self.is_between = false;
-            // A device that panics here, on top of the caller's panic, would end the process.
+            // A panic of the device on top of the caller's would end the process.
             crate::host::outlive(|| self.finish());
         }
         if let Some(owned) = self.owned.take() {
-            // A device panicked. Dead first: who is woken must see that.
+            // The device panicked. The queue is marked dead before waiters are woken: they must see that.
             drop(owned);
             self.shared.die();
         }
     }
+}
+
+/// Handles the pending work in `bits`: control messages first, since they may add the lanes that other bits announce.
+#[inline]
+pub(crate) fn handle_pending(shared: &Shared, state: &mut QueueState, bits: u64) {
+    if bits & (CONTROL | WAIT | OFFERED) != 0 {
+        handle_rare(shared, state, bits);
+    }
+    state.lanes.announce(bits & READY);
+    if state.shut {
+        shared.drain_unsent(state);
+    }
+}
+
+#[cold]
+fn handle_rare(shared: &Shared, state: &mut QueueState, bits: u64) {
+    if bits & CONTROL != 0 {
+        shared.apply_control(state);
+    }
+    state.waiting |= bits & WAIT != 0;
+    if bits & OFFERED != 0 {
+        state.offer_looks = LOOKS_MAX;
+    }
+}
+
+/// Prepares the release: serves waiters (if `serve`; else nothing has changed since they were last served) and publishes the
+/// full bands. Returns the threads to wake after the release.
+#[inline]
+pub(crate) fn before_release(
+    shared: &Shared, state: &mut QueueState, kind: OwnerKind, serve: bool,
+) -> Wakeups {
+    let mut full = state.settle_qdisc();
+    let mut wakes = false;
+    if state.waiting {
+        if serve {
+            let served = shared.waiters.serve(state.engine.space(), &mut state.lanes, &shared.pool);
+            (state.waiting, wakes) = (served.waiting, served.wakes);
+            state.waited_bands = served.full;
+        }
+        full |= state.waited_bands;
+    }
+    if shared.full_bands.load(Relaxed) != full {
+        shared.full_bands.store(full, Relaxed);
+    }
+    let pending = state.is_pending() || state.waiting;
+    let poller = match (state.poller, kind) {
+        (PollerState::None, _) => false,
+        (_, OwnerKind::Poller { away }) => {
+            state.poller = match (pending, away) {
+                (false, _) => PollerState::Asleep,
+                (true, false) => PollerState::Awake,
+                (true, true) => PollerState::Away,
+            };
+            false
+        }
+        // The device notifies the poller of the frames that it holds; of no others.
+        (PollerState::Away, OwnerKind::Sender) if pending && state.engine.in_device() == 0 => {
+            state.poller = PollerState::Awake;
+            true
+        }
+        (PollerState::Asleep, OwnerKind::Sender) if pending => {
+            state.poller = PollerState::Awake;
+            true
+        }
+        _ => false,
+    };
+    Wakeups { poller, served: wakes }
 }
 
 #[cfg(test)]

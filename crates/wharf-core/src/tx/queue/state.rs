@@ -1,33 +1,35 @@
-//! What the owner of a queue alone touches.
+//! `QueueState`: the part of a queue that only its owner touches.
 
-use crate::tx::engine::{Source, TxEngine};
-use crate::tx::queue::lanes::Lanes;
+use crate::pool::Cache;
+use crate::tx::engine::{Sink, Source, TxEngine};
+use crate::tx::queue::lanes::{Lanes, WaiterSink};
+use wharf_mem::Batch;
 
-/// What the owner alone touches.
+/// The engine, the lanes, and the owner's notes from one ownership to the next.
 pub(crate) struct QueueState {
     pub(crate) engine: TxEngine,
     pub(crate) lanes: Lanes,
-    /// Somebody is, or may be, on the waiters' list.
+    /// A sender is, or may be, on the list of waiters.
     pub(crate) waiting: bool,
-    /// What those who wait keep marked as full, as it was when they were last served.
+    /// The bands that waiters keep marked full, as of the last time that waiters were served.
     pub(crate) waited_bands: u32,
     pub(crate) poller: PollerState,
-    /// How often who offers the queue looks whether somebody takes it.
+    /// Looks at an offered queue before its last owner takes it back.
     pub(crate) offer_looks: u32,
-    /// Shut down: what still comes is given back.
+    /// The queue is shut down: frames that still arrive are given back.
     pub(crate) shut: bool,
 }
 
-/// What the poller was about when it last left the queue.
+/// What the poller said when it last left the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollerState {
-    /// There is none.
+    /// The queue has no poller.
     None,
-    /// It will look again by itself, soon.
+    /// The poller will look again soon, by itself.
     Awake,
-    /// It will look again by itself, later, or when the device tells of a completion.
+    /// The poller will look again later, or when the device notifies it of a completion.
     Away,
-    /// It sleeps until woken.
+    /// The poller sleeps until it is called.
     Asleep,
 }
 
@@ -38,8 +40,104 @@ impl std::fmt::Debug for QueueState {
 }
 
 impl QueueState {
-    /// Whether there is anything that somebody must come back for.
+    /// True if frames are inside, so that a thread must come back for them.
     pub(crate) fn is_pending(&self) -> bool {
         self.engine.in_device() > 0 || self.engine.backlog() > 0 || !self.lanes.is_empty()
+    }
+
+    /// True if one sender alone uses the queue, however many are registered, and no sender waits.
+    #[inline(always)]
+    pub(crate) fn is_sole(&self) -> bool {
+        let quiet = self.poller == PollerState::None && !self.waiting && !self.shut;
+        quiet && self.lanes.is_empty()
+    }
+
+    /// Sends a whole burst past an idle queue and takes completions. Returns `None`, with nothing done, unless the
+    /// caller's lane is empty and the only one in use.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, burst: &mut Batch, quota: u32, own: OwnCache<'_>) -> Option<PassOutcome> {
+        if !self.is_sole() {
+            return None;
+        }
+        let (packets, pause) = self.engine.pass(burst, quota)?;
+        let (lanes, OwnCache { cache, place }) = (&mut self.lanes, own);
+        let mut sink = CacheOrLanes { cache, place, lanes, home_bytes: 0 };
+        let goes_on = self.engine.reap_after(pause, &mut sink);
+        Some(PassOutcome { packets, goes_on, home_bytes: sink.home_bytes })
+    }
+
+    /// Takes completions and recycles their frames. Returns the number of frames, and true if the byte limit is open.
+    #[inline(always)]
+    pub(crate) fn reap(&mut self) -> (u32, bool) {
+        if self.waiting { self.reap_for_waiters() } else { self.engine.reap(&mut self.lanes) }
+    }
+
+    #[cold]
+    fn reap_for_waiters(&mut self) -> (u32, bool) {
+        self.engine.force_completion();
+        self.engine.reap(&mut WaiterSink(&mut self.lanes))
+    }
+
+    /// Recycles what the discipline drops. Returns a word in which bit n is set while band n is full.
+    #[inline(always)]
+    pub(crate) fn settle_qdisc(&mut self) -> u32 {
+        if self.engine.has_queued() { self.settle_queued() } else { 0 }
+    }
+
+    #[cold]
+    fn settle_queued(&mut self) -> u32 {
+        let Self { engine, lanes, waiting, .. } = self;
+        match waiting {
+            true => engine.settle_qdisc(&mut WaiterSink(lanes)),
+            false => engine.settle_qdisc(lanes),
+        }
+    }
+}
+
+/// The cache of a sender that is alone on the queue, and its place.
+pub(crate) struct OwnCache<'a> {
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) place: u16,
+}
+
+/// The result of a burst that passed an idle queue.
+pub(crate) struct PassOutcome {
+    /// Frames that the device took.
+    pub(crate) packets: u32,
+    /// An ordinary run would go on: there is more to send.
+    pub(crate) goes_on: bool,
+    /// Bytes of the sender's own frames that were completed in the same call.
+    pub(crate) home_bytes: u64,
+}
+
+/// A sink that gives the sender's own frames to its cache, and other frames to their lanes.
+struct CacheOrLanes<'a> {
+    cache: &'a mut Cache,
+    place: u16,
+    lanes: &'a mut Lanes,
+    home_bytes: u64,
+}
+
+impl Sink for CacheOrLanes<'_> {
+    #[inline(always)]
+    fn recycle(&mut self, done: &mut Batch) {
+        if !done.is_from(self.place) || done.any_meta() {
+            return self.lanes.recycle_run_by_run(done);
+        }
+        self.home_bytes += done.bytes();
+        // Cannot fail: the sender has checked the pool of all that it sent.
+        let given = self.cache.give_own(done);
+        debug_assert!(given.is_ok());
+    }
+
+    fn release(&mut self, sender: u16, bytes: u32) {
+        match sender == self.place {
+            true => self.home_bytes += u64::from(bytes),
+            false => self.lanes.release(sender, bytes),
+        }
+    }
+
+    fn recycle_released(&mut self, done: &mut Batch) {
+        self.lanes.recycle_released(done);
     }
 }

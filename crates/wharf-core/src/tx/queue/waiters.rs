@@ -10,7 +10,7 @@
 //!
 //! Who waits for memory stands in the pool's line, too (`pool/waitlist.rs`), which serves it. Here it is known so that owners
 //! know that somebody waits: they ask the device to hurry, and what comes home from then on they give to that line
-//! (`tx/queue/lanes/for_waiters.rs`). What came home before may lie in the waiter's own return ring since it has looked. So whoever is
+//! (`tx/queue/lanes/waiter_sink.rs`). What came home before may lie in the waiter's own return ring since it has looked. So whoever is
 //! new on a list is looked at once by the owner that serves (`fresh`), and again only when something of its own has come home:
 //! serving takes time by who is served, not by who waits.
 //!

@@ -5,8 +5,8 @@ use super::{BYPASS_FRAMES, Sender};
 use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
-use crate::tx::queue::{QdiscRun, QueueError, Shared};
-use crate::tx::sender::biased_owner::{OwnCache, PassOutcome};
+use crate::tx::queue::{OwnCache, PassOutcome, QdiscRun, QueueError, Shared};
+
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 

@@ -4,6 +4,7 @@ use crate::pool::PagePool;
 use crate::rx::tests::Long;
 use crate::tx::queue::TxQueue;
 use std::sync::Arc;
+use wharf_mem::Published;
 
 /// Nobody parks here.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ fn quota_packets(set: impl FnOnce(&mut QueueState)) -> u32 {
 }
 
 #[test]
-fn who_has_done_its_part_leaves_the_rest_to_whoever_can_come() {
+fn sender_with_part_drained_keeps_full_quota_only_if_no_other_can_send() {
     assert_eq!(quota_packets(|_| ()), 3);
-    assert_eq!(quota_packets(|inside| inside.waiting = true), 50, "they sleep until it drains");
+    assert_eq!(quota_packets(|state| state.waiting = true), 50, "they sleep until it drains");
     assert_eq!(quota_packets(|state| state.poller = PollerState::Awake), 50, "it comes after a whole quota");
 }

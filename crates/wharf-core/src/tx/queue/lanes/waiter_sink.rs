@@ -6,12 +6,11 @@
 
 use super::Lanes;
 use crate::tx::engine::Sink;
-use crate::tx::queue::QueueState;
 use crate::tx::queue::waiters::SenderReturns;
 use wharf_mem::Batch;
 
 /// The lanes of a queue that somebody waits for.
-struct WaiterSink<'a>(&'a mut Lanes);
+pub(crate) struct WaiterSink<'a>(pub(crate) &'a mut Lanes);
 
 impl WaiterSink<'_> {
     fn note(&mut self, sender: u16, bytes: u32) {
@@ -69,34 +68,5 @@ impl SenderReturns for Lanes {
 
     fn next_returned(&mut self) -> Option<u16> {
         self.returned.pop()
-    }
-}
-
-impl QueueState {
-    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
-    #[inline(always)]
-    pub(crate) fn reap(&mut self) -> (u32, bool) {
-        if self.waiting { self.reap_for_waiters() } else { self.engine.reap(&mut self.lanes) }
-    }
-
-    #[cold]
-    fn reap_for_waiters(&mut self) -> (u32, bool) {
-        self.engine.force_completion();
-        self.engine.reap(&mut WaiterSink(&mut self.lanes))
-    }
-
-    /// Sends home what the discipline drops. Returns a word in which bit n is set while band n is full.
-    #[inline(always)]
-    pub(crate) fn settle_qdisc(&mut self) -> u32 {
-        if self.engine.has_queued() { self.settle_queued() } else { 0 }
-    }
-
-    #[cold]
-    fn settle_queued(&mut self) -> u32 {
-        let Self { engine, lanes, waiting, .. } = self;
-        match waiting {
-            true => engine.settle_qdisc(&mut WaiterSink(lanes)),
-            false => engine.settle_qdisc(lanes),
-        }
     }
 }
