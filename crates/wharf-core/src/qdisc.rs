@@ -16,12 +16,15 @@
 
 mod backpressure;
 pub(crate) mod classify;
+mod codel;
 mod context;
 #[doc(hidden)]
 pub mod contract;
 mod fifo;
+mod fq_codel;
 mod prio;
 mod root;
+mod slab;
 mod store;
 mod tbf;
 
@@ -29,8 +32,10 @@ pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
 pub use classify::{
     IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority, tos_of,
 };
+pub use codel::CODEL;
 pub use context::{Dropped, QdiscContext};
 pub use fifo::{Fifo, FifoLimit};
+pub use fq_codel::{FLOWS_MAX, FqCodel, FqCodelOptions, OVERLIMIT};
 pub use prio::Prio;
 pub use root::RootQdisc;
 pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf, wire_bytes};

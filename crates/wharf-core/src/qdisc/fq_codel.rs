@@ -1,0 +1,300 @@
+//! `fq_codel`: flow queues with controlled delay (RFC 8290; `net/sched/sch_fq_codel.c`).
+//!
+//! Assumptions: the clock is exact to a part of the target; [`Qdisc::dequeue`] is called when the device can take a packet. Goal: a
+//! flow that sends little is not delayed by flows that send much, which share the rate evenly; a flow that keeps a queue gets its
+//! packets marked, or dropped, until the queue lasts no longer than the target (`codel`).
+//!
+//! Packets go into one of `flows` queues by the hash of their flow. Queues take turns by deficit round robin, a quantum each; a
+//! queue that was empty goes before those that were not, for one quantum. A super-packet counts the bytes of all its segments, as
+//! `qdisc_pkt_len` does.
+
+use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions};
+use super::slab::{FrameList, NONE, Slab, Timed};
+use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
+use wharf_mem::{Batch, Frame};
+
+/// The reason of frames dropped because the limit is reached.
+pub const OVERLIMIT: &str = "overlimit";
+/// Most packets dropped from the flow with the most bytes at a time (`drop_batch_size`).
+const DROP_BATCH: u64 = 64;
+/// Most queues, as in the kernel.
+pub const FLOWS_MAX: u32 = 65_536;
+
+/// The options of an [`FqCodel`]; the defaults are the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FqCodelOptions {
+    /// The delay that a queue may keep.
+    pub target_ns: u64,
+    /// The time in which a queue must have been below the target: about the longest round trip of its flows.
+    pub interval_ns: u64,
+    /// Packets that all queues together take, at least 1.
+    pub limit_packets: usize,
+    /// Bytes that all queues together take, at least 1.
+    pub memory_limit_bytes: u64,
+    /// The number of queues, from 1 to [`FLOWS_MAX`].
+    pub flows: u32,
+    /// Bytes that a queue may send in its turn, at least 1.
+    pub quantum_bytes: u32,
+    /// True if ECN-capable packets are marked in place of dropped (RFC 3168).
+    pub ecn: bool,
+    /// What the limits do.
+    pub when_full: WhenFull,
+    /// Perturbs the hash, so that a sender cannot tell which flows share a queue.
+    pub seed: u64,
+}
+
+impl Default for FqCodelOptions {
+    fn default() -> Self {
+        Self {
+            target_ns: 5_000_000,
+            interval_ns: 100_000_000,
+            limit_packets: 10_240,
+            memory_limit_bytes: 32 << 20,
+            flows: 1024,
+            quantum_bytes: 1514,
+            ecn: true,
+            when_full: WhenFull::Wait,
+            seed: 0,
+        }
+    }
+}
+
+/// The list that a flow is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    None,
+    New,
+    Old,
+}
+
+/// One queue.
+#[derive(Debug, Clone)]
+struct Flow {
+    packets: FrameList,
+    codel: CoDel,
+    /// Bytes that it may still send in its turn.
+    deficit: i64,
+    on: On,
+    /// The next flow on its list.
+    next: u32,
+}
+
+/// A first-in first-out list of flows.
+#[derive(Debug)]
+struct FlowList {
+    head: u32,
+    tail: u32,
+}
+
+impl FlowList {
+    const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    fn push(&mut self, flows: &mut [Flow], at: u32) {
+        flows[at as usize].next = NONE;
+        match std::mem::replace(&mut self.tail, at) {
+            NONE => self.head = at,
+            tail => flows[tail as usize].next = at,
+        }
+    }
+
+    fn pop(&mut self, flows: &[Flow]) -> Option<u32> {
+        let at = self.head;
+        self.head = flows.get(at as usize)?.next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        Some(at)
+    }
+}
+
+/// Flow queues with controlled delay.
+#[derive(Debug)]
+pub struct FqCodel {
+    options: FqCodelOptions,
+    flows: Vec<Flow>,
+    new: FlowList,
+    old: FlowList,
+    slab: Slab,
+    counts: CoDelCounts,
+    overlimit_drops: u64,
+    /// Times that a queue which was on no list got a packet.
+    new_flows: u64,
+}
+
+impl FqCodel {
+    /// An empty one. Values out of bounds are moved to the nearest bound.
+    pub fn new(mut options: FqCodelOptions) -> Self {
+        options.limit_packets = options.limit_packets.max(1);
+        options.memory_limit_bytes = options.memory_limit_bytes.max(1);
+        options.quantum_bytes = options.quantum_bytes.max(1);
+        options.flows = options.flows.clamp(1, FLOWS_MAX);
+        let idle =
+            Flow { packets: FrameList::EMPTY, codel: CoDel::default(), deficit: 0, on: On::None, next: NONE };
+        Self {
+            options,
+            flows: vec![idle; options.flows as usize],
+            new: FlowList::EMPTY,
+            old: FlowList::EMPTY,
+            slab: Slab::with_capacity(options.limit_packets),
+            counts: CoDelCounts::default(),
+            overlimit_drops: 0,
+            new_flows: 0,
+        }
+    }
+
+    fn put(&mut self, cx: &mut QdiscContext<'_>, frame: Frame) {
+        let hash = cx.flow_hash(&frame, self.options.seed);
+        // The high half of the hash, as a fraction of the flows.
+        let at = ((hash >> 32) * u64::from(self.options.flows) >> 32) as u32;
+        let (enqueued_ns, wire_bytes) = (cx.now_ns(), cx.wire_bytes(&frame));
+        let flow = &mut self.flows[at as usize];
+        self.slab.push(&mut flow.packets, Timed { frame, enqueued_ns, wire_bytes });
+        if flow.on == On::None {
+            (flow.on, flow.deficit) = (On::New, self.options.quantum_bytes.into());
+            self.new.push(&mut self.flows, at);
+            self.new_flows += 1;
+        }
+    }
+
+    /// Takes the next packet: RFC 8290, section 4.2.
+    fn next(&mut self, cx: &mut QdiscContext<'_>) -> Option<Frame> {
+        let FqCodelOptions { target_ns, interval_ns, ecn, quantum_bytes, .. } = self.options;
+        loop {
+            let is_new = self.new.head != NONE;
+            let at = if is_new { self.new.head } else { self.old.head };
+            let flow = self.flows.get_mut(at as usize)?;
+            if flow.deficit <= 0 {
+                flow.deficit += i64::from(quantum_bytes);
+                self.to_old(is_new);
+                continue;
+            }
+            let options = CoDelOptions { target_ns, interval_ns, ecn };
+            let (counts, slab, list) = (&mut self.counts, &mut self.slab, &mut flow.packets);
+            if let Some(timed) = flow.codel.dequeue(&mut CoDelCall { cx, options, counts, slab, list }) {
+                flow.deficit -= timed.wire_bytes as i64;
+                return Some(timed.frame);
+            }
+            // A new flow that has emptied waits a turn of the old ones, or it could starve them.
+            if is_new && self.old.head != NONE {
+                self.to_old(true);
+            } else {
+                flow.on = On::None;
+                let list = if is_new { &mut self.new } else { &mut self.old };
+                list.pop(&self.flows);
+            }
+        }
+    }
+
+    /// Moves the first flow of a list to the end of the old ones.
+    fn to_old(&mut self, is_new: bool) {
+        let list = if is_new { &mut self.new } else { &mut self.old };
+        if let Some(at) = list.pop(&self.flows) {
+            self.old.push(&mut self.flows, at);
+            self.flows[at as usize].on = On::Old;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.slab.len() > self.options.limit_packets || self.slab.bytes() > self.options.memory_limit_bytes
+    }
+}
+
+impl Qdisc for FqCodel {
+    fn name(&self) -> &'static str {
+        "fq_codel"
+    }
+
+    fn reserve(&mut self, frames: usize) {
+        self.slab.reserve(frames);
+    }
+
+    fn storage(&self) -> usize {
+        self.slab.storage()
+    }
+
+    fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
+        for _ in 0..self.slab.storage() {
+            let Some(frame) = from.pop() else { return };
+            self.put(cx, frame);
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit) {
+        let (mut moved, mut moved_bytes) = (0, 0);
+        while moved < limit.packets && (moved == 0 || moved_bytes < limit.bytes) && to.room() > 0 {
+            let Some(frame) = self.next(cx) else { return };
+            moved_bytes += u64::from(frame.len_bytes());
+            moved += 1;
+            let pushed = to.push(frame);
+            debug_assert!(pushed.is_ok(), "there is room");
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    fn backpressure(&self) -> Backpressure {
+        let FqCodelOptions { limit_packets, memory_limit_bytes, when_full, .. } = self.options;
+        let (len, bytes) = (self.slab.len(), self.slab.bytes());
+        match when_full {
+            WhenFull::DropHead => Backpressure::of_dropping(self.is_over()),
+            WhenFull::Wait if bytes >= memory_limit_bytes => Backpressure::of_all(0, false),
+            WhenFull::Wait => {
+                let is_drained = len <= limit_packets / 2 && bytes <= memory_limit_bytes / 2;
+                Backpressure::of_all(limit_packets.saturating_sub(len), is_drained)
+            }
+        }
+    }
+
+    fn when_full(&self) -> WhenFull {
+        self.options.when_full
+    }
+
+    /// Drops from the head of the flow with the most bytes, up to half of them at a time (`fq_codel_drop`).
+    fn trim(&mut self, cx: &mut QdiscContext<'_>) {
+        while self.options.when_full == WhenFull::DropHead && self.is_over() {
+            let Some(fattest) = self.flows.iter_mut().max_by_key(|flow| flow.packets.bytes()) else { return };
+            let (mut dropped, threshold) = (0, fattest.packets.bytes() / 2);
+            while dropped < DROP_BATCH && (dropped == 0 || fattest.packets.bytes() > threshold) {
+                let Some(timed) = self.slab.pop(&mut fattest.packets) else { break };
+                cx.drop(timed.frame, OVERLIMIT);
+                dropped += 1;
+            }
+            self.overlimit_drops += dropped;
+            // CoDel is to signal more strongly, too.
+            fattest.codel.count = fattest.codel.count.saturating_add(dropped as u32);
+        }
+    }
+
+    fn purge(&mut self, to: &mut Batch) {
+        for flow in &mut self.flows {
+            while to.room() > 0
+                && let Some(timed) = self.slab.pop(&mut flow.packets)
+            {
+                let pushed = to.push(timed.frame);
+                debug_assert!(pushed.is_ok(), "there is room");
+            }
+        }
+    }
+
+    fn can_bypass(&self) -> bool {
+        true
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.slab.visit(see);
+    }
+
+    fn stats(&self, see: &mut dyn FnMut(&'static str, u64)) {
+        let CoDelCounts { marked, drops, delay_ns_max } = self.counts;
+        see("marked", marked);
+        see("codel_drops", drops);
+        see("overlimit_drops", self.overlimit_drops);
+        see("new_flows", self.new_flows);
+        see("flows", self.flows.iter().filter(|flow| !flow.packets.is_empty()).count() as u64);
+        see("backlog_packets", self.slab.len() as u64);
+        see("backlog_bytes", self.slab.bytes());
+        see("delay_ns_max", delay_ns_max);
+    }
+}
