@@ -1,7 +1,6 @@
 //! Counters: one writer each, read by anybody at any time.
 
 use crate::device::DeviceError;
-use crate::run_log::RunLog;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -124,8 +123,6 @@ pub struct SenderCounters {
     pub drops: Counter,
     /// Frames that it handed to the device as owner, for itself and others.
     pub drained_packets: Counter,
-    /// What it did as owner in detail, where [`crate::tx::queue::QueueBuilder::log_runs`] asks for that.
-    pub runs: Option<Box<RunLog>>,
     /// The most bytes that it may have inside now; 0 until that was looked at.
     pub small_queue_bytes: Counter,
 }

@@ -16,17 +16,14 @@ pub mod bql;
 pub mod checksum;
 pub mod counters;
 pub mod device;
-pub mod discipline;
 pub mod gso;
-pub mod histogram;
 pub mod host;
 pub mod poller;
 pub mod pool;
 pub mod qdisc;
-pub mod run_log;
 pub mod rx;
 pub mod sg_writer;
 mod tx;
 mod wakeup;
 
-pub use tx::{direct, engine, owner, queue, sender, small_queue};
+pub use tx::{direct, engine, owner, queue, run_observer, sender, small_queue};

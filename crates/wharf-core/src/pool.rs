@@ -231,7 +231,8 @@ impl PagePool {
     }
 
     /// Sends free buffers, which the ledger still has as taken, to the mailboxes of their caches.
-    pub(crate) fn settle(&self, free: &mut Vec<FreeFrame>) {
+    #[doc(hidden)]
+    pub fn settle(&self, free: &mut Vec<FreeFrame>) {
         self.settle_with(free, &mut Directory::passing(), &mut PageCounters::default());
     }
 

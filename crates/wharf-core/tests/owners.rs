@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{Gate, TestClock, assert_conserved, numbered, pool};
+use common::{Gate, assert_conserved, numbered, pool};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use wharf_core::host::Clock;
 use wharf_core::owner::{Action, Policy};
 use wharf_core::queue::{QdiscRun, TxQueue};
+use wharf_core::run_observer::{ObservedRun, RunObserver};
 use wharf_core::sender::Sender;
 
 /// A sender of a modelled processor: how many it has sent, and the turn that it is in.
@@ -101,12 +102,31 @@ fn eager_senders_take_turns_at_draining() {
     assert_conserved(&queue);
 }
 
+/// Keeps the runs that it observes.
+#[derive(Debug, Default)]
+struct Runs(Mutex<Vec<(u16, ObservedRun)>>);
+
+impl Runs {
+    fn taken(&self) -> Vec<(u16, ObservedRun)> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl RunObserver for Runs {
+    fn run_began(&self, _: u16) {}
+
+    fn run_ended(&self, place: u16, run: &ObservedRun) {
+        self.0.lock().unwrap().push((place, *run));
+    }
+}
+
 #[test]
-fn logs_say_how_long_runs_were_and_for_whom() {
+fn observed_runs_add_up() {
     let (gate, control) = Gate::open(256);
     let pool = pool(4096);
-    let clock = Arc::new(TestClock::default());
-    let queue = common::builder(&pool, gate).policy(Policy::quota(7)).log_runs(clock).build().unwrap();
+    let runs = Arc::new(Runs::default());
+    let queue =
+        common::builder(&pool, gate).policy(Policy::quota(7)).observe_runs(runs.clone()).build().unwrap();
     // One that comes runs the queue, too: not once others send.
     let senders: Vec<_> = (0..3).map(|who| (who, queue.sender(&format!("sender {who}")).unwrap())).collect();
     std::thread::scope(|scope| {
@@ -126,63 +146,64 @@ fn logs_say_how_long_runs_were_and_for_whom() {
     });
     assert!(queue.drain(u64::MAX));
     let senders = queue.senders();
-    let logs = || senders.iter().map(|sender| sender.runs.as_ref().unwrap());
     assert_eq!(control.sent().len(), 9000);
-    assert!(logs().all(|log| log.longest_packets.get() <= 7));
-    let packets: u64 = logs().map(|log| log.packets.get()).sum();
+    let runs = runs.taken();
+    assert!(runs.iter().all(|(_, run)| run.longest_packets <= 7));
+    let packets: u64 = runs.iter().map(|(_, run)| run.packets).sum();
     let drained: u64 = senders.iter().map(|sender| sender.drained_packets.get()).sum();
     assert_eq!(packets, drained);
     assert_eq!(packets, 9000, "no poller, and nothing was left for the end");
-    assert_eq!(logs().map(|log| log.time_ns.count()).sum::<u64>(), logs().map(|log| log.runs.get()).sum());
-    assert!(logs().map(|log| log.for_others.get()).sum::<u64>() <= packets);
+    assert!(runs.iter().map(|(_, run)| run.for_others).sum::<u64>() <= packets);
     assert_conserved(&queue);
 }
 
-/// A single sender of a queue with a log goes the way of all: its runs are seen, and all for itself.
+/// A single sender of an observed queue becomes its owner for each burst, and drains its own frames only.
 #[test]
 fn a_sender_that_is_alone_drains_for_itself() {
     let (gate, _) = Gate::open(256);
     let pool = pool(256);
-    let clock = Arc::new(TestClock::default());
-    let queue = common::builder(&pool, gate).log_runs(clock).build().unwrap();
+    let runs = Arc::new(Runs::default());
+    let queue = common::builder(&pool, gate).observe_runs(runs.clone()).build().unwrap();
     let mut sender = queue.sender("alone").unwrap();
     for n in 0..100 {
         let mut burst = numbered(&mut sender, n, 1, 64);
         sender.send(&mut burst).unwrap();
     }
-    let log = sender.counters().runs.as_ref().unwrap();
-    assert_eq!((log.runs.get(), log.packets.get(), log.for_others.get()), (100, 100, 0));
-    assert_eq!(log.longest_packets.get(), 1);
+    let run = ObservedRun { packets: 1, for_others: 0, longest_packets: 1 };
+    assert_eq!(runs.taken(), vec![(0, run); 100]);
     drop(sender);
     assert_conserved(&queue);
 }
 
-/// A clock of runs that, when a run has just begun, announces a lane on behalf of whom it was filled by, once.
+/// An observer that announces another sender's lane at the beginning of a run, once, and counts runs.
 #[derive(Debug, Default)]
-struct Announces(Mutex<Option<(TxQueue, u64)>>);
+struct Announces(Mutex<Option<(TxQueue, u64)>>, AtomicUsize);
 
-impl Clock for Announces {
-    fn now_ns(&self) -> u64 {
+impl RunObserver for Announces {
+    fn run_began(&self, _: u16) {
         let announced = self.0.lock().unwrap().take();
-        assert!(announced.is_none_or(|(queue, bit)| queue.claim(bit).is_none()), "somebody owns it");
-        0
+        assert!(announced.is_none_or(|(queue, bit)| queue.claim(bit).is_none()), "it is owned");
+    }
+
+    fn run_ended(&self, _: u16, _: &ObservedRun) {
+        self.1.fetch_add(1, SeqCst);
     }
 }
 
 #[test]
 fn who_has_drained_more_than_it_sent_offers_the_queue_when_it_has_done_its_part() {
-    let clock = Arc::new(Announces::default());
+    let observer = Arc::new(Announces::default());
     let pool = pool(4096);
     let (gate, _) = Gate::open(64);
-    let queue = common::builder(&pool, gate).log_runs(clock.clone()).build().unwrap();
+    let queue = common::builder(&pool, gate).observe_runs(observer.clone()).build().unwrap();
     let mut other = queue.sender("other").unwrap();
     let mut runs_of = |sender: &mut Sender, others: usize| {
         let (mut theirs, mut own) = (numbered(&mut other, 0, others, 64), numbered(sender, 0, 1, 64));
         let bit = other.stage(&mut theirs).unwrap();
-        clock.0.lock().unwrap().replace((queue.clone(), bit));
-        let before = sender.counters().runs.as_ref().unwrap().runs.get();
+        observer.0.lock().unwrap().replace((queue.clone(), bit));
+        let before = observer.1.load(SeqCst);
         sender.send(&mut own).unwrap();
-        sender.counters().runs.as_ref().unwrap().runs.get() - before
+        observer.1.load(SeqCst) - before
     };
     let mut sender = queue.sender("sender").unwrap();
     assert_eq!(runs_of(&mut sender, 64), 1);

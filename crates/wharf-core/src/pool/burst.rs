@@ -82,7 +82,8 @@ impl Burst {
 
     /// The frames behind it.
     #[inline]
-    pub(crate) fn batch_mut(&mut self) -> &mut Batch {
+    #[doc(hidden)]
+    pub fn batch_mut(&mut self) -> &mut Batch {
         &mut self.batch
     }
 

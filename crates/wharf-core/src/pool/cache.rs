@@ -113,7 +113,8 @@ impl Cache {
     }
 
     /// Frames come home by this ring, and are charged to `sender` from now on.
-    pub(crate) fn set_return_ring(&mut self, ring: ReturnConsumer, sender: u16) {
+    #[doc(hidden)]
+    pub fn set_return_ring(&mut self, ring: ReturnConsumer, sender: u16) {
         (self.return_ring, self.sender) = (ReturnRing(Some(ring)), sender);
         self.serve_a_sender();
     }
@@ -125,7 +126,8 @@ impl Cache {
     }
 
     /// Ends [`Cache::set_return_ring`]: what still comes by that ring is the caller's to fetch.
-    pub(crate) fn take_return_ring(&mut self) -> Option<ReturnConsumer> {
+    #[doc(hidden)]
+    pub fn take_return_ring(&mut self) -> Option<ReturnConsumer> {
         self.return_ring.0.take()
     }
 

@@ -207,7 +207,7 @@ impl TxEngine {
     }
 
     /// Bytes that the limit lets through now, and one packet past them, at least 1; 0 when not even that.
-    pub(crate) fn room_bytes(&self) -> u64 {
+    pub fn room_bytes(&self) -> u64 {
         self.netdev.room_bytes().map_or(0, |bytes| bytes.max(1))
     }
 

@@ -8,6 +8,7 @@
 mod build;
 mod error;
 pub(crate) mod lanes;
+mod observed;
 mod qdisc_run;
 mod sender_slots;
 mod shared;
@@ -25,7 +26,6 @@ use crate::bql::Bounds;
 use crate::counters::{QueueCounters, SenderCounters};
 use crate::device::Signals;
 use crate::pool::{Audit, Holder, PagePool, lock};
-use crate::run_log::RunLog;
 use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::sender::Sender;
 use shared::{AUDIT_TRIES, OWNED_NAP_NS};
@@ -49,8 +49,7 @@ impl TxQueue {
             return Err(QueueError::Closed);
         }
         let at = lock(&self.shared.senders).take()?;
-        let runs = self.shared.log_clock.as_ref().map(|_| Box::new(RunLog::new(at)));
-        let counters = Arc::new(SenderCounters { runs, ..SenderCounters::default() });
+        let counters = Arc::new(SenderCounters::default());
         lock(&self.shared.senders).keep(&counters);
         let made = Sender::new(&self.shared, at, name, counters);
         let (sender, lane) = made.inspect_err(|_| lock(&self.shared.senders).give_back(at))?;

@@ -71,7 +71,7 @@ impl Sender {
         cache.set_return_ring(ring_out, place);
         let theirs = Lane { frames: lane_out, return_ring: Some(LaneReturnRing::new(ring_in, &shared.pool)) };
         let credit = Credit::new(shared.small_queue_bytes, shared.index_start, shared.clock.now_ns());
-        let biased = if counters.runs.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
+        let biased = if shared.run_observer.is_some() { BiasedOwner::never() } else { BiasedOwner::new() };
         let (shared, bit) = (shared.clone(), ready_bit(at));
         let (balance, served_at) = (Balance::default(), None);
         let sender =

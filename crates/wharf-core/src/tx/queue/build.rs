@@ -9,10 +9,11 @@ use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
 use crate::qdisc::{Fifo, FifoLimit, Qdisc, WhenFull};
-use crate::tx::engine::{BULK_PACKETS_MAX, Batching, TxEngine};
+use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::Lanes;
 use crate::tx::queue::waiters::Waiters;
+use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES, TsqWindow};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
@@ -41,7 +42,7 @@ pub struct QueueBuilder {
     /// `None` until set: it then depends on the discipline.
     small_queue_bytes: Option<Option<u32>>,
     index_start: u32,
-    log_clock: Option<Arc<dyn Clock>>,
+    run_observer: Option<Arc<dyn RunObserver>>,
 }
 
 impl std::fmt::Debug for QueueBuilder {
@@ -69,7 +70,7 @@ impl TxQueue {
             lane_frames: LANE_FRAMES,
             small_queue_bytes: None,
             index_start: 0,
-            log_clock: None,
+            run_observer: None,
         }
     }
 }
@@ -118,12 +119,11 @@ impl QueueBuilder {
         self
     }
 
-    /// Has each sender keep a log of what it does as owner, with `clock`, which should be exact: see
-    /// [`crate::run_log::RunLog`]. It costs two looks at the clock per run, and senders that are alone no longer
-    /// take their shortest way; without it, as by default, nothing.
+    /// Reports the senders' runs to `observer`. A sender that is alone then becomes an owner for each burst; without an
+    /// observer, as by default, it costs nothing.
     #[must_use]
-    pub fn log_runs(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.log_clock = Some(clock);
+    pub fn observe_runs(mut self, observer: Arc<dyn RunObserver>) -> Self {
+        self.run_observer = Some(observer);
         self
     }
 
@@ -163,7 +163,7 @@ impl QueueBuilder {
     pub(crate) fn into_engine(self) -> Result<EngineParts, QueueError> {
         self.check()?;
         let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
-        let Self { byte_limits, lane_frames, small_queue_bytes, index_start, log_clock, .. } = self;
+        let Self { byte_limits, lane_frames, small_queue_bytes, index_start, run_observer, .. } = self;
         let small_queue_bytes = small_queue_bytes.unwrap_or_else(|| default_small_queues(&*qdisc));
         let name = device.name();
         let clock: Arc<dyn Clock> = Arc::new(Unfailing::new(clock));
@@ -185,19 +185,11 @@ impl QueueBuilder {
             lane_frames,
             small_queue_bytes,
             index_start,
-            log_clock,
+            run_observer,
             name,
             mode,
         };
         Ok((engine, counters, rest))
-    }
-
-    /// As [`QueueBuilder::into_engine`], with the qdisc beside the run, which has one of its own for a bulk: for
-    /// [`crate::discipline`].
-    pub(crate) fn into_split_engine(mut self) -> Result<(Box<dyn Qdisc>, EngineParts), QueueError> {
-        let slot = Box::new(Fifo::new(FifoLimit::Packets(2 * BULK_PACKETS_MAX)));
-        let qdisc = std::mem::replace(&mut self.qdisc, slot);
-        Ok((qdisc, self.into_engine()?))
     }
 
     /// Builds it.
@@ -215,7 +207,7 @@ impl QueueBuilder {
             lane_frames,
             small_queue_bytes,
             index_start,
-            log_clock,
+            run_observer,
             name,
             mode,
         } = rest;
@@ -239,7 +231,7 @@ impl QueueBuilder {
             clock,
             park,
             counters,
-            log_clock,
+            run_observer,
             full_bands: AtomicU32::new(0),
             waiters,
             wait_fd,
@@ -272,7 +264,7 @@ pub(crate) struct Parts {
     lane_frames: u32,
     small_queue_bytes: Option<u32>,
     index_start: u32,
-    pub(crate) log_clock: Option<Arc<dyn Clock>>,
+    run_observer: Option<Arc<dyn RunObserver>>,
     name: String,
     mode: Option<&'static str>,
 }

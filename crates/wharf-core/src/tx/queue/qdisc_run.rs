@@ -11,8 +11,8 @@
 
 mod hand_over;
 
+use super::observed::Observed;
 use super::{PollerState, QueueState, Shared};
-use crate::run_log::{Logged, RunLog};
 use crate::tx::engine::Pause;
 use crate::tx::owner::{Action, Event, Owner, Policy};
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,7 +59,7 @@ pub struct QdiscRun<'a> {
     is_between: bool,
     /// Looks at the offered queue that are left.
     looks: u32,
-    log: Option<Logged<'a>>,
+    observed: Option<Observed<'a>>,
 }
 
 impl<'a> QdiscRun<'a> {
@@ -77,22 +77,21 @@ impl<'a> QdiscRun<'a> {
         let next = owner.step(0, Event::Claimed);
         let owned = Some(owned);
         let wakeups = Wakeups::default();
-        Self { shared, owned, owner, next, wakeups, kind, is_between: false, looks: 0, log: None }
+        Self { shared, owned, owner, next, wakeups, kind, is_between: false, looks: 0, observed: None }
     }
 
-    /// Starts the run of a sender, which logs it if it keeps a log. It sends up to `quota_packets`, or the queue's quota
+    /// Starts the run of the sender at `place`. It sends up to `quota_packets`, or the queue's quota
     /// if no other thread would send the rest.
     #[inline(always)]
     pub(crate) fn for_sender(
-        shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64, quota_packets: u32,
-        log: Option<&'a RunLog>,
+        shared: &'a Shared, owned: Ownership<'a, QueueState>, bits: u64, quota_packets: u32, place: u16,
     ) -> Self {
         let mut run = Self::new(shared, owned, bits);
         if quota_packets < shared.policy.quota_packets {
             run.reduce_quota(quota_packets);
         }
-        if let Some(log) = log {
-            run.begin_log(log);
+        if shared.run_observer.is_some() {
+            run.observe(place);
         }
         run
     }
@@ -249,7 +248,7 @@ impl<'a> QdiscRun<'a> {
     #[inline(always)]
     fn before_release(&mut self) {
         let (shared, kind) = (self.shared, self.kind);
-        self.note_log();
+        self.note_observed();
         if let Some(owned) = &mut self.owned {
             let wakeups = owned.with(|state| before_release(shared, state, kind, true));
             self.wakeups.poller |= wakeups.poller;
@@ -270,36 +269,37 @@ impl<'a> QdiscRun<'a> {
         if std::mem::take(&mut self.wakeups.poller) {
             self.shared.wake_poller();
         }
-        if let Some(logged) = &self.log {
-            logged.end(self.shared, &self.owner);
+        if let Some(observed) = &self.observed {
+            observed.end(&self.owner);
         }
     }
 }
 
-/// The log of a sender that keeps one; see [`RunLog`].
-impl<'a> QdiscRun<'a> {
+/// Reports to a [`RunObserver`](crate::run_observer::RunObserver).
+impl QdiscRun<'_> {
     #[cold]
-    fn begin_log(&mut self, log: &'a RunLog) {
-        if let Some(owned) = &mut self.owned {
-            let own = owned.with(|state| state.lanes.taken_of(log.place()));
-            self.log = Some(Logged::begin(log, self.shared, &self.owner, own));
+    fn observe(&mut self, place: u16) {
+        if let (Some(observer), Some(owned)) = (&self.shared.run_observer, &mut self.owned) {
+            let (shared, owner) = (self.shared, &self.owner);
+            self.observed =
+                Some(owned.with(|state| Observed::begin(&**observer, place, shared, owner, state)));
         }
     }
 
-    /// Notes a burst of the sender's own that has passed by its lane.
+    /// Counts a burst of the sender's own that passed by its lane.
     #[inline(always)]
     pub(crate) fn passed_own(&mut self, packets: usize) {
-        if let Some(logged) = &mut self.log {
-            logged.passed_own(packets);
+        if let Some(observed) = &mut self.observed {
+            observed.passed_own(packets);
         }
     }
 
-    /// Notes the run before the release, while the state can be read.
+    /// Takes the counts before the release, while the state can be read.
     #[inline(always)]
-    fn note_log(&mut self) {
-        if let (Some(logged), Some(owned)) = (&mut self.log, &mut self.owned) {
-            let place = logged.log.place();
-            logged.note(owned.with(|state| state.lanes.taken_of(place)), self.shared);
+    fn note_observed(&mut self) {
+        if let (Some(observed), Some(owned)) = (&mut self.observed, &mut self.owned) {
+            let shared = self.shared;
+            owned.with(|state| observed.note(shared, state));
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::tx::engine::{Batching, TxEngine};
 use crate::tx::owner::Policy;
 use crate::tx::queue::lanes::{Lane, Lanes};
 use crate::tx::queue::waiters::Waiters;
+use crate::tx::run_observer::RunObserver;
 use crate::tx::small_queue::TsqWindow;
 use crate::wakeup::{Call, Callers};
 use std::os::fd::RawFd;
@@ -40,8 +41,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) park: Arc<dyn Park>,
     pub(crate) counters: Arc<QueueCounters>,
-    /// Set where senders keep a log of their runs: the clock for it.
-    pub(crate) log_clock: Option<Arc<dyn Clock>>,
+    /// An observer of the senders' runs.
+    pub(crate) run_observer: Option<Arc<dyn RunObserver>>,
     /// Bit n: band n is full, or others wait for it; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,

@@ -128,8 +128,8 @@ impl Sender {
             return self.put(batch, usize::MAX);
         };
         let quota = self.balance.quota(&self.counters, || offered, self.shared.policy.quota_packets);
-        let (bits, log) = (if drained { 0 } else { bit }, self.counters.runs.as_deref());
-        let mut run = QdiscRun::for_sender(&self.shared, owned, bits, quota, log);
+        let bits = if drained { 0 } else { bit };
+        let mut run = QdiscRun::for_sender(&self.shared, owned, bits, quota, self.place);
         let (mut is_sole, mut has_passed) = (false, false);
         if drained {
             run.transmit_first(|state, quota| {
@@ -191,8 +191,7 @@ impl Sender {
             Published::Owner(owned) => {
                 let own = || self.lane.capacity() - self.lane.room();
                 let quota = self.balance.quota(&self.counters, own, self.shared.policy.quota_packets);
-                let log = self.counters.runs.as_deref();
-                let mut run = QdiscRun::for_sender(&self.shared, owned, self.bit, quota, log);
+                let mut run = QdiscRun::for_sender(&self.shared, owned, self.bit, quota, self.place);
                 self.counters.drained_packets.add(run.finish());
             }
             Published::Seen => {}

@@ -154,9 +154,8 @@ impl Sender {
         let shared = watch.shared.clone();
         match shared.cell.claim(WAIT) {
             Published::Owner(owned) => {
-                let log = self.counters.runs.as_deref();
-                let mut run =
-                    QdiscRun::for_sender(&shared, owned, WAIT | self.bit, shared.policy.quota_packets, log);
+                let quota = shared.policy.quota_packets;
+                let mut run = QdiscRun::for_sender(&shared, owned, WAIT | self.bit, quota, self.place);
                 self.counters.drained_packets.add(run.finish());
             }
             Published::Seen => {}

@@ -10,15 +10,16 @@ use super::paths::{Eager, Seen, Shared};
 use super::processor::Task;
 use super::rounds::Rounds;
 use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
+use crate::comparators::locked_queue::{self, BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
+use crate::comparators::run_log::RunLogs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use wharf_core::device::Device;
-use wharf_core::discipline::{BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
-use wharf_core::queue::{QueueBuilder, TxQueue};
+use wharf_core::queue::TxQueue;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread, ticks};
 use wharf_devices::null::Null;
 
@@ -122,22 +123,27 @@ impl Rig {
         })
     }
 
-    fn builder(&self, device: Box<dyn Device>, policy: OwnerPolicy) -> QueueBuilder {
-        let qdisc = Fifo::new(FifoLimit::Packets(self.qdisc_packets));
-        TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark))
-            .qdisc(Box::new(qdisc))
-            .policy(policy.policy())
-            .log_runs(self.clock.clone())
+    fn qdisc(&self) -> Box<Fifo> {
+        Box::new(Fifo::new(FifoLimit::Packets(self.qdisc_packets)))
+    }
+
+    fn logs(&self, point: &Point) -> Arc<RunLogs> {
+        Arc::new(RunLogs::new(self.clock.clone(), point.threads as usize))
     }
 
     fn lanes(&self, point: &Point, bench: &mut Bench<'_>, name: &str) -> Result<Measured, LabError> {
         self.on_device(point, |device| {
-            let built = self.builder(device, point.policy).build();
+            let logs = self.logs(point);
+            let built = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark))
+                .qdisc(self.qdisc())
+                .policy(point.policy.policy())
+                .observe_runs(logs.clone())
+                .build();
             let queue = built.map_err(|error| fault(name, &error))?;
             let is_polled = self.poller && point.policy != Dedicated;
             let poller = is_polled.then(|| PollerThread::start(&queue)).transpose();
             let _poller = poller.map_err(|error| fault(name, &error))?;
-            self.measure(queue.clone(), point, bench, name)
+            self.measure(queue.clone(), &logs, point, bench, name)
         })
     }
 
@@ -145,8 +151,17 @@ impl Rig {
         &self, point: &Point, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Measured, LabError> {
         self.on_device(point, |device| {
-            let queue = LockedQueue::<D>::new(self.builder(device, point.policy));
-            self.measure(queue.map_err(|error| fault(name, &error))?, point, bench, name)
+            let logs = self.logs(point);
+            let queue = LockedQueue::<D>::new(locked_queue::Setup {
+                pool: self.pool.clone(),
+                device,
+                qdisc: self.qdisc(),
+                clock: Arc::new(HostClock),
+                park: Arc::new(HostPark),
+                policy: point.policy.policy(),
+                observer: Some(logs.clone()),
+            });
+            self.measure(queue.map_err(|error| fault(name, &error))?, &logs, point, bench, name)
         })
     }
 
@@ -159,10 +174,10 @@ impl Rig {
     }
 
     fn measure<Q: Shared>(
-        &self, queue: Q, point: &Point, bench: &mut Bench<'_>, name: &str,
+        &self, queue: Q, logs: &RunLogs, point: &Point, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Measured, LabError> {
         let failed = Failed::default();
-        let window = self.with_threads(&queue, point, bench, name, &failed)?;
+        let window = self.with_threads(&queue, logs, point, bench, name, &failed)?;
         if let Some(what) = failed.what() {
             return Err(LabError::Host { run: name.into(), what });
         }
@@ -176,7 +191,7 @@ impl Rig {
 
     /// Has the threads send, and looks at them for a while; all are gone when it is back.
     fn with_threads<Q: Shared>(
-        &self, queue: &Q, point: &Point, bench: &mut Bench<'_>, name: &str, failed: &Failed,
+        &self, queue: &Q, logs: &RunLogs, point: &Point, bench: &mut Bench<'_>, name: &str, failed: &Failed,
     ) -> Result<Measured, LabError> {
         let made = (0..point.threads).map(|number| queue.sender(&format!("sender {number}")));
         let senders = made.collect::<Result<Vec<_>, String>>().map_err(|what| fault(name, &what))?;
@@ -193,7 +208,7 @@ impl Rig {
             let dedicated = point.policy == Dedicated;
             let server = dedicated.then(|| scope.spawn(|| failed.note(queue.serve(&server_stop))));
             let stopping = Stops(&failed.stop);
-            let window = self.window(&seen, &tasks, &failed.stop, bench, name);
+            let window = self.window((&seen, &tasks, logs), &failed.stop, bench, name);
             drop(stopping);
             // Whoever is in the middle of a send waits for the one that serves: that one goes last.
             let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
@@ -221,14 +236,15 @@ impl Rig {
 
     /// What the senders do within the time of measuring.
     fn window<S: Seen>(
-        &self, seen: &[Arc<S>], tasks: &[Task], stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
+        &self, (seen, tasks, logs): (&[Arc<S>], &[Task], &RunLogs), stop: &AtomicBool, bench: &mut Bench<'_>,
+        name: &str,
     ) -> Result<Measured, LabError> {
         host::wait(self.settle, stop, bench, name)?;
-        let (began, before) = (Instant::now(), counts(seen, tasks));
+        let (began, before) = (Instant::now(), counts(seen, tasks, logs));
         host::wait(self.measure, stop, bench, name)?;
-        let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen, tasks));
+        let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen, tasks, logs));
         let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
-        Ok(Measured { threads, ns, runs: Runs::of(seen) })
+        Ok(Measured { threads, ns, runs: Runs::of(logs) })
     }
 }
 

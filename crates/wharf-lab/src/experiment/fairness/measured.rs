@@ -8,9 +8,9 @@ use super::{
     JAIN_PROCESSOR, JAIN_SENDERS, LONGEST_RUN, MPPS, PROCESSOR_TIME, RUN_MAX, RUN_P50, RUN_P99, RUN_P999,
     RUNS, Row, RowKind, SENT, jain_ppm, percent_ppm,
 };
+use crate::comparators::histogram::Histogram;
+use crate::comparators::run_log::{RunLog, RunLogs};
 use std::sync::Arc;
-use wharf_core::histogram::Histogram;
-use wharf_core::run_log::RunLog;
 
 /// What one thread has done.
 #[derive(Debug, Default, Clone, Copy)]
@@ -39,14 +39,13 @@ impl Counts {
     }
 }
 
-pub(super) fn counts<S: Seen>(seen: &[Arc<S>], tasks: &[Task]) -> Vec<Counts> {
-    let one = |(seen, task): (&Arc<S>, &Task)| {
+pub(super) fn counts<S: Seen>(seen: &[Arc<S>], tasks: &[Task], logs: &RunLogs) -> Vec<Counts> {
+    let one = |((seen, task), log): ((&Arc<S>, &Task), &RunLog)| {
         let [sent, dropped, drained] = seen.counts();
-        let (for_others, dequeue_ns) =
-            seen.runs().map_or((0, 0), |log| (log.for_others.get(), log.time_ns.sum()));
+        let (for_others, dequeue_ns) = (log.for_others.get(), log.time_ns.sum());
         Counts { sent, dropped, drained, for_others, dequeue_ns, processor_ns: task.processor_ns() }
     };
-    seen.iter().zip(tasks).map(one).collect()
+    seen.iter().zip(tasks).zip(logs.logs()).map(one).collect()
 }
 
 /// How long each thread was in the dequeue region, run by run, from the beginning on.
@@ -56,15 +55,14 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn of<S: Seen>(seen: &[Arc<S>]) -> Self {
-        let logs = || seen.iter().map(|seen| seen.runs());
-        let copy = |log: Option<&RunLog>| {
+    pub(super) fn of(logs: &RunLogs) -> Self {
+        let copy = |log: &RunLog| {
             let copy = Histogram::new();
-            log.into_iter().for_each(|log| copy.add(&log.time_ns));
+            copy.add(&log.time_ns);
             copy
         };
-        let longest_packets = logs().flatten().map(|log| log.longest_packets.get()).max().unwrap_or(0);
-        Self { by_thread: logs().map(copy).collect(), longest_packets }
+        let longest_packets = logs.logs().iter().map(|log| log.longest_packets.get()).max().unwrap_or(0);
+        Self { by_thread: logs.logs().iter().map(copy).collect(), longest_packets }
     }
 
     fn rows(&self, row: impl Fn((&'static str, &'static str), u64) -> Row) -> Vec<Row> {

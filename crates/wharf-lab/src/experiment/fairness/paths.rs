@@ -1,12 +1,11 @@
 //! What is compared, behind one face: a queue that threads share, and a thread's end of it.
 
+use crate::comparators::locked_queue::{Discipline, LockedCounters, LockedQueue, LockedSender};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_core::counters::SenderCounters;
-use wharf_core::discipline::{Discipline, LockedCounters, LockedQueue, LockedSender};
 use wharf_core::pool::{Audit, Burst, PoolError};
 use wharf_core::queue::TxQueue;
-use wharf_core::run_log::RunLog;
 use wharf_core::sender::Sender;
 
 /// A queue that threads share.
@@ -39,8 +38,6 @@ pub(super) trait Eager: Send {
 pub(super) trait Seen: Send + Sync {
     /// Frames sent, dropped, and drained.
     fn counts(&self) -> [u64; 3];
-
-    fn runs(&self) -> Option<&RunLog>;
 }
 
 impl Shared for TxQueue {
@@ -90,10 +87,6 @@ impl Eager for Sender {
 impl Seen for SenderCounters {
     fn counts(&self) -> [u64; 3] {
         [self.packets.get(), self.drops.get(), self.drained_packets.get()]
-    }
-
-    fn runs(&self) -> Option<&RunLog> {
-        self.runs.as_deref()
     }
 }
 
@@ -148,9 +141,5 @@ impl Seen for LockedCounters {
     fn counts(&self) -> [u64; 3] {
         let dropped = self.dropped();
         [self.offered.get().saturating_sub(dropped), dropped, self.drained_packets.get()]
-    }
-
-    fn runs(&self) -> Option<&RunLog> {
-        self.runs.as_deref()
     }
 }

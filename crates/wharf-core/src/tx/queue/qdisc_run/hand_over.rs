@@ -5,7 +5,7 @@
 //! claims the queue again for a run of its own if no other thread has. So a frame never lies in a queue that has no
 //! owner and no thread bound to claim it (loom: `hand_off.rs`).
 
-use super::{Logged, OwnerKind, PollerState, QdiscRun};
+use super::{OwnerKind, PollerState, QdiscRun};
 use crate::tx::owner::Action;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Published;
@@ -74,8 +74,8 @@ impl QdiscRun<'_> {
         self.owned = Some(owned);
         self.handle_pending(0);
         self.look(|state| state.offer_looks = looks / 2);
-        if let Some(Logged { log, .. }) = self.log.take() {
-            self.begin_log(log);
+        if let (Some(before), Some(owned)) = (self.observed.take(), &mut self.owned) {
+            self.observed = Some(owned.with(|state| before.restart(self.shared, &self.owner, state)));
         }
         self.restart();
         true

@@ -29,7 +29,7 @@ fn quota_packets(set: impl FnOnce(&mut QueueState)) -> u32 {
     let queue = builder.policy(Policy::quota(50)).build().unwrap();
     let Published::Owner(mut owned) = queue.shared.cell.claim(0) else { panic!("nobody owns it") };
     owned.with(set);
-    let mut run = QdiscRun::for_sender(&queue.shared, owned, 0, 3, None);
+    let mut run = QdiscRun::for_sender(&queue.shared, owned, 0, 3, 0);
     let quota_packets = run.owner.quota_left();
     run.finish();
     quota_packets

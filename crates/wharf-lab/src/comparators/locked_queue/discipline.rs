@@ -1,10 +1,10 @@
 //! The three ways in.
 
-use super::locked::{Root, Shared};
+use super::queue::{Root, Shared};
 use super::spin::spin;
-use crate::pool::PagePool;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
+use wharf_core::pool::PagePool;
 use wharf_mem::{Frame, FrameList};
 
 /// What became of a frame.
@@ -94,7 +94,7 @@ const LIST_PACKETS_MAX: usize = 1000;
 
 impl Discipline for LocklessList {
     const NAME: &'static str = "lockless-list";
-    const BULK_PACKETS: usize = crate::tx::engine::BULK_PACKETS_MAX;
+    const BULK_PACKETS: usize = wharf_core::engine::BULK_PACKETS_MAX;
 
     fn new(pool: &PagePool) -> Self {
         Self { list: FrameList::new(pool.region().number(), pool.frames()), count: AtomicUsize::new(0) }

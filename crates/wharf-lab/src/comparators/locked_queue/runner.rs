@@ -1,14 +1,14 @@
 //! Running the qdisc: RUNNING under the root lock, bulks to the device under its own.
 
-use super::entry::Discipline;
-use super::locked::{Back, Root, Shared};
+use super::discipline::Discipline;
+use super::queue::{Back, Root, Shared};
 use super::spin::spin;
-use crate::qdisc::Limit;
-use crate::run_log::RunLog;
-use crate::tx::engine::{Pause, Source};
-use crate::tx::owner::Owner;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
+use wharf_core::engine::{Pause, Source};
+use wharf_core::owner::Owner;
+use wharf_core::qdisc::Limit;
+use wharf_core::run_observer::ObservedRun;
 use wharf_mem::Batch;
 
 /// One thread's hands.
@@ -37,20 +37,20 @@ struct Ran {
 
 impl Runner {
     pub(super) fn new(place: Option<u16>) -> Self {
-        Self { bulk: Batch::new(crate::tx::engine::BULK_PACKETS_MAX), place }
+        Self { bulk: Batch::new(wharf_core::engine::BULK_PACKETS_MAX), place }
     }
 
     /// Takes the root lock and runs the qdisc, if nobody does; frames that the device took.
     pub(super) fn come<D: Discipline>(&mut self, shared: &Shared<D>) -> u64 {
         let mut root = spin(&shared.root);
         shared.discipline.gather(&mut root);
-        self.run(shared, root, None)
+        self.run(shared, root)
     }
 
     /// Runs the qdisc, if nobody does, and again after its bounds, unless somebody else has begun; frames that the
     /// device took.
     pub(super) fn run<'a, D: Discipline>(
-        &mut self, shared: &'a Shared<D>, root: MutexGuard<'a, Root>, log: Option<&RunLog>,
+        &mut self, shared: &'a Shared<D>, root: MutexGuard<'a, Root>,
     ) -> u64 {
         let (mut root, mut packets) = (root, 0);
         loop {
@@ -58,7 +58,7 @@ impl Runner {
                 return packets;
             }
             shared.running.store(true, Relaxed);
-            let (ended, ran) = self.run_once(shared, root, log);
+            let (ended, ran) = self.run_once(shared, root);
             packets += ran;
             if ended == Ended::Done {
                 return packets;
@@ -69,10 +69,13 @@ impl Runner {
     }
 
     fn run_once<'a, D: Discipline>(
-        &mut self, shared: &'a Shared<D>, mut root: MutexGuard<'a, Root>, log: Option<&RunLog>,
+        &mut self, shared: &'a Shared<D>, mut root: MutexGuard<'a, Root>,
     ) -> (Ended, u64) {
         let mut owner = Owner::unclocked(shared.policy, true);
-        let began_ns = log.map_or(0, |_| shared.log_now_ns());
+        let observed = shared.observer.as_ref().zip(self.place);
+        if let Some((observer, place)) = observed {
+            observer.run_began(place);
+        }
         let mut ran = Ran::default();
         let ended = loop {
             let room_bytes = shared.room_bytes.load(Relaxed);
@@ -100,21 +103,24 @@ impl Runner {
         };
         drop(root);
         shared.reap();
-        if let Some(log) = log {
-            let ns = shared.log_now_ns().saturating_sub(began_ns);
-            log.note(ran.packets, ran.for_others, owner.longest_packets(), ns);
+        if let Some((observer, place)) = observed {
+            let (packets, for_others) = (ran.packets, ran.for_others);
+            observer.run_ended(
+                place,
+                &ObservedRun { packets, for_others, longest_packets: owner.longest_packets() },
+            );
         }
         (ended, ran.packets)
     }
 
     /// The bulk to the device, under its lock, after what that had left; frames taken.
     fn hand_over<D: Discipline>(&mut self, shared: &Shared<D>, ran: &mut Ran) -> u32 {
-        if let Some(place) = self.place {
+        if let (Some(place), Some(_)) = (self.place, &shared.observer) {
             let others = self.bulk.frames().iter().filter(|frame| frame.sender() != place);
             ran.for_others += others.count() as u64;
         }
         let mut back = spin(&shared.back);
-        let (packets, pause) = back.run.transmit(&mut BurstSource(&mut self.bulk), u32::MAX);
+        let (packets, pause) = back.engine.transmit(&mut BurstSource(&mut self.bulk), u32::MAX);
         shared.note_room(&back, pause == Pause::Stopped);
         ran.packets += u64::from(packets);
         packets
@@ -122,20 +128,16 @@ impl Runner {
 }
 
 impl<D: Discipline> Shared<D> {
-    fn log_now_ns(&self) -> u64 {
-        self.log_clock.as_ref().map_or(0, |clock| clock.now_ns())
-    }
-
     fn note_room(&self, back: &Back, is_stopped: bool) {
-        let room_bytes = if is_stopped || back.run.backlog() > 0 { 0 } else { back.run.room_bytes() };
+        let room_bytes = if is_stopped || back.engine.backlog() > 0 { 0 } else { back.engine.room_bytes() };
         self.room_bytes.store(room_bytes, Relaxed);
     }
 
     /// Takes completions: what the kernel's interrupt would bring.
     fn reap(&self) {
         let mut back = spin(&self.back);
-        let Back { run, homes } = &mut *back;
-        let (reaped, is_open) = run.reap(homes);
+        let Back { engine, rings } = &mut *back;
+        let (reaped, is_open) = engine.reap(rings);
         if reaped > 0 {
             self.note_room(&back, !is_open);
         }
@@ -145,7 +147,7 @@ impl<D: Discipline> Shared<D> {
     fn back_moves(&self) -> bool {
         self.reap();
         let back = spin(&self.back);
-        back.run.room_bytes() > 0
+        back.engine.room_bytes() > 0
     }
 }
 

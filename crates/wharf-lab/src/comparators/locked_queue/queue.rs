@@ -1,21 +1,23 @@
 //! `LockedQueue`: a qdisc behind a root lock, and a device behind its own.
 
-use super::entry::Discipline;
+use super::discipline::Discipline;
+use super::return_rings::ReturnRings;
 use super::runner::Runner;
 use super::sender::{LockedCounters, LockedSender};
 use super::spin::spin;
-use crate::counters::QueueCounters;
-use crate::host::{Clock, Park};
-use crate::pool::{Audit, PagePool, RETURN_RING_FRAMES, lock};
-use crate::qdisc::{RootQdisc, classify};
-use crate::tx::engine::TxEngine;
-use crate::tx::owner::Policy;
-use crate::tx::queue::lanes::{Lane, LaneReturnRing, Lanes};
-use crate::tx::queue::{QueueBuilder, QueueError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wharf_core::counters::QueueCounters;
+use wharf_core::device::Device;
+use wharf_core::engine::{BULK_PACKETS_MAX, Source, TxEngine};
+use wharf_core::host::{Clock, Park};
+use wharf_core::owner::Policy;
+use wharf_core::pool::{Audit, PagePool};
+use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc, RootQdisc};
+use wharf_core::queue::QueueError;
+use wharf_core::run_observer::RunObserver;
 use wharf_mem::frame::SENDERS_MAX;
-use wharf_mem::lane::lane;
 use wharf_mem::return_ring::return_ring;
 use wharf_mem::{Batch, Frame};
 
@@ -23,6 +25,42 @@ use wharf_mem::{Batch, Frame};
 const REFUSED_FRAMES: usize = 64;
 /// How long a thread that serves sleeps when there is nothing to do, and one that waits for the end.
 const NAP_NS: u64 = 20_000;
+
+/// Frames in a sender's return ring.
+const RETURN_RING_FRAMES: u32 = 512;
+/// The byte limit's hold time.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// The parts of a queue.
+pub struct Setup {
+    /// The pool of all packets.
+    pub pool: PagePool,
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// The qdisc, of one band.
+    pub qdisc: Box<dyn Qdisc>,
+    /// The queue's clock.
+    pub clock: Arc<dyn Clock>,
+    /// The way that a thread sleeps.
+    pub park: Arc<dyn Park>,
+    /// Bounds of one run.
+    pub policy: Policy,
+    /// An observer of the runs.
+    pub observer: Option<Arc<dyn RunObserver>>,
+}
+
+/// A source without frames.
+struct Nothing;
+
+impl Source for Nothing {
+    fn pull(&mut self, _: &mut Batch, _: usize) -> usize {
+        0
+    }
+
+    fn is_empty(&self) -> bool {
+        true
+    }
+}
 
 /// A transmit queue of the kernel's: senders share it by the discipline `D`.
 pub struct LockedQueue<D> {
@@ -49,8 +87,7 @@ pub struct Shared<D> {
     pub(super) policy: Policy,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) park: Arc<dyn Park>,
-    pub(super) log_clock: Option<Arc<dyn Clock>>,
-    pub(super) uses_bands: bool,
+    pub(super) observer: Option<Arc<dyn RunObserver>>,
     pub(super) pool: PagePool,
     counters: Arc<QueueCounters>,
     senders: Mutex<Vec<Arc<LockedCounters>>>,
@@ -80,16 +117,15 @@ impl std::fmt::Debug for Root {
 
 /// Under the device's lock. The run's own qdisc is the requeue slot: what the device leaves goes first next time.
 pub(super) struct Back {
-    pub(super) run: TxEngine,
-    /// Where frames go home by: the lanes of these are never used.
-    pub(super) homes: Lanes,
+    pub(super) engine: TxEngine,
+    pub(super) rings: ReturnRings,
 }
 
 impl Root {
     /// Puts a frame into the qdisc, or drops it where that is full.
     #[inline]
     pub(super) fn put(&mut self, frame: Frame) {
-        if self.qdisc.backpressure().room(classify::band_of(&frame)) == 0 {
+        if self.qdisc.backpressure().room(0) == 0 {
             return self.refuse(frame);
         }
         let pushed = self.one.push(frame);
@@ -122,33 +158,34 @@ impl<D: Discipline> Shared<D> {
 }
 
 impl<D: Discipline> LockedQueue<D> {
-    /// Of what the builder says: pool, device, qdisc, policy, clock. Lanes, waiting and the batching switch are not of this
-    /// world.
+    /// Creates a queue.
     ///
     /// # Errors
-    /// As [`QueueBuilder::build`].
-    pub fn new(builder: QueueBuilder) -> Result<Self, QueueError> {
-        let (qdisc, (run, counters, parts)) = builder.into_split_engine()?;
-        let pool = parts.pool;
+    /// [`QueueError::Device`] if the device cannot use the pool's memory.
+    pub fn new(setup: Setup) -> Result<Self, QueueError> {
+        let Setup { pool, mut device, qdisc, clock, park, policy, observer } = setup;
+        device.attach(pool.region().clone())?;
+        let counters = Arc::new(QueueCounters::default());
+        let slot = Box::new(Fifo::new(FifoLimit::Packets(2 * BULK_PACKETS_MAX)));
+        let engine = TxEngine::new(pool.region(), device, slot, HOLD, clock.clone(), counters.clone());
         let root = Root {
             senders: Vec::new(),
             one: Batch::new(1),
             refused: Batch::new(REFUSED_FRAMES),
             pool: pool.clone(),
-            qdisc: RootQdisc::new(qdisc, pool.region(), parts.clock.clone()),
+            qdisc: RootQdisc::new(qdisc, pool.region(), clock.clone()),
         };
         let shared = Shared {
             discipline: D::new(&pool),
-            uses_bands: root.qdisc.qdisc().uses_bands(),
             root: Mutex::new(root),
             running: AtomicBool::new(false),
-            room_bytes: AtomicU64::new(run.room_bytes()),
-            back: Mutex::new(Back { run, homes: Lanes::new(pool.clone()) }),
+            room_bytes: AtomicU64::new(engine.room_bytes()),
+            back: Mutex::new(Back { engine, rings: ReturnRings::new(pool.clone()) }),
             is_served: AtomicBool::new(false),
-            policy: parts.policy,
-            clock: parts.clock,
-            park: parts.park,
-            log_clock: parts.log_clock,
+            policy,
+            clock,
+            park,
+            observer,
             pool,
             counters,
             senders: Mutex::new(Vec::new()),
@@ -162,18 +199,16 @@ impl<D: Discipline> LockedQueue<D> {
     /// [`QueueError::Senders`], [`QueueError::Pool`].
     pub fn sender(&self, name: &str) -> Result<LockedSender<D>, QueueError> {
         let shared = &self.shared;
-        let mut senders = lock(&shared.senders);
+        let mut senders = spin(&shared.senders);
         let place = senders.len();
         if place == usize::from(SENDERS_MAX) {
             return Err(QueueError::Senders);
         }
-        let counters = Arc::new(LockedCounters::new(shared.log_clock.is_some().then_some(place)));
+        let counters = Arc::new(LockedCounters::default());
         let mut cache = shared.pool.cache(name)?;
-        let (home_in, home_out) = return_ring(RETURN_RING_FRAMES, 0);
-        cache.set_return_ring(home_out, place as u16);
-        let unused =
-            Lane { frames: lane(2, 0).1, return_ring: Some(LaneReturnRing::new(home_in, &shared.pool)) };
-        spin(&shared.back).homes.add(place, unused);
+        let (ring_in, ring_out) = return_ring(RETURN_RING_FRAMES, 0);
+        cache.set_return_ring(ring_out, place as u16);
+        spin(&shared.back).rings.add(ring_in);
         spin(&shared.root).senders.push(counters.clone());
         senders.push(counters.clone());
         Ok(LockedSender::new(shared.clone(), cache, place, counters))
@@ -186,7 +221,7 @@ impl<D: Discipline> LockedQueue<D> {
 
     /// What each sender has done, in order of their making.
     pub fn senders(&self) -> Vec<Arc<LockedCounters>> {
-        lock(&self.shared.senders).clone()
+        spin(&self.shared.senders).clone()
     }
 
     /// Runs the qdisc for all until `stop`: meanwhile senders only put in.
@@ -209,7 +244,7 @@ impl<D: Discipline> LockedQueue<D> {
             runner.come(shared);
             let inside = spin(&shared.root).qdisc.held();
             let back = spin(&shared.back);
-            let pending = inside + back.run.backlog() + back.run.in_device();
+            let pending = inside + back.engine.backlog() + back.engine.in_device();
             drop(back);
             if pending == 0 && shared.discipline.is_gathered() {
                 return true;
@@ -227,17 +262,17 @@ impl<D: Discipline> LockedQueue<D> {
         let mut root = spin(&shared.root);
         shared.discipline.gather(&mut root);
         let mut back = spin(&shared.back);
-        let Back { run, homes } = &mut *back;
-        let mut bulk = Batch::new(crate::tx::engine::BULK_PACKETS_MAX);
+        let Back { engine, rings } = &mut *back;
+        let mut bulk = Batch::new(BULK_PACKETS_MAX);
         while root.qdisc.purge(&mut bulk) > 0 {
             let given = shared.pool.give_back(&mut bulk);
             debug_assert!(given.is_ok(), "senders check the pool");
         }
         root.give_refused();
-        run.drain_unsent(&mut Lanes::new(shared.pool.clone()), homes);
-        run.close(homes);
+        engine.drain_unsent(&mut Nothing, rings);
+        engine.close(rings);
         let mut audit = shared.pool.audit();
-        run.visit(&mut |frame, place| audit.found(frame.index(), place));
+        engine.visit(&mut |frame, place| audit.found(frame.index(), place));
         audit
     }
 }

@@ -18,12 +18,13 @@
 //! thread can: a queue in order of arrival would then stand still until the scheduler has gone round, once for each
 //! who waits, and spinning on would keep the holder from its processor.
 
-mod entry;
-mod locked;
+mod discipline;
+mod queue;
+mod return_rings;
 mod runner;
 mod sender;
 mod spin;
 
-pub use entry::{BusyLock, Discipline, LocklessList, RootLock};
-pub use locked::LockedQueue;
+pub use discipline::{BusyLock, Discipline, LocklessList, RootLock};
+pub use queue::{LockedQueue, Setup};
 pub use sender::{LockedCounters, LockedSender};

@@ -1,20 +1,18 @@
 //! A thread's end of a locked queue.
 
-use super::entry::{Discipline, Entered};
-use super::locked::Shared;
+use super::discipline::{Discipline, Entered};
+use super::queue::Shared;
 use super::runner::Runner;
 use super::spin::spin;
-use crate::counters::Counter;
-use crate::pool::{Burst, Cache, PoolError};
-use crate::qdisc::classify;
-use crate::run_log::RunLog;
-use crate::tx::queue::QueueError;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use wharf_core::counters::Counter;
+use wharf_core::pool::{Burst, Cache, PoolError};
+use wharf_core::queue::QueueError;
 use wharf_mem::Batch;
 
 /// What one sender has done.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LockedCounters {
     /// Frames that it offered.
     pub offered: Counter,
@@ -24,18 +22,9 @@ pub struct LockedCounters {
     pub refused: Counter,
     /// Frames that it handed to the device while it ran the qdisc, whoever sent them.
     pub drained_packets: Counter,
-    /// What it did as runner in detail, where that was asked for.
-    pub runs: Option<Box<RunLog>>,
 }
 
 impl LockedCounters {
-    pub(super) fn new(logged: Option<usize>) -> Self {
-        let counter = Counter::default;
-        let runs = logged.map(|place| Box::new(RunLog::new(place)));
-        let (offered, drops, refused, drained_packets) = (counter(), counter(), counter(), counter());
-        Self { offered, drops, refused, drained_packets, runs }
-    }
-
     /// Frames that it offered and that were not taken.
     pub fn dropped(&self) -> u64 {
         self.drops.get() + self.refused.get()
@@ -63,7 +52,7 @@ impl<D: Discipline> LockedSender<D> {
         shared: Arc<Shared<D>>, cache: Cache, place: usize, counters: Arc<LockedCounters>,
     ) -> Self {
         let place = place as u16;
-        let runner = Runner::new(counters.runs.as_ref().map(|_| place));
+        let runner = Runner::new(Some(place));
         Self { shared, cache, place, runner, back: Batch::new(1), counters }
     }
 
@@ -87,23 +76,19 @@ impl<D: Discipline> LockedSender<D> {
     /// # Errors
     /// [`QueueError::ForeignPool`]: the burst is as it was.
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
-        let (ours, theirs) = (self.cache.pool_number(), burst.number());
-        let batch = burst.batch_mut();
-        if ours != theirs || !crate::tx::sender::all_of_pool(batch, ours) {
-            return Err(crate::tx::sender::foreign_pool(ours, theirs, batch));
+        let (ours, batch) = (self.shared.pool.region().number(), burst.batch_mut());
+        if let Some(foreign) = batch.frames().iter().find(|frame| frame.pool() != ours) {
+            return Err(QueueError::ForeignPool { ours, theirs: foreign.pool() });
         }
         self.counters.offered.add(batch.len() as u64);
         while let Some(mut frame) = batch.pop() {
             frame.set_sender(self.place);
-            if self.shared.uses_bands {
-                classify::classify(&mut frame, self.shared.pool.region());
-            }
             let shared = &*self.shared;
             match shared.discipline.enter(shared, frame) {
                 Entered::Left => {}
                 Entered::First(root) if shared.is_served.load(Relaxed) => drop(root),
                 Entered::First(root) => {
-                    let packets = self.runner.run(shared, root, self.counters.runs.as_deref());
+                    let packets = self.runner.run(shared, root);
                     self.counters.drained_packets.add(packets);
                 }
                 Entered::Refused(frame) => {
@@ -126,8 +111,8 @@ impl<D: Discipline> LockedSender<D> {
 
 impl<D: Discipline> Drop for LockedSender<D> {
     fn drop(&mut self) {
-        if let Some(home) = self.cache.take_return_ring() {
-            spin(&self.shared.back).homes.orphan(self.place.into(), home);
+        if let Some(ring) = self.cache.take_return_ring() {
+            spin(&self.shared.back).rings.remove(self.place.into(), ring);
         }
     }
 }

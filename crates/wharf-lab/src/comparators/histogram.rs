@@ -1,8 +1,8 @@
-//! `Histogram`: how often which value came, to one part in sixteen. One writer, read by anybody at any time.
+//! `Histogram`: counts of values, exact to one part in sixteen. One thread writes; any thread reads at any time.
 
-use crate::counters::Counter;
+use wharf_core::counters::Counter;
 
-/// Values up to this are counted exactly; above, sixteen buckets to a doubling.
+/// Values below this are counted exactly; above, each doubling has sixteen buckets.
 const EXACT: u64 = 16;
 const STEPS_LOG2: u32 = 4;
 const BUCKETS: usize = (64 - STEPS_LOG2 as usize + 1) << STEPS_LOG2;
@@ -23,13 +23,13 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
+    /// Creates an empty histogram.
     pub fn new() -> Self {
         let buckets = (0..BUCKETS).map(|_| Counter::default()).collect();
         Self { buckets, count: Counter::default(), sum: Counter::default(), max: Counter::default() }
     }
 
-    /// Counts `value`; for the one writer.
+    /// Counts `value`. For the one writer.
     pub fn record(&self, value: u64) {
         self.buckets[bucket_of(value)].add(1);
         self.count.add(1);
@@ -37,7 +37,7 @@ impl Histogram {
         self.max.set(self.max.get().max(value));
     }
 
-    /// Adds another's; for the one writer of this one.
+    /// Adds the counts of `other`. For the one writer.
     pub fn add(&self, other: &Histogram) {
         self.buckets.iter().zip(&other.buckets).for_each(|(ours, theirs)| ours.add(theirs.get()));
         self.count.add(other.count.get());
@@ -45,22 +45,23 @@ impl Histogram {
         self.max.set(self.max.get().max(other.max.get()));
     }
 
-    /// Values counted.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count.get()
     }
 
-    /// Their sum, modulo 2^64.
+    /// Returns the sum of the values, modulo 2^64.
     pub fn sum(&self) -> u64 {
         self.sum.get()
     }
 
-    /// The greatest; 0 of none.
+    /// Returns the greatest value, or 0 if there is none.
     pub fn max(&self) -> u64 {
         self.max.get()
     }
 
-    /// What `permille` thousandths of the values do not exceed, or at most a sixteenth more; 0 of none.
+    /// Returns a value that `permille` thousandths of the values do not exceed, at most a sixteenth too large; 0 if there is
+    /// none.
     pub fn at_permille(&self, permille: u64) -> u64 {
         let wanted = (u128::from(self.count()) * u128::from(permille)).div_ceil(1000) as u64;
         let mut seen = 0;
@@ -82,7 +83,7 @@ fn bucket_of(value: u64) -> usize {
     ((shift as usize + 1) << STEPS_LOG2) + ((value >> shift) - EXACT) as usize
 }
 
-/// The greatest value of a bucket.
+/// Returns the greatest value of a bucket.
 fn last_of(bucket: usize) -> u64 {
     let (doubling, step) = (bucket >> STEPS_LOG2, bucket as u64 & (EXACT - 1));
     match doubling {

@@ -24,5 +24,5 @@ fn wait<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
             Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
         }
     }
-    crate::pool::lock(mutex)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

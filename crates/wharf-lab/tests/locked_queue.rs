@@ -1,16 +1,20 @@
 //! The kernel's enqueue disciplines, on real threads: what goes in comes out once and in order, or is counted as
 //! dropped; nothing stays behind.
 
+#[path = "../../wharf-core/tests/common/mod.rs"]
 mod common;
 
-use common::{Gate, pool};
+use common::{Gate, TestClock, TestPark, pool};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use wharf_core::discipline::{BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
+use wharf_lab::comparators::locked_queue::{
+    BusyLock, Discipline, LockedQueue, LocklessList, RootLock, Setup,
+};
+use wharf_lab::comparators::run_log::{RunLog, RunLogs};
 
 const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(3), Policy::QUOTA_AND_TIME];
 
@@ -52,9 +56,20 @@ fn finish<D: Discipline>(queue: LockedQueue<D>) {
     assert_eq!(audit.out(), 0, "{audit}");
 }
 
+fn setup(pool: &PagePool, gate: Gate, policy: Policy, limit: usize) -> Setup {
+    Setup {
+        pool: pool.clone(),
+        device: Box::new(gate),
+        qdisc: Box::new(Fifo::new(FifoLimit::Packets(limit))),
+        clock: Arc::new(TestClock::default()),
+        park: Arc::new(TestPark),
+        policy,
+        observer: None,
+    }
+}
+
 fn queue<D: Discipline>(pool: &PagePool, gate: Gate, policy: Policy, limit: usize) -> LockedQueue<D> {
-    let qdisc = Box::new(Fifo::new(FifoLimit::Packets(limit)));
-    LockedQueue::new(common::builder(pool, gate).qdisc(qdisc).policy(policy)).unwrap()
+    LockedQueue::new(setup(pool, gate, policy, limit)).unwrap()
 }
 
 /// A ring of `ring` frames, a qdisc of `limit` packets; how many of four senders' packets were dropped.
@@ -163,9 +178,9 @@ fn a_thread_that_serves_drains_for_all() {
 fn logs_of_runs_say_who_drained_what() {
     let (gate, control) = Gate::open(256);
     let pool = pool(4096);
-    let clock = Arc::new(common::TestClock::default());
-    let builder = common::builder(&pool, gate).policy(Policy::quota(5)).log_runs(clock);
-    let queue = LockedQueue::<RootLock>::new(builder).unwrap();
+    let logs = Arc::new(RunLogs::new(Arc::new(TestClock::default()), 3));
+    let setup = Setup { observer: Some(logs.clone()), ..setup(&pool, gate, Policy::quota(5), 1000) };
+    let queue = LockedQueue::<RootLock>::new(setup).unwrap();
     std::thread::scope(|scope| {
         (0..3).for_each(|who| {
             _ = scope.spawn({
@@ -176,14 +191,12 @@ fn logs_of_runs_say_who_drained_what() {
     });
     let senders = queue.senders();
     assert!(queue.drain(u64::MAX));
-    let sum = |what: fn(&wharf_core::run_log::RunLog) -> u64| -> u64 {
-        senders.iter().map(|sender| what(sender.runs.as_ref().unwrap())).sum()
-    };
+    let sum = |what: fn(&RunLog) -> u64| -> u64 { logs.logs().iter().map(what).sum() };
     let drained: u64 = senders.iter().map(|sender| sender.drained_packets.get()).sum();
     assert_eq!(sum(|log| log.packets.get()), drained);
     assert!(drained <= control.sent().len() as u64);
     assert!(sum(|log| log.for_others.get()) <= drained);
     assert_eq!(sum(|log| log.runs.get()), sum(|log| log.time_ns.count()));
-    assert!(senders.iter().all(|sender| sender.runs.as_ref().unwrap().longest_packets.get() <= 5));
+    assert!(logs.logs().iter().all(|log| log.longest_packets.get() <= 5));
     finish(queue);
 }
