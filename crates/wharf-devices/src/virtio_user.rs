@@ -2,8 +2,9 @@
 //! virtual machine's network turned round, or [`crate::virtio`]'s other side.
 //!
 //! The pool's memory is shared with the back end: frames are sent and received as they lie, with the virtio net header in the
-//! headroom before them. So the back end can write to all of the pool at any time. What it says of buffers is
-//! checked ([`crate::virtio`]); what it writes into frames are bytes like those of any wire.
+//! headroom before them. The back end can therefore write to all of the pool at any time, and is trusted to write only to
+//! buffers that wait for frames, as a guest trusts its network card: see [`wharf_mem::region`]. What it says of
+//! buffers is checked ([`crate::virtio`]); what it writes into frames are bytes like those of any wire.
 //!
 //! One object sends and receives. A frame that was sent comes back when the back end says that it has left: real completions, so that there is a
 //! byte queue limit; unless they are looked for late (`napi=off`): see [`Napi`]. Notifications are asked for only by

@@ -1,10 +1,10 @@
-//! `Frame`: the owned name of one buffer, in 8 bytes; `FreeFrame`: the same buffer while nobody uses it.
+//! `Frame`: the owned name of one buffer, in 8 bytes. `FreeFrame`: the name of a buffer that is not in use, in 4.
 //!
 //! Bits of a frame, from the top: length 18 (bytes), sender 12, band 3, has-metadata 1, pool 6, index 24.
-//! The length lies on top because every stage sums it: one shift. Index and pool lie at the bottom as in a
-//! free frame: one instruction makes the one of the other. Neither type can be cloned, and only this
-//! crate turns bits into one, so a frame in hand is the only way to its buffer. The pool's number is checked
-//! on every access: a frame used with another pool's region would be somebody else's memory.
+//! The length is on top because every stage sums lengths: one shift. Index and pool are at the bottom, as in a
+//! free frame: one instruction converts. Neither type is `Clone`, and only this crate turns bits into one, so a frame is
+//! the only way to its buffer. Every access checks the pool's number: a frame of another pool would name another
+//! region's memory.
 #![forbid(unsafe_code)]
 
 const LENGTH_SHIFT: u32 = 46;
@@ -16,34 +16,34 @@ pub(crate) const META: u64 = 1 << META_SHIFT;
 pub(crate) const SENDER_MASK: u64 = (SENDERS_MAX as u64 - 1) << SENDER_SHIFT;
 pub(crate) const POOL_MASK: u64 = 63 << POOL_SHIFT;
 
-/// Longest frame or super-packet, bytes: 18 bits.
+/// The length of the longest frame or super-packet, bytes: 18 bits.
 pub const LENGTH_BYTES_MAX: u32 = (1 << 18) - 1;
-/// Most buffers in one pool: 24 bits.
+/// The most buffers of one pool: 24 bits.
 pub const FRAMES_MAX: u32 = 1 << 24;
-/// Most senders that one process can tell apart: 12 bits.
+/// The number of senders that one process can distinguish: 12 bits.
 pub const SENDERS_MAX: u16 = 1 << 12;
-/// Bands that a frame can name: 3 bits.
+/// The number of priority bands that a frame can name: 3 bits.
 pub const BANDS_MAX: u8 = 8;
 
-/// One buffer, in use. Dropping it without giving it back to its pool leaks the buffer, and the pool's
-/// ledger will say so.
+/// One buffer in use: its pool, index, length, sender and band. A frame that is dropped, not given back to its pool, leaks
+/// the buffer; the pool's ledger reports it.
 #[must_use = "a frame dropped is a buffer lost: give it back to its pool"]
 #[repr(transparent)]
 #[derive(PartialEq, Eq)]
 pub struct Frame(u64);
 
 impl Frame {
-    /// What fills an empty place in a table: names no buffer (pools count from 1) and never leaves this crate.
+    /// The content of an empty place in a table: names no buffer (pools count from 1), and never leaves this crate.
     pub(crate) const NONE: Frame = Frame(0);
 
-    /// `template` names the pool of `free`.
+    /// Makes a frame of `free` with the bits of `template`, which is of the same pool. Used by `region/take.rs`.
     #[inline(always)]
     pub(crate) fn from_parts(free: FreeFrame, template: u64) -> Self {
         debug_assert_eq!(u64::from(free.0) & POOL_MASK, template & POOL_MASK);
         Frame(template | u64::from(free.0))
     }
 
-    /// The bits that frames of one pool, sender and length share.
+    /// Returns the bits that frames of one pool, sender and length share.
     #[inline(always)]
     pub(crate) fn template(pool: u8, sender: u16, len_bytes: u32) -> u64 {
         u64::from(len_bytes) << LENGTH_SHIFT
@@ -51,17 +51,25 @@ impl Frame {
             | u64::from(sender & (SENDERS_MAX - 1)) << SENDER_SHIFT
     }
 
-    /// A second name for the same buffer: only for moving it between two places of this crate.
+    /// Returns a second name for the same buffer; the caller forgets the first. Used by `batch.rs`, between its slots.
     #[inline(always)]
     pub(crate) fn moved(&self) -> Self {
         Frame(self.0)
     }
 
+    /// Returns the frame's bits, which are no name.
     #[inline(always)]
     pub(crate) fn bits(&self) -> u64 {
         self.0
     }
 
+    /// Returns the bits of this buffer's `FreeFrame`, which are no name.
+    #[inline(always)]
+    pub(crate) fn free_bits(&self) -> u32 {
+        self.0 as u32 & (POOL_MASK as u32 | INDEX_MASK)
+    }
+
+    /// Makes a name of a frame's bits; the caller forgets those. Used by `lane.rs`.
     #[inline(always)]
     pub(crate) fn from_bits(bits: u64) -> Self {
         Frame(bits)
@@ -69,22 +77,22 @@ impl Frame {
 
     #[inline(always)]
     pub(crate) fn into_free(self) -> FreeFrame {
-        FreeFrame(self.0 as u32 & (POOL_MASK as u32 | INDEX_MASK))
+        FreeFrame(self.free_bits())
     }
 
-    /// Number of the pool it belongs to, from 1.
+    /// Returns the number of the frame's pool, 1 to 63.
     #[inline(always)]
     pub fn pool(&self) -> u8 {
         (self.0 >> POOL_SHIFT) as u8 & 63
     }
 
-    /// Which of the pool's buffers it is.
+    /// Returns the buffer's index in its pool.
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.0 as u32 & INDEX_MASK
     }
 
-    /// Length of the packet in bytes; of a super-packet, all its chunks together.
+    /// Returns the length of the packet, bytes; of a super-packet, the sum of its chunks.
     #[inline(always)]
     pub fn len_bytes(&self) -> u32 {
         (self.0 >> LENGTH_SHIFT) as u32
@@ -96,38 +104,38 @@ impl Frame {
             self.0 & !(u64::from(LENGTH_BYTES_MAX) << LENGTH_SHIFT) | u64::from(len_bytes) << LENGTH_SHIFT;
     }
 
-    /// The sender that it is charged to and goes home to.
+    /// Returns the number of the sender that the frame is charged and returned to.
     #[inline(always)]
     pub fn sender(&self) -> u16 {
         (self.0 >> SENDER_SHIFT) as u16 & (SENDERS_MAX - 1)
     }
 
-    /// Charges it to `sender`.
+    /// Charges the frame to `sender`.
     #[inline(always)]
     pub fn set_sender(&mut self, sender: u16) {
         self.0 = self.0 & !SENDER_MASK | u64::from(sender) << SENDER_SHIFT & SENDER_MASK;
     }
 
-    /// Priority band, 0 first.
+    /// Returns the priority band, 0 to 7; band 0 is served first.
     #[inline(always)]
     pub fn band(&self) -> u8 {
         (self.0 >> BAND_SHIFT) as u8 & (BANDS_MAX - 1)
     }
 
-    /// Puts it into `band`; higher numbers than [`BANDS_MAX`] - 1 count as the last band.
+    /// Sets the priority band; numbers from [`BANDS_MAX`] on set the last band.
     #[inline(always)]
     pub fn set_band(&mut self, band: u8) {
         let band = u64::from(band.min(BANDS_MAX - 1));
         self.0 = self.0 & !(u64::from(BANDS_MAX - 1) << BAND_SHIFT) | band << BAND_SHIFT;
     }
 
-    /// Whether the pool's side table has a row for it (a chain, a checksum request, ...).
+    /// True if the frame has a row in its pool's side table: a chain, or a checksum or segmentation request.
     #[inline(always)]
     pub fn has_meta(&self) -> bool {
         self.0 & META != 0
     }
 
-    /// Whether it belongs to pool `pool` and has no row in the side table.
+    /// True if the frame belongs to pool `pool` and has no row in the side table.
     #[inline(always)]
     pub(crate) fn is_plain_of(&self, pool: u8) -> bool {
         self.0 & (POOL_MASK | META) == u64::from(pool) << POOL_SHIFT
@@ -147,7 +155,8 @@ impl std::fmt::Debug for Frame {
 
 const INDEX_MASK: u32 = FRAMES_MAX - 1;
 
-/// One buffer that nobody uses, in 4 bytes: pool 6 (above), index 24. What caches, depots and return rings hold.
+/// The name of one buffer that is not in use, in 4 bytes: pool 6 bits (above), index 24. Caches, depots and return rings
+/// hold these.
 #[must_use = "a free frame dropped is a buffer lost: give it back to its pool"]
 #[repr(transparent)]
 #[derive(PartialEq, Eq)]
@@ -169,13 +178,13 @@ impl FreeFrame {
         self.0
     }
 
-    /// Number of the pool it belongs to, from 1.
+    /// Returns the number of the buffer's pool, 1 to 63.
     #[inline(always)]
     pub fn pool(&self) -> u8 {
         (self.0 >> POOL_SHIFT) as u8
     }
 
-    /// Which of the pool's buffers it is.
+    /// Returns the buffer's index in its pool.
     #[inline(always)]
     pub fn index(&self) -> u32 {
         self.0 & INDEX_MASK
@@ -211,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_those_of_the_design() {
+    fn a_frame_has_8_bytes_and_a_free_frame_4() {
         assert_eq!((size_of::<Frame>(), size_of::<FreeFrame>()), (8, 4));
     }
 }

@@ -1,35 +1,34 @@
-//! A lane: the ring of frames from one sender to the owner of its queue.
+//! The lane: the single-producer, single-consumer ring of frames from one sender to the owner of its queue.
 #![forbid(unsafe_code)]
 
 use crate::batch::{Batch, Summary};
 use crate::frame::Frame;
 use crate::ring::{Consumer, Producer, ring};
 
-/// The sender's end.
+/// The sender's end of a lane.
 pub struct LaneProducer(Producer<u64>);
 
-/// The owner's end.
+/// The owner's end of a lane.
 pub struct LaneConsumer(Consumer<u64>);
 
-/// A lane for `capacity` frames (a power of two), its indices starting at `start` (anything; tests start
-/// near 2^32 to see them wrap).
+/// Makes a lane for `capacity` frames, a power of two. Its indices begin at `start`: any value, since they wrap.
 ///
 /// # Panics
-/// When `capacity` is not a power of two.
+/// If `capacity` is not a power of two.
 pub fn lane(capacity: u32, start: u32) -> (LaneProducer, LaneConsumer) {
     let (producer, consumer) = ring(capacity, start);
     (LaneProducer(producer), LaneConsumer(consumer))
 }
 
 impl LaneProducer {
-    /// Moves frames from the front of `from` into the lane, as many as there is room for, and publishes
-    /// them; how many.
+    /// Moves frames from the front of `from` into the lane, as many as there is room for, and publishes them. Returns their
+    /// number.
     #[inline]
     pub fn push(&mut self, from: &mut Batch) -> usize {
         self.push_first(from, usize::MAX)
     }
 
-    /// As [`LaneProducer::push`], for the first `max` frames only.
+    /// Does as [`LaneProducer::push`] for the first `max` frames only.
     #[inline]
     pub fn push_first(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len().min(max);
@@ -38,37 +37,37 @@ impl LaneProducer {
         pushed
     }
 
-    /// Frames that the lane can take now.
+    /// Returns the number of frames that the lane can take now.
     pub fn room(&mut self) -> usize {
         self.0.room(usize::MAX)
     }
 
-    /// Whether the owner has taken all.
+    /// True if the owner has taken all frames.
     #[inline]
     pub fn is_drained(&mut self) -> bool {
         self.0.drained()
     }
 
-    /// Bytes of this lane's frames that have come home, as a sum that wraps and begins at the index's start.
+    /// Returns the bytes of this lane's frames that have been returned: a sum that wraps, and begins at the lane's `start`.
     #[inline]
     pub fn returned_bytes(&self) -> u32 {
         self.0.note()
     }
 
-    /// Says that nothing more will be pushed, as dropping it does.
+    /// Announces that no more frames will be pushed; dropping this end does, too.
     pub fn abandon(&mut self) {
         self.0.abandon();
     }
 
-    /// Frames that it can hold.
+    /// Returns the number of frames that the lane can hold.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 }
 
 impl LaneConsumer {
-    /// Moves up to `max` frames into `to`; how many. Fewer than `max` and than `to` has room for means that no
-    /// more were published when it looked.
+    /// Moves up to `max` frames into `to`, and returns their number. If that is less than `max` and than the room in `to`, no
+    /// more were published at the time of the call.
     #[inline]
     pub fn pop(&mut self, to: &mut Batch, max: usize) -> usize {
         let want = max.min(to.room());
@@ -76,8 +75,8 @@ impl LaneConsumer {
         self.take(to, ready)
     }
 
-    /// As [`LaneConsumer::pop`]; how many, and how many are left of those seen. None left means that the lane was empty
-    /// when it looked, after this call began: only then is the sender's index looked at for certain.
+    /// Does as [`LaneConsumer::pop`], and returns the number of frames moved and the number left of those seen. If none is
+    /// left, this call has read the sender's index, and found the lane empty.
     #[inline]
     pub fn pop_now(&mut self, to: &mut Batch, max: usize) -> (usize, usize) {
         let known = self.0.ready(0);
@@ -86,29 +85,29 @@ impl LaneConsumer {
         (taken, ready - taken)
     }
 
-    /// Frames published and not yet taken. Always looks at the sender's index.
+    /// Returns the number of frames published and not yet taken. Always reads the sender's index.
     #[inline]
     pub fn ready_now(&mut self) -> usize {
         self.0.ready_now()
     }
 
-    /// Frames ever taken out, counted modulo 2^32 from where the lane's indices began.
+    /// Returns the lane's `start` plus the number of frames ever taken, modulo 2^32.
     pub fn taken(&self) -> u32 {
         self.0.head()
     }
 
-    /// Adds to what the sender reads by [`LaneProducer::returned_bytes`].
+    /// Adds `bytes` to the sum that the sender reads by [`LaneProducer::returned_bytes`].
     #[inline(always)]
     pub fn add_returned_bytes(&self, bytes: u32) {
         self.0.add_to_note(bytes);
     }
 
-    /// As [`LaneProducer::returned_bytes`].
+    /// Returns the same sum as [`LaneProducer::returned_bytes`].
     pub fn returned_bytes(&self) -> u32 {
         self.0.note()
     }
 
-    /// Whether the sender is gone; what it published before may still be inside.
+    /// True if the sender is gone. Frames that it published before may still be in the lane.
     pub fn is_abandoned(&self) -> bool {
         self.0.producer_gone()
     }

@@ -1,15 +1,15 @@
-//! Numbers for pools: 1 to 63, one per living pool of the process.
+//! Pool numbers: 1 to 63, one per living pool of the process.
 //!
-//! A number is not given out again while a frame of its pool may still be around: whoever drops a region
-//! with frames out keeps the number taken for good (see `Region::retire`).
+//! A number is used again only when no frame of its pool is left: a region that is dropped with frames out keeps its
+//! number for good (see `Region::retire`).
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bit n is set while number n is taken; 0 is never given out: it marks an empty place.
+/// Bit n is set while number n is taken. Number 0 is never handed out: it marks an empty place.
 static TAKEN: AtomicU64 = AtomicU64::new(1);
 
-/// The lowest free number, or `None` when 63 pools live.
+/// Takes the lowest free number; `None` while 63 are taken.
 pub(crate) fn take() -> Option<u8> {
     let mut taken = TAKEN.load(Ordering::Relaxed);
     loop {

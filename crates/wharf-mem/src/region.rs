@@ -1,7 +1,24 @@
-//! The memory under one pool, and the only place where a buffer becomes a `Frame` (`region/take.rs`), a `Frame` a buffer
-//! again (`region/give.rs`), several of them a super-packet (`region/chain.rs`), and a `Frame` bytes (`region/bytes.rs`).
+//! `Region`: the memory under one pool. A free buffer becomes a frame in `region/take.rs`, a frame becomes a free buffer in
+//! `region/give.rs`, frames become a super-packet in `region/chain.rs`; `region/bytes.rs` gives access to bytes.
+//!
+//! # Which bytes a peer may access, and when
+//!
+//! A region is shared memory: a memfd that devices register with the kernel (the UMEM of AF_XDP) or pass to another
+//! process (the back end of `virtio-user`). Both map all of it, writable.
+//!
+//! A device *lends* a buffer by publishing its address in a ring. It holds the buffer's [`Frame`] from then on, and makes no
+//! reference to its bytes, until the peer has given the buffer back in the same ring, or the connection to it has ended. A
+//! peer that keeps to this protocol accesses a buffer only while it is lent; no reference to its bytes exists then.
+//!
+//! What the peer has written about a frame (a header, a length) is copied once, by volatile reads, and checked as a copy:
+//! [`Region::copy_before`].
+//!
+//! **The protocol is an assumption where the peer is a process.** [`Region::share_with_peer`] trusts it as a guest trusts
+//! its virtual network card. A back end that writes to a buffer that is not lent breaks the aliasing rules under which
+//! [`Region::bytes`] hands out slices: what is then read is undefined. A program that does not trust its peer takes a
+//! device that copies: `vhost-user`, whose access to the peer's memory is volatile throughout.
 
-#[allow(unsafe_code, reason = "bytes of a frame: one of the two files that may")]
+#[allow(unsafe_code, reason = "the bytes of a frame")]
 mod bytes;
 mod chain;
 mod give;
@@ -18,7 +35,22 @@ use bytes::Layout;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wharf_sys::mapping::Mapping;
 
-/// One pool's buffers: shared memory, their side table, and the pool's number.
+/// The buffers of one pool: shared memory, a side table with a row per buffer, and the pool's number.
+///
+/// ```
+/// use wharf_mem::{Batch, Region, RegionSpec};
+///
+/// let spec = RegionSpec { frames: 16, frame_bytes: 2048, headroom_bytes: 128, huge_pages: false };
+/// let (region, mut free) = Region::new(spec)?;
+/// let mut batch = Batch::new(1);
+/// region.take(&mut free, &mut batch, 1, 0, 60, |_| {})?;
+/// let mut frame = batch.pop().expect("one was taken");
+/// region.bytes_mut(&mut frame)?.fill(0xff);
+/// assert_eq!(region.bytes(&frame)?, [0xff; 60]);
+/// region.give_one(frame, &mut free).map_err(|(error, _)| error)?;
+/// assert!(region.retire(free));
+/// # Ok::<(), wharf_mem::MemError>(())
+/// ```
 #[derive(Debug)]
 pub struct Region {
     mapping: Mapping,
@@ -29,10 +61,11 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps a region and hands out all its buffers, once.
+    /// Maps a region, and returns it with all its buffers.
     ///
     /// # Errors
-    /// [`MemError::Spec`], [`MemError::Map`] and [`MemError::PoolNumbers`].
+    /// [`MemError::Spec`] for a specification out of bounds, [`MemError::Map`] without memory, [`MemError::PoolNumbers`]
+    /// while 63 pools live.
     pub fn new(spec: RegionSpec) -> Result<(Self, Vec<FreeFrame>), MemError> {
         spec.check()?;
         let bytes = spec.frames as usize * spec.frame_bytes as usize;
@@ -47,40 +80,48 @@ impl Region {
         Ok((region, free))
     }
 
-    /// The pool's number, from 1.
+    /// Returns the pool's number, 1 to 63.
     #[inline]
     pub fn number(&self) -> u8 {
         self.layout.number
     }
 
-    /// What it was made to be.
+    /// Returns the specification that the region was made by.
     pub fn spec(&self) -> &RegionSpec {
         &self.spec
     }
 
-    /// The mapping under it, for registration with the kernel or a peer.
+    /// Returns the mapping, for registration with the kernel.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// Longest packet that fits one buffer, bytes.
+    /// Returns the mapping, for another process to map.
+    ///
+    /// The caller trusts that process to access a buffer only while a device lends it: see [`crate::region`]. A process
+    /// that breaks this protocol makes access to frames undefined.
+    pub fn share_with_peer(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Returns the length of the longest packet that fits one buffer, bytes.
     #[inline]
     pub fn data_bytes_max(&self) -> u32 {
         self.layout.data_bytes_max
     }
 
-    /// Where a frame's data lies, bytes from the region's start.
+    /// Returns the offset of a frame's data from the region's start, bytes.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     #[inline]
     pub fn offset_bytes(&self, frame: &Frame) -> Result<usize, MemError> {
         self.check(frame)?;
         Ok(self.spec.headroom_bytes as usize + self.layout.offset_of(frame.index()))
     }
 
-    /// The buffer that byte `offset_bytes` of the region lies in, and where that buffer's data begin: the way back from
-    /// [`Region::offset_bytes`]. `None` beyond the last one.
+    /// Returns the index of the buffer that has byte `offset_bytes` of the region, and the offset of that buffer's data: the
+    /// inverse of [`Region::offset_bytes`]. `None` beyond the last buffer.
     #[inline]
     pub fn buffer_at(&self, offset_bytes: usize) -> Option<(u32, usize)> {
         let index = u32::try_from(self.layout.index_of(offset_bytes)).ok()?;
@@ -107,10 +148,10 @@ impl Region {
         &self.rows[frame.index() as usize]
     }
 
-    /// Sets a frame's length.
+    /// Sets a frame's length, 0 to [`Region::data_bytes_max`] bytes.
     ///
     /// # Errors
-    /// [`MemError::Foreign`], [`MemError::TooLong`], [`MemError::Chain`].
+    /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`], [`MemError::Chain`] for a chain.
     #[inline]
     pub fn set_len(&self, frame: &mut Frame, len_bytes: u32) -> Result<(), MemError> {
         self.check(frame)?;
@@ -128,10 +169,10 @@ impl Region {
         if len_bytes <= max_bytes { Ok(()) } else { Err(MemError::TooLong { len_bytes, max_bytes }) }
     }
 
-    /// A frame's row of the side table; the default when it has none.
+    /// Returns a frame's row of the side table; the default where it has none.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     pub fn meta(&self, frame: &Frame) -> Result<Meta, MemError> {
         self.check(frame)?;
         Ok(if frame.has_meta() { self.row(frame).meta() } else { Meta::default() })
@@ -140,7 +181,7 @@ impl Region {
     /// Writes a frame's row of the side table.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     pub fn set_meta(&self, frame: &mut Frame, meta: &Meta) -> Result<(), MemError> {
         self.check(frame)?;
         self.row(frame).set_meta(meta);
@@ -148,8 +189,8 @@ impl Region {
         Ok(())
     }
 
-    /// Takes back every buffer, so that the pool's number is free once this region is dropped; whether they
-    /// were all there. A region dropped with frames out keeps its number for good.
+    /// Takes back every buffer, and returns true if all were there. The pool's number is then free again once the region is
+    /// dropped; a region that is dropped with frames out keeps its number for good.
     pub fn retire(&self, free: Vec<FreeFrame>) -> bool {
         let ours = free.iter().filter(|frame| frame.pool() == self.layout.number).count();
         let complete = ours == self.spec.frames as usize;

@@ -1,17 +1,17 @@
-//! What two threads share, and one at a time may touch: the slots of a ring, and the inside of a queue.
+//! Memory that threads share and one at a time accesses: the slots of a ring, and the value of an owner's cell.
 //!
-//! Whose turn it is the protocols say (`ring.rs`, `owner_cell.rs`, safe code both, under loom's eyes); what is here asks for
-//! the proof of it, a type that they alone can make.
+//! The protocols that decide the turn are safe code, checked under loom: `ring.rs` and `owner_cell.rs`. Access here takes
+//! a proof of the turn: a type that only these two files make.
 
 use crate::owner_cell::{Entered, Ownership};
 use crate::ring::{FilledSlot, FreeSlot};
 use crate::sync::UnsafeCell;
 
-/// A place in a ring.
+/// A slot of a ring.
 pub(crate) struct Slot<T>(UnsafeCell<T>);
 
-// SAFETY: a slot is accessed through `FreeSlot` and `FilledSlot` alone, which one side at a time has, and each side has
-// acquired what the other released ((A) to (D) in `ring.rs`); `T` is `Copy` data that may move between threads.
+// SAFETY: a slot is accessed through `FreeSlot` and `FilledSlot` alone. One side at a time has such a proof, after it has
+// acquired what the other side released ((A) to (D) in `ring.rs`). `T` is `Copy` data that may move between threads.
 unsafe impl<T: Copy + Send> Sync for Slot<T> {}
 
 impl<T> Slot<T> {
@@ -23,7 +23,7 @@ impl<T> Slot<T> {
 impl<T: Copy> FreeSlot<'_, T> {
     #[inline(always)]
     pub(crate) fn put(self, value: T) {
-        // SAFETY: the slot is the producer's alone, as this says that is given up for it: nobody reads or writes it meanwhile.
+        // SAFETY: this proof, which is used up, says that the slot is the producer's alone.
         self.slot().0.with_mut(|slot| unsafe { *slot = value });
     }
 }
@@ -31,7 +31,7 @@ impl<T: Copy> FreeSlot<'_, T> {
 impl<T: Copy> FilledSlot<'_, T> {
     #[inline(always)]
     pub(crate) fn get(self) -> T {
-        // SAFETY: the slot is the consumer's alone, as this says that is given up for it: nobody writes it meanwhile.
+        // SAFETY: this proof, which is used up, says that the slot is the consumer's alone, and written.
         self.slot().0.with(|slot| unsafe { *slot })
     }
 }
@@ -39,9 +39,9 @@ impl<T: Copy> FilledSlot<'_, T> {
 /// The value in an owner's cell.
 pub(crate) struct Inside<T>(UnsafeCell<T>);
 
-// SAFETY: the value is reached only through `Ownership`, of which RUNNING admits one at a time, and `Entered`, of
-// which there is one at most, and none beside an `Ownership` ((F) in `owner_cell.rs`); whoever gets it next has acquired
-// what the last one released.
+// SAFETY: the value is accessed through `Ownership` and `Entered` alone. RUNNING admits one `Ownership` at a time; there is at
+// most one `Entered`, and none beside an `Ownership` ((F) in `owner_cell.rs`). Each has acquired what the one before
+// released.
 unsafe impl<T: Send> Sync for Inside<T> {}
 
 impl<T> Inside<T> {
@@ -56,20 +56,20 @@ impl<T> Inside<T> {
 }
 
 impl<T> Ownership<'_, T> {
-    /// Works on the value.
+    /// Calls `work` with the value, and returns its result.
     #[inline(always)]
     pub fn with<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: this `Ownership` is the only one (RUNNING), and `&mut self` the only use of it.
+        // SAFETY: this `Ownership` is the only one (RUNNING), and `&mut self` its only use.
         self.inside().0.with_mut(|value| work(unsafe { &mut *value }))
     }
 }
 
 impl<T> Entered<'_, T> {
-    /// Works on the value.
+    /// Calls `work` with the value, and returns its result.
     #[inline(always)]
     pub fn with<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: there is one bias to a cell, borrowed for as long as this lives; an `Ownership` waits until
-        // `entered` is down (F), and `&mut self` is the only use of this.
+        // SAFETY: a cell has one bias, which is borrowed as long as this lives. An `Ownership` waits until `entered` is
+        // cleared (F); `&mut self` is the only use of this.
         self.inside().0.with_mut(|value| work(unsafe { &mut *value }))
     }
 }

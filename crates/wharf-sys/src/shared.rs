@@ -168,15 +168,17 @@ type Wide = std::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
 type Wide = u64;
 
-/// The first `BYTES` of `bytes`, read once: where a peer has that memory, too, what is checked then is what is used.
-/// `None` where there are fewer.
+/// Copies the `BYTES` bytes from `start` on, each read once and volatile: a peer that has that memory, too, cannot change
+/// what was checked before it is used.
+///
+/// # Safety
+/// The bytes lie inside a mapping that lives. This process does not write them meanwhile.
 #[inline(always)]
-pub fn snapshot<const BYTES: usize>(bytes: &[u8]) -> Option<[u8; BYTES]> {
-    let first = bytes.first_chunk::<BYTES>()?;
+pub unsafe fn snapshot<const BYTES: usize>(start: NonNull<u8>) -> [u8; BYTES] {
     let mut copied = [0; BYTES];
-    // SAFETY: both are as long, and live as long as they are borrowed; one is new here.
-    unsafe { copy::<true>(NonNull::from(first).cast(), NonNull::from(&mut copied).cast(), BYTES) };
-    Some(copied)
+    // SAFETY: the caller's; the other side is a new array of that length.
+    unsafe { copy::<true>(start, NonNull::from(&mut copied).cast(), BYTES) };
+    copied
 }
 
 macro_rules! words {

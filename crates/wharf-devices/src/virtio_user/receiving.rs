@@ -9,7 +9,6 @@ use wharf_core::checksum;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::shared::snapshot;
 
 /// Buffers that are given to the queue at a time, at least; a quarter of those wanted where these are few.
 const FILL_BULK: u16 = 32;
@@ -106,10 +105,11 @@ impl<R: DriverRing> Receiving<R> {
             return self.malformed(frame);
         };
         let region = &*self.region;
-        let Ok(bytes) = region.bytes_and_before_mut(&mut frame, HEADER_BYTES) else {
+        // A copy: the back end may go on writing there.
+        let Ok(bytes) = region.copy_before::<HEADER_BYTES>(&frame) else {
             return self.malformed(frame);
         };
-        let (header, count) = split_header(bytes)?;
+        let (header, count) = split_header(&bytes)?;
         if region.set_len(&mut frame, len_bytes).is_err() {
             return self.malformed(frame);
         }
@@ -258,11 +258,10 @@ impl<R: DriverRing> Receiving<R> {
     }
 }
 
-/// The header before a frame, and the number of buffers that the frame lies in (virtio 1.2, section 5.1.6): a copy of what the
-/// back end has written, and may go on writing.
+/// Splits `struct virtio_net_hdr` into the header and the number of buffers that the frame lies in (virtio 1.2, section
+/// 5.1.6).
 #[inline]
-fn split_header(bytes: &[u8]) -> Option<(VnetHeader, u16)> {
-    let bytes = snapshot::<HEADER_BYTES>(bytes)?;
+fn split_header(bytes: &[u8; HEADER_BYTES]) -> Option<(VnetHeader, u16)> {
     let (header, rest) = bytes.split_first_chunk::<VNET_HEADER_BYTES>()?;
     let count = rest.first_chunk().map(|count| u16::from_le_bytes(*count))?;
     Some((VnetHeader::read(header), count))

@@ -294,7 +294,8 @@ impl Session {
         let mapping = Mapping::shared_small_pages(each_bytes * QUEUES * pairs)
             .map_err(io_fault(&self.name, "no memory for its rings".into()))?;
         let area = Arc::new(Area::new(mapping));
-        let memory = [(POOL_AT, region.mapping()), (RINGS_AT, area.mapping().unwrap_or(region.mapping()))];
+        let pool = region.share_with_peer();
+        let memory = [(POOL_AT, pool), (RINGS_AT, area.mapping().unwrap_or(pool))];
         let memory = memory.map(|(address, mapping)| VhostUserMemoryRegionInfo {
             guest_phys_addr: address,
             memory_size: mapping.len_bytes() as u64,

@@ -1,7 +1,15 @@
-//! Where buffers lie, and the bytes of frames: whoever holds a frame has those of its buffer to itself.
+//! The layout of buffers, and the bytes of frames: the holder of a frame has its buffer's bytes to itself.
 //!
 //! Buffers lie at a fixed stride. Their data starts after the headroom and a *colour*, (index mod 8) x 64
-//! bytes: at strides of 2 KiB, starts without colour all fall into the same few cache sets.
+//! bytes: at strides of 2 KiB, starts without colour fall into the same few cache sets.
+//!
+//! Every slice made here rests on this argument, (S) below:
+//! - A `Frame` names one buffer of the region, and no other name of that buffer exists (`lib.rs`, Safety). The slice borrows
+//!   the frame, and so nothing else in this process accesses these bytes meanwhile.
+//! - The region outlives the slice; the bytes lie inside its mapping, since only `Region::new` makes indices and lengths are
+//!   checked. Any bits are a valid byte.
+//! - The kernel, or a peer process, accesses the buffer only while a device lends it, holding the frame and no slice
+//!   (`region.rs`). For a peer process that is an assumption, stated at `Region::share_with_peer`.
 
 use super::Region;
 use crate::batch::Batch;
@@ -10,33 +18,34 @@ use crate::spec::{MemError, RegionSpec};
 use std::ptr::NonNull;
 use std::slice;
 use wharf_sys::mapping::Mapping;
+use wharf_sys::shared;
 
 const COLOURS: usize = 8;
 const COLOUR_BYTES: usize = 64;
-/// Buffers below this many bytes are not coloured: 448 bytes would be too much of them.
+/// Buffers of fewer bytes have no colour: 448 bytes would be too large a part of them.
 const COLOURED_FROM_BYTES: u32 = 2048;
 
-/// Where buffers lie: copied into loops, so that a write to a buffer does not make them read it again.
+/// The layout of buffers. Loops copy it, so that a write to a buffer does not force them to read it again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     /// The first buffer's data, without colour.
     start: NonNull<u8>,
     stride_bytes: usize,
-    /// Which bits of an index make its colour.
+    /// The bits of an index that make its colour.
     colour_mask: usize,
     /// The pool's number.
     pub(super) number: u8,
-    /// Longest packet that fits one buffer.
+    /// The longest packet that fits one buffer, bytes.
     pub(super) data_bytes_max: u32,
 }
 
-// SAFETY: an address and numbers: what may be done with the address is said where it is used.
+// SAFETY: an address and numbers. Each use of the address has its own argument.
 unsafe impl Send for Layout {}
 // SAFETY: as above.
 unsafe impl Sync for Layout {}
 
 impl Layout {
-    /// Of the buffers of `spec` in `mapping`, which is long enough for them.
+    /// Lays the buffers of `spec` out in `mapping`, which is long enough for them.
     pub(super) fn new(mapping: &Mapping, spec: &RegionSpec, number: u8) -> Self {
         let colour_mask = if spec.frame_bytes >= COLOURED_FROM_BYTES { COLOURS - 1 } else { 0 };
         // SAFETY: the headroom is less than a buffer, of which the mapping has at least one.
@@ -45,15 +54,15 @@ impl Layout {
         Self { start, stride_bytes: spec.frame_bytes as usize, colour_mask, number, data_bytes_max }
     }
 
-    /// Bytes from the first buffer's data to that of buffer `index`.
+    /// Returns the offset of buffer `index`'s data from the first buffer's, bytes.
     #[inline(always)]
     pub(super) fn offset_of(&self, index: u32) -> usize {
         let index = index as usize;
         index * self.stride_bytes + (index & self.colour_mask) * COLOUR_BYTES
     }
 
-    /// Which buffer a byte of the region lies in. Nearly all strides are powers of two, and a division takes as long as all else
-    /// that a completion costs.
+    /// Returns the index of the buffer that has byte `offset_bytes` of the region. Nearly all strides are powers of two; a
+    /// division takes as long as the rest of a completion.
     #[inline(always)]
     pub(super) fn index_of(&self, offset_bytes: usize) -> usize {
         match self.stride_bytes.is_power_of_two() {
@@ -62,58 +71,75 @@ impl Layout {
         }
     }
 
-    /// The data of a frame of this pool.
+    /// Returns the address of the data of a frame of this pool.
     #[inline(always)]
     fn place(&self, frame: &Frame) -> NonNull<u8> {
-        // SAFETY: a frame's index is below the number of buffers, since only `Region::new` makes indices; so
-        // this lies inside the mapping.
+        // SAFETY: a frame's index is below the number of buffers, since only `Region::new` makes indices: the address
+        // lies inside the mapping.
         unsafe { self.start.add(self.offset_of(frame.index())) }
     }
 }
 
 impl Region {
-    /// Bytes of a frame; of a chain, those in its first buffer.
+    /// Returns the bytes of a frame; of a chain, those in its first buffer.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     #[inline]
     pub fn bytes<'a>(&'a self, frame: &'a Frame) -> Result<&'a [u8], MemError> {
         let (start, len) = self.place(frame)?;
-        // SAFETY: `place` lies inside the mapping, which lives as long as `self`. The frame is the only name
-        // of these bytes, it is borrowed for as long as the slice, and all bits are valid bytes.
+        // SAFETY: (S), and the slice borrows the frame.
         Ok(unsafe { slice::from_raw_parts(start, len) })
     }
 
-    /// As [`Region::bytes`], to write.
+    /// Returns the bytes of a frame, to write; of a chain, those in its first buffer.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, frame: &'a mut Frame) -> Result<&'a mut [u8], MemError> {
         let (start, len) = self.place(frame)?;
-        // SAFETY: as in `bytes`, and the frame is borrowed mutably: nobody else has its bytes meanwhile.
+        // SAFETY: (S), and the slice borrows the frame mutably.
         Ok(unsafe { slice::from_raw_parts_mut(start, len) })
     }
 
-    /// As [`Region::bytes_mut`], with the `before` bytes in front of them: headroom, for a header that is put there.
+    /// Returns the bytes of a frame with the `before` bytes in front of them, to write: headroom, for a header.
     ///
     /// # Errors
-    /// [`MemError::Foreign`], [`MemError::TooLong`] where there is not so much headroom.
+    /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`] for more than the headroom.
     #[inline]
     pub fn bytes_and_before_mut<'a>(
         &'a self, frame: &'a mut Frame, before: usize,
     ) -> Result<&'a mut [u8], MemError> {
         let (start, len) = self.place(frame)?;
-        if before > self.spec.headroom_bytes as usize {
-            let (len_bytes, max_bytes) = (before as u32, self.spec.headroom_bytes);
-            return Err(MemError::TooLong { len_bytes, max_bytes });
-        }
-        // SAFETY: a buffer begins with its headroom, or before that where it has a colour, so these bytes are of this
-        // buffer, too; else as in `bytes_mut`.
+        self.check_before(before)?;
+        // SAFETY: (S): the headroom in front of the data is the same buffer's; the slice borrows the frame mutably.
         Ok(unsafe { slice::from_raw_parts_mut(start.sub(before), len + before) })
     }
 
-    /// The bytes of each frame of `batch` in turn, to write; those of another pool are passed over.
+    /// Copies the `BYTES` bytes in front of a frame's data, by volatile reads and without a reference to them: the header
+    /// that a peer has written there. A later write by the peer does not change the copy.
+    ///
+    /// # Errors
+    /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`] for more than the headroom.
+    #[inline]
+    pub fn copy_before<const BYTES: usize>(&self, frame: &Frame) -> Result<[u8; BYTES], MemError> {
+        self.check(frame)?;
+        self.check_before(BYTES)?;
+        // SAFETY: the headroom in front of the data is the same buffer's, and so inside the mapping.
+        Ok(unsafe { shared::snapshot(self.layout.place(frame).sub(BYTES)) })
+    }
+
+    #[inline(always)]
+    fn check_before(&self, before: usize) -> Result<(), MemError> {
+        let max_bytes = self.spec.headroom_bytes;
+        if before <= max_bytes as usize {
+            return Ok(());
+        }
+        Err(MemError::TooLong { len_bytes: before as u32, max_bytes })
+    }
+
+    /// Returns the bytes of each frame of `batch` in turn, to write. Frames of another pool are skipped.
     #[inline]
     pub fn each_bytes_mut<'a>(&'a self, batch: &'a mut Batch) -> impl Iterator<Item = &'a mut [u8]> {
         let layout = self.layout;
@@ -122,14 +148,14 @@ impl Region {
             if !all_plain && !frame.is_plain_of(layout.number) {
                 return self.bytes_mut(frame).ok();
             }
-            // SAFETY: as in `bytes_mut`.
+            // SAFETY: (S), and the slice borrows the frame mutably.
             Some(unsafe {
                 slice::from_raw_parts_mut(layout.place(frame).as_ptr(), frame.len_bytes() as usize)
             })
         })
     }
 
-    /// First byte and length of a frame's data. Its length fits its buffer since `set_len` and `take` check that.
+    /// Returns the first byte and the length of a frame's data. The length fits the buffer: `set_len` and `take` check it.
     #[inline(always)]
     fn place(&self, frame: &Frame) -> Result<(*mut u8, usize), MemError> {
         let plain = frame.is_plain_of(self.layout.number);
@@ -137,7 +163,7 @@ impl Region {
         Ok((self.layout.place(frame).as_ptr(), len_bytes as usize))
     }
 
-    /// Bytes in the first buffer of a frame with a row in the side table.
+    /// Returns the number of bytes in the first buffer of a frame with a row in the side table.
     #[cold]
     fn first_chunk(&self, frame: &Frame) -> Result<u32, MemError> {
         self.check(frame)?;
@@ -147,10 +173,10 @@ impl Region {
         })
     }
 
-    /// The chunks of a frame, first to last: one for an ordinary frame.
+    /// Returns the chunks of a frame, first to last: one for an ordinary frame.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     pub fn chunks<'a>(&'a self, frame: &'a Frame) -> Result<Chunks<'a>, MemError> {
         let first = self.bytes(frame)?;
         let next = if frame.has_meta() { self.row(frame).next() } else { None };
@@ -158,7 +184,7 @@ impl Region {
     }
 }
 
-/// See [`Region::chunks`].
+/// The chunks of a frame: see [`Region::chunks`].
 #[derive(Debug)]
 pub struct Chunks<'a> {
     region: &'a Region,
@@ -177,8 +203,8 @@ impl<'a> Iterator for Chunks<'a> {
         let row = &self.region.rows[piece.index() as usize];
         let (len, offset) = (row.chunk_bytes() as usize, self.region.layout.offset_of(piece.index()));
         self.next = row.next();
-        // SAFETY: a linked piece belongs to the chain's head, which is borrowed for 'a; its index came from a
-        // frame of this region, and `link` stored the length of that frame.
+        // SAFETY: (S): a linked piece belongs to the chain's head, which is borrowed for 'a. Its index came from a frame of
+        // this region, and `link` stored the length of that frame.
         Some(unsafe { slice::from_raw_parts(self.region.layout.start.as_ptr().add(offset), len) })
     }
 }

@@ -1,4 +1,4 @@
-//! Super-packets: frames linked into one, through the rows of their buffers.
+//! Super-packets (GSO): frames linked into one, through the rows of their buffers.
 #![forbid(unsafe_code)]
 
 use super::Region;
@@ -6,11 +6,11 @@ use crate::frame::{Frame, LENGTH_BYTES_MAX};
 use crate::spec::MemError;
 
 impl Region {
-    /// Links `piece` behind the last buffer of `head`, which becomes a super-packet.
+    /// Links `piece` behind the last buffer of `head`, which becomes a super-packet. Walks the chain to find its end.
     ///
     /// # Errors
-    /// [`MemError::Foreign`], [`MemError::TooLong`] beyond 262 143 B in all, [`MemError::Chain`] when the
-    /// piece is a chain or empty; each with the piece.
+    /// [`MemError::Foreign`] for another pool's frame, [`MemError::TooLong`] beyond 262 143 B in all, [`MemError::Chain`] if
+    /// the piece is a chain or empty; each with the piece.
     pub fn link(&self, head: &mut Frame, piece: Frame) -> Result<(), (MemError, Frame)> {
         let mut last = head.index();
         if self.check(head).is_ok() {
@@ -21,13 +21,13 @@ impl Region {
         self.link_behind(head, last, piece)
     }
 
-    /// Begins to link pieces behind `head`, many of them without looking for the end each time.
+    /// Begins to link many pieces behind `head`: only the first walks the chain.
     pub fn chain(&self, head: Frame) -> Chain<'_> {
         let last = head.index();
         Chain { region: self, head, last }
     }
 
-    /// As [`Region::link`], where the last buffer of the chain is known.
+    /// Links `piece` behind buffer `last`, the last one of the chain.
     fn link_behind(&self, head: &mut Frame, last: u32, piece: Frame) -> Result<(), (MemError, Frame)> {
         let total = head.len_bytes() + piece.len_bytes();
         let fault = match (self.check(head).and_then(|()| self.check(&piece)), piece.has_meta()) {
@@ -56,12 +56,12 @@ impl Region {
     }
 }
 
-/// A super-packet in the making: see [`Region::chain`].
+/// A super-packet under construction: see [`Region::chain`].
 #[derive(Debug)]
 pub struct Chain<'a> {
     region: &'a Region,
     head: Frame,
-    /// The last buffer.
+    /// The index of the last buffer.
     last: u32,
 }
 
@@ -69,11 +69,11 @@ impl Chain<'_> {
     /// Links `piece` behind the last buffer.
     ///
     /// # Errors
-    /// As [`Region::link`], each with the piece.
+    /// Those of [`Region::link`], each with the piece.
     #[inline]
     pub fn push(&mut self, piece: Frame) -> Result<(), (MemError, Frame)> {
         let index = piece.index();
-        // The first one finds a chain that `head` has been already.
+        // `head` may be a chain already: then the first piece walks it.
         let linked = if self.last == self.head.index() {
             self.region.link(&mut self.head, piece)
         } else {
@@ -85,7 +85,7 @@ impl Chain<'_> {
         linked
     }
 
-    /// All of it.
+    /// Returns the super-packet.
     pub fn done(self) -> Frame {
         self.head
     }

@@ -1,4 +1,4 @@
-//! Frames become free buffers again.
+//! Frames become free buffers.
 #![forbid(unsafe_code)]
 
 use super::Region;
@@ -8,10 +8,10 @@ use crate::free_list::FreeList;
 use crate::spec::MemError;
 
 impl Region {
-    /// Turns the first `count` frames of `from` into free buffers on `to`, chains with all their buffers.
+    /// Turns the first `count` frames of `from` into free buffers on `to`, a chain with all its buffers.
     ///
     /// # Errors
-    /// [`MemError::Foreign`]; then `from` begins with the frame that is not this pool's.
+    /// [`MemError::Foreign`] for another pool's frame, which is then the first one of `from`.
     #[inline(always)]
     pub fn give(&self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize) -> Result<(), MemError> {
         let count = count.min(from.len());
@@ -39,13 +39,14 @@ impl Region {
         from.len() == left
     }
 
-    /// Takes the only frame of `from` as a free buffer, where there is one only and nothing special about it.
+    /// Takes the only frame of `from` as a free buffer; `None` if there are others, or it is another pool's or has a row
+    /// in the side table.
     #[inline(always)]
     pub fn give_only(&self, from: &mut Batch) -> Option<FreeFrame> {
         Some(from.pop_only(self.layout.number)?.into_free())
     }
 
-    /// Chains, or frames that may be another pool's.
+    /// Does the same for frames that may be chains or another pool's.
     #[cold]
     fn give_with_care(
         &self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize,
@@ -63,7 +64,7 @@ impl Region {
     /// Turns one frame into a free buffer on `to`, a chain with all its buffers.
     ///
     /// # Errors
-    /// [`MemError::Foreign`] and the frame.
+    /// [`MemError::Foreign`] for another pool's frame, with the frame.
     pub fn give_one(&self, mut frame: Frame, to: &mut Vec<FreeFrame>) -> Result<(), (MemError, Frame)> {
         if let Err(error) = self.strip(&mut frame, to) {
             return Err((error, frame));
@@ -72,10 +73,10 @@ impl Region {
         Ok(())
     }
 
-    /// Clears a frame's row; of a chain, the further buffers go to `to`, and the frame keeps the first.
+    /// Clears a frame's row of the side table. Of a chain, the frame keeps the first buffer, and the others go to `to`.
     ///
     /// # Errors
-    /// [`MemError::Foreign`].
+    /// [`MemError::Foreign`] for another pool's frame.
     pub fn strip(&self, frame: &mut Frame, to: &mut Vec<FreeFrame>) -> Result<(), MemError> {
         self.check(frame)?;
         if !frame.has_meta() {

@@ -9,12 +9,13 @@ use crate::return_ring::ReturnConsumer;
 use crate::spec::MemError;
 
 impl Region {
-    /// Turns up to `count` buffers from the top of `from` into frames of `len_bytes`, charged to `sender`,
-    /// at the back of `to`, and calls `each` with every index; how many. The bytes are whatever the last user
-    /// left.
+    /// Turns up to `count` buffers from the top of `from` into frames of `len_bytes` at the back of `to`, and returns their
+    /// number. The frames are charged to `sender`; their bytes are those that the last user left. Calls `each` with
+    /// every index.
     ///
     /// # Errors
-    /// [`MemError::TooLong`], and [`MemError::Foreign`] when one of them is another pool's; then none is taken.
+    /// [`MemError::TooLong`] beyond [`Region::data_bytes_max`]; [`MemError::Foreign`] if a buffer is another pool's: none is
+    /// taken then.
     #[inline]
     pub fn take(
         &self, from: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
@@ -30,7 +31,7 @@ impl Region {
         }
         let left = from.len() - count;
         let taken = &from[left..];
-        // In one go over all of them, not until the first: that needs no branch per buffer.
+        // Over all of them, so that the loop has no branch per buffer.
         if taken.iter().fold(0, |differs, free| differs | (free.pool() ^ number)) != 0 {
             return Err(self.first_foreign(taken));
         }
@@ -43,10 +44,11 @@ impl Region {
         Ok(count)
     }
 
-    /// As [`Region::take`], from a return ring that has `count` buffers and where `to` has room for them; else none.
+    /// Does as [`Region::take`] from a return ring. Takes none unless the ring has `count` buffers of this pool, and `to` room
+    /// for them.
     ///
     /// # Errors
-    /// [`MemError::TooLong`].
+    /// [`MemError::TooLong`] beyond [`Region::data_bytes_max`].
     #[inline]
     pub fn take_returned(
         &self, from: &mut ReturnConsumer, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,
@@ -91,10 +93,10 @@ impl Region {
         Ok(count)
     }
 
-    /// As [`Region::take`] for one buffer: what a quiet path takes is spared the set-up of a loop.
+    /// Does as [`Region::take`] for one buffer, without the set-up of a loop: a quiet path takes single buffers.
     ///
     /// # Errors
-    /// As [`Region::take`].
+    /// Those of [`Region::take`].
     #[inline(always)]
     pub fn take_one(
         &self, from: &mut Vec<FreeFrame>, to: &mut Batch, sender: u16, len_bytes: u32, each: impl Fn(u32),

@@ -76,7 +76,11 @@ fn a_peers_file_is_the_same_memory_and_not_longer_than_it_is() {
 }
 
 #[test]
-fn a_snapshot_is_the_first_bytes_where_there_are_so_many() {
-    assert_eq!(super::snapshot::<3>(&[1, 2, 3, 4]), Some([1, 2, 3]));
-    assert_eq!(super::snapshot::<3>(&[1, 2]), None);
+fn a_snapshot_is_a_copy_of_the_bytes() {
+    let view = view(64);
+    assert!(view.copy_in(5, &[1, 2, 3, 4]));
+    // SAFETY: inside the view.
+    let copied = unsafe { super::snapshot::<3>(view.start.add(5)) };
+    view.store_u16(6, 0);
+    assert_eq!(copied, [1, 2, 3]);
 }
