@@ -150,7 +150,7 @@ EOF
 }
 
 # Short TCP connections, each asking for a number of bytes, and two to ports
-# where nobody listens: SYN, FIN and RST are all in the file.
+# without a listener: SYN, FIN and RST are all in the file.
 short_connections() {
     ip netns exec "$there" python3 - <<'EOF' &
 import socket

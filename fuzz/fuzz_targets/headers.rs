@@ -1,4 +1,4 @@
-//! Frames of any bytes: the band of a packet, and what a receiver makes of it.
+//! Frames of any bytes: the band of a packet, and a receiver's account of it.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use wharf_tools::traffic::{Arrival, Arrivals, Check};
@@ -6,7 +6,7 @@ use wharf_tools::traffic::{Arrival, Arrivals, Check};
 fuzz_target!(|bytes: &[u8]| {
     assert!(wharf_core::qdisc::band_of_bytes(bytes) < 3);
     let mut arrivals = Arrivals::default();
-    // Twice, and cut short between: the same packet again is a repeat, or never was one.
+    // Twice, and truncated in between: the second is a repeat, or the first was no generated packet.
     for frame in [bytes, &bytes[..bytes.len() / 2], bytes] {
         arrivals.check(frame, Arrival { monotonic_ns: 1 << 40, wall_ns: 1 << 60 });
     }

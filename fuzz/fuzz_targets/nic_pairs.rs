@@ -1,4 +1,4 @@
-//! Every driver and its NIC, with somebody between them who writes to memory and to registers: errors, an end, and no
+//! Every driver and its NIC, with an intruder between them that writes to memory and to registers: errors, an end, and no
 //! frame lost.
 #![no_main]
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Descriptions of NICs: whatever the text, an error in one line or a NIC whose costs add up.
+//! Descriptions of NICs: any text gives an error in one line or a NIC whose costs add up.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use wharf_plan::nics::{Choice, Description};
@@ -11,7 +11,7 @@ fuzz_target!(|text: &str| {
             let (load, choice) = (Load::one_size(64), Choice::default());
             let question =
                 Question { load, cores: 12, direction: Direction::Tx, target: None, link: None, choice };
-            // A feature may make another's numbers impossible: then that is told.
+            // A feature may make another's numbers impossible, which is an error.
             if let Ok(plan) = plan(&description, &question) {
                 assert!(plan.outcomes[2].pps <= plan.outcomes[0].pps);
             }

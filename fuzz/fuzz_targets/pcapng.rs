@@ -1,4 +1,4 @@
-//! Blocks of any bytes in a pcapng section that begins well, in either byte order: the first byte says which.
+//! Blocks of any bytes behind a valid section header of pcapng. The first byte chooses the byte order.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 

@@ -1,5 +1,4 @@
-//! Super-packets of any bytes, with what is asked for before them: what is cut is cut whole, and in the same pieces
-//! wherever its bytes lie.
+//! Super-packets of any bytes and metadata: segmentation is complete, and gives the same segments wherever the bytes lie.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use wharf_core::sg_writer::Reader;

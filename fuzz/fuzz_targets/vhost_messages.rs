@@ -45,7 +45,7 @@ fuzz_target!(|input: (Vec<u8>, Vec<(u8, u32, u8, Vec<u8>)>)| {
         let (near, far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         for (fds, request, flags, body) in messages.iter().take(64) {
-            // Mostly whole messages of requests that there are.
+            // Mostly whole messages of existing requests.
             let header = [request % 48, 1 | u32::from(flags & 8), body.len() as u32].map(u32::to_ne_bytes).concat();
             let bytes = [&header[..], body].concat();
             let fds = vec![rig.fds[usize::from(fds % 3)]; usize::from(fds / 3 % 5)];

@@ -11,7 +11,7 @@ use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
 
 const SIZE: u16 = 16;
-/// Indirect tables may lie in the ring's own memory: all that is shared is fuzzed.
+/// Indirect tables may lie in the ring's own memory: all shared memory is fuzzed.
 const GUEST: u64 = 0x1000;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -42,8 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Pops and uses until nothing is left, something is wrong, or the ring has gone round often: it need not end where used buffers
-/// look available.
+/// Pops and uses until the ring is empty, an error occurs, or the ring has wrapped often: a ring whose used buffers look available
+/// has no end.
 fn device(mut ring: impl DeviceRing, memory: &Memory) {
     let (mut chain, mut buffer) = (Chain::new(), [0; 512]);
     let mut plain = [(); 3].map(|()| Chain::new());
@@ -68,7 +68,7 @@ fn device(mut ring: impl DeviceRing, memory: &Memory) {
     let _ = (ring.wants_call(), ring.enable());
 }
 
-/// Each buffer comes back once at most, whatever the device says.
+/// Checks that each buffer comes back at most once, whatever the device writes.
 fn driver(mut ring: impl DriverRing, all: &View, count: u8, bytes: &[u8]) {
     let mut held = [false; SIZE as usize];
     for n in 0..u64::from(count) % 20 {

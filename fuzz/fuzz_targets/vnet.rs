@@ -1,5 +1,4 @@
-//! A virtio net header of any bytes before a frame of any bytes: refused, or what becomes of it can be asked of others, and
-//! cut into segments.
+//! A virtio net header of any bytes before a frame of any bytes: it is refused, or its frame can be passed on and segmented.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use wharf_core::gso::Cut;

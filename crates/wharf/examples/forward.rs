@@ -1,8 +1,8 @@
-//! Whatever arrives at one device leaves by the other, in both directions, and nothing is lost when one is slower: what cannot be
-//! sent yet is kept, and no more is received meanwhile.
+//! A forwarder between two devices, in both directions. No packet is lost when one device is slower: the forwarder keeps packets
+//! that cannot be sent yet, and receives no more meanwhile.
 //!
-//! `cargo run --release --example forward`: host A sends to the forwarder, host B echoes what comes through it, by a
-//! handler of its own on the receive side of its queue.
+//! `cargo run --release --example forward`: host A sends to the forwarder, host B echoes its packets, by a handler of its
+//! own on the receive side of its queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends `packets` from host A; how many arrived at host B, and how many came back.
+/// Sends `packets` from host A. Returns the number that arrived at host B, and the number that came back.
 fn run(packets: usize) -> Result<[u64; 2], Error> {
     let (fast, slow) = (open("wire", Direction::Send)?, open("wire:rate=2gbit", Direction::Send)?);
     let (far_a, far_b) = (fast.far_end.ok_or("two ends")?, slow.far_end.ok_or("two ends")?);
@@ -63,11 +63,11 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     Ok([arrived.load(Relaxed), came_back.load(Relaxed)])
 }
 
-/// Sends what fits; the rest is shown again, and nothing more is received before it has gone.
+/// Sends the packets that fit. The poller shows the rest again, and receives no more before they have gone.
 fn pass_on(mut sender: Sender) -> Handler {
     Box::new(move |burst: &mut Burst| match sender.try_send(burst) {
         Ok(_) => Rest::Again,
-        // The queue is closed: there is nowhere to send to.
+        // The queue is closed.
         Err(_) => Rest::Free,
     })
 }

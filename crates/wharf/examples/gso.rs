@@ -1,4 +1,4 @@
-//! What super-packets cost, for callgrind to count (`bench/gso.sh`).
+//! The cost of super-packets, for callgrind to count (`bench/gso.sh`).
 //!
 //! `gso path PACKETS BURST` sends 64-byte packets by the one-sender path over `null`, `gso beside PACKETS BURST` over a `null` that can
 //! cut nothing, so that the wrapper is there and has nothing to do; `gso cut PACKETS` cuts super-packets of 64 KiB into segments
@@ -15,7 +15,7 @@ use wharf::queue::TxQueue;
 
 type Error = Box<dyn std::error::Error>;
 
-/// `null`, for those who cannot cut.
+/// `null` without segmentation offload.
 #[derive(Default)]
 struct Helpless(Null);
 

@@ -1,4 +1,4 @@
-//! One sender in a loop of its own: where the queue is full, the loop waits for a file descriptor, which could stand
+//! One sender in a loop of its own. While the queue is full, the loop waits for a file descriptor, which could stand
 //! in epoll(7) beside its sockets. Run it with `cargo run --release --example poll_loop`.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends `packets` packets over a slow wire; how many arrived, and how often the loop waited.
+/// Sends `packets` packets over a slow wire. Returns the number that arrived, and the number of waits.
 fn run(packets: usize) -> Result<(u64, u64), Error> {
     let pool = PagePool::builder().frames(512).clock(Arc::new(HostClock)).build()?;
     let wire = open("wire:rate=1gbit", Direction::Send)?;
@@ -68,7 +68,7 @@ fn doze(wake_fd: &WakeFd) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Receives until the wire ends; how many packets.
+/// Receives until the wire ends. Returns the number of packets.
 fn swallow(mut far_end: Box<dyn Device>) -> Result<u64, Error> {
     let pool = PagePool::builder().frames(1024).build()?;
     far_end.attach(pool.region().clone())?;

@@ -27,14 +27,14 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends `packets` packets; the queue, shut down, and what the receiver found.
+/// Sends `packets` packets. Returns the queue, shut down, and the receiver's findings.
 fn send(packets: u64) -> Result<(TxQueue, Findings), Error> {
     let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
     let wire = open("wire", Direction::Send)?;
     let queue = TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
     let poller = PollerThread::start(&queue)?;
 
-    // What is sent: numbered UDP packets of 60 bytes, a part for each sender; and what knows them again.
+    // Numbered UDP packets of 60 bytes, a part for each sender; and the check that recognises them.
     let generators =
         GeneratorSpec { senders: SENDERS, flows: 30, ..GeneratorSpec::default() }.generators()?;
     let check = Box::new(StampCheck::new(generators.clone()));

@@ -1,4 +1,4 @@
-//! Eight tasks on one thread of a tokio runtime send over one queue of a slow wire: where the queue is full, a task
+//! Eight tasks on one thread of a tokio runtime send over one queue of a slow wire. While the queue is full, a task
 //! waits and the others go on. Run it with `cargo run --release --example tasks`.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends `packets` packets in all; the queue, shut down, and how many arrived.
+/// Sends `packets` packets in all. Returns the queue, shut down, and the number that arrived.
 fn run(packets: usize) -> Result<(TxQueue, u64), Error> {
     let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
     let wire = open("wire:rate=1gbit", Direction::Send)?;
@@ -33,7 +33,7 @@ fn run(packets: usize) -> Result<(TxQueue, u64), Error> {
     let fifo = Box::new(Fifo::new(FifoLimit::Packets(100)));
     let queue =
         TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).qdisc(fifo).build()?;
-    // Wakes the tasks: a queue that nobody runs would have them ask again and again.
+    // The poller wakes the tasks. Without one they would ask again and again.
     let poller = PollerThread::start(&queue)?;
 
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -67,7 +67,7 @@ async fn send(mut sender: AsyncSender, packets: usize) -> Result<(), QueueError>
     Ok(())
 }
 
-/// Receives until the wire ends; how many packets.
+/// Receives until the wire ends. Returns the number of packets.
 fn swallow(mut far_end: Box<dyn Device>) -> Result<u64, Error> {
     let pool = PagePool::builder().frames(1024).build()?;
     far_end.attach(pool.region().clone())?;

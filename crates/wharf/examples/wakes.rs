@@ -1,11 +1,10 @@
-//! What waiting costs, beside what it stands on. `bench/wake.sh` runs it; figures mean something on an idle machine only.
+//! The cost of waiting beside that of a bare futex wake. `bench/wake.sh` runs it; figures are valid on an idle machine only.
 //!
-//! 1. From space appearing in a full queue to the waiting sender's `send` coming back, beside a bare futex wake of a
-//!    sleeping thread, taken in turn. Who is woken has a processor of its own: which of two the scheduler would choose, and
-//!    whose time slice it would wait for there, is neither's doing.
-//! 2. One active sender beside thousands that are registered and idle, and one alone, taken in turn.
+//! 1. The time from space in a full queue to the return of the waiting `send`, beside a bare futex wake of a sleeping thread,
+//!    in turn. The woken thread has a processor of its own, so that the scheduler's choice of a processor does not count.
+//! 2. One active sender beside thousands that are registered and idle, and one alone, in turn.
 //!
-//! With `idle N PACKETS BURST`, only PACKETS of one sender beside N idle ones, for a profiler to count.
+//! `idle N PACKETS BURST` sends only PACKETS of one sender beside N idle ones, for a profiler to count.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -22,7 +21,7 @@ use wharf::queue::TxQueue;
 use wharf::sender::Sender;
 
 const WAKES: usize = 3000;
-/// Time for a thread to fall asleep in.
+/// Time for a thread to fall asleep.
 const ASLEEP: Duration = Duration::from_micros(300);
 const IDLE: usize = 4000;
 const ROUNDS: usize = 15;
@@ -57,13 +56,13 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Microseconds at so many thousandths.
+/// Returns a percentile in microseconds; the rank is in thousandths.
 fn at(times_ns: &mut [u64], permille: usize) -> f64 {
     times_ns.sort_unstable();
     times_ns.get(times_ns.len() * permille / 1000).map_or(0.0, |&ns| ns as f64 / 1000.0)
 }
 
-/// A device that completes when it is told to.
+/// A device that completes on request.
 struct Gate {
     open: Arc<AtomicBool>,
     held: VecDeque<Frame>,
@@ -127,7 +126,7 @@ fn now_ns(began: Instant) -> u64 {
     began.elapsed().as_nanos() as u64
 }
 
-/// Times of bare wake-ups and of senders', taken in turn.
+/// Measures bare wake-ups and senders' wake-ups in turn.
 fn wakes() -> Outcome<(Vec<u64>, Vec<u64>)> {
     let pool = PagePool::builder().frames(4096).build()?;
     let open = Arc::new(AtomicBool::new(false));
@@ -138,7 +137,7 @@ fn wakes() -> Outcome<(Vec<u64>, Vec<u64>)> {
         .small_queues(None)
         .build()?;
     let (began, stop) = (Instant::now(), AtomicBool::new(false));
-    // What a woken thread noted last: when it was awake, and how often that was.
+    // The time of the thread's last wake-up, and the number of wake-ups.
     let (bare_awake, sender_awake) = (Awake::default(), Awake::default());
     let (mut bare, mut waits) = (Vec::new(), Vec::new());
     let cpus = processors();
@@ -201,7 +200,7 @@ impl Awake {
         self.count.fetch_add(1, SeqCst);
     }
 
-    /// When it was awake for the n-th time.
+    /// Returns the time of the n-th wake-up.
     fn after(&self, count: usize) -> u64 {
         while self.count.load(SeqCst) < count {
             std::hint::spin_loop();
@@ -210,7 +209,7 @@ impl Awake {
     }
 }
 
-/// Sends packet after packet, and notes when a send came back that had to wait.
+/// Sends packet after packet, and notes the return of each send that had to wait.
 fn send_on(mut sender: Sender, stop: &AtomicBool, awake: &Awake, began: Instant) -> Outcome<()> {
     let counters = sender.counters().clone();
     while !stop.load(SeqCst) {
@@ -224,7 +223,7 @@ fn send_on(mut sender: Sender, stop: &AtomicBool, awake: &Awake, began: Instant)
     Ok(())
 }
 
-/// One active sender of a queue, and others that have registered and do nothing.
+/// One active sender of a queue, and others that are registered and idle.
 struct Path {
     active: Sender,
     _idle: Vec<Sender>,
@@ -260,7 +259,7 @@ impl Path {
     }
 }
 
-/// Medians: alone, beside idle ones, and of the ratios of rounds.
+/// Returns medians: alone, beside idle senders, and of the ratios of rounds.
 fn idle(burst_packets: usize) -> Outcome<[f64; 3]> {
     let (mut alone, mut beside) = (Path::new(0)?, Path::new(IDLE)?);
     let mut columns = [const { Vec::new() }; 3];

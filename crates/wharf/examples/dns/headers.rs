@@ -1,11 +1,11 @@
-//! The headers around a message, as the device makes them: Ethernet, IPv4 without options or IPv6, UDP. Checksums need no
-//! care: the kernel makes its own.
+//! The headers around a message, as the device makes them: Ethernet, IPv4 without options or IPv6, UDP. The kernel fills in
+//! the checksums.
 
 const ETHERTYPE_AT: usize = 12;
 const IP_AT: usize = 14;
 const UDP_BYTES: usize = 8;
 
-/// Where both addresses stand in an IP header, how long each is, and where the UDP header begins.
+/// Returns the offset of both addresses in an IP header, the length of each, and the offset of the UDP header.
 struct Places {
     addresses_at: usize,
     address_bytes: usize,
@@ -20,7 +20,7 @@ fn places(frame: &[u8]) -> Option<Places> {
     }
 }
 
-/// Sends a frame back to where it came from; where its message begins.
+/// Swaps a frame's source and destination. Returns the offset of its message.
 pub fn turn_round(frame: &mut [u8]) -> Option<usize> {
     let Places { addresses_at, address_bytes, udp_at } = places(frame)?;
     let message_at = udp_at + UDP_BYTES;

@@ -1,8 +1,8 @@
-//! A name server: questions arrive at a UDP socket, are answered in the frames that they came in, and leave by the same
-//! socket, many in a call. No bytes are copied in between, nothing is allocated, and no thread waits but the poller's.
+//! A name server. Questions arrive at a UDP socket, are answered in the frames that they came in, and leave by the same
+//! socket, many in a call. The server copies no bytes and allocates nothing, and only the poller's thread waits.
 //!
-//! `cargo run --release --example dns -- 127.0.0.1:5353`, then `dig @127.0.0.1 -p 5353 one.wharf.test`: it knows the zone
-//! `wharf.test` (RFC 6761 keeps `test` for such uses), with an IPv4 address for each of the names `one` to `nine`.
+//! `cargo run --release --example dns -- 127.0.0.1:5353`, then `dig @127.0.0.1 -p 5353 one.wharf.test`. The zone is
+//! `wharf.test` (RFC 6761 reserves `test`), with an IPv4 address for each of the names `one` to `nine`.
 
 mod headers;
 mod message;
@@ -26,17 +26,17 @@ fn main() -> Result<(), Error> {
     }
 }
 
-/// It answers until it is dropped.
+/// A name server that answers until it is dropped.
 struct Server {
     queue: TxQueue,
     poller: Option<PollerThread>,
 }
 
 impl Server {
-    /// At `address`, as in 0.0.0.0:53.
+    /// Starts a server at `address`, such as 0.0.0.0:53.
     fn start(address: &str) -> Result<Self, Error> {
         let pool = PagePool::builder().frames(2048).clock(Arc::new(HostClock)).build()?;
-        // One socket, both ways: it is bound to the address, and each frame goes to where it says.
+        // One socket for both ways: it is bound to the address, and each frame goes to its own destination.
         let device = open(&format!("udp:{address},dest=frame"), Direction::Send)?.device;
         let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
         let receiver = RxQueue::of(&queue, answering(queue.sender("answers")?))?;
@@ -52,14 +52,14 @@ impl Drop for Server {
     }
 }
 
-/// Turns questions into answers, and sends them; what is no question is freed. What does not fit into the queue is shown
-/// again, and nothing more is received before it has gone.
+/// Turns questions into answers and sends them; other frames are freed. The poller shows frames that do not fit into the queue
+/// again, and receives no more before they have gone.
 fn answering(mut sender: Sender) -> Handler {
     let mut shown_again = false;
     Box::new(move |burst: &mut Burst| {
         if !shown_again {
             for _ in 0..burst.len() {
-                // Out at the front, and in at the back, where there is room for it then.
+                // The frame leaves at the front, so there is room for it at the back.
                 let answered = burst.pop().and_then(answered);
                 answered.into_iter().for_each(|packet| drop(burst.push(packet)));
             }
@@ -70,10 +70,10 @@ fn answering(mut sender: Sender) -> Handler {
     })
 }
 
-/// The answer to a question, in the same memory.
+/// Writes the answer to a question into the same memory.
 fn answered(mut packet: Packet) -> Option<Packet> {
     let asked_bytes = packet.len();
-    // Room behind the question; what is not needed is cut off again.
+    // Room behind the question; the rest is truncated again.
     packet.set_len((asked_bytes + message::RECORD_BYTES) as u32).ok()?;
     let frame = packet.bytes_mut();
     let message_at = headers::turn_round(frame)?;

@@ -1,18 +1,18 @@
 //! Messages of the Domain Name System (RFC 1035, section 4), as far as a server of one small zone needs them.
 
 const HEADER_BYTES: usize = 12;
-/// An answer: a pointer to the name that was asked for, type, class, time to live, an IPv4 address.
+/// An answer: a pointer to the name in question, type, class, time to live, an IPv4 address.
 pub const RECORD_BYTES: usize = 16;
 
 const NAMES: [&[u8]; 9] = [b"one", b"two", b"three", b"four", b"five", b"six", b"seven", b"eight", b"nine"];
 const ZONE: [&[u8]; 2] = [b"wharf", b"test"];
-/// Addresses kept for documentation (RFC 5737): the number of the name is the last byte.
+/// Documentation addresses (RFC 5737), whose last byte is the number of the name.
 const NET: [u8; 3] = [192, 0, 2];
 const TTL_SECONDS: u32 = 60;
 
 const TYPE_A: [u8; 2] = [0, 1];
 const CLASS_IN: [u8; 2] = [0, 1];
-/// Flags: an answer; by whom it concerns; the kind of question and the wish for recursion, which are kept.
+/// Flags: response and authoritative answer; opcode and recursion desired are kept.
 const RESPONSE: u8 = 0x80;
 const AUTHORITATIVE: u8 = 0x04;
 const OPCODE: u8 = 0x78;
@@ -25,8 +25,8 @@ const NAME_ERROR: u8 = 3;
 const NOT_IMPLEMENTED: u8 = 4;
 const REFUSED: u8 = 5;
 
-/// Turns the question at the start of `message`, `asked` bytes long, into its answer; how long that is. `None` for what is
-/// not to be answered at all: answers, above all, or two servers would never stop.
+/// Turns the question at the start of `message`, `asked` bytes long, into its answer, and returns the answer's length. `None`
+/// for messages that get no answer: answers above all, or two servers would never stop.
 pub fn answer(message: &mut [u8], asked: usize) -> Option<usize> {
     let question = message.get(..asked)?;
     let header: [u8; HEADER_BYTES] = *question.first_chunk()?;
@@ -61,16 +61,16 @@ pub fn answer(message: &mut [u8], asked: usize) -> Option<usize> {
     Some(end + RECORD_BYTES)
 }
 
-/// What there is under a name.
+/// The zone's entry for a name.
 enum Found {
     /// The zone, or one of its names: 0 for the zone itself.
     Name(u8),
-    /// A name of the zone that is not there.
+    /// A name of the zone without an entry.
     Nothing,
     Elsewhere,
 }
 
-/// Where the question ends, and what is there; `None` when it is not one whole question.
+/// Returns the end of the question and its entry; `None` for anything but one whole question.
 fn find(question: &[u8]) -> Option<(usize, Found)> {
     let mut labels = [&question[..0]; 3];
     let (mut at, mut count) = (HEADER_BYTES, 0usize);
@@ -82,9 +82,9 @@ fn find(question: &[u8]) -> Option<(usize, Found)> {
         if len == 0 {
             break;
         }
-        // Beyond 63 it would be a pointer: there is nothing to point to.
+        // A length beyond 63 would be a pointer, and there is no earlier name to point to.
         let label = question.get(at + 1..at + 1 + len).filter(|_| len < 64)?;
-        // The last three labels are of interest.
+        // Only the last three labels matter.
         labels.rotate_left(1);
         labels[2] = label;
         (at, count) = (at + 1 + len, count + 1);

@@ -8,7 +8,7 @@ const A: u16 = 1;
 const AAAA: u16 = 28;
 
 fn question(id: u16, name: &str, kind: u16) -> Vec<u8> {
-    // Recursion is wished for, and one question asked.
+    // Recursion desired, one question.
     let mut bytes = [&id.to_be_bytes()[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
     for label in name.split('.') {
         bytes.push(label.len() as u8);
@@ -20,7 +20,7 @@ fn question(id: u16, name: &str, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// The answer that is right: the question, and an address if there is one.
+/// The expected answer: the question, and an address if there is one.
 fn right(question: &[u8], code: u8, address: Option<u8>) -> Vec<u8> {
     let mut bytes = question.to_vec();
     (bytes[2], bytes[3], bytes[7]) = (0x85, code, u8::from(address.is_some()));
@@ -30,7 +30,7 @@ fn right(question: &[u8], code: u8, address: Option<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A server at `host`, and a socket that is connected to it.
+/// Starts a server at `host`, and connects a socket to it.
 fn server(host: &str) -> (Server, UdpSocket) {
     let port = UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap().port();
     let shown = if host.contains(':') { format!("[{host}]") } else { host.into() };
@@ -71,7 +71,7 @@ fn questions_get_the_right_answers() {
             client.send(&asked).unwrap();
             assert_eq!(next(&client), right(&asked, code, address), "{name}");
         }
-        // What stands behind the question, as dig's options do, is left out.
+        // The answer leaves out bytes behind the question, such as dig's options.
         let asked = question(1, "six.wharf.test", A);
         let mut more = [&asked[..], &[0, 0, 41, 16, 0, 0, 0, 0, 0, 0, 0]].concat();
         more[11] = 1;
@@ -88,7 +88,7 @@ fn what_is_no_question_gets_an_error_or_nothing() {
     client.send(&right(&asked, 0, Some(1))).unwrap();
     client.send(&asked[..11]).unwrap();
     client.send(&[]).unwrap();
-    // Longer than memory for one frame: no question is.
+    // Longer than the memory of a frame, as no question is.
     client.send(&[0; 3000]).unwrap();
     for len in [12, 13, 20, asked.len() - 1] {
         client.send(&asked[..len]).unwrap();

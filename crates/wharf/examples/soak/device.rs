@@ -1,4 +1,4 @@
-//! A device around the device: it checks that each sender's packets come in order, and panics when told to.
+//! A wrapper around the device: it checks that each sender's packets come in order, and panics on request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf::mem::{Batch, Region};
 
-/// What it has seen, and what it is to do.
+/// The wrapper's findings and its orders.
 #[derive(Debug, Default)]
 pub struct Watched {
     /// Frames taken.
     pub taken: AtomicU64,
-    /// The first thing that was out of order.
+    /// The first packet out of order.
     pub fault: Mutex<Option<String>>,
-    /// The next call panics.
+    /// True if the next call panics.
     pub bomb: AtomicBool,
 }
 
@@ -22,9 +22,9 @@ pub struct Watcher {
     inner: Box<dyn Device>,
     region: Option<Arc<Region>>,
     watched: Arc<Watched>,
-    /// Per sender, the number expected at least.
+    /// Per sender, the least number of the next packet.
     next: HashMap<u64, u64>,
-    /// Of the batch at hand.
+    /// Numbers in the current batch.
     stamps: Vec<(u64, u64)>,
 }
 
@@ -52,7 +52,7 @@ impl Watcher {
     }
 }
 
-/// Whose packet, and which one.
+/// Returns the sender and the number of a packet.
 pub fn stamp(bytes: &mut [u8], sender: u64, number: u64) {
     bytes[..8].copy_from_slice(&sender.to_be_bytes());
     bytes[8..16].copy_from_slice(&number.to_be_bytes());

@@ -1,15 +1,15 @@
-//! Soak: what a path goes through in a bad week, over and over for as long as is asked for.
+//! Soak: the path in a bad week, again and again for a given time.
 //!
 //! ```sh
 //! cargo run --release -p wharf --example soak -- SECONDS [SEED]
 //! ```
-//! In each round 64 senders on two processors share one queue: they come and go, wait, drop, give up watches and futures,
-//! panic in mid-send, and die while they wait; a device stalls, fails, loses notifications and takes less than it is
-//! offered; owners die between two steps, changes and wakers panic; now and then the device itself panics, and its
-//! queue dies. At the end of a round every packet must be accounted for, each sender's in order, and no frame out; of a
-//! queue that died, everybody must have been told.
+//! In each round 64 senders on two processors share one queue. They come and go, wait, drop, cancel watches and futures,
+//! panic in mid-send, and die while they wait. The device stalls, fails, loses notifications and takes less than it is
+//! offered. Owners die between two steps; control messages and wakers panic. Now and then the device itself panics, and its
+//! queue dies. At the end of a round every packet is accounted for, each sender's in order, and no frame is out. All users
+//! of a dead queue have got its error.
 //!
-//! What happens follows from the seed as far as threads let it: the same seed gives the same kinds of rounds.
+//! The seed decides as far as threads allow: the same seed gives the same kinds of rounds.
 
 mod device;
 mod random;
@@ -22,9 +22,9 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long a round sends.
+/// Time for which a round sends.
 const ROUND: Duration = Duration::from_millis(700);
-/// How long one may take at most, on the slowest machine.
+/// Time limit of a round, on the slowest machine.
 const ROUND_MAX: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -56,7 +56,7 @@ fn any_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 % 1_000_000_000)
 }
 
-/// Rounds until the time is over; how many, and what came of them.
+/// Runs rounds until the time is over. Returns their number and their totals.
 fn soak(time: Duration, seed: u64) -> Result<(u64, Totals), String> {
     let (began, mut random) = (Instant::now(), Random::new(seed));
     let (mut rounds, mut totals) = (0, Totals::default());
@@ -70,7 +70,7 @@ fn soak(time: Duration, seed: u64) -> Result<(u64, Totals), String> {
     Ok((rounds, totals))
 }
 
-/// Runs a round in a thread of its own, which may not hang.
+/// Runs a round in a thread of its own, with a time limit.
 fn within_time(round: Round, time: Duration) -> Result<Totals, String> {
     let (done, waits) = mpsc::channel();
     let thread = std::thread::spawn(move || {

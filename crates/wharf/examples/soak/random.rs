@@ -19,7 +19,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// Once in so many times.
+    /// True once in `times` calls on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

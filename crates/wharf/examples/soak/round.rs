@@ -1,4 +1,4 @@
-//! One round: a queue, its device with its faults, 64 senders, whoever owns it, and the account at the end.
+//! One round: a queue, its device with its faults, 64 senders, its owners, and the account at the end.
 
 use super::device::{Watched, Watcher};
 use super::random::Random;
@@ -22,9 +22,9 @@ use wharf::tools::fault::{Fault, FaultSpec};
 
 const SENDERS: u64 = 64;
 const PROCESSORS: usize = 2;
-/// One round in so many has a device that panics.
+/// One round in this many has a device that panics.
 const DEATH_EVERY: u64 = 6;
-/// What is inside may take so long to leave.
+/// Time limit for packets inside to leave.
 const DRAIN_NS: u64 = 60_000_000_000;
 
 const FAULTS: [&str; 6] = [
@@ -36,7 +36,7 @@ const FAULTS: [&str; 6] = [
     "late=10%:50us",
 ];
 
-/// Who runs the queue besides its senders.
+/// The owner of the queue besides its senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Nobody,
@@ -45,7 +45,7 @@ enum Owner {
     Dedicated,
 }
 
-/// How a round is to be.
+/// The settings of a round.
 #[derive(Debug, Clone)]
 pub struct Round {
     seed: u64,
@@ -60,7 +60,7 @@ pub struct Round {
     dies: bool,
 }
 
-/// What rounds came to.
+/// The totals of rounds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
     packets: u64,
@@ -119,7 +119,7 @@ impl Round {
         }
     }
 
-    /// Runs it for `time`; what it came to, or what is wrong.
+    /// Runs the round for `time`. Returns its totals, or what is wrong.
     pub fn run(&self, time: Duration) -> Result<Totals, String> {
         let pool = pool(self.pool_frames)?;
         let (device, far) = self.device();
@@ -207,7 +207,7 @@ impl Round {
         })
     }
 
-    /// What must hold at the end.
+    /// Checks the account at the end.
     fn account(
         &self, crowd: &Crowd, watched: &Watched, pool: &PagePool, owners: u64,
     ) -> Result<Totals, String> {
@@ -249,7 +249,7 @@ impl Round {
     }
 }
 
-/// Something that others do to a queue; whether it was an owner that died.
+/// Disturbs the queue from outside. True if an owner died of it.
 fn disturb(queue: &TxQueue, random: &mut Random) -> bool {
     let disturbed = catch_unwind(AssertUnwindSafe(|| match random.below(12) {
         0 => queue.apply(|_| panic_quietly("a change")),
@@ -307,7 +307,7 @@ fn pool(frames: u32) -> Result<PagePool, String> {
     PagePool::builder().frames(frames).huge_pages(false).build().map_err(|error| error.to_string())
 }
 
-/// Says stop when it goes, whatever the reason.
+/// Sets the stop flag when it is dropped, for whatever reason.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {

@@ -1,4 +1,4 @@
-//! The senders of a round: what they do, and how they end.
+//! The senders of a round: their actions and their ends.
 
 use super::device::stamp;
 use super::random::Random;
@@ -18,16 +18,16 @@ use wharf::pool::{Burst, PoolError};
 use wharf::queue::{QueueError, TxQueue};
 use wharf::sender::Sender;
 
-/// What a panic says that is part of the soak.
+/// The message of a panic that is part of the soak.
 struct Wanted;
 
-/// Panics, without the message that a panic by mistake would print.
+/// Panics on purpose, without the message of an unintended panic.
 pub fn panic_quietly(what: &'static str) -> ! {
     let _ = what;
     std::panic::panic_any(Wanted)
 }
 
-/// Leaves wanted panics out of what is printed.
+/// Keeps intended panics out of the output.
 pub fn silence_wanted_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -37,7 +37,7 @@ pub fn silence_wanted_panics() {
     }));
 }
 
-/// What a thread that ended too soon had to say.
+/// Returns the message of a thread that ended too soon.
 pub fn what_panicked(ended: std::thread::Result<()>) -> String {
     let text = |panic: Box<dyn Any + Send>| match panic.downcast::<String>() {
         Ok(text) => *text,
@@ -47,11 +47,11 @@ pub fn what_panicked(ended: std::thread::Result<()>) -> String {
 }
 
 thread_local! {
-    /// Waits until a thread dies in the middle of one; 0 for never.
+    /// Number of waits after which a thread dies in the middle of one; 0 for never.
     static DIES_IN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The host's threads, but some die while they wait.
+/// The host's threads, of which some die while they wait.
 #[derive(Debug)]
 pub struct Mortal;
 
@@ -88,20 +88,20 @@ impl std::task::Wake for TaskWaker {
     }
 }
 
-/// What all senders of a round have in common.
+/// The shared state of all senders of a round.
 pub struct Crowd {
     pub queue: TxQueue,
     pub stop: AtomicBool,
-    /// Numbers that name senders.
+    /// The next sender's number.
     pub names: AtomicU64,
     pub died: AtomicU64,
     pub given_up: AtomicU64,
-    /// What went wrong that was not wanted.
+    /// The first unintended failure.
     pub fault: OnceLock<String>,
 }
 
 impl Crowd {
-    /// One thread's senders, one after the other, until the end of the round.
+    /// Runs one thread's senders, one after the other, until the end of the round.
     pub fn come_and_go(&self, mut random: Random) {
         while !self.stop.load(SeqCst) {
             let life = catch_unwind(AssertUnwindSafe(|| self.live(&mut random)));
@@ -119,7 +119,7 @@ impl Crowd {
         }
     }
 
-    /// One sender's life.
+    /// Runs one sender from creation to its end.
     fn live(&self, random: &mut Random) -> Result<(), QueueError> {
         let name = self.names.fetch_add(1, SeqCst);
         let mut sender = self.queue.sender(&format!("sender {name}"))?;
@@ -148,7 +148,7 @@ impl Life<'_> {
         let mut burst = self.filled(&mut sender, random)?;
         match random.below(20) {
             0 => {
-                // Half of it is sent, then it dies with the rest in hand.
+                // It sends half of the burst, then dies with the rest in hand.
                 let dies = random.once_in(8);
                 sender.try_send(&mut burst)?;
                 if dies {
@@ -158,7 +158,7 @@ impl Life<'_> {
             1..4 => sender = drops(sender, &mut burst)?,
             4..8 => sender = self.as_a_task(sender, &mut burst, random)?,
             8 => {
-                // Gives its place in the line up, served or not.
+                // It cancels its place in the wait list, served or not.
                 let mut watch = sender.watch(1, burst.len(), HostPark.waker());
                 _ = sender.look(&mut watch).transpose()?;
                 self.crowd.given_up.fetch_add(1, SeqCst);
@@ -189,13 +189,13 @@ impl Life<'_> {
         Ok(burst)
     }
 
-    /// Sends as a task, which may lose patience: then the future is dropped.
+    /// Sends as a task whose future may be dropped early.
     fn as_a_task(
         &self, sender: Sender, burst: &mut Burst, random: &mut Random,
     ) -> Result<Sender, QueueError> {
         let task = TaskWaker { thread: std::thread::current(), panics: false };
         let bad = TaskWaker { panics: random.once_in(16), ..task };
-        // Without a poller a task that waits wakes itself: that panic would be its own.
+        // Without a poller a waiting task wakes itself, and the panic would be in its own thread.
         let waker = Waker::from(Arc::new(bad));
         let patience = random.one_of(&[1, 2, 4, u64::MAX]);
         let mut sender = sender.into_async();
