@@ -12,7 +12,6 @@ mod cache;
 mod counters;
 mod depot;
 mod ledger;
-mod line;
 mod lock;
 mod mailbox;
 mod packet;
@@ -20,17 +19,18 @@ mod peer_queues;
 pub mod policy;
 mod reservation;
 mod returns;
+mod waiting;
 mod waitlist;
 
 pub use burst::Burst;
 pub use cache::Cache;
-pub(crate) use cache::{RETURN_RING_FRAMES, WaitPlace};
+pub(crate) use cache::RETURN_RING_FRAMES;
 pub use counters::PageCounters;
 pub use ledger::{Audit, Held, Holder};
 pub use lock::LockCounts;
 pub(crate) use lock::lock;
 pub use packet::Packet;
-pub(crate) use peer_queues::PeerQueue;
+pub(crate) use peer_queues::{PeerQueue, PeerQueues};
 pub(crate) use reservation::{QuotaKind, Reservation};
 pub(crate) use returns::Returns;
 
@@ -38,11 +38,12 @@ use crate::host::{Clock, NoClock};
 use depot::Depot;
 use ledger::Ledger;
 use mailbox::{Directory, Mailbox};
-use peer_queues::PeerQueues;
+
 use reservation::Quota;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use waitlist::WaitListStatus;
+use waiting::WaitListStatus;
+pub(crate) use waiting::WaitPlace;
 use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 
 /// Buffers that move between a cache and the depot at a time.
@@ -94,7 +95,7 @@ struct Shared {
     /// What return rings may.
     in_return_rings: Quota,
     /// Those that send its frames.
-    peer_queues: PeerQueues,
+    peers: PeerQueues,
 }
 
 /// How a pool should be. See [`PagePool::builder`].
@@ -160,7 +161,7 @@ impl PoolBuilder {
             mailed: AtomicUsize::new(0),
             on_stacks: Quota::new(self.spec.frames),
             in_return_rings: Quota::new(self.spec.frames),
-            peer_queues: PeerQueues::default(),
+            peers: PeerQueues::default(),
         };
         Ok(PagePool { shared: Arc::new(shared) })
     }
@@ -206,7 +207,22 @@ impl PagePool {
         Ok(Packet::new(frame, self.clone()))
     }
 
-    /// Frames that lie free with the depot and in mailboxes; caches hold further ones.
+    /// An empty burst for up to `capacity` packets of this pool.
+    pub fn burst(&self, capacity: usize) -> Burst {
+        Burst::new(self, capacity)
+    }
+
+    /// The queues that send this pool's frames.
+    pub(crate) fn peers(&self) -> &PeerQueues {
+        &self.shared.peers
+    }
+
+    /// Free frames in the depot now, for tests and displays.
+    pub fn depot_len(&self) -> usize {
+        lock(&self.shared.depot).len()
+    }
+
+    /// Free frames in the depot and in mailboxes; caches hold further ones.
     pub fn free(&self) -> usize {
         let mailed: usize = lock(&self.shared.mailboxes).iter().map(|box_| box_.len()).sum();
         lock(&self.shared.depot).len() + mailed

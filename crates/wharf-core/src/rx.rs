@@ -288,7 +288,7 @@ impl PollTarget for RxShared {
         } else {
             // It may lie in a device that holds back what has left.
             self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
-            state.cache.pool().reap_peer_queues(self.of.as_ref().map(|queue| &*queue.shared));
+            state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
         }
         let budget = if state.hand_over() { budget_packets as usize } else { 0 };
         let mut found = self.receive(&mut state, irq, away, budget_packets, budget);

@@ -1,6 +1,6 @@
 //! `Burst`: the user's batch of packets of one pool: filled by a cache, sent at once, reused.
 
-use super::{Packet, PagePool, PoolError, lock};
+use super::{Packet, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, MemError};
 
 /// Packets in order. What is still inside when it is dropped goes back to the pool.
@@ -120,17 +120,5 @@ impl Drop for Burst {
         if !self.batch.is_empty() {
             self.clear();
         }
-    }
-}
-
-impl PagePool {
-    /// A burst for up to `capacity` packets of this pool.
-    pub fn burst(&self, capacity: usize) -> Burst {
-        Burst::new(self, capacity)
-    }
-
-    /// Frames that the depot could give right now, for tests and displays.
-    pub fn depot_len(&self) -> usize {
-        lock(&self.shared.depot).len()
     }
 }

@@ -2,9 +2,6 @@
 
 mod refill;
 mod steps;
-mod waiting;
-
-pub(crate) use waiting::WaitPlace;
 
 use super::ledger::{CACHES_MAX, Ledger};
 use super::mailbox::{Directory, Mailbox};

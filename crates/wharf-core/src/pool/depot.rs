@@ -1,16 +1,18 @@
-//! The depot: free buffers for whoever runs dry. A stack of numbers, until a policy wants a list through the pages.
+//! `Depot`: the pool's free buffers, from which caches refill and to which they return their surplus. A stack of
+//! numbers, until a policy asks for a list through the pages.
 
-use super::line::WaitList;
+use super::mailbox::Mailbox;
+use super::waitlist::{Delivery, PATIENCE_NS, WaitList, Waiter};
 use std::sync::Arc;
 use wharf_mem::{FreeFrame, FreeList, Links};
 
-/// What lies under the depot's lock.
+/// Free buffers and the caches that wait for them. A lock guards both.
 #[derive(Debug)]
 pub(super) struct Depot {
     stack: Vec<FreeFrame>,
-    /// Once there is one, all that comes goes there.
+    /// Once there is a list, all buffers go there.
     list: Option<FreeList>,
-    /// Who waits for what comes here.
+    /// Caches that wait for buffers.
     pub(super) wait_list: WaitList,
 }
 
@@ -19,7 +21,7 @@ impl Depot {
         Self { stack: free, list: None, wait_list: WaitList::default() }
     }
 
-    /// Has a list from now on: the links, which other lists of pool number `pool` with its `frames` may share.
+    /// Keeps a list from now on. Returns its links, which other lists of pool number `pool` with `frames` may share.
     pub(super) fn linked(&mut self, pool: u8, frames: u32) -> Arc<Links> {
         if let Some(list) = &self.list {
             return list.links().clone();
@@ -35,13 +37,13 @@ impl Depot {
         self.stack.len() + self.list.as_ref().map_or(0, FreeList::len)
     }
 
-    /// The one put here last.
+    /// Takes the buffer that was put here last.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<FreeFrame> {
         self.list.as_mut().and_then(FreeList::pop_front).or_else(|| self.stack.pop())
     }
 
-    /// Moves `count` onto `to`, or all where there are fewer.
+    /// Moves `count` buffers, or all if there are fewer, onto `to`.
     pub(super) fn move_to(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
         if self.list.is_none() {
             let left = self.stack.len() - count.min(self.stack.len());
@@ -52,14 +54,45 @@ impl Depot {
 
     pub(super) fn extend(&mut self, frames: impl IntoIterator<Item = FreeFrame>) {
         let Some(list) = &mut self.list else { return self.stack.extend(frames) };
-        // What the list refuses is another pool's, and lies here as it always did.
+        // The list refuses buffers of another pool: they stay on the stack.
         self.stack.extend(frames.into_iter().filter_map(|free| list.push_front(free).err()));
     }
 
-    /// All there is.
+    /// Takes all buffers.
     pub(super) fn empty(&mut self) -> Vec<FreeFrame> {
         let mut all = std::mem::take(&mut self.stack);
         all.extend(self.list.iter_mut().flat_map(|list| std::iter::from_fn(|| list.pop_front())));
         all
+    }
+
+    /// Hands buffers to waiters, first come first: an equal part of the depot to each, at least one, at most what it wants.
+    #[cold]
+    pub(super) fn serve_waiters(&mut self, now_ns: u64) {
+        while let (free @ 1.., waiting @ 1..) = (self.len(), self.wait_list.waiting.len()) {
+            let Some(Waiter { ticket, wanted, mailbox, wake }) = self.wait_list.waiting.pop_front() else {
+                return;
+            };
+            let count = (free / waiting).clamp(1, wanted.max(1));
+            // A cache that is gone no longer waits.
+            if mailbox.hand(ticket, std::iter::from_fn(|| self.pop()).take(count)) {
+                let due_ns = now_ns.saturating_add(PATIENCE_NS);
+                self.wait_list.handed.push_back(Delivery { ticket, due_ns, mailbox });
+            }
+            // In that case too: dropping the last wake-up of a task may run its code, not to be done under the lock.
+            self.wait_list.served.push_back(wake);
+        }
+    }
+
+    /// Takes back the buffers of deliveries that are overdue at `now_ns`.
+    #[cold]
+    pub(super) fn recall_due(&mut self, now_ns: u64) {
+        while let Some(late) = self.wait_list.pop_due(now_ns) {
+            self.recall(late.ticket, &late.mailbox);
+        }
+    }
+
+    /// Takes back the buffers that `mailbox` was handed for `ticket`, unless it has been handed more since.
+    pub(super) fn recall(&mut self, ticket: u64, mailbox: &Mailbox) {
+        mailbox.recall(ticket, |frames| self.extend(frames));
     }
 }

@@ -1,6 +1,5 @@
 //! Mailboxes: where buffers of one cache wait that others have freed, in bulk, and those it was handed when it waited.
 
-use super::depot::Depot;
 use super::lock::lock;
 use super::{PageCounters, PagePool};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -84,13 +83,13 @@ impl Mailbox {
         true
     }
 
-    /// What it was handed for `ticket`, back into the depot, unless it has been handed more since.
-    pub(super) fn recall(&self, ticket: u64, depot: &mut Depot) {
+    /// Gives back what it was handed for `ticket`, unless it has been handed more since.
+    pub(super) fn recall(&self, ticket: u64, give_back: impl FnOnce(std::vec::Drain<'_, FreeFrame>)) {
         let mut contents = lock(&self.contents);
         if contents.ticket != ticket {
             return;
         }
-        depot.extend(contents.handed.drain(..));
+        give_back(contents.handed.drain(..));
         self.count.store(contents.frames.len(), Ordering::Release);
     }
 

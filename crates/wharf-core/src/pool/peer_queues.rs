@@ -1,59 +1,59 @@
-//! The queues that send a pool's frames: whoever waits for memory looks after those that nobody runs, since it may lie in their
-//! devices.
+//! `PeerQueues`: the queues that send frames of one pool.
+//!
+//! A thread that waits for memory on one queue runs the others that have no owner and no poller: their devices may
+//! hold the frames that it waits for.
 
-use super::{PagePool, lock};
+use super::lock;
 use crate::host;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, Weak};
 
-/// A queue, to those who wait for its pool's memory.
+/// A queue, to those that wait for its pool's memory.
 pub(crate) trait PeerQueue: Send + Sync {
-    /// Takes completions for those who wait, unless somebody else is at it or looks after it.
+    /// Takes completions for waiters, unless the queue has an owner or a poller.
     fn reap_for_waiters(&self);
 }
 
 /// All queues of a pool.
 #[derive(Debug, Default)]
-pub(super) struct PeerQueues {
+pub(crate) struct PeerQueues {
     list: Mutex<Vec<Weak<dyn PeerQueue>>>,
-    /// How many there were when one was last made.
+    /// Length of the list when the last queue was added.
     count: AtomicUsize,
-    /// Somebody is at it: it leads from one queue to the next, and would go round.
+    /// A thread is reaping. Reaping a queue may ask for its peers in turn, and would not end.
     reaping: AtomicBool,
 }
 
-impl PagePool {
-    /// There is one more queue.
-    pub(crate) fn enlist(&self, queue: Weak<dyn PeerQueue>) {
-        let PeerQueues { list, count, .. } = &self.shared.peer_queues;
-        let list = &mut *lock(list);
+impl PeerQueues {
+    /// Adds a queue.
+    pub(crate) fn add(&self, queue: Weak<dyn PeerQueue>) {
+        let list = &mut *lock(&self.list);
         list.retain(|other| other.strong_count() > 0);
         list.push(queue);
-        count.store(list.len(), Relaxed);
+        self.count.store(list.len(), Relaxed);
     }
 
-    /// Whether there are queues beside the one that asks.
-    pub(crate) fn has_peer_queues(&self) -> bool {
-        self.shared.peer_queues.count.load(Relaxed) > 1
+    /// True if the pool has queues beside the one that asks.
+    pub(crate) fn has_others(&self) -> bool {
+        self.count.load(Relaxed) > 1
     }
 
-    /// Takes completions of all queues but `this`, where nobody looks after them.
+    /// Takes completions of all queues but `this` that have no owner and no poller.
     #[cold]
-    pub(crate) fn reap_peer_queues<Q>(&self, this: Option<&Q>) {
-        let PeerQueues { list, reaping, .. } = &self.shared.peer_queues;
-        if reaping.swap(true, Acquire) {
+    pub(crate) fn reap<Q>(&self, this: Option<&Q>) {
+        if self.reaping.swap(true, Acquire) {
             return;
         }
         let this = this.map_or(ptr::null(), |this| ptr::from_ref(this).cast::<()>());
         for at in 0.. {
-            // Not under the lock: its waking may make queues, or end them.
-            let Some(queue) = lock(list).get(at).map(Weak::upgrade) else { break };
+            // Not under the lock: a thread woken by this may add queues, or drop them.
+            let Some(queue) = lock(&self.list).get(at).map(Weak::upgrade) else { break };
             if let Some(queue) = queue.filter(|queue| Arc::as_ptr(queue).cast() != this) {
-                // It is no end of ours if its device panics, or its closing does.
+                // A panic of that queue's device, or of its closing, must not end this thread.
                 host::outlive(move || queue.reap_for_waiters());
             }
         }
-        reaping.store(false, Release);
+        self.reaping.store(false, Release);
     }
 }

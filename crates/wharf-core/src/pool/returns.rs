@@ -1,11 +1,12 @@
-//! `Returns`: what a thread keeps that gives frames back to a pool again and again without a cache: no list of mailboxes is
-//! looked for and nothing allocated with every batch.
+//! `Returns`: gives frames back to a pool, batch by batch, for a thread without a cache.
+//!
+//! It keeps the list of mailboxes and its buffers from one batch to the next, and allocates nothing per batch.
 
 use super::mailbox::Directory;
 use super::{PageCounters, PagePool, PoolError};
 use wharf_mem::{Batch, FreeFrame};
 
-/// Gives frames back to one pool. Between two calls it holds none.
+/// A thread's way to give frames back to one pool. It holds no frames between two calls.
 #[derive(Debug)]
 pub(crate) struct Returns {
     pool: PagePool,
@@ -14,15 +15,12 @@ pub(crate) struct Returns {
     counters: PageCounters,
 }
 
-impl PagePool {
-    /// For a thread that gives back what others have taken.
-    pub(crate) fn returns(&self) -> Returns {
-        let (free, directory, counters) = (Vec::new(), Directory::default(), PageCounters::default());
-        Returns { pool: self.clone(), free, directory, counters }
-    }
-}
-
 impl Returns {
+    pub(crate) fn new(pool: &PagePool) -> Self {
+        let (free, directory, counters) = (Vec::new(), Directory::default(), PageCounters::default());
+        Self { pool: pool.clone(), free, directory, counters }
+    }
+
     /// Gives back the first `count` frames of a batch, whichever cache they came from.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! The line of those who wait for memory: what lies in a mailbox as somebody begins to wait, who gives up as it is handed a
-//! frame, and who comes as what it was handed is taken back. `core: pool/waitlist.rs`, `pool/line.rs`, `pool/mailbox.rs`.
+//! frame, and who comes as what it was handed is taken back. `core: pool/waiting.rs`, `pool/waitlist.rs`, `pool/mailbox.rs`.
 //!
 //! (A) who waits counts itself, then looks what lies in mailboxes; (B) who puts some there notes that, then looks whether
 //! anybody waits. Both by sequentially consistent stores and loads, which loom takes for acquire and release: here they have

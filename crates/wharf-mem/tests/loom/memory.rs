@@ -2,7 +2,7 @@
 //!
 //! The sender stands in the pool's line, then on the queue's list, says so in the owner word, looks, and sleeps. The owner
 //! gives what comes home to that line once it knows of somebody; what it sent home before may have come after the sender's
-//! look: it looks itself, at whoever is new on the list. `core: tx/queue/waiters.rs`, `pool/waitlist.rs`, `tx/queue/lanes/waiter_sink.rs`.
+//! look: it looks itself, at whoever is new on the list. `core: tx/queue/waiters.rs`, `pool/waiting.rs`, `tx/queue/lanes/waiter_sink.rs`.
 
 use crate::{OF_TWO_THREADS, START, Stock, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

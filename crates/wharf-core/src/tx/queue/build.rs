@@ -243,7 +243,7 @@ impl QueueBuilder {
         };
         let shared = Arc::new(shared);
         let weak = Arc::downgrade(&shared);
-        shared.pool.enlist(weak);
+        shared.pool.peers().add(weak);
         Ok(TxQueue { shared })
     }
 }

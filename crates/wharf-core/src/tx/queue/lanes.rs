@@ -52,7 +52,7 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn new(pool: PagePool) -> Self {
-        let returns = pool.returns();
+        let returns = Returns::new(&pool);
         Self {
             lanes: Vec::new(),
             ready: vec![0],

@@ -192,8 +192,8 @@ impl Shared {
     pub(crate) fn wake_served(&self) {
         self.waiters.wake_served();
         self.pool.wake_served();
-        if self.pool.is_waited_for() && self.pool.has_peer_queues() {
-            self.pool.reap_peer_queues(Some(self));
+        if self.pool.is_waited_for() && self.pool.peers().has_others() {
+            self.pool.peers().reap(Some(self));
         }
     }
 

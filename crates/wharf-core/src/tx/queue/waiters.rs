@@ -8,7 +8,7 @@
 //! stays marked full, so that newcomers do not overtake. Whoever was served is off the list, and may send one lane's worth
 //! past the mark.
 //!
-//! Who waits for memory stands in the pool's line, too (`pool/waitlist.rs`), which serves it. Here it is known so that owners
+//! Who waits for memory stands in the pool's line, too (`pool/waiting.rs`), which serves it. Here it is known so that owners
 //! know that somebody waits: they ask the device to hurry, and what comes home from then on they give to that line
 //! (`tx/queue/lanes/waiter_sink.rs`). What came home before may lie in the waiter's own return ring since it has looked. So whoever is
 //! new on a list is looked at once by the owner that serves (`fresh`), and again only when something of its own has come home:
@@ -201,7 +201,7 @@ impl Waiters {
             pool.recall();
         }
         let wakes = !lines.served.is_empty() || !lines.over.is_empty() || pool.has_served();
-        let wakes = wakes || (lines.for_memory > 0 && pool.has_peer_queues());
+        let wakes = wakes || (lines.for_memory > 0 && pool.peers().has_others());
         ServeOutcome { waiting, full, wakes }
     }
 

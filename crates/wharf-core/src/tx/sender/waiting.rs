@@ -165,8 +165,8 @@ impl Sender {
         if self.has_come(watch.need) {
             return Some(Ok(()));
         }
-        if watch.need == Need::Memory && shared.pool.has_peer_queues() {
-            shared.pool.reap_peer_queues(Some(&*shared));
+        if watch.need == Need::Memory && shared.pool.peers().has_others() {
+            shared.pool.peers().reap(Some(&*shared));
             if self.has_come(watch.need) {
                 return Some(Ok(()));
             }
