@@ -18,11 +18,14 @@ pub(crate) use send::SendArgs;
 pub(crate) use values::{Poll, QdiscChoice, SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
-use crate::lab::parameters_of_any;
-use crate::output;
+use crate::{Registries, output};
+use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::any::TypeId;
+use std::ffi::OsString;
 use std::process::ExitCode;
+use wharf::devices::spec::DeviceSpec;
 
 /// A packet transmit path for Linux user space: send traffic, see what the path did with it, measure it.
 #[derive(Debug, Parser)]
@@ -72,10 +75,15 @@ pub(crate) struct DevicesArgs {
     pub(crate) json: bool,
 }
 
-/// Reads the command line; an error, or help that was asked for, is printed, and the exit code comes back.
-pub(crate) fn parse() -> Result<Command, ExitCode> {
-    let command = with_negative_values(Cli::command());
-    let read = command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+/// Reads the command line `words`. An error, or help that was asked for, is printed, and its exit code comes back; `more_help` adds
+/// to the help on the words behind the program's name.
+pub(crate) fn parse(
+    registries: &Registries, words: &[OsString], more_help: fn(&[String]) -> Option<String>,
+) -> Result<Command, ExitCode> {
+    let command = with_registries(with_negative_values(Cli::command()), registries);
+    let read = command.try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    // A word that is no UTF-8 has U+FFFD in it.
+    let words = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
     let error = match read {
         Ok(cli) => return Ok(cli.command),
         Err(error) => error,
@@ -83,14 +91,15 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let help = error.render().to_string();
-            Err(show(format!("{help}{}", of_experiment(&words())).trim_end()))
+            let more = more_help(&words).map_or(String::new(), |more| format!("\n{more}"));
+            Err(show(format!("{help}{more}").trim_end()))
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             output::complain_at_length(&error.render().to_string());
             Err(ExitCode::from(2))
         }
         ErrorKind::InvalidUtf8 => {
-            output::complain(&not_text(&words()));
+            output::complain(&not_text(&words));
             Err(ExitCode::from(2))
         }
         kind => {
@@ -111,11 +120,6 @@ fn show(help: &str) -> ExitCode {
             ExitCode::from(1)
         }
     }
-}
-
-/// What stands behind the program's name. What is no UTF-8 has U+FFFD in it.
-fn words() -> Vec<String> {
-    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// The word that is no UTF-8 where text is wanted.
@@ -139,11 +143,14 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_values)
 }
 
-/// What there is to `--set`, behind the help on running an experiment that is named.
-fn of_experiment(words: &[String]) -> String {
-    let runs = |words: &[String]| words[0] == "lab" && (words[1] == "run" || words[1] == "sweep");
-    let parameters = if words.len() > 2 && runs(words) { parameters_of_any(&words[2..]) } else { None };
-    parameters.map_or(String::new(), |parameters| format!("\n{parameters}"))
+/// Has specifications read by the kinds of `registries`.
+fn with_registries(command: clap::Command, registries: &Registries) -> clap::Command {
+    let devices = registries.devices.clone();
+    let parser = ValueParser::new(move |text: &str| devices.parse(text));
+    let is_device = |arg: &clap::Arg| arg.get_value_parser().type_id() == TypeId::of::<DeviceSpec>();
+    let command =
+        command.mut_args(|arg| if is_device(&arg) { arg.value_parser(parser.clone()) } else { arg });
+    command.mut_subcommands(|command| with_registries(command, registries))
 }
 
 /// An error's own text, without the usage and advice that clap puts behind it.
@@ -166,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        with_negative_values(Cli::command()).debug_assert();
+        with_registries(with_negative_values(Cli::command()), &Registries::default()).debug_assert();
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::args::DevicesArgs;
 use crate::output::{print, print_json, table, text};
 use serde::Serialize;
-use wharf::devices::kinds::{Kind, kinds};
+use wharf::devices::registry::Registry;
+use wharf::devices::requirements::Machine;
+use wharf::devices::spec::Kind;
 
 #[derive(Debug, Serialize)]
 struct Listing {
@@ -29,18 +31,28 @@ struct Lack {
     mend: String,
 }
 
-impl From<Kind> for Row {
-    fn from(kind: Kind) -> Self {
-        let ready = kind.is_ready();
-        let lacking = kind.lacking.into_iter().map(|lacking| Lack { what: lacking.what, mend: lacking.mend });
-        let Kind { name, spec, what, needs, built, .. } = kind;
-        Row { name, spec, what, needs, built, ready, lacking: lacking.collect() }
+impl Row {
+    fn of(kind: &Kind, machine: &Machine) -> Self {
+        let lacking = machine.lacking(kind);
+        Row {
+            name: kind.name,
+            spec: kind.usage,
+            what: kind.summary,
+            needs: kind.needs,
+            built: true,
+            ready: lacking.is_empty(),
+            lacking: lacking
+                .into_iter()
+                .map(|lacking| Lack { what: lacking.what, mend: lacking.mend })
+                .collect(),
+        }
     }
 }
 
 /// Lists the devices.
-pub(crate) fn devices(args: &DevicesArgs) -> anyhow::Result<()> {
-    let devices: Vec<Row> = kinds().into_iter().map(Row::from).collect();
+pub(crate) fn devices(args: &DevicesArgs, registry: &Registry) -> anyhow::Result<()> {
+    let machine = Machine::look();
+    let devices: Vec<Row> = registry.kinds().iter().map(|kind| Row::of(kind, &machine)).collect();
     if args.json { print_json(&Listing { devices }) } else { print(&listing(&devices)) }
 }
 
@@ -51,18 +63,14 @@ fn listing(rows: &[Row]) -> String {
         overview.add_row([row.name, row.what, state(row)]);
     }
     let specs = rows.iter().map(|row| format!("  {}", row.spec)).collect::<Vec<_>>().join("\n");
-    let lacks: Vec<String> = rows.iter().filter(|row| row.built).flat_map(mends).collect();
+    let lacks: Vec<String> = rows.iter().flat_map(mends).collect();
     let lacks =
         if lacks.is_empty() { String::new() } else { format!("\n\nLacking here:\n{}", lacks.join("\n")) };
     format!("{}\n\nHow they are written:\n{specs}{lacks}", text(&overview))
 }
 
 fn state(row: &Row) -> &'static str {
-    match (row.built, row.ready) {
-        (false, _) => "not built yet",
-        (true, true) => "ready",
-        (true, false) => "lacks something: see below",
-    }
+    if row.ready { "ready" } else { "lacks something: see below" }
 }
 
 fn mends(row: &Row) -> impl Iterator<Item = String> + '_ {

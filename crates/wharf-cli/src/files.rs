@@ -10,11 +10,6 @@ use std::path::{Path, PathBuf};
 /// A file, and what on the command line names it.
 pub(crate) type Named<'a> = (&'static str, &'a Path);
 
-/// The capture that a device's specification names, if it is one.
-pub(crate) fn capture_of(spec: &str) -> Option<&Path> {
-    spec.strip_prefix("pcap:").map(|rest| Path::new(rest.split(',').next().unwrap_or(rest)))
-}
-
 /// Whether each of `written` is another file than `read` and the other ones; a wrong use otherwise.
 pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>>]) -> anyhow::Result<()> {
     let mut before: Vec<(Named<'_>, Identity, &str)> = Vec::new();

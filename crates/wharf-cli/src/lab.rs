@@ -5,7 +5,7 @@ mod pages;
 mod run;
 mod sweep;
 
-pub(crate) use list::parameters_of_any;
+pub(crate) use list::help_of_experiment;
 
 use crate::args::{LabArgs, LabCommand};
 use crate::output::{table, text};

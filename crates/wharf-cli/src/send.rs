@@ -13,10 +13,11 @@ use crate::signals::Signals;
 use account::Outcome;
 use anyhow::anyhow;
 use plan::Plan;
+use wharf::devices::registry::Registry;
 
 /// Sends, prints the summary, and says what went wrong.
-pub(crate) fn send(args: &SendArgs) -> anyhow::Result<()> {
-    let plan = Plan::new(args)?;
+pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
+    let plan = Plan::new(args, registry)?;
     let signals = Signals::listen()?;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for &batching in &plan.batchings {

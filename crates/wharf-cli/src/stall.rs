@@ -19,7 +19,7 @@ pub(crate) struct Stall {
 
 impl Stall {
     /// Tells on standard error when `queue` has begun to stand still.
-    pub(crate) fn look(&mut self, device: &str, queue: &TxQueue) {
+    pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) {
         if let Some(frames) = self.begins(queue.counters(), Instant::now()) {
             output::complain(&format!(
                 "{device}: its other side has completed none of {frames} frame{} for {} s: it is busy, or stopped, or does not serve \

@@ -1,5 +1,6 @@
 //! The driver author's contract. `docs/device-howto.md` walks through an implementation.
 
+use crate::options::OptionError;
 use crate::pool::Cache;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -90,6 +91,12 @@ pub enum DeviceError {
         /// What it does not support, and what it does.
         what: String,
     },
+}
+
+impl From<OptionError> for DeviceError {
+    fn from(error: OptionError) -> Self {
+        Self::Unsupported { device: error.subject, what: error.what }
+    }
 }
 
 /// Notifications between a device and its other side, since it was opened.

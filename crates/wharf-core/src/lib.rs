@@ -18,12 +18,14 @@ pub mod counters;
 pub mod device;
 pub mod gso;
 pub mod host;
+pub mod options;
 pub mod poller;
 pub mod pool;
 pub mod qdisc;
 pub mod rx;
 pub mod sg_writer;
 mod tx;
+pub mod units;
 mod wakeup;
 
 pub use tx::{direct, engine, owner, queue, run_observer, sender, small_queue};

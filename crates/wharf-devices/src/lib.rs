@@ -1,25 +1,30 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
-//! [`open`](open::open) makes a device from a specification, `KIND:WHERE[,key=value]...`, and
-//! [`kinds`](kinds::kinds) lists what there is. `packet`, `xdp` and `tap` need a privilege, the others none.
+//! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The [`Registry`](registry::Registry)
+//! lists the kinds, and takes others. `packet`, `xdp` and `tap` need a privilege, the others none.
 //! `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]
 pub mod headers;
 pub mod host;
-pub mod kinds;
 mod link;
 pub mod null;
-pub mod open;
+/// Opens devices by specification.
+pub mod open {
+    pub use crate::registry::{open, open_queues};
+    pub use crate::spec::{Direction, Opened, Queues};
+}
 pub mod packet;
 pub mod pcap;
 mod refused;
+pub mod registry;
+pub mod requirements;
 mod segment;
+pub mod spec;
 pub mod tap;
 mod tunnel;
 pub mod udp;
-pub mod units;
 mod unix_socket;
 pub mod vhost_user;
 pub mod virtio;
@@ -29,6 +34,7 @@ pub mod wire;
 pub mod xdp;
 
 pub use link::GONE;
+pub use wharf_core::units;
 
 /// The how-to's example, compiled and run.
 #[cfg(doctest)]

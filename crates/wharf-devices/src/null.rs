@@ -1,11 +1,21 @@
 //! `null`: takes everything, infinitely fast; the dummy device. What it took is complete at the next reap.
 
+use crate::spec::{Can, Kind, Opened, QueueLayout};
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames held between two reaps: far more than an owner's quota.
 const RING_FRAMES: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    queues: QueueLayout::Devices,
+    can: Can { stays_inside: true, ..Can::SEND },
+    ..Kind::new("null", "null", "takes everything, infinitely fast", |spec, opening| {
+        Ok((0..spec.devices(opening.queues)).map(|_| Opened::new(Null::default())).collect())
+    })
+};
 
 /// The dummy device.
 #[derive(Debug)]

@@ -9,12 +9,14 @@
 
 mod receiving;
 mod sending;
+mod spec;
 
 pub use receiving::{PacketReceiver, ReceiveOptions, SuperPackets};
 pub use sending::{PacketSender, SendOptions};
 
 use crate::link::{Link, no_socket};
 use crate::vnet::VnetHeader;
+pub(crate) use spec::KIND;
 use wharf_core::device::DeviceError;
 use wharf_mem::Meta;
 use wharf_sys::packet::PacketSocket;

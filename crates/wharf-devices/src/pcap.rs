@@ -8,6 +8,7 @@
 pub mod format;
 mod sink;
 mod source;
+mod spec;
 
 pub use sink::PcapSink;
 pub use source::{PcapSource, Snapped};
@@ -15,6 +16,7 @@ pub use source::{PcapSource, Snapped};
 use format::PcapError;
 #[doc(hidden)]
 pub use format::create_file;
+pub(crate) use spec::KIND;
 use std::path::Path;
 use wharf_core::device::DeviceError;
 

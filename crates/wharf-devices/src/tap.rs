@@ -14,10 +14,12 @@
 mod end;
 mod receiving;
 mod sending;
+mod spec;
 
 use end::End;
 use receiving::Receiving;
 use sending::Sending;
+pub(crate) use spec::KIND;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};

@@ -21,13 +21,14 @@ mod joining;
 mod plan;
 mod receiving;
 mod sending;
-pub(crate) mod spec;
+mod spec;
 mod trouble;
 
 use crate::link::{EADDRINUSE, EINVAL, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
 use sending::{RING_FRAMES, Sending};
+pub(crate) use spec::KIND;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};

@@ -19,7 +19,7 @@ mod link;
 mod receiving;
 mod sending;
 mod session;
-pub(crate) mod spec;
+mod spec;
 mod vring;
 
 pub use link::PAIRS_MAX;
@@ -30,6 +30,7 @@ use control::Source;
 use link::{Link, lock};
 use receiving::Receiving;
 use sending::Sending;
+pub(crate) use spec::KIND;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;

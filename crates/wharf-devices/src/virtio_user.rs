@@ -21,7 +21,7 @@ mod reach;
 mod receiving;
 mod sending;
 mod session;
-pub(crate) mod spec;
+mod spec;
 
 pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
 
@@ -36,6 +36,7 @@ use pairs::Pairs;
 use receiving::Drops;
 use sending::SEGMENTS_MAX;
 use session::{Door, Session};
+pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;

@@ -24,12 +24,14 @@ mod link;
 mod rate;
 mod receiving;
 mod sending;
+mod spec;
 
 use crate::host::ExactClock;
 use link::Link;
 use rate::Line;
 use receiving::Receiving;
 use sending::Sending;
+pub(crate) use spec::KIND;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};

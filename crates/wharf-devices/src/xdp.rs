@@ -14,6 +14,7 @@ mod checksum;
 mod memory;
 mod receiving;
 mod sending;
+mod spec;
 mod table;
 
 pub use both::XdpBoth;
@@ -21,6 +22,7 @@ pub use receiving::{ReceiveOptions, XdpReceiver};
 pub use sending::XdpSender;
 
 use crate::link::{EBUSY, EEXIST, EINVAL, ENOBUFS, EOPNOTSUPP, EPERM, Link, no_socket};
+pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};

@@ -76,8 +76,8 @@
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{
-    bql, counters, device, direct, engine, flow, gso, host, owner, poller, pool, qdisc, queue, rx, sender,
-    sg_writer, small_queue,
+    bql, counters, device, direct, engine, flow, gso, host, options, owner, poller, pool, qdisc, queue, rx,
+    sender, sg_writer, small_queue,
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;

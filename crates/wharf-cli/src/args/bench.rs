@@ -3,6 +3,7 @@
 use super::values;
 use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
+use wharf::devices::spec::DeviceSpec;
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -80,11 +81,11 @@ One thread, which never sleeps: every packet is written and sent (64 bytes, as D
 #[command(after_help = DEVICE_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct DeviceArgs {
     /// Send to this device
-    #[arg(long, value_name = "DEVICE", required_unless_present = "from", conflicts_with = "from")]
-    pub(crate) to: Option<String>,
+    #[arg(long, value_name = "DEVICE", value_parser = values::device, required_unless_present = "from", conflicts_with = "from")]
+    pub(crate) to: Option<DeviceSpec>,
     /// Receive from this device
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) from: Option<String>,
+    #[arg(long, value_name = "DEVICE", value_parser = values::device)]
+    pub(crate) from: Option<DeviceSpec>,
     /// Packets sent or received at a time
     #[arg(long, value_name = "N", default_value = "32", value_parser = values::burst)]
     pub(crate) burst: usize,

@@ -4,6 +4,7 @@ use super::values::{self, Poll, QdiscChoice, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use wharf::devices::spec::DeviceSpec;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,11 +33,11 @@ stays there meanwhile, and leaves then: up to 2048 frames. When an interface is 
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ForwardArgs {
     /// One end: see `wharf devices`
-    #[arg(value_name = "A")]
-    pub(crate) a: String,
+    #[arg(value_name = "A", value_parser = values::device)]
+    pub(crate) a: DeviceSpec,
     /// The other end
-    #[arg(value_name = "B")]
-    pub(crate) b: String,
+    #[arg(value_name = "B", value_parser = values::device)]
+    pub(crate) b: DeviceSpec,
     /// End after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,

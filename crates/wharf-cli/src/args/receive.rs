@@ -7,6 +7,7 @@ use super::{
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
+use wharf::devices::spec::DeviceSpec;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,8 +32,8 @@ with its summary. Exit code 1 when packets were lost or dropped.";
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct ReceiveArgs {
     /// Where from: see `wharf devices`
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) from: String,
+    #[arg(long, value_name = "DEVICE", value_parser = values::device)]
+    pub(crate) from: DeviceSpec,
     /// Write what arrives to this capture, with the time of each arrival
     #[arg(long, value_name = "OUT")]
     pub(crate) pcap: Option<PathBuf>,

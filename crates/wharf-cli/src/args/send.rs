@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf::bql::Bounds;
+use wharf::devices::spec::DeviceSpec;
 use wharf::engine::Batching;
 use wharf::tools::traffic::Pace;
 
@@ -97,8 +98,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Where to: see `wharf devices`
-    #[arg(long, value_name = "DEVICE", default_value = "wire")]
-    pub(crate) to: String,
+    #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
+    pub(crate) to: DeviceSpec,
     /// Transmit queues of `packet`, `xdp` or `null`: each flow goes by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
     pub(crate) queues: u32,

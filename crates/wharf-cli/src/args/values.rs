@@ -3,8 +3,11 @@
 use clap::ValueEnum;
 use std::time::Duration;
 use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
+use wharf::devices::registry::Registry;
+use wharf::devices::spec::DeviceSpec;
 use wharf::devices::units;
 use wharf::engine::Batching;
+use wharf::options::OptionError;
 use wharf::poller::Mode;
 use wharf::qdisc::{self, Fifo, FifoLimit, Prio, Qdisc, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
@@ -97,6 +100,11 @@ impl From<Poll> for Mode {
             Poll::Sleeping => Mode::Sleeping,
         }
     }
+}
+
+/// A device of the kinds that `wharf-devices` has; [`super::parse`] puts those of its registry in their place.
+pub(super) fn device(text: &str) -> Result<DeviceSpec, OptionError> {
+    Registry::default().parse(text)
 }
 
 /// What was read, or what is allowed.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wharf::device::{Device, DeviceError, close_receiver};
 use wharf::devices::host::{HostClock, HostPark, processors};
-use wharf::devices::open::{Direction, open};
+use wharf::devices::spec::{DeviceSpec, Direction, Queues};
 use wharf::direct::Direct;
 use wharf::mem::Batch;
 use wharf::pool::{Burst, Cache, PagePool, PoolError};
@@ -63,11 +63,11 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
 }
 
 fn opened(
-    option: &str, spec: &str, direction: Direction, signals: &Signals,
+    option: &str, spec: &DeviceSpec, direction: Direction, signals: &Signals,
 ) -> anyhow::Result<Box<dyn Device>> {
-    let spec = spec.to_string();
-    match signals.unless_asked(move || open(&spec, direction))? {
-        Ok(opened) => Ok(opened.device),
+    let spec = spec.clone();
+    match signals.unless_asked(move || spec.open(direction, Queues::default()))? {
+        Ok(mut opened) => Ok(opened.pop().context("a device has at least one queue")?.device),
         Err(error @ DeviceError::Unsupported { .. }) => Err(usage(format!("{option} {error}"))),
         Err(error) => Err(error.into()),
     }
@@ -135,7 +135,7 @@ impl Moves for Sends {
     }
 }
 
-fn send(spec: &str, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
+fn send(spec: &DeviceSpec, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
     let (device, pool) = (opened("--to", spec, Direction::Send, signals)?, pool(args)?);
     let (name, mode) = (device.name(), device.mode());
     let path = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build_direct()?;
@@ -181,7 +181,7 @@ impl Moves for Receives {
     }
 }
 
-fn receive(spec: &str, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
+fn receive(spec: &DeviceSpec, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
     let (mut device, pool) = (opened("--from", spec, Direction::Receive, signals)?, pool(args)?);
     device.attach(pool.region().clone())?;
     device.disarm();

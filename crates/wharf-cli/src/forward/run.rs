@@ -4,7 +4,7 @@ use super::account::{Outcome, outcome};
 use super::live::Live;
 use super::tell::Tells;
 use crate::args::ForwardArgs;
-use crate::files::{capture_of, check_written};
+use crate::files::check_written;
 use crate::output;
 use crate::report::{TraceReport, device_text};
 use crate::signals::Signals;
@@ -12,7 +12,7 @@ use crate::usage;
 use std::time::{Duration, Instant};
 use wharf::device::{Device, DeviceError};
 use wharf::devices::host::processors;
-use wharf::devices::open::Queues;
+use wharf::devices::spec::{DeviceSpec, Queues};
 use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
 use wharf::queue::TxQueue;
@@ -35,25 +35,17 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
         return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
     }
     let mirror = args.mirror.as_deref().map(|path| ("--mirror", path));
-    let written = [capture_of(&args.b).map(|path| ("the second end", path)), mirror];
-    check_written(capture_of(&args.a).map(|path| ("the first end", path)), &written)
+    let written = [args.b.file().map(|path| ("the second end", path)), mirror];
+    check_written(args.a.file().map(|path| ("the first end", path)), &written)
 }
 
 /// What arrives at an end would leave there again: from `lo` for ever. (The queues of one AF_XDP interface are under
 /// one program, which has one owner.)
 fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
-    let place = |spec: &str| match spec.split(',').next().unwrap_or_default().split_once(':') {
-        Some((kind @ ("packet" | "xdp" | "tap" | "vhost-user" | "virtio-user"), place)) => {
-            Some(format!("{kind}:{place}"))
-        }
-        _ => None,
-    };
-    match place(&args.a) {
-        Some(same) if place(&args.b).as_ref() == Some(&same) => {
-            Err(usage(format!("both ends are {}: name two, or nothing gets anywhere", same.escape_debug())))
-        }
-        _ => Ok(()),
+    if args.a.is_same_end(&args.b) {
+        return Err(usage(format!("both ends are {}: name two, or nothing gets anywhere", args.a.name())));
     }
+    Ok(())
 }
 
 /// What several queues do not go with.
@@ -123,7 +115,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
 fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[Vec<End>; 2]> {
     let queues = Queues { count: args.queues, ..Queues::default() };
     // Where one end has one queue only, all of the other's have memory in common.
-    let has_pool_each = queues.devices_of(&args.a) == queues.devices_of(&args.b);
+    let has_pool_each = args.a.devices(queues) == args.b.devices(queues);
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
     let (a, b) = (args.a.clone(), args.b.clone());
@@ -131,9 +123,9 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[Vec<End>; 2]> 
 }
 
 /// A specification that is none is a wrong use; a capture that is none is not.
-fn end(spec: &str, place: Place, queues: Queues) -> anyhow::Result<Vec<End>> {
+fn end(spec: &DeviceSpec, place: Place, queues: Queues) -> anyhow::Result<Vec<End>> {
     End::open_queues(spec, place, queues).map_err(|error| match error {
-        DeviceError::Unsupported { ref device, .. } if !device.starts_with("pcap:") => usage(error),
+        DeviceError::Unsupported { .. } if spec.file().is_none() => usage(error),
         error => error.into(),
     })
 }

@@ -96,8 +96,10 @@ fn parameters_table(parameters: &Parameters) -> String {
     text(&lines)
 }
 
-/// The parameters of the first experiment that one of these words names: for help that is asked for with it.
-pub(crate) fn parameters_of_any(words: &[String]) -> Option<String> {
-    let named = words.iter().find_map(|word| experiment::named(word).ok())?;
+/// Returns the parameters that `--set` takes, for help on running an experiment that `words` name.
+pub(crate) fn help_of_experiment(words: &[String]) -> Option<String> {
+    let [command, subcommand, rest @ ..] = words else { return None };
+    let runs = command == "lab" && (subcommand == "run" || subcommand == "sweep");
+    let named = rest.iter().filter(|_| runs).find_map(|word| experiment::named(word).ok())?;
     parameters(named).ok()
 }

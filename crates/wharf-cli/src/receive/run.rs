@@ -2,7 +2,7 @@
 
 use super::account::{Account, Outcome};
 use crate::args::ReceiveArgs;
-use crate::files::{capture_of, check_written};
+use crate::files::check_written;
 use crate::output::{self, grouped, with_causes};
 use crate::progress::Progress;
 use crate::report::device_text;
@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use wharf::device::DeviceError;
 use wharf::devices::host::{HostClock, pin, processors};
-use wharf::devices::open::{Direction, open};
+use wharf::devices::spec::{DeviceSpec, Direction, Queues};
 use wharf::pool::PagePool;
 use wharf::tools::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
 
@@ -39,7 +39,7 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
         return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
     }
     let written = [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file()];
-    check_written(capture_of(&args.from).map(|path| ("--from", path)), &written)
+    check_written(args.from.file().map(|path| ("--from", path)), &written)
 }
 
 /// Receives until one of the ends that were asked for.
@@ -47,7 +47,11 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let pool = PagePool::builder().frames(args.frames).frame_bytes(args.frame_bytes);
     let pool = pool.clock(Arc::new(HostClock)).build()?;
     let from = args.from.clone();
-    let opened = signals.unless_asked(move || open(&from, Direction::Receive))?.map_err(opening)?;
+    let opened = signals.unless_asked(move || from.open(Direction::Receive, Queues::default()))?;
+    let opened = opened
+        .map_err(|error| opening(&args.from, error))?
+        .pop()
+        .context("a device has at least one queue")?;
     if opened.far_end.is_some() {
         let what = "its other end is in this process, where nobody sends; `wharf send` does both";
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
@@ -71,11 +75,9 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
 }
 
 /// A specification that is none is a wrong use; a capture that is none is not.
-fn opening(error: DeviceError) -> anyhow::Error {
+fn opening(spec: &DeviceSpec, error: DeviceError) -> anyhow::Error {
     match error {
-        DeviceError::Unsupported { ref device, .. } if !device.starts_with("pcap:") => {
-            usage(format!("--from {error}"))
-        }
+        DeviceError::Unsupported { .. } if spec.file().is_none() => usage(format!("--from {error}")),
         error => error.into(),
     }
 }

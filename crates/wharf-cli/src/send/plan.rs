@@ -1,9 +1,8 @@
 //! What to send, checked and loaded, before anything is started.
 
-use super::run::opening;
 use super::traffic::Traffic;
 use crate::args::{Poll, QdiscChoice, SendArgs, SmallQueues, WhenFull, WrapArgs};
-use crate::files::{capture_of, check_written};
+use crate::files::check_written;
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
@@ -11,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::host::processors;
-use wharf::devices::kinds::kinds;
-use wharf::devices::open::{Direction, open};
+use wharf::devices::registry::Registry;
+use wharf::devices::spec::{DeviceSpec, Kind, QueueLayout};
 use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf::tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
@@ -42,7 +41,7 @@ pub(super) struct Plan {
     pub(super) time: Option<Duration>,
     /// One run for each, the first one reported.
     pub(super) batchings: Vec<Batching>,
-    pub(super) to: String,
+    pub(super) to: DeviceSpec,
     pub(super) queues: u32,
     /// What was sent comes back by the device, and is checked.
     pub(super) echo: bool,
@@ -60,13 +59,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(args: &SendArgs) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &SendArgs, registry: &Registry) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
-        check_kind(&args.to)?;
-        check_queues(args)?;
-        check_echo(args)?;
+        check_queues(args, registry)?;
+        check_echo(args, registry)?;
         let read = args.pcap.as_deref().map(|path| ("--pcap", path));
-        check_written(read, &[capture_of(&args.to).map(|path| ("--to", path)), args.wrap.trace_file()])?;
+        check_written(read, &[args.to.file().map(|path| ("--to", path)), args.wrap.trace_file()])?;
         let ends = Ends::new(args)?;
         let (what, traffic) = match &args.pcap {
             Some(path) => replay(args, path, ends.rounds)?,
@@ -119,46 +117,45 @@ fn check_cpus(cpus: &[usize]) -> anyhow::Result<()> {
     }
 }
 
-/// A device's kind, as its specification begins.
-fn kind_of(spec: &str) -> &str {
-    spec.split([':', ',']).next().unwrap_or_default()
-}
-
-/// Whether there is such a kind of device: nothing is opened, and no file made, before all is checked.
-fn check_kind(spec: &str) -> anyhow::Result<()> {
-    if kinds().iter().any(|kind| kind.built && kind.name == kind_of(spec)) {
-        return Ok(());
+/// Returns the names of the kinds that `can`, for a message.
+fn kinds_that(registry: &Registry, can: fn(&Kind) -> bool) -> String {
+    let names: Vec<&str> = registry.kinds().iter().filter(|kind| can(kind)).map(|kind| kind.name).collect();
+    match &names[..] {
+        [names @ .., last] if !names.is_empty() => format!("{} and {last}", names.join(", ")),
+        names => names.concat(),
     }
-    // Fails, and says why.
-    open(spec, Direction::Send).map(drop).map_err(opening)
 }
 
-/// Whether what is asked for can be sent by several queues.
-fn check_queues(args: &SendArgs) -> anyhow::Result<()> {
-    let why = match kind_of(&args.to) {
+/// Checks that what is asked for can be sent by several queues.
+fn check_queues(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
+    let has_several: fn(&Kind) -> bool = |kind| kind.queues == QueueLayout::Devices;
+    let why = match args.to.kind() {
         _ if args.queues == 1 => return Ok(()),
-        "packet" | "xdp" | "tap" | "null" if args.wrap.trace.is_some() || args.wrap.fault.is_some() => {
-            "--fault and --trace are for one"
+        kind if !has_several(kind) => format!("{} can have several", kinds_that(registry, has_several)),
+        _ if args.wrap.trace.is_some() || args.wrap.fault.is_some() => {
+            "--fault and --trace are for one".into()
         }
-        "packet" | "xdp" | "tap" | "null" if args.when_full == WhenFull::DropTail => "drop-tail is for one",
-        "packet" | "xdp" | "tap" | "null" => return Ok(()),
-        _ => "packet, xdp, tap and null can have several",
+        _ if args.when_full == WhenFull::DropTail => "drop-tail is for one".into(),
+        _ => return Ok(()),
     };
     Err(usage(format!("--queues {}: {why}", args.queues)))
 }
 
-/// Whether anything can come back by the device.
-fn check_echo(args: &SendArgs) -> anyhow::Result<()> {
-    match kind_of(&args.to) {
-        _ if !args.echo => Ok(()),
-        _ if args.queues > 1 => Err(usage("--echo is for one queue")),
-        "xdp" | "tap" | "vhost-user" | "virtio-user" => Ok(()),
-        "wire" => {
-            Err(usage("--echo: what a `wire` carries is received and checked at its other end already"))
-        }
-        kind => Err(usage(format!(
-            "--echo: nothing comes back by `{kind}`: xdp, tap, vhost-user and virtio-user receive, too"
+/// Checks that what is sent can come back by the device.
+fn check_echo(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
+    let kind = args.to.kind();
+    let (name, can) = (kind.name, kind.can);
+    match () {
+        () if !args.echo => Ok(()),
+        () if args.queues > 1 => Err(usage("--echo is for one queue")),
+        () if can.echo => Ok(()),
+        () if can.far_end => Err(usage(format!(
+            "--echo: what a `{name}` carries is received and checked at its other end already"
         ))),
+        () => {
+            let others = kinds_that(registry, |kind| kind.can.echo);
+            Err(usage(format!("--echo: nothing comes back by `{name}`: {others} receive, too")))
+        }
     }
 }
 
@@ -171,7 +168,7 @@ struct Ends {
 
 impl Ends {
     fn new(args: &SendArgs) -> anyhow::Result<Self> {
-        let is_inside = matches!(kind_of(&args.to), "wire" | "null");
+        let is_inside = args.to.kind().can.stays_inside;
         let at_top = args.speed.or(args.rate).is_none_or(Pace::is_top);
         let is_counted = args.rounds.is_some() || args.count.is_some();
         let is_bounded = is_counted || args.seconds.is_some();
@@ -229,7 +226,7 @@ fn burst(args: &SendArgs) -> anyhow::Result<usize> {
     if let Some(packets) = args.burst {
         return Ok(packets);
     }
-    let is_joined = kind_of(&args.to) == "udp" && args.pcap.is_none() && args.gso.is_none();
+    let is_joined = args.to.kind().can.joins_bursts && args.pcap.is_none() && args.gso.is_none();
     let packets = if is_joined { generator_spec(args)?.super_packets_max() } else { 1 };
     Ok(if packets > 1 { packets.into() } else { BURST_PACKETS })
 }
@@ -251,8 +248,11 @@ fn priority_spec(spec: &GeneratorSpec) -> GeneratorSpec {
 /// What `--gso` makes of that many bytes; an error where the receiver is in this process.
 fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     let Some(bytes) = args.gso else { return Ok(1) };
-    if kind_of(&args.to) == "wire" {
-        return Err(usage("--gso: `wire` has super-packets neither cut nor received; try packet or null"));
+    if args.to.kind().can.far_end {
+        let kind = args.to.kind().name;
+        return Err(usage(format!(
+            "--gso: `{kind}` has super-packets neither cut nor received; try packet or null"
+        )));
     }
     let frame_bytes = spec.longest_bytes();
     if bytes < frame_bytes {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use supervise::Supervisor;
 use wharf::device::{Device, DeviceError};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
-use wharf::devices::open::{Direction, Queues, open_queues};
+use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
 use wharf::host::Clock;
 use wharf::poller::Settings;
@@ -88,7 +88,7 @@ fn sending(
     let direction = if plan.echo { Direction::Both } else { Direction::Send };
     let queues = Queues { count: plan.queues, ..Queues::default() };
     let to = plan.to.clone();
-    let opened = signals.unless_asked(move || open_queues(&to, direction, queues))?;
+    let opened = signals.unless_asked(move || to.open(direction, queues))?;
     for opened in opened.map_err(opening)? {
         let completes = opened.device.capabilities().real_completions;
         let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());

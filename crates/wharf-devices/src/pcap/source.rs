@@ -69,7 +69,8 @@ impl PcapSource {
         if self.record.is_none() && !self.ended {
             let record =
                 self.reader.next(&mut self.bytes).map_err(|error| device_error(&self.name, error))?;
-            self.record = record.map(|record| Ok((record, self.len_bytes(&record)?))).transpose()?;
+            self.record =
+                record.map(|record| Ok::<_, DeviceError>((record, self.len_bytes(&record)?))).transpose()?;
             self.ended = self.record.is_none();
         }
         Ok(self.record)

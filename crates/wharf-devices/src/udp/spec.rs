@@ -1,57 +1,71 @@
 //! `udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]`.
 
 use super::{Udp, UdpOptions};
-use crate::open::{Direction, Options};
-use crate::units;
+use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
 use std::net::{SocketAddr, ToSocketAddrs};
 use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
 
-/// Opens what the parts of a specification behind its colon say.
-///
-/// # Errors
-/// [`DeviceError::Unsupported`] for what cannot be, and those of [`Udp::connect`] and [`Udp::bind`].
-pub(crate) fn open(parts: &[String], direction: Direction) -> Result<Udp, DeviceError> {
-    let (place, parts) = parts.split_first().map_or(("", parts), |(place, parts)| (place.as_str(), parts));
-    let name = if place.is_empty() { "udp".into() } else { format!("udp:{}", place.escape_debug()) };
-    let options = Options::new(&name, parts, &["dest", "gso", "gro", "buffer"])?;
-    let to = [("socket", false), ("frame", true)];
-    // Who only receives has nowhere of its own to send to.
-    let ways = if direction == Direction::Receive { &to[1..] } else { &to[..] };
-    let by_frame = options.choose("dest", ways)?;
-    let mut spec = UdpOptions {
-        segments: options.choose("gso", &[("on", true), ("off", false)])?,
-        joins_received: options.choose("gro", &[("off", false), ("on", true)])?,
-        ..UdpOptions::default()
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    place: Place::Address("HOST:PORT, with an IPv6 address in brackets: udp:[::1]:53"),
+    keys: &[
+        Key::word(
+            "dest",
+            &["socket", "frame"],
+            "Where payloads go: to HOST:PORT, or by the addresses in each frame; one that only receives has frame alone",
+        ),
+        Key::on_off("gso", "Send payloads of one size as one message (`UDP_SEGMENT`)"),
+        Key::off_on("gro", "Receive payloads of one flow as one message (`UDP_GRO`)"),
+        Key::number("buffer", (4096, 1 << 30), "4k to 1g bytes", "8m", "Bytes of the socket's buffers"),
+    ],
+    can: Can { joins_bursts: true, ..Can::BOTH },
+    ..Kind::new(
+        "udp",
+        "udp:HOST:PORT[,dest=socket|frame,gso=on|off,gro=off|on,buffer=8m]",
+        "UDP payloads through a kernel socket",
+        open,
+    )
+};
+
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let (name, options) = (spec.name(), spec.options());
+    // A device that only receives has no peer of its own to send to.
+    let by_frame = match options.word("dest") {
+        Some("socket") if opening.direction == Direction::Receive => {
+            return Err(spec.fault("dest: \"socket\" is none of frame"));
+        }
+        Some(word) => word == "frame",
+        None => opening.direction == Direction::Receive,
     };
-    if let Some(bytes) = options.read("buffer", units::size_bytes)? {
-        spec.buffer_bytes = match usize::try_from(bytes) {
-            Ok(bytes @ 4096..=0x4000_0000) => bytes,
-            _ => return Err(options.fault(&format!("buffer: {bytes} cannot be: 4k to 1g bytes"))),
-        };
-    }
-    let addresses = resolve(&name, place, &options)?;
+    let default = UdpOptions::default();
+    let wanted = UdpOptions {
+        segments: options.is_on("gso"),
+        joins_received: options.is_on("gro"),
+        buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
+    };
+    let addresses = resolve(spec)?;
     if by_frame {
-        return Udp::bind(&name, &addresses, &spec);
+        return Ok(vec![Opened::new(Udp::bind(&name, &addresses, &wanted)?)]);
     }
     if addresses.iter().any(|address| address.port() == 0) {
-        return Err(options.fault("port 0 is nobody's"));
+        return Err(spec.fault("port 0 is nobody's"));
     }
-    Udp::connect(&name, &addresses, &spec)
+    Ok(vec![Opened::new(Udp::connect(&name, &addresses, &wanted)?)])
 }
 
-/// The addresses of `HOST:PORT`, at least one.
-fn resolve(name: &str, place: &str, options: &Options<'_>) -> Result<Vec<SocketAddr>, DeviceError> {
-    let Some((host, port)) = place.rsplit_once(':').filter(|(host, _)| !host.is_empty()) else {
-        let what = "which address? udp:HOST:PORT, with an IPv6 address in brackets: udp:[::1]:53";
-        return Err(options.fault(what));
+/// Returns the addresses of `HOST:PORT`, at least one.
+fn resolve(spec: &DeviceSpec) -> Result<Vec<SocketAddr>, DeviceError> {
+    let Some((host, port)) = spec.place().rsplit_once(':').filter(|(host, _)| !host.is_empty()) else {
+        return Err(spec.which_place());
     };
     let Ok(port) = port.parse::<u16>() else {
-        return Err(options.fault(&format!("\"{}\" is no port: 0 to 65535", port.escape_debug())));
+        return Err(spec.fault(format!("\"{}\" is no port: 0 to 65535", port.escape_debug())));
     };
     let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
         Some(host) => host,
         None if host.contains(':') => {
-            return Err(options.fault("an IPv6 address stands in brackets: udp:[::1]:53"));
+            return Err(spec.fault("an IPv6 address stands in brackets: udp:[::1]:53"));
         }
         None => host,
     };
@@ -61,14 +75,15 @@ fn resolve(name: &str, place: &str, options: &Options<'_>) -> Result<Vec<SocketA
         found => {
             let source = found.err().unwrap_or_else(|| std::io::ErrorKind::NotFound.into());
             let what = format!("no address of {} is known", host.escape_debug());
-            Err(DeviceError::Io { device: name.into(), what, source })
+            Err(DeviceError::Io { device: spec.name(), what, source })
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::open::{Direction, open};
+    use crate::registry::open;
+    use crate::spec::Direction;
 
     #[test]
     fn what_is_wrong_is_told_in_one_line_with_what_is_right() {

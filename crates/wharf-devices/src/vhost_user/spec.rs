@@ -1,28 +1,42 @@
 //! `vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off]`.
 
 use super::{PAIRS_MAX, VhostUser, VhostUserOptions};
-use crate::open::Options;
-use crate::units;
+use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
 use std::path::Path;
 use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
 
-/// Opens what the parts of a specification behind its colon say; with `pairs` queue pairs where they do not say how many.
-///
-/// # Errors
-/// [`DeviceError::Unsupported`] for what cannot be, and those of [`VhostUser::open`].
-pub(crate) fn open(parts: &[String], pairs: u32) -> Result<VhostUser, DeviceError> {
-    let Some((socket, parts)) = parts.split_first().filter(|(socket, _)| !socket.is_empty()) else {
-        let what = "which socket? vhost-user:SOCKET".into();
-        return Err(DeviceError::Unsupported { device: "vhost-user".into(), what });
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    needs: "nothing; client=on: a driver that listens",
+    place: Place::Socket("SOCKET"),
+    keys: &[
+        Key::off_on("client", "Connect to a driver that listens, in place of listening for one"),
+        Key::number(
+            "queues",
+            (1, PAIRS_MAX as u64),
+            "1 to 32",
+            "1, or --queues",
+            "Queue pairs that it offers",
+        ),
+        Key::on_off("packed", "Offer packed rings (`VIRTIO_F_RING_PACKED`)"),
+    ],
+    queues: QueueLayout::Pairs,
+    can: Can::ECHO,
+    ..Kind::new(
+        "vhost-user",
+        "vhost-user:SOCKET[,client=off|on,queues=1,packed=on|off], both ways",
+        "a virtio-net device, for a virtual machine or another driver",
+        open,
+    )
+};
+
+/// Opens it with the queue pairs of `opening` unless the specification has a number of its own.
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let options = VhostUserOptions {
+        client: spec.options().is_on("client"),
+        pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
+        packed: spec.options().is_on("packed"),
     };
-    let kind = format!("vhost-user:{}", socket.escape_debug());
-    let options = Options::new(&kind, parts, &["client", "queues", "packed"])?;
-    let client = options.choose("client", &[("off", false), ("on", true)])?;
-    let packed = options.choose("packed", &[("on", true), ("off", false)])?;
-    let given = options.read("queues", units::size_bytes)?.unwrap_or(pairs.into());
-    let pairs = match u16::try_from(given) {
-        Ok(pairs @ 1..=PAIRS_MAX) => pairs,
-        _ => return Err(options.fault(&format!("queues: {given} cannot be: 1 to {PAIRS_MAX}"))),
-    };
-    VhostUser::open(Path::new(socket), VhostUserOptions { client, pairs, packed })
+    Ok(vec![Opened::new(VhostUser::open(Path::new(spec.place()), options)?)])
 }

@@ -1,66 +1,89 @@
-//! `virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere]`.
+//! `virtio-user:SOCKET[,server=off|on,...]`: see [`KIND`].
 
 use super::{Napi, PAIRS_MAX, VirtioUserOptions};
-use crate::open::Options;
-use crate::units;
+use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
 use crate::virtio::Layout;
 use std::path::Path;
-use wharf_core::device::{Device, DeviceError};
+use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
 
-/// Opens what the parts of a specification behind its colon say.
-///
-/// # Errors
-/// [`DeviceError::Unsupported`] for what cannot be, and those of [`super::open`].
-pub(crate) fn open(parts: &[String], pairs: u32) -> Result<Box<dyn Device>, DeviceError> {
-    let Some((path, parts)) = parts.split_first().filter(|(path, _)| !path.is_empty()) else {
-        let what = "which socket? virtio-user:SOCKET".into();
-        return Err(DeviceError::Unsupported { device: "virtio-user".into(), what });
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    needs: "a back end that listens; server=on: one that connects",
+    place: Place::Socket("SOCKET"),
+    keys: &[
+        Key::off_on("server", "Listen for a back end, in place of connecting to one"),
+        Key::off_on("reconnect", "Connect again when the back end is gone"),
+        Key::number("queues", (1, PAIRS_MAX as u64), "1 to 32", "1, or --queues", "Queue pairs to use"),
+        Key::off_on("packed", "Use packed rings (`VIRTIO_F_RING_PACKED`)"),
+        Key::word(
+            "in_order",
+            &["auto", "on", "off"],
+            "Buffers come back in order (`VIRTIO_F_IN_ORDER`): where offered, needed, or refused",
+        ),
+        Key::word(
+            "mrg_rxbuf",
+            &["auto", "on", "off"],
+            "Long packets over several buffers (`VIRTIO_NET_F_MRG_RXBUF`): where offered, needed, or refused",
+        ),
+        Key::on_off("offload", "Checksum and segmentation offloads"),
+        Key::number("size", (0, u64::MAX), "1 to 32768", "256", "Descriptors of each virtqueue"),
+        Key::word(
+            "napi",
+            &["on", "off", "timer"],
+            "When sent buffers are reaped: on the back end's interrupt, on transmit, or after a time",
+        ),
+        Key::word(
+            "clean",
+            &["here", "anywhere"],
+            "With napi=on: the thread that owns the queue reaps, or the one that receives as well",
+        ),
+    ],
+    queues: QueueLayout::Pairs,
+    can: Can::ECHO,
+    ..Kind::new(
+        "virtio-user",
+        "virtio-user:SOCKET[,server=off|on,reconnect=off|on,queues=1,packed=off|on,in_order=auto|on|off,mrg_rxbuf=auto|on|off,offload=on|off,size=256,napi=on|off|timer,clean=here|anywhere], both ways",
+        "a virtio-net driver, over a vhost-user back end",
+        open,
+    )
+};
+
+/// Opens it with the queue pairs of `opening` unless the specification has a number of its own.
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let options = spec.options();
+    let offered = |key| match options.word(key) {
+        Some("on") => Some(true),
+        Some("off") => Some(false),
+        _ => None,
     };
-    let kind = format!("virtio-user:{}", path.escape_debug());
-    let keys = [
-        "server",
-        "reconnect",
-        "queues",
-        "packed",
-        "in_order",
-        "mrg_rxbuf",
-        "offload",
-        "size",
-        "napi",
-        "clean",
-    ];
-    let options = Options::new(&kind, parts, &keys)?;
-    let switch = [("off", false), ("on", true)];
-    let where_offered = [("auto", None), ("on", Some(true)), ("off", Some(false))];
-    let napi = options.choose(
-        "napi",
-        &[("on", Napi::On { anywhere: false }), ("off", Napi::Off), ("timer", Napi::Timer)],
-    )?;
-    let anywhere = options.choose("clean", &[("here", false), ("anywhere", true)])?;
-    let napi = match napi {
-        Napi::On { .. } => Napi::On { anywhere },
-        _ if anywhere => return Err(options.fault("clean: with napi=off or timer, whoever transmits cleans")),
-        napi => napi,
-    };
-    let mut spec = VirtioUserOptions {
-        napi,
-        server: options.choose("server", &switch)?,
-        reconnect: options.choose("reconnect", &switch)?,
-        packed: options.choose("packed", &switch)?,
-        in_order: options.choose("in_order", &where_offered)?,
-        mrg_rxbuf: options.choose("mrg_rxbuf", &where_offered)?,
-        offload: options.choose("offload", &[("on", true), ("off", false)])?,
+    let mut wanted = VirtioUserOptions {
+        napi: napi(spec)?,
+        server: options.is_on("server"),
+        reconnect: options.is_on("reconnect"),
+        packed: options.is_on("packed"),
+        in_order: offered("in_order"),
+        mrg_rxbuf: offered("mrg_rxbuf"),
+        offload: options.is_on("offload"),
+        pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         ..VirtioUserOptions::default()
     };
-    if let Some(size) = options.read("size", units::size_bytes)? {
-        let layout = if spec.packed { Layout::Packed } else { Layout::Split };
+    if let Some(size) = options.number("size") {
+        let layout = if wanted.packed { Layout::Packed } else { Layout::Split };
         let checked = layout.check_size(u32::try_from(size).unwrap_or(u32::MAX));
-        spec.size = checked.map_err(|error| options.fault(&format!("size: {error}")))?;
+        wanted.size = checked.map_err(|error| spec.fault(format!("size: {error}")))?;
     }
-    let pairs = options.read("queues", units::size_bytes)?.unwrap_or(pairs.into());
-    spec.pairs = match u16::try_from(pairs) {
-        Ok(pairs @ 1..=PAIRS_MAX) => pairs,
-        _ => return Err(options.fault(&format!("queues: {pairs} cannot be: 1 to {PAIRS_MAX}"))),
-    };
-    super::open(Path::new(path), spec)
+    Ok(vec![Opened::boxed(super::open(Path::new(spec.place()), wanted)?)])
+}
+
+fn napi(spec: &DeviceSpec) -> Result<Napi, DeviceError> {
+    let anywhere = spec.options().word("clean") == Some("anywhere");
+    match spec.options().word("napi") {
+        Some("off" | "timer") if anywhere => {
+            Err(spec.fault("clean: with napi=off or timer, the sender that transmits cleans"))
+        }
+        Some("off") => Ok(Napi::Off),
+        Some("timer") => Ok(Napi::Timer),
+        _ => Ok(Napi::On { anywhere }),
+    }
 }

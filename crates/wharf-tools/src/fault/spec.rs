@@ -1,13 +1,26 @@
 //! Which faults, and how often: read from `seed=7,stall=1%:2ms,short=10%`.
 
 use std::time::Duration;
-use wharf_core::device::DeviceError;
-use wharf_devices::open::{Options, split};
-use wharf_devices::units;
+use wharf_core::options::{Key, OptionError, Options, Values, split};
+use wharf_core::units;
 
 /// The longest stall or delay of a completion.
 const TIME_MAX: Duration = Duration::from_secs(60);
-const KEYS: [&str; 8] = ["seed", "error", "short", "stall", "lost", "late", "reorder", "alloc"];
+/// The keys of `--fault`.
+pub const KEYS: &[Key] = &[
+    key("seed", "1", "Number that chance depends on: the same seed, the same faults"),
+    key("error", "0%", "Frames that fail when they are handed over"),
+    key("short", "0%", "Calls to transmit that take only a part of a batch"),
+    key("stall", "0%:1ms", "Calls after which the device stands still, and for how long"),
+    key("lost", "0%", "Completions that are not notified"),
+    key("late", "0%:100us", "Completions that come late, and by how much"),
+    key("reorder", "0%", "Frames that up to eight later completions overtake"),
+    key("alloc", "0%", "Allocations that fail"),
+];
+
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, values: Values::Text, default, meaning }
+}
 
 /// How often something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,20 +84,20 @@ impl FaultSpec {
     /// does not suit: `stall=1%:5ms`.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`]: one line that says what is allowed.
-    pub fn parse(text: &str) -> Result<Self, DeviceError> {
+    /// [`OptionError`]: one line that says what is allowed.
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
         let parts = split(text);
-        let options = Options::new("fault", &parts, &KEYS)?;
+        let parts = if text.is_empty() { &[] } else { &parts[..] };
+        let options = Options::parse("fault", parts.iter().map(String::as_str), &[KEYS])?;
         let mut spec = Self::default();
-        if let Some(seed) = options.get("seed") {
-            let wrong =
-                || options.fault(&format!("seed: \"{}\" is no number such as 7", seed.escape_debug()));
+        if let Some(seed) = options.text("seed") {
+            let wrong = || options.fault(format!("seed: \"{}\" is no number such as 7", seed.escape_debug()));
             spec.seed = seed.parse().map_err(|_| wrong())?;
         }
         let stall_and_late =
             [("stall", &mut spec.stall, &mut spec.stall_time), ("late", &mut spec.late, &mut spec.late_time)];
         for (key, chance, time) in stall_and_late {
-            let value = options.get(key).unwrap_or("0%");
+            let value = options.text(key).unwrap_or("0%");
             let (first, rest) =
                 value.split_once(':').map_or((value, None), |(first, rest)| (first, Some(rest)));
             *chance = read_chance(&options, key, first)?;
@@ -99,7 +112,7 @@ impl FaultSpec {
             ("reorder", &mut spec.reorder),
             ("alloc", &mut spec.alloc),
         ] {
-            *chance = read_chance(&options, key, options.get(key).unwrap_or("0%"))?;
+            *chance = read_chance(&options, key, options.text(key).unwrap_or("0%"))?;
         }
         if spec == (Self { seed: spec.seed, ..Self::default() }) {
             return Err(options.fault("that is no fault: name at least one, such as stall=1%"));
@@ -109,9 +122,9 @@ impl FaultSpec {
 }
 
 /// `1%` or `1/100`.
-fn read_chance(options: &Options<'_>, key: &str, value: &str) -> Result<Chance, DeviceError> {
+fn read_chance(options: &Options, key: &str, value: &str) -> Result<Chance, OptionError> {
     let wrong = |why: &str| {
-        options.fault(&format!(
+        options.fault(format!(
             "{key}: \"{}\" is no chance: {why}; write it like 1%, 0.05% or 1/100",
             value.escape_debug()
         ))
@@ -130,11 +143,11 @@ fn read_chance(options: &Options<'_>, key: &str, value: &str) -> Result<Chance, 
     }
 }
 
-fn read_time(options: &Options<'_>, key: &str, value: &str) -> Result<Duration, DeviceError> {
+fn read_time(options: &Options, key: &str, value: &str) -> Result<Duration, OptionError> {
     match units::duration(value) {
         Ok(time) if time <= TIME_MAX => Ok(time),
-        Ok(_) => Err(options.fault(&format!("{key}: {value} is beyond {TIME_MAX:?}"))),
-        Err(error) => Err(options.fault(&format!("{key}: {error}"))),
+        Ok(_) => Err(options.fault(format!("{key}: {value} is beyond {TIME_MAX:?}"))),
+        Err(error) => Err(options.fault(format!("{key}: {error}"))),
     }
 }
 

@@ -1,7 +1,8 @@
 //! One end of a forwarder: a device, or one for each way.
 
 use wharf_core::device::{Device, DeviceError};
-use wharf_devices::open::{Direction, Opened, Queues, open_queues};
+use wharf_devices::registry::Registry;
+use wharf_devices::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 
 /// One end.
 pub enum End {
@@ -42,28 +43,23 @@ impl std::fmt::Debug for End {
 }
 
 impl End {
-    /// Opens the device that `spec` describes as one end: see [`wharf_devices::open::open`].
+    /// Opens the device that `spec` describes, of one of the kinds of `wharf-devices`, as one end.
     ///
     /// # Errors
-    /// As [`wharf_devices::open::open`], and [`DeviceError::Unsupported`] for a wire, whose other end would be nobody's.
+    /// [`DeviceError::Unsupported`] for a specification that cannot be, and those of [`End::open_queues`].
     pub fn open(spec: &str, place: Place) -> Result<Self, DeviceError> {
-        let one = Self::open_queues(spec, place, Queues::default())?.pop();
+        let one = Self::open_queues(&Registry::default().parse(spec)?, place, Queues::default())?.pop();
         one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })
     }
 
-    /// Opens queues of the device that `spec` describes, each of them as an end, or, where it has one, that: see
-    /// [`open_queues`].
+    /// Opens queues of the device that `spec` describes, each device as an end: see [`DeviceSpec::open`].
     ///
     /// # Errors
-    /// As [`End::open`].
-    pub fn open_queues(spec: &str, place: Place, queues: Queues) -> Result<Vec<Self>, DeviceError> {
-        let kind = spec.split([':', ',']).next().unwrap_or_default();
-        let direction = match (kind, place) {
-            ("pcap", Place::First) => Direction::Receive,
-            ("pcap", Place::Second) | ("null", _) => Direction::Send,
-            _ => Direction::Both,
-        };
-        open_queues(spec, direction, queues)?.into_iter().map(|opened| Self::of(opened, direction)).collect()
+    /// Those of [`DeviceSpec::open`], and [`DeviceError::Unsupported`] for a kind whose other end is in this process, where nothing
+    /// would serve it.
+    pub fn open_queues(spec: &DeviceSpec, place: Place, queues: Queues) -> Result<Vec<Self>, DeviceError> {
+        let direction = direction(spec.kind(), place);
+        spec.open(direction, queues)?.into_iter().map(|opened| Self::of(opened, direction)).collect()
     }
 
     fn of(opened: Opened, direction: Direction) -> Result<Self, DeviceError> {
@@ -102,6 +98,16 @@ impl End {
             End::Sink(device) => End::Sink(wrap(device)?),
             End::Source(device) => End::Source(device),
         })
+    }
+}
+
+/// Returns what a device of `kind` does at `place`: both, or the one that it can, or that the place is for.
+fn direction(kind: &Kind, place: Place) -> Direction {
+    match place {
+        _ if kind.can.both => Direction::Both,
+        Place::First if kind.can.receive => Direction::Receive,
+        Place::Second if !kind.can.send => Direction::Receive,
+        _ => Direction::Send,
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use wharf::devices::host::{ExactClock, HostClock};
+use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
 use wharf::queue::TxQueue;
 use wharf::tools::traffic::{DriveError, Driven};
@@ -24,7 +25,7 @@ const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
 /// What watches over one run.
 pub(super) struct Supervisor<'a> {
-    device: &'a str,
+    device: &'a DeviceSpec,
     queues: &'a [TxQueue],
     signals: &'a Signals,
     stop: &'a AtomicBool,

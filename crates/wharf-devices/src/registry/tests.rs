@@ -1,6 +1,7 @@
 //! What can be opened, and what is said of the rest.
 
 use super::*;
+use wharf_core::options::Values;
 
 /// A device, and what is said of it.
 const WRONG: &[(&str, &str)] = &[
@@ -30,7 +31,7 @@ const WRONG: &[(&str, &str)] = &[
     ("wire:delay=1kg", r#"wire: delay: "1kg" is no time: write it like 1ms, 20us, 1.5s"#),
     ("wire:delay=9999s", "wire: delay: 9999s is beyond 60s"),
     ("wire:delay=60001ms", "wire: delay: 60.001s is beyond 60s"),
-    ("wire:overhead=1m", "wire: overhead: 1048576 is beyond 65536 bytes"),
+    ("wire:overhead=1m", "wire: overhead: 1048576 cannot be: 0 to 65536 bytes"),
     ("pcap", "pcap: which file? pcap:FILE"),
     ("pcap:", "pcap: which file? pcap:FILE"),
     ("pcap:a,order=xe", r#"pcap:a: order: "xe" is none of le, be"#),
@@ -99,8 +100,33 @@ fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
 }
 
 #[test]
-fn a_backslash_keeps_a_comma() {
-    assert_eq!(split(r"a\,b.pcap,order=le"), ["a,b.pcap", "order=le"]);
-    assert_eq!(split(r"a\b\,"), [r"a\b,"]);
-    assert_eq!(split(""), [""]);
+fn each_kind_is_listed_once_and_usage_shows_its_keys() {
+    let registry = Registry::default();
+    for kind in registry.kinds() {
+        assert_eq!(
+            registry.kinds().iter().filter(|other| other.name == kind.name).count(),
+            1,
+            "{}",
+            kind.name
+        );
+        assert!(kind.usage.starts_with(kind.name));
+        for key in [kind.keys, kind.tx_keys, kind.rx_keys].concat() {
+            assert!(kind.usage.contains(&format!("{}=", key.name)), "{}: {}", kind.name, key.name);
+            if let Values::OneOf(words) = key.values {
+                assert_eq!(key.default, words[0]);
+                assert!(kind.usage.contains(&format!("{}={}", key.name, words.join("|"))), "{}", key.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kind_added_is_parsed_and_one_of_the_same_name_replaced() {
+    static MINE: Kind = Kind::new("mine", "mine", "a test's own", |_, _| Ok(Vec::new()));
+    static NULL: Kind = Kind::new("null", "null", "another one", |_, _| Ok(Vec::new()));
+    let registry = Registry::default().with(&MINE).with(&NULL);
+    assert_eq!(registry.kinds().len(), Registry::default().kinds().len() + 1);
+    assert_eq!(registry.parse("mine").unwrap().kind().summary, "a test's own");
+    assert_eq!(registry.parse("null").unwrap().kind().summary, "another one");
+    assert_eq!(registry.parse("mine:x=1").unwrap_err().to_string(), "mine: unknown key \"x\"; it takes none");
 }

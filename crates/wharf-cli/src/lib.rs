@@ -1,0 +1,78 @@
+//! The command line of Wharf, as a library: [`run`] parses, runs and prints.
+//!
+//! A program with devices of its own adds them to [`Registries`] and calls [`run`]: `send`, `receive`, `forward`, `bench`, help and
+//! `devices` then know them. `examples/own-device` is such a program.
+//!
+//! Exit codes: 0 done, 1 failed, 2 used wrongly. Each failure is one line on standard error.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod devices;
+mod files;
+mod forward;
+mod lab;
+mod output;
+mod plan;
+mod progress;
+mod queues;
+mod receive;
+mod report;
+mod send;
+mod signals;
+mod stall;
+mod wrap;
+
+use args::Command;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use wharf::devices::registry::Registry;
+
+/// What the command line can name: kinds of devices.
+#[derive(Debug, Clone, Default)]
+pub struct Registries {
+    /// Kinds of devices.
+    pub devices: Registry,
+}
+
+/// Used wrongly: exit code 2.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// An error that ends with exit code 2.
+fn usage(what: impl std::fmt::Display) -> anyhow::Error {
+    Usage(what.to_string()).into()
+}
+
+/// Runs the command line `words`, the first of which is the program's name, and returns its exit code.
+pub fn run(registries: &Registries, words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let command = match args::parse(registries, &words, lab::help_of_experiment) {
+        Ok(command) => command,
+        Err(code) => return code,
+    };
+    let done = match command {
+        Command::Send(args) => send::send(&args, &registries.devices),
+        Command::Receive(args) => receive::receive(&args),
+        Command::Forward(args) => forward::forward(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Lab(args) => lab::lab(&args),
+        Command::Bench(args) => bench::bench(&args),
+        Command::Devices(args) => devices::devices(&args, &registries.devices),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&output::with_causes(&error));
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}

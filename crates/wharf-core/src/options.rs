@@ -1,0 +1,301 @@
+//! Options of devices and queueing disciplines: `key=value[,key=value]...`.
+//!
+//! One table of [`Key`]s drives parsing, error messages and help. [`Options`] holds values that have been checked against it.
+
+use crate::units::{self, UnitError};
+use std::time::Duration;
+
+/// One option: a row of the table that a device or a discipline has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Name, before the `=`.
+    pub name: &'static str,
+    /// Values that it takes.
+    pub values: Values,
+    /// Default, as a user would write it; `none` or the like where leaving the key out has a meaning of its own.
+    pub default: &'static str,
+    /// Meaning, and when to change it: one sentence without a full stop.
+    pub meaning: &'static str,
+}
+
+/// The values that an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// One of these words; the first is the default.
+    OneOf(&'static [&'static str]),
+    /// A number or a size such as `64k`, from `least` to `most`.
+    Number {
+        /// Smallest value.
+        least: u64,
+        /// Largest value.
+        most: u64,
+        /// Both bounds and the unit, for messages: `256k to 1g bytes`.
+        range: &'static str,
+    },
+    /// A bit rate such as `10gbit`, in bits per second.
+    BitRate,
+    /// A time such as `5ms`.
+    Time {
+        /// Longest time.
+        most: Duration,
+    },
+    /// A text that its owner reads.
+    Text,
+}
+
+impl Key {
+    /// Makes a key that takes one of `words`, the first by default.
+    pub const fn word(name: &'static str, words: &'static [&'static str], meaning: &'static str) -> Self {
+        Self { name, values: Values::OneOf(words), default: words[0], meaning }
+    }
+
+    /// Makes a key that takes `off` or `on`, `off` by default.
+    pub const fn off_on(name: &'static str, meaning: &'static str) -> Self {
+        Self::word(name, &["off", "on"], meaning)
+    }
+
+    /// Makes a key that takes `on` or `off`, `on` by default.
+    pub const fn on_off(name: &'static str, meaning: &'static str) -> Self {
+        Self::word(name, &["on", "off"], meaning)
+    }
+
+    /// Makes a key that takes a number within `bounds`, which messages call `range`.
+    pub const fn number(
+        name: &'static str, (least, most): (u64, u64), range: &'static str, default: &'static str,
+        meaning: &'static str,
+    ) -> Self {
+        Self { name, values: Values::Number { least, most, range }, default, meaning }
+    }
+
+    /// Makes a key that takes a time up to `most`.
+    pub const fn time(
+        name: &'static str, most: Duration, default: &'static str, meaning: &'static str,
+    ) -> Self {
+        Self { name, values: Values::Time { most }, default, meaning }
+    }
+
+    /// Returns the values that it takes, for help: `off|on`, `1 to 65536 frames`.
+    pub fn allowed(&self) -> String {
+        match self.values {
+            Values::OneOf(words) => words.join("|"),
+            Values::Number { range, .. } => range.into(),
+            Values::BitRate => "a bit rate such as 10gbit".into(),
+            Values::Time { most } => format!("a time up to {most:?}"),
+            Values::Text => "text".into(),
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<Value, String> {
+        let unit = |error: UnitError| format!("{}: {error}", self.name);
+        match self.values {
+            Values::OneOf(words) => match words.iter().find(|word| **word == text) {
+                Some(word) => Ok(Value::Word(word)),
+                None => Err(self.none_of(text, words)),
+            },
+            Values::Number { least, most, range } => match units::size_bytes(text).map_err(unit)? {
+                number if (least..=most).contains(&number) => Ok(Value::Number(number)),
+                number => Err(format!("{}: {number} cannot be: {range}", self.name)),
+            },
+            Values::BitRate => units::bits_per_second(text).map(Value::Number).map_err(unit),
+            Values::Time { most } => match units::duration(text).map_err(unit)? {
+                time if time <= most => Ok(Value::Time(time)),
+                time => Err(format!("{}: {time:?} is beyond {most:?}", self.name)),
+            },
+            Values::Text => Ok(Value::Text),
+        }
+    }
+
+    fn none_of(&self, text: &str, words: &[&str]) -> String {
+        format!("{}: \"{}\" is none of {}", self.name, text.escape_debug(), words.join(", "))
+    }
+}
+
+/// An option that cannot be, in one line that says what can.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{subject}: {what}")]
+pub struct OptionError {
+    /// The device or discipline, as its specification begins.
+    pub subject: String,
+    /// Fault, and what is allowed.
+    pub what: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Word(&'static str),
+    Number(u64),
+    Time(Duration),
+    Text,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Given {
+    key: &'static Key,
+    text: String,
+    value: Value,
+}
+
+/// Options as given, checked against a table of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    subject: String,
+    keys: Vec<&'static Key>,
+    given: Vec<Given>,
+}
+
+impl Options {
+    /// Reads `parts`, each a `key=value` of one of `tables`, every key at most once. `subject` names the device or discipline in
+    /// messages.
+    ///
+    /// # Errors
+    /// [`OptionError`] for an unknown key, one given twice, or a value that its key does not take.
+    pub fn parse<'a>(
+        subject: &str, parts: impl IntoIterator<Item = &'a str>, tables: &[&'static [Key]],
+    ) -> Result<Self, OptionError> {
+        let keys = tables.iter().copied().flatten().collect();
+        let mut options = Self { subject: subject.into(), keys, given: Vec::new() };
+        for part in parts {
+            options.add(part).map_err(|what| options.fault(what))?;
+        }
+        Ok(options)
+    }
+
+    fn add(&mut self, part: &str) -> Result<(), String> {
+        let allowed = || match &self.keys[..] {
+            [] => "it takes none".to_string(),
+            keys => format!("its keys are {}", names(keys)),
+        };
+        let Some((name, text)) = part.split_once('=') else {
+            return Err(format!("\"{}\" is no key=value; {}", part.escape_debug(), allowed()));
+        };
+        let Some(&key) = self.keys.iter().find(|key| key.name == name) else {
+            return Err(format!("unknown key \"{}\"; {}", name.escape_debug(), allowed()));
+        };
+        if self.text(name).is_some() {
+            return Err(format!("{name} is given twice"));
+        }
+        let value = key.read(text)?;
+        self.given.push(Given { key, text: text.into(), value });
+        Ok(())
+    }
+
+    /// Returns the keys that were given.
+    pub fn given(&self) -> impl Iterator<Item = &'static Key> + '_ {
+        self.given.iter().map(|given| given.key)
+    }
+
+    fn find(&self, key: &str) -> Option<&Given> {
+        debug_assert!(self.keys.iter().any(|known| known.name == key), "{key}: not in the table");
+        self.given.iter().find(|given| given.key.name == key)
+    }
+
+    /// Returns the value of `key` as it was written.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.find(key).map(|given| given.text.as_str())
+    }
+
+    /// Returns the word given for `key`.
+    pub fn word(&self, key: &str) -> Option<&'static str> {
+        match self.find(key)?.value {
+            Value::Word(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// True if `key` is `on`, by its default where it was not given.
+    pub fn is_on(&self, key: &str) -> bool {
+        let default = || self.keys.iter().find(|known| known.name == key).map(|known| known.default);
+        self.word(key).or_else(default) == Some("on")
+    }
+
+    /// Returns the number, size or rate given for `key`.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        match self.find(key)?.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Returns the time given for `key`.
+    pub fn time(&self, key: &str) -> Option<Duration> {
+        match self.find(key)?.value {
+            Value::Time(time) => Some(time),
+            _ => None,
+        }
+    }
+
+    /// Makes the error that says `what` of its device or discipline.
+    pub fn fault(&self, what: impl Into<String>) -> OptionError {
+        OptionError { subject: self.subject.clone(), what: what.into() }
+    }
+}
+
+/// Returns the names of `keys`, for messages.
+pub fn names(keys: &[&Key]) -> String {
+    keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Splits `text` at commas, except those after a backslash, which goes.
+pub fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (c, parts.last_mut()) {
+            ('\\', Some(part)) if chars.peek() == Some(&',') => part.extend(chars.next()),
+            (',', _) => parts.push(String::new()),
+            (c, Some(part)) => part.push(c),
+            (_, None) => {}
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: &[Key] = &[
+        Key::off_on("packed", "packed rings"),
+        Key::word("mode", &["auto", "copy"], "how frames get there"),
+        Key::number("ring", (1, 65536), "1 to 65536 frames", "1024", "frames under way"),
+        Key::time("delay", Duration::from_secs(60), "none", "time on the line"),
+    ];
+
+    fn parse(parts: &[&str]) -> Result<Options, String> {
+        Options::parse("it", parts.iter().copied(), &[KEYS]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn values_are_read_by_their_table() {
+        let options = parse(&["ring=4k", "mode=copy", "delay=5ms"]).unwrap();
+        assert_eq!((options.number("ring"), options.word("mode")), (Some(4096), Some("copy")));
+        assert_eq!((options.time("delay"), options.is_on("packed")), (Some(Duration::from_millis(5)), false));
+        assert_eq!(options.text("ring"), Some("4k"));
+        assert_eq!(parse(&["packed=on"]).map(|options| options.is_on("packed")), Ok(true));
+    }
+
+    #[test]
+    fn wrong_options_are_told_in_one_line_with_the_right_ones() {
+        let keys = "its keys are packed, mode, ring, delay";
+        for (part, message) in [
+            ("ring", format!("it: \"ring\" is no key=value; {keys}")),
+            ("rings=1", format!("it: unknown key \"rings\"; {keys}")),
+            ("ring=0", "it: ring: 0 cannot be: 1 to 65536 frames".into()),
+            ("ring=x", "it: ring: \"x\" is no size: write it like 64k, 1m, 4GiB, 1500".into()),
+            ("mode=zero", "it: mode: \"zero\" is none of auto, copy".into()),
+            ("delay=2min", "it: delay: 120s is beyond 60s".into()),
+        ] {
+            assert_eq!(parse(&[part]), Err(message));
+        }
+        assert_eq!(parse(&["ring=1", "ring=2"]), Err("it: ring is given twice".into()));
+        let none = Options::parse("it", ["x=1"], &[]).unwrap_err();
+        assert_eq!(none.to_string(), "it: unknown key \"x\"; it takes none");
+    }
+
+    #[test]
+    fn a_comma_after_a_backslash_does_not_split() {
+        assert_eq!(split(r"a\,b.pcap,order=le"), ["a,b.pcap", "order=le"]);
+        assert_eq!(split(r"a\b\,"), [r"a\b,"]);
+        assert_eq!(split(""), [""]);
+    }
+}

@@ -1,0 +1,74 @@
+//! `packet:INTERFACE[,bypass=off|on,ring=1024]` to send, `packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off]` to receive.
+
+use super::{PacketReceiver, PacketSender, ReceiveOptions, SendOptions, SuperPackets};
+use crate::requirements::{NET_RAW, Requirement};
+use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout};
+use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    needs: "CAP_NET_RAW",
+    requirements: &[Requirement::Capability(NET_RAW)],
+    place: Place::Interface("INTERFACE"),
+    tx_keys: &[
+        Key::off_on("bypass", "Skip the kernel's queueing discipline (`PACKET_QDISC_BYPASS`)"),
+        Key::number("ring", (1, 65536), "1 to 65536 frames", "1024", "Slots of the transmit ring"),
+    ],
+    rx_keys: &[
+        Key::word("gso", &["cut", "keep"], "Super-packets: segment them, or receive them whole"),
+        Key::number("buffer", (256 << 10, 1 << 30), "256k to 1g bytes", "32m", "Bytes of the receive ring"),
+        Key::on_off("promisc", "Receive frames for other addresses, too"),
+    ],
+    queues: QueueLayout::Devices,
+    can: Can::BOTH,
+    ..Kind::new(
+        "packet",
+        "packet:INTERFACE[,bypass=off|on,ring=1024] to send, packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off] to receive",
+        "a raw socket on an interface",
+        open,
+    )
+};
+
+/// Opens a socket for each queue and direction.
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let (interface, count) = (spec.place(), spec.devices(opening.queues));
+    let sender = || PacketSender::open(interface, to_send(spec));
+    match opening.direction {
+        Direction::Send => (0..count).map(|_| Ok(Opened::new(sender()?))).collect(),
+        Direction::Receive => Ok(receivers(spec, count)?.into_iter().map(Opened::new).collect()),
+        Direction::Both => {
+            let both =
+                |receiver| Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::new(sender()?) });
+            receivers(spec, count)?.into_iter().map(both).collect()
+        }
+    }
+}
+
+fn receivers(spec: &DeviceSpec, count: usize) -> Result<Vec<PacketReceiver>, DeviceError> {
+    match count {
+        1 => Ok(vec![PacketReceiver::open(spec.place(), to_receive(spec))?]),
+        _ => PacketReceiver::open_queues(spec.place(), to_receive(spec), count),
+    }
+}
+
+fn to_send(spec: &DeviceSpec) -> SendOptions {
+    let default = SendOptions::default();
+    SendOptions {
+        bypass: spec.options().is_on("bypass"),
+        ring_frames: spec.number("ring").unwrap_or(default.ring_frames),
+    }
+}
+
+fn to_receive(spec: &DeviceSpec) -> ReceiveOptions {
+    let default = ReceiveOptions::default();
+    let super_packets = match spec.options().word("gso") {
+        Some("keep") => SuperPackets::Keep,
+        _ => SuperPackets::Cut,
+    };
+    ReceiveOptions {
+        super_packets,
+        promiscuous: spec.options().is_on("promisc"),
+        buffer_bytes: spec.number("buffer").unwrap_or(default.buffer_bytes),
+    }
+}

@@ -1,0 +1,61 @@
+//! `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
+
+use super::format::{ByteOrder, PcapOptions, Resolution};
+use super::{PcapSink, PcapSource, Snapped};
+use crate::spec::{Can, DeviceSpec, Direction, Kind, Opened, Opening, Place};
+use std::path::Path;
+use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    place: Place::File("FILE"),
+    tx_keys: &[
+        Key::word(
+            "resolution",
+            &["ns", "us"],
+            "Resolution of the time stamps: us for programs that read no other",
+        ),
+        Key::word("order", &["le", "be"], "Byte order of the file"),
+    ],
+    rx_keys: &[Key::word(
+        "snapped",
+        &["refuse", "pad", "send"],
+        "Frames that were cut short when captured: refuse the file, fill them with zeros, or take them as they are",
+    )],
+    can: Can { receive: true, ..Can::SEND },
+    ..Kind::new(
+        "pcap",
+        "pcap:FILE[,resolution=ns|us,order=le|be] to write, pcap:FILE[,snapped=refuse|pad|send] to read",
+        "a capture file",
+        open,
+    )
+};
+
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let (path, options) = (Path::new(spec.place()), spec.options());
+    let opened = match opening.direction {
+        Direction::Send => {
+            let resolution = match options.word("resolution") {
+                Some("us") => Resolution::Microseconds,
+                _ => Resolution::Nanoseconds,
+            };
+            let byte_order = match options.word("order") {
+                Some("be") => ByteOrder::Big,
+                _ => ByteOrder::Little,
+            };
+            let options = PcapOptions { resolution, byte_order, ..PcapOptions::default() };
+            Opened::new(PcapSink::create(path, options)?)
+        }
+        Direction::Receive => {
+            let snapped = match options.word("snapped") {
+                Some("pad") => Snapped::Pad,
+                Some("send") => Snapped::Send,
+                _ => Snapped::Refuse,
+            };
+            Opened::new(PcapSource::open(path, snapped)?)
+        }
+        Direction::Both => return Err(spec.fault("a capture is read or written, not both at once")),
+    };
+    Ok(vec![opened])
+}

@@ -1,0 +1,94 @@
+//! The kinds of devices that there are.
+//!
+//! [`Registry::default`] has those of this crate; [`Registry::with`] adds one of a user's own, which then is parsed, opened and
+//! listed as they are.
+
+use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
+use crate::{null, packet, pcap, tap, udp, vhost_user, virtio_user, wire, xdp};
+use wharf_core::device::DeviceError;
+use wharf_core::options::OptionError;
+
+/// The kinds of this crate.
+static BUILT_IN: [&Kind; 9] = [
+    &null::KIND,
+    &wire::KIND,
+    &pcap::KIND,
+    &packet::KIND,
+    &xdp::KIND,
+    &tap::KIND,
+    &udp::KIND,
+    &vhost_user::KIND,
+    &virtio_user::KIND,
+];
+
+/// Kinds of devices, by name.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    kinds: Vec<&'static Kind>,
+}
+
+impl Default for Registry {
+    /// The kinds of this crate.
+    fn default() -> Self {
+        Self { kinds: BUILT_IN.to_vec() }
+    }
+}
+
+impl Registry {
+    /// Adds `kind`, in place of one of the same name if there is one.
+    #[must_use]
+    pub fn with(mut self, kind: &'static Kind) -> Self {
+        match self.kinds.iter_mut().find(|known| known.name == kind.name) {
+            Some(known) => *known = kind,
+            None => self.kinds.push(kind),
+        }
+        self
+    }
+
+    /// Returns its kinds, in the order in which they are listed.
+    pub fn kinds(&self) -> &[&'static Kind] {
+        &self.kinds
+    }
+
+    /// Reads a specification, `KIND:PLACE[,key=value]...`. A comma that belongs to a place is written `\,`; kinds without a place
+    /// have their keys behind the colon at once, `wire:rate=10gbit,delay=1ms`.
+    ///
+    /// # Errors
+    /// [`OptionError`] for a specification that cannot be, saying what can.
+    pub fn parse(&self, text: &str) -> Result<DeviceSpec, OptionError> {
+        let (name, rest) = match text.find([':', ',']) {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        match self.kinds.iter().find(|kind| kind.name == name) {
+            Some(kind) => DeviceSpec::parse(kind, text, rest),
+            None => Err(self.unknown(text)),
+        }
+    }
+
+    fn unknown(&self, text: &str) -> OptionError {
+        let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name).collect();
+        let what = format!("unknown kind of device; there are {}", names.join(", "));
+        OptionError { subject: format!("\"{}\"", text.escape_debug()), what }
+    }
+}
+
+/// Opens the device that `spec` describes, of one of the kinds of this crate.
+///
+/// # Errors
+/// [`DeviceError::Unsupported`] for a specification that cannot be, saying what can, and what the device itself meets as it opens.
+pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
+    let one = open_queues(spec, direction, Queues::default())?.pop();
+    one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })
+}
+
+/// Opens queues of the device that `spec` describes: see [`DeviceSpec::open`].
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_queues(spec: &str, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
+    Registry::default().parse(spec)?.open(direction, queues)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! Kinds of devices, and specifications of one: `KIND:PLACE[,key=value]...`.
+//!
+//! A [`Kind`] is one value with everything that is to be known of a kind. A [`DeviceSpec`] is a specification that has been read
+//! against its kind. `registry.rs` says which kinds there are.
+
+use crate::requirements::Requirement;
+use std::path::Path;
+use std::time::Duration;
+use wharf_core::device::{Device, DeviceError};
+use wharf_core::options::{Key, OptionError, Options, names, split};
+
+/// A kind of device.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    /// Name, with which specifications begin.
+    pub name: &'static str,
+    /// Syntax of its specifications.
+    pub usage: &'static str,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+    /// What it needs, for people.
+    pub needs: &'static str,
+    /// What it needs, as far as that can be looked for without opening it.
+    pub requirements: &'static [Requirement],
+    /// What stands behind the colon.
+    pub place: Place,
+    /// Keys whatever it is opened for.
+    pub keys: &'static [Key],
+    /// Further keys of one that sends.
+    pub tx_keys: &'static [Key],
+    /// Further keys of one that receives.
+    pub rx_keys: &'static [Key],
+    /// Where its queues are.
+    pub queues: QueueLayout,
+    /// What it can do.
+    pub can: Can,
+    /// Opens one.
+    pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
+}
+
+impl Kind {
+    /// Makes a kind that needs nothing, has no place, no keys and one queue, and only sends.
+    pub const fn new(
+        name: &'static str, usage: &'static str, summary: &'static str,
+        open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
+    ) -> Self {
+        Self {
+            name,
+            usage,
+            summary,
+            needs: "nothing",
+            requirements: &[],
+            place: Place::Nowhere,
+            keys: &[],
+            tx_keys: &[],
+            rx_keys: &[],
+            queues: QueueLayout::One,
+            can: Can::SEND,
+            open,
+        }
+    }
+
+    /// Returns the tables of the keys that it takes in `direction`.
+    fn tables(&self, direction: Direction) -> [&'static [Key]; 3] {
+        let tx = if direction == Direction::Receive { &[] } else { self.tx_keys };
+        let rx = if direction == Direction::Send { &[] } else { self.rx_keys };
+        [self.keys, tx, rx]
+    }
+}
+
+/// What stands behind the colon of a specification. The texts are what usage calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing: keys follow at once.
+    Nowhere,
+    /// A file's path.
+    File(&'static str),
+    /// A network interface.
+    Interface(&'static str),
+    /// The path of a Unix socket.
+    Socket(&'static str),
+    /// A network address.
+    Address(&'static str),
+}
+
+impl Place {
+    /// Returns what it is called, and what usage calls it.
+    fn words(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Place::Nowhere => None,
+            Place::File(usage) => Some(("file", usage)),
+            Place::Interface(usage) => Some(("interface", usage)),
+            Place::Socket(usage) => Some(("socket", usage)),
+            Place::Address(usage) => Some(("address", usage)),
+        }
+    }
+}
+
+/// Where the queues of a kind are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLayout {
+    /// There is one.
+    One,
+    /// Each is a device of its own.
+    Devices,
+    /// They are pairs inside one device.
+    Pairs,
+}
+
+/// What a kind can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Can {
+    /// Send.
+    pub send: bool,
+    /// Receive.
+    pub receive: bool,
+    /// Both at once, opened once.
+    pub both: bool,
+    /// Get back by the same device what it has sent, from a switch that returns it.
+    pub echo: bool,
+    /// Give its other end to this process: see [`Opened::far_end`].
+    pub far_end: bool,
+    /// Send nothing beyond this process, so that traffic needs no bound.
+    pub stays_inside: bool,
+    /// Send frames of one size that come in one burst as one message.
+    pub joins_bursts: bool,
+}
+
+impl Can {
+    /// Sends.
+    pub const SEND: Self = Self {
+        send: true,
+        receive: false,
+        both: false,
+        echo: false,
+        far_end: false,
+        stays_inside: false,
+        joins_bursts: false,
+    };
+    /// Receives.
+    pub const RECEIVE: Self = Self { send: false, receive: true, ..Self::SEND };
+    /// Sends, receives, and does both.
+    pub const BOTH: Self = Self { receive: true, both: true, ..Self::SEND };
+    /// The same, and what it sends may come back by it.
+    pub const ECHO: Self = Self { echo: true, ..Self::BOTH };
+}
+
+/// What a device is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To send.
+    Send,
+    /// To receive.
+    Receive,
+    /// Both ways.
+    Both,
+}
+
+/// The number of queues to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queues {
+    /// Queues of the device, from 1 on.
+    pub count: u32,
+    /// Devices that are going to receive into one pool.
+    pub pool_shared_by: u32,
+}
+
+impl Default for Queues {
+    fn default() -> Self {
+        Self { count: 1, pool_shared_by: 1 }
+    }
+}
+
+/// How to open a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    /// What for.
+    pub direction: Direction,
+    /// How many queues.
+    pub queues: Queues,
+}
+
+/// A device, opened.
+pub struct Opened {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// Its receive side, where that is a device of its own: of one opened both ways. Else `device` receives as well.
+    pub receiving: Option<Box<dyn Device>>,
+    /// The other end, where that is in this process: a wire's.
+    pub far_end: Option<Box<dyn Device>>,
+    /// Time that a frame takes to the other end: a wire's delay.
+    pub delay: Duration,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let far_end = self.far_end.as_ref().map(|far_end| far_end.name());
+        f.debug_struct("Opened").field("device", &self.device.name()).field("far_end", &far_end).finish()
+    }
+}
+
+impl Opened {
+    /// Makes one of a device alone.
+    pub fn new(device: impl Device + 'static) -> Self {
+        Self::boxed(Box::new(device))
+    }
+
+    /// Makes one of a device alone.
+    pub fn boxed(device: Box<dyn Device>) -> Self {
+        Self { device, receiving: None, far_end: None, delay: Duration::ZERO }
+    }
+}
+
+/// A specification, read against its kind: nothing is opened yet.
+#[derive(Debug, Clone)]
+pub struct DeviceSpec {
+    kind: &'static Kind,
+    text: String,
+    place: String,
+    options: Options,
+}
+
+impl std::fmt::Display for DeviceSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl DeviceSpec {
+    /// Reads `rest`, what is behind the kind's name in `text`.
+    pub(crate) fn parse(kind: &'static Kind, text: &str, rest: Option<&str>) -> Result<Self, OptionError> {
+        let parts = rest.map_or(Vec::new(), split);
+        let (place, parts) = match (kind.place.words(), &parts[..]) {
+            (None, parts) => (String::new(), parts),
+            (Some(_), [place, parts @ ..]) if !place.is_empty() => (place.clone(), parts),
+            (Some(_), _) => return Err(which_place(kind)),
+        };
+        let name = name(kind, &place);
+        let parts = match parts {
+            [only] if only.is_empty() => &[],
+            parts => parts,
+        };
+        let options = Options::parse(&name, parts.iter().map(String::as_str), &kind.tables(Direction::Both))?;
+        Ok(Self { kind, text: text.into(), place, options })
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    /// Returns what stands behind the colon; nothing where the kind has no place.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Returns the file that it names, if it names one.
+    pub fn file(&self) -> Option<&Path> {
+        matches!(self.kind.place, Place::File(_)).then(|| Path::new(&self.place))
+    }
+
+    /// Returns kind and place, on one line: what messages call the device.
+    pub fn name(&self) -> String {
+        name(self.kind, &self.place)
+    }
+
+    /// True if both name one end of a link, by which what one sends would get back to the other: an interface or a socket.
+    pub fn is_same_end(&self, other: &Self) -> bool {
+        let has_end = matches!(self.kind.place, Place::Interface(_) | Place::Socket(_));
+        has_end && self.kind.name == other.kind.name && self.place == other.place
+    }
+
+    /// Returns its options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Returns the number of devices that [`DeviceSpec::open`] gives for `queues`.
+    pub fn devices(&self, queues: Queues) -> usize {
+        match self.kind.queues {
+            QueueLayout::Devices => queues.count.max(1) as usize,
+            QueueLayout::One | QueueLayout::Pairs => 1,
+        }
+    }
+
+    /// Checks that its options go with `direction`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] that says which do.
+    pub fn check(&self, direction: Direction) -> Result<(), DeviceError> {
+        let keys: Vec<&Key> = self.kind.tables(direction).into_iter().flatten().collect();
+        match self.options.given().find(|given| !keys.contains(given)) {
+            Some(wrong) => {
+                let what = format!("unknown key \"{}\"; its keys are {}", wrong.name, names(&keys));
+                Err(self.fault(what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Opens it, with as many queues as are asked for where it has several: a device for each, or one with pairs of them.
+    ///
+    /// # Errors
+    /// Those of [`DeviceSpec::check`], and what the device itself meets as it opens.
+    pub fn open(&self, direction: Direction, queues: Queues) -> Result<Vec<Opened>, DeviceError> {
+        self.check(direction)?;
+        (self.kind.open)(self, Opening { direction, queues })
+    }
+
+    /// Returns the number given for `key` where `T` holds it: bounds are in the key's table.
+    pub fn number<T: TryFrom<u64>>(&self, key: &str) -> Option<T> {
+        self.options.number(key).and_then(|number| T::try_from(number).ok())
+    }
+
+    /// Returns the number of queue pairs: that of its key `queues`, or as many as `queues` asks for.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] for more than `most`.
+    pub fn pairs(&self, queues: Queues, most: u16) -> Result<u16, DeviceError> {
+        let wanted = self.options.number("queues").unwrap_or(queues.count.into());
+        match u16::try_from(wanted) {
+            Ok(pairs) if (1..=most).contains(&pairs) => Ok(pairs),
+            _ => Err(self.fault(format!("queues: {wanted} cannot be: 1 to {most}"))),
+        }
+    }
+
+    /// Makes the error that asks for a place.
+    pub fn which_place(&self) -> DeviceError {
+        DeviceError::Unsupported { device: self.name(), what: which_place(self.kind).what }
+    }
+
+    /// Makes the error that says `what` of this device.
+    pub fn fault(&self, what: impl Into<String>) -> DeviceError {
+        self.options.fault(what).into()
+    }
+}
+
+fn name(kind: &Kind, place: &str) -> String {
+    if place.is_empty() { kind.name.into() } else { format!("{}:{}", kind.name, place.escape_debug()) }
+}
+
+fn which_place(kind: &Kind) -> OptionError {
+    let what = kind
+        .place
+        .words()
+        .map_or(String::new(), |(place, usage)| format!("which {place}? {}:{usage}", kind.name));
+    OptionError { subject: kind.name.into(), what }
+}

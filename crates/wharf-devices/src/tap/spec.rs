@@ -1,0 +1,68 @@
+//! `tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on]`.
+
+use super::{Tap, TapOptions};
+use crate::requirements::{NET_ADMIN, Requirement, TUN};
+use crate::spec::{Can, DeviceSpec, Kind, Opened, Opening, Place, QueueLayout};
+use wharf_core::device::DeviceError;
+use wharf_core::options::Key;
+
+/// The kind of device.
+pub(crate) static KIND: Kind = Kind {
+    needs: "CAP_NET_ADMIN, /dev/net/tun",
+    requirements: &[Requirement::Capability(NET_ADMIN), TUN],
+    place: Place::Interface("NAME"),
+    keys: &[
+        Key::off_on(
+            "multi_queue",
+            "Several queues (`IFF_MULTI_QUEUE`), as the interface was made if it exists",
+        ),
+        Key::on_off("offload", "Checksum and segmentation offloads (`TUNSETOFFLOAD`)"),
+        Key::off_on(
+            "persist",
+            "The interface outlives this program (`TUNSETPERSIST`); left as it is by default",
+        ),
+        Key::number("mtu", (68, 65521), "68 to 65521", "1500, or as it is", "MTU of the interface"),
+        Key::number(
+            "ring",
+            (1, 65536),
+            "1 to 65536",
+            "500",
+            "Frames that wait for this program, `txqueuelen`",
+        ),
+        Key::number(
+            "sndbuf",
+            (1, i32::MAX as u64),
+            "1 to 2147483647",
+            "64k",
+            "Bytes that the kernel takes before they are used (`TUNSETSNDBUF`)",
+        ),
+    ],
+    queues: QueueLayout::Devices,
+    can: Can::ECHO,
+    ..Kind::new(
+        "tap",
+        "tap:NAME[,offload=on|off,multi_queue=off|on,mtu=1500,ring=500,sndbuf=64k,persist=off|on], both ways",
+        "a virtual interface of the kernel, with offloads",
+        open,
+    )
+};
+
+/// Opens a file for each queue, both ways whatever the direction.
+fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
+    let (name, options, count) = (spec.place(), spec.options(), spec.devices(opening.queues));
+    if count > 1 && options.word("multi_queue") == Some("off") {
+        return Err(spec.fault(format!("multi_queue: off has one queue, not {count}")));
+    }
+    let wanted = TapOptions {
+        multi_queue: options.is_on("multi_queue"),
+        offload: options.is_on("offload"),
+        persist: options.word("persist").map(|word| word == "on"),
+        mtu_bytes: spec.number("mtu"),
+        ring_frames: spec.number("ring"),
+        send_buffer_bytes: spec.number("sndbuf"),
+    };
+    match count {
+        1 => Ok(vec![Opened::new(Tap::open(name, wanted)?)]),
+        _ => Ok(Tap::open_queues(name, wanted, count)?.into_iter().map(Opened::new).collect()),
+    }
+}
