@@ -1,6 +1,7 @@
 //! The TOS byte of IPv4 and the traffic class of IPv6: DSCP (RFC 2474) in the upper six bits, ECN (RFC 3168) in the lower two.
 
 use crate::checksum;
+use crate::ether::by_ethertype;
 use crate::{IpPacket, ip_packet};
 
 /// Where an IPv4 header has its checksum, and its least bytes.
@@ -28,10 +29,16 @@ pub enum Ecn {
 /// Returns `None` where there is no IP packet, or less of it than two bytes.
 #[inline]
 pub fn traffic_class(frame: &[u8]) -> Option<u8> {
-    match ip_packet(frame)? {
-        IpPacket::V4(ip) => ip.get(1).copied(),
+    match by_ethertype(frame)? {
+        IpPacket::V4(ip) => {
+            let &[first, tos] = ip.first_chunk()?;
+            (first >> 4 == 4).then_some(tos)
+        }
         // The traffic class lies across the first two bytes, behind the version.
-        IpPacket::V6(ip) => Some(ip.first()? << 4 | ip.get(1)? >> 4),
+        IpPacket::V6(ip) => {
+            let &[first, second] = ip.first_chunk()?;
+            (first >> 4 == 6).then_some(first << 4 | second >> 4)
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Ethernet II headers (IEEE 802.3) and VLAN tags (IEEE 802.1Q).
 
+use crate::word;
+
 /// Bytes of an Ethernet header: destination, source, EtherType.
 pub const ETHERNET_BYTES: usize = 14;
 /// Bytes of one VLAN tag.
@@ -38,22 +40,23 @@ impl<'a> IpPacket<'a> {
 ///
 /// Returns `None` for another EtherType, and where the version in the first byte contradicts the EtherType. The packet
 /// may be cut short anywhere behind that byte.
-#[inline]
+#[inline(always)]
 pub fn ip_packet(frame: &[u8]) -> Option<IpPacket<'_>> {
-    let mut at = ETHERNET_BYTES - 2;
+    by_ethertype(frame).filter(|packet| match packet {
+        IpPacket::V4(ip) => ip.first().is_some_and(|first| first >> 4 == 4),
+        IpPacket::V6(ip) => ip.first().is_some_and(|first| first >> 4 == 6),
+    })
+}
+
+/// The packet by its EtherType alone: the version is not looked at, and the packet may be empty.
+#[inline(always)]
+pub(crate) fn by_ethertype(frame: &[u8]) -> Option<IpPacket<'_>> {
+    let mut at = ETHERNET_BYTES;
     for _ in 0..=VLAN_TAGS_MAX {
-        let ethertype = u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]);
-        at += 2;
-        match ethertype {
-            ETHERTYPE_IPV4 => {
-                let ip = frame.get(at..)?;
-                return (ip.first()? >> 4 == 4).then_some(IpPacket::V4(ip));
-            }
-            ETHERTYPE_IPV6 => {
-                let ip = frame.get(at..)?;
-                return (ip.first()? >> 4 == 6).then_some(IpPacket::V6(ip));
-            }
-            ETHERTYPE_VLAN | ETHERTYPE_QINQ => at += 2,
+        match word(frame, at - 2)? {
+            ETHERTYPE_IPV4 => return frame.get(at..).map(IpPacket::V4),
+            ETHERTYPE_IPV6 => return frame.get(at..).map(IpPacket::V6),
+            ETHERTYPE_VLAN | ETHERTYPE_QINQ => at += VLAN_BYTES,
             _ => return None,
         }
     }

@@ -1,7 +1,7 @@
 //! The way from an IP header to the transport: IPv4 options, IPv6 extension headers, the authentication header.
 
 use crate::headers::{Fragment, HeaderError, IPV4_BYTES, IPV6_BYTES};
-use crate::word;
+use crate::{IpPacket, word};
 
 /// IPv6 extension headers that are walked before a packet is refused.
 pub const EXTENSIONS_MAX: usize = 8;
@@ -11,6 +11,9 @@ const ROUTING: u8 = 43;
 pub(crate) const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
+
+const IPV4_DESTINATION_AT: usize = 16;
+const IPV6_DESTINATION_AT: usize = 24;
 
 /// Routing types: source route (RFC 5095 deprecates it), Mobile IPv6 (RFC 6275), RPL (RFC 6554), segments (RFC 8754).
 const ROUTE_SOURCE: u8 = 0;
@@ -33,27 +36,62 @@ pub(crate) struct Upper {
     pub(crate) is_authenticated: bool,
 }
 
-#[inline]
-pub(crate) fn upper_of_ipv4(ip: &[u8]) -> Result<Upper, HeaderError> {
+/// The IPv4 header of a packet that has no more before its transport: no options, no authentication; no fragment.
+#[inline(always)]
+pub(crate) fn plain_ipv4(ip: &[u8]) -> Option<&[u8; IPV4_BYTES]> {
+    let header: &[u8; IPV4_BYTES] = ip.first_chunk()?;
+    let is_fragment = u16::from_ne_bytes([header[6], header[7]]) & u16::to_be(0x3fff) != 0;
+    (header[0] == 0x45 && !is_fragment && header[9] != AUTHENTICATION).then_some(header)
+}
+
+/// The IPv6 header of a packet without extension headers.
+#[inline(always)]
+pub(crate) fn plain_ipv6(ip: &[u8]) -> Option<&[u8; IPV6_BYTES]> {
+    let header: &[u8; IPV6_BYTES] = ip.first_chunk()?;
+    let is_extension =
+        matches!(header[6], HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS);
+    (header[0] >> 4 == 6 && !is_extension).then_some(header)
+}
+
+/// The way from the IP header to the transport.
+///
+/// # Errors
+/// [`HeaderError`], but not `NotIp`.
+#[inline(always)]
+pub(crate) fn upper(packet: IpPacket<'_>) -> Result<Upper, HeaderError> {
+    let (at, protocol, destination_at) = match packet {
+        IpPacket::V4(ip) => match plain_ipv4(ip) {
+            Some(header) => (IPV4_BYTES, header[9], IPV4_DESTINATION_AT),
+            None => return upper_of_ipv4(ip),
+        },
+        IpPacket::V6(ip) => match plain_ipv6(ip) {
+            Some(header) => (IPV6_BYTES, header[6], IPV6_DESTINATION_AT),
+            None => return walk(ip),
+        },
+    };
+    let destination_at = Some(destination_at);
+    Ok(Upper { at, protocol, fragment: Fragment::Whole, destination_at, is_authenticated: false })
+}
+
+#[inline(never)]
+fn upper_of_ipv4(ip: &[u8]) -> Result<Upper, HeaderError> {
     let header: &[u8; IPV4_BYTES] = ip.first_chunk().ok_or(HeaderError::Truncated)?;
     let at = usize::from(header[0] & 0xf) * 4;
     if at < IPV4_BYTES {
         return Err(HeaderError::Length);
     }
-    if at > ip.len() {
-        return Err(HeaderError::Truncated);
-    }
+    let options = ip.get(IPV4_BYTES..at).ok_or(HeaderError::Truncated)?;
     let fragment = fragment_of(u16::from_be_bytes([header[6], header[7]]) & 0x3fff, 0x1fff);
-    let (protocol, destination_at) = (header[9], Some(IPV4_DESTINATION_AT));
+    let (protocol, destination_at) = (header[9], last_hop_of_options(options));
     let mut upper = Upper { at, protocol, fragment, destination_at, is_authenticated: false };
-    if at > IPV4_BYTES || protocol == AUTHENTICATION {
-        look_closer(ip, &mut upper)?;
+    if protocol == AUTHENTICATION && fragment == Fragment::Whole {
+        let [next, words] = extension_at(ip, at)?;
+        upper.at = authentication_end(ip, at, words)?;
+        upper.protocol = next;
+        upper.is_authenticated = true;
     }
     Ok(upper)
 }
-
-const IPV4_DESTINATION_AT: usize = 16;
-const IPV6_DESTINATION_AT: usize = 24;
 
 /// Whole, first or later, by the word with offset and more-fragments flag, of which `offset_mask` is the offset.
 #[inline]
@@ -63,19 +101,6 @@ fn fragment_of(word: u16, offset_mask: u16) -> Fragment {
         word if word & offset_mask == 0 => Fragment::First,
         _ => Fragment::Later,
     }
-}
-
-/// Reads IPv4 options, and an authentication header.
-#[cold]
-fn look_closer(ip: &[u8], upper: &mut Upper) -> Result<(), HeaderError> {
-    upper.destination_at = ip.get(IPV4_BYTES..upper.at).and_then(last_hop_of_options);
-    if upper.protocol == AUTHENTICATION && upper.fragment == Fragment::Whole {
-        let [next, words] = extension_at(ip, upper.at)?;
-        upper.at = authentication_end(ip, upper.at, words)?;
-        upper.protocol = next;
-        upper.is_authenticated = true;
-    }
-    Ok(())
 }
 
 /// Offset of the final destination with IPv4 options `options`; `None` where a source route is malformed.
@@ -107,21 +132,13 @@ fn last_hop_of_options(options: &[u8]) -> Option<usize> {
     Some(IPV4_DESTINATION_AT)
 }
 
-#[inline]
-pub(crate) fn upper_of_ipv6(ip: &[u8]) -> Result<Upper, HeaderError> {
+/// Walks extension headers to the first that is none, or to the data of a fragment.
+#[inline(never)]
+fn walk(ip: &[u8]) -> Result<Upper, HeaderError> {
     let header: &[u8; IPV6_BYTES] = ip.first_chunk().ok_or(HeaderError::Truncated)?;
     let (at, protocol, fragment) = (IPV6_BYTES, header[6], Fragment::Whole);
     let destination_at = Some(IPV6_DESTINATION_AT);
     let mut upper = Upper { at, protocol, fragment, destination_at, is_authenticated: false };
-    if matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS) {
-        walk(ip, &mut upper)?;
-    }
-    Ok(upper)
-}
-
-/// Walks extension headers to the first that is none, or to the data of a fragment.
-#[inline(never)]
-fn walk(ip: &[u8], upper: &mut Upper) -> Result<(), HeaderError> {
     for walked in 0..=EXTENSIONS_MAX {
         let (kind, at) = (upper.protocol, upper.at);
         let is_extension = match kind {
@@ -130,7 +147,7 @@ fn walk(ip: &[u8], upper: &mut Upper) -> Result<(), HeaderError> {
             _ => false,
         };
         if !is_extension {
-            return Ok(());
+            return Ok(upper);
         }
         if walked == EXTENSIONS_MAX {
             break;
@@ -151,7 +168,7 @@ fn walk(ip: &[u8], upper: &mut Upper) -> Result<(), HeaderError> {
         if kind == FRAGMENT {
             upper.fragment = fragment_of(word(ip, at + 2).unwrap_or(0) & 0xfff9, 0xfff8);
             if upper.fragment != Fragment::Whole {
-                return Ok(());
+                return Ok(upper);
             }
         }
     }

@@ -1,16 +1,9 @@
-//! Which flow a frame belongs to, and which of several transmit queues a flow goes by.
+//! Flow hash: the flow of a frame as one number, and the transmit queue of a flow.
 
-use crate::{IpPacket, ip_packet};
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
-
-const IPV6_HOP_BY_HOP: u8 = 0;
-const IPV6_ROUTING: u8 = 43;
-const IPV6_DESTINATION: u8 = 60;
-/// Extension headers looked through before giving up on ports.
-const EXTENSIONS_MAX: usize = 4;
+use crate::ether::by_ethertype;
+use crate::extensions::{self, FRAGMENT};
+use crate::headers::{IPV4_BYTES, IPV6_BYTES};
+use crate::{ETHERNET_BYTES, Headers, IpPacket, SCTP, TCP, UDP, ip_packet};
 
 /// Hashes the flow of an Ethernet frame: IP addresses, protocol, and the ports of TCP, UDP and SCTP.
 ///
@@ -28,28 +21,23 @@ pub fn flow_hash(frame: &[u8]) -> u64 {
 /// flows that collide.
 #[inline]
 pub fn flow_hash_seeded(frame: &[u8], seed: u64) -> u64 {
-    let mut hash = Hash(seed);
-    if add_ip(&mut hash, frame).is_none() {
-        hash = Hash(seed);
-        hash.add(frame.get(..14).unwrap_or(frame));
-    }
-    hash.finish()
+    plain_hash(frame, seed).unwrap_or_else(|| careful_hash(frame, seed))
 }
 
-/// Which transmit queue a frame goes by on a device that has several: the same one for all frames of a flow, as long as
-/// the number of queues stays. Both directions of a connection may go by different ones.
+/// The map from flows to the transmit queues of a device: all frames of a flow go by one queue while the number of queues
+/// stays. The two directions of a connection may go by different queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueMap {
     queues: u32,
 }
 
 impl QueueMap {
-    /// Over `queues` queues, at least one.
+    /// Makes a map to `queues` queues; 0 counts as 1.
     pub fn new(queues: u32) -> Self {
         Self { queues: queues.max(1) }
     }
 
-    /// The queue of an Ethernet frame, from 0.
+    /// Returns the queue of an Ethernet frame, from 0.
     #[inline]
     pub fn queue_of(self, frame: &[u8]) -> usize {
         if self.queues == 1 {
@@ -60,64 +48,95 @@ impl QueueMap {
     }
 }
 
-fn add_ip(hash: &mut Hash, frame: &[u8]) -> Option<()> {
-    match ip_packet(frame)? {
-        IpPacket::V4(ip) => add_ipv4(hash, ip),
-        IpPacket::V6(ip) => add_ipv6(hash, ip),
-    }
-}
-
-fn add_ipv4(hash: &mut Hash, ip: &[u8]) -> Option<()> {
-    let header_bytes = usize::from(ip.first()? & 0xf) * 4;
-    let protocol = *ip.get(9)?;
-    hash.add(ip.get(12..20)?);
-    hash.add(&[protocol]);
-    let is_fragment = u16_at(ip, 6)? & 0x3fff != 0;
-    if !is_fragment {
-        add_ports(hash, protocol, ip, header_bytes);
-    }
-    Some(())
-}
-
-fn add_ipv6(hash: &mut Hash, ip: &[u8]) -> Option<()> {
-    hash.add(ip.get(8..40)?);
-    let (mut next, mut at) = (*ip.get(6)?, 40);
-    for _ in 0..EXTENSIONS_MAX {
-        if !matches!(next, IPV6_HOP_BY_HOP | IPV6_ROUTING | IPV6_DESTINATION) {
-            break;
+/// The hash of a packet that has nothing between its IP header and its transport; `None` for others.
+#[inline(always)]
+fn plain_hash(frame: &[u8], seed: u64) -> Option<u64> {
+    let mut hash = Hash(seed);
+    let (protocol, transport) = match by_ethertype(frame)? {
+        IpPacket::V4(ip) => {
+            let header = extensions::plain_ipv4(ip)?;
+            hash.add_words::<1>(header, 12);
+            (header[9], &ip[IPV4_BYTES..])
         }
-        let Some(&[following, units]) = ip.get(at..at + 2).and_then(|bytes| bytes.first_chunk::<2>()) else {
-            break;
-        };
-        (next, at) = (following, at + 8 + 8 * usize::from(units));
+        IpPacket::V6(ip) => {
+            let header = extensions::plain_ipv6(ip)?;
+            hash.add_words::<4>(header, 8);
+            (header[6], &ip[IPV6_BYTES..])
+        }
+    };
+    hash.add_word(protocol.into());
+    hash.add_ports(protocol, transport);
+    Some(hash.finish())
+}
+
+/// The hash of any frame.
+#[inline(never)]
+fn careful_hash(frame: &[u8], seed: u64) -> u64 {
+    let mut hash = Hash(seed);
+    if add_ip(&mut hash, frame).is_none() {
+        hash = Hash(seed);
+        hash.add_bytes(frame.get(..ETHERNET_BYTES).unwrap_or(frame));
     }
-    hash.add(&[next]);
-    add_ports(hash, next, ip, at);
+    hash.finish()
+}
+
+fn add_ip(hash: &mut Hash, frame: &[u8]) -> Option<()> {
+    let packet = ip_packet(frame)?;
+    let (ip, first_protocol) = match packet {
+        IpPacket::V4(ip) => {
+            hash.add_words::<1>(ip.get(..IPV4_BYTES)?, 12);
+            (ip, ip[9])
+        }
+        IpPacket::V6(ip) => {
+            hash.add_words::<4>(ip.get(..IPV6_BYTES)?, 8);
+            (ip, ip[6])
+        }
+    };
+    match Headers::parse_packet(packet, 0) {
+        Ok(headers) if headers.is_whole() => {
+            hash.add_word(headers.protocol.into());
+            hash.add_ports(headers.protocol, ip.get(headers.transport_at..)?);
+        }
+        // Fragments of one packet may name different next headers (RFC 8200, section 4.5).
+        Ok(headers) if headers.is_ipv6 => hash.add_word(FRAGMENT.into()),
+        _ => hash.add_word(first_protocol.into()),
+    }
     Some(())
 }
 
-fn add_ports(hash: &mut Hash, protocol: u8, ip: &[u8], at: usize) {
-    if matches!(protocol, TCP | UDP | SCTP) {
-        hash.add(ip.get(at..at + 4).unwrap_or_default());
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-/// Multiply and rotate, as compilers hash small keys; the end mixes the high bits into the low ones.
+/// Multiply and rotate, as `rustc` hashes small keys; the end mixes the high bits into the low ones.
 struct Hash(u64);
 
 impl Hash {
-    fn add(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x517c_c1b7_2722_0a95);
+    #[inline]
+    fn add_word(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    /// Adds `WORDS` words of `header` from byte `at` on, which is long enough.
+    #[inline]
+    fn add_words<const WORDS: usize>(&mut self, header: &[u8], at: usize) {
+        for word in header[at..at + 8 * WORDS].as_chunks().0 {
+            self.add_word(u64::from_le_bytes(*word));
         }
     }
 
+    #[inline]
+    fn add_ports(&mut self, protocol: u8, transport: &[u8]) {
+        if let (TCP | UDP | SCTP, Some(ports)) = (protocol, transport.first_chunk()) {
+            self.add_word(u32::from_le_bytes(*ports).into());
+        }
+    }
+
+    fn add_bytes(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.add_word(u64::from_le_bytes(word));
+        }
+    }
+
+    #[inline]
     fn finish(self) -> u64 {
         let mixed = (self.0 ^ self.0 >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
         mixed ^ mixed >> 33

@@ -145,13 +145,10 @@ impl Headers {
     }
 
     /// Reads the headers of `packet`, which begins at byte `ip_at`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parse_packet(packet: IpPacket<'_>, ip_at: usize) -> Result<Self, HeaderError> {
-        let (is_ipv6, upper) = match packet {
-            IpPacket::V4(ip) => (false, extensions::upper_of_ipv4(ip)?),
-            IpPacket::V6(ip) => (true, extensions::upper_of_ipv6(ip)?),
-        };
-        let Upper { at, protocol, fragment, destination_at, is_authenticated } = upper;
+        let is_ipv6 = matches!(packet, IpPacket::V6(_));
+        let Upper { at, protocol, fragment, destination_at, is_authenticated } = extensions::upper(packet)?;
         Ok(Self {
             ip_at,
             transport_at: ip_at + at,

@@ -32,5 +32,5 @@ pub use headers::{
 /// Reads the big-endian 16-bit number at `at`; `None` where `bytes` ends before it.
 #[inline(always)]
 pub fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }

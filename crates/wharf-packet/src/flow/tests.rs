@@ -47,8 +47,10 @@ fn ipv6(extensions: &[u8], last: u8, ports: [u8; 4]) -> Vec<u8> {
     frame.extend([*extensions.first().unwrap_or(&last), 64]);
     frame.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
     frame.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
-    for (at, _) in extensions.iter().enumerate() {
-        frame.extend([*extensions.get(at + 1).unwrap_or(&last), 0, 0, 0, 0, 0, 0, 0]);
+    for at in 0..extensions.len() {
+        // A fragment header says that more follow.
+        let more = u8::from(extensions[at] == 44);
+        frame.extend([*extensions.get(at + 1).unwrap_or(&last), 0, 0, more, 0, 0, 0, 0]);
     }
     frame.extend(ports);
     frame
@@ -64,6 +66,22 @@ fn ports_are_found_behind_extension_headers_and_not_behind_a_fragments() {
         let piece = |ports| flow_hash(&ipv6(&fragment, UDP, ports));
         assert_eq!(piece([0, 1, 0, 9]), piece([7, 7, 7, 7]), "{fragment:?}");
     }
+}
+
+#[test]
+fn more_than_four_extension_headers_then_ports_still_count() {
+    let many = [60; 8];
+    assert_ne!(flow_hash(&ipv6(&many, UDP, [0, 1, 0, 9])), flow_hash(&ipv6(&many, UDP, [0, 2, 0, 9])));
+}
+
+/// Maps of flows to queues are compared between versions and hosts.
+#[test]
+fn known_frames_then_known_hashes() {
+    assert_eq!(flow_hash(&ipv4(UDP, 0, [0, 1, 0, 9], false)), 0xe9a5_974f_05ee_4e5b);
+    assert_eq!(flow_hash(&ipv4(TCP, 0, [0, 1, 0, 9], true)), 0xff96_8a21_dfe7_76d0);
+    assert_eq!(flow_hash(&ipv4(UDP, 0x2000, [0, 1, 0, 9], false)), 0x5412_2d80_bd3f_2aa5);
+    assert_eq!(flow_hash(&ipv6(&[], UDP, [0, 1, 0, 9])), 0xa4ff_3d92_b55e_bd60);
+    assert_eq!(flow_hash(&[2; 60]), 0xa427_370f_ff60_e0ae);
 }
 
 #[test]
