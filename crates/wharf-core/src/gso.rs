@@ -27,10 +27,10 @@ pub use cutter::{Cutter, Plan};
 pub use segmenter::{Segmenter, completed};
 pub use shortener::Shortener;
 
-use crate::checksum::{UDP_OFFSET, fold, of_sum, sum};
 use crate::sg_writer::Reader;
 use headers::Headers;
 use wharf_mem::Meta;
+use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
 
 /// Kinds of segmentation, as in the virtio net header (virtio 1.2, section 5.1.6): TCP over IPv4.
 pub const GSO_TCPV4: u8 = 1;
@@ -229,7 +229,7 @@ impl Cut {
             self.write_tcp(transport, sum, at);
         } else {
             put(transport, 4, transport_bytes as u16);
-            put(transport, UDP_OFFSET, of_sum(sum + transport_bytes as u64, UDP_OFFSET));
+            put(transport, UDP_OFFSET, from_sum(sum + transport_bytes as u64, UDP_OFFSET));
         }
     }
 
@@ -247,7 +247,7 @@ impl Cut {
         }
         put(tcp, TCP_FLAGS_AT - 1, flags);
         let sum = sum + u64::from(sequence) + u64::from(flags);
-        put(tcp, TCP_CHECKSUM_OFFSET, of_sum(sum, TCP_CHECKSUM_OFFSET));
+        put(tcp, TCP_CHECKSUM_OFFSET, from_sum(sum, TCP_CHECKSUM_OFFSET));
     }
 }
 

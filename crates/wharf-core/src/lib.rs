@@ -8,10 +8,6 @@
 //! No unsafe code, no system call, no clock: time comes in, and waiting goes out, through [`host`].
 #![forbid(unsafe_code)]
 
-/// Flow hash and queue map, from [`wharf_packet`].
-pub mod flow {
-    pub use wharf_packet::{QueueMap, flow_hash, flow_hash_seeded};
-}
 pub mod bql;
 pub mod checksum;
 pub mod counters;

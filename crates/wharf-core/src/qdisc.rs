@@ -29,9 +29,7 @@ mod store;
 mod tbf;
 
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
-pub use classify::{
-    IpPacket, band_of_bytes, band_of_priority, ip_packet, priority_of_tos, set_priority, tos_of,
-};
+pub use classify::{band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use codel::CODEL;
 pub use context::{Dropped, QdiscContext};
 pub use fifo::{Fifo, FifoLimit};

@@ -5,10 +5,10 @@ mod common;
 use common::{Control, Gate, assert_conserved, builder, pool};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use wharf_core::flow::QueueMap;
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::{Sender, Spread};
+use wharf_packet::QueueMap;
 
 const QUEUES: usize = 4;
 const FLOWS: u64 = 16;

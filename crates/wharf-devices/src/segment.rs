@@ -1,8 +1,8 @@
 //! Where the transport's segment of a frame lies.
 
 use crate::headers::{DESTINATION_OPTIONS, HOP_BY_HOP, IPV4_BYTES, IPV6_BYTES, word};
-use wharf_core::checksum::sum;
-use wharf_core::qdisc::{IpPacket, ip_packet};
+use wharf_packet::checksum::sum;
+use wharf_packet::{IpPacket, ip_packet};
 
 /// Where a segment lies in its frame, and what the pseudo header before it sums up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use crate::headers::{UDP, UDP_BYTES, word};
 use crate::segment::{Segment, segment_of};
-use wharf_core::qdisc::{IpPacket, ip_packet};
+use wharf_packet::{IpPacket, ip_packet};
 
 const IP_IN_IP: u8 = 4;
 const IPV6_IN_IP: u8 = 41;

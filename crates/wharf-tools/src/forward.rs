@@ -15,7 +15,7 @@
 //! Ends of several queues ([`Forward::of_queues`]): where both have as many, what arrives by one leaves by the one of the same number,
 //! as if there were so many forwarders, each with memory of its own. A flow stays where the device that it arrives at has put it. Where
 //! only one end has several, they are one forwarder: the single queue's flows are spread over the others by their hash
-//! ([`wharf_core::flow`]), and those of the others meet in it. Either way the frames of a flow keep their order.
+//! ([`wharf_packet::flow_hash`]), and those of the others meet in it. Either way the frames of a flow keep their order.
 
 mod direction;
 mod end;

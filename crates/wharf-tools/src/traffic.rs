@@ -37,7 +37,7 @@ pub use record::Recorder;
 pub use replay::{Replay, Split};
 pub use stamp::{Stamp, stamp_of};
 pub use timing::{Schedule, Timed};
-pub use wharf_core::flow::flow_hash;
+pub use wharf_packet::flow_hash;
 
 use wharf_mem::Meta;
 

@@ -60,7 +60,7 @@
 //! | memory: pools, packets, bursts, who holds what | [`pool`] |
 //! | a transmit queue and its senders | [`queue`], [`sender`] |
 //! | senders that wait as tasks (any runtime) or in a poll loop | [`sender::AsyncSender`], [`sender::Sender::watch`] |
-//! | a device with several transmit queues: each flow by one of them | [`sender::Spread`], [`flow`] |
+//! | a device with several transmit queues: each flow by one of them | [`sender::Spread`], [`packet::QueueMap`] |
 //! | one sender that owns its path outright: no lane, no other thread | [`direct`] |
 //! | who looks after queues when no sender does; a core for one alone | [`poller`], [`devices::host::PollerThread`] |
 //! | the receive side of devices, in pollers' hands | [`rx`] |
@@ -76,9 +76,10 @@
 #![forbid(unsafe_code)]
 
 pub use wharf_core::{
-    bql, counters, device, direct, engine, flow, gso, host, options, owner, poller, pool, qdisc, queue, rx,
-    sender, sg_writer, small_queue,
+    bql, counters, device, direct, engine, gso, host, options, owner, poller, pool, qdisc, queue, rx, sender,
+    sg_writer, small_queue,
 };
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;
+pub use wharf_packet as packet;
 pub use wharf_tools as tools;

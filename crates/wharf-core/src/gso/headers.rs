@@ -3,8 +3,8 @@
 use super::{
     GSO_TCPV4, GSO_TCPV6, IPV4_BYTES, IPV6_BYTES, TCP, TCP_CHECKSUM_OFFSET, TCP_FLAGS_AT, UDP, UDP_BYTES,
 };
-use crate::checksum::{UDP_OFFSET, fold, sum};
-use crate::qdisc::{IpPacket, ip_packet};
+use wharf_packet::checksum::{UDP_OFFSET, fold, sum};
+use wharf_packet::{IpPacket, ip_packet};
 
 const IPV6_HOP_BY_HOP: u8 = 0;
 const IPV6_ROUTING: u8 = 43;

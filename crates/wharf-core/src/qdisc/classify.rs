@@ -3,7 +3,7 @@
 //! Sources: `rt_tos2priority` and `ip_tos2prio` (net/ipv4/route.c), `prio2band` (net/sched/sch_generic.c).
 
 use wharf_mem::Frame;
-pub use wharf_packet::{IpPacket, ip_packet, traffic_class as tos_of};
+use wharf_packet::traffic_class;
 
 /// The kernel's `prio2band`: band by priority.
 const BAND_OF_PRIORITY: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
@@ -23,7 +23,7 @@ pub fn priority_of_tos(tos: u8) -> u8 {
 
 /// The band of an Ethernet frame by its DSCP, through up to two VLAN tags; best effort's for anything else.
 pub fn band_of_bytes(bytes: &[u8]) -> u8 {
-    band_of_priority(tos_of(bytes).map_or(0, priority_of_tos))
+    band_of_priority(traffic_class(bytes).map_or(0, priority_of_tos))
 }
 
 /// Sets a frame's band from a priority. In a frame 0 means "not classified yet", so bands count from 1 there.

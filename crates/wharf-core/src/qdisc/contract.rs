@@ -48,7 +48,7 @@ pub fn write_packet(bytes: &mut [u8], flow: u16, tos: u8, number: u64) {
     header[34..36].copy_from_slice(&flow.to_be_bytes());
     header[36..38].copy_from_slice(&9u16.to_be_bytes());
     header[38..40].copy_from_slice(&total_bytes.saturating_sub(20).to_be_bytes());
-    let sum = !crate::checksum::fold(crate::checksum::sum(&header[14..34]));
+    let sum = !wharf_packet::checksum::fold(wharf_packet::checksum::sum(&header[14..34]));
     header[24..26].copy_from_slice(&sum.to_be_bytes());
     let all = header.into_iter().chain(number.to_be_bytes());
     bytes.iter_mut().zip(all).for_each(|(byte, value)| *byte = value);

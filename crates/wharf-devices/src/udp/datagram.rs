@@ -4,7 +4,7 @@ use crate::headers::{
     DESTINATION_OPTIONS, HOP_BY_HOP, IPV4_BYTES, IPV6_BYTES, ROUTING, UDP, UDP_BYTES, word,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use wharf_core::qdisc::{IpPacket, ip_packet};
+use wharf_packet::{IpPacket, ip_packet};
 
 /// How many IPv6 extension headers before it are looked through.
 const EXTENSIONS_MAX: usize = 8;

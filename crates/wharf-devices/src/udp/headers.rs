@@ -6,7 +6,7 @@
 use super::datagram::INTERFACE_MAC;
 use crate::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES};
 use std::net::{IpAddr, SocketAddr};
-use wharf_core::checksum::{UDP_OFFSET, fold, of_sum, sum};
+use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
 
 /// Bytes of the longest headers.
 pub(super) const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES;
@@ -89,7 +89,7 @@ impl Headers {
             let checksum = !fold(self.ipv4_sum + u64::from(identification));
             bytes[IPV4_CHECKSUM_AT..IPV4_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
         }
-        let checksum = of_sum(self.udp_sum + sum(payload), UDP_OFFSET);
+        let checksum = from_sum(self.udp_sum + sum(payload), UDP_OFFSET);
         let at = self.len_bytes - UDP_BYTES + UDP_OFFSET;
         bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
         bytes

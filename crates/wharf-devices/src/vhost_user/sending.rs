@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use turn::{InLine, LaneState, Standing, tell, turn};
 use wharf_core::device::{Completions, Transmitted};
-use wharf_core::flow::flow_hash;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::flow_hash;
 
 /// Frames that are held at a time: waiting for buffers, or copied and not reaped.
 pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;

@@ -9,10 +9,10 @@ use super::session::{Queue, RECEIVE, TRANSMIT};
 use crate::virtio::{DriverRing, RingError};
 use std::sync::Arc;
 use wharf_core::device::{Completions, Transmitted};
-use wharf_core::flow::QueueMap;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::QueueMap;
 
 #[derive(Debug)]
 struct Pair<R> {

@@ -5,10 +5,10 @@ use super::session::{POOL_AT, Queue};
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
 use std::sync::Arc;
-use wharf_core::checksum;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::checksum;
 
 /// Buffers that are given to the queue at a time, at least; a quarter of those wanted where these are few.
 const FILL_BULK: u16 = 32;
@@ -186,7 +186,9 @@ impl<R: DriverRing> Receiving<R> {
         let len_bytes = frame.len_bytes() as usize;
         let (start, offset) = (header.checksum_start.into(), header.checksum_offset.into());
         let is_done = self.region.bytes_mut(&mut frame).is_ok_and(|bytes| {
-            header.gso_kind == 0 && bytes.len() == len_bytes && checksum::complete(bytes, start, offset)
+            header.gso_kind == 0
+                && bytes.len() == len_bytes
+                && checksum::complete_transport(bytes, start, offset)
         });
         if is_done { Some(frame) } else { self.malformed(frame) }
     }

@@ -6,10 +6,10 @@ use crate::link::ETHERNET_BYTES;
 use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::sync::Arc;
-use wharf_core::checksum;
 use wharf_core::device::{Completions, Transmitted};
 use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_mem::{Batch, Frame, Meta, Region};
+use wharf_packet::checksum;
 use wharf_sys::line::prefetch_to_write;
 
 /// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.
@@ -170,7 +170,7 @@ impl<R: DriverRing> Sending<R> {
         let bytes = region.bytes_mut(frame).map_err(|_| "foreign-pool")?;
         if self.features & feature::CSUM == 0 {
             let (start, offset) = (meta.checksum_start.into(), meta.checksum_offset.into());
-            let done = bytes.len() == len_bytes && checksum::complete(bytes, start, offset);
+            let done = bytes.len() == len_bytes && checksum::complete_transport(bytes, start, offset);
             return if done { Ok(VnetHeader::default()) } else { Err("unfinished-checksum") };
         }
         let start = &bytes[..bytes.len().min(START_BYTES)];

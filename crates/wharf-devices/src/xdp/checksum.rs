@@ -11,8 +11,8 @@
 use crate::headers::{TCP, UDP, word};
 use crate::segment::{Segment, segment};
 use crate::tunnel;
-use wharf_core::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
 use wharf_mem::{Batch, Frame, Region};
+use wharf_packet::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
 
 const SCTP: u8 = 132;
 const TCP_OFFSET: usize = 16;
@@ -85,7 +85,7 @@ fn finish_sum(region: &Region, frame: &mut Frame, segment: &Segment, offset: usi
     if fold(segment.pseudo + sum) == 0xffff {
         return;
     }
-    let (at, checksum) = (segment.start + offset, checksum::of_sum(sum, offset));
+    let (at, checksum) = (segment.start + offset, checksum::from_sum(sum, offset));
     if let Some(place) = region.bytes_mut(frame).ok().and_then(|bytes| bytes.get_mut(at..at + 2)) {
         place.copy_from_slice(&checksum.to_be_bytes());
     }

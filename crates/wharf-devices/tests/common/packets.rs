@@ -1,9 +1,9 @@
 //! Super-packets of every shape, as a kernel makes them: the sum of the pseudo header in place of the checksum.
 
-use wharf_core::checksum::{fold, sum};
 use wharf_core::gso::{Cut, GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_core::pool::{Cache, Packet};
 use wharf_mem::{Frame, Meta};
+use wharf_packet::checksum::{fold, sum};
 
 pub const NEAR: [u8; 4] = [10, 9, 0, 1];
 pub const FAR: [u8; 4] = [10, 9, 0, 2];

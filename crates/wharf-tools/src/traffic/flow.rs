@@ -1,7 +1,7 @@
 //! Which sender of several a frame of a capture goes by.
 
-use wharf_core::flow::flow_hash;
 use wharf_core::qdisc::band_of_bytes;
+use wharf_packet::flow_hash;
 
 /// Which of `senders` senders, and of their `bands` bands, a frame of a shared capture goes by.
 pub(super) fn lane_of(frame: &[u8], senders: usize, bands: usize) -> usize {

@@ -4,8 +4,8 @@
 
 use super::stamp::{MAGIC, STAMP_BYTES};
 use std::net::IpAddr;
-use wharf_core::checksum::{self, UDP_OFFSET, fold, of_sum};
 use wharf_devices::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES, VLAN_BYTES};
+use wharf_packet::checksum::{self, UDP_OFFSET, fold, from_sum};
 
 const HOP_LIMIT: u8 = 64;
 /// The discard protocol (RFC 863).
@@ -100,7 +100,7 @@ impl Template {
         to.copy_from_slice(&self.bytes);
         // All three lie at even places of the datagram, so that their words add up as they stand.
         let sum = self.sum + u64::from(port) + halves(stamp.sequence()) + halves(stamp.time_ns);
-        let checksum = of_sum(sum, UDP_OFFSET);
+        let checksum = from_sum(sum, UDP_OFFSET);
         let udp = to.get_mut(self.udp_at..).and_then(<[u8]>::first_chunk_mut::<{ UDP_BYTES + STAMP_BYTES }>);
         debug_assert!(udp.is_some(), "as long as a template is");
         let Some((header, payload)) = udp.and_then(|udp| udp.split_first_chunk_mut::<UDP_BYTES>()) else {

@@ -6,9 +6,9 @@
 
 use super::Stamp;
 use super::headers::{Ends, Template, push_ethernet, push_ip};
-use wharf_core::checksum::{UDP_OFFSET, fold};
 use wharf_core::gso::GSO_UDP;
 use wharf_mem::Meta;
+use wharf_packet::checksum::{UDP_OFFSET, fold};
 
 /// Where in the IPv4 header identification and checksum lie.
 const IDENTIFICATION_AT: usize = 4;

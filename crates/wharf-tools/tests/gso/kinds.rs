@@ -2,9 +2,9 @@
 
 use crate::common::packets::{Shape, cut, data};
 use proptest::prelude::*;
-use wharf_core::checksum;
 use wharf_core::gso::Cut;
 use wharf_mem::Meta;
+use wharf_packet::checksum;
 
 /// Bytes of a buffer, without headroom.
 pub const BUFFER_BYTES: u32 = 512;

@@ -1,11 +1,11 @@
 //! `Spread`: one producer's end of a device with several transmit queues: each flow goes by one of them, in order.
 
 use super::{SendNow, Sender};
-use crate::flow::QueueMap;
 use crate::pool::{Burst, PagePool, PoolError};
 use crate::sg_writer::Memory;
 use crate::tx::queue::QueueError;
 use wharf_mem::{Batch, Frame};
+use wharf_packet::QueueMap;
 
 /// A sender of each queue, and what goes by which. All queues send frames of one pool. Senders that never wait will do
 /// ([`super::DropTail`]): then it sends by [`SendNow`] alone.

@@ -7,10 +7,10 @@
 use crate::headers::{IPV6_BYTES, UDP, UDP_BYTES, word};
 use crate::segment::{Segment, segment};
 use crate::tunnel::{Inner, inner};
-use wharf_core::checksum::{UDP_OFFSET, fold, of_sum, sum};
 use wharf_core::gso::Cut;
-use wharf_core::qdisc::{IpPacket, ip_packet};
 use wharf_mem::Meta;
+use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
+use wharf_packet::{IpPacket, ip_packet};
 
 const IP_BYTES_MAX: usize = 65535;
 
@@ -105,7 +105,7 @@ impl Outer {
         put(udp, UDP_BYTES - 4, udp_bytes);
         put(udp, UDP_OFFSET, 0);
         if let Some(pseudo) = self.pseudo {
-            put(udp, UDP_OFFSET, of_sum(pseudo + u64::from(udp_bytes) + sum(udp), UDP_OFFSET));
+            put(udp, UDP_OFFSET, from_sum(pseudo + u64::from(udp_bytes) + sum(udp), UDP_OFFSET));
         }
     }
 }

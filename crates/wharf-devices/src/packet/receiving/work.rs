@@ -4,8 +4,8 @@ use super::SuperPackets;
 use super::pieces::Pieces;
 use crate::link::ETHERTYPE_AT;
 use crate::vnet::VnetHeader;
-use wharf_core::checksum;
 use wharf_mem::Meta;
+use wharf_packet::checksum;
 use wharf_sys::packet::Received;
 
 /// Why a frame cannot be received.
@@ -54,7 +54,7 @@ impl Work {
         let start = usize::from(header.checksum_start) + tag_bytes;
         match (header.gso_kind, super_packets) {
             (0, _) if header.needs_checksum => {
-                if !checksum::complete_as(&mut self.packet, start, header.checksum_offset.into()) {
+                if !checksum::complete_transport(&mut self.packet, start, header.checksum_offset.into()) {
                     return Err(Unfit::Malformed);
                 }
             }

@@ -3,9 +3,9 @@
 use super::super::vring::Agreed;
 use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
-use wharf_core::checksum;
 use wharf_core::gso::Cut;
 use wharf_mem::{Frame, Meta, Region};
+use wharf_packet::checksum;
 
 /// Header and number of buffers.
 const HEADER_BYTES_MAX: usize = VNET_HEADER_BYTES + size_of::<u16>();
@@ -101,8 +101,11 @@ impl Writer {
     ) -> Delivery {
         if meta.gso_bytes == 0 {
             let mut whole = std::mem::take(&mut self.whole);
-            let filled =
-                checksum::complete(&mut whole, meta.checksum_start.into(), meta.checksum_offset.into());
+            let filled = checksum::complete_transport(
+                &mut whole,
+                meta.checksum_start.into(),
+                meta.checksum_offset.into(),
+            );
             let delivery = match filled {
                 true => self.put_plain(to, &whole),
                 false => Delivery::Failed("unfinished-checksum"),

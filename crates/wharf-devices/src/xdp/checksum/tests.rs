@@ -45,7 +45,7 @@ fn unfinished(mut bytes: Vec<u8>, offset: usize) -> (Vec<u8>, Vec<u8>) {
     let segment = segment(&bytes).unwrap();
     let (at, end) = (segment.start + offset, segment.start + segment.len);
     let mut finished = bytes.clone();
-    let want = checksum::of_sum(segment.pseudo + sum(&bytes[segment.start..end]), offset);
+    let want = checksum::from_sum(segment.pseudo + sum(&bytes[segment.start..end]), offset);
     finished[at..at + 2].copy_from_slice(&want.to_be_bytes());
     bytes[at..at + 2].copy_from_slice(&fold(segment.pseudo).to_be_bytes());
     (bytes, finished)

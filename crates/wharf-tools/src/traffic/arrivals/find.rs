@@ -3,9 +3,9 @@
 use super::super::headers::PORT_DISCARD;
 use super::super::{Stamp, stamp_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use wharf_core::qdisc::{IpPacket, ip_packet};
 use wharf_devices::headers::{IPV6_BYTES, UDP, UDP_BYTES, word};
 use wharf_mem::frame::SENDERS_MAX;
+use wharf_packet::{IpPacket, ip_packet};
 
 /// Bits of a number that takes days to come to.
 const NUMBER_BITS: u32 = 40;

@@ -1,7 +1,7 @@
 use super::super::stamp_of;
 use super::*;
 use std::collections::HashSet;
-use wharf_core::checksum::{fold, sum};
+use wharf_packet::checksum::{fold, sum};
 
 fn ipv6() -> GeneratorSpec {
     let [source, destination] = ["2001:db8::1", "2001:db8::2"].map(|address| address.parse().unwrap());
