@@ -56,7 +56,7 @@ pub(crate) struct Credit {
     /// What may still go in, as far as is known; below zero where the limit has fallen, or two packets exceed it.
     room_bytes: i64,
     /// The sum of what has left, which wraps, when it was last looked at.
-    home_bytes: u32,
+    returned_bytes: u32,
     limit_bytes: u32,
     max_bytes: u32,
     /// The packet that was refused last.
@@ -65,7 +65,7 @@ pub(crate) struct Credit {
     device_bytes: u32,
     rate: Rate,
     window_start_ns: u64,
-    window_home_bytes: u32,
+    window_returned_bytes: u32,
     /// What the queue's device had taken at the window's start.
     window_taken_bytes: u64,
     /// What was inside at the window's start.
@@ -86,14 +86,14 @@ impl Credit {
         let limit_bytes = max_bytes.map_or(unlimited, |max_bytes| FIRST_BYTES.min(max_bytes));
         Self {
             room_bytes: limit_bytes.into(),
-            home_bytes: start,
+            returned_bytes: start,
             limit_bytes,
             max_bytes: max_bytes.unwrap_or(unlimited),
             wanted_bytes: 1,
             device_bytes: 0,
             rate: Rate::default(),
             window_start_ns: now_ns,
-            window_home_bytes: start,
+            window_returned_bytes: start,
             window_taken_bytes: 0,
             window_inside_bytes: 0,
             is_held: false,
@@ -123,10 +123,10 @@ impl Credit {
         self.room_bytes -= bytes as i64;
     }
 
-    /// `bytes` went in, and `home_bytes`, of these or earlier ones, came home by the sender's own hand.
+    /// `bytes` went in, and `returned_bytes`, of these or earlier ones, came home by the sender's own hand.
     #[inline(always)]
-    pub(crate) fn charge_but(&mut self, bytes: u64, home_bytes: u64) {
-        self.room_bytes += home_bytes as i64 - bytes as i64;
+    pub(crate) fn charge_but(&mut self, bytes: u64, returned_bytes: u64) {
+        self.room_bytes += returned_bytes as i64 - bytes as i64;
     }
 
     /// Whether what was refused last, or one byte more, would be refused again.
@@ -154,18 +154,18 @@ impl Credit {
         count
     }
 
-    /// Over the limit, or so it seemed: by `now_ns`, the sum of what has left is `home_bytes`, and the queue has done `queue`.
-    pub(crate) fn look(&mut self, home_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
-        let left_bytes = home_bytes.wrapping_sub(self.home_bytes);
+    /// Over the limit, or so it seemed: by `now_ns`, the sum of what has left is `returned_bytes`, and the queue has done `queue`.
+    pub(crate) fn look(&mut self, returned_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
+        let left_bytes = returned_bytes.wrapping_sub(self.returned_bytes);
         let in_flight_bytes = (self.in_flight_bytes() - i64::from(left_bytes)).max(0);
-        self.home_bytes = home_bytes;
+        self.returned_bytes = returned_bytes;
         self.was_starved |= self.is_held && in_flight_bytes == 0 && queue.is_dry;
         self.is_held = false;
         let elapsed_ns = now_ns.saturating_sub(self.window_start_ns);
-        let left_bytes = home_bytes.wrapping_sub(self.window_home_bytes);
+        let left_bytes = returned_bytes.wrapping_sub(self.window_returned_bytes);
         if elapsed_ns >= WINDOW_NS && i64::from(left_bytes) >= self.window_inside_bytes {
             self.end_window(left_bytes, queue, now_ns);
-            (self.window_start_ns, self.window_home_bytes) = (now_ns, home_bytes);
+            (self.window_start_ns, self.window_returned_bytes) = (now_ns, returned_bytes);
             (self.window_taken_bytes, self.window_inside_bytes) = (queue.taken_bytes, in_flight_bytes);
         }
         self.room_bytes = i64::from(self.limit_bytes) - in_flight_bytes;
@@ -179,7 +179,7 @@ impl Credit {
         let wanted_bytes = i64::from(self.wanted_bytes);
         let resume_bytes = half_free_bytes.min(self.most_inside(wanted_bytes) - wanted_bytes);
         let surplus_bytes = (self.in_flight_bytes() - resume_bytes).max(0);
-        self.home_bytes.wrapping_add(surplus_bytes as u32)
+        self.returned_bytes.wrapping_add(surplus_bytes as u32)
     }
 
     fn end_window(&mut self, left_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {

@@ -1,9 +1,9 @@
-//! What can be wrong with a queue.
+//! `QueueError`: the errors of queues and senders.
 
 use crate::device::DeviceError;
 use crate::pool::PoolError;
 
-/// What can be wrong with a queue.
+/// An error of a queue or a sender.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
@@ -13,20 +13,20 @@ pub enum QueueError {
     /// See [`DeviceError`].
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A setting out of its bounds.
+    /// A setting is out of its bounds.
     #[error("{setting} of {value} cannot be: {why}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         setting: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: u64,
-        /// The bound.
+        /// The bounds.
         why: &'static str,
     },
-    /// No further sender fits into a frame's sender field.
+    /// The queue has as many senders as a frame's sender field can name.
     #[error("a queue serves at most {} senders", wharf_mem::frame::SENDERS_MAX)]
     Senders,
-    /// A frame of another pool than the queue's.
+    /// A frame belongs to another pool than the queue's.
     #[error("this queue sends frames of pool {ours}, not of pool {theirs}")]
     ForeignPool {
         /// The queue's pool.
@@ -40,7 +40,7 @@ pub enum QueueError {
     /// A device panicked while its queue was being run.
     #[error("the queue is dead: its owner panicked inside the device {device}")]
     Dead {
-        /// Which device.
+        /// Name of the device.
         device: String,
     },
 }

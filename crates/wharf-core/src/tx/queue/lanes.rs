@@ -1,9 +1,10 @@
-//! The owner's side of all lanes of a queue: pull frames fairly, send them home.
+//! `Lanes`: the owner's side of all lanes of a queue. It pulls frames fairly and recycles completed ones.
 //!
-//! Lanes that announced something are served from a round-robin cursor with a share each: lowest-first starves the others,
-//! and a round-robin cursor without shares lets one full lane have a whole quota. A share is a quantum at least, as in deficit round
-//! robin (Shreedhar and Varghese 1995), and the round-robin cursor goes on where the last pull has ended, in the middle of a share
-//! if need be: with many full lanes each has its share over several bulks.
+//! A lane is one sender's ring of published frames (single producer, single consumer). Lanes that were announced are
+//! served by deficit round robin (Shreedhar and Varghese 1995): each has a share of the bulk, at least one quantum. The
+//! next pull continues where the last one ended, within a share if need be, so that many full lanes have their shares
+//! over several bulks. Serving the lowest lane first would starve the others; a round without shares would let one full
+//! lane take a whole quota.
 
 mod return_ring;
 mod waiter_sink;
@@ -20,33 +21,33 @@ use wharf_mem::{Batch, FreeFrame};
 
 const WORD: usize = u64::BITS as usize;
 
-/// The least share of a lane, a line of its ring: with one frame from each of 64, every frame would be a line fetched from
-/// another processor, and one going home.
+/// The least share of a lane: one cache line of its ring. With a smaller one, each frame could cost a line fetched from
+/// another processor, and one sent back.
 const QUANTUM_FRAMES: usize = 8;
 
-/// The owner's end of one sender.
+/// The owner's ends of one sender's rings.
 pub(crate) struct Lane {
     pub(crate) frames: LaneConsumer,
-    /// Where its frames go home; `None` when the sender is gone.
+    /// Returns the sender's frames; `None` once the sender is gone.
     pub(crate) return_ring: Option<LaneReturnRing>,
 }
 
-/// All lanes of a queue; a place whose sender is gone is empty, and given to the next one.
+/// All lanes of a queue, by place. The place of a sender that is gone is empty until the next sender takes it.
 pub(crate) struct Lanes {
     lanes: Vec<Option<Lane>>,
-    /// A bit per lane that may hold something.
+    /// A bit per lane that may hold frames.
     ready: Vec<u64>,
-    /// A bit per word of `ready` that is not 0: thousands of idle lanes are one look.
+    /// A bit per word of `ready` that is not 0: thousands of idle lanes cost one look.
     any: u64,
     round_robin: usize,
-    /// What the lane at the round-robin cursor still has of its share, when the last pull ended in the middle of it.
+    /// Frames left of the share of the lane at the cursor, if the last pull ended within it.
     deficit: usize,
-    /// SenderSlots that are not empty.
+    /// Places that are not empty.
     used: usize,
     pool: PagePool,
     returns: Returns,
     pieces: Vec<FreeFrame>,
-    /// SenderSlots that something has come home to while somebody waited.
+    /// Places to which bytes or buffers were returned while a sender waited.
     returned: Vec<u16>,
 }
 
@@ -67,7 +68,7 @@ impl Lanes {
         }
     }
 
-    /// Puts `lane` at place `at`; whether that place is new.
+    /// Puts `lane` at place `at`. Returns true if that place is new.
     pub(crate) fn add(&mut self, at: usize, lane: Lane) -> bool {
         let is_new = self.lanes.len() <= at;
         if is_new {
@@ -80,18 +81,18 @@ impl Lanes {
         is_new
     }
 
-    /// Frames ever taken out of lane `at`, counted modulo 2^32.
+    /// Returns the number of frames ever taken out of lane `at`, modulo 2^32.
     pub(crate) fn taken_of(&self, at: usize) -> u32 {
         self.lanes.get(at).and_then(Option::as_ref).map_or(0, |lane| lane.frames.taken())
     }
 
-    /// Whether there is one lane only.
+    /// True if there is exactly one lane.
     #[inline]
     pub(crate) fn is_sole(&self) -> bool {
         self.used == 1
     }
 
-    /// Buffers in return rings that their senders have not fetched yet.
+    /// Returns the number of buffers in return rings, which their senders have yet to fetch.
     pub(crate) fn going_home(&mut self) -> usize {
         self.lanes
             .iter_mut()
@@ -101,14 +102,14 @@ impl Lanes {
             .sum()
     }
 
-    /// No sender may hoard: what waits in return rings is a share of the pool, however many senders there are.
+    /// Limits each return ring to a sender's share of the pool.
     fn limit_return_rings(&mut self) {
         let share = self.pool.share();
         let rings = self.lanes.iter_mut().flatten().filter_map(|lane| lane.return_ring.as_mut());
         rings.for_each(|ring| ring.limit(share));
     }
 
-    /// The sender at `at` is gone: its frames go to the pool from now on, and so does what was under way.
+    /// Orphans the lane at `at`, whose sender is gone: its frames go to the pool from now on, those in its return ring at once.
     pub(crate) fn orphan(&mut self, at: usize, mut ring: ReturnConsumer) {
         if let Some(Some(lane)) = self.lanes.get_mut(at) {
             lane.return_ring = None;
@@ -119,14 +120,14 @@ impl Lanes {
         self.any |= 1 << (at / WORD);
     }
 
-    /// Notes that something has come home to the sender at `place`, or that it is gone, while somebody waits.
+    /// Notes, while a sender waits, that frames of the sender at `place` were completed, or that it is gone.
     pub(crate) fn note_returned(&mut self, place: u16) {
         if self.returned.last() != Some(&place) {
             self.returned.push(place);
         }
     }
 
-    /// Forgets lanes whose sender is gone and which are empty; calls `freed` with each place.
+    /// Removes empty lanes whose sender is gone. Calls `freed` with the place of each.
     pub(crate) fn sweep(&mut self, mut freed: impl FnMut(usize)) {
         for (at, place) in self.lanes.iter_mut().enumerate() {
             let gone = |lane: &mut Lane| {
@@ -140,7 +141,7 @@ impl Lanes {
         }
     }
 
-    /// Notes which lanes have announced something: bits of the owner word.
+    /// Marks the lanes that `bits` of the owner word announce as ready.
     #[inline]
     pub(crate) fn announce(&mut self, bits: u64) {
         let class = bits & READY;
@@ -156,18 +157,18 @@ impl Lanes {
         }
     }
 
-    /// Looks at every lane from now on until each is found empty: for a dedicated owner.
+    /// Marks all lanes as ready: for a dedicated owner, which polls them.
     #[inline]
     pub(crate) fn announce_all(&mut self) {
         self.announce(READY);
     }
 
-    /// Shows how many frames lie in lanes, as far as announced.
+    /// Returns the number of frames in all lanes.
     pub(crate) fn len(&mut self) -> usize {
         self.lanes.iter_mut().flatten().map(|lane| lane.frames.ready_now()).sum()
     }
 
-    /// The first ready lane from the round-robin cursor on, and round again.
+    /// Returns the first ready lane from the cursor on, and round again.
     #[inline]
     fn next_ready(&self) -> Option<usize> {
         let (first, shift) = (self.round_robin / WORD, self.round_robin % WORD);
@@ -185,13 +186,13 @@ impl Lanes {
         }
     }
 
-    /// Lanes that are ready.
+    /// Returns the number of ready lanes.
     #[inline]
     fn ready_lanes(&self) -> usize {
         self.ready.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Sends the first `count` frames of `done` home to `sender`, and counts `bytes` of them.
+    /// Returns the first `count` frames of `done` to `sender`, and adds `bytes` to its sum of completed bytes.
     #[inline(always)]
     fn recycle_first(&mut self, done: &mut Batch, sender: u16, count: usize, bytes: u64) {
         let recycled = match self.lanes.get_mut(usize::from(sender)) {
@@ -206,11 +207,12 @@ impl Lanes {
         }
     }
 
-    /// Home by the pool: for senders that are gone, and rings that are full, as they are where what is sent was received.
+    /// Gives frames to the pool: those of senders that are gone, and those beyond a full return ring, as where received frames
+    /// are forwarded.
     #[inline(never)]
     fn give_to_pool(&mut self, done: &mut Batch, sender: u16, count: usize) {
         if let Some(Some(Lane { return_ring: Some(ring), .. })) = self.lanes.get_mut(usize::from(sender)) {
-            // It may have more, or less, than when the last sender came.
+            // Its share may have grown or shrunk since the last sender came.
             ring.limit(self.pool.share());
         }
         // Senders check on entry that frames are this pool's.
@@ -218,8 +220,8 @@ impl Lanes {
         debug_assert!(given.is_ok(), "{given:?}");
     }
 
-    /// Chains give up all buffers but the first, which then travels like any other. `lost` is told whose frames have so many
-    /// bytes fewer now.
+    /// Gives the buffers of chains, but for the first of each, to the pool. Calls `lost` with each sender and the bytes that its
+    /// frame has lost.
     #[cold]
     fn strip(&mut self, done: &mut Batch, mut lost: impl FnMut(&Self, u16, u32)) {
         for frame in done.frames_mut() {
@@ -231,7 +233,20 @@ impl Lanes {
         self.pool.settle(&mut self.pieces);
     }
 
-    fn add_home_bytes(&self, sender: u16, bytes: u32) {
+    /// Recycles a batch with chains or with frames of several senders, one run of a sender at a time.
+    #[inline(never)]
+    pub(crate) fn recycle_run_by_run(&mut self, done: &mut Batch) {
+        if done.any_meta() {
+            // Senders were charged with all bytes of a chain; its first buffer has fewer.
+            self.strip(done, |lanes, sender, bytes| lanes.add_returned_bytes(sender, bytes));
+        }
+        while let Some(first) = done.frames().first() {
+            let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
+            self.recycle_first(done, sender, count, bytes);
+        }
+    }
+
+    fn add_returned_bytes(&self, sender: u16, bytes: u32) {
         if let Some(Some(lane)) = self.lanes.get(usize::from(sender)) {
             lane.frames.add_returned_bytes(bytes);
         }
@@ -250,7 +265,7 @@ impl Source for Lanes {
         while pulled < max {
             let Some(at) = self.next_ready() else { break };
             if lanes_due == 0 {
-                // Another round: what some lanes have left of their share is for those that have more.
+                // Another round: fuller lanes have the shares that others have not used up.
                 lanes_due = self.ready_lanes();
                 share = ((max - pulled) / lanes_due).max(QUANTUM_FRAMES);
             }
@@ -291,7 +306,7 @@ impl Sink for Lanes {
     }
 
     fn release(&mut self, sender: u16, bytes: u32) {
-        self.add_home_bytes(sender, bytes);
+        self.add_returned_bytes(sender, bytes);
     }
 
     fn recycle_released(&mut self, done: &mut Batch) {
@@ -305,108 +320,5 @@ impl Sink for Lanes {
     }
 }
 
-impl Lanes {
-    /// Chains, or frames of several senders.
-    #[inline(never)]
-    pub(crate) fn recycle_run_by_run(&mut self, done: &mut Batch) {
-        if done.any_meta() {
-            // Charged with all their bytes; as single buffers they have fewer.
-            self.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
-        }
-        while let Some(first) = done.frames().first() {
-            let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
-            self.recycle_first(done, sender, count, bytes);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tx::engine::BULK_PACKETS_MAX;
-    use wharf_mem::lane::{LaneProducer, lane};
-    use wharf_mem::return_ring::return_ring;
-
-    const FRAMES: u32 = 1024;
-
-    /// Lanes of which each holds so many frames.
-    fn filled(counts: &[usize]) -> (Lanes, Vec<LaneProducer>) {
-        let pool = PagePool::builder().frames(FRAMES).build().unwrap();
-        let mut lanes = Lanes::new(pool.clone());
-        let fill = |(at, &count): (usize, &usize)| {
-            let (mut lane_in, frames) = lane(128, 0);
-            lanes.add(
-                at,
-                Lane { frames, return_ring: Some(LaneReturnRing::new(return_ring(128, 0).0, &pool)) },
-            );
-            let (mut cache, mut burst) = (pool.cache("test").unwrap(), pool.burst(64));
-            let filled = cache.fill(&mut burst, count, 64);
-            assert!(count == 0 || filled.is_ok());
-            burst.batch_mut().frames_mut().iter_mut().for_each(|frame| frame.set_sender(at as u16));
-            burst.batch_mut().refresh();
-            assert_eq!(lane_in.push(burst.batch_mut()), count);
-            lane_in
-        };
-        let ins = counts.iter().enumerate().map(fill).collect();
-        (lanes, ins)
-    }
-
-    fn pulled(lanes: &mut Lanes, max: usize, places: usize) -> Vec<usize> {
-        let mut to = Batch::new(BULK_PACKETS_MAX);
-        lanes.pull(&mut to, max);
-        let of = |at| to.frames().iter().filter(|frame| usize::from(frame.sender()) == at).count();
-        let counts = (0..places).map(of).collect();
-        lanes.recycle(&mut to);
-        counts
-    }
-
-    #[test]
-    fn each_lane_has_its_share_and_what_one_leaves_goes_to_the_others() {
-        let (mut lanes, _ins) = filled(&[64, 0, 4, 64]);
-        lanes.announce_all();
-        let first = pulled(&mut lanes, 64, 4);
-        assert_eq!((first[1], first[2]), (0, 4));
-        assert!(first[0] >= 16 && first[3] >= 16 && first[0] + first[3] == 60, "{first:?}");
-        let then = pulled(&mut lanes, 64, 4);
-        assert_eq!(then[0].max(then[3]), 32, "two full lanes: half each");
-    }
-
-    #[test]
-    fn many_full_lanes_have_a_quantum_each_in_turn() {
-        let (mut lanes, _ins) = filled(&[16; 16]);
-        lanes.announce_all();
-        assert_eq!(pulled(&mut lanes, 64, 16), [[8; 8], [0; 8]].concat());
-        assert_eq!(
-            pulled(&mut lanes, 64, 16),
-            [[0; 8], [8; 8]].concat(),
-            "the round_robin goes on where it was"
-        );
-    }
-
-    #[test]
-    fn shares_are_even_whatever_the_quota() {
-        for (max, count) in [(17, 2), (20, 2), (33, 3), (50, 7), (63, 9), (64, 5)] {
-            let (mut lanes, _ins) = filled(&vec![64; count]);
-            lanes.announce_all();
-            let mut sums = vec![0; count];
-            // Until one of the lanes might be empty.
-            for _ in 0..48 * count / max {
-                let of_each = pulled(&mut lanes, max, count);
-                sums.iter_mut().zip(of_each).for_each(|(sum, pulled)| *sum += pulled);
-            }
-            let spread = sums.iter().max().unwrap() - sums.iter().min().unwrap();
-            assert!(spread <= QUANTUM_FRAMES.max(max / count), "{max} packets of {count} lanes: {sums:?}");
-        }
-    }
-
-    #[test]
-    fn one_full_lane_among_many_empty_ones_fills_a_bulk() {
-        let mut counts = [0; 64];
-        counts[40] = 64;
-        let (mut lanes, _ins) = filled(&counts);
-        lanes.announce_all();
-        assert_eq!(pulled(&mut lanes, 64, 64)[40], 64);
-
-        assert!(lanes.is_empty());
-    }
-}
+mod tests;

@@ -1,20 +1,20 @@
-//! SenderSlots for senders: whose lane is where, and what each has done.
+//! `SenderSlots`: places for the senders of a queue, and the counters of each.
 
 use super::QueueError;
 use crate::counters::SenderCounters;
 use std::sync::Arc;
 use wharf_mem::frame::SENDERS_MAX;
 
-/// Senders whose counters are kept by themselves, at least: those that live, and the last ones that are gone.
+/// Senders whose counters are kept one by one, at least: those that live and the last ones that are gone.
 const KEPT: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct SenderSlots {
     free: Vec<usize>,
     used: usize,
-    /// In order of their making.
+    /// In order of creation.
     counters: Vec<Arc<SenderCounters>>,
-    /// How many there may be before those of senders that are gone are added up.
+    /// Length of `counters` from which those of senders that are gone are added up.
     most: usize,
     past: SenderCounters,
 }
@@ -26,7 +26,7 @@ impl Default for SenderSlots {
 }
 
 impl SenderSlots {
-    /// A place for a new sender.
+    /// Takes a place for a new sender.
     pub(super) fn take(&mut self) -> Result<usize, QueueError> {
         match self.free.pop() {
             Some(at) => Ok(at),
@@ -38,7 +38,7 @@ impl SenderSlots {
         }
     }
 
-    /// Keeps what a new sender does.
+    /// Keeps the counters of a new sender.
     pub(super) fn keep(&mut self, counters: &Arc<SenderCounters>) {
         if self.counters.len() >= self.most {
             self.add_up();
@@ -54,18 +54,18 @@ impl SenderSlots {
         &self.counters
     }
 
-    /// The sum of those that are no longer kept by themselves.
+    /// Returns the sum of the counters that are no longer kept one by one.
     pub(super) fn past(&self) -> SenderCounters {
         let past = SenderCounters::default();
         past.add(&self.past);
         past
     }
 
-    /// A queue that senders come to and leave for years must not remember each of them.
+    /// Adds up the counters of senders that are gone, so that a queue used for years stays bounded.
     #[cold]
     fn add_up(&mut self) {
         let Self { counters, past, .. } = self;
-        // Nobody else has them: neither a sender nor somebody who looks.
+        // Neither a sender nor a reader holds them.
         counters.retain(|one| {
             let is_gone = Arc::strong_count(one) == 1;
             if is_gone {

@@ -61,9 +61,9 @@ impl QueueState {
         }
         let (packets, pause) = self.engine.pass(burst, quota)?;
         let (lanes, OwnCache { cache, place }) = (&mut self.lanes, own);
-        let mut sink = CacheOrLanes { cache, place, lanes, home_bytes: 0 };
+        let mut sink = CacheOrLanes { cache, place, lanes, returned_bytes: 0 };
         let goes_on = self.engine.reap_after(pause, &mut sink);
-        Some(PassOutcome { packets, goes_on, home_bytes: sink.home_bytes })
+        Some(PassOutcome { packets, goes_on, returned_bytes: sink.returned_bytes })
     }
 
     /// Takes completions and recycles their frames. Returns the number of frames, and true if the byte limit is open.
@@ -107,7 +107,7 @@ pub(crate) struct PassOutcome {
     /// An ordinary run would go on: there is more to send.
     pub(crate) goes_on: bool,
     /// Bytes of the sender's own frames that were completed in the same call.
-    pub(crate) home_bytes: u64,
+    pub(crate) returned_bytes: u64,
 }
 
 /// A sink that gives the sender's own frames to its cache, and other frames to their lanes.
@@ -115,7 +115,7 @@ struct CacheOrLanes<'a> {
     cache: &'a mut Cache,
     place: u16,
     lanes: &'a mut Lanes,
-    home_bytes: u64,
+    returned_bytes: u64,
 }
 
 impl Sink for CacheOrLanes<'_> {
@@ -124,7 +124,7 @@ impl Sink for CacheOrLanes<'_> {
         if !done.is_from(self.place) || done.any_meta() {
             return self.lanes.recycle_run_by_run(done);
         }
-        self.home_bytes += done.bytes();
+        self.returned_bytes += done.bytes();
         // Cannot fail: the sender has checked the pool of all that it sent.
         let given = self.cache.give_own(done);
         debug_assert!(given.is_ok());
@@ -132,7 +132,7 @@ impl Sink for CacheOrLanes<'_> {
 
     fn release(&mut self, sender: u16, bytes: u32) {
         match sender == self.place {
-            true => self.home_bytes += u64::from(bytes),
+            true => self.returned_bytes += u64::from(bytes),
             false => self.lanes.release(sender, bytes),
         }
     }

@@ -1,21 +1,20 @@
-//! SpaceWaiter senders, in order of arrival.
+//! `Waiters`: the senders that wait for one queue, in order of arrival.
 //!
-//! A sender that finds the path full registers what it needs, sets WAIT in the owner word, looks once more,
-//! and sleeps. The owner serves those who wait before it leaves, once their band has drained to half its limit: as
-//! many as the freed space is for, no more, so that no herd wakes. Space that was given to one who has not come
-//! yet is his: the next owner does not give it away again, except one at a time to an empty queue, should he never
-//! come; whoever is served so takes over the place of the one served longest ago. While somebody waits for a band, that band
-//! stays marked full, so that newcomers do not overtake. Whoever was served is off the list, and may send one lane's worth
-//! past the mark.
+//! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps. The
+//! owner serves waiters before it releases the queue, once their band has drained to half its limit: as many as the
+//! freed space is for, so that no herd wakes. Space promised to a woken sender stays reserved until it returns. On an
+//! empty queue one further waiter at a time is let in, so that a sender that never returns cannot block the rest; it
+//! takes over the promise made longest ago. While a sender waits for a band, that band stays marked full, so that
+//! newcomers do not overtake. A served sender is off the list, and may send one lane's worth past the mark.
 //!
-//! Who waits for memory stands in the pool's line, too (`pool/waiting.rs`), which serves it. Here it is known so that owners
-//! know that somebody waits: they ask the device to hurry, and what comes home from then on they give to that line
-//! (`tx/queue/lanes/waiter_sink.rs`). What came home before may lie in the waiter's own return ring since it has looked. So whoever is
-//! new on a list is looked at once by the owner that serves (`fresh`), and again only when something of its own has come home:
-//! serving takes time by who is served, not by who waits.
+//! A sender that waits for memory is also on the pool's wait list (`pool/waiting.rs`), which serves it. It is listed here
+//! so that owners know of it: they force completions, and give completed frames to the pool's waiters
+//! (`tx/queue/lanes/waiter_sink.rs`). Frames completed earlier may lie in the waiter's own return ring since it last
+//! looked. So the owner looks once at each new waiter (`fresh`), and again only when frames of that sender have been
+//! completed: the cost of serving grows with the senders served, not with those that wait.
 //!
-//! Waking is somebody else's code (a runtime's), so it is done when the queue and this list are free again, and a
-//! panic in it is nobody's end.
+//! A wake-up runs foreign code (a runtime's): it is called without the queue and without this list's lock, and a panic
+//! in it ends nothing.
 
 use crate::counters::QueueCounters;
 use crate::host::{self, Wake};
@@ -27,20 +26,20 @@ use std::sync::{Arc, Mutex};
 use wharf_mem::frame::BANDS_MAX;
 
 const BANDS: usize = BANDS_MAX as usize;
-/// A bit for each band.
+/// A bit per band.
 pub(crate) const ALL_BANDS: u32 = (1 << BANDS) - 1;
-/// Beside the bits of full bands: somebody waits for memory, and senders are to give up what they do not use.
+/// The bit beside those of full bands: a cache waits for memory, and senders give up buffers that they do not use.
 pub(crate) const MEMORY_WANTED: u32 = 1 << BANDS;
 
-/// What a sender waits for.
+/// The need of a waiting sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Room for so many frames in a band.
+    /// Room for `frames` in a band.
     Space { band: u8, frames: usize },
-    /// Free buffers, in the pool's line.
+    /// Free buffers, by the pool's wait list.
     Memory,
-    /// The sum of bytes that have come home to the sender reaching so many.
-    Credit { home_bytes: u32 },
+    /// Completions: the sum of the sender's completed bytes reaches `returned_bytes`.
+    Credit { returned_bytes: u32 },
 }
 
 #[derive(Debug)]
@@ -50,68 +49,68 @@ struct SpaceWaiter {
     wake: Arc<dyn Wake>,
 }
 
-/// One who waits for frames of its own: memory or credit.
+/// A sender that waits for completions of its own: for memory or for credit.
 #[derive(Debug)]
 struct ReturnWaiter {
     ticket: u64,
-    /// What the sum of its bytes at home must reach; `None`: it waits for memory.
-    home_bytes: Option<u32>,
+    /// The sum of completed bytes to reach; `None` if it waits for memory.
+    returned_bytes: Option<u32>,
     wake: Arc<dyn Wake>,
 }
 
-/// Where what comes home to a sender can be seen.
+/// A view of the frames that were completed, by sender.
 pub(crate) trait SenderReturns {
-    /// Bytes that have come home to the sender at a place, as a sum that wraps; `None` when it is gone.
-    fn home_bytes(&self, place: u16) -> Option<u32>;
+    /// Returns the wrapping sum of completed bytes of the sender at `place`; `None` once it is gone.
+    fn returned_bytes(&self, place: u16) -> Option<u32>;
 
-    /// Whether buffers wait in its return ring.
-    fn has_come_home(&mut self, place: u16) -> bool;
+    /// True if buffers lie in the return ring of the sender at `place`.
+    fn has_returned(&mut self, place: u16) -> bool;
 
-    /// The next place that something has come home to since it was last asked, while anybody waited.
+    /// Returns the next place whose frames were completed since the last call, while a sender waited.
     fn next_returned(&mut self) -> Option<u16>;
 }
 
-/// A line per band in order of tickets, and who waits for its own.
+/// Waiters for space, a list per band in order of tickets, and waiters for completions.
 #[derive(Debug, Default)]
 struct WaitLists {
     bands: [VecDeque<SpaceWaiter>; BANDS],
-    /// By place.
+    /// Waiters for completions of their own, by place.
     returns: BTreeMap<u16, Vec<ReturnWaiter>>,
-    /// How many of them wait for memory.
+    /// Those of `returns` that wait for memory.
     for_memory: usize,
-    /// SenderSlots of those that no owner has looked at yet.
+    /// Places of waiters that no owner has looked at yet.
     fresh: Vec<u16>,
-    /// ServeOutcome, and to be woken by whoever served them, or anybody before.
+    /// Wake-ups of served senders, due outside the lock.
     served: VecDeque<Arc<dyn Wake>>,
-    /// Of those whom the pool has served, and will wake: let go of where it harms nobody.
+    /// Wake-ups of waiters that the pool has served and wakes: to be dropped outside the lock.
     over: Vec<Arc<dyn Wake>>,
-    /// By band, who was served and has not come yet, with the frames that room is kept for.
+    /// By band, tickets of served senders that have not returned, with the frames that room is reserved for.
     promised: [VecDeque<(u64, usize)>; BANDS],
     next_ticket: u64,
 }
 
-/// Whether the sum `there`, which wraps, has reached `wanted`.
+/// True if the wrapping sum `there` has reached `wanted`.
 pub(crate) fn has_reached(there: u32, wanted: u32) -> bool {
     there.wrapping_sub(wanted) as i32 >= 0
 }
 
-/// Everybody who waits for one queue.
+/// The waiters of one queue.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     lines: Mutex<WaitLists>,
-    /// Whether the discipline looks at bands; otherwise all stand in one line.
+    /// The discipline has bands; otherwise all senders wait in one list.
     uses_bands: bool,
     counters: Arc<QueueCounters>,
 }
 
-/// What serving has left.
+/// The state after waiters were served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ServeOutcome {
-    /// Whether anybody still waits.
+    /// A sender still waits.
     pub(crate) waiting: bool,
-    /// Bands that somebody still waits for, and [`MEMORY_WANTED`].
+    /// Bands for which senders still wait, and [`MEMORY_WANTED`].
     pub(crate) full: u32,
-    /// Whether somebody is to be woken, or looked for elsewhere: [`crate::tx::queue::Shared::wake_served`].
+    /// [`crate::tx::queue::Shared::wake_served`] is due: senders to wake, or peer queues to reap.
     pub(crate) wakes: bool,
 }
 
@@ -124,26 +123,26 @@ impl Waiters {
         if self.uses_bands { usize::from(band).min(BANDS - 1) } else { 0 }
     }
 
-    /// The sender at `place` waits; a ticket.
+    /// Registers the sender at `place`. Returns its ticket.
     pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> u64 {
         let lines = &mut *lock(&self.lines);
         let ticket = lines.next_ticket;
         lines.next_ticket += 1;
-        let home_bytes = match need {
+        let returned_bytes = match need {
             Need::Space { band, .. } => {
                 lines.bands[self.line_of(band)].push_back(SpaceWaiter { ticket, need, wake });
                 return ticket;
             }
             Need::Memory => None,
-            Need::Credit { home_bytes } => Some(home_bytes),
+            Need::Credit { returned_bytes } => Some(returned_bytes),
         };
-        lines.for_memory += usize::from(home_bytes.is_none());
-        lines.returns.entry(place).or_default().push(ReturnWaiter { ticket, home_bytes, wake });
+        lines.for_memory += usize::from(returned_bytes.is_none());
+        lines.returns.entry(place).or_default().push(ReturnWaiter { ticket, returned_bytes, wake });
         lines.fresh.push(place);
         ticket
     }
 
-    /// How many wait before `ticket` for the same; `None` when it has been served.
+    /// Returns the number of senders that wait before `ticket` for the same; `None` if it has been served.
     pub(crate) fn before(&self, ticket: u64, place: u16, need: Need) -> Option<usize> {
         let lines = lock(&self.lines);
         match need {
@@ -159,9 +158,9 @@ impl Waiters {
         }
     }
 
-    /// Ends the wait of `ticket`, served or not. How many wait on who had come before it for the same.
+    /// Ends the wait of `ticket`, served or not. Returns the number of senders that came before it for the same and still wait.
     pub(crate) fn leave(&self, ticket: u64, place: u16, need: Need) -> usize {
-        // The last of a wake-up may be a task, which then ends here: not under the lock.
+        // Dropping the last wake-up of a task may run its code: not under the lock.
         match need {
             Need::Space { band, .. } => {
                 let line = self.line_of(band);
@@ -175,10 +174,10 @@ impl Waiters {
         }
     }
 
-    /// Picks those that there is room for, first come first, and those whose own frames have come, to be woken by
-    /// [`Waiters::wake_served`].
+    /// Serves senders for which there is room, first come first, and those whose own frames were completed.
+    /// [`Waiters::wake_served`] then wakes them.
     pub(crate) fn serve(
-        &self, space: (Backpressure, bool), homes: &mut impl SenderReturns, pool: &PagePool,
+        &self, space: (Backpressure, bool), returned_to: &mut impl SenderReturns, pool: &PagePool,
     ) -> ServeOutcome {
         let lines = &mut *lock(&self.lines);
         let mut full = 0;
@@ -189,8 +188,8 @@ impl Waiters {
         if full != 0 && !self.uses_bands {
             full = ALL_BANDS;
         }
-        while let Some(place) = lines.fresh.pop().or_else(|| homes.next_returned()) {
-            lines.serve_returns(place, homes);
+        while let Some(place) = lines.fresh.pop().or_else(|| returned_to.next_returned()) {
+            lines.serve_returns(place, returned_to);
         }
         if lines.for_memory > 0 && !pool.is_waited_for() {
             lines.end_memory();
@@ -205,7 +204,7 @@ impl Waiters {
         ServeOutcome { waiting, full, wakes }
     }
 
-    /// Wakes those that were served, in turn: not by an owner, who would hold the queue meanwhile.
+    /// Wakes the served senders in turn. The caller has released the queue.
     #[cold]
     pub(crate) fn wake_served(&self) {
         loop {
@@ -224,14 +223,14 @@ impl Waiters {
         }
     }
 
-    /// Lets all look for themselves, served or not: the poller that they relied on is gone.
+    /// Wakes all waiters to look for themselves: the poller that they relied on is gone.
     pub(crate) fn nudge_all(&self) {
         let wakes: Vec<_> = lock(&self.lines).wakes().cloned().collect();
         wakes.into_iter().for_each(|wake| self.wake(wake));
         self.wake_served();
     }
 
-    /// Wakes all, served or not: the path has closed.
+    /// Wakes all waiters and clears the list: the path has closed.
     pub(crate) fn wake_all(&self) {
         {
             let lines = &mut *lock(&self.lines);
@@ -246,7 +245,7 @@ impl Waiters {
 }
 
 impl Need {
-    /// Frames that room is kept for once it has been served.
+    /// Returns the frames that room is reserved for once the sender has been served.
     fn frames(self) -> usize {
         if let Need::Space { frames, .. } = self { frames.max(1) } else { 0 }
     }
@@ -272,24 +271,25 @@ impl WaitLists {
         let here = self.returns.get_mut(&place)?;
         let at = here.iter().position(|returns| returns.ticket == ticket)?;
         let gone = here.swap_remove(at);
-        self.for_memory -= usize::from(gone.home_bytes.is_none());
+        self.for_memory -= usize::from(gone.returned_bytes.is_none());
         if here.is_empty() {
             self.returns.remove(&place);
         }
         Some(gone)
     }
 
-    /// Each waits for frames of its own: they are in nobody's way. Those who wait for memory stay in the pool's line.
-    fn serve_returns(&mut self, place: u16, homes: &mut impl SenderReturns) {
+    /// Serves the waiters at `place` whose own frames were completed. Those that wait for memory stay on the pool's wait list.
+    fn serve_returns(&mut self, place: u16, returned_to: &mut impl SenderReturns) {
         let Some(here) = self.returns.get_mut(&place) else { return };
-        let (home_bytes, has_memory) = (homes.home_bytes(place), homes.has_come_home(place));
-        let is_due = |returns: &ReturnWaiter| match (returns.home_bytes, home_bytes) {
+        let (returned_bytes, has_memory) =
+            (returned_to.returned_bytes(place), returned_to.has_returned(place));
+        let is_due = |returns: &ReturnWaiter| match (returns.returned_bytes, returned_bytes) {
             (None, _) => has_memory,
             (Some(wanted), Some(there)) => has_reached(there, wanted),
             (Some(_), None) => true,
         };
         for due in here.extract_if(.., |returns| is_due(returns)) {
-            self.for_memory -= usize::from(due.home_bytes.is_none());
+            self.for_memory -= usize::from(due.returned_bytes.is_none());
             self.served.push_back(due.wake);
         }
         if here.is_empty() {
@@ -297,11 +297,11 @@ impl WaitLists {
         }
     }
 
-    /// The pool has served all.
+    /// Ends all waits for memory: the pool has served them.
     fn end_memory(&mut self) {
         for here in self.returns.values_mut() {
             self.over.extend(
-                here.extract_if(.., |returns| returns.home_bytes.is_none()).map(|returns| returns.wake),
+                here.extract_if(.., |returns| returns.returned_bytes.is_none()).map(|returns| returns.wake),
             );
         }
         self.returns.retain(|_, here| !here.is_empty());
@@ -315,8 +315,8 @@ impl WaitLists {
         }
         let (free, promised) = (space.room(band as u8), &mut self.promised[band]);
         let mut kept: usize = promised.iter().map(|promise| promise.1).fold(0, usize::saturating_add);
-        // Whoever wants more than there ever is has its turn all the same. And who was served and never comes must
-        // not keep the others from an empty queue.
+        // A sender that wants more than the limit is served all the same, and a served sender that never returns must not
+        // keep the others from an empty queue.
         let mut is_due = free > 0 && (kept == 0 || is_empty);
         while let Some(first) = line.front() {
             let mut needed = kept.saturating_add(first.need.frames());

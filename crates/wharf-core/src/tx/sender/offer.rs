@@ -93,13 +93,13 @@ impl Sender {
         let passed = entered.with(|state| state.pass(batch, quota, own));
         std::mem::forget(died);
         entered.leave();
-        let Some(PassOutcome { packets, goes_on, home_bytes }) = passed else {
+        let Some(PassOutcome { packets, goes_on, returned_bytes }) = passed else {
             self.biased.release(&self.shared.cell);
             return None;
         };
         // As nearly always: what went in has come home.
-        if bytes != home_bytes {
-            self.credit.charge_but(bytes, home_bytes);
+        if bytes != returned_bytes {
+            self.credit.charge_but(bytes, returned_bytes);
         }
         self.counters.drained_packets.add(u64::from(packets));
         self.counters.packets.add(count as u64);

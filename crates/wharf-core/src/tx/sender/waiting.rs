@@ -194,7 +194,7 @@ impl Sender {
     fn has_come(&mut self, need: Need) -> bool {
         match need {
             Need::Memory => self.cache.has_frames(),
-            Need::Credit { home_bytes } => has_reached(self.lane.returned_bytes(), home_bytes),
+            Need::Credit { returned_bytes } => has_reached(self.lane.returned_bytes(), returned_bytes),
             Need::Space { .. } => {
                 let is_open = !self.shared.closed.load(Ordering::Acquire);
                 is_open && self.full_bands() == 0 && self.lane.room() > 0
@@ -284,7 +284,7 @@ impl Sender {
     }
 
     fn credit_need(&mut self) -> Need {
-        Need::Credit { home_bytes: self.credit.hold() }
+        Need::Credit { returned_bytes: self.credit.hold() }
     }
 
     /// How many frames from the front of `batch` are within what this sender may have inside.

@@ -29,7 +29,7 @@ struct Rig {
 
 struct Simulated {
     credit: Credit,
-    home_bytes: u32,
+    returned_bytes: u32,
     resume: u32,
     /// The step when it may send again.
     woken_at: Option<u64>,
@@ -41,7 +41,7 @@ impl Rig {
     fn new(senders: usize, bytes_per_ms: u32, told_every: u64) -> Self {
         let sender = |at| Simulated {
             credit: Credit::new(Some(SMALL_QUEUE_BYTES), 0, 0),
-            home_bytes: 0,
+            returned_bytes: 0,
             resume: 0,
             woken_at: None,
             starts_ms: 7 * at as u64,
@@ -65,10 +65,11 @@ impl Rig {
 
     /// What left of each sender meanwhile.
     fn run(&mut self, ms: u64) -> Vec<f64> {
-        let before: Vec<u32> = self.senders.iter().map(|sender| sender.home_bytes).collect();
+        let before: Vec<u32> = self.senders.iter().map(|sender| sender.returned_bytes).collect();
         self.senders.iter_mut().for_each(|sender| sender.limits_bytes.clear());
         (0..ms * STEPS).for_each(|_| self.step());
-        let left = |(sender, before): (&Simulated, u32)| f64::from(sender.home_bytes.wrapping_sub(before));
+        let left =
+            |(sender, before): (&Simulated, u32)| f64::from(sender.returned_bytes.wrapping_sub(before));
         self.senders.iter().zip(before).map(left).collect()
     }
 
@@ -90,7 +91,7 @@ impl Rig {
         // Whoever was told of something first goes first, not always the same.
         for at in 0..self.senders.len() {
             let at = (at + (self.step / self.told_every) as usize) % self.senders.len();
-            self.senders[at].home_bytes = self.senders[at].home_bytes.wrapping_add(told[at]);
+            self.senders[at].returned_bytes = self.senders[at].returned_bytes.wrapping_add(told[at]);
             self.send(at);
             self.hand();
         }
@@ -110,7 +111,7 @@ impl Rig {
     fn send(&mut self, at: usize) {
         let (sender, now_ns) = (&mut self.senders[at], self.step * MS / STEPS);
         sender.limits_bytes.push(sender.credit.limit_bytes());
-        if now_ns < sender.starts_ms * MS || (sender.home_bytes.wrapping_sub(sender.resume) as i32) < 0 {
+        if now_ns < sender.starts_ms * MS || (sender.returned_bytes.wrapping_sub(sender.resume) as i32) < 0 {
             return;
         }
         if *sender.woken_at.get_or_insert(self.step + self.woken_late_steps) > self.step {
@@ -123,7 +124,7 @@ impl Rig {
             is_dry: self.fifo.is_empty() && self.bql.in_flight() == 0,
             tsq_window: &self.tsq_window,
         };
-        sender.credit.look(sender.home_bytes, queue, now_ns);
+        sender.credit.look(sender.returned_bytes, queue, now_ns);
         while sender.credit.admits(PACKET_BYTES.into()) {
             sender.credit.charge(PACKET_BYTES.into());
             self.fifo.push_back(at);
@@ -241,11 +242,15 @@ fn the_end_of_a_wait_is_when_what_was_refused_may_go_in_and_not_before() {
             }
             let what =
                 format!("{packet_bytes} B, limit {limit_bytes} B, {device_bytes} B of it the device's");
-            let home_bytes = credit.hold();
-            assert!(home_bytes > 0, "{what}: a wait for nothing");
-            assert!(i64::from(home_bytes) <= credit.in_flight_bytes(), "{what}: a wait without end");
-            credit.look(home_bytes, taken(home_bytes), 1);
-            assert_eq!(credit.admitted(packet.batch_mut(), |_| false), 1, "{what}: {home_bytes} B have left");
+            let returned_bytes = credit.hold();
+            assert!(returned_bytes > 0, "{what}: a wait for nothing");
+            assert!(i64::from(returned_bytes) <= credit.in_flight_bytes(), "{what}: a wait without end");
+            credit.look(returned_bytes, taken(returned_bytes), 1);
+            assert_eq!(
+                credit.admitted(packet.batch_mut(), |_| false),
+                1,
+                "{what}: {returned_bytes} B have left"
+            );
         }
     }
 }

@@ -1,35 +1,35 @@
-//! `LaneReturnRing`: the owner's end of the ring that a sender's frames go home by, and how much may lie in it.
+//! `LaneReturnRing`: the owner's end of a sender's return ring, with the reservation that bounds it.
 
 use crate::pool::{PagePool, QuotaKind, Reservation};
 use wharf_mem::Batch;
 use wharf_mem::return_ring::ReturnProducer;
 
-/// A sender's home, as the owner sees it.
+/// A return ring that holds at most the frames reserved for it.
 pub(crate) struct LaneReturnRing {
     ring: ReturnProducer,
     reservation: Reservation,
 }
 
 impl LaneReturnRing {
-    /// Nothing goes into it before [`LaneReturnRing::limit`].
+    /// Makes a ring that takes no frames before [`LaneReturnRing::limit`].
     pub(crate) fn new(ring: ReturnProducer, pool: &PagePool) -> Self {
         Self { ring, reservation: Reservation::new(pool, QuotaKind::ReturnRings) }
     }
 
-    /// Lets a `share` of the pool lie in it, as far as that is to be had.
+    /// Sets the limit to a `share` of the pool, as far as the quota allows.
     pub(super) fn limit(&mut self, share: usize) {
-        // What lies there already is out of reach.
+        // Frames that lie in the ring already are out of reach.
         self.reservation.ask(share.max(self.ring.waiting().min(self.reservation.frames())));
         self.ring.set_limit(self.reservation.frames().min(share) as u32);
     }
 
-    /// The first `count` frames of `done`, as many as it may hold; how many.
+    /// Takes up to `count` frames from the front of `done`. Returns their number.
     #[inline(always)]
     pub(super) fn push(&mut self, done: &mut Batch, count: usize) -> usize {
         self.ring.push(done, count)
     }
 
-    /// Buffers in it that its sender has not fetched yet.
+    /// Returns the number of buffers that the sender has yet to fetch.
     pub(super) fn waiting(&mut self) -> usize {
         self.ring.waiting()
     }

@@ -1,20 +1,20 @@
-//! `WaiterSink`: where frames go that come home while somebody waits for memory or for frames of its own.
+//! `WaiterSink`: recycles frames while a sender waits for memory or for completions of its own.
 //!
-//! Whoever waits for memory is served by the pool, in order of arrival, and what goes to a return ring instead lies there until
-//! its sender comes, which may be never. So nothing does while anybody stands in that line. And whose bytes have come home is
-//! noted, so that those who wait for their own are found without looking at all.
+//! The pool serves those that wait for memory, in order of arrival. A frame in a return ring lies there until its sender
+//! comes, which may be never: so all frames go to the pool's waiters while there are any. The places whose frames were
+//! completed are noted, so that senders that wait for their own completions are found without a search.
 
 use super::Lanes;
 use crate::tx::engine::Sink;
 use crate::tx::queue::waiters::SenderReturns;
 use wharf_mem::Batch;
 
-/// The lanes of a queue that somebody waits for.
+/// A sink for the frames of a queue on which a sender waits.
 pub(crate) struct WaiterSink<'a>(pub(crate) &'a mut Lanes);
 
 impl WaiterSink<'_> {
     fn note(&mut self, sender: u16, bytes: u32) {
-        self.0.add_home_bytes(sender, bytes);
+        self.0.add_returned_bytes(sender, bytes);
         self.0.note_returned(sender);
     }
 
@@ -31,7 +31,7 @@ impl WaiterSink<'_> {
 impl Sink for WaiterSink<'_> {
     fn recycle(&mut self, done: &mut Batch) {
         if done.any_meta() {
-            self.0.strip(done, |lanes, sender, bytes| lanes.add_home_bytes(sender, bytes));
+            self.0.strip(done, |lanes, sender, bytes| lanes.add_returned_bytes(sender, bytes));
         }
         while let Some(first) = done.frames().first() {
             let (sender, (count, bytes)) = (first.sender(), done.run_of_sender());
@@ -56,12 +56,12 @@ impl Sink for WaiterSink<'_> {
 }
 
 impl SenderReturns for Lanes {
-    fn home_bytes(&self, place: u16) -> Option<u32> {
+    fn returned_bytes(&self, place: u16) -> Option<u32> {
         let lane = self.lanes.get(usize::from(place))?.as_ref()?;
         Some(lane.frames.returned_bytes())
     }
 
-    fn has_come_home(&mut self, place: u16) -> bool {
+    fn has_returned(&mut self, place: u16) -> bool {
         let lane = self.lanes.get_mut(usize::from(place)).and_then(Option::as_mut);
         lane.and_then(|lane| lane.return_ring.as_mut()).is_some_and(|ring| ring.waiting() > 0)
     }
