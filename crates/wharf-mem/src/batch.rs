@@ -1,9 +1,8 @@
-//! `Batch`: a queue of frames of fixed capacity, the currency between all stages.
+//! `Batch`: a queue of frames of fixed capacity, which all stages hand to each other.
 //!
-//! Frames enter at the back and are taken from the front, in order; what a device does not take stays, and
-//! goes first next time. Nothing is allocated after `new`. All batches have their frames in boxes of one size,
-//! so that moving all of one into an empty other swaps the boxes, whatever the number of frames; else 8 bytes
-//! a frame are copied.
+//! Frames are pushed at the back and taken from the front. Frames that a device does not take stay, and go
+//! first next time. Only `new` allocates. All batches keep their frames in boxes of one size: moving all
+//! frames into an empty batch swaps two boxes. Any other move copies 8 bytes a frame.
 #![forbid(unsafe_code)]
 
 mod summary;
@@ -14,30 +13,47 @@ pub(crate) use summary::Summary;
 
 use crate::frame::{Frame, FreeFrame};
 
-/// Most frames that any batch can hold: what a device may complete in one call.
+/// The most frames that a batch can hold, and that a device may complete in one call.
 pub const BATCH_FRAMES_MAX: usize = 256;
 
-/// Frames in order, taken from the front.
+/// A queue of frames, in order, of fixed capacity.
+///
+/// ```
+/// use wharf_mem::{Batch, Region, RegionSpec};
+///
+/// let spec = RegionSpec { frames: 8, frame_bytes: 2048, headroom_bytes: 0, huge_pages: false };
+/// let (region, mut free) = Region::new(spec)?;
+/// let (mut first, mut second) = (Batch::new(8), Batch::new(3));
+/// region.take(&mut free, &mut first, 8, 0, 100, |_| {})?;
+/// assert_eq!(second.append(&mut first, usize::MAX), 3);
+/// assert_eq!((first.len(), first.bytes(), second.room()), (5, 500, 0));
+/// for batch in [&mut first, &mut second] {
+///     region.give(batch, &mut free, usize::MAX)?;
+/// }
+/// assert!(region.retire(free));
+/// # Ok::<(), wharf_mem::MemError>(())
+/// ```
 #[derive(Debug)]
 pub struct Batch {
-    inside: Box<Inside>,
+    contents: Box<Contents>,
     capacity: usize,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct Contents {
     slots: [Frame; BATCH_FRAMES_MAX],
-    /// The first frame's place.
+    /// The first frame's slot.
     head: usize,
     len: usize,
-    /// Kept up to date as frames come and go, so that no stage must look at each of them.
+    /// Kept up to date as frames come and go, so that no stage must read each frame.
     summary: Summary,
-    /// Frames were lent out to be changed: `summary.bytes` is out of date, and `summary` says nothing else.
+    /// True after frames were lent out to be changed: `summary.bytes` is out of date, and `summary` bounds
+    /// nothing.
     stale: bool,
 }
 
-impl Inside {
-    /// The place behind the last frame.
+impl Contents {
+    /// Returns the slot behind the last frame.
     #[inline(always)]
     fn tail(&self) -> usize {
         self.head + self.len
@@ -45,68 +61,69 @@ impl Inside {
 }
 
 impl Batch {
-    /// An empty batch for up to `capacity` frames, at most [`BATCH_FRAMES_MAX`].
+    /// Makes an empty batch for up to `capacity` frames; [`BATCH_FRAMES_MAX`] is the upper bound.
     pub fn new(capacity: usize) -> Self {
         let slots = [const { Frame::NONE }; BATCH_FRAMES_MAX];
-        let inside = Inside { slots, head: 0, len: 0, summary: Summary::NONE, stale: false };
-        Self { inside: Box::new(inside), capacity: capacity.min(BATCH_FRAMES_MAX) }
+        let contents = Contents { slots, head: 0, len: 0, summary: Summary::NONE, stale: false };
+        Self { contents: Box::new(contents), capacity: capacity.min(BATCH_FRAMES_MAX) }
     }
 
-    /// Frames inside.
+    /// Returns the number of frames.
     #[inline]
     pub fn len(&self) -> usize {
-        self.inside.len
+        self.contents.len
     }
 
-    /// Whether there is none.
+    /// True if the batch has no frames.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.inside.len == 0
+        self.contents.len == 0
     }
 
-    /// Most frames that it can hold.
+    /// Returns the most frames that the batch can hold.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Frames that can still be pushed.
+    /// Returns the number of frames that can still be pushed.
     #[inline]
     pub fn room(&self) -> usize {
         self.capacity() - self.len()
     }
 
-    /// The frames inside, first to leave first.
+    /// Returns the frames, front first.
     #[inline]
     pub fn frames(&self) -> &[Frame] {
-        &self.inside.slots[self.inside.head..self.inside.tail()]
+        &self.contents.slots[self.contents.head..self.contents.tail()]
     }
 
-    /// As [`Batch::frames`], to change their sender, band or length. [`Batch::refresh`] afterwards, or later
-    /// stages look at each of them.
+    /// Returns the frames, front first, to change their sender or band. The caller calls [`Batch::refresh`]
+    /// afterwards; otherwise later stages read each frame.
     #[inline]
     pub fn frames_mut(&mut self) -> &mut [Frame] {
-        (self.inside.summary, self.inside.stale) = (Summary::UNKNOWN, true);
+        (self.contents.summary, self.contents.stale) = (Summary::UNKNOWN, true);
         self.frames_to_write()
     }
 
-    /// As [`Batch::frames`], to borrow their buffers mutably; the frames themselves stay as they are.
+    /// Returns the frames, front first, to borrow their buffers mutably. The caller does not change the
+    /// frames.
     #[inline]
     pub(crate) fn frames_to_write(&mut self) -> &mut [Frame] {
-        let (head, tail) = (self.inside.head, self.inside.tail());
-        &mut self.inside.slots[head..tail]
+        let (head, tail) = (self.contents.head, self.contents.tail());
+        &mut self.contents.slots[head..tail]
     }
 
-    /// Brings the summary up to date.
+    /// Computes the summary anew.
     pub fn refresh(&mut self) {
-        self.inside.summary = Summary::of(self.frames());
-        self.inside.stale = false;
+        self.contents.summary = Summary::of(self.frames());
+        self.contents.stale = false;
     }
 
-    /// Adds a frame at the back; gives it back when the batch is full.
+    /// Adds a frame at the back.
     ///
     /// # Errors
-    /// The frame itself.
+    /// The frame itself, if the batch is full.
     #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         if self.room() == 0 {
@@ -116,17 +133,17 @@ impl Batch {
         Ok(())
     }
 
-    /// As [`Batch::push`], where there is known to be room.
+    /// Adds a frame at the back. The batch has room.
     #[inline(always)]
     pub(crate) fn put(&mut self, frame: Frame) {
         debug_assert!(self.room() > 0);
-        // A reference of its own: what is written through it cannot be the pointer to it.
-        let inside = &mut *self.inside;
-        inside.summary.add(&frame);
-        match inside.slots.get_mut(inside.head + inside.len) {
+        // A reference of its own: writes through it cannot change the pointer to it.
+        let contents = &mut *self.contents;
+        contents.summary.add(&frame);
+        match contents.slots.get_mut(contents.head + contents.len) {
             Some(slot) => {
                 *slot = frame;
-                inside.len += 1;
+                contents.len += 1;
             }
             None => self.shift_and_put(frame),
         }
@@ -135,15 +152,16 @@ impl Batch {
     #[cold]
     fn shift_and_put(&mut self, frame: Frame) {
         self.shift();
-        self.inside.slots[self.inside.len] = frame;
-        self.inside.len += 1;
+        self.contents.slots[self.contents.len] = frame;
+        self.contents.len += 1;
     }
 
-    /// Takes the only frame, where there is one only, and of pool `pool` without a row in the side table.
+    /// Takes the only frame; `None` if there are others, or it is another pool's or has a row in the side
+    /// table.
     #[inline(always)]
     pub(crate) fn pop_only(&mut self, pool: u8) -> Option<Frame> {
-        let frame = self.inside.slots.get(self.inside.head).filter(|frame| frame.is_plain_of(pool));
-        if self.inside.len != 1 {
+        let frame = self.contents.slots.get(self.contents.head).filter(|frame| frame.is_plain_of(pool));
+        if self.contents.len != 1 {
             return None;
         }
         let frame = frame?.moved();
@@ -157,15 +175,15 @@ impl Batch {
         if self.is_empty() {
             return None;
         }
-        let frame = self.inside.slots[self.inside.head].moved();
+        let frame = self.contents.slots[self.contents.head].moved();
         self.advance(1);
         Some(frame)
     }
 
-    /// Takes frames from the front, in order, as long as `wants` one; `take` has each.
+    /// Takes frames from the front, in order, as long as `wants` accepts them, and hands each to `take`.
     #[inline(always)]
     pub fn take_while(&mut self, mut wants: impl FnMut(&Frame) -> bool, mut take: impl FnMut(Frame)) {
-        /// Forgets those that were taken, should `take` panic, too.
+        /// Forgets the frames that were taken, even if `take` panics.
         struct Taken<'a>(&'a mut Batch, usize);
 
         impl Drop for Taken<'_> {
@@ -185,19 +203,19 @@ impl Batch {
         }
     }
 
-    /// Takes the last frame: for whoever asked for more than there was room for.
+    /// Takes the last frame: for a caller that took more frames than it has room for.
     #[inline]
     pub fn pop_back(&mut self) -> Option<Frame> {
         if self.is_empty() {
             return None;
         }
-        self.inside.len -= 1;
-        let frame = self.inside.slots[self.inside.tail()].moved();
+        self.contents.len -= 1;
+        let frame = self.contents.slots[self.contents.tail()].moved();
         self.leave(u64::from(frame.len_bytes()));
         Some(frame)
     }
 
-    /// Moves up to `max` frames from the front of `from` to the back of this one; how many.
+    /// Moves up to `max` frames from the front of `from` to the back of this batch, and returns their number.
     #[inline]
     pub fn append(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len();
@@ -207,13 +225,14 @@ impl Batch {
         self.append_slowly(from, max)
     }
 
-    /// Takes all frames of `from`, if this one is empty and has room for them: two pointers change places.
+    /// Takes all frames of `from` by a swap of two pointers, if this batch is empty and has room for them.
+    /// Returns true if so.
     #[inline]
     pub fn replace(&mut self, from: &mut Batch) -> bool {
         let fits = self.is_empty() && from.len() <= self.capacity;
         if fits {
-            // An empty inside is as new: `reset` has seen to that.
-            std::mem::swap(&mut self.inside, &mut from.inside);
+            // Empty contents equal new ones: `reset` sees to that.
+            std::mem::swap(&mut self.contents, &mut from.contents);
         }
         fits
     }
@@ -222,75 +241,76 @@ impl Batch {
     fn append_slowly(&mut self, from: &mut Batch, max: usize) -> usize {
         let count = from.len().min(max).min(self.room());
         self.make_space(count);
-        let tail = self.inside.tail();
-        let to = &mut self.inside.slots[tail..tail + count];
+        let tail = self.contents.tail();
+        let to = &mut self.contents.slots[tail..tail + count];
         for (to, from) in to.iter_mut().zip(from.frames()) {
             *to = from.moved();
-            self.inside.summary.add(from);
+            self.contents.summary.add(from);
         }
-        self.inside.len += count;
+        self.contents.len += count;
         from.advance(count);
         count
     }
 
-    /// Bytes of all frames inside.
+    /// Returns the sum of all frames' lengths, bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        if self.inside.stale { self.bytes_summed_anew() } else { self.inside.summary.bytes }
+        if self.contents.stale { self.bytes_summed_anew() } else { self.contents.summary.bytes }
     }
 
-    /// Whether all frames are known to belong to pool `pool`. This and the next two may name less in common than
-    /// there is, after some frames have left or [`Batch::frames_mut`]; never more.
+    /// True if all frames are known to belong to pool `pool`. This and the next three may be false although
+    /// it is so, after frames have left or after [`Batch::frames_mut`]; they are never true wrongly.
     // Field by field: a copy of the whole summary, just after it was written piece by piece, stalls the load.
     #[inline]
     pub fn is_of_pool(&self, pool: u8) -> bool {
-        self.inside.summary.is_of_pool(pool)
+        self.contents.summary.is_of_pool(pool)
     }
 
-    /// Whether all frames are known to belong to pool `pool`, and none to have a row in its side table.
+    /// True if all frames are known to belong to pool `pool`, and none has a row in its side table.
     #[inline]
     pub(crate) fn is_plain_of(&self, pool: u8) -> bool {
-        self.inside.summary.is_plain_of(pool)
+        self.contents.summary.is_plain_of(pool)
     }
 
-    /// Whether all frames are known to belong to pool `pool` and to be charged to `sender`.
+    /// True if all frames are known to belong to pool `pool` and to be charged to `sender`.
     #[inline]
     pub fn is_of(&self, pool: u8, sender: u16) -> bool {
-        self.inside.summary.is_of(pool, sender)
+        self.contents.summary.is_of(pool, sender)
     }
 
-    /// Whether all frames are known to be charged to `sender`.
+    /// True if all frames are known to be charged to `sender`.
     #[inline(always)]
     pub fn is_from(&self, sender: u16) -> bool {
-        self.inside.summary.is_from(sender)
+        self.contents.summary.is_from(sender)
     }
 
-    /// The one sender that all frames are charged to, where that is known.
+    /// Returns the sender that all frames are charged to, where it is one and known.
     #[inline]
     pub fn sender(&self) -> Option<u16> {
-        self.inside.summary.sender()
+        self.contents.summary.sender()
     }
 
-    /// Whether any frame may have a row in its pool's side table.
+    /// True if some frame may have a row in its pool's side table.
     #[inline]
     pub fn any_meta(&self) -> bool {
-        self.inside.summary.any_meta()
+        self.contents.summary.any_meta()
     }
 
-    /// Bytes of the first `count` frames.
+    /// Returns the sum of the first `count` frames' lengths, bytes.
     #[inline]
     pub fn bytes_of_first(&self, count: usize) -> u64 {
         Summary::of(&self.frames()[..count]).bytes
     }
 
-    // Out of line: inlined, its loop would take the registers of every stage.
+    // Out of line: inlined, its loop would occupy the registers of every stage.
     #[cold]
     #[inline(never)]
     fn bytes_summed_anew(&self) -> u64 {
         Summary::of(self.frames()).bytes
     }
 
-    /// How many frames from the front have the sender of the first one (0 only when empty), and their bytes.
+    /// Returns the number of frames at the front that have the first one's sender (0 only if the batch is
+    /// empty), and the sum of their lengths, bytes.
     pub fn run_of_sender(&self) -> (usize, u64) {
         let frames = self.frames();
         let Some(first) = frames.first() else { return (0, 0) };
@@ -298,71 +318,71 @@ impl Batch {
         run.fold((0, 0), |(count, bytes), frame| (count + 1, bytes + u64::from(frame.len_bytes())))
     }
 
-    /// Bytes of the last frame; 0 when there is none.
+    /// Returns the length of the last frame, bytes; 0 if the batch is empty.
     #[inline]
     pub fn last_bytes(&self) -> u32 {
-        match self.inside.len {
+        match self.contents.len {
             0 => 0,
-            _ => self.inside.slots.get(self.inside.tail() - 1).map_or(0, Frame::len_bytes),
+            _ => self.contents.slots.get(self.contents.tail() - 1).map_or(0, Frame::len_bytes),
         }
     }
 
-    /// Bytes of the frame that was taken last, while there are others behind it.
+    /// Returns the length of the frame that was taken last, bytes, while other frames are behind it.
     pub fn last_taken_bytes(&self) -> Option<u32> {
-        // What was taken from the front still stands there until something is pushed or all are gone.
-        (self.inside.head > 0 && !self.is_empty())
-            .then(|| self.inside.slots[self.inside.head - 1].len_bytes())
+        // A taken frame stays in its slot until a frame is pushed or all are gone.
+        (self.contents.head > 0 && !self.is_empty())
+            .then(|| self.contents.slots[self.contents.head - 1].len_bytes())
     }
 
-    /// Up to `max` places at the back, to be filled and then counted by [`Batch::filled`].
+    /// Returns up to `max` slots at the back, to be written and then counted by [`Batch::filled`].
     #[inline]
     pub(crate) fn space(&mut self, max: usize) -> &mut [Frame] {
         let count = max.min(self.room());
         self.make_space(count);
-        let tail = self.inside.tail();
-        &mut self.inside.slots[tail..tail + count]
+        let tail = self.contents.tail();
+        &mut self.contents.slots[tail..tail + count]
     }
 
-    /// Counts `count` frames that were written to the places of [`Batch::space`], with their summary.
+    /// Counts `count` frames that were written to the slots of [`Batch::space`], with their summary.
     #[inline]
     pub(crate) fn filled(&mut self, count: usize, summary: Summary) {
-        debug_assert!(self.inside.tail() + count <= self.inside.slots.len());
-        self.inside.len += count;
-        self.inside.summary.join(summary);
+        debug_assert!(self.contents.tail() + count <= self.contents.slots.len());
+        self.contents.len += count;
+        self.contents.summary.join(summary);
     }
 
-    /// Forgets `count` frames from the front: they have been moved elsewhere.
+    /// Forgets `count` frames at the front, which were moved elsewhere.
     #[inline]
     pub(crate) fn advance(&mut self, count: usize) {
         if count == self.len() {
             return self.reset();
         }
         let bytes = Summary::of(&self.frames()[..count]).bytes;
-        self.inside.head += count;
-        self.inside.len -= count;
+        self.contents.head += count;
+        self.contents.len -= count;
         self.leave(bytes);
     }
 
     #[inline(always)]
     fn reset(&mut self) {
-        (self.inside.head, self.inside.len) = (0, 0);
-        (self.inside.summary, self.inside.stale) = (Summary::NONE, false);
+        (self.contents.head, self.contents.len) = (0, 0);
+        (self.contents.summary, self.contents.stale) = (Summary::NONE, false);
     }
 
-    /// Notes that `bytes` have gone. What the others have in common is not narrowed: it is a bound.
+    /// Subtracts `bytes` that have left. The summary's other parts are bounds, and stay.
     #[inline]
     fn leave(&mut self, bytes: u64) {
-        self.inside.summary.bytes = self.inside.summary.bytes.wrapping_sub(bytes);
+        self.contents.summary.bytes = self.contents.summary.bytes.wrapping_sub(bytes);
         if self.is_empty() {
             self.reset();
         }
     }
 
-    /// Takes the first `count` frames as free buffers, to be written into `to`.
+    /// Moves the first `count` frames to `to`, as free buffers.
     #[inline(always)]
     pub(crate) fn free_into(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
         if self.len() == 1 && count == 1 {
-            to.push(self.inside.slots[self.inside.head].moved().into_free());
+            to.push(self.contents.slots[self.contents.head].moved().into_free());
             return self.reset();
         }
         self.free_many_into(to, count);
@@ -370,23 +390,23 @@ impl Batch {
 
     #[inline(never)]
     fn free_many_into(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
-        let first = &self.inside.slots[self.inside.head..self.inside.head + count];
+        let first = &self.contents.slots[self.contents.head..self.contents.head + count];
         to.extend(first.iter().map(|frame| frame.moved().into_free()));
         self.advance(count);
     }
 
     #[inline]
     fn make_space(&mut self, count: usize) {
-        if self.inside.tail() + count > self.inside.slots.len() {
+        if self.contents.tail() + count > self.contents.slots.len() {
             self.shift();
         }
     }
 
     #[cold]
     fn shift(&mut self) {
-        for (to, from) in (self.inside.head..self.inside.tail()).enumerate() {
-            self.inside.slots[to] = self.inside.slots[from].moved();
+        for (to, from) in (self.contents.head..self.contents.tail()).enumerate() {
+            self.contents.slots[to] = self.contents.slots[from].moved();
         }
-        self.inside.head = 0;
+        self.contents.head = 0;
     }
 }

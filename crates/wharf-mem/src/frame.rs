@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_do_not_touch_each_other() {
+    fn a_field_that_is_set_leaves_the_others() {
         let template = Frame::template(63, SENDERS_MAX - 1, LENGTH_BYTES_MAX);
         let mut frame = Frame::from_parts(FreeFrame::new(63, INDEX_MASK), template);
         frame.set_band(7);

@@ -52,8 +52,8 @@ pub mod free_list;
 pub mod lane;
 pub mod list;
 pub mod meta;
-mod number;
 mod owner_cell;
+mod pool_number;
 pub mod region;
 pub mod return_ring;
 mod ring;
@@ -69,7 +69,7 @@ pub use frame::{Frame, FreeFrame};
 pub use free_list::{FreeList, Links};
 pub use list::FrameList;
 pub use meta::Meta;
-pub use owner_cell::{Bias, Entered, OwnerCell, Ownership, Published};
+pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};
 pub use spec::{MemError, RegionSpec};
 

@@ -1,34 +1,35 @@
-//! The side table: what few frames have, so that it has no place in the 8 bytes of each.
+//! The side table: a row per buffer with what few frames need, so that a frame stays at 8 bytes.
 //!
-//! A row is read and written only by whoever holds its frame; atomics make that safe code, and cost nothing
-//! over plain fields. A frame's has-metadata bit says whether its row means anything.
+//! Only the holder of a frame reads and writes its row. The row's fields are atomics, which makes that safe
+//! code, at the cost of plain fields. A frame's has-metadata bit says whether its row is valid.
 #![forbid(unsafe_code)]
 
 use crate::frame::FreeFrame;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Requests and stamps that travel with a frame.
+/// Offload requests and the time stamp of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meta {
     /// Payload bytes of each segment of a super-packet (GSO); 0 for none.
     pub gso_bytes: u16,
-    /// Kind of segmentation, as in the virtio net header (virtio 1.2, section 5.1.6): TCPV4 1, TCPV6 4, UDP_L4 5.
+    /// Kind of segmentation, as in `struct virtio_net_hdr` (virtio 1.2, section 5.1.6): TCPV4 1, TCPV6 4,
+    /// UDP_L4 5.
     pub gso_kind: u8,
-    /// Whether the checksum must still be filled in.
+    /// True if the checksum is still to be filled in.
     pub needs_checksum: bool,
-    /// Where checksumming starts, bytes from the packet's start.
+    /// Start of the checksummed bytes, from the packet's start, bytes.
     pub checksum_start: u16,
-    /// Where the checksum goes, bytes from `checksum_start`.
+    /// Place of the checksum, from `checksum_start`, bytes.
     pub checksum_offset: u16,
-    /// When it arrived, or is due, in nanoseconds of the path's clock; 0 for never set.
+    /// Time of arrival, or time at which the frame is due, in nanoseconds of the path's clock; 0 for neither.
     pub time_ns: u64,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Row {
-    /// Next buffer of the chain: its `FreeFrame` bits; 0 ends it (pools count from 1).
+    /// The chain's next buffer: its `FreeFrame` bits; 0 ends the chain (pools count from 1).
     next: AtomicU32,
-    /// Bytes in this buffer when it is part of a chain, else 0.
+    /// Bytes in this buffer, if it is part of a chain; otherwise 0.
     chunk_bytes: AtomicU32,
     requests: AtomicU64,
     time_ns: AtomicU64,
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_keeps_every_field() {
+    fn a_row_that_is_written_keeps_every_field() {
         let meta = Meta {
             gso_bytes: 1448,
             gso_kind: 4,

@@ -1,57 +1,61 @@
-//! The inside of a queue behind its owner word: a value that only the thread that set RUNNING in the word may touch
-//! (`word.rs` has the protocol).
+//! The owner cell: a value behind an owner word. Only the thread that set RUNNING in the word may access the
+//! value; `word.rs` describes the protocol.
 //!
 //! The compare-and-swap that leaves (release) pairs with the one that claims (acquire).
-//! - (E) who arms or ends being dedicated changes the word, then looks at the tails; a sender publishes its tail, then looks
-//!   at the word. With the asymmetric fence between, one of them sees the other.
-//! - (F) the holder of the bias raises `entered`, then looks at the word; who takes the bias away changes the
-//!   word, then looks at `entered`. With the asymmetric fence between, one of them sees the other.
+//! - (E) An owner that arms, or ends being dedicated, changes the word, then reads the lanes' tails. A sender
+//!   publishes its tail, then reads the word. The asymmetric fence stands between the two: at least one side
+//!   sees the other.
+//! - (F) The holder of the bias sets `entered`, then reads the word. A thread that takes the bias away
+//!   changes the word, then reads `entered`. The asymmetric fence stands between the two: at least one side
+//!   sees the other.
 //!
-//! Who is inside, a type says: [`Ownership`] or [`Entered`], made here alone; the value is reached through them, in `share.rs`.
+//! The right to access the value is a type, made here alone: [`Ownership`] or [`BiasedOwnership`]. `share.rs`
+//! accepts only these.
 #![forbid(unsafe_code)]
 
-use crate::share::Inside;
+use crate::share::CellValue;
 use crate::sync::{AtomicBool, AtomicU64, Ordering, heavy, light, yield_now};
 use crate::word::{ARMED, BIASED, DEAD, DEDICATED, OFFERED, RUNNING, WORK};
 use crossbeam_utils::CachePadded;
 
-/// A value that one thread at a time may touch: whoever set RUNNING in the word.
+/// A value that one thread at a time may access: the thread that set RUNNING in the word.
 pub struct OwnerCell<T> {
     word: CachePadded<AtomicU64>,
-    /// The holder of the bias is inside.
+    /// True while the holder of the bias accesses the value.
     entered: AtomicBool,
-    /// The bias has been given out.
-    bias_is_out: AtomicBool,
+    /// True while the bias is handed out.
+    bias_is_taken: AtomicBool,
     number: u64,
-    value: Inside<T>,
+    value: CellValue<T>,
 }
 
-/// Cells there have been: a number names one for ever, so that no cell lets in another one's bias.
+/// The number of cells made so far. A cell's number is never used again, so that no cell accepts another
+/// one's bias.
 static CELLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// What became of a publication.
+/// The outcome of a publication or a claim.
 #[derive(Debug)]
 pub enum Published<'a, T> {
-    /// Nobody owned the cell: the caller does now, and must drain.
+    /// The cell had no owner. The caller is the owner now, and must drain the lanes.
     Owner(Ownership<'a, T>),
     /// The owner will see it.
     Seen,
-    /// A dedicated owner sleeps, and the caller is the one to wake it.
+    /// A dedicated owner sleeps, and the caller must wake it.
     WakeOwner,
-    /// An owner died holding the cell (it panicked): nobody will drain any more.
+    /// An owner panicked while it held the cell: no thread will drain it any more.
     Dead,
 }
 
 impl<T> OwnerCell<T> {
-    /// A cell that nobody owns.
+    /// Makes a cell without an owner.
     pub fn new(value: T) -> Self {
         let word = CachePadded::new(AtomicU64::new(0));
-        let (entered, bias_is_out) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (entered, bias_is_taken) = (AtomicBool::new(false), AtomicBool::new(false));
         let number = CELLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Self { word, entered, bias_is_out, number, value: Inside::new(value) }
+        Self { word, entered, bias_is_taken, number, value: CellValue::new(value) }
     }
 
-    /// Announces what the caller has just put into its lane, whose ready bit is `bit`.
+    /// Announces that the caller has published frames on the lane with the ready bit `bit`.
     #[inline]
     pub fn publish(&self, bit: u64) -> Published<'_, T> {
         light(); // (E) pairs with `Ownership::arm` and `Ownership::undedicate`
@@ -62,7 +66,8 @@ impl<T> OwnerCell<T> {
         self.claim(bit)
     }
 
-    /// Sets `bits` (of those that announce work; others are left out) and becomes the owner if there is none.
+    /// Sets `bits`, of which only those of [`crate::word::WORK`] count. The caller becomes the owner if the
+    /// cell has none.
     #[inline]
     pub fn claim(&self, bits: u64) -> Published<'_, T> {
         if self.word.compare_exchange(0, RUNNING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -72,7 +77,7 @@ impl<T> OwnerCell<T> {
         match before & (RUNNING | DEAD) {
             0 if before & BIASED != 0 => self.revoke(),
             0 => Published::Owner(Ownership { cell: self }),
-            // A dedicated owner that sleeps looks at no bits.
+            // An armed owner sleeps, and reads no bits.
             RUNNING if before & ARMED != 0 => self.publish_to_dedicated(before),
             RUNNING => Published::Seen,
             _ => Published::Dead,
@@ -90,7 +95,7 @@ impl<T> OwnerCell<T> {
         Published::Seen
     }
 
-    /// RUNNING is ours, and somebody may be inside by the bias: takes that away and waits until it is out.
+    /// Takes the bias away, and waits until its holder has left. The caller has set RUNNING.
     #[cold]
     fn revoke(&self) -> Published<'_, T> {
         self.word.fetch_and(!BIASED, Ordering::AcqRel);
@@ -104,109 +109,111 @@ impl<T> OwnerCell<T> {
         Published::Owner(Ownership { cell: self })
     }
 
-    /// The cell's bias, of which there is one; `None` while somebody else has it.
-    pub fn bias(&self) -> Option<Bias> {
-        let is_out = self.bias_is_out.swap(true, Ordering::AcqRel);
-        (!is_out).then_some(Bias { cell: self.number, is_held: false })
+    /// Takes the cell's bias, of which there is one; `None` while it is taken.
+    pub fn take_bias(&self) -> Option<Bias> {
+        let is_taken = self.bias_is_taken.swap(true, Ordering::AcqRel);
+        (!is_taken).then_some(Bias { cell: self.number, is_held: false })
     }
 
-    /// Ends what [`OwnerCell::bias`] began, for somebody else to take it.
-    pub fn give_back(&self, mut bias: Bias) {
-        self.let_go(&mut bias);
+    /// Gives the bias back, so that another sender may take it.
+    pub fn return_bias(&self, mut bias: Bias) {
+        self.release(&mut bias);
         if bias.cell == self.number {
-            self.bias_is_out.store(false, Ordering::Release);
+            self.bias_is_taken.store(false, Ordering::Release);
         }
     }
 
-    /// Lets the holder of the bias in from now on by [`OwnerCell::enter`], if nobody owns the cell or wants to.
-    pub fn hold(&self, bias: &mut Bias) {
+    /// Sets BIASED, if the cell has neither owner nor work: from then on the bias's holder may call
+    /// [`OwnerCell::enter`].
+    pub fn acquire(&self, bias: &mut Bias) {
         let is_mine = bias.cell == self.number && !bias.is_held;
         if is_mine && self.word.compare_exchange(0, BIASED, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             bias.is_held = true;
         }
     }
 
-    /// Ends [`OwnerCell::hold`]: to be done before the holder itself claims the cell, which would otherwise take
-    /// the bias from itself at the price of a system call.
-    pub fn let_go(&self, bias: &mut Bias) {
+    /// Clears BIASED. The holder does so before it claims the cell itself: otherwise it would take the bias
+    /// away from itself, at the price of a system call.
+    pub fn release(&self, bias: &mut Bias) {
         if bias.is_held && bias.cell == self.number {
             bias.is_held = false;
             self.word.fetch_and(!BIASED, Ordering::AcqRel);
         }
     }
 
-    /// Enters by the bias, without a locked instruction; `None` when it is not held, or has been taken away.
+    /// Enters by the bias, without a locked instruction. `None` if the bias is not held or was taken away.
     #[inline(always)]
-    pub fn enter<'a>(&'a self, bias: &'a mut Bias) -> Option<Entered<'a, T>> {
+    pub fn enter<'a>(&'a self, bias: &'a mut Bias) -> Option<BiasedOwnership<'a, T>> {
         if !bias.is_held || bias.cell != self.number {
             return None;
         }
         self.entered.store(true, Ordering::Relaxed);
         light(); // (F)
         if self.word.load(Ordering::Acquire) == BIASED {
-            return Some(Entered { cell: self });
+            return Some(BiasedOwnership { cell: self });
         }
         self.entered.store(false, Ordering::Release);
         bias.is_held = false;
         None
     }
 
-    /// Whether an offer ([`Ownership::offer`]) is out that nobody has taken. Whoever made one asks until it is taken, or
-    /// claims the cell itself.
+    /// True if an offer ([`Ownership::offer`]) stands that no thread has taken. The thread that made the
+    /// offer asks until it is taken, or claims the cell itself.
     pub fn is_offered(&self) -> bool {
         self.word.load(Ordering::Relaxed) & (RUNNING | OFFERED) == OFFERED
     }
 
-    /// The word as it is now, for tests and displays.
+    /// Returns the word at this moment, for tests and displays.
     pub fn word(&self) -> u64 {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// The value of a cell that nobody else can reach.
+    /// Returns the value of a cell that is borrowed mutably.
     #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 }
 
-/// The right to touch a cell's value. Ends by [`Ownership::leave`], [`Ownership::hand_over`] or [`Ownership::offer`]; dropped
-/// otherwise (a panic unwound through it), the cell is marked dead: its inside may be half-changed.
+/// The right to access a cell's value. It ends by [`Ownership::leave`], [`Ownership::hand_over`] or
+/// [`Ownership::offer`]. If it is dropped otherwise (a panic unwinds), the cell is marked dead: its value may
+/// be half-changed.
 #[derive(Debug)]
 pub struct Ownership<'a, T> {
     cell: &'a OwnerCell<T>,
 }
 
-/// What lets its holder into one cell by a plain store, as long as nobody else wants in. Dropped without
-/// [`OwnerCell::give_back`], that cell is without one for good.
+/// The right to enter one cell by a plain store, while no other thread claims it. If it is dropped without
+/// [`OwnerCell::return_bias`], the cell has no bias any more.
 #[derive(Debug)]
 pub struct Bias {
     cell: u64,
-    /// Held as far as the holder knows: another thread may have taken it away.
+    /// Held as far as the holder knows: another thread may have taken the bias away.
     is_held: bool,
 }
 
 impl Bias {
-    /// Whether it is held, as far as its holder knows.
+    /// True if the bias is held, as far as its holder knows.
     #[inline(always)]
     pub fn is_held(&self) -> bool {
         self.is_held
     }
 }
 
-/// The right to touch a cell's value, by the bias. Ends by [`Entered::leave`]; dropped otherwise (a panic unwound
-/// through it), the cell is marked dead.
+/// The right to access a cell's value, by the bias. It ends by [`BiasedOwnership::leave`]. If it is dropped
+/// otherwise (a panic unwinds), the cell is marked dead.
 #[derive(Debug)]
-pub struct Entered<'a, T> {
+pub struct BiasedOwnership<'a, T> {
     cell: &'a OwnerCell<T>,
 }
 
-impl<T> Entered<'_, T> {
+impl<T> BiasedOwnership<'_, T> {
     #[inline(always)]
-    pub(crate) fn inside(&self) -> &Inside<T> {
+    pub(crate) fn value(&self) -> &CellValue<T> {
         &self.cell.value
     }
 
-    /// Leaves.
+    /// Ends the access.
     #[inline(always)]
     pub fn leave(self) {
         self.cell.entered.store(false, Ordering::Release);
@@ -214,7 +221,7 @@ impl<T> Entered<'_, T> {
     }
 }
 
-impl<T> Drop for Entered<'_, T> {
+impl<T> Drop for BiasedOwnership<'_, T> {
     #[cold]
     fn drop(&mut self) {
         self.cell.word.fetch_or(RUNNING | DEAD, Ordering::AcqRel);
@@ -230,12 +237,12 @@ impl<T> std::fmt::Debug for OwnerCell<T> {
 
 impl<'a, T> Ownership<'a, T> {
     #[inline(always)]
-    pub(crate) fn inside(&self) -> &Inside<T> {
+    pub(crate) fn value(&self) -> &CellValue<T> {
         &self.cell.value
     }
 
-    /// Takes (clears and returns) the bits of `mask` that are set. Do so *before* reading the tails that
-    /// they announce: a tail published later sets its bit again.
+    /// Clears the bits of `mask` that are set, and returns them. The owner does so *before* it reads the
+    /// tails that they announce: a tail that is published later sets its bit again.
     #[inline]
     pub fn take_bits(&mut self, mask: u64) -> u64 {
         let mask = mask & WORK;
@@ -245,21 +252,20 @@ impl<'a, T> Ownership<'a, T> {
         self.cell.word.fetch_and(!mask, Ordering::AcqRel) & mask
     }
 
-    /// The bits of `mask` that are set, without taking them.
+    /// Returns the bits of `mask` that are set, and leaves them set.
     pub fn peek_bits(&self, mask: u64) -> u64 {
         self.cell.word.load(Ordering::Acquire) & mask
     }
 
-    /// Sets `bits` for the next owner to find.
+    /// Sets `bits` for the next owner.
     pub fn set_bits(&mut self, bits: u64) {
         self.cell.word.fetch_or(bits & WORK, Ordering::AcqRel);
     }
 
-    /// Leaves, unless something was announced since the bits were taken: then the ownership comes back, and
-    /// there is more to do.
+    /// Leaves the cell, unless work was announced since the bits were taken.
     ///
     /// # Errors
-    /// The ownership itself.
+    /// The ownership itself, if there is more work.
     #[inline]
     pub fn leave(self) -> Result<(), Self> {
         match self.cell.word.compare_exchange(RUNNING, 0, Ordering::Release, Ordering::Relaxed) {
@@ -271,31 +277,33 @@ impl<'a, T> Ownership<'a, T> {
         }
     }
 
-    /// Leaves with bits set: only with a successor named who will come and look.
+    /// Leaves the cell with bits set. The caller has named a successor that will claim it.
     pub fn hand_over(self) {
         self.cell.word.fetch_and(!RUNNING, Ordering::AcqRel);
         std::mem::forget(self);
     }
 
-    /// Leaves with bits set, for whoever claims next: only by who then stands by ([`OwnerCell::is_offered`]).
+    /// Leaves the cell with bits set, for the next thread that claims it. The caller stands by until then
+    /// ([`OwnerCell::is_offered`]).
     pub fn offer(self) {
         self.cell.word.fetch_or(OFFERED, Ordering::Relaxed);
         self.hand_over();
     }
 
-    /// Becomes a dedicated owner: senders neither claim nor set bits, they only publish their tails, which
-    /// this owner must poll. Look at every tail once more after this.
+    /// Becomes a dedicated owner: senders neither claim the cell nor set bits, but only publish their tails.
+    /// This owner polls the tails, and reads each once more after this call.
     pub fn dedicate(&mut self) {
         self.cell.word.fetch_or(DEDICATED, Ordering::AcqRel);
     }
 
-    /// Stops being dedicated. Look at every tail once more after this, and before leaving.
+    /// Stops being dedicated. The owner reads each tail once more after this call, and before it leaves.
     pub fn undedicate(&mut self) {
         self.cell.word.fetch_and(!(DEDICATED | ARMED), Ordering::AcqRel);
         heavy(); // (E)
     }
 
-    /// Asks senders for a wake-up, before a dedicated owner sleeps. Look at every tail once more after this.
+    /// Asks senders for a wake-up, before a dedicated owner sleeps. The owner reads each tail once more after
+    /// this call.
     pub fn arm(&mut self) {
         self.cell.word.fetch_or(ARMED, Ordering::AcqRel);
         heavy(); // (E)

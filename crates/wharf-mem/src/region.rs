@@ -29,7 +29,7 @@ pub use chain::Chain;
 
 use crate::frame::{Frame, FreeFrame};
 use crate::meta::{Meta, Row};
-use crate::number;
+use crate::pool_number;
 use crate::spec::{MemError, RegionSpec};
 use bytes::Layout;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ impl Region {
         let bytes = spec.frames as usize * spec.frame_bytes as usize;
         let map = if spec.huge_pages { Mapping::shared } else { Mapping::shared_small_pages };
         let mapping = map(bytes).map_err(|source| MemError::Map { bytes, source })?;
-        let number = number::take().ok_or(MemError::PoolNumbers)?;
+        let number = pool_number::take().ok_or(MemError::PoolNumbers)?;
         let layout = Layout::new(&mapping, &spec, number);
         let rows = (0..spec.frames).map(|_| Row::default()).collect();
         let region = Self { mapping, spec, layout, rows, retired: AtomicBool::new(false) };
@@ -202,7 +202,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         if self.retired.load(Ordering::Acquire) {
-            number::give_back(self.layout.number);
+            pool_number::give_back(self.layout.number);
         }
     }
 }

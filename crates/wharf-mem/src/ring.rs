@@ -1,10 +1,13 @@
-//! The ring under lanes and return rings: one producer, one consumer, u32 indices that run free and wrap.
+//! The ring under lanes and return rings: one producer, one consumer, u32 indices that count up and wrap.
 //!
 //! Slots between `head` and `tail` belong to the consumer, the others to the producer.
-//! - (A) the producer's release store of `tail` pairs with (B) the consumer's acquire load: the slots' contents.
-//! - (C) the consumer's release store of `head` pairs with (D) the producer's acquire load: slots read out.
+//! - (A) The producer's release store of `tail` pairs with (B), the consumer's acquire load: the slots'
+//!   contents.
+//! - (C) The consumer's release store of `head` pairs with (D), the producer's acquire load: the slots were
+//!   read.
 //!
-//! Whose a slot is, its type says: [`FreeSlot`] is written and [`FilledSlot`] read, in `share.rs`; both are made here alone.
+//! The turn to access a slot is a type, made here alone: [`FreeSlot`] is written and [`FilledSlot`] read, in
+//! `share.rs`.
 #![forbid(unsafe_code)]
 
 use crate::share::Slot;
@@ -18,14 +21,14 @@ struct Ring<T> {
     producer_gone: AtomicBool,
 }
 
-/// What the consumer says.
+/// The consumer's words, on one cache line.
 struct Head {
     index: AtomicU32,
-    /// A number for the producer, beside the index and on its cache line.
+    /// A number for the producer, beside the index.
     note: AtomicU32,
 }
 
-/// A slot that is the producer's alone, to be written once.
+/// Proof that a slot is the producer's alone: it may be written once.
 pub(crate) struct FreeSlot<'a, T>(&'a Slot<T>);
 
 impl<T> FreeSlot<'_, T> {
@@ -35,7 +38,7 @@ impl<T> FreeSlot<'_, T> {
     }
 }
 
-/// A slot that is the consumer's alone, and was written.
+/// Proof that a slot is the consumer's alone, and was written.
 pub(crate) struct FilledSlot<'a, T>(&'a Slot<T>);
 
 impl<T> FilledSlot<'_, T> {
@@ -45,23 +48,23 @@ impl<T> FilledSlot<'_, T> {
     }
 }
 
-/// The end that puts in.
+/// The producer's end.
 pub(crate) struct Producer<T> {
     ring: Arc<Ring<T>>,
     tail: u32,
     head_seen: u32,
-    /// Slots that may be full at a time: the capacity, or fewer.
+    /// The most slots that may be full at a time, at most the capacity.
     limit: u32,
 }
 
-/// The end that takes out.
+/// The consumer's end.
 pub(crate) struct Consumer<T> {
     ring: Arc<Ring<T>>,
     head: u32,
     tail_seen: u32,
 }
 
-/// A ring of `capacity` (a power of two) whose indices begin at `start`.
+/// Makes a ring of `capacity` slots, a power of two, whose indices begin at `start`.
 pub(crate) fn ring<T: Copy + Default>(capacity: u32, start: u32) -> (Producer<T>, Consumer<T>) {
     assert!(capacity.is_power_of_two(), "a ring's capacity is a power of two, not {capacity}");
     let ring = Arc::new(Ring {
@@ -85,7 +88,7 @@ impl<T: Copy> Ring<T> {
         &self.slots[(at & (self.capacity() - 1)) as usize]
     }
 
-    /// The `count` slots from index `at`, in order: two runs, since the ring may end between.
+    /// Returns the `count` slots from index `at` on: two runs, as the slots may wrap.
     #[inline(always)]
     fn slots(&self, at: u32, count: usize) -> (&[Slot<T>], &[Slot<T>]) {
         let place = (at & (self.capacity() - 1)) as usize;
@@ -95,7 +98,7 @@ impl<T: Copy> Ring<T> {
 }
 
 impl<T: Copy> Producer<T> {
-    /// Slots that may be written now, at least `want` if there are that many.
+    /// Returns the number of slots that may be written now: at least `want`, if there are so many.
     #[inline(always)]
     pub(crate) fn room(&mut self, want: usize) -> usize {
         let room = self.limit.saturating_sub(self.tail.wrapping_sub(self.head_seen));
@@ -106,22 +109,23 @@ impl<T: Copy> Producer<T> {
         self.limit.saturating_sub(self.tail.wrapping_sub(self.head_seen)) as usize
     }
 
-    /// The consumer's note.
+    /// Returns the consumer's note.
     pub(crate) fn note(&self) -> u32 {
         self.ring.head.note.load(Ordering::Relaxed)
     }
 
-    /// Lets at most `slots` be full at a time; at most the capacity.
+    /// Lets at most `slots` slots be full at a time; the capacity is the upper bound.
     pub(crate) fn set_limit(&mut self, slots: u32) {
         self.limit = slots.min(self.ring.capacity());
     }
 
-    /// Writes what there is room for of `from`, turned into slots by `slot`, and publishes it; how many.
+    /// Turns elements of `from` into slots, as many as there is room for, and publishes them. Returns their
+    /// number.
     #[inline(always)]
     pub(crate) fn push<F>(&mut self, from: &[F], slot: impl Fn(&F) -> T) -> usize {
         let count = self.room(from.len()).min(from.len());
         if let [one] = &from[..count] {
-            // A burst of one is what a quiet path sends: spare it the set-up of two loops.
+            // A quiet path sends bursts of one: they skip the set-up of two loops.
             return usize::from(self.push_one(|| slot(one)));
         }
         let (first, second) = self.ring.slots(self.tail, count);
@@ -134,7 +138,7 @@ impl<T: Copy> Producer<T> {
         count
     }
 
-    /// As [`Producer::push`] for one slot; whether there was room.
+    /// Does as [`Producer::push`] for one slot, and returns true if there was room.
     #[inline(always)]
     pub(crate) fn push_one(&mut self, slot: impl FnOnce() -> T) -> bool {
         if self.room(1) == 0 {
@@ -155,7 +159,7 @@ impl<T: Copy> Producer<T> {
         self.ring.tail.store(self.tail, Ordering::Release); // (A)
     }
 
-    /// Whether the consumer has taken all that was published.
+    /// True if the consumer has taken all that was published.
     #[inline(always)]
     pub(crate) fn drained(&mut self) -> bool {
         self.room(self.limit as usize) == self.limit as usize
@@ -165,7 +169,7 @@ impl<T: Copy> Producer<T> {
         self.ring.capacity() as usize
     }
 
-    /// Slots published and not taken yet.
+    /// Returns the number of slots published and not taken yet.
     pub(crate) fn waiting(&mut self) -> usize {
         self.head_seen = self.ring.head.index.load(Ordering::Acquire); // (D)
         self.tail.wrapping_sub(self.head_seen) as usize
@@ -173,7 +177,7 @@ impl<T: Copy> Producer<T> {
 }
 
 impl<T> Producer<T> {
-    /// Says that nothing more will come.
+    /// Announces that nothing more will be pushed.
     pub(crate) fn abandon(&mut self) {
         self.ring.producer_gone.store(true, Ordering::Release);
     }
@@ -186,23 +190,22 @@ impl<T> Drop for Producer<T> {
 }
 
 impl<T: Copy> Consumer<T> {
-    /// Slots that hold something now, at least `want` if there are that many; looks at the producer's index
-    /// only when it knows of fewer.
+    /// Returns the number of slots that are full now: at least `want`, if there are so many. Reads the
+    /// producer's index only if fewer than `want` are known.
     #[inline(always)]
     pub(crate) fn ready(&mut self, want: usize) -> usize {
         let ready = self.tail_seen.wrapping_sub(self.head) as usize;
         if ready >= want { ready } else { self.ready_now() }
     }
 
-    /// As [`Consumer::ready`], but always looks.
+    /// Does as [`Consumer::ready`], and always reads the producer's index.
     #[inline(always)]
     pub(crate) fn ready_now(&mut self) -> usize {
         self.tail_seen = self.ring.tail.load(Ordering::Acquire); // (B)
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// Reads the next `to.len()` slots, of which `ready` has said that they are there, turned by `value`, and
-    /// frees them.
+    /// Reads the next `to.len()` slots, which `ready` has counted, turns them into values, and frees them.
     #[inline(always)]
     pub(crate) fn pop_to<V>(&mut self, to: &mut [V], mut value: impl FnMut(T) -> V) {
         if let ([one], true) = (&mut *to, self.tail_seen != self.head) {
@@ -217,7 +220,7 @@ impl<T: Copy> Consumer<T> {
         self.release(to.len());
     }
 
-    /// Shows the next `count` slots, of which `ready` has said that they are there.
+    /// Shows the next `count` slots, which `ready` has counted.
     #[inline(always)]
     pub(crate) fn look(&self, count: usize, mut see: impl FnMut(T)) {
         let (first, second) = self.next_slots(count);
@@ -226,7 +229,7 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// As [`Consumer::pop_to`], pushing `count` values onto a stack.
+    /// Does as [`Consumer::pop_to`], and pushes `count` values onto a stack.
     #[inline(always)]
     pub(crate) fn pop_onto<V>(&mut self, to: &mut Vec<V>, count: usize, mut value: impl FnMut(T) -> V) {
         let (first, second) = self.next_slots(count);
@@ -236,7 +239,7 @@ impl<T: Copy> Consumer<T> {
         self.release(count);
     }
 
-    /// The next `count` slots: (B) made them the consumer's, and the producer wrote them before (A).
+    /// Returns the next `count` slots: (B) made them the consumer's, and the producer wrote them before (A).
     #[inline(always)]
     fn next_slots(&self, count: usize) -> (&[Slot<T>], &[Slot<T>]) {
         assert!(count <= self.tail_seen.wrapping_sub(self.head) as usize);
@@ -252,24 +255,24 @@ impl<T: Copy> Consumer<T> {
         self.ring.head.index.store(self.head, Ordering::Release); // (C)
     }
 
-    /// Adds `n` to the note for the producer: a sum that wraps and orders nothing else.
+    /// Adds `n` to the note for the producer: a sum that wraps, and orders nothing else.
     #[inline(always)]
     pub(crate) fn add_to_note(&self, n: u32) {
         let note = &self.ring.head.note;
         note.store(note.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
-    /// As [`Producer::note`].
+    /// Returns the note: see [`Producer::note`].
     pub(crate) fn note(&self) -> u32 {
         self.ring.head.note.load(Ordering::Relaxed)
     }
 
-    /// The next slot's index.
+    /// Returns the index of the next slot.
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
 
-    /// Whether the producer has been dropped; what it published before is still there.
+    /// True if the producer is gone. Slots that it published before are still full.
     pub(crate) fn producer_gone(&self) -> bool {
         self.ring.producer_gone.load(Ordering::Acquire)
     }

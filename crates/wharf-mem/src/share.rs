@@ -3,7 +3,7 @@
 //! The protocols that decide the turn are safe code, checked under loom: `ring.rs` and `owner_cell.rs`. Access here takes
 //! a proof of the turn: a type that only these two files make.
 
-use crate::owner_cell::{Entered, Ownership};
+use crate::owner_cell::{BiasedOwnership, Ownership};
 use crate::ring::{FilledSlot, FreeSlot};
 use crate::sync::UnsafeCell;
 
@@ -37,14 +37,14 @@ impl<T: Copy> FilledSlot<'_, T> {
 }
 
 /// The value in an owner's cell.
-pub(crate) struct Inside<T>(UnsafeCell<T>);
+pub(crate) struct CellValue<T>(UnsafeCell<T>);
 
-// SAFETY: the value is accessed through `Ownership` and `Entered` alone. RUNNING admits one `Ownership` at a time; there is at
-// most one `Entered`, and none beside an `Ownership` ((F) in `owner_cell.rs`). Each has acquired what the one before
+// SAFETY: the value is accessed through `Ownership` and `BiasedOwnership` alone. RUNNING admits one `Ownership` at a time; there is at
+// most one `BiasedOwnership`, and none beside an `Ownership` ((F) in `owner_cell.rs`). Each has acquired what the one before
 // released.
-unsafe impl<T: Send> Sync for Inside<T> {}
+unsafe impl<T: Send> Sync for CellValue<T> {}
 
-impl<T> Inside<T> {
+impl<T> CellValue<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }
@@ -60,16 +60,16 @@ impl<T> Ownership<'_, T> {
     #[inline(always)]
     pub fn with<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: this `Ownership` is the only one (RUNNING), and `&mut self` its only use.
-        self.inside().0.with_mut(|value| work(unsafe { &mut *value }))
+        self.value().0.with_mut(|value| work(unsafe { &mut *value }))
     }
 }
 
-impl<T> Entered<'_, T> {
+impl<T> BiasedOwnership<'_, T> {
     /// Calls `work` with the value, and returns its result.
     #[inline(always)]
     pub fn with<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: a cell has one bias, which is borrowed as long as this lives. An `Ownership` waits until `entered` is
         // cleared (F); `&mut self` is the only use of this.
-        self.inside().0.with_mut(|value| work(unsafe { &mut *value }))
+        self.value().0.with_mut(|value| work(unsafe { &mut *value }))
     }
 }

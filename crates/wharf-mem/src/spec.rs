@@ -1,35 +1,38 @@
-//! What a region should be like, and what can be wrong with a use of memory.
+//! The specification of a region, and the errors of its use.
 #![forbid(unsafe_code)]
 
 use crate::frame::FRAMES_MAX;
 
-/// What a region should be like.
+/// The specification of a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionSpec {
-    /// Buffers, 1 to 2^24.
+    /// Number of buffers, 1 to 2^24.
     pub frames: u32,
-    /// Bytes of one buffer with everything in it: a multiple of 64, from 128 to 64 KiB.
+    /// Bytes of one buffer, headroom and colour included: a multiple of 64, from 128 to 65,536.
     pub frame_bytes: u32,
-    /// Bytes kept free before the data, a multiple of 64, for headers that are put in front later.
+    /// Bytes kept free before the data, for headers that are put in front later: a multiple of 64, at most
+    /// half of a buffer.
     pub headroom_bytes: u32,
-    /// Whether to take 2 MiB pages when enough are free.
+    /// True to take 2 MiB pages, if enough are free.
     pub huge_pages: bool,
 }
 
-/// What can be wrong with a use of memory.
+/// An error in the use of a region.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemError {
-    /// The numbers asked for make no region.
-    #[error("a pool of {frames} frames of {frame_bytes} B with {headroom_bytes} B headroom cannot be: {why}")]
+    /// A number is out of bounds.
+    #[error(
+        "a pool of {frames} frames of {frame_bytes} B with {headroom_bytes} B headroom is out of bounds: {why}"
+    )]
     Spec {
-        /// Frames asked for.
+        /// Buffers asked for.
         frames: u32,
-        /// Bytes of each.
+        /// Bytes of one buffer asked for.
         frame_bytes: u32,
-        /// Headroom asked for.
+        /// Bytes of headroom asked for.
         headroom_bytes: u32,
-        /// The bound that it breaks.
+        /// The bound.
         why: &'static str,
     },
     /// The kernel gave no memory.
@@ -40,25 +43,25 @@ pub enum MemError {
         /// The kernel's answer.
         source: std::io::Error,
     },
-    /// 63 pools live already, or were dropped with frames still out.
+    /// 63 pools live, or were dropped with frames still out.
     #[error("no pool number is free: at most 63 pools per process")]
     PoolNumbers,
-    /// A frame was used with a pool that it does not belong to.
+    /// A frame was used with another pool's region.
     #[error("frame {index} belongs to pool {theirs}, not to pool {ours}")]
     Foreign {
         /// The frame's index in its own pool.
         index: u32,
         /// The frame's pool.
         theirs: u8,
-        /// The pool asked.
+        /// The region's pool.
         ours: u8,
     },
-    /// A length that does not fit.
-    #[error("{len_bytes} B do not fit: at most {max_bytes} B here")]
+    /// A length does not fit.
+    #[error("{len_bytes} B do not fit: at most {max_bytes} B")]
     TooLong {
         /// Bytes asked for.
         len_bytes: u32,
-        /// Bytes that would fit.
+        /// The upper bound, bytes.
         max_bytes: u32,
     },
     /// A chain was given where one buffer is wanted.
@@ -70,7 +73,7 @@ pub enum MemError {
 }
 
 impl RegionSpec {
-    /// Whether a region can be like this.
+    /// Checks the bounds.
     pub(crate) fn check(&self) -> Result<(), MemError> {
         let why = if self.frames == 0 || self.frames > FRAMES_MAX {
             "1 to 16777216 frames"

@@ -1,4 +1,4 @@
-//! Atomics and cells: std's, or loom's in a model.
+//! Atomics, cells and fences: std's, or loom's in a model.
 #![forbid(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -24,7 +24,7 @@ pub(crate) use wharf_sys::fence::{heavy, light};
 #[cfg(loom)]
 pub(crate) use loom::thread::yield_now;
 
-/// std's with loom's way in, so that both have the same users.
+/// std's cell with loom's interface.
 #[cfg(not(loom))]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -49,7 +49,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// loom has no asymmetric fence: both sides are full ones in a model.
+/// loom has no asymmetric fence: in a model both sides are full ones.
 #[cfg(loom)]
 pub(crate) fn light() {
     loom::sync::atomic::fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A batch against a queue that cannot be wrong.
+//! A batch against a `VecDeque`.
 
 mod common;
 
@@ -12,24 +12,24 @@ const BUFFERS: u32 = 600;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A frame of this sender and length, with a row in the side table or without.
+    /// Push a frame of this sender and length, with or without a row in the side table.
     Push(u16, u32, bool),
     Pop(usize),
     PopBack(usize),
-    /// From a batch of so many frames of a sender, of which so many have left already.
+    /// Append from a batch of `frames` frames of one sender, of which `left` were taken already.
     Append {
         frames: usize,
         left: usize,
         sender: u16,
         max: usize,
     },
-    /// Into a batch with so much room that holds so many already.
+    /// Append to a batch of this capacity that holds frames already.
     AppendTo {
         capacity: usize,
         holds: usize,
         max: usize,
     },
-    /// Charges every second frame to this sender.
+    /// Charge every second frame to this sender.
     Charge(u16),
     Refresh,
 }
@@ -51,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// Index, sender, length and whether it has a row.
+/// Index, sender, length, and whether the frame has a row.
 type Name = (u32, u16, u32, bool);
 
 fn name(frame: &Frame) -> Name {
@@ -101,7 +101,7 @@ impl Twin {
         assert_eq!(self.queue.back() == Some(&pushed), !full);
     }
 
-    /// A batch of `frames`, some of which have left, so that it does not begin at its first place.
+    /// Makes a batch of `frames`, some of which were taken, so that it does not begin at its first slot.
     fn other(&mut self, frames: usize, left: usize, sender: u16) -> Batch {
         let mut other = Batch::new(frames);
         self.pool.region.take(&mut self.pool.free, &mut other, frames, sender, 77, |_| {}).unwrap();
@@ -164,7 +164,7 @@ impl Twin {
         }
         let run = queue.iter().take_while(|name| name.1 == queue[0].1).count();
         assert_eq!(batch.run_of_sender().0, run);
-        // What the summary says holds, though it may not say all.
+        // What the summary says is true, though it may not say all.
         let number = self.pool.region.number();
         if let Some(first) = queue.front() {
             assert!(batch.any_meta() || !queue.iter().any(|name| name.3));
@@ -193,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn frames_of_two_pools_are_of_neither() {
+fn a_batch_of_two_pools_is_of_neither() {
     let (mut ours, mut theirs) = (Pool::new(1, 128, 0), Pool::new(1, 128, 0));
     let mut batch = Batch::new(2);
     batch.push(ours.take(0, 60).unwrap()).unwrap();

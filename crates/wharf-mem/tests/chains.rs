@@ -1,4 +1,4 @@
-//! Super-packets: buffers linked into one frame, and every one of them back exactly once.
+//! Super-packets: buffers linked into one frame, each of which comes back exactly once.
 
 mod common;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_mem::{Batch, Frame, MemError, Meta};
 
-/// Byte `at` of piece `piece`.
+/// Returns byte `at` of piece `piece`.
 fn pattern(piece: usize, at: usize) -> u8 {
     (piece * 31 + at * 7) as u8
 }
@@ -23,7 +23,7 @@ fn patterned(pool: &mut Pool, piece: usize, len_bytes: u32) -> Frame {
     frame
 }
 
-/// A chain of pieces with these lengths, some of them linked one by one, the others in a row.
+/// Makes a chain of pieces with these lengths, some linked one by one, the others in a row.
 fn chain(pool: &mut Pool, lens: &[u32]) -> Frame {
     let mut head = patterned(pool, 0, lens[0]);
     let singly = lens.len() / 3;
@@ -38,7 +38,7 @@ fn chain(pool: &mut Pool, lens: &[u32]) -> Frame {
     chain.done()
 }
 
-/// The ways for a chain to come apart.
+/// The ways in which a chain ends.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Give,
@@ -67,9 +67,9 @@ fn endings() -> impl Strategy<Value = Ending> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
-    /// Two chains after one another in the same buffers, the second with rows that the first has used.
+    /// Two chains one after the other in the same buffers: the second finds rows that the first has used.
     #[test]
-    fn chunks_are_the_pieces_and_every_buffer_comes_back(
+    fn a_chain_that_ends_gives_every_buffer_back(
         rounds in prop::collection::vec((prop::collection::vec(1..=1600u32, 1..40), endings()), 2..4)
     ) {
         let mut pool = Pool::new(40, 2048, 0);
@@ -88,7 +88,7 @@ proptest! {
 }
 
 #[test]
-fn a_chain_grows_to_the_last_byte_that_18_bits_can_say() {
+fn a_chain_of_18_bits_of_bytes_is_the_longest() {
     let mut pool = Pool::new(6, 65_536, 0);
     let full = pool.region.data_bytes_max();
     let rest = LENGTH_BYTES_MAX - 4 * full;
@@ -106,7 +106,7 @@ fn a_chain_grows_to_the_last_byte_that_18_bits_can_say() {
 }
 
 #[test]
-fn what_makes_no_sense_in_a_chain_is_refused_and_changes_nothing() {
+fn a_piece_that_no_chain_may_have_is_refused() {
     let mut pool = Pool::new(4, 2048, 0);
     let mut head = chain(&mut pool, &[100, 50]);
     let index = head.index();
@@ -122,7 +122,7 @@ fn what_makes_no_sense_in_a_chain_is_refused_and_changes_nothing() {
     pool.region.set_meta(&mut piece, &Meta::default()).unwrap();
     let (error, piece) = pool.region.link(&mut head, piece).unwrap_err();
     assert!(matches!(error, MemError::Chain { .. }));
-    // A chain behind a chain would need its own length.
+    // A chain behind a chain would need a length of its own.
     let (error, mut head) = pool.region.link(&mut empty, head).unwrap_err();
     assert!(matches!(error, MemError::Chain { .. }));
 
@@ -134,9 +134,9 @@ fn what_makes_no_sense_in_a_chain_is_refused_and_changes_nothing() {
     pool.assert_whole();
 }
 
-/// Chains between ordinary frames, and a stranger behind them: what came before it is home, each buffer once.
+/// Chains between ordinary frames, and a foreign frame behind them: buffers before it come back, each once.
 #[test]
-fn giving_a_mixed_batch_stops_at_the_stranger() {
+fn a_mixed_batch_is_given_up_to_the_foreign_frame() {
     let (mut pool, mut theirs) = (Pool::new(8, 2048, 0), Pool::new(2, 2048, 0));
     let mut batch = Batch::new(8);
     batch.push(pool.take(1, 60).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The owner's cell with real threads and the real, asymmetric fence.
+//! The owner cell with real threads and the asymmetric fence.
 #![cfg(not(loom))]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ fn owner<T>(cell: &OwnerCell<T>) -> Ownership<'_, T> {
 }
 
 #[test]
-fn no_bit_that_a_caller_names_makes_a_second_owner() {
+fn a_claim_with_any_bits_makes_no_second_owner() {
     let cell = OwnerCell::new(1);
     let mut first = owner(&cell);
     assert_eq!(first.take_bits(u64::MAX), 0);
@@ -26,7 +26,7 @@ fn no_bit_that_a_caller_names_makes_a_second_owner() {
 }
 
 #[test]
-fn one_owns_and_the_others_leave_word() {
+fn an_owned_cell_notes_what_others_announce() {
     let mut cell = OwnerCell::new(1);
     let first = owner(&cell);
     assert!(matches!(cell.publish(ready_bit(33)), Published::Seen));
@@ -46,7 +46,7 @@ fn one_owns_and_the_others_leave_word() {
 }
 
 #[test]
-fn a_panic_inside_leaves_the_cell_dead() {
+fn an_owner_that_panics_leaves_the_cell_dead() {
     let cell = OwnerCell::new(0);
     let died = catch_unwind(AssertUnwindSafe(|| owner(&cell).with(|_| panic!("inside"))));
     assert!(died.is_err());
@@ -57,7 +57,7 @@ fn a_panic_inside_leaves_the_cell_dead() {
     }
 }
 
-/// A dedicated owner is woken once for each time that it has armed, by whoever comes first with whatever.
+/// A dedicated owner is woken once each time that it has armed, by the first announcement of any kind.
 #[test]
 fn an_armed_owner_is_woken_once() {
     let cell = OwnerCell::new(());
@@ -82,15 +82,16 @@ fn an_armed_owner_is_woken_once() {
 const SENDERS: usize = 3;
 const FRAMES: u32 = 20_000;
 
-struct Inside {
+struct State {
     lanes: Vec<LaneConsumer>,
     batch: Batch,
     free: Vec<FreeFrame>,
     counts: [u32; SENDERS],
 }
 
-impl Inside {
-    /// Takes what is there; whether there was anything. Frames of one sender come with lengths that count up.
+impl State {
+    /// Drains the lanes, and returns true if there was a frame. One sender's frames have lengths that count
+    /// up.
     fn drain(&mut self, region: &Region) -> bool {
         let mut any = false;
         for (sender, lane) in self.lanes.iter_mut().enumerate() {
@@ -107,9 +108,9 @@ impl Inside {
     }
 }
 
-type Cell = OwnerCell<Inside>;
+type Cell = OwnerCell<State>;
 
-fn serve(mut owner: Ownership<'_, Inside>, region: &Region) {
+fn serve(mut owner: Ownership<'_, State>, region: &Region) {
     loop {
         owner.take_bits(WORK);
         owner.with(|inside| inside.drain(region));
@@ -120,7 +121,7 @@ fn serve(mut owner: Ownership<'_, Inside>, region: &Region) {
     }
 }
 
-/// Sends one by one, with a rest now and then, and `wake`s a dedicated owner that sleeps.
+/// Sends frames one by one, with pauses. Calls `wake` when a dedicated owner sleeps.
 fn send(
     cell: &Cell, region: &Region, sender: usize, mut lane: LaneProducer, mut free: Vec<FreeFrame>,
     wake: &Thread,
@@ -144,15 +145,15 @@ fn send(
     }
 }
 
-/// All senders send all their frames, to a dedicated owner or to themselves; then nothing is left, and every
-/// buffer is there. How often the dedicated owner slept.
+/// Lets all senders send all their frames, to a dedicated owner or as owners in turn. Then no frame is left,
+/// and every buffer is back. Returns how often the dedicated owner slept.
 fn all_send(dedicated: bool) -> u32 {
     wharf_mem::prepare();
     let frames = SENDERS as u32 * FRAMES;
     let spec = RegionSpec { frames, frame_bytes: 128, headroom_bytes: 0, huge_pages: false };
     let (region, mut free) = Region::new(spec).unwrap();
     let (ins, lanes): (Vec<_>, Vec<_>) = (0..SENDERS).map(|_| lane(16, u32::MAX - 99)).unzip();
-    let inside = Inside { lanes, batch: Batch::new(64), free: Vec::new(), counts: [0; SENDERS] };
+    let inside = State { lanes, batch: Batch::new(64), free: Vec::new(), counts: [0; SENDERS] };
     let (mut cell, region, waker) = (OwnerCell::new(inside), &region, thread::current());
     let first = dedicated.then(|| owner(&cell));
     let sleeps = thread::scope(|scope| {
@@ -170,10 +171,10 @@ fn all_send(dedicated: bool) -> u32 {
     sleeps
 }
 
-/// A dedicated owner, until all frames have come; how often it slept.
-fn stay(mut owner: Ownership<'_, Inside>, region: &Region) -> u32 {
+/// Owns the cell until all frames have come. Returns how often it slept.
+fn stay(mut owner: Ownership<'_, State>, region: &Region) -> u32 {
     let mut sleeps = 0;
-    let look = |owner: &mut Ownership<'_, Inside>| {
+    let look = |owner: &mut Ownership<'_, State>| {
         owner.with(|inside| inside.drain(region)) || owner.take_bits(WORK) != 0
     };
     owner.dedicate();
@@ -196,26 +197,26 @@ fn stay(mut owner: Ownership<'_, Inside>, region: &Region) -> u32 {
 }
 
 #[test]
-fn senders_that_become_owners_leave_nothing_behind() {
+fn senders_that_own_in_turn_leave_no_frame() {
     all_send(false);
 }
 
 #[test]
-fn a_dedicated_owner_that_sleeps_misses_nothing() {
+fn a_dedicated_owner_that_sleeps_misses_no_frame() {
     assert!(all_send(true) > 0, "it never slept, so that nothing was tested");
 }
 
 #[test]
-fn the_bias_lets_in_whoever_has_it_and_nobody_with_that_of_another_cell() {
+fn a_bias_admits_its_holder_to_its_own_cell_only() {
     let (cell, other) = (OwnerCell::new(1), OwnerCell::new(2));
-    let mut bias = cell.bias().unwrap();
-    assert!(cell.bias().is_none(), "there is one");
+    let mut bias = cell.take_bias().unwrap();
+    assert!(cell.take_bias().is_none(), "there is one");
     assert!(cell.enter(&mut bias).is_none(), "not before it is held");
-    cell.hold(&mut bias);
+    cell.acquire(&mut bias);
     assert_eq!((bias.is_held(), cell.word()), (true, BIASED));
-    other.hold(&mut bias);
+    other.acquire(&mut bias);
     assert!(other.enter(&mut bias).is_none());
-    other.let_go(&mut bias);
+    other.release(&mut bias);
     let mut entered = cell.enter(&mut bias).unwrap();
     entered.with(|value| *value += 1);
     entered.leave();
@@ -224,33 +225,34 @@ fn the_bias_lets_in_whoever_has_it_and_nobody_with_that_of_another_cell() {
     assert!(cell.enter(&mut bias).is_none(), "taken away");
     assert!(!bias.is_held());
     owner.leave().unwrap();
-    cell.give_back(bias);
-    assert!(cell.bias().is_some() && cell.word() == 0);
+    cell.return_bias(bias);
+    assert!(cell.take_bias().is_some() && cell.word() == 0);
 }
 
 #[test]
-fn a_panic_by_the_bias_leaves_the_cell_dead() {
+fn a_holder_of_the_bias_that_panics_leaves_the_cell_dead() {
     let cell = OwnerCell::new(0);
-    let mut bias = cell.bias().unwrap();
-    cell.hold(&mut bias);
+    let mut bias = cell.take_bias().unwrap();
+    cell.acquire(&mut bias);
     let died = catch_unwind(AssertUnwindSafe(|| cell.enter(&mut bias).unwrap().with(|_| panic!("inside"))));
     assert!(died.is_err());
     assert!(cell.enter(&mut bias).is_none());
     assert!(matches!(cell.claim(WAIT), Published::Dead));
 }
 
-/// With the real, asymmetric fence: a lost addition would be somebody inside beside the holder.
+/// With the asymmetric fence. A lost addition would mean that a second thread was inside beside the bias's
+/// holder.
 #[test]
-fn one_by_the_bias_and_others_by_the_word_add_up() {
+fn additions_by_the_bias_and_by_the_word_add_up() {
     const TURNS: u64 = 20_000;
     wharf_mem::prepare();
     let cell = OwnerCell::new(0u64);
     let (by_bias, by_word) = thread::scope(|scope| {
         let others: Vec<_> = (0..2).map(|_| scope.spawn(|| add_by_word(&cell, TURNS / 50))).collect();
-        let mut bias = cell.bias().unwrap();
+        let mut bias = cell.take_bias().unwrap();
         let (mut entries, mut claims) = (0, 0);
         while entries < TURNS || others.iter().any(|other| !other.is_finished()) {
-            cell.hold(&mut bias);
+            cell.acquire(&mut bias);
             match cell.enter(&mut bias) {
                 Some(mut entered) => {
                     entered.with(|value| *value += 1);
@@ -260,14 +262,14 @@ fn one_by_the_bias_and_others_by_the_word_add_up() {
                 None => claims += add_by_word(&cell, 1),
             }
         }
-        cell.give_back(bias);
+        cell.return_bias(bias);
         (entries, claims + others.into_iter().map(|other| other.join().unwrap()).sum::<u64>())
     });
     assert_eq!(owner(&cell).with(|value| *value), by_bias + by_word);
     assert!(by_bias >= TURNS && by_word > 0);
 }
 
-/// Adds one, `turns` times as the owner where nobody else is; how often that was.
+/// Adds one as the owner, `turns` times, where the cell is free. Returns how often it was.
 fn add_by_word(cell: &OwnerCell<u64>, turns: u64) -> u64 {
     let mut added = 0;
     for _ in 0..turns {

@@ -1,5 +1,5 @@
-//! A process has 63 pool numbers, and a number comes free only with every buffer of its pool. One test, alone
-//! in its process.
+//! A process has 63 pool numbers. A number is free again once every buffer of its pool is back. This is one
+//! test, alone in its process.
 
 use wharf_mem::{FreeFrame, MemError, Region, RegionSpec};
 
@@ -14,12 +14,12 @@ fn assert_none_left() {
 }
 
 #[test]
-fn numbers_run_out_and_come_back_with_all_buffers() {
+fn a_number_is_free_again_once_all_buffers_are_back() {
     let mut pools: Vec<_> = (0..POOLS).map(|_| new().unwrap()).collect();
     assert!(pools.iter().map(|pool| usize::from(pool.0.number())).eq(1..=POOLS));
     assert_none_left();
 
-    // Retired, but still there: frames of it could not be told from those of a new one.
+    // Retired, but not dropped: its frames would be taken for those of a new region.
     let (region, free) = pools.remove(20);
     assert!(region.retire(free));
     assert_none_left();
@@ -28,7 +28,7 @@ fn numbers_run_out_and_come_back_with_all_buffers() {
     assert_eq!(region.number(), 21);
     assert_none_left();
 
-    // Dropped without being retired, or with a buffer out: the number is gone for good.
+    // Dropped without being retired, or with a buffer out: the number is taken for good.
     drop((region, free));
     assert_none_left();
     let (region, mut free) = pools.remove(0);
@@ -37,7 +37,7 @@ fn numbers_run_out_and_come_back_with_all_buffers() {
     drop(region);
     assert_none_left();
 
-    // Another pool's buffers do not stand in for its own.
+    // Another pool's buffers do not count as its own.
     let (region, mut free) = pools.remove(0);
     let (other, mut others) = pools.remove(0);
     free.pop();

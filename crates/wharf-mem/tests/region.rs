@@ -1,4 +1,4 @@
-//! Where frames lie, how long they may be, what a frame of another pool gets, and what travels with a frame.
+//! Places and lengths of frames, access with another pool's frame, and the rows of the side table.
 
 mod common;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use wharf_mem::frame::FRAMES_MAX;
 use wharf_mem::{Batch, Frame, FreeFrame, MemError, Meta, Region, RegionSpec};
 
-/// All data lies in its own buffer behind the headroom, 64-aligned, inside the mapping.
+/// Each frame's data is in its own buffer behind the headroom, 64-byte aligned, inside the mapping.
 fn check_places(frames: u32, frame_bytes: u32, headroom_bytes: u32) {
     let mut pool = Pool::new(frames, frame_bytes, headroom_bytes);
     let (max_bytes, mapping) = (pool.region.data_bytes_max() as usize, pool.region.mapping());
@@ -33,7 +33,7 @@ fn check_places(frames: u32, frame_bytes: u32, headroom_bytes: u32) {
 }
 
 #[test]
-fn frames_lie_apart_aligned_and_inside() {
+fn frames_are_apart_aligned_and_inside() {
     check_places(65_535, 2048, 128);
     check_places(4096, 2048, 1024);
     check_places(1, 128, 64);
@@ -52,13 +52,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn frames_of_any_spec_lie_apart((frames, frame_bytes, headroom_bytes) in specs()) {
+    fn frames_of_any_spec_are_apart((frames, frame_bytes, headroom_bytes) in specs()) {
         check_places(frames, frame_bytes, headroom_bytes);
     }
 
-    /// Each frame filled to its end with its own byte: no other loses one.
+    /// Each frame is filled to its end with a byte of its own; no other frame loses one.
     #[test]
-    fn a_write_touches_no_other_frame((frames, frame_bytes, headroom_bytes) in specs()) {
+    fn a_frame_that_is_written_leaves_the_others((frames, frame_bytes, headroom_bytes) in specs()) {
         let mut pool = Pool::new(frames.min(40), frame_bytes, headroom_bytes);
         let max_bytes = pool.region.data_bytes_max();
         let mut taken: Vec<Frame> = (0..frames.min(40)).map(|_| pool.take(0, max_bytes).unwrap()).collect();
@@ -73,9 +73,9 @@ proptest! {
         taken.into_iter().for_each(|frame| pool.give(frame));
     }
 
-    /// Takes and gives in any order and number never lose or double a buffer.
+    /// Buffers are taken and given in any order and number.
     #[test]
-    fn buffers_go_round(steps in prop::collection::vec((any::<bool>(), 0..80usize), 1..60)) {
+    fn buffers_taken_and_given_are_neither_lost_nor_doubled(steps in prop::collection::vec((any::<bool>(), 0..80usize), 1..60)) {
         let mut pool = Pool::new(100, 128, 0);
         let mut out = Batch::new(64);
         for (takes, count) in steps {
@@ -109,7 +109,7 @@ proptest! {
         prop_assert!(batch.frames()[0].has_meta());
         prop_assert_eq!(pool.region.meta(&batch.frames()[0]).unwrap(), meta);
         pool.region.give(&mut batch, &mut pool.free, 1).unwrap();
-        // The same buffer again: its row is as good as new.
+        // The row of the same buffer is clear at its next use.
         let mut frame = pool.take(3, 100).unwrap();
         prop_assert_eq!(pool.region.meta(&frame).unwrap(), Meta::default());
         pool.region.set_meta(&mut frame, &Meta::default()).unwrap();
@@ -129,7 +129,7 @@ fn metas() -> impl Strategy<Value = Meta> {
     })
 }
 
-/// What `ours` says to a frame of `theirs`.
+/// True if `ours` refuses a frame of `theirs` as foreign.
 fn is_foreign<T>(result: Result<T, MemError>, index: u32, theirs: &Pool, ours: &Pool) -> bool {
     let numbers = (index, theirs.region.number(), ours.region.number());
     matches!(result, Err(MemError::Foreign { index, theirs, ours }) if (index, theirs, ours) == numbers)
@@ -174,7 +174,7 @@ fn another_pools_free_frame_is_not_taken_and_its_frame_not_given() {
     let taken = ours.region.take(&mut ours.free, &mut batch, 8, 0, 60, |_| {});
     assert!(is_foreign(taken, index, &theirs, &ours));
     assert_eq!((ours.free.len(), batch.len()), (5, 0));
-    // Those above it are to be had.
+    // The buffers above it can be taken.
     assert_eq!(ours.region.take(&mut ours.free, &mut batch, 2, 0, 60, |_| {}).unwrap(), 2);
     theirs.free.push(ours.free.remove(2));
     theirs.assert_whole();
@@ -192,7 +192,7 @@ fn another_pools_free_frame_is_not_taken_and_its_frame_not_given() {
 }
 
 #[test]
-fn lengths_are_held_to_what_a_buffer_takes() {
+fn a_length_beyond_the_buffer_is_refused() {
     for (frame_bytes, headroom_bytes, max_bytes) in [
         (128, 0, 128),
         (128, 64, 64),
@@ -208,7 +208,7 @@ fn lengths_are_held_to_what_a_buffer_takes() {
         for too_long in [max_bytes + 1, (1 << 18) - 1, 1 << 18, u32::MAX] {
             let of_take = pool.take(0, too_long).unwrap_err();
             let of_set_len = pool.region.set_len(&mut frame, too_long).unwrap_err();
-            let said = format!("{too_long} B do not fit: at most {max_bytes} B here");
+            let said = format!("{too_long} B do not fit: at most {max_bytes} B");
             assert_eq!([of_take.to_string(), of_set_len.to_string()], [said.clone(), said]);
         }
         assert_eq!((frame.len_bytes(), pool.free.len()), (max_bytes, 1));
@@ -219,7 +219,7 @@ fn lengths_are_held_to_what_a_buffer_takes() {
 }
 
 #[test]
-fn a_spec_out_of_bounds_is_an_error_that_says_which() {
+fn a_spec_out_of_bounds_is_an_error_with_the_bound() {
     for (frames, frame_bytes, headroom_bytes, what) in [
         (0, 2048, 0, "1 to 16777216 frames"),
         (FRAMES_MAX + 1, 2048, 0, "1 to 16777216 frames"),
@@ -239,7 +239,7 @@ fn a_spec_out_of_bounds_is_an_error_that_says_which() {
 }
 
 #[test]
-fn every_buffer_is_handed_out_once_low_ones_on_top() {
+fn a_new_region_hands_out_each_buffer_once_lowest_on_top() {
     for huge_pages in [false, true] {
         let spec = RegionSpec { frames: 70, frame_bytes: 2048, headroom_bytes: 0, huge_pages };
         let (region, free) = Region::new(spec).unwrap();

@@ -1,4 +1,4 @@
-//! Lanes and return rings against a queue that cannot be wrong, and with two threads.
+//! Lanes and return rings against a `VecDeque`, and between two threads.
 #![cfg(not(loom))]
 
 mod common;
@@ -14,14 +14,14 @@ use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
 use wharf_mem::return_ring::{ReturnConsumer, ReturnProducer, return_ring};
 use wharf_mem::{Batch, Frame, FreeFrame, Region};
 
-/// All that a frame says of itself.
+/// Index, sender, length and band of a frame.
 type Name = (u32, u16, u32, u8);
 
 fn name(frame: &Frame) -> Name {
     (frame.index(), frame.sender(), frame.len_bytes(), frame.band())
 }
 
-/// Capacity, and where the indices start: anywhere, but often so that they soon wrap.
+/// Capacity, and the first index: any value, but often one that soon wraps.
 fn rings() -> impl Strategy<Value = (u32, u32)> {
     (1..=10u32).prop_flat_map(|bits| {
         let soon = (0..3u32 << bits).prop_map(|before| 0u32.wrapping_sub(before));
@@ -46,7 +46,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// A pool whose frames each say something else.
+/// Takes frames that all differ.
 fn take_various(pool: &mut Pool, to: &mut Batch, count: usize) {
     for _ in 0..count.min(to.room()).min(pool.free.len()) {
         let index = pool.free.last().map_or(0, FreeFrame::index);
@@ -175,7 +175,7 @@ proptest! {
 }
 
 #[test]
-fn what_an_abandoned_lane_holds_is_still_there() {
+fn an_abandoned_lane_keeps_its_frames() {
     let mut pool = Pool::new(4, 128, 0);
     let (mut lane_in, mut lane_out) = lane(4, u32::MAX);
     let mut frames = Batch::new(3);
@@ -196,9 +196,9 @@ fn a_capacity_that_is_no_power_of_two_panics() {
     }
 }
 
-/// The caller's own code may panic between: no buffer is then in two places.
+/// The callback panics between two buffers: none is then in two places.
 #[test]
-fn a_panic_while_noting_doubles_no_buffer() {
+fn a_callback_that_panics_doubles_no_buffer() {
     let mut pool = Pool::new(8, 128, 0);
     let mut frames = Batch::new(8);
     let unlucky = |index| assert_ne!(index, 4);
@@ -219,15 +219,16 @@ fn a_panic_while_noting_doubles_no_buffer() {
 
 const FRAMES: u64 = 150_000;
 
-/// Lets the other thread run, if it still does.
+/// Yields while the other thread runs, up to a bound.
 fn wait_since(begun: Instant) {
     assert!(begun.elapsed() < Duration::from_secs(30), "the other thread does nothing");
     thread::yield_now();
 }
 
-/// Frames go round between two threads: numbered in their bytes, out in order, home in order, none lost.
+/// Frames go round between two threads: they are numbered in their bytes, and stay in order both ways; none
+/// is lost.
 #[test]
-fn two_threads_keep_order_and_every_buffer() {
+fn frames_between_two_threads_keep_order_and_none_is_lost() {
     let Pool { region, free } = &mut Pool::new(300, 128, 0);
     let (region, (lane_in, lane_out), (returns_in, returns_out)) =
         (&*region, lane(128, u32::MAX - 500), return_ring(64, 77));

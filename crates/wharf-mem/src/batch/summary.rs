@@ -1,26 +1,26 @@
-//! What the frames of a batch have in common, kept up to date as they come and go: no stage must look at each of them.
+//! The summary of a batch's frames, kept up to date as they come and go: no stage must read each frame.
 #![forbid(unsafe_code)]
 
 use crate::frame::{Frame, META, POOL_MASK, SENDER_MASK};
 
-/// What the frames of a batch have in common. After some have left, a bound: it may name less in common than
-/// there is, never more.
+/// The bits that the frames of a batch have in common, and their bytes. After frames have left, the common
+/// bits are a bound: never more than there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Bits set in any of them.
+    /// Bits that some frame has set.
     any: u64,
-    /// Bits set in all of them.
+    /// Bits that all frames have set.
     all: u64,
-    /// Bytes of all of them.
+    /// The sum of the frames' lengths, bytes.
     pub(super) bytes: u64,
 }
 
 impl Summary {
     pub(crate) const NONE: Summary = Summary { any: 0, all: u64::MAX, bytes: 0 };
-    /// Says nothing but that any bit may be set, or not.
+    /// Bounds nothing: any bit may be set or clear in any frame.
     pub(super) const UNKNOWN: Summary = Summary { any: u64::MAX, all: 0, bytes: 0 };
 
-    /// Of `count` frames that differ in their index only, which `template` leaves out.
+    /// Summarises `count` frames that differ in their index only. `template` has all bits but the index.
     #[inline]
     pub(crate) fn of_template(template: u64, count: usize) -> Self {
         let bytes = u64::from(Frame::from_bits(template).len_bytes()) * count as u64;
@@ -78,7 +78,7 @@ impl Summary {
         self.all_have(Frame::template(0, sender, 0), SENDER_MASK)
     }
 
-    /// Whether the bits of `mask` are as in `want`, in all of them.
+    /// True if all frames have the bits of `mask` as in `want`.
     #[inline(always)]
     fn all_have(&self, want: u64, mask: u64) -> bool {
         ((self.any ^ want) | (self.all ^ want)) & mask == 0

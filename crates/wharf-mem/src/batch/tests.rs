@@ -1,4 +1,4 @@
-//! A batch by itself.
+//! Order, capacity, sums and moves of one or two batches.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -8,7 +8,7 @@ fn frame(index: u32, sender: u16) -> Frame {
 }
 
 #[test]
-fn keeps_order_and_capacity_through_shifts() {
+fn a_batch_that_shifts_keeps_order_and_capacity() {
     let mut batch = Batch::new(4);
     let (mut next_in, mut next_out) = (0, 0);
     for round in 0..50u32 {
@@ -24,7 +24,7 @@ fn keeps_order_and_capacity_through_shifts() {
 }
 
 #[test]
-fn frames_are_taken_once_even_where_their_taker_panics() {
+fn a_taker_that_panics_has_each_frame_once() {
     let mut batch = Batch::new(8);
     (0..6).for_each(|index| batch.push(frame(index, 1)).unwrap());
     let mut taken = Vec::new();
@@ -40,7 +40,7 @@ fn frames_are_taken_once_even_where_their_taker_panics() {
 }
 
 #[test]
-fn sums_runs_and_moves() {
+fn a_batch_that_is_moved_keeps_sums_and_runs() {
     let mut batch = Batch::new(8);
     for (index, sender) in [(0, 1), (1, 1), (2, 9), (3, 1)] {
         batch.push(frame(index, sender)).unwrap();
@@ -54,7 +54,7 @@ fn sums_runs_and_moves() {
     assert!(batch.is_of_pool(1) && !batch.is_of_pool(2) && !batch.any_meta());
     assert_eq!((batch.sender(), batch.bytes()), (Some(1), batch.bytes_of_first(1)));
     batch.frames_mut()[0].set_sender(8);
-    assert_eq!(batch.sender(), None, "unknown until somebody looks");
+    assert_eq!(batch.sender(), None, "unknown until it is computed");
     batch.refresh();
     assert_eq!(batch.sender(), Some(8));
 }

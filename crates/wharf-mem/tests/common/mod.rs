@@ -1,4 +1,4 @@
-//! A region with its free buffers, as the tests hold them.
+//! A region with its free buffers, for tests.
 
 use wharf_mem::{Batch, Frame, FreeFrame, MemError, Region, RegionSpec};
 
@@ -25,7 +25,7 @@ impl Pool {
         self.region.give_one(frame, &mut self.free).unwrap();
     }
 
-    /// Every buffer is here, once.
+    /// Asserts that every buffer is here, once.
     pub fn assert_whole(&self) {
         let mut indices: Vec<_> = self.free.iter().map(FreeFrame::index).collect();
         indices.sort_unstable();
@@ -33,7 +33,7 @@ impl Pool {
     }
 }
 
-/// Gives the number back, if all buffers are here: a process has only 63.
+/// Frees the pool's number, if all buffers are here: a process has only 63.
 impl Drop for Pool {
     fn drop(&mut self) {
         self.region.retire(std::mem::take(&mut self.free));

@@ -31,7 +31,7 @@ fn add(cell: &Cell, bias: &mut Bias, bit: u64) -> (bool, bool) {
         entered.leave();
         return (true, true);
     }
-    cell.let_go(bias);
+    cell.release(bias);
     (add_as_owner(cell, bit), false)
 }
 
@@ -42,8 +42,8 @@ fn one_alone_and(others: usize, preemptions: usize) {
     let (passes, refusals) = (passed.clone(), was_refused.clone());
     check(preemptions, move || {
         let cell = Arc::new(Cell::new(0));
-        let mut bias = cell.bias().unwrap();
-        cell.hold(&mut bias);
+        let mut bias = cell.take_bias().unwrap();
+        cell.acquire(&mut bias);
         let thread = |at: usize| {
             let cell = cell.clone();
             thread::spawn(move || u32::from(add_as_owner(&cell, ready_bit(at))))
@@ -56,9 +56,9 @@ fn one_alone_and(others: usize, preemptions: usize) {
             passes.note(by_bias);
             refusals.note(!by_bias);
         }
-        cell.hold(&mut bias);
+        cell.acquire(&mut bias);
         sum += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u32>();
-        cell.let_go(&mut bias);
+        cell.release(&mut bias);
         let Published::Owner(mut owner) = cell.claim(0) else { panic!("still owned: {cell:?}") };
         assert_eq!(owner.with(|value| *value), sum);
         leave(owner);
@@ -83,17 +83,17 @@ fn the_bias_changes_hands_between_threads() {
         let cell = Arc::new(Cell::new(0));
         let theirs = cell.clone();
         let other = thread::spawn(move || {
-            let Some(mut bias) = theirs.bias() else { return 0 };
-            theirs.hold(&mut bias);
+            let Some(mut bias) = theirs.take_bias() else { return 0 };
+            theirs.acquire(&mut bias);
             let (added, _) = add(&theirs, &mut bias, ready_bit(1));
-            theirs.give_back(bias);
+            theirs.return_bias(bias);
             u32::from(added)
         });
         let mut sum = 0;
-        if let Some(mut bias) = cell.bias() {
-            cell.hold(&mut bias);
+        if let Some(mut bias) = cell.take_bias() {
+            cell.acquire(&mut bias);
             sum += u32::from(add(&cell, &mut bias, ready_bit(0)).0);
-            cell.give_back(bias);
+            cell.return_bias(bias);
         }
         sum += other.join().unwrap();
         let Published::Owner(mut owner) = cell.claim(0) else { panic!("still owned: {cell:?}") };

@@ -7,7 +7,7 @@
 //! After each revocation the sender waits for twice as many runs before it asks for the bias again.
 
 use crate::tx::queue::QueueState;
-use wharf_mem::{Bias, Entered, OwnerCell};
+use wharf_mem::{Bias, BiasedOwnership, OwnerCell};
 
 /// Runs as an ordinary owner, alone on the queue, before a sender asks for the bias.
 const RUNS_FIRST: u32 = 16;
@@ -39,7 +39,7 @@ impl BiasedOwner {
     #[inline(always)]
     pub(crate) fn try_enter<'a>(
         &'a mut self, cell: &'a OwnerCell<QueueState>,
-    ) -> Option<Entered<'a, QueueState>> {
+    ) -> Option<BiasedOwnership<'a, QueueState>> {
         let bias = self.bias.as_mut().filter(|bias| bias.is_held())?;
         let entered = cell.enter(bias);
         if entered.is_none() {
@@ -54,8 +54,8 @@ impl BiasedOwner {
         self.due -= 1;
         if self.due == 0 {
             self.due = self.runs;
-            self.bias = self.bias.take().or_else(|| cell.bias());
-            self.bias.iter_mut().for_each(|bias| cell.hold(bias));
+            self.bias = self.bias.take().or_else(|| cell.take_bias());
+            self.bias.iter_mut().for_each(|bias| cell.acquire(bias));
         }
     }
 
@@ -63,14 +63,14 @@ impl BiasedOwner {
     #[inline]
     pub(crate) fn release(&mut self, cell: &OwnerCell<QueueState>) {
         if let Some(bias) = self.bias.as_mut().filter(|bias| bias.is_held()) {
-            cell.let_go(bias);
+            cell.release(bias);
         }
     }
 
     /// Gives the bias back for another sender: this one is gone.
     pub(crate) fn retire(&mut self, cell: &OwnerCell<QueueState>) {
         if let Some(bias) = self.bias.take() {
-            cell.give_back(bias);
+            cell.return_bias(bias);
         }
     }
 }
