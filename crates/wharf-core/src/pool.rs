@@ -11,12 +11,12 @@ mod burst;
 mod cache;
 mod counters;
 mod depot;
+mod external_allocator;
 mod ledger;
 mod lock;
 mod mailbox;
 mod packet;
 mod peer_queues;
-pub mod policy;
 mod reservation;
 mod returns;
 mod waiting;
@@ -320,7 +320,9 @@ impl PagePool {
         self.shared.clock.now_ns()
     }
 
-    fn exhausted(&self) -> PoolError {
+    /// Returns the error for a pool without a free frame.
+    #[doc(hidden)]
+    pub fn exhausted(&self) -> PoolError {
         PoolError::Exhausted { frames: self.frames() }
     }
 }

@@ -2,4 +2,5 @@
 
 pub mod histogram;
 pub mod locked_queue;
+pub mod page_policy;
 pub mod run_log;

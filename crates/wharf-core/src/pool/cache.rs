@@ -296,7 +296,8 @@ impl Cache {
         self.trim(0);
     }
 
-    pub(super) fn has_bulk_for_others(&self) -> bool {
+    #[doc(hidden)]
+    pub fn has_bulk_for_others(&self) -> bool {
         self.stash.len() >= BULK.min(self.keep.frames()) || self.pool.is_waited_for()
     }
 

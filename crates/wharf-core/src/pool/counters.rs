@@ -28,7 +28,8 @@ pub struct PageCounters {
 impl PageCounters {
     /// Notes a look.
     #[inline]
-    pub(super) fn look(&mut self, is_miss: bool) {
+    #[doc(hidden)]
+    pub fn look(&mut self, is_miss: bool) {
         self.looks += 1;
         self.misses += u64::from(is_miss);
     }

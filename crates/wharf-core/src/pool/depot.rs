@@ -1,68 +1,45 @@
-//! `Depot`: the pool's free buffers, from which caches refill and to which they return their surplus. A stack of
-//! numbers, until a policy asks for a list through the pages.
+//! `Depot`: the pool's free buffers, a stack from which caches refill and to which they return their surplus.
 
 use super::mailbox::Mailbox;
 use super::waitlist::{Delivery, PATIENCE_NS, WaitList, Waiter};
-use std::sync::Arc;
-use wharf_mem::{FreeFrame, FreeList, Links};
+use wharf_mem::FreeFrame;
 
 /// Free buffers and the caches that wait for them. A lock guards both.
 #[derive(Debug)]
 pub(super) struct Depot {
     stack: Vec<FreeFrame>,
-    /// Once there is a list, all buffers go there.
-    list: Option<FreeList>,
     /// Caches that wait for buffers.
     pub(super) wait_list: WaitList,
 }
 
 impl Depot {
     pub(super) fn new(free: Vec<FreeFrame>) -> Self {
-        Self { stack: free, list: None, wait_list: WaitList::default() }
-    }
-
-    /// Keeps a list from now on. Returns its links, which other lists of pool number `pool` with `frames` may share.
-    pub(super) fn linked(&mut self, pool: u8, frames: u32) -> Arc<Links> {
-        if let Some(list) = &self.list {
-            return list.links().clone();
-        }
-        let links = Arc::new(Links::new(pool, frames));
-        self.list = Some(FreeList::new(links.clone()));
-        let stack = std::mem::take(&mut self.stack);
-        self.extend(stack);
-        links
+        Self { stack: free, wait_list: WaitList::default() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.stack.len() + self.list.as_ref().map_or(0, FreeList::len)
+        self.stack.len()
     }
 
     /// Takes the buffer that was put here last.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<FreeFrame> {
-        self.list.as_mut().and_then(FreeList::pop_front).or_else(|| self.stack.pop())
+        self.stack.pop()
     }
 
     /// Moves `count` buffers, or all if there are fewer, onto `to`.
     pub(super) fn move_to(&mut self, to: &mut Vec<FreeFrame>, count: usize) {
-        if self.list.is_none() {
-            let left = self.stack.len() - count.min(self.stack.len());
-            return to.extend(self.stack.drain(left..));
-        }
-        to.extend(std::iter::from_fn(|| self.pop()).take(count));
+        let left = self.stack.len() - count.min(self.stack.len());
+        to.extend(self.stack.drain(left..));
     }
 
     pub(super) fn extend(&mut self, frames: impl IntoIterator<Item = FreeFrame>) {
-        let Some(list) = &mut self.list else { return self.stack.extend(frames) };
-        // The list refuses buffers of another pool: they stay on the stack.
-        self.stack.extend(frames.into_iter().filter_map(|free| list.push_front(free).err()));
+        self.stack.extend(frames);
     }
 
     /// Takes all buffers.
     pub(super) fn empty(&mut self) -> Vec<FreeFrame> {
-        let mut all = std::mem::take(&mut self.stack);
-        all.extend(self.list.iter_mut().flat_map(|list| std::iter::from_fn(|| list.pop_front())));
-        all
+        std::mem::take(&mut self.stack)
     }
 
     /// Hands buffers to waiters, first come first: an equal part of the depot to each, at least one, at most what it wants.

@@ -25,7 +25,8 @@ pub struct LockCounts {
 
 impl LockCounts {
     /// Takes a lock. A free one costs no look at the clock.
-    pub(crate) fn lock<'m, T>(&mut self, mutex: &'m Mutex<T>, clock: &dyn Clock) -> MutexGuard<'m, T> {
+    #[doc(hidden)]
+    pub fn lock<'m, T>(&mut self, mutex: &'m Mutex<T>, clock: &dyn Clock) -> MutexGuard<'m, T> {
         self.taken += 1;
         try_lock(mutex).unwrap_or_else(|| self.wait(mutex, clock))
     }

@@ -15,11 +15,11 @@ mod processor;
 pub use kind::{PolicyKind, UsePolicy};
 pub use outcome::Outcome;
 
+use crate::comparators::page_policy::{PageCache, Policy};
 use places::Places;
 use processor::Processor;
 use std::sync::Arc;
 use wharf_core::pool::PagePool;
-use wharf_core::pool::policy::{PageCache, Policy};
 use wharf_sim::ConservationChecker;
 use wharf_sim::RunError;
 use wharf_sim::engine::lock::LockCosts;

@@ -79,7 +79,8 @@ impl Cache {
 
     /// Gives the oldest buffers, the least likely to be in this core's caches, to the depot. Returns their number.
     #[cold]
-    pub(in crate::pool) fn give_surplus(&mut self, need: usize) -> usize {
+    #[doc(hidden)]
+    pub fn give_surplus(&mut self, need: usize) -> usize {
         let surplus = self.stack.len() - need - self.keep.frames() / 2;
         self.pool.deposit(self.stack.drain(..surplus), &mut self.counters);
         surplus

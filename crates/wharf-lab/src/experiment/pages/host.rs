@@ -3,10 +3,10 @@
 use super::super::{Bench, LabError, Row, RowKind};
 use super::workload::{self, Load, Ran};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
+use crate::comparators::page_policy::{PageCache, Policy, Wanted};
 use crate::models::page_pool::{PolicyKind, UsePolicy};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_core::pool::policy::{PageCache, Policy, Wanted};
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_devices::host::ExactClock;
 use wharf_mem::Batch;

@@ -1,9 +1,9 @@
 //! The workload on real threads: channels take pages and pass packets on, applications read and free them.
 
+use crate::comparators::page_policy::{PageCache, Policy, Wanted};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::pool::policy::{PageCache, Policy, Wanted};
 use wharf_core::pool::{PageCounters, PoolError};
 use wharf_devices::host::{pin, processors};
 use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};

@@ -1,7 +1,7 @@
 //! The policies by name.
 
+use crate::comparators::page_policy::{Allocator, Halves, OnBusy, Origin, Policy, Recycle, SenderCache};
 use wharf_core::pool::PagePool;
-use wharf_core::pool::policy::{Allocator, Halves, OnBusy, Origin, Policy, Recycle, SenderCache};
 
 /// A policy to be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! What came of a run.
 
 use super::{Machine, Setup};
+use crate::comparators::page_policy::PageCache;
 use wharf_core::pool::PageCounters;
-use wharf_core::pool::policy::PageCache;
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Mode;
 

@@ -1,7 +1,7 @@
 //! The locks of depot and mailboxes, and how long they are held.
 
 use super::Costs;
-use wharf_core::pool::policy::Place;
+use crate::comparators::page_policy::Place;
 use wharf_sim::engine::Random;
 use wharf_sim::engine::lock::{HandedOver, LockKind, SpinLock};
 

@@ -1,9 +1,9 @@
 //! What a processor does next: a step of its cache's state machine, and the time that it takes.
 
 use super::{Costs, Machine, Setup};
+use crate::comparators::page_policy::{PageCache, Place, Wanted};
 use std::collections::VecDeque;
 use wharf_core::pool::PageCounters;
-use wharf_core::pool::policy::{PageCache, Place, Wanted};
 use wharf_mem::{Batch, Frame};
 use wharf_sim::engine::Agenda;
 use wharf_sim::engine::cpu::{Cpu, Mode, Tick};

@@ -1,21 +1,22 @@
-//! `allocator`: the kernel's page allocator: a list per processor, one locked list behind them.
+//! `allocator`: the kernel's page allocator: a list per processor, and one locked list behind them.
 //!
-//! Where one processor takes and another frees, every page passes through the global list: its lock is taken twice
-//! per batch, by everybody, and held while the line of each page of the batch comes over from who freed it.
+//! When one processor takes and another frees, every page passes through the global list. All processors take its lock
+//! twice per batch, and hold it while the cache line of each page comes over from the processor that freed it.
 
-use super::lists::{Lists, as_its_lists};
+use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
-use crate::pool::{PageCounters, PagePool, PoolError};
+use std::sync::Arc;
+use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::Batch;
 
 /// The policy.
 #[derive(Debug)]
-pub struct Allocator(PagePool);
+pub struct Allocator(Arc<GlobalList>);
 
 impl Allocator {
-    /// For the pages of `pool`.
+    /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
-        Self(pool.clone())
+        Self(GlobalList::new(pool))
     }
 }
 
@@ -27,7 +28,7 @@ impl Policy for Allocator {
     }
 
     fn pool(&self) -> &PagePool {
-        &self.0
+        &self.0.pool
     }
 }
 

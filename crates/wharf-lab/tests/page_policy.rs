@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use wharf_core::pool::policy::{
+use wharf_core::pool::{PageCounters, PagePool, PoolError};
+use wharf_lab::comparators::page_policy::{
     Allocator, Halves, OnBusy, Origin, PageCache, Place, Policy, Recycle, SenderCache, Wanted,
 };
-use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::{Batch, Frame};
 
 const FRAMES: u32 = 2048;
@@ -292,8 +292,7 @@ fn a_full_fifo_leaves_pages_to_the_allocator() {
 
 #[test]
 fn halves_need_half_the_pages_and_wait_for_each_other() {
-    let pool = pool_of(FRAMES);
-    let (whole, halves) = (Allocator::new(&pool), Halves::new(&pool));
+    let (whole, halves) = (Allocator::new(&pool_of(FRAMES)), Halves::new(&pool_of(FRAMES)));
     let (mut one, mut two) = (whole.cache("whole").unwrap(), halves.cache("halves").unwrap());
     let (ones, twos) = (take(&mut one, 126, 0), take(&mut two, 126, 0));
     assert_eq!((one.counters().slow_paths, two.counters().slow_paths), (2, 1));

@@ -1,25 +1,25 @@
-//! `recycle-head` and `recycle-scan`: who takes a page waits for it in a FIFO, and takes it again once it is free.
+//! `recycle-head` and `recycle-scan`: a thread waits in a FIFO for the pages it took, and takes them again once free.
 //!
-//! mlx5's page cache until 2023: the driver kept a reference to each page that it handed out, and looked at the head of
-//! its FIFO only: one page that a slow reader holds there makes all others behind it useless. Variants let go of a
-//! busy head, put it last, or look through the whole FIFO. What is not to be had there comes from the allocator.
+//! This is mlx5's page cache until 2023. The driver kept a reference to each page it handed out and looked at the head of
+//! its FIFO only. A page that a slow reader holds there blocks all others behind it. Variants release a busy head, put it
+//! last, or look through the whole FIFO. Further pages come from the allocator.
 
-use super::lists::{Lists, as_its_lists};
+use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted, taken_since};
-use crate::pool::{PageCounters, PagePool, PoolError};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::shelf::Shelf;
 use wharf_mem::{Batch, FreeFrame};
 
-/// What is done about a page in use at the head of the FIFO.
+/// The treatment of a page in use at the head of the FIFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnBusy {
-    /// Nothing: no page comes from the FIFO until it is free.
+    /// None: no page comes from the FIFO until it is free.
     Stop,
-    /// When the FIFO is full, it is let go, for whoever frees it, and the next is looked at, once for each page wanted.
+    /// It is released when the FIFO is full, to the thread that frees it. The next is looked at, once for each page wanted.
     Release,
-    /// It goes to the end, and the next is looked at, once for each page wanted.
+    /// It goes to the end. The next is looked at, once for each page wanted.
     Rotate,
     /// All others are looked at, in order.
     Scan,
@@ -28,18 +28,18 @@ pub enum OnBusy {
 /// The policy.
 #[derive(Debug)]
 pub struct Recycle {
-    pool: PagePool,
-    /// A place per page, open while its FIFO waits for it.
+    global: Arc<GlobalList>,
+    /// A slot per page, open while its FIFO waits for it.
     shelf: Arc<Shelf>,
     on_busy: OnBusy,
     fifo_pages: usize,
 }
 
 impl Recycle {
-    /// For the pages of `pool`; a thread's FIFO holds up to `fifo_pages`.
+    /// Creates the policy for the pages of `pool`. A thread's FIFO holds up to `fifo_pages`.
     pub fn new(pool: &PagePool, on_busy: OnBusy, fifo_pages: usize) -> Self {
         let shelf = Arc::new(Shelf::new(pool.frames() as usize));
-        Self { pool: pool.clone(), shelf, on_busy, fifo_pages }
+        Self { global: GlobalList::new(pool), shelf, on_busy, fifo_pages }
     }
 }
 
@@ -48,7 +48,7 @@ impl Policy for Recycle {
 
     fn cache(&self, _: &str) -> Result<RecycleCache, PoolError> {
         Ok(RecycleCache {
-            lists: Lists::new(&self.pool, 1),
+            lists: Lists::new(&self.global, 1),
             shelf: self.shelf.clone(),
             on_busy: self.on_busy,
             fifo: VecDeque::with_capacity(self.fifo_pages),
@@ -58,7 +58,7 @@ impl Policy for Recycle {
     }
 
     fn pool(&self) -> &PagePool {
-        &self.pool
+        &self.global.pool
     }
 }
 
@@ -68,7 +68,7 @@ pub struct RecycleCache {
     lists: Lists,
     shelf: Arc<Shelf>,
     on_busy: OnBusy,
-    /// Pages handed out from here, in order: their places are open.
+    /// Pages handed out from here, in order; their slots are open.
     fifo: VecDeque<u32>,
     fifo_pages: usize,
     /// Pages on their way from or to the shelf.
@@ -76,7 +76,7 @@ pub struct RecycleCache {
 }
 
 impl RecycleCache {
-    /// A page of the FIFO that has come back.
+    /// Takes a page of the FIFO that has come back.
     fn recycled(&mut self) -> Option<FreeFrame> {
         if let Some(free) = self.look(0)? {
             self.fifo.pop_front();
@@ -85,11 +85,11 @@ impl RecycleCache {
         self.lists.counters.head_blocked += 1;
         match self.on_busy {
             OnBusy::Stop => None,
-            // Pages must have time to come back: one that is let go at once never does.
+            // Pages must have time to come back: one released at once never does.
             OnBusy::Release if self.fifo.len() < self.fifo_pages => None,
             OnBusy::Release => {
                 let head = self.fifo.pop_front()?;
-                // It may have come since: then it is as good as any.
+                // It may have come back since then.
                 self.shelf.close(head as usize).or_else(|| self.second())
             }
             OnBusy::Rotate => {
@@ -104,24 +104,24 @@ impl RecycleCache {
         }
     }
 
-    /// The page at the head, now that another is not there any more.
+    /// Takes the page that is at the head now.
     fn second(&mut self) -> Option<FreeFrame> {
         let free = self.look(0)??;
         self.fifo.pop_front();
         Some(free)
     }
 
-    /// What lies at the place of the FIFO's page `at`, if there is one.
+    /// Looks at the slot of the FIFO's page `at`, if there is one.
     #[inline]
     fn look(&mut self, at: usize) -> Option<Option<FreeFrame>> {
         let page = *self.fifo.get(at)? as usize;
         let found = self.shelf.collect(page);
-        // What is not there yet was written here last, when it went out.
+        // A slot without a page was last written by this thread, when the page went out.
         self.lists.counters.look(found.is_some());
         Some(found)
     }
 
-    /// Waits for the frames that the batch has got since it had `old`.
+    /// Begins to wait for the frames of the batch from `old` on.
     fn expect(&mut self, batch: &Batch, old: usize) {
         let room = self.fifo_pages - self.fifo.len();
         for page in taken_since(batch, old).take(room) {
@@ -138,7 +138,7 @@ impl PageCache for RecycleCache {
             let Some(free) = self.recycled() else { break };
             self.hand.push(free);
         }
-        // A length that does not fit leaves them in hand, for the next.
+        // A length that does not fit leaves them in hand.
         let recycled = self.lists.take_from(&mut self.hand, to, count, wanted)?;
         self.lists.counters.recycled += recycled as u64;
         let taken = recycled + self.lists.take(to, count - recycled, wanted)?;

@@ -1,33 +1,33 @@
 //! `sender-cache`: one buffer kept per sender, for its next packet.
 //!
-//! What a TCP socket did in 2019 to 2021: the buffer that the reader freed last stayed with the socket, and whoever received
-//! the next packet for it took that. Fragile, since every path must know of it, and each idle sender keeps a buffer.
+//! TCP sockets did this from 2019 to 2021. The buffer that the reader freed last stayed with the socket, and the processor
+//! that received the socket's next packet took it. Every path must know of it, and each idle sender keeps a buffer.
 
-use super::lists::{Lists, as_its_lists};
+use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
-use crate::pool::{PageCounters, PagePool, PoolError};
 use std::sync::Arc;
+use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::shelf::Shelf;
 use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
 #[derive(Debug)]
-pub struct SenderCache(Arc<QuotaKind>);
+pub struct SenderCache(Arc<KeptBuffers>);
 
-/// What is kept: a place per sender.
+/// A slot per sender, and the global list.
 #[derive(Debug)]
-struct QuotaKind {
-    pool: PagePool,
+struct KeptBuffers {
+    global: Arc<GlobalList>,
     shelf: Shelf,
 }
 
 impl SenderCache {
-    /// For the pages of `pool`.
+    /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
         let shelf = Shelf::new(usize::from(SENDERS_MAX));
         (0..shelf.places()).for_each(|sender| shelf.open(sender));
-        Self(Arc::new(QuotaKind { pool: pool.clone(), shelf }))
+        Self(Arc::new(KeptBuffers { global: GlobalList::new(pool), shelf }))
     }
 }
 
@@ -35,21 +35,21 @@ impl Policy for SenderCache {
     type Cache = SenderCacheCache;
 
     fn cache(&self, _: &str) -> Result<SenderCacheCache, PoolError> {
-        let (lists, kept) = (Lists::new(&self.0.pool, 1), self.0.clone());
+        let (lists, kept) = (Lists::new(&self.0.global, 1), self.0.clone());
         Ok(SenderCacheCache { lists, kept, hand: Vec::with_capacity(1) })
     }
 
     fn pool(&self) -> &PagePool {
-        &self.0.pool
+        &self.0.global.pool
     }
 }
 
-/// A thread's list; what is kept belongs to the senders.
+/// A thread's list. Kept buffers belong to the senders.
 #[derive(Debug)]
 pub struct SenderCacheCache {
     lists: Lists,
-    kept: Arc<QuotaKind>,
-    /// The kept one, on its way out.
+    kept: Arc<KeptBuffers>,
+    /// The kept buffer, on its way out.
     hand: Vec<FreeFrame>,
 }
 
@@ -61,7 +61,7 @@ impl PageCache for SenderCacheCache {
             self.lists.counters.look(kept.is_some());
             self.hand.extend(kept);
         }
-        // A length that does not fit leaves it in hand, for the next.
+        // A length that does not fit leaves it in hand.
         let kept = self.lists.take_from(&mut self.hand, to, count, wanted)?;
         self.lists.counters.recycled += kept as u64;
         Ok(kept + self.lists.take(to, count - kept, wanted)?)
@@ -73,7 +73,7 @@ impl PageCache for SenderCacheCache {
             self.lists.give(from, run)?;
             let Some(last) = self.lists.pop() else { continue };
             let laid = self.kept.shelf.lay(sender, last);
-            // A full place was filled here, as a rule: a sender's packets end on one processor.
+            // This thread filled a full slot, as a rule: a sender's packets end on one processor.
             self.lists.counters.look(laid.is_ok());
             match laid {
                 Ok(()) => self.lists.counters.remote_returns += 1,
@@ -92,9 +92,9 @@ impl Drop for SenderCacheCache {
     }
 }
 
-impl Drop for QuotaKind {
+impl Drop for KeptBuffers {
     fn drop(&mut self) {
         let kept = (0..self.shelf.places()).filter_map(|sender| self.shelf.close(sender));
-        self.pool.deposit(kept, &mut PageCounters::default());
+        self.global.deposit(kept, &mut PageCounters::default());
     }
 }

@@ -1,8 +1,8 @@
-//! `origin`, the default: a page goes back to the cache that took it, in bulk. Nothing is added to a [`Cache`] here but
-//! counts, and its slow path step by step for modelled processors.
+//! `origin`: a page returns in bulk to the cache that took it. It is Wharf's own [`Cache`], with counts, and with its slow
+//! path in steps for modelled processors.
 
 use super::{PageCache, Place, Policy, Wanted};
-use crate::pool::{Cache, PageCounters, PagePool, PoolError};
+use wharf_core::pool::{Cache, PageCounters, PagePool, PoolError};
 use wharf_mem::Batch;
 
 /// The policy.
@@ -10,7 +10,7 @@ use wharf_mem::Batch;
 pub struct Origin(PagePool);
 
 impl Origin {
-    /// For the pages of `pool`.
+    /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
         Self(pool.clone())
     }
@@ -30,19 +30,25 @@ impl Policy for Origin {
     }
 }
 
-/// A [`Cache`] as it is.
+/// A [`Cache`] with counts.
 #[derive(Debug)]
 pub struct OriginCache {
     cache: Cache,
     allocations: u64,
     frees: u64,
-    /// Pages of others are being brought to them, a mailbox at a time.
+    /// Pages of other caches are being returned, a mailbox at a time.
     returning: bool,
+}
+
+impl OriginCache {
+    fn next_home(&self) -> Option<Place> {
+        self.cache.next_home().map(|cache| cache.map_or(Place::Depot, Place::Mailbox))
+    }
 }
 
 impl PageCache for OriginCache {
     fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
-        let taken = self.cache.take_here(to, count, wanted)?;
+        let taken = self.cache.take_here(to, count, wanted.sender, wanted.len_bytes)?;
         self.allocations += taken as u64;
         Ok(taken)
     }
@@ -66,7 +72,7 @@ impl PageCache for OriginCache {
     }
 
     fn surplus(&self) -> Option<Place> {
-        let others = if self.returning { self.cache.next_home() } else { None };
+        let others = if self.returning { self.next_home() } else { None };
         others.or_else(|| self.cache.has_surplus().then_some(Place::Depot))
     }
 

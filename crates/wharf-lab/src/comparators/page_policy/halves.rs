@@ -1,12 +1,12 @@
-//! `halves`: two packets in a page, which is free when both are done with it: half as many pages through the allocator.
+//! `halves`: two packets in a page, which is free when both are done. Half as many pages pass through the allocator.
 //!
-//! A page is two neighbouring frames. Whichever comes back first waits on the shelf for the other: the count of references
-//! is that place. The price: one packet that stays holds two packets' memory.
+//! A page is two neighbouring frames. The frame that comes back first waits in an exchange slot for the other; the slot is
+//! the page's count of references. The cost: one packet that stays holds the memory of two.
 
-use super::lists::{Lists, as_its_lists};
+use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
-use crate::pool::{PageCounters, PagePool, PoolError};
 use std::sync::Arc;
+use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::shelf::Shelf;
 use wharf_mem::{Batch, FreeFrame};
 
@@ -14,20 +14,20 @@ use wharf_mem::{Batch, FreeFrame};
 #[derive(Debug)]
 pub struct Halves(Arc<Meeting>);
 
-/// Where the halves of a page meet: a place per page.
+/// The slots in which the halves of a page meet, one per page.
 #[derive(Debug)]
 struct Meeting {
-    pool: PagePool,
+    global: Arc<GlobalList>,
     shelf: Shelf,
 }
 
 impl Halves {
-    /// For the pages of `pool`.
+    /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
-        // The last frame of an odd number has no other half, and no place: it is always free by itself.
+        // The last frame of an odd number has no other half and no slot: it is free by itself.
         let shelf = Shelf::new(pool.frames() as usize / 2);
         (0..shelf.places()).for_each(|page| shelf.open(page));
-        Self(Arc::new(Meeting { pool: pool.clone(), shelf }))
+        Self(Arc::new(Meeting { global: GlobalList::new(pool), shelf }))
     }
 }
 
@@ -36,7 +36,7 @@ impl Policy for Halves {
 
     fn cache(&self, _: &str) -> Result<HalvesCache, PoolError> {
         Ok(HalvesCache {
-            lists: Lists::new(&self.0.pool, 2),
+            lists: Lists::new(&self.0.global, 2),
             meeting: self.0.clone(),
             second: Vec::with_capacity(1),
             hand: Vec::new(),
@@ -44,11 +44,11 @@ impl Policy for Halves {
     }
 
     fn pool(&self) -> &PagePool {
-        &self.0.pool
+        &self.0.global.pool
     }
 }
 
-/// A thread's list of whole pages, and the half that is next.
+/// A thread's list of whole pages, and the second half of the page last taken.
 #[derive(Debug)]
 pub struct HalvesCache {
     lists: Lists,
@@ -79,10 +79,10 @@ impl PageCache for HalvesCache {
         for free in self.hand.drain(..) {
             let page = free.index() as usize / 2;
             let laid = self.meeting.shelf.lay(page, free);
-            // Both halves are freed by the same thread, as a rule: the second time the word is here.
+            // The same thread frees both halves, as a rule: the second time the word is in its cache.
             self.lists.counters.look(laid.is_ok());
             if let Err(free) = laid {
-                // The first is there: nobody else can pick it, since this is the only other half.
+                // The first half is there; no other thread can pick it, since this is the only other half.
                 self.lists.extend(self.meeting.shelf.pick(page));
                 self.lists.push(free);
             }
@@ -102,6 +102,6 @@ impl Drop for HalvesCache {
 impl Drop for Meeting {
     fn drop(&mut self) {
         let waiting = (0..self.shelf.places()).filter_map(|page| self.shelf.close(page));
-        self.pool.deposit(waiting, &mut PageCounters::default());
+        self.global.deposit(waiting, &mut PageCounters::default());
     }
 }

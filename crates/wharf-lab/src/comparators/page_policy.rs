@@ -1,19 +1,20 @@
-//! Pool policies, to be compared: what becomes of a page freed on another processor than it was taken on.
+//! Page allocators, to be compared: the ways of a page that is freed on another processor than it was taken on.
 //!
 //! | policy | a page freed elsewhere |
 //! |---|---|
-//! | [`Allocator`] | joins the list of whoever freed it; lists trade with the depot in batches, under its lock |
-//! | [`Recycle`] | is waited for by who took it, in a FIFO of which the head is looked at, or all; else as above |
-//! | [`Origin`] | goes back to who took it, in bulk: the default, a [`Cache`](super::Cache) as it is |
+//! | [`Allocator`] | joins the list of the thread that freed it; lists trade with a global list in batches, under its lock |
+//! | [`Recycle`] | is awaited by the thread that took it, in a FIFO whose head (or all) is looked at; else as above |
+//! | [`Origin`] | returns in bulk to the cache that took it: Wharf's own [`Cache`](wharf_core::pool::Cache) |
 //! | [`Halves`] | joins a list when both packets in it are done; else as [`Allocator`] |
 //! | [`SenderCache`] | is kept for its sender's next packet, one per sender; else as [`Allocator`] |
 //!
-//! A policy is a type, and what a thread has of it another ([`PageCache`]), so that the default knows nothing of the
-//! others. Each is a state machine of quick steps, which touch only what is the thread's own and at most a word per
-//! page, and of *visits* to a [`Place`] with a lock. The provided [`PageCache::take`] and [`PageCache::give`] drive it on
-//! real threads; a modelled processor does it step by step, and says what each takes.
+//! A policy is a type, and a thread's part of it another ([`PageCache`]). Each is a state machine of quick steps and
+//! *visits*. A step touches the thread's own memory and at most a word per page; a visit goes to a [`Place`] with a lock.
+//! The provided [`PageCache::take`] and [`PageCache::give`] drive it on real threads. A modelled processor drives it step
+//! by step and decides how long each takes.
 //!
-//! All of them hand out real frames of a [`PagePool`], have its depot for the global list, and write its ledger.
+//! All hand out real frames of a [`PagePool`] and write its ledger. All but `Origin` hold the pool's free frames in a
+//! global list of their own: a pool has one such policy at a time.
 
 mod allocator;
 mod halves;
@@ -28,11 +29,11 @@ pub use origin::{Origin, OriginCache};
 pub use recycle::{OnBusy, Recycle, RecycleCache};
 pub use sender_cache::{SenderCache, SenderCacheCache};
 
-use super::{PageCounters, PagePool, PoolError};
 use std::fmt::Debug;
+use wharf_core::pool::{PageCounters, PagePool, PoolError};
 use wharf_mem::{Batch, Frame};
 
-/// What is wanted of frames.
+/// The frames that a thread wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// The sender that they are charged to.
@@ -41,65 +42,64 @@ pub struct Wanted {
     pub len_bytes: u32,
 }
 
-/// What a lock guards.
+/// A list with a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The pool's depot: the global list.
+    /// The global list.
     Depot,
     /// The mailbox of the cache of this number.
     Mailbox(usize),
 }
 
-/// A policy for the pages of a pool. Caches of several policies may live on one pool; each page goes by the rules of
-/// whoever frees it.
+/// A policy for the pages of a pool.
 pub trait Policy: Debug + Send + Sync {
-    /// What a thread has of it.
+    /// A thread's part of it.
     type Cache: PageCache + 'static;
 
-    /// A thread's own.
+    /// Creates a thread's part.
     ///
     /// # Errors
     /// [`PoolError::Caches`].
     fn cache(&self, name: &str) -> Result<Self::Cache, PoolError>;
 
-    /// The pool whose pages they are.
+    /// Returns the pool of the pages.
     fn pool(&self) -> &PagePool;
 }
 
-/// What one thread has of a pool under some policy. What lies here goes to the depot when it is dropped.
+/// A thread's part of a policy. Pages that lie here go to the global list when it is dropped.
 pub trait PageCache: Debug + Send {
-    /// Takes up to `count` frames from what lies here; how many. None: [`PageCache::fetch`] first.
+    /// Takes up to `count` frames that lie here. Returns their number; if 0, call [`PageCache::fetch`] first.
     ///
     /// # Errors
     /// [`PoolError::Memory`] for a length too long.
     fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError>;
 
-    /// The place that [`PageCache::fetch`] would visit now.
+    /// Returns the place that [`PageCache::fetch`] would visit now.
     fn source(&self) -> Place;
 
-    /// Visits the source for pages, `count` of them where that is more than it usually takes; how many came. None:
-    /// there is none to be had.
+    /// Visits the source for a batch of pages, or for `count` if that is more. Returns the number of pages fetched; 0 if
+    /// the pool is empty.
     fn fetch(&mut self, count: usize) -> usize;
 
-    /// Takes back all frames of a batch, whoever took them. [`PageCache::surplus`] may want to be seen to then.
+    /// Takes back all frames of a batch, from any thread. [`PageCache::surplus`] tells if a visit is due then.
     ///
     /// # Errors
     /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
     fn give_here(&mut self, from: &mut Batch) -> Result<(), PoolError>;
 
-    /// The place to which more lies here than should.
+    /// Returns the place whose pages exceed what is kept here.
     fn surplus(&self) -> Option<Place>;
 
-    /// Visits that place with what is too much, or a part of it; how many pages went there.
+    /// Visits that place with some of the surplus. Returns the number of pages brought.
     fn bring(&mut self) -> usize;
 
-    /// What has been done here.
+    /// Returns the counts.
     fn counters(&self) -> PageCounters;
 
-    /// Takes `count` frames, at most as many as the batch has room for; how many: fewer when the pool is empty.
+    /// Takes `count` frames, at most as many as the batch has room for. Returns their number, less if the pool is empty.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when not one is to be had; [`PoolError::Memory`] for a length too long.
+    /// [`PoolError::Exhausted`] if there is none; [`PoolError::Memory`] for a length too long.
     fn take(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
         let count = count.min(to.room());
         let mut taken = 0;
@@ -114,7 +114,7 @@ pub trait PageCache: Debug + Send {
         }
     }
 
-    /// Takes back all frames of a batch, and brings away what is too much here.
+    /// Takes back all frames of a batch, and brings the surplus away.
     ///
     /// # Errors
     /// As [`PageCache::give_here`].
@@ -126,11 +126,11 @@ pub trait PageCache: Debug + Send {
         given
     }
 
-    /// The error for a pool without a frame.
+    /// Returns the error for a pool without a frame.
     fn exhausted(&self) -> PoolError;
 }
 
-/// Index of each frame in the batch from `old` on: those just taken.
+/// Returns the index of each frame in the batch from `old` on: those just taken.
 fn taken_since(batch: &Batch, old: usize) -> impl Iterator<Item = usize> {
     batch.frames()[old..].iter().map(|frame: &Frame| frame.index() as usize)
 }
