@@ -3,9 +3,10 @@
 use crate::args::WrapArgs;
 use crate::report::{FaultReport, TraceReport};
 use std::sync::Arc;
-use wharf::device::{Device, DeviceError};
+use wharf::device::{AnyDevice, DeviceError};
 use wharf::tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
-use wharf::tools::trace::{Trace, TraceCounts};
+use wharf::tools::trace::{TraceCounts, TraceFile};
+use wharf::wrap_device;
 
 /// What was put around a device.
 #[derive(Debug, Default)]
@@ -15,19 +16,20 @@ pub(crate) struct Wrapped {
 }
 
 /// Puts what was asked for around `device`. The trace lies next to the device: what is in it has reached it.
-pub(crate) fn wrap(
-    mut device: Box<dyn Device>, args: &WrapArgs,
-) -> Result<(Box<dyn Device>, Wrapped), DeviceError> {
+pub(crate) fn wrap(mut device: AnyDevice, args: &WrapArgs) -> Result<(AnyDevice, Wrapped), DeviceError> {
     let mut wrapped = Wrapped::default();
     if let Some(path) = &args.trace {
-        let trace = Trace::new(device, path)?;
-        wrapped.trace = Some((path.to_string_lossy().into_owned(), trace.counts()));
-        device = Box::new(trace);
+        let file = TraceFile::create(path)?;
+        wrapped.trace = Some((path.to_string_lossy().into_owned(), file.counts()));
+        device = wrap_device!(device, |inner| file.around(inner));
     }
     if let Some(spec) = &args.fault {
-        let fault = Fault::new(device, spec);
-        wrapped.fault = Some((spec.clone(), fault.counts()));
-        device = Box::new(fault);
+        let counts = &mut wrapped.fault;
+        device = wrap_device!(device, |inner| {
+            let fault = Fault::new(inner, spec);
+            *counts = Some((spec.clone(), fault.counts()));
+            fault
+        });
     }
     Ok((device, wrapped))
 }

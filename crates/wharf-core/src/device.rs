@@ -1,4 +1,15 @@
 //! The driver author's contract. `docs/device-howto.md` walks through an implementation.
+//!
+//! A device is a transmit side ([`TxDevice`]), a receive side ([`RxDevice`]) or one object that is both ([`Duplex`]).
+//! [`Device`] is common to all: name, memory, end. [`Notify`] is the interrupt line; a device without one is polled.
+//! A wrapper forwards by [`delegate!`](crate::delegate) what it does not change.
+
+mod any;
+mod delegate;
+
+pub use any::{AnyDevice, TxSide};
+#[doc(hidden)]
+pub use delegate::parts;
 
 use crate::options::OptionError;
 use crate::pool::Cache;
@@ -143,119 +154,50 @@ impl Completions {
     }
 }
 
-/// One transmit queue of a device, with its receive side.
-///
-/// The device owns the frames it has taken until it gives them back by [`Device::reap`]: it keeps each
-/// `Frame` in a table, and a number read from a ring becomes a frame only by taking it out of that table.
-pub trait Device: Send {
-    /// Its name for messages, as in its specification: `wire`, `pcap:out.pcap`.
+/// Notifications of a device: completions and arrivals. A device that has none takes the defaults, and is polled from time
+/// to time.
+pub trait Notify {
+    /// Asks for a notification at the next completion and the next arrival. Returns false if one is due already: the caller
+    /// looks again. The device notifies of everything after this call, until [`Notify::disarm`].
+    fn arm(&mut self) -> bool {
+        true
+    }
+
+    /// Masks notifications while the caller polls.
+    fn disarm(&mut self) {}
+
+    /// The descriptor that becomes readable or writable with a notification. It stays the same while the device is open.
+    fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+/// The part of a device that both sides share.
+pub trait Device: Notify + Send {
+    /// Returns the name for messages, as in the specification: `wire`, `pcap:out.pcap`.
     fn name(&self) -> String;
 
-    /// What it can do.
-    fn capabilities(&self) -> Capabilities;
-
-    /// How it works on this machine, once it is attached to memory, where that may differ: `zero-copy`, `copy`.
+    /// Returns how the device works on this machine, once it is attached, where that may differ: `zero-copy`, `copy`.
     fn mode(&self) -> Option<&'static str> {
         None
     }
 
-    /// The memory that its frames lie in. Called once, before anything else.
+    /// Takes the memory that the device's frames lie in. Called once, before any frame is moved.
     ///
     /// # Errors
     /// The device cannot use this memory.
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError>;
 
-    /// Takes frames from the front of `batch`, in order, and leaves what it has no room for: it drops none.
-    /// Rings at most one doorbell, and rings it if it took any unless `more` says that another call follows
-    /// at once; it rings all the same if it stops. Whoever says `more` and then has no more calls
-    /// [`Device::flush`].
-    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted;
-
-    /// Rings the doorbell that a call with `more` has left out; whether there was one.
-    fn flush(&mut self) -> bool;
-
-    /// Gives back up to `budget` frames that have left, as far as `into` has room.
-    ///
-    /// # Errors
-    /// The device completed what it does not hold. What it did hold is still good.
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError>;
-
-    /// Frames that it holds.
-    fn outstanding(&self) -> usize;
-
-    /// Shows each frame that it holds to `see`, for audits.
+    /// Shows each frame that the device holds to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));
 
-    /// Receives up to `budget` frames into `to`, with memory from `cache`; how many.
-    ///
-    /// # Errors
-    /// The device failed. An empty pool is none: frames then wait, or are dropped and counted by the device.
-    fn receive(&mut self, _cache: &mut Cache, _to: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
-        Ok(0)
-    }
-
-    /// Whether nothing will ever be received any more (the other end closed, the file is read).
-    fn receive_ended(&self) -> bool {
-        true
-    }
-
-    /// Whether super-packets may be received whole, of tens of kilobytes each: buffers that hold much of one are worth their
-    /// memory then.
-    fn receives_super_packets(&self) -> bool {
-        false
-    }
-
-    /// Once it is closed: moves memory that waited in it for frames to arrive to the back of `to`, as far as there is room;
-    /// how much. What was given to it to be sent comes back by [`Device::reap`].
-    fn take_waiting(&mut self, _to: &mut Batch) -> usize {
-        0
-    }
-
-    /// Shows how many frames were dropped before they could be received, by reason, since the device was opened:
-    /// those that the kernel had no room for in a ring, above all.
-    fn receive_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
-
-    /// Asks for a notification at the next completion and the next arrival; false when one is due already: look again.
-    /// Whatever happens after this call is told of, until [`Device::disarm`]; what happened before need not be.
-    fn arm(&mut self) -> bool {
-        true
-    }
-
-    /// Masks notifications while polling.
-    fn disarm(&mut self) {}
-
-    /// What changes with a notification: it becomes readable or writable, or does so once more. The same as long as the
-    /// device is open; without one, pollers look from time to time.
-    fn wait_fd(&self) -> Option<RawFd> {
-        None
-    }
-
-    /// Somebody waits for what has left: the next [`Device::reap`] gives it back, whatever the device would rather wait for.
-    fn hurry(&mut self) {}
-
-    /// What it counts of notifications, if it does.
+    /// Returns what the device counts of notifications, if it does.
     fn signals(&mut self) -> Option<Signals> {
         None
     }
 
-    /// In how many nanoseconds the next completion is due, when the device knows.
-    fn next_completion_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// In how many nanoseconds the next frame arrives, when the device knows.
-    fn next_arrival_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// In how many nanoseconds, at most, [`Device::receive`] wants to be called again though nothing has told: where only a look
-    /// shows that nothing can arrive any more. `None` where [`Device::wait_fd`] tells of that, too.
-    fn next_look_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// Ends the device: files are completed, memory is let go of. Frames still inside come back by `reap`,
-    /// as failed.
+    /// Ends the device: it completes files and lets go of memory. Frames that it was still sending come back by
+    /// [`TxDevice::reap`], as failed; memory posted for arrivals by [`RxDevice::take_waiting`].
     ///
     /// # Errors
     /// What could not be completed.
@@ -264,23 +206,97 @@ pub trait Device: Send {
     }
 }
 
-/// Closes a device that only receives, and gives the memory that waited in it for frames to come back to `cache`.
+/// The transmit side of a device: one transmit queue.
+///
+/// The device owns the frames it has taken until it gives them back by [`TxDevice::reap`]: it keeps each
+/// `Frame` in a table, and a number read from a ring becomes a frame only by taking it out of that table.
+pub trait TxDevice: Device {
+    /// Returns what the device can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Takes frames from the front of `batch`, in order, and leaves what it has no room for: it drops none.
+    /// Rings at most one doorbell, and rings it if it took any unless `more` says that another call follows
+    /// at once; it rings all the same if it stops. A caller that said `more` and has no more calls
+    /// [`TxDevice::flush`].
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted;
+
+    /// Rings the doorbell that a call with `more` has left out. Returns true if there was one.
+    fn flush(&mut self) -> bool;
+
+    /// Gives back up to `budget` frames that have left, as far as `into` has room.
+    ///
+    /// # Errors
+    /// The device completed what it does not hold. What it did hold is still good.
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError>;
+
+    /// Returns the number of frames that it holds.
+    fn outstanding(&self) -> usize;
+
+    /// Somebody waits for what has left: the next [`TxDevice::reap`] gives it back, whatever the device would rather wait for.
+    fn hurry(&mut self) {}
+
+    /// Returns in how many nanoseconds the next completion is due, when the device knows.
+    fn next_completion_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// The receive side of a device: one receive queue.
+pub trait RxDevice: Device {
+    /// Receives up to `budget` frames to the back of `to`, with memory from `cache`. Returns the number of frames.
+    ///
+    /// # Errors
+    /// The device failed. An empty pool is no error: frames then wait, or the device drops and counts them.
+    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError>;
+
+    /// Returns true if nothing will ever be received any more: the other end closed, the file is read.
+    fn receive_ended(&self) -> bool;
+
+    /// Returns true if super-packets may be received whole, of tens of kilobytes each: large buffers are worth their
+    /// memory then.
+    fn receives_super_packets(&self) -> bool {
+        false
+    }
+
+    /// Moves memory that was posted for arrivals to the back of `to`, as far as there is room, once the device is closed.
+    /// Returns the number of frames moved.
+    fn take_waiting(&mut self, _to: &mut Batch) -> usize {
+        0
+    }
+
+    /// Shows how many frames were dropped before they could be received, by reason, since the device was opened:
+    /// those that the kernel had no room for in a ring, above all.
+    fn receive_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
+
+    /// Returns in how many nanoseconds the next frame arrives, when the device knows.
+    fn next_arrival_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns within how many nanoseconds [`RxDevice::receive`] must be called again though nothing notifies: where only a
+    /// look shows that nothing can arrive any more. `None` where [`Notify::wait_fd`] tells of that, too.
+    fn next_look_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A device that sends and receives as one object: its sides share state, and one thread at a time has both.
+pub trait Duplex: TxDevice + RxDevice {}
+
+impl<D: TxDevice + RxDevice + ?Sized> Duplex for D {}
+
+/// Closes a device that receives, and gives the memory posted for arrivals back to `cache`.
 ///
 /// # Errors
 /// See [`Device::close`].
-pub fn close_receiver(device: &mut dyn Device, cache: &mut Cache) -> Result<(), DeviceError> {
+pub fn close_receiver(device: &mut (impl RxDevice + ?Sized), cache: &mut Cache) -> Result<(), DeviceError> {
     const BUDGET: usize = 64;
     let closed = device.close();
-    let mut done = Completions::new(BUDGET);
-    while device.outstanding() > 0 && device.reap(BUDGET, &mut done).is_ok() && !done.is_empty() {
-        // What is another pool's goes on being out there.
-        let _ = cache.give(&mut done.sent);
-        done.sent = Batch::new(BUDGET);
-        done.failed.drain(..).for_each(|(frame, _)| drop(cache.give_one(frame)));
-    }
-    while device.take_waiting(&mut done.sent) > 0 {
-        let _ = cache.give(&mut done.sent);
-        done.sent = Batch::new(BUDGET);
+    let mut posted = Batch::new(BUDGET);
+    while device.take_waiting(&mut posted) > 0 {
+        // Frames of another pool stay out.
+        let _ = cache.give(&mut posted);
+        posted = Batch::new(BUDGET);
     }
     closed
 }

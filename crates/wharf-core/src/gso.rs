@@ -24,7 +24,8 @@ mod shortener;
 mod work;
 
 pub use cutter::{Cutter, Plan};
-pub use segmenter::{Segmenter, completed};
+pub use segmenter::Segmenter;
+pub(crate) use segmenter::completed;
 pub use shortener::Shortener;
 
 use crate::sg_writer::Reader;

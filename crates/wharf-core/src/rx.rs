@@ -5,7 +5,7 @@
 //! runs but the queue's own lock, which others only try: the handler may send on any queue, by
 //! [`crate::tx::sender::Sender::try_send`]; blocking in it blocks the poller, and all that it looks after.
 
-use crate::device::{Device, DeviceError, close_receiver};
+use crate::device::{DeviceError, RxDevice, close_receiver};
 use crate::host::Wake;
 use crate::poller::schedule::{IrqChange, PollOutcome};
 use crate::poller::{PollTarget, poll_queue};
@@ -51,7 +51,7 @@ pub(crate) struct RxShared {
 
 struct RxState {
     /// `None` where it belongs to a transmit queue, or is closed.
-    device: Option<Box<dyn Device>>,
+    device: Option<Box<dyn RxDevice>>,
     cache: Cache,
     /// Its place in the line of those who wait for memory.
     pool_place: Option<WaitPlace>,
@@ -80,7 +80,7 @@ impl RxQueue {
     /// # Errors
     /// [`QueueError::Device`] when the device cannot use the memory, [`QueueError::Pool`].
     pub fn new(
-        mut device: Box<dyn Device>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
+        mut device: Box<dyn RxDevice>, pool: &PagePool, completions: &[TxQueue], handler: Handler,
     ) -> Result<Self, QueueError> {
         device.attach(pool.region().clone())?;
         let (name, wait_fd) = (device.name(), device.wait_fd());
@@ -92,9 +92,12 @@ impl RxQueue {
     /// dedicated owner has the queue, nothing is received.
     ///
     /// # Errors
-    /// [`QueueError::Pool`].
+    /// [`QueueError::Device`] if the device only sends, [`QueueError::Pool`].
     pub fn of(queue: &TxQueue, handler: Handler) -> Result<Self, QueueError> {
         let name = queue.shared.name.clone();
+        if !queue.shared.receives {
+            return Err(DeviceError::Unsupported { device: name, what: "it only sends".into() }.into());
+        }
         let state = RxState::new(None, queue.pool(), &name, handler)?;
         Ok(Self::of_parts(name, queue.shared.wait_fd, Some(queue.clone()), &[], state))
     }
@@ -126,11 +129,15 @@ impl RxQueue {
         self.shared.ended.load(Relaxed)
     }
 
-    /// Shows how many frames were dropped before they could be received, by reason: see [`Device::receive_drops`]. Of a
+    /// Shows how many frames were dropped before they could be received, by reason: see [`RxDevice::receive_drops`]. Of a
     /// device that is closed nothing, where it belongs to no transmit queue. Waits for a poll under way.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(queue) = &self.shared.of {
-            return queue.shared.look_at_device(|device| device.receive_drops(see));
+            return queue.shared.look_at_device(|device| {
+                if let Some(device) = device.rx() {
+                    device.receive_drops(see);
+                }
+            });
         }
         if let Some(device) = &mut lock(&self.shared.state).device {
             device.receive_drops(see);
@@ -159,7 +166,7 @@ impl RxQueue {
 
 impl RxState {
     fn new(
-        device: Option<Box<dyn Device>>, pool: &PagePool, name: &str, handler: Handler,
+        device: Option<Box<dyn RxDevice>>, pool: &PagePool, name: &str, handler: Handler,
     ) -> Result<Self, QueueError> {
         let (cache, burst) = (pool.cache(&format!("receiver of {name}"))?, pool.burst(BATCH_FRAMES_MAX));
         Ok(Self { device, cache, pool_place: None, burst, handler })
@@ -213,7 +220,7 @@ impl RxShared {
             burst.rebind(cache.pool());
         }
         let mut seen = PollOutcome { receives: true, ..PollOutcome::default() };
-        let mut receive = |device: &mut dyn Device| {
+        let mut receive = |device: &mut dyn RxDevice| {
             if budget == 0 {
                 return;
             }
@@ -253,7 +260,7 @@ impl RxShared {
         }
     }
 
-    fn note(&self, result: Result<usize, DeviceError>, device: &dyn Device, seen: &mut PollOutcome) {
+    fn note(&self, result: Result<usize, DeviceError>, device: &dyn RxDevice, seen: &mut PollOutcome) {
         let received = result.unwrap_or_else(|error| {
             *lock(&self.error) = Some(error);
             0

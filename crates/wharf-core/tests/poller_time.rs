@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    AnyDevice, Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::host::{Clock, Wait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, Cache};
@@ -37,17 +39,29 @@ struct Line {
 
 struct End(Arc<TestClock>, Arc<Mutex<Line>>);
 
+impl Notify for End {
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(0)
+    }
+}
+
 impl Device for End {
     fn name(&self) -> String {
         "line".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { ring_frames: Some(64), real_completions: true, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.1.lock().unwrap().leaving.iter().for_each(|(frame, _)| see(frame));
+    }
+}
+
+impl TxDevice for End {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { ring_frames: Some(64), real_completions: true, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
@@ -76,11 +90,9 @@ impl Device for End {
     fn outstanding(&self) -> usize {
         self.1.lock().unwrap().leaving.len()
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.1.lock().unwrap().leaving.iter().for_each(|(frame, _)| see(frame));
-    }
-
+impl RxDevice for End {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let (mut line, now_ns) = (self.1.lock().unwrap(), self.0.now_ns());
         let count = line.arrivals.iter().take(budget).take_while(|&&at_ns| at_ns <= now_ns).count();
@@ -92,10 +104,6 @@ impl Device for End {
 
     fn receive_ended(&self) -> bool {
         false
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        Some(0)
     }
 }
 
@@ -169,8 +177,8 @@ fn run(mode: Mode, arrivals: impl IntoIterator<Item = u64>) -> (Vec<u64>, u32, u
     line.lock().unwrap().arrivals.extend(arrivals);
     let count = line.lock().unwrap().arrivals.len();
     let pool = pool(512);
-    let end = Box::new(End(clock.clone(), line.clone()));
-    let queue = TxQueue::builder(&pool, end, clock.clone(), Arc::new(TestPark)).build().unwrap();
+    let end = AnyDevice::duplex(End(clock.clone(), line.clone()));
+    let queue = TxQueue::builder_of(&pool, end, clock.clone(), Arc::new(TestPark)).unwrap().build().unwrap();
     let mut sender = queue.sender("forwards").unwrap();
     let handler = Box::new(move |burst: &mut Burst| {
         sender.try_send(burst).unwrap();

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice, TxDevice};
 use wharf_core::host::{NoClock, Park, Wait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
 use wharf_core::pool::{Burst, Cache, PagePool};
@@ -45,7 +45,7 @@ impl Wait for Threads {
 }
 
 impl Threads {
-    fn queue(&self, pool: &PagePool, device: impl Device + 'static) -> TxQueue {
+    fn queue(&self, pool: &PagePool, device: impl TxDevice + 'static) -> TxQueue {
         TxQueue::builder(pool, Box::new(device), Arc::new(NoClock), Arc::new(self.0.clone())).build().unwrap()
     }
 
@@ -240,13 +240,11 @@ struct Source {
     attached: Option<Arc<Region>>,
 }
 
+impl Notify for Source {}
+
 impl Device for Source {
     fn name(&self) -> String {
         "source".into()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
@@ -254,24 +252,10 @@ impl Device for Source {
         Ok(())
     }
 
-    fn transmit(&mut self, _batch: &mut Batch, _more: bool) -> Transmitted {
-        Transmitted { doorbell: false, stopped: true }
-    }
-
-    fn flush(&mut self) -> bool {
-        false
-    }
-
-    fn reap(&mut self, _budget: usize, _into: &mut Completions) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn outstanding(&self) -> usize {
-        0
-    }
-
     fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
 
+impl RxDevice for Source {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         assert_eq!(self.arrivals.inside.fetch_add(1, SeqCst), 0, "one at a time");
         let mut waiting = self.arrivals.waiting.lock().unwrap();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_core::host::{self, Park};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
@@ -242,17 +242,25 @@ struct Interrupted {
 
 type InReap = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
+impl Notify for Interrupted {}
+
 impl Device for Interrupted {
     fn name(&self) -> String {
         self.inner.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.inner.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.inner.visit(see);
+    }
+}
+
+impl TxDevice for Interrupted {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -272,10 +280,6 @@ impl Device for Interrupted {
 
     fn outstanding(&self) -> usize {
         self.inner.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.inner.visit(see);
     }
 }
 

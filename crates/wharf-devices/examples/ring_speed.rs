@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{Completions, Device, Notify, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::host::ticks;
 use wharf_devices::open::{Direction, open};
@@ -114,8 +114,8 @@ fn rings(layout: Layout, runs: u32, tick_ns: f64) -> Result<(), Failed> {
 }
 
 struct Devices {
-    driver: Box<dyn Device>,
-    device: Box<dyn Device>,
+    driver: Box<dyn TxDevice>,
+    device: Box<dyn RxDevice>,
     from: Cache,
     to: Cache,
     batch: Batch,
@@ -143,8 +143,10 @@ impl Round for Devices {
 
 fn devices(keys: &str, runs: u32, tick_ns: f64) -> Result<(), Failed> {
     let socket = std::env::temp_dir().join(format!("wharf-ring-speed-{}", std::process::id()));
-    let mut device = open(&format!("vhost-user:{}", socket.display()), Direction::Receive)?.device;
-    let mut driver = open(&format!("virtio-user:{}{keys}", socket.display()), Direction::Send)?.device;
+    let mut device =
+        open(&format!("vhost-user:{}", socket.display()), Direction::Receive)?.device.into_rx()?;
+    let mut driver =
+        open(&format!("virtio-user:{}{keys}", socket.display()), Direction::Send)?.device.into_tx()?;
     let (theirs, ours) =
         (PagePool::builder().frames(1024).build()?, PagePool::builder().frames(1024).build()?);
     device.attach(theirs.region().clone())?;

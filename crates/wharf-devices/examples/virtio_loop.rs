@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device, close_receiver};
+use wharf_core::device::{Completions, Device, Duplex, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::host::HostClock;
 use wharf_devices::open::{Direction, open};
@@ -32,7 +32,7 @@ const NUMBERED: [u8; 2] = [0x88, 0xb5];
 const ASKING: [u8; 2] = [0x88, 0xb6];
 
 struct Loop {
-    device: Box<dyn Device>,
+    device: Box<dyn Duplex>,
     region: Arc<Region>,
     cache: Cache,
     batch: Batch,
@@ -58,7 +58,7 @@ impl Loop {
     ) -> Result<(Self, PagePool), Box<dyn std::error::Error>> {
         let pool =
             PagePool::builder().frames(4096).frame_bytes(frame_bytes).clock(Arc::new(HostClock)).build()?;
-        let mut device = open(spec, Direction::Send)?.device;
+        let mut device = open(spec, Direction::Send)?.device.into_duplex()?;
         device.attach(pool.region().clone())?;
         let (cache, region) = (pool.cache("loop")?, pool.region().clone());
         let new = Self {

@@ -2,7 +2,7 @@
 
 use crate::spec::{Can, Kind, Opened, QueueLayout};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames held between two reaps: far more than an owner's quota.
@@ -13,7 +13,7 @@ pub(crate) static KIND: Kind = Kind {
     queues: QueueLayout::Devices,
     can: Can { stays_inside: true, ..Can::SEND },
     ..Kind::new("null", "null", "takes everything, infinitely fast", |spec, opening| {
-        Ok((0..spec.devices(opening.queues)).map(|_| Opened::new(Null::default())).collect())
+        Ok((0..spec.devices(opening.queues)).map(|_| Opened::tx(Null::default())).collect())
     })
 };
 
@@ -43,11 +43,23 @@ impl Null {
     }
 }
 
+impl Notify for Null {}
+
 impl Device for Null {
     fn name(&self) -> String {
         "null".into()
     }
 
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.frames().iter().for_each(see);
+    }
+}
+
+impl TxDevice for Null {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             ring_frames: Some(RING_FRAMES as u32),
@@ -57,10 +69,6 @@ impl Device for Null {
             segmentation: true,
             checksum: true,
         }
-    }
-
-    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
-        Ok(())
     }
 
     #[inline]
@@ -86,9 +94,5 @@ impl Device for Null {
 
     fn outstanding(&self) -> usize {
         self.held.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.frames().iter().for_each(see);
     }
 }

@@ -6,7 +6,7 @@
 use crate::requirements::Requirement;
 use std::path::Path;
 use std::time::Duration;
-use wharf_core::device::{Device, DeviceError};
+use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice, TxDevice};
 use wharf_core::options::{Key, OptionError, Options, names, split};
 
 /// A kind of device.
@@ -183,11 +183,11 @@ pub struct Opening {
 /// A device, opened.
 pub struct Opened {
     /// The device.
-    pub device: Box<dyn Device>,
+    pub device: AnyDevice,
     /// Its receive side, where that is a device of its own: of one opened both ways. Else `device` receives as well.
-    pub receiving: Option<Box<dyn Device>>,
+    pub receiving: Option<Box<dyn RxDevice>>,
     /// The other end, where that is in this process: a wire's.
-    pub far_end: Option<Box<dyn Device>>,
+    pub far_end: Option<Box<dyn Duplex>>,
     /// Time that a frame takes to the other end: a wire's delay.
     pub delay: Duration,
 }
@@ -201,13 +201,23 @@ impl std::fmt::Debug for Opened {
 
 impl Opened {
     /// Makes one of a device alone.
-    pub fn new(device: impl Device + 'static) -> Self {
-        Self::boxed(Box::new(device))
+    pub fn new(device: AnyDevice) -> Self {
+        Self { device, receiving: None, far_end: None, delay: Duration::ZERO }
     }
 
-    /// Makes one of a device alone.
-    pub fn boxed(device: Box<dyn Device>) -> Self {
-        Self { device, receiving: None, far_end: None, delay: Duration::ZERO }
+    /// Makes one of a device that sends only.
+    pub fn tx(device: impl TxDevice + 'static) -> Self {
+        Self::new(AnyDevice::tx(device))
+    }
+
+    /// Makes one of a device that receives only.
+    pub fn rx(device: impl RxDevice + 'static) -> Self {
+        Self::new(AnyDevice::rx(device))
+    }
+
+    /// Makes one of a device that sends and receives.
+    pub fn duplex(device: impl Duplex + 'static) -> Self {
+        Self::new(AnyDevice::duplex(device))
     }
 }
 

@@ -22,7 +22,9 @@ use sending::Sending;
 pub(crate) use spec::KIND;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::tap::Offloads;
@@ -118,20 +120,16 @@ impl Tap {
     }
 }
 
+impl Notify for Tap {
+    /// The file is told of for each frame that arrives, when the interface goes, and when the kernel has room again.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.end.tap().map(|tap| tap.fd().as_raw_fd())
+    }
+}
+
 impl Device for Tap {
     fn name(&self) -> String {
         self.end.health.device().into()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            ring_frames: Some(sending::HELD_FRAMES_MAX as u32),
-            real_completions: false,
-            orphans: false,
-            segments_max: u16::MAX,
-            segmentation: true,
-            checksum: true,
-        }
     }
 
     /// What the kernel leaves to whoever receives.
@@ -142,6 +140,28 @@ impl Device for Tap {
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sending.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.end.close();
+        Ok(())
+    }
+}
+
+impl TxDevice for Tap {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            ring_frames: Some(sending::HELD_FRAMES_MAX as u32),
+            real_completions: false,
+            orphans: false,
+            segments_max: u16::MAX,
+            segmentation: true,
+            checksum: true,
+        }
     }
 
     #[inline]
@@ -163,11 +183,9 @@ impl Device for Tap {
     fn outstanding(&self) -> usize {
         self.sending.held()
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sending.visit(see);
-    }
-
+impl RxDevice for Tap {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.receiving.receive(&mut self.end, cache, to, budget)
@@ -186,15 +204,5 @@ impl Device for Tap {
             see("kernel", drops);
         }
         self.receiving.drops().for_each(|(reason, count)| see(reason, count));
-    }
-
-    /// The file is told of for each frame that arrives, when the interface goes, and when the kernel has room again.
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.end.tap().map(|tap| tap.fd().as_raw_fd())
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.end.close();
-        Ok(())
     }
 }

@@ -34,7 +34,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use trouble::{EACCES, EADDRNOTAVAIL};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::udp::UdpSocket;
@@ -191,11 +193,38 @@ fn first_of(
     last
 }
 
+impl Notify for Udp {
+    /// The kernel says so when a datagram comes, and when there is room to send again.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.socket.as_ref().map(|socket| socket.fd().as_raw_fd())
+    }
+}
+
 impl Device for Udp {
     fn name(&self) -> String {
         self.name.clone()
     }
 
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.sending.attach(region);
+        Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sending.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_drops();
+        // Of the last call nothing else would tell: none follows it.
+        if let Some(Ok(Some(error))) = self.socket.take().map(|socket| socket.take_error()) {
+            self.sending.trouble.note_earlier(error);
+        }
+        self.sending.trouble.take_error()
+    }
+}
+
+impl TxDevice for Udp {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             ring_frames: Some(RING_FRAMES as u32),
@@ -206,11 +235,6 @@ impl Device for Udp {
             // The kernel makes its own.
             checksum: true,
         }
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.sending.attach(region);
-        Ok(())
     }
 
     #[inline]
@@ -233,11 +257,9 @@ impl Device for Udp {
     fn outstanding(&self) -> usize {
         self.sending.outstanding()
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sending.visit(see);
-    }
-
+impl RxDevice for Udp {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let Self { name, socket: Some(socket), sending, receiving, drops } = self else { return Ok(0) };
@@ -257,19 +279,5 @@ impl Device for Udp {
         self.count_drops();
         see("kernel", self.drops.total);
         self.receiving.show_drops(see);
-    }
-
-    /// The kernel says so when a datagram comes, and when there is room to send again.
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.socket.as_ref().map(|socket| socket.fd().as_raw_fd())
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.count_drops();
-        // Of the last call nothing else would tell: none follows it.
-        if let Some(Ok(Some(error))) = self.socket.take().map(|socket| socket.take_error()) {
-            self.sending.trouble.note_earlier(error);
-        }
-        self.sending.trouble.take_error()
     }
 }

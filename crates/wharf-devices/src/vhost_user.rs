@@ -8,7 +8,7 @@
 //!
 //! Nothing that the other side writes is trusted: addresses are looked up and lengths checked each time, and what was
 //! read once is what is used. A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it up
-//! anew, one that breaks the rules of the messages its connection. Either is told of by [`Device::receive`] or [`Device::reap`] as an
+//! anew, one that breaks the rules of the messages its connection. Either is told of by [`RxDevice::receive`] or [`TxDevice::reap`] as an
 //! error, and the device goes on.
 //!
 //! A driver that truncates the file behind its memory would end the process by `SIGBUS`. The device seals each file against
@@ -35,7 +35,9 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -128,11 +130,47 @@ impl Drop for VhostUser {
     }
 }
 
+impl Notify for VhostUser {
+    fn arm(&mut self) -> bool {
+        self.link.look();
+        self.link.set_armed(true);
+        let nothing_came = self.receiving.arm(&self.link);
+        self.sending.arm(&self.link) && nothing_came
+    }
+
+    fn disarm(&mut self) {
+        self.link.set_armed(false);
+        self.receiving.disarm(&self.link);
+        self.sending.disarm(&self.link);
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(self.link.poll_fd())
+    }
+}
+
 impl Device for VhostUser {
     fn name(&self) -> String {
         self.link.name().into()
     }
 
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.sending.attach(region);
+        Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sending.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.end();
+        self.sending.close();
+        Ok(())
+    }
+}
+
+impl TxDevice for VhostUser {
     /// What the driver does not take is done here: so these do not depend on who connects when.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -143,11 +181,6 @@ impl Device for VhostUser {
             segmentation: true,
             checksum: true,
         }
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.sending.attach(region);
-        Ok(())
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -166,11 +199,9 @@ impl Device for VhostUser {
     fn outstanding(&self) -> usize {
         self.sending.held()
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sending.visit(see);
-    }
-
+impl RxDevice for VhostUser {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.link.take_fault()?;
         let received = self.receiving.receive(&self.link, cache, to, budget);
@@ -190,36 +221,13 @@ impl Device for VhostUser {
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.receiving.drops(see);
     }
-
-    fn arm(&mut self) -> bool {
-        self.link.look();
-        self.link.set_armed(true);
-        let nothing_came = self.receiving.arm(&self.link);
-        self.sending.arm(&self.link) && nothing_came
-    }
-
-    fn disarm(&mut self) {
-        self.link.set_armed(false);
-        self.receiving.disarm(&self.link);
-        self.sending.disarm(&self.link);
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.link.poll_fd())
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.end();
-        self.sending.close();
-        Ok(())
-    }
 }
 
 /// Serves the messages of one connection until it ends, then moves frames both ways through what they have set up: for
 /// fuzzing. What was wrong with the messages, if anything.
 ///
 /// # Errors
-/// What [`Device::receive`] would have told of the connection.
+/// What [`RxDevice::receive`] would have told of the connection.
 #[doc(hidden)]
 pub fn converse(
     stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,

@@ -8,7 +8,7 @@
 //!
 //! One object sends and receives. A frame that was sent comes back when the back end says that it has left: real completions, so that there is a
 //! byte queue limit; unless they are looked for late (`napi=off`): see [`Napi`]. Notifications are asked for only by
-//! [`Device::arm`]: of completions, delayed until three quarters are back, and of every arrival. The back end is told of new buffers
+//! [`Notify::arm`]: of completions, delayed until three quarters are back, and of every arrival. The back end is told of new buffers
 //! only while it wants to be, once a batch.
 
 mod between;
@@ -41,7 +41,9 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Signals, Transmitted, TxDevice,
+};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 
@@ -55,7 +57,7 @@ const LOOK_EVERY: u32 = 64;
 /// # Errors
 /// [`DeviceError::Io`] when there is no back end, or it refuses something; [`DeviceError::Unsupported`] for a size that cannot be, and
 /// for what the back end does not offer.
-pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Device>, DeviceError> {
+pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
     let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
     options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
     let door = Door::new(name, path.into(), options)?;
@@ -67,7 +69,7 @@ pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Device>, 
     })
 }
 
-fn cleaned<C: Cleaning>(door: Door, session: Session, cleaning: C) -> Box<dyn Device> {
+fn cleaned<C: Cleaning>(door: Door, session: Session, cleaning: C) -> Box<dyn Duplex> {
     match session.layout() {
         Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(door, session, cleaning)),
         Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(door, session, cleaning)),
@@ -211,21 +213,38 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
     }
 }
 
+impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
+    /// The next look that finds nothing looks at the connection, too.
+    fn arm(&mut self) -> bool {
+        self.look_due = 1;
+        self.count();
+        self.door.events.clear();
+        self.is_armed = true;
+        self.catch_up();
+        let Some(pairs) = &mut self.pairs else { return self.lost.is_none() };
+        let (is_quiet, has_left) = pairs.arm(self.cleaning.asks(pairs.is_full()));
+        if has_left {
+            self.cleaning.told();
+        }
+        is_quiet
+    }
+
+    fn disarm(&mut self) {
+        self.is_armed = false;
+        self.cleaning.told();
+        if let Some(pairs) = &mut self.pairs {
+            pairs.disarm();
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(self.door.events.wait_fd())
+    }
+}
+
 impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     fn name(&self) -> String {
         self.door.name.clone()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let has = |bits: u64| self.features & bits == bits;
-        Capabilities {
-            ring_frames: Some(u32::from(self.door.options.size) * u32::from(self.door.options.pairs)),
-            real_completions: !C::ORPHANS,
-            orphans: C::ORPHANS,
-            segments_max: SEGMENTS_MAX.min(self.door.options.size.into()) as u16,
-            segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
-            checksum: has(feature::CSUM),
-        }
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -251,6 +270,43 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         self.region = Some(region);
         self.disarm();
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some(pairs) = &self.pairs {
+            pairs.visit(see);
+        }
+        self.between.visit(see);
+    }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.count();
+        let kicks = self.signals.kicks + self.pairs.as_ref().map_or(0, Pairs::kicks);
+        Some(Signals { kicks, ..self.signals })
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if let Some(session) = &self.session {
+            // One that does not answer is cut off.
+            session.stop();
+        }
+        self.let_go("closed");
+        self.between.give_up("closed");
+        Ok(())
+    }
+}
+
+impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
+    fn capabilities(&self) -> Capabilities {
+        let has = |bits: u64| self.features & bits == bits;
+        Capabilities {
+            ring_frames: Some(u32::from(self.door.options.size) * u32::from(self.door.options.pairs)),
+            real_completions: !C::ORPHANS,
+            orphans: C::ORPHANS,
+            segments_max: SEGMENTS_MAX.min(self.door.options.size.into()) as u16,
+            segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
+            checksum: has(feature::CSUM),
+        }
     }
 
     #[inline]
@@ -297,13 +353,17 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         self.pairs.as_ref().map_or(0, Pairs::held) + self.between.len()
     }
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some(pairs) = &self.pairs {
-            pairs.visit(see);
-        }
-        self.between.visit(see);
+    fn hurry(&mut self) {
+        self.cleaning.hurry();
     }
 
+    fn next_completion_ns(&self) -> Option<u64> {
+        let holds = self.pairs.as_ref().is_some_and(|pairs| pairs.sending() > 0);
+        if holds { self.cleaning.next_ns() } else { None }
+    }
+}
+
+impl<R: DriverRing + 'static, C: Cleaning> RxDevice for VirtioUser<R, C> {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.catch_up();
@@ -333,57 +393,5 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         self.pairs.iter().for_each(|pairs| drops.add(pairs.drops()));
         see("malformed", drops.malformed);
         see("too-long", drops.too_long);
-    }
-
-    /// The next look that finds nothing looks at the connection, too.
-    fn arm(&mut self) -> bool {
-        self.look_due = 1;
-        self.count();
-        self.door.events.clear();
-        self.is_armed = true;
-        self.catch_up();
-        let Some(pairs) = &mut self.pairs else { return self.lost.is_none() };
-        let (is_quiet, has_left) = pairs.arm(self.cleaning.asks(pairs.is_full()));
-        if has_left {
-            self.cleaning.told();
-        }
-        is_quiet
-    }
-
-    fn disarm(&mut self) {
-        self.is_armed = false;
-        self.cleaning.told();
-        if let Some(pairs) = &mut self.pairs {
-            pairs.disarm();
-        }
-    }
-
-    fn hurry(&mut self) {
-        self.cleaning.hurry();
-    }
-
-    fn signals(&mut self) -> Option<Signals> {
-        self.count();
-        let kicks = self.signals.kicks + self.pairs.as_ref().map_or(0, Pairs::kicks);
-        Some(Signals { kicks, ..self.signals })
-    }
-
-    fn next_completion_ns(&self) -> Option<u64> {
-        let holds = self.pairs.as_ref().is_some_and(|pairs| pairs.sending() > 0);
-        if holds { self.cleaning.next_ns() } else { None }
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.door.events.wait_fd())
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        if let Some(session) = &self.session {
-            // One that does not answer is cut off.
-            session.stop();
-        }
-        self.let_go("closed");
-        self.between.give_up("closed");
-        Ok(())
     }
 }

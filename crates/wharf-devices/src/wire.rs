@@ -34,7 +34,9 @@ use sending::Sending;
 pub(crate) use spec::KIND;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::lane::lane;
@@ -175,11 +177,34 @@ impl Wire {
     }
 }
 
+impl Notify for Wire {}
+
 impl Device for Wire {
     fn name(&self) -> String {
         self.name.into()
     }
 
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        if self.sending.attach(region) {
+            return Ok(());
+        }
+        let what = "attached already: an end sends frames of one pool".into();
+        Err(DeviceError::Unsupported { device: self.name(), what })
+    }
+
+    /// Frames on their way between the ends are in no table, and are not shown.
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.sending.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.sending.close();
+        self.receiving.close();
+        Ok(())
+    }
+}
+
+impl TxDevice for Wire {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             ring_frames: Some(self.ring_frames),
@@ -189,14 +214,6 @@ impl Device for Wire {
             segmentation: true,
             checksum: true,
         }
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        if self.sending.attach(region) {
-            return Ok(());
-        }
-        let what = "attached already: an end sends frames of one pool".into();
-        Err(DeviceError::Unsupported { device: self.name(), what })
     }
 
     #[inline]
@@ -219,11 +236,12 @@ impl Device for Wire {
         self.sending.outstanding()
     }
 
-    /// Frames on their way between the ends are in no table, and are not shown.
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.sending.visit(see);
+    fn next_completion_ns(&self) -> Option<u64> {
+        self.sending.next_leave_ns()
     }
+}
 
+impl RxDevice for Wire {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.sending.release();
@@ -235,18 +253,8 @@ impl Device for Wire {
         self.receiving.has_ended()
     }
 
-    fn next_completion_ns(&self) -> Option<u64> {
-        self.sending.next_leave_ns()
-    }
-
     fn next_arrival_ns(&self) -> Option<u64> {
         self.receiving.next_landing_ns()
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.sending.close();
-        self.receiving.close();
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Completions, Device, DeviceError};
+use wharf_core::device::{Completions, Device, DeviceError, RxDevice, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
@@ -72,7 +72,7 @@ fn push(cache: &mut Cache, batch: &mut Batch, bytes: &[u8], time_ns: u64) {
 }
 
 /// Takes completions home; how many were sent, and why the others failed.
-fn reap(device: &mut dyn Device, cache: &mut Cache) -> (usize, Vec<&'static str>) {
+fn reap(device: &mut dyn TxDevice, cache: &mut Cache) -> (usize, Vec<&'static str>) {
     let mut done = Completions::new(256);
     device.reap(256, &mut done).unwrap();
     let sent = done.sent.len();
@@ -131,14 +131,14 @@ fn a_capture_read_and_written_again_is_the_same() {
         let mut cache = pool.cache("both").unwrap();
         to.attach(pool.region().clone()).unwrap();
         let mut batch = Batch::new(64);
-        while !from.receive_ended() {
-            from.receive(&mut cache, &mut batch, 64).unwrap();
-            to.transmit(&mut batch, false);
+        while !from.rx_mut().unwrap().receive_ended() {
+            from.rx_mut().unwrap().receive(&mut cache, &mut batch, 64).unwrap();
+            to.tx_mut().unwrap().transmit(&mut batch, false);
             assert!(batch.is_empty());
-            reap(&mut *to, &mut cache);
+            reap(to.tx_mut().unwrap(), &mut cache);
         }
         to.close().unwrap();
-        assert_eq!((to.outstanding(), pool.audit().out()), (0, 0));
+        assert_eq!((to.tx_mut().unwrap().outstanding(), pool.audit().out()), (0, 0));
         assert!(records(&copy) == records(sample), "the copy differs");
         let reader = PcapReader::open(&copy).unwrap();
         assert_eq!((reader.byte_order(), reader.resolution()), (byte_order, Resolution::Microseconds));
@@ -293,7 +293,7 @@ fn snapped_packets_are_an_error_unless_told_what_to_make_of_them() {
     for (way, len) in [("pad", 100), ("send", 60)] {
         let spec = format!("pcap:{},snapped={way}", path.display());
         let mut source = open(&spec, Direction::Receive).unwrap().device;
-        assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 3);
+        assert_eq!(source.rx_mut().unwrap().receive(&mut cache, &mut batch, 8).unwrap(), 3);
         let bytes = pool.region().bytes(&batch.frames()[1]).unwrap();
         assert_eq!((bytes.len(), &bytes[..60]), (len, &[7; 60][..]));
         assert!(bytes[60..].iter().all(|&byte| byte == 0));
@@ -346,15 +346,10 @@ fn reading_waits_for_memory_and_builds_chains() {
 fn a_source_sends_nothing_and_errors_name_the_file_once() {
     let scratch = Scratch::new();
     let path = snapped_capture(&scratch);
-    let mut source = open(&format!("pcap:{}", path.display()), Direction::Receive).unwrap().device;
-    let pool = pool(8);
-    let mut cache = pool.cache("one").unwrap();
-    let mut batch = Batch::new(8);
-    source.attach(pool.region().clone()).unwrap();
-    push(&mut cache, &mut batch, &[1; 60], 0);
-    assert!(!source.transmit(&mut batch, false).stopped);
-    assert_eq!(reap(&mut *source, &mut cache), (0, vec!["read-only"]));
-    assert_eq!(pool.audit().out(), 0);
+    let source = open(&format!("pcap:{}", path.display()), Direction::Receive).unwrap().device;
+    assert!(source.as_tx().is_none());
+    let Err(error) = source.into_tx() else { panic!("it sends") };
+    assert_eq!(error.to_string(), format!("pcap:{}: it only receives", path.display()));
 
     for (spec, direction) in [
         (format!("pcap:{}", scratch.file("none.pcap").display()), Direction::Receive),

@@ -22,13 +22,13 @@ pub mod send;
 pub mod simple;
 mod test_bed;
 
-use wharf_core::device::{Device, DeviceError};
+use wharf_core::device::{DeviceError, RxDevice, TxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame};
 
 /// A driver that posts buffers to receive into.
-pub trait NicDriver: Device {
-    /// Posts buffers from `cache` while there are places for them. [`Device::receive`] does so by itself; this is for
+pub trait NicDriver: TxDevice + RxDevice {
+    /// Posts buffers from `cache` while there are places for them. [`RxDevice::receive`] does so by itself; this is for
     /// the start.
     fn post(&mut self, cache: &mut Cache);
 

@@ -36,19 +36,20 @@ use roll::Roll;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::delegate;
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_devices::host::ExactClock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame};
 
 /// Why frames fail that were made to.
 pub const INJECTED: &str = "injected";
 
 /// A device that fails as its specification says.
-pub struct Fault {
-    inner: Box<dyn Device>,
+pub struct Fault<D> {
+    inner: D,
     error: Roll,
     short: Roll,
     stall: Stall,
@@ -64,23 +65,21 @@ pub struct Fault {
     owes_doorbell: bool,
     /// What the device has completed.
     done: Completions,
-    ring_frames: usize,
     closed: bool,
     counts: Arc<FaultCounts>,
 }
 
-impl std::fmt::Debug for Fault {
+impl<D: Device> std::fmt::Debug for Fault<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Fault({}, {} injected)", self.inner.name(), self.counts.total())
     }
 }
 
-impl Fault {
+impl<D> Fault<D> {
     /// `inner` with the faults of `spec`.
-    pub fn new(inner: Box<dyn Device>, spec: &FaultSpec) -> Self {
+    pub fn new(inner: D, spec: &FaultSpec) -> Self {
         let roll = |chance, kind| Roll::new(chance, spec.seed, kind as u64);
         let (clock, counts) = (Arc::new(ExactClock), Arc::new(FaultCounts::default()));
-        let ring_frames = inner.capabilities().ring_frames.map_or(usize::MAX, |frames| frames as usize);
         Self {
             error: roll(spec.error, Kind::Error),
             short: roll(spec.short, Kind::Short),
@@ -93,7 +92,6 @@ impl Fault {
             failed: VecDeque::new(),
             owes_doorbell: false,
             done: Completions::new(BATCH_FRAMES_MAX),
-            ring_frames,
             closed: false,
             inner,
             counts,
@@ -117,9 +115,8 @@ impl Fault {
         self.failed.len() + self.later.held()
     }
 
-    /// How many of `offered` frames this call takes at most.
-    fn most(&mut self, offered: usize) -> usize {
-        let room = self.ring_frames.saturating_sub(self.outstanding());
+    /// Returns how many of `offered` frames this call takes at most, where there is `room`.
+    fn most(&mut self, offered: usize, room: usize) -> usize {
         if offered < 2 || !self.short.is_on() || !self.short.happens() {
             return offered.min(room);
         }
@@ -166,15 +163,6 @@ impl Fault {
         }
     }
 
-    /// Fetches what the device has completed; gives what of it is to be given.
-    fn reap_later(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let fetched = self.inner.reap(BATCH_FRAMES_MAX, &mut self.done);
-        self.failed.extend(self.done.failed.drain(..));
-        self.later.take_in(&mut self.done.sent);
-        self.later.give(budget, into);
-        fetched
-    }
-
     /// Gives up to `budget` frames that failed; how many.
     fn give_failed(&mut self, budget: usize, into: &mut Completions) -> usize {
         let count = self.failed.len().min(budget);
@@ -183,25 +171,52 @@ impl Fault {
     }
 }
 
-// Whatever is not said here would be the default's answer, not that of what is inside.
+impl<D: TxDevice> Fault<D> {
+    /// Fetches what the device has completed; gives what of it is to be given.
+    fn reap_later(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        let fetched = self.inner.reap(BATCH_FRAMES_MAX, &mut self.done);
+        self.failed.extend(self.done.failed.drain(..));
+        self.later.take_in(&mut self.done.sent);
+        self.later.give(budget, into);
+        fetched
+    }
+}
+
 #[deny(clippy::missing_trait_methods)]
-impl Device for Fault {
-    /// That of the device inside.
-    fn name(&self) -> String {
-        self.inner.name()
+impl<D: Device> Notify for Fault<D> {
+    delegate!(inner: disarm);
+
+    fn arm(&mut self) -> bool {
+        let is_quiet = self.inner.arm();
+        self.stall.is_on() || (is_quiet && self.failed.is_empty() && !self.later.is_ready())
     }
 
-    fn mode(&self) -> Option<&'static str> {
-        self.inner.mode()
+    /// None while notifications may be lost: what the device inside makes readable cannot be taken back.
+    fn wait_fd(&self) -> Option<RawFd> {
+        if self.later.is_off() { self.inner.wait_fd() } else { None }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: Device> Device for Fault<D> {
+    delegate!(inner: name, mode, attach, signals);
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.inner.visit(see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+        self.later.visit(see);
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        self.stall.end();
+        self.inner.close()
     }
+}
 
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.inner.attach(region)
-    }
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice> TxDevice for Fault<D> {
+    delegate!(inner: capabilities, hurry);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         if self.closed {
@@ -210,13 +225,14 @@ impl Device for Fault {
         if !batch.is_empty() && self.stall.begins(&self.counts) {
             return Transmitted { doorbell: self.flush(), stopped: true };
         }
+        let ring_frames = self.inner.capabilities().ring_frames.map_or(usize::MAX, |frames| frames as usize);
         let offered = batch.len();
-        let most = self.most(offered);
+        let most = self.most(offered, ring_frames.saturating_sub(self.outstanding()));
         let is_short = most < offered;
         self.sort_out(batch, most);
         let done = self.inner.transmit(&mut self.part, more && !is_short);
         self.put_back(batch);
-        let is_full = self.outstanding() >= self.ring_frames;
+        let is_full = self.outstanding() >= ring_frames;
         let stopped = done.stopped || !batch.is_empty() || is_full;
         let doorbell = done.doorbell || ((!more || stopped) && self.flush());
         self.owes_doorbell &= !doorbell;
@@ -245,11 +261,24 @@ impl Device for Fault {
         self.inner.outstanding() + self.held()
     }
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.inner.visit(see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
-        self.later.visit(see);
+    fn next_completion_ns(&self) -> Option<u64> {
+        if let Some(left_ns) = self.stall.left_ns() {
+            return Some(left_ns);
+        }
+        if !self.failed.is_empty() {
+            return Some(0);
+        }
+        match (self.inner.next_completion_ns(), self.later.next_ns()) {
+            (Some(inner_ns), Some(ours_ns)) => Some(inner_ns.min(ours_ns)),
+            (inner_ns, ours_ns) => inner_ns.or(ours_ns),
+        }
     }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: RxDevice> RxDevice for Fault<D> {
+    delegate!(inner: receive_ended, receives_super_packets, take_waiting, receive_drops);
+    delegate!(inner: next_arrival_ns, next_look_ns);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         if self.stall.is_on() {
@@ -268,71 +297,6 @@ impl Device for Fault {
             self.stall.begins(&self.counts);
         }
         Ok(received)
-    }
-
-    fn receive_ended(&self) -> bool {
-        self.inner.receive_ended()
-    }
-
-    fn receives_super_packets(&self) -> bool {
-        self.inner.receives_super_packets()
-    }
-
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.inner.take_waiting(to)
-    }
-
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.receive_drops(see);
-    }
-
-    fn hurry(&mut self) {
-        self.inner.hurry();
-    }
-
-    fn signals(&mut self) -> Option<Signals> {
-        self.inner.signals()
-    }
-
-    fn arm(&mut self) -> bool {
-        let is_quiet = self.inner.arm();
-        self.stall.is_on() || (is_quiet && self.failed.is_empty() && !self.later.is_ready())
-    }
-
-    fn disarm(&mut self) {
-        self.inner.disarm();
-    }
-
-    /// None while notifications may be lost: what the device inside makes readable cannot be taken back.
-    fn wait_fd(&self) -> Option<RawFd> {
-        if self.later.is_off() { self.inner.wait_fd() } else { None }
-    }
-
-    fn next_arrival_ns(&self) -> Option<u64> {
-        self.inner.next_arrival_ns()
-    }
-
-    fn next_look_ns(&self) -> Option<u64> {
-        self.inner.next_look_ns()
-    }
-
-    fn next_completion_ns(&self) -> Option<u64> {
-        if let Some(left_ns) = self.stall.left_ns() {
-            return Some(left_ns);
-        }
-        if !self.failed.is_empty() {
-            return Some(0);
-        }
-        match (self.inner.next_completion_ns(), self.later.next_ns()) {
-            (Some(inner_ns), Some(ours_ns)) => Some(inner_ns.min(ours_ns)),
-            (inner_ns, ours_ns) => inner_ns.or(ours_ns),
-        }
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.closed = true;
-        self.stall.end();
-        self.inner.close()
     }
 }
 

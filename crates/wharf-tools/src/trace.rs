@@ -17,22 +17,24 @@ mod tests;
 
 pub use file::{TraceCounts, TraceFile};
 
-use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::delegate;
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::Cache;
 use wharf_devices::host::WallClock;
 use wharf_mem::{Batch, Frame, Region};
 
 /// A device whose frames are written into a capture.
-pub struct Trace {
-    inner: Box<dyn Device>,
+pub struct Trace<D> {
+    inner: D,
     to: TraceFile,
     region: Option<Arc<Region>>,
     is_closed: bool,
     sent_only: bool,
+    /// Frames that the device holds.
+    held: usize,
     /// The device is closed, and the file is to be once all its frames have come back.
     finishes: bool,
     offered: Offered,
@@ -47,7 +49,7 @@ struct Offered {
     ends: Vec<usize>,
 }
 
-impl std::fmt::Debug for Trace {
+impl<D: Device> std::fmt::Debug for Trace<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Trace({} into {}, {} frames)", self.inner.name(), self.to.name, self.to.counts.frames())
     }
@@ -55,19 +57,20 @@ impl std::fmt::Debug for Trace {
 
 impl TraceFile {
     /// `inner`, traced into this file. Of a device that both sends and receives, both are.
-    pub fn around(&self, inner: Box<dyn Device>) -> Trace {
+    pub fn around<D: Device>(&self, inner: D) -> Trace<D> {
         self.lock().users += 1;
         let (to, offered, clock) = (self.clone(), Offered::default(), Arc::new(WallClock));
-        Trace { inner, to, region: None, is_closed: false, sent_only: false, finishes: false, offered, clock }
+        let (is_closed, sent_only, finishes) = (false, false, false);
+        Trace { inner, to, region: None, is_closed, sent_only, held: 0, finishes, offered, clock }
     }
 }
 
-impl Trace {
+impl<D: Device> Trace<D> {
     /// `inner`, traced into a file of its own: see [`TraceFile::create`].
     ///
     /// # Errors
     /// As there.
-    pub fn new(inner: Box<dyn Device>, path: &Path) -> Result<Self, DeviceError> {
+    pub fn new(inner: D, path: &Path) -> Result<Self, DeviceError> {
         Ok(TraceFile::create(path)?.around(inner))
     }
 
@@ -90,7 +93,9 @@ impl Trace {
     pub fn counts(&self) -> Arc<TraceCounts> {
         self.to.counts.clone()
     }
+}
 
+impl<D> Trace<D> {
     /// Notes frames that are whole in memory, each with its own time stamp, where it is to have one, or else that of now.
     fn note(&self, frames: &[Frame], region: &Region, own_stamps: bool) {
         if frames.is_empty() {
@@ -137,67 +142,66 @@ impl Offered {
     }
 }
 
-// Whatever is not said here would be the default's answer, not that of what is inside.
 #[deny(clippy::missing_trait_methods)]
-impl Device for Trace {
-    /// That of the device inside.
-    fn name(&self) -> String {
-        self.inner.name()
-    }
+impl<D: Device> Notify for Trace<D> {
+    delegate!(inner: arm, disarm, wait_fd);
+}
 
-    fn mode(&self) -> Option<&'static str> {
-        self.inner.mode()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
+#[deny(clippy::missing_trait_methods)]
+impl<D: Device> Device for Trace<D> {
+    delegate!(inner: name, mode, visit, signals);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());
         self.inner.attach(region)
     }
 
+    fn close(&mut self) -> Result<(), DeviceError> {
+        let closed = self.inner.close();
+        // Frames that had left by then may still have to be given back.
+        self.finishes = self.sent_only && self.held > 0;
+        let finished = if self.finishes { Ok(()) } else { self.finish() };
+        closed.and(finished)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice> TxDevice for Trace<D> {
+    delegate!(inner: capabilities, flush, outstanding, hurry, next_completion_ns);
+
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        if self.sent_only {
-            return self.inner.transmit(batch, more);
-        }
         let offered = batch.len();
-        let is_open = !self.is_closed && self.to.lock().is_open();
+        let is_open = !self.sent_only && !self.is_closed && self.to.lock().is_open();
         if is_open {
             self.offered.copy(self.region.as_ref(), batch);
         }
         let done = self.inner.transmit(batch, more);
         let taken = offered.saturating_sub(batch.len());
-        if taken > 0 {
+        self.held += taken;
+        if taken > 0 && !self.sent_only {
             self.record_taken(taken);
         }
         done
     }
 
-    fn flush(&mut self) -> bool {
-        self.inner.flush()
-    }
-
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let before = into.sent.len();
+        let (before, sent_before) = (into.len(), into.sent.len());
         let reaped = self.inner.reap(budget, into);
+        self.held = self.held.saturating_sub(into.len() - before);
         if let (true, Some(region)) = (self.sent_only, &self.region) {
-            self.note(into.sent.frames().get(before..).unwrap_or_default(), region, false);
+            self.note(into.sent.frames().get(sent_before..).unwrap_or_default(), region, false);
         }
-        if self.finishes && self.inner.outstanding() == 0 {
+        if self.finishes && self.held == 0 {
             return reaped.and(self.finish());
         }
         reaped
     }
+}
 
-    fn outstanding(&self) -> usize {
-        self.inner.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.inner.visit(see);
-    }
+#[deny(clippy::missing_trait_methods)]
+impl<D: RxDevice> RxDevice for Trace<D> {
+    delegate!(inner: receive_ended, receives_super_packets, take_waiting, receive_drops);
+    delegate!(inner: next_arrival_ns, next_look_ns);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let before = to.len();
@@ -207,65 +211,9 @@ impl Device for Trace {
         }
         Ok(received)
     }
-
-    fn receive_ended(&self) -> bool {
-        self.inner.receive_ended()
-    }
-
-    fn receives_super_packets(&self) -> bool {
-        self.inner.receives_super_packets()
-    }
-
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.inner.take_waiting(to)
-    }
-
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.inner.receive_drops(see);
-    }
-
-    fn hurry(&mut self) {
-        self.inner.hurry();
-    }
-
-    fn signals(&mut self) -> Option<Signals> {
-        self.inner.signals()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.inner.disarm();
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.inner.wait_fd()
-    }
-
-    fn next_completion_ns(&self) -> Option<u64> {
-        self.inner.next_completion_ns()
-    }
-
-    fn next_arrival_ns(&self) -> Option<u64> {
-        self.inner.next_arrival_ns()
-    }
-
-    fn next_look_ns(&self) -> Option<u64> {
-        self.inner.next_look_ns()
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        let closed = self.inner.close();
-        // What had left by then may still have to be given back.
-        self.finishes = self.sent_only && self.inner.outstanding() > 0;
-        let finished = if self.finishes { Ok(()) } else { self.finish() };
-        closed.and(finished)
-    }
 }
 
-impl Drop for Trace {
+impl<D> Drop for Trace<D> {
     fn drop(&mut self) {
         // Documented: only `close` can report it.
         let _ = self.finish();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
-use wharf_core::device::{Completions, Device, close_receiver};
+use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::open::{Direction, open};
@@ -55,7 +55,8 @@ fn switch(path: &Path, client: bool, stop: &AtomicBool) {
 fn echoed(spec: &str) {
     let pool = pool(1024);
     let device = open(spec, Direction::Both).unwrap().device;
-    let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap();
+    let queue =
+        TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).unwrap().build().unwrap();
     let generators = GeneratorSpec { sizes: Sizes::Imix, ..GeneratorSpec::default() }.generators().unwrap();
     let echo = Echo::new(&queue, Box::new(StampCheck::new(generators.clone()))).unwrap();
     let poller = PollerThread::builder().receiver(echo.receiver()).start().unwrap();

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::Device;
+use wharf::device::AnyDevice;
 use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
 use wharf::pool::{Burst, PagePool, PoolError};
 use wharf::queue::TxQueue;
 use wharf::rx::{Handler, Rest, RxQueue};
 use wharf::sender::Sender;
-use wharf::tools::forward::{End, Forward};
+use wharf::tools::forward::Forward;
 
 type Error = Box<dyn std::error::Error>;
 
@@ -30,10 +30,10 @@ fn run(packets: usize) -> Result<[u64; 2], Error> {
     let (far_a, far_b) = (fast.far_end.ok_or("two ends")?, slow.far_end.ok_or("two ends")?);
 
     // The forwarder: both directions send frames of one pool, so that no byte is copied on the way through.
-    let forwarder = Forward::builder(End::One(fast.device), End::One(slow.device)).start()?;
+    let forwarder = Forward::builder(fast.device.into(), slow.device.into()).start()?;
 
     // The hosts, each with memory of its own; one poller serves both.
-    let (a, b) = (queue(&self::pool(1024)?, far_a)?, queue(&self::pool(1024)?, far_b)?);
+    let (a, b) = (queue(&self::pool(1024)?, far_a.into())?, queue(&self::pool(1024)?, far_b.into())?);
     let (came_back, arrived) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let ends = [RxQueue::of(&a, count(&came_back))?, RxQueue::of(&b, echo(b.sender("echo")?, &arrived))?];
     let hosts = PollerThread::builder().receiver(&ends[0]).receiver(&ends[1]).start()?;
@@ -94,8 +94,8 @@ fn pool(frames: u32) -> Result<PagePool, Error> {
     Ok(PagePool::builder().frames(frames).clock(Arc::new(HostClock)).build()?)
 }
 
-fn queue(pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, Error> {
-    Ok(TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?)
+fn queue(pool: &PagePool, device: AnyDevice) -> Result<TxQueue, Error> {
+    Ok(TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?.build()?)
 }
 
 #[cfg(test)]

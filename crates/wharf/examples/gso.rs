@@ -5,7 +5,7 @@
 //! of 1514 bytes.
 
 use std::sync::Arc;
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::devices::host::{HostClock, HostPark};
 use wharf::devices::null::Null;
 use wharf::gso::{Cutter, GSO_TCPV4, Plan};
@@ -19,17 +19,25 @@ type Error = Box<dyn std::error::Error>;
 #[derive(Default)]
 struct Helpless(Null);
 
+impl Notify for Helpless {}
+
 impl Device for Helpless {
     fn name(&self) -> String {
         self.0.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segmentation: false, checksum: false, segments_max: 1, ..self.0.capabilities() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.0.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.0.visit(see);
+    }
+}
+
+impl TxDevice for Helpless {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segmentation: false, checksum: false, segments_max: 1, ..self.0.capabilities() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -46,10 +54,6 @@ impl Device for Helpless {
 
     fn outstanding(&self) -> usize {
         self.0.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.0.visit(see);
     }
 }
 
@@ -69,7 +73,7 @@ fn pool() -> Result<PagePool, Error> {
     Ok(PagePool::builder().frames(4096).build()?)
 }
 
-fn send(device: Box<dyn Device>, packets: usize, count: usize) -> Result<(), Error> {
+fn send(device: Box<dyn TxDevice>, packets: usize, count: usize) -> Result<(), Error> {
     let queue = TxQueue::builder(&pool()?, device, Arc::new(HostClock), Arc::new(HostPark));
     let mut path = queue.build_direct()?;
     let mut burst = path.burst(count);

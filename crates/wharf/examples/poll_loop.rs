@@ -2,7 +2,7 @@
 //! in epoll(7) beside its sockets. Run it with `cargo run --release --example poll_loop`.
 
 use std::sync::Arc;
-use wharf::device::Device;
+use wharf::device::{Device, Duplex, RxDevice};
 use wharf::devices::host::{HostClock, HostPark, PollerThread, WakeFd};
 use wharf::devices::open::{Direction, open};
 use wharf::mem::Batch;
@@ -23,7 +23,8 @@ fn run(packets: usize) -> Result<(u64, u64), Error> {
     let wire = open("wire:rate=1gbit", Direction::Send)?;
     let far_end = wire.far_end.ok_or("a wire has two ends")?;
     let receiving = std::thread::spawn(move || swallow(far_end));
-    let queue = TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
+    let queue =
+        TxQueue::builder(&pool, wire.device.into_tx()?, Arc::new(HostClock), Arc::new(HostPark)).build()?;
     let poller = PollerThread::start(&queue)?;
     let mut sender = queue.sender("loop")?;
     let wake_fd = WakeFd::new()?;
@@ -69,7 +70,7 @@ fn doze(wake_fd: &WakeFd) -> std::io::Result<()> {
 }
 
 /// Receives until the wire ends. Returns the number of packets.
-fn swallow(mut far_end: Box<dyn Device>) -> Result<u64, Error> {
+fn swallow(mut far_end: Box<dyn Duplex>) -> Result<u64, Error> {
     let pool = PagePool::builder().frames(1024).build()?;
     far_end.attach(pool.region().clone())?;
     let (mut cache, mut arrived, mut packets) = (pool.cache("far end")?, Batch::new(64), 0);

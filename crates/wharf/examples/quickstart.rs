@@ -31,7 +31,7 @@ fn main() -> Result<(), Error> {
 fn send(packets: u64) -> Result<(TxQueue, Findings), Error> {
     let pool = PagePool::builder().clock(Arc::new(HostClock)).build()?;
     let wire = open("wire", Direction::Send)?;
-    let queue = TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
+    let queue = TxQueue::builder_of(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark))?.build()?;
     let poller = PollerThread::start(&queue)?;
 
     // Numbered UDP packets of 60 bytes, a part for each sender; and the check that recognises them.

@@ -2,7 +2,7 @@
 //! waits and the others go on. Run it with `cargo run --release --example tasks`.
 
 use std::sync::Arc;
-use wharf::device::Device;
+use wharf::device::{Device, Duplex, RxDevice};
 use wharf::devices::host::{HostClock, HostPark, PollerThread};
 use wharf::devices::open::{Direction, open};
 use wharf::mem::Batch;
@@ -31,8 +31,9 @@ fn run(packets: usize) -> Result<(TxQueue, u64), Error> {
     let far_end = wire.far_end.ok_or("a wire has two ends")?;
     let receiving = std::thread::spawn(move || swallow(far_end));
     let fifo = Box::new(Fifo::new(FifoLimit::Packets(100)));
-    let queue =
-        TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).qdisc(fifo).build()?;
+    let queue = TxQueue::builder_of(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark))?
+        .qdisc(fifo)
+        .build()?;
     // The poller wakes the tasks. Without one they would ask again and again.
     let poller = PollerThread::start(&queue)?;
 
@@ -68,7 +69,7 @@ async fn send(mut sender: AsyncSender, packets: usize) -> Result<(), QueueError>
 }
 
 /// Receives until the wire ends. Returns the number of packets.
-fn swallow(mut far_end: Box<dyn Device>) -> Result<u64, Error> {
+fn swallow(mut far_end: Box<dyn Duplex>) -> Result<u64, Error> {
     let pool = PagePool::builder().frames(1024).build()?;
     far_end.attach(pool.region().clone())?;
     let (mut cache, mut arrived, mut packets) = (pool.cache("far end")?, Batch::new(64), 0);

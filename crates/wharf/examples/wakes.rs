@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::devices::host::{HostClock, HostPark, pin, processors};
 use wharf::devices::null::Null;
 use wharf::mem::{Batch, Frame, Region};
@@ -70,17 +70,30 @@ struct Gate {
 
 const RING: usize = 4;
 
+impl Notify for Gate {}
+
 impl Device for Gate {
     fn name(&self) -> String {
         "gate".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { ring_frames: Some(RING as u32), real_completions: true, ..Default::default() }
-    }
-
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.open.store(true, SeqCst);
+        Ok(())
+    }
+}
+
+impl TxDevice for Gate {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { ring_frames: Some(RING as u32), real_completions: true, ..Default::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
@@ -109,15 +122,6 @@ impl Device for Gate {
 
     fn outstanding(&self) -> usize {
         self.held.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.open.store(true, SeqCst);
-        Ok(())
     }
 }
 

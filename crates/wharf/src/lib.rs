@@ -79,6 +79,7 @@ pub use wharf_core::{
     bql, counters, device, direct, engine, gso, host, options, owner, poller, pool, qdisc, queue, rx, sender,
     sg_writer, small_queue,
 };
+pub use wharf_core::{delegate, wrap_device};
 pub use wharf_devices as devices;
 pub use wharf_mem as mem;
 pub use wharf_packet as packet;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use wharf::device::{Device, DeviceError, close_receiver};
+use wharf::device::{AnyDevice, Device, DeviceError, Notify, RxDevice, close_receiver};
 use wharf::devices::host::{HostClock, HostPark, processors};
 use wharf::devices::spec::{DeviceSpec, Direction, Queues};
 use wharf::direct::Direct;
@@ -64,7 +64,7 @@ pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
 
 fn opened(
     option: &str, spec: &DeviceSpec, direction: Direction, signals: &Signals,
-) -> anyhow::Result<Box<dyn Device>> {
+) -> anyhow::Result<AnyDevice> {
     let spec = spec.clone();
     match signals.unless_asked(move || spec.open(direction, Queues::default()))? {
         Ok(mut opened) => Ok(opened.pop().context("a device has at least one queue")?.device),
@@ -136,7 +136,7 @@ impl Moves for Sends {
 }
 
 fn send(spec: &DeviceSpec, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
-    let (device, pool) = (opened("--to", spec, Direction::Send, signals)?, pool(args)?);
+    let (device, pool) = (opened("--to", spec, Direction::Send, signals)?.into_tx()?, pool(args)?);
     let (name, mode) = (device.name(), device.mode());
     let path = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build_direct()?;
     let burst = path.burst(args.burst);
@@ -155,7 +155,7 @@ fn send(spec: &DeviceSpec, args: &DeviceArgs, signals: &Signals) -> anyhow::Resu
 }
 
 struct Receives {
-    device: Box<dyn Device>,
+    device: Box<dyn RxDevice>,
     cache: Cache,
     batch: Batch,
     count: usize,
@@ -182,7 +182,7 @@ impl Moves for Receives {
 }
 
 fn receive(spec: &DeviceSpec, args: &DeviceArgs, signals: &Signals) -> anyhow::Result<Through> {
-    let (mut device, pool) = (opened("--from", spec, Direction::Receive, signals)?, pool(args)?);
+    let (mut device, pool) = (opened("--from", spec, Direction::Receive, signals)?.into_rx()?, pool(args)?);
     device.attach(pool.region().clone())?;
     device.disarm();
     let (name, mode) = (device.name(), device.mode());

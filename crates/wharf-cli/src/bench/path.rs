@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{Builder, Scope, ScopedJoinHandle, sleep};
 use std::time::{Duration, Instant};
-use wharf::device::Device;
+use wharf::device::TxDevice;
 use wharf::devices::host::{HostClock, HostPark, pin};
 use wharf::devices::null::Null;
 use wharf::direct::Direct;
@@ -66,7 +66,7 @@ pub(super) fn measure(case: &Case) -> anyhow::Result<(f64, f64)> {
 }
 
 /// A path over `device`, as all measurements have it.
-pub(super) fn builder(device: Box<dyn Device>) -> anyhow::Result<QueueBuilder> {
+pub(super) fn builder(device: Box<dyn TxDevice>) -> anyhow::Result<QueueBuilder> {
     let pool = PagePool::builder().frames(FRAMES).frame_bytes(2048).clock(Arc::new(HostClock)).build()?;
     Ok(TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)))
 }

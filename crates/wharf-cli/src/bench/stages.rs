@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::devices::host::ticks;
 use wharf::devices::null::Null;
 use wharf::direct::Direct;
@@ -156,17 +156,25 @@ struct Timed {
     watch: Arc<Watch>,
 }
 
+impl Notify for Timed {}
+
 impl Device for Timed {
     fn name(&self) -> String {
         self.device.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.device.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.device.visit(see);
+    }
+}
+
+impl TxDevice for Timed {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -187,10 +195,6 @@ impl Device for Timed {
 
     fn outstanding(&self) -> usize {
         self.device.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.device.visit(see);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::report::{TraceReport, device_text};
 use crate::signals::Signals;
 use crate::usage;
 use std::time::{Duration, Instant};
-use wharf::device::{Device, DeviceError};
+use wharf::device::DeviceError;
 use wharf::devices::host::processors;
 use wharf::devices::spec::{DeviceSpec, Queues};
 use wharf::poller::Settings;
@@ -19,6 +19,7 @@ use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
 use wharf::tools::forward::{End, Forward, ForwardError, Place};
 use wharf::tools::trace::TraceFile;
+use wharf::wrap_device;
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);
@@ -67,11 +68,9 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let [mut a, mut b] = ends(args, signals)?;
     let mirror = args.mirror.as_deref().map(TraceFile::create).transpose()?;
     if let Some(file) = &mirror {
-        let traced =
-            |device| Ok::<_, DeviceError>(Box::new(file.around(device).sent_only()) as Box<dyn Device>);
+        let traced = |device| wrap_device!(device, |inner| file.around(inner).sent_only());
         for end in [&mut a, &mut b] {
-            let queues = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced));
-            *end = queues.collect::<Result<_, _>>()?;
+            *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
     let (qdisc, when_full) = (args.qdisc, args.when_full);

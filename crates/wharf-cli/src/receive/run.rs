@@ -59,7 +59,7 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     let device = opened.device.name();
     let recorder = Recorder::new(Arrivals::default(), args.pcap.as_deref())?;
     let (wrapped_device, wrapped) = wrap(opened.device, &args.wrap)?;
-    let receiver = Receiver::new(wrapped_device, &pool, recorder)?.waiting(args.poll.into());
+    let receiver = Receiver::new(wrapped_device.into_rx()?, &pool, recorder)?.waiting(args.poll.into());
     // Scripts wait for this line before they send.
     let mode = receiver.mode();
     output::complain(&format!("listening on {}", device_text(&device, mode)));

@@ -18,7 +18,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use supervise::Supervisor;
-use wharf::device::{Device, DeviceError};
+use wharf::device::{AnyDevice, DeviceError, Duplex, TxSide};
 use wharf::devices::host::{ExactClock, HostClock, HostPark, PollerBuilder, PollerThread, pin, processors};
 use wharf::devices::spec::{Direction, Queues};
 use wharf::engine::Batching;
@@ -74,7 +74,7 @@ struct Sending {
     name: String,
     has_bql: bool,
     queues: Vec<TxQueue>,
-    far_end: Option<Box<dyn Device>>,
+    far_end: Option<Box<dyn Duplex>>,
     /// To the far end.
     delay: Duration,
     wrapped: Wrapped,
@@ -90,14 +90,17 @@ fn sending(
     let to = plan.to.clone();
     let opened = signals.unless_asked(move || to.open(direction, queues))?;
     for opened in opened.map_err(opening)? {
-        let completes = opened.device.capabilities().real_completions;
+        let completes = opened.device.as_tx().is_some_and(|device| device.capabilities().real_completions);
         let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
         let device = match schedule {
-            Some(schedule) => Box::new(Timed::new(device, schedule.clone())),
+            Some(schedule) => match device.try_into()? {
+                TxSide::Tx(device) => AnyDevice::tx(Timed::new(device, schedule.clone())),
+                TxSide::Duplex(device) => AnyDevice::duplex(Timed::new(device, schedule.clone())),
+            },
             None => device,
         };
-        let queue = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark))
+        let queue = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
             .qdisc(plan.qdisc.build(plan.when_full))
             .batching(batching)
             .small_queues(plan.small_queue_bytes)

@@ -13,9 +13,11 @@
 //! reaped, and doorbells that are rung then are in nobody's count.
 
 use super::work::{Went, Work};
-use crate::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
-use crate::pool::{Cache, PagePool};
-use std::os::fd::RawFd;
+use crate::delegate;
+use crate::device::{
+    Capabilities, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice, TxSide,
+};
+use crate::pool::PagePool;
 use std::sync::Arc;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
@@ -24,8 +26,8 @@ use wharf_mem::{Batch, Frame, Region};
 const SUPER_BYTES: u32 = 65535 + 22;
 
 /// A device that takes any frame of its pool, over one that does not.
-pub struct Segmenter {
-    device: Box<dyn Device>,
+pub struct Segmenter<D> {
+    device: D,
     can: Capabilities,
     pool: PagePool,
     /// From the first batch on in which a frame might ask for something.
@@ -36,27 +38,34 @@ pub struct Segmenter {
     closed: bool,
 }
 
-/// `device`, which is attached, in a [`Segmenter`] if there are frames of `pool` that it would not take as they are.
-pub fn completed(device: Box<dyn Device>, pool: &PagePool) -> Box<dyn Device> {
+/// Puts `device`, which is attached, into a [`Segmenter`] if there are frames of `pool` that it would not take as they are.
+pub(crate) fn completed(device: TxSide, pool: &PagePool) -> TxSide {
     let Capabilities { segmentation, checksum, segments_max, .. } = device.capabilities();
     let buffers = SUPER_BYTES.div_ceil(pool.region().data_bytes_max());
     if segmentation && checksum && u32::from(segments_max) >= buffers {
         return device;
     }
-    Box::new(Segmenter::new(device, pool))
+    match device {
+        TxSide::Tx(device) => TxSide::Tx(Box::new(Segmenter::new(device, pool))),
+        TxSide::Duplex(device) => TxSide::Duplex(Box::new(Segmenter::new(device, pool))),
+    }
 }
 
-impl std::fmt::Debug for Segmenter {
+impl<D: TxDevice> std::fmt::Debug for Segmenter<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Segmenter({}, {:?})", self.device.name(), self.work)
     }
 }
 
-impl Segmenter {
+impl<D: TxDevice> Segmenter<D> {
     /// Around `device`, for frames of `pool`.
-    pub fn new(device: Box<dyn Device>, pool: &PagePool) -> Self {
+    pub fn new(device: D, pool: &PagePool) -> Self {
         let (can, done) = (device.capabilities(), Completions::new(BATCH_FRAMES_MAX));
         Self { device, can, pool: pool.clone(), work: None, busy: false, done, closed: false }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.has_failed())
     }
 
     #[inline(never)]
@@ -66,7 +75,7 @@ impl Segmenter {
         }
         let work = self.work.get_or_insert_with(|| Box::new(Work::new(&self.pool, self.can)));
         let mut rang = false;
-        let stopped = work.send(batch, &mut *self.device, &mut rang) == Went::Stopped;
+        let stopped = work.send(batch, &mut self.device, &mut rang) == Went::Stopped;
         self.busy = !work.is_idle();
         Transmitted { doorbell: ((!more || stopped) && self.device.flush()) || rang, stopped }
     }
@@ -82,7 +91,7 @@ impl Segmenter {
             left = left.saturating_sub(work.sort(&mut self.done, into));
             if !self.closed {
                 // What waited for room or memory.
-                work.push(&mut *self.device, &mut false);
+                work.push(&mut self.device, &mut false);
                 self.device.flush();
             }
             if reaped.is_err() || came == 0 {
@@ -93,20 +102,18 @@ impl Segmenter {
     }
 }
 
-// Whatever is not said here would be the default's answer, not that of what is inside.
 #[deny(clippy::missing_trait_methods)]
-impl Device for Segmenter {
-    fn name(&self) -> String {
-        self.device.name()
-    }
+impl<D: TxDevice> Notify for Segmenter<D> {
+    delegate!(device: disarm, wait_fd);
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segments_max: u16::MAX, segmentation: true, checksum: true, ..self.can }
+    fn arm(&mut self) -> bool {
+        self.device.arm() && !self.has_failed()
     }
+}
 
-    fn mode(&self) -> Option<&'static str> {
-        self.device.mode()
-    }
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice> Device for Segmenter<D> {
+    delegate!(device: name, mode, signals);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.device.attach(region)?;
@@ -115,86 +122,11 @@ impl Device for Segmenter {
         Ok(())
     }
 
-    #[inline]
-    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
-        if self.busy || batch.any_meta() {
-            return self.transmit_with_care(batch, more);
-        }
-        self.device.transmit(batch, more)
-    }
-
-    #[inline]
-    fn flush(&mut self) -> bool {
-        self.device.flush()
-    }
-
-    #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        if self.busy { self.reap_with_care(budget, into) } else { self.device.reap(budget, into) }
-    }
-
-    fn outstanding(&self) -> usize {
-        let inside = self.device.outstanding();
-        self.work.as_ref().map_or(inside, |work| work.outstanding(inside))
-    }
-
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.device.visit(see);
         if let Some(work) = &self.work {
             work.visit(see);
         }
-    }
-
-    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        self.device.receive(cache, to, budget)
-    }
-
-    fn hurry(&mut self) {
-        self.device.hurry();
-    }
-
-    fn signals(&mut self) -> Option<Signals> {
-        self.device.signals()
-    }
-
-    fn receive_ended(&self) -> bool {
-        self.device.receive_ended()
-    }
-
-    fn receives_super_packets(&self) -> bool {
-        self.device.receives_super_packets()
-    }
-
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.device.take_waiting(to)
-    }
-
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.device.receive_drops(see);
-    }
-
-    fn arm(&mut self) -> bool {
-        self.device.arm() && !self.has_failed()
-    }
-
-    fn disarm(&mut self) {
-        self.device.disarm();
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.device.wait_fd()
-    }
-
-    fn next_completion_ns(&self) -> Option<u64> {
-        if self.has_failed() { Some(0) } else { self.device.next_completion_ns() }
-    }
-
-    fn next_arrival_ns(&self) -> Option<u64> {
-        self.device.next_arrival_ns()
-    }
-
-    fn next_look_ns(&self) -> Option<u64> {
-        self.device.next_look_ns()
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -207,8 +139,39 @@ impl Device for Segmenter {
     }
 }
 
-impl Segmenter {
-    fn has_failed(&self) -> bool {
-        self.work.as_ref().is_some_and(|work| work.has_failed())
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice> TxDevice for Segmenter<D> {
+    delegate!(device: flush, hurry);
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { segments_max: u16::MAX, segmentation: true, checksum: true, ..self.can }
     }
+
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
+        if self.busy || batch.any_meta() {
+            return self.transmit_with_care(batch, more);
+        }
+        self.device.transmit(batch, more)
+    }
+
+    #[inline]
+    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+        if self.busy { self.reap_with_care(budget, into) } else { self.device.reap(budget, into) }
+    }
+
+    fn outstanding(&self) -> usize {
+        let inside = self.device.outstanding();
+        self.work.as_ref().map_or(inside, |work| work.outstanding(inside))
+    }
+
+    fn next_completion_ns(&self) -> Option<u64> {
+        if self.has_failed() { Some(0) } else { self.device.next_completion_ns() }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: Duplex> RxDevice for Segmenter<D> {
+    delegate!(device: receive, receive_ended, receives_super_packets, take_waiting);
+    delegate!(device: receive_drops, next_arrival_ns, next_look_ns);
 }

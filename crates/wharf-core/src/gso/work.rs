@@ -11,7 +11,7 @@ use super::flight::{Flight, Place};
 use super::own::Own;
 use super::{Cutter, Plan};
 use crate::checksum;
-use crate::device::{Capabilities, Completions, Device};
+use crate::device::{Capabilities, Completions, TxDevice};
 use crate::pool::{Cache, PagePool};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Work {
 
     /// Sends what waits, then the frames of `batch`, each as it is or in pieces. Doorbells are left out, but for those that
     /// the device rings as it stops, which `rang` notes.
-    pub(super) fn send(&mut self, batch: &mut Batch, device: &mut dyn Device, rang: &mut bool) -> Went {
+    pub(super) fn send(&mut self, batch: &mut Batch, device: &mut impl TxDevice, rang: &mut bool) -> Went {
         self.fill_checksums(batch);
         loop {
             if self.push(device, rang) == Went::Stopped {
@@ -180,7 +180,7 @@ impl Work {
     }
 
     /// The first `count` frames of `batch` as they are.
-    fn pass(&mut self, batch: &mut Batch, count: usize, device: &mut dyn Device, rang: &mut bool) -> Went {
+    fn pass(&mut self, batch: &mut Batch, count: usize, device: &mut impl TxDevice, rang: &mut bool) -> Went {
         let is_all = count == batch.len();
         let done = if is_all {
             device.transmit(batch, true)
@@ -199,7 +199,7 @@ impl Work {
     }
 
     /// Hands over what waits, and cuts on, until nothing waits or the device takes no more.
-    pub(super) fn push(&mut self, device: &mut dyn Device, rang: &mut bool) -> Went {
+    pub(super) fn push(&mut self, device: &mut impl TxDevice, rang: &mut bool) -> Went {
         while self.current.is_some() || !self.out.is_empty() {
             if self.out.is_empty() && !self.cut() {
                 return Went::Stopped;

@@ -1,7 +1,7 @@
 //! `PollTarget`: a device, or one side of it, that a poller looks after. `TxTarget` is a transmit queue.
 
 use super::schedule::{IrqChange, PollOutcome};
-use crate::device::Device;
+use crate::device::RxDevice;
 use crate::tx::owner::Action;
 use crate::tx::queue::{QdiscRun, QueueState, Shared};
 use crate::wakeup::Call;
@@ -49,7 +49,7 @@ impl PollTarget for TxTarget {
 }
 
 /// A closure that receives from a queue's device, run by the queue's owner.
-pub(crate) type Receive<'a> = &'a mut dyn FnMut(&mut dyn Device);
+pub(crate) type Receive<'a> = &'a mut dyn FnMut(&mut dyn RxDevice);
 
 /// Polls `queue` once, as its owner: completions, then `receive`, then up to `quota_packets` (or the queue's quota)
 /// frames to send. Reports `busy` if another thread owns the queue.
@@ -104,7 +104,9 @@ fn begin(
     if let Some(receive) = receive {
         let (reaped, _) = state.reap();
         state.engine.counters().cleaned_from_receive.add(reaped.into());
-        receive(state.engine.device_mut());
+        if let Some(device) = state.engine.device_mut().rx() {
+            receive(device);
+        }
     }
     held
 }

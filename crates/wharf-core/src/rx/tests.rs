@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::{Capabilities, Completions, Transmitted};
+use crate::device::{Device, Notify};
 use crate::sg_writer::SgWriter;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Meta, Region};
@@ -11,37 +11,21 @@ pub(crate) struct Long {
     placer: SgWriter,
 }
 
+impl Notify for Long {}
+
 impl Device for Long {
     fn name(&self) -> String {
         "long".into()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn transmit(&mut self, _batch: &mut Batch, _more: bool) -> Transmitted {
-        Transmitted { doorbell: false, stopped: true }
-    }
-
-    fn flush(&mut self) -> bool {
-        false
-    }
-
-    fn reap(&mut self, _budget: usize, _into: &mut Completions) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn outstanding(&self) -> usize {
-        0
-    }
-
     fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
 
+impl RxDevice for Long {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, _budget: usize) -> Result<usize, DeviceError> {
         let bytes = vec![7; self.pieces * cache.pool().region().data_bytes_max() as usize];
         if bytes.is_empty() {

@@ -16,7 +16,7 @@ pub use bulk::Batching;
 
 use crate::bql::{Bounds, Bql, StallDetector};
 use crate::counters::QueueCounters;
-use crate::device::Device;
+use crate::device::TxSide;
 use crate::host::Clock;
 use crate::qdisc::{Backpressure, Qdisc, RootQdisc, WhenFull};
 use netdev_queue::NetdevQueue;
@@ -79,8 +79,8 @@ pub struct TxEngine {
 impl TxEngine {
     /// For frames of `region`, over a device that has been attached to it. `hold` is the byte limit's hold time.
     pub fn new(
-        region: &Arc<Region>, device: Box<dyn Device>, qdisc: Box<dyn Qdisc>, hold: Duration,
-        clock: Arc<dyn Clock>, counters: Arc<QueueCounters>,
+        region: &Arc<Region>, device: TxSide, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
+        counters: Arc<QueueCounters>,
     ) -> Self {
         let (bypass, bounds) = (qdisc.can_bypass(), Batching::On.bounds());
         let root = RootQdisc::new(qdisc, region, clock.clone());
@@ -176,15 +176,15 @@ impl TxEngine {
         &self.netdev.counters
     }
 
-    /// Somebody waits for what has left: see [`Device::hurry`].
+    /// Somebody waits for what has left: see [`crate::device::TxDevice::hurry`].
     #[cold]
     pub fn force_completion(&mut self) {
         self.netdev.device.hurry();
     }
 
     /// The device.
-    pub fn device_mut(&mut self) -> &mut dyn Device {
-        &mut *self.netdev.device
+    pub fn device_mut(&mut self) -> &mut TxSide {
+        &mut self.netdev.device
     }
 
     /// Frames taken from the source and not yet by the device.

@@ -7,7 +7,7 @@ pub mod sleepers;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
@@ -113,18 +113,31 @@ impl Gate {
     }
 }
 
+impl Notify for Gate {}
+
 impl Device for Gate {
     fn name(&self) -> String {
         "gate".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { ring_frames: Some(self.ring as u32), real_completions: true, ..Default::default() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.control.allowed.store(usize::MAX / 2, SeqCst);
+        Ok(())
+    }
+}
+
+impl TxDevice for Gate {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { ring_frames: Some(self.ring as u32), real_completions: true, ..Default::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -177,22 +190,13 @@ impl Device for Gate {
     fn outstanding(&self) -> usize {
         self.held.len()
     }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.control.allowed.store(usize::MAX / 2, SeqCst);
-        Ok(())
-    }
 }
 
 pub fn pool(frames: u32) -> PagePool {
     PagePool::builder().frames(frames).huge_pages(false).build().unwrap()
 }
 
-pub fn builder(pool: &PagePool, device: impl Device + 'static) -> QueueBuilder {
+pub fn builder(pool: &PagePool, device: impl TxDevice + 'static) -> QueueBuilder {
     TxQueue::builder(pool, Box::new(device), Arc::new(TestClock::default()), Arc::new(TestPark))
 }
 

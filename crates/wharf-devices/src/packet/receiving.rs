@@ -7,12 +7,11 @@ mod work;
 use super::Opened;
 use crate::host::ExactClock;
 use crate::link::{EAGAIN, ENETDOWN, ENODEV, Link, down};
-use crate::refused::Refused;
 use drops::Drops;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_core::sg_writer::{Placement, SgWriter};
@@ -69,7 +68,7 @@ fn is_final(error: &DeviceError) -> bool {
 ///
 /// They arrive as on a wire: checksums that their sender had left to a network adapter are filled in, VLAN tags are back
 /// in their place. [`Meta::time_ns`] of each is when it arrived, since 1970. What the kernel dropped since its
-/// ring was full is shown by [`Device::receive_drops`] as `kernel`.
+/// ring was full is shown by [`RxDevice::receive_drops`] as `kernel`.
 ///
 /// An interface that is switched off is told once, and goes on when it is on again.
 #[derive(Debug)]
@@ -88,7 +87,6 @@ pub struct PacketReceiver {
     /// What is to be told of the interface, and when, on the exact clock.
     ending: Option<(DeviceError, u64)>,
     ended: bool,
-    refused: Refused,
 }
 
 /// Receivers that share what an interface receives: the number that the kernel has for them, once there is one.
@@ -168,7 +166,6 @@ impl PacketReceiver {
             look_due: LOOK_EVERY,
             ending: None,
             ended: false,
-            refused: Refused::new("receive-only"),
         })
     }
 
@@ -286,40 +283,38 @@ impl PacketReceiver {
     }
 }
 
+impl Notify for PacketReceiver {
+    /// The next look that finds nothing looks whether anything still can come: the interface may be gone.
+    fn arm(&mut self) -> bool {
+        self.look_due = 1;
+        true
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.ring.as_ref().map(|ring| ring.socket().fd().as_raw_fd())
+    }
+}
+
 impl Device for PacketReceiver {
     fn name(&self) -> String {
         self.name.clone()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segments_max: 1, ..Capabilities::default() }
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
-        self.refused.transmit(batch)
-    }
+    /// Frames are taken from the pool as they arrive: it holds none.
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.refused.reap(budget, into);
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_kernel_drops();
+        self.ring = None;
         Ok(())
     }
+}
 
-    fn outstanding(&self) -> usize {
-        self.refused.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.refused.visit(see);
-    }
-
+impl RxDevice for PacketReceiver {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         if self.drops.is_due() {
             self.count_kernel_drops();
@@ -351,25 +346,9 @@ impl Device for PacketReceiver {
         self.drops.show(see);
     }
 
-    /// The next look that finds nothing looks whether anything still can come: the interface may be gone.
-    fn arm(&mut self) -> bool {
-        self.look_due = 1;
-        true
-    }
-
     /// None, but when an end is due, that is looked for then.
     fn next_arrival_ns(&self) -> Option<u64> {
         let (_, ends_ns) = self.ending.as_ref()?;
         Some(ends_ns.saturating_sub(ExactClock.now_ns()))
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.ring.as_ref().map(|ring| ring.socket().fd().as_raw_fd())
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.count_kernel_drops();
-        self.ring = None;
-        Ok(())
     }
 }

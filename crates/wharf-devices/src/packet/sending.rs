@@ -12,7 +12,7 @@ use doorbell::LOOK_EVERY;
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::packet::{PacketSocket, SlotRing};
 use whole::{CHUNKS_MAX, Unsent, Whole};
@@ -250,11 +250,47 @@ impl PacketSender {
     }
 }
 
+impl Notify for PacketSender {
+    /// The kernel says so, each time that it lets go of a frame, unless most of the send buffer is taken.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.slots.as_ref().map(|slots| slots.socket().fd().as_raw_fd())
+    }
+}
+
 impl Device for PacketSender {
     fn name(&self) -> String {
         self.name.clone()
     }
 
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some(slots) = &self.slots {
+            slots.visit(see);
+        }
+        self.whole.visit(see);
+        self.left.iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if self.slots.is_some() {
+            let sent: Vec<Frame> = std::iter::from_fn(|| self.next_sent()).collect();
+            self.left.extend(sent);
+            self.left.extend(std::iter::from_fn(|| self.whole.give_up()));
+            self.left.reverse();
+        }
+        if let Some(slots) = self.slots.take() {
+            self.failed.extend(slots.into_held().map(|frame| (frame, "closed")));
+        }
+        Ok(())
+    }
+}
+
+impl TxDevice for PacketSender {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             ring_frames: Some(self.ring_frames),
@@ -264,11 +300,6 @@ impl Device for PacketSender {
             segmentation: true,
             checksum: true,
         }
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.region = Some(region);
-        Ok(())
     }
 
     #[inline]
@@ -326,35 +357,8 @@ impl Device for PacketSender {
         self.held()
     }
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some(slots) = &self.slots {
-            slots.visit(see);
-        }
-        self.whole.visit(see);
-        self.left.iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
-    }
-
-    /// The kernel says so, each time that it lets go of a frame, unless most of the send buffer is taken.
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.slots.as_ref().map(|slots| slots.socket().fd().as_raw_fd())
-    }
-
     /// Nothing tells of what is sent whole.
     fn next_completion_ns(&self) -> Option<u64> {
         (self.whole.held() > 0).then_some(WHOLE_LOOK_NS)
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        if self.slots.is_some() {
-            let sent: Vec<Frame> = std::iter::from_fn(|| self.next_sent()).collect();
-            self.left.extend(sent);
-            self.left.extend(std::iter::from_fn(|| self.whole.give_up()));
-            self.left.reverse();
-        }
-        if let Some(slots) = self.slots.take() {
-            self.failed.extend(slots.into_held().map(|frame| (frame, "closed")));
-        }
-        Ok(())
     }
 }

@@ -35,11 +35,10 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     let (interface, count) = (spec.place(), spec.devices(opening.queues));
     let sender = || PacketSender::open(interface, to_send(spec));
     match opening.direction {
-        Direction::Send => (0..count).map(|_| Ok(Opened::new(sender()?))).collect(),
-        Direction::Receive => Ok(receivers(spec, count)?.into_iter().map(Opened::new).collect()),
+        Direction::Send => (0..count).map(|_| Ok(Opened::tx(sender()?))).collect(),
+        Direction::Receive => Ok(receivers(spec, count)?.into_iter().map(Opened::rx).collect()),
         Direction::Both => {
-            let both =
-                |receiver| Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::new(sender()?) });
+            let both = |receiver| Ok(Opened { receiving: Some(Box::new(receiver)), ..Opened::tx(sender()?) });
             receivers(spec, count)?.into_iter().map(both).collect()
         }
     }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_core::host::Clock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
@@ -131,11 +131,36 @@ impl<W: Write> PcapSink<W> {
     }
 }
 
+impl<W: Write + Send> Notify for PcapSink<W> {}
+
 impl<W: Write + Send> Device for PcapSink<W> {
     fn name(&self) -> String {
         self.name.clone()
     }
 
+    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
+        self.region = Some(region);
+        Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.written.frames().iter().for_each(&mut *see);
+        self.failed.iter().for_each(|(frame, _)| see(frame));
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        writer.end().map_err(|error| match (device_error(&self.name, error), writer.pending_records()) {
+            (DeviceError::Io { device, what, source }, missing @ 1..) => {
+                let what = format!("{what}, and {missing} frames that count as sent");
+                DeviceError::Io { device, what, source }
+            }
+            (error, _) => error,
+        })
+    }
+}
+
+impl<W: Write + Send> TxDevice for PcapSink<W> {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             ring_frames: Some(RING_FRAMES as u32),
@@ -145,11 +170,6 @@ impl<W: Write + Send> Device for PcapSink<W> {
             segmentation: false,
             checksum: false,
         }
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.region = Some(region);
-        Ok(())
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -188,21 +208,5 @@ impl<W: Write + Send> Device for PcapSink<W> {
 
     fn outstanding(&self) -> usize {
         self.held()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.written.frames().iter().for_each(&mut *see);
-        self.failed.iter().for_each(|(frame, _)| see(frame));
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        let Some(mut writer) = self.writer.take() else { return Ok(()) };
-        writer.end().map_err(|error| match (device_error(&self.name, error), writer.pending_records()) {
-            (DeviceError::Io { device, what, source }, missing @ 1..) => {
-                let what = format!("{what}, and {missing} frames that count as sent");
-                DeviceError::Io { device, what, source }
-            }
-            (error, _) => error,
-        })
     }
 }

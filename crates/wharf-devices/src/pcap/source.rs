@@ -2,10 +2,9 @@
 
 use super::format::{PcapReader, Record};
 use super::{device_error, device_name};
-use crate::refused::Refused;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, Meta, Region};
@@ -34,7 +33,6 @@ pub struct PcapSource {
     /// What ended the reading, until it has been reported.
     error: Option<DeviceError>,
     ended: bool,
-    refused: Refused,
 }
 
 impl std::fmt::Debug for PcapSource {
@@ -60,7 +58,6 @@ impl PcapSource {
             placer: SgWriter::default(),
             error: None,
             ended: false,
-            refused: Refused::new("read-only"),
         })
     }
 
@@ -126,40 +123,22 @@ impl PcapSource {
     }
 }
 
+impl Notify for PcapSource {}
+
 impl Device for PcapSource {
     fn name(&self) -> String {
         self.name.clone()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segments_max: 1, ..Capabilities::default() }
     }
 
     fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
-        self.refused.transmit(batch)
-    }
+    /// Frames are taken from the pool as they arrive: it holds none.
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
 
-    fn flush(&mut self) -> bool {
-        false
-    }
-
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.refused.reap(budget, into);
-        Ok(())
-    }
-
-    fn outstanding(&self) -> usize {
-        self.refused.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.refused.visit(see);
-    }
-
+impl RxDevice for PcapSource {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         if let Some(error) = self.error.take() {
             return Err(error);

@@ -45,7 +45,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
                 _ => ByteOrder::Little,
             };
             let options = PcapOptions { resolution, byte_order, ..PcapOptions::default() };
-            Opened::new(PcapSink::create(path, options)?)
+            Opened::tx(PcapSink::create(path, options)?)
         }
         Direction::Receive => {
             let snapped = match options.word("snapped") {
@@ -53,7 +53,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
                 Some("send") => Snapped::Send,
                 _ => Snapped::Refuse,
             };
-            Opened::new(PcapSource::open(path, snapped)?)
+            Opened::rx(PcapSource::open(path, snapped)?)
         }
         Direction::Both => return Err(spec.fault("a capture is read or written, not both at once")),
     };

@@ -62,7 +62,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         send_buffer_bytes: spec.number("sndbuf"),
     };
     match count {
-        1 => Ok(vec![Opened::new(Tap::open(name, wanted)?)]),
-        _ => Ok(Tap::open_queues(name, wanted, count)?.into_iter().map(Opened::new).collect()),
+        1 => Ok(vec![Opened::duplex(Tap::open(name, wanted)?)]),
+        _ => Ok(Tap::open_queues(name, wanted, count)?.into_iter().map(Opened::duplex).collect()),
     }
 }

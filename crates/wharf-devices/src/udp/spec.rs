@@ -46,12 +46,12 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     };
     let addresses = resolve(spec)?;
     if by_frame {
-        return Ok(vec![Opened::new(Udp::bind(&name, &addresses, &wanted)?)]);
+        return Ok(vec![Opened::duplex(Udp::bind(&name, &addresses, &wanted)?)]);
     }
     if addresses.iter().any(|address| address.port() == 0) {
         return Err(spec.fault("port 0 is nobody's"));
     }
-    Ok(vec![Opened::new(Udp::connect(&name, &addresses, &wanted)?)])
+    Ok(vec![Opened::duplex(Udp::connect(&name, &addresses, &wanted)?)])
 }
 
 /// Returns the addresses of `HOST:PORT`, at least one.

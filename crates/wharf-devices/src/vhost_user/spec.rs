@@ -38,5 +38,5 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         pairs: spec.pairs(opening.queues, PAIRS_MAX)?,
         packed: spec.options().is_on("packed"),
     };
-    Ok(vec![Opened::new(VhostUser::open(Path::new(spec.place()), options)?)])
+    Ok(vec![Opened::duplex(VhostUser::open(Path::new(spec.place()), options)?)])
 }

@@ -73,7 +73,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         let checked = layout.check_size(u32::try_from(size).unwrap_or(u32::MAX));
         wanted.size = checked.map_err(|error| spec.fault(format!("size: {error}")))?;
     }
-    Ok(vec![Opened::boxed(super::open(Path::new(spec.place()), wanted)?)])
+    Ok(vec![Opened::new(super::open(Path::new(spec.place()), wanted)?.into())])
 }
 
 fn napi(spec: &DeviceSpec) -> Result<Napi, DeviceError> {

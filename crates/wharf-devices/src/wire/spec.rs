@@ -55,5 +55,5 @@ fn open(spec: &DeviceSpec, _: Opening) -> Result<Vec<Opened>, DeviceError> {
         wanted = wanted.overhead(bytes);
     }
     let (device, far_end) = wire(&wanted);
-    Ok(vec![Opened { far_end: Some(Box::new(far_end)), delay, ..Opened::new(device) }])
+    Ok(vec![Opened { far_end: Some(Box::new(far_end)), delay, ..Opened::duplex(device) }])
 }

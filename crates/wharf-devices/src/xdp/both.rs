@@ -5,7 +5,9 @@ use super::receiving::ReceiveOptions;
 use super::sending::{Made, Sending, Socket, capabilities};
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -45,13 +47,20 @@ impl XdpBoth {
     }
 }
 
+impl Notify for XdpBoth {
+    fn arm(&mut self) -> bool {
+        self.receiver.arm()
+    }
+
+    /// The kernel tells of what arrives, and of what it lets go of.
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.receiver.wait_fd()
+    }
+}
+
 impl Device for XdpBoth {
     fn name(&self) -> String {
         self.receiver.name()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -62,6 +71,27 @@ impl Device for XdpBoth {
         let (made, socket, how) = self.receiver.attach_with(&region, Made::new)?;
         self.sending = Some(made.sending(socket, how, self.receiver.link(), region));
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some(sending) = &self.sending {
+            sending.visit(see);
+        }
+        self.receiver.visit(see);
+    }
+
+    /// The queue is let go of before anybody gets a frame of it: neither half gives any before the other is closed.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if let Some(sending) = &mut self.sending {
+            sending.close();
+        }
+        self.receiver.close()
+    }
+}
+
+impl TxDevice for XdpBoth {
+    fn capabilities(&self) -> Capabilities {
+        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     #[inline]
@@ -83,14 +113,9 @@ impl Device for XdpBoth {
     fn outstanding(&self) -> usize {
         self.sending.as_ref().map_or(0, Sending::held)
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some(sending) = &self.sending {
-            sending.visit(see);
-        }
-        self.receiver.visit(see);
-    }
-
+impl RxDevice for XdpBoth {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         self.receiver.receive(cache, to, budget)
@@ -108,24 +133,7 @@ impl Device for XdpBoth {
         self.receiver.receive_drops(see);
     }
 
-    fn arm(&mut self) -> bool {
-        self.receiver.arm()
-    }
-
-    /// The kernel tells of what arrives, and of what it lets go of.
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.receiver.wait_fd()
-    }
-
     fn next_look_ns(&self) -> Option<u64> {
         self.receiver.next_look_ns()
-    }
-
-    /// The queue is let go of before anybody gets a frame of it: neither half gives any before the other is closed.
-    fn close(&mut self) -> Result<(), DeviceError> {
-        if let Some(sending) = &mut self.sending {
-            sending.close();
-        }
-        self.receiver.close()
     }
 }

@@ -6,14 +6,13 @@ mod rings;
 
 use super::{Refusal, Step, ZERO_COPY, await_release, bind, fault, find, memory, registered};
 use crate::link::{EAGAIN, EINVAL, ENETDOWN, ENODEV, EOPNOTSUPP, Link, down};
-use crate::refused::Refused;
 use drops::Drops;
 use program::{Program, Programs};
 use rings::Rings;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::ethtool::Ethtool;
@@ -51,7 +50,7 @@ pub struct ReceiveOptions {
 ///
 /// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, wait for them in the fill
 /// ring, and come back when the device is closed. What was dropped since there was none is shown by
-/// [`Device::receive_drops`] as `kernel`, what the ring had no room for as `ring-full`.
+/// [`RxDevice::receive_drops`] as `kernel`, what the ring had no room for as `ring-full`.
 ///
 /// An interface that is switched off is told once, and goes on when it is on again.
 #[derive(Debug)]
@@ -65,8 +64,8 @@ pub struct XdpReceiver {
     look_due: u32,
     told_down: bool,
     ended: bool,
-    /// What was given to it to be sent, and what was inside when it was closed.
-    refused: Refused,
+    /// Memory that was posted for packets when the device was closed.
+    reclaimed: Vec<Frame>,
     drops: Drops,
     /// Quarters of the pool that wait for packets, at most.
     quarters: u32,
@@ -119,7 +118,7 @@ impl XdpReceiver {
             look_due: LOOK_EVERY,
             told_down: false,
             ended: false,
-            refused: Refused::new("receive-only"),
+            reclaimed: Vec::new(),
             drops: Drops::default(),
             quarters: ALONE_QUARTERS,
         })
@@ -151,11 +150,6 @@ impl XdpReceiver {
         self.mode = Some(mode_of(hook, how));
         let socket = self.open.insert(open).socket.clone();
         Ok((prepared, socket, how))
-    }
-
-    /// Moves memory that waited for packets out of it, once it is closed; how much.
-    pub(super) fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.refused.take(to)
     }
 
     /// The best way that works: hook by hook, and with each the ways to bind.
@@ -263,13 +257,21 @@ fn may_try_on(step: Step, error: &io::Error) -> bool {
     }
 }
 
+impl Notify for XdpReceiver {
+    /// The next look that finds nothing looks at the interface, too: nobody tells when it is switched off.
+    fn arm(&mut self) -> bool {
+        self.look_due = 1;
+        self.open.as_mut().is_none_or(|open| open.rings.is_empty())
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.open.as_ref().map(|open| open.socket.fd().as_raw_fd())
+    }
+}
+
 impl Device for XdpReceiver {
     fn name(&self) -> String {
         self.link.name.clone()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segments_max: 1, ..Capabilities::default() }
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -284,30 +286,28 @@ impl Device for XdpReceiver {
         self.attach_with(&region, completion).map(drop)
     }
 
-    fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
-        self.refused.transmit(batch)
-    }
-
-    fn flush(&mut self) -> bool {
-        false
-    }
-
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.refused.reap(budget, into);
-        Ok(())
-    }
-
-    fn outstanding(&self) -> usize {
-        self.refused.len() + self.open.as_ref().map_or(0, |open| open.rings.held())
-    }
-
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.refused.visit(see);
+        self.reclaimed.iter().for_each(&mut *see);
         if let Some(open) = &self.open {
             open.rings.visit(see);
         }
     }
 
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.count_drops();
+        let Some(Open { rings, socket, _program, .. }) = self.open.take() else { return Ok(()) };
+        drop(_program);
+        let held = rings.close();
+        drop(socket);
+        if self.mode == Some(ZERO_COPY) {
+            await_release(&self.link, self.options.common.queue);
+        }
+        self.reclaimed.extend(held);
+        Ok(())
+    }
+}
+
+impl RxDevice for XdpReceiver {
     #[inline]
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let Some(open) = &mut self.open else { return Ok(0) };
@@ -332,35 +332,18 @@ impl Device for XdpReceiver {
         self.ended || self.open.is_none()
     }
 
+    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+        let count = self.reclaimed.len().min(to.room());
+        self.reclaimed.drain(..count).for_each(|frame| drop(to.push(frame)));
+        count
+    }
+
     fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
         self.drops.show(see);
     }
 
-    /// The next look that finds nothing looks at the interface, too: nobody tells when it is switched off.
-    fn arm(&mut self) -> bool {
-        self.look_due = 1;
-        self.open.as_mut().is_none_or(|open| open.rings.is_empty())
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.open.as_ref().map(|open| open.socket.fd().as_raw_fd())
-    }
-
     fn next_look_ns(&self) -> Option<u64> {
         (!self.receive_ended()).then_some(LOOK_NS)
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.count_drops();
-        let Some(Open { rings, socket, _program, .. }) = self.open.take() else { return Ok(()) };
-        drop(_program);
-        let held = rings.close();
-        drop(socket);
-        if self.mode == Some(ZERO_COPY) {
-            await_release(&self.link, self.options.common.queue);
-        }
-        self.refused.hold(held.into_iter(), "closed");
-        Ok(())
     }
 }

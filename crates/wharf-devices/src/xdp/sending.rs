@@ -16,7 +16,7 @@ use rings::{DESCRIPTORS_MAX, Rings};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::Asker;
 use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
@@ -136,13 +136,11 @@ impl XdpSender {
     }
 }
 
+impl Notify for XdpSender {}
+
 impl Device for XdpSender {
     fn name(&self) -> String {
         self.link.name.clone()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -156,6 +154,28 @@ impl Device for XdpSender {
         self.mode = Some(if how.zero_copy { ZERO_COPY } else { "copy" });
         self.sending = Some(made.sending(socket, how, &self.link, region));
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        if let Some(sending) = &self.sending {
+            sending.visit(see);
+        }
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        if let Some(sending) = &mut self.sending {
+            sending.close();
+            if self.mode == Some(ZERO_COPY) {
+                await_release(&self.link, self.options.queue);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TxDevice for XdpSender {
+    fn capabilities(&self) -> Capabilities {
+        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     #[inline]
@@ -175,22 +195,6 @@ impl Device for XdpSender {
 
     fn outstanding(&self) -> usize {
         self.sending.as_ref().map_or(0, Sending::held)
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        if let Some(sending) = &self.sending {
-            sending.visit(see);
-        }
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        if let Some(sending) = &mut self.sending {
-            sending.close();
-            if self.mode == Some(ZERO_COPY) {
-                await_release(&self.link, self.options.queue);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -56,13 +56,13 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
     match opening.direction {
         Direction::Send => {
             let one = |at| XdpOptions { queue: common.queue + at, ..common };
-            (0..count).map(|at| Ok(Opened::new(XdpSender::open(interface, one(at))?))).collect()
+            (0..count).map(|at| Ok(Opened::tx(XdpSender::open(interface, one(at))?))).collect()
         }
         Direction::Receive => {
-            Ok(XdpReceiver::open_queues(interface, to_receive, count)?.into_iter().map(Opened::new).collect())
+            Ok(XdpReceiver::open_queues(interface, to_receive, count)?.into_iter().map(Opened::rx).collect())
         }
         Direction::Both => {
-            Ok(XdpBoth::open_queues(interface, to_receive, count)?.into_iter().map(Opened::new).collect())
+            Ok(XdpBoth::open_queues(interface, to_receive, count)?.into_iter().map(Opened::duplex).collect())
         }
     }
 }

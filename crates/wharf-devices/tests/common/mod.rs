@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Duration;
-use wharf_core::device::{Completions, Device, Transmitted};
+use wharf_core::device::{Completions, Device, RxDevice, Transmitted, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;

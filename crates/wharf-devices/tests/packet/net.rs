@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{AnyDevice, Completions};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
 use wharf_devices::pcap::format::PcapReader;
@@ -128,7 +128,7 @@ pub fn has(program: &str) -> bool {
 
 /// A device with memory, driven by hand.
 pub struct End {
-    pub device: Box<dyn Device>,
+    pub device: AnyDevice,
     pub pool: PagePool,
     pub cache: Cache,
     pub batch: Batch,
@@ -156,6 +156,11 @@ impl End {
         }
         let cache = pool.cache("test").unwrap();
         Self { device, pool, cache, batch: Batch::new(256), done: Completions::new(256) }
+    }
+
+    /// Frames that it is sending.
+    pub fn outstanding(&self) -> usize {
+        self.device.as_tx().map_or(0, |device| device.outstanding())
     }
 
     pub fn sender(spec: &str) -> Self {
@@ -189,21 +194,21 @@ impl End {
     pub fn send_all(&mut self) -> (usize, Vec<&'static str>) {
         let (mut sent, mut failed) = (0, Vec::new());
         let until = Instant::now() + Duration::from_secs(10);
-        while (!self.batch.is_empty() || self.device.outstanding() > 0) && Instant::now() < until {
+        while (!self.batch.is_empty() || self.outstanding() > 0) && Instant::now() < until {
             if !self.batch.is_empty() {
-                self.device.transmit(&mut self.batch, false);
+                self.device.tx_mut().unwrap().transmit(&mut self.batch, false);
             }
             let (one_sent, one_failed) = self.reap();
             sent += one_sent;
             failed.extend(one_failed);
         }
-        assert_eq!((self.batch.len(), self.device.outstanding()), (0, 0), "stuck");
+        assert_eq!((self.batch.len(), self.outstanding()), (0, 0), "stuck");
         (sent, failed)
     }
 
     pub fn reap(&mut self) -> (usize, Vec<&'static str>) {
         // Errors of the device are looked at by those tests that make some.
-        let _ = self.device.reap(256, &mut self.done);
+        let _ = self.device.tx_mut().unwrap().reap(256, &mut self.done);
         let sent = self.done.sent.len();
         self.cache.give(&mut self.done.sent).unwrap();
         let failed = self.done.failed.drain(..).map(|(frame, reason)| {
@@ -223,7 +228,7 @@ impl End {
         let until = Instant::now() + time;
         // Once at least, should it not be run for so long.
         loop {
-            self.device.receive(&mut self.cache, &mut self.batch, 64).unwrap();
+            self.device.rx_mut().unwrap().receive(&mut self.cache, &mut self.batch, 64).unwrap();
             let region = self.pool.region();
             let bytes = |frame| region.chunks(frame).unwrap().flatten().copied().collect::<Vec<u8>>();
             frames.extend(self.batch.frames().iter().map(bytes));
@@ -236,7 +241,7 @@ impl End {
 
     /// Everything is back.
     pub fn assert_all_home(&mut self) {
-        assert_eq!(self.device.outstanding(), 0);
+        assert_eq!(self.outstanding(), 0);
         self.cache.give(&mut self.batch).unwrap();
         let audit = self.pool.audit();
         assert_eq!(audit.out(), 0, "{audit}");

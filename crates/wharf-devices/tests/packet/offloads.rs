@@ -56,7 +56,7 @@ fn received_of_tcp(
         assert!(got == data(bytes));
         let (mut frames, mut idle) = (Vec::new(), 0);
         while idle < 100_000 {
-            let count = end.device.receive(&mut end.cache, &mut end.batch, 64).unwrap();
+            let count = end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 64).unwrap();
             let region = end.pool.region();
             for frame in end.batch.frames() {
                 let bytes = region.chunks(frame).unwrap().flatten().copied().collect();
@@ -65,7 +65,7 @@ fn received_of_tcp(
             end.cache.give(&mut end.batch).unwrap();
             idle = if count == 0 { idle + 1 } else { 0 };
         }
-        end.device.receive_drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
+        end.device.rx_mut().unwrap().receive_drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
         end.assert_all_home();
         check(frames);
     });

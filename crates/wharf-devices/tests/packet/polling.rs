@@ -19,14 +19,18 @@ use wharf_devices::open::{Direction, open};
 fn ends() -> (TxQueue, RxQueue, Receiver<Vec<u8>>) {
     let memory = pool(1024);
     let device = open("packet:va", Direction::Send).unwrap().device;
-    let queue = TxQueue::builder(&memory, device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap();
+    let queue = TxQueue::builder_of(&memory, device, Arc::new(HostClock), Arc::new(HostPark))
+        .unwrap()
+        .build()
+        .unwrap();
     let (arrives, arrived) = channel();
     let handler = Box::new(move |burst: &mut Burst| {
         burst.iter_mut().for_each(|bytes| arrives.send(bytes.to_vec()).unwrap());
         Rest::Free
     });
     let device = open("packet:vb", Direction::Receive).unwrap().device;
-    let receiver = RxQueue::new(device, &pool(1024), std::slice::from_ref(&queue), handler).unwrap();
+    let receiver =
+        RxQueue::new(device.into_rx().unwrap(), &pool(1024), std::slice::from_ref(&queue), handler).unwrap();
     (queue, receiver, arrived)
 }
 

@@ -3,11 +3,11 @@
 use super::common::len_of;
 use super::net::{End, frame, send_raw, with_pair};
 use std::time::Duration;
-use wharf_core::device::Device;
+use wharf_core::device::AnyDevice;
 
-fn kernel_drops(device: &mut dyn Device) -> u64 {
+fn kernel_drops(device: &mut AnyDevice) -> u64 {
     let mut drops = 0;
-    device.receive_drops(&mut |reason, count| {
+    device.rx_mut().unwrap().receive_drops(&mut |reason, count| {
         assert!(reason == "kernel" || count == 0, "{reason}: {count}");
         drops += count;
     });
@@ -21,7 +21,7 @@ fn every_byte_arrives_in_order() {
         let frames: Vec<Vec<u8>> = (0..5000).map(|number| frame(number, len_of(number))).collect();
         send_raw("va", &frames);
         assert!(end.receive(frames.len()) == frames, "not what was sent");
-        assert_eq!(kernel_drops(&mut *end.device), 0);
+        assert_eq!(kernel_drops(&mut end.device), 0);
         end.assert_all_home();
     });
 }
@@ -66,10 +66,10 @@ fn what_the_ring_has_no_room_for_is_counted() {
         let frames: Vec<Vec<u8>> = (0..20_000).map(|number| frame(number, 300)).collect();
         send_raw("va", &frames);
         let received = end.receive_within(frames.len(), Duration::from_millis(500));
-        let drops = kernel_drops(&mut *end.device);
+        let drops = kernel_drops(&mut end.device);
         assert!(drops > 0 && received.len() as u64 + drops == 20_000, "{} and {drops}", received.len());
         // Reading the kernel's counter resets it; ours goes on.
-        assert_eq!(kernel_drops(&mut *end.device), drops);
+        assert_eq!(kernel_drops(&mut end.device), drops);
         let mut sent = frames.iter();
         assert!(received.iter().all(|one| sent.any(|other| other == one)), "whole, and in order");
         end.assert_all_home();

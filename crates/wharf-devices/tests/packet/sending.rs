@@ -55,7 +55,10 @@ impl Path {
     fn new(spec: &str) -> Self {
         let device = open(spec, Direction::Send).unwrap().device;
         let pool = pool(2048);
-        let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap();
+        let queue = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .unwrap()
+            .build()
+            .unwrap();
         let poller = PollerThread::start(&queue).unwrap();
         Self { queue, poller }
     }

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{Completions, Device, Duplex, RxDevice, TxDevice};
 use wharf_core::gso::{GSO_TCPV4, GSO_UDP};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
@@ -31,7 +31,9 @@ struct Way {
 }
 
 impl Way {
-    fn carry(&mut self, from: &mut dyn Device, to: &mut dyn Device, cache: &mut Cache, passed: &mut Passed) {
+    fn carry(
+        &mut self, from: &mut dyn RxDevice, to: &mut dyn TxDevice, cache: &mut Cache, passed: &mut Passed,
+    ) {
         from.receive(cache, &mut self.batch, 16).unwrap();
         let region = cache.pool().region().clone();
         for frame in self.batch.frames() {
@@ -51,7 +53,7 @@ impl Way {
 }
 
 /// Joins the two until told to stop.
-fn join(mut ends: [Box<dyn Device>; 2], pool: &PagePool, stop: &AtomicBool) -> Passed {
+fn join(mut ends: [Box<dyn Duplex>; 2], pool: &PagePool, stop: &AtomicBool) -> Passed {
     let mut cache = pool.cache("test").unwrap();
     let mut passed = Passed::default();
     let mut ways = [0, 1].map(|_| Way { batch: Batch::new(64), done: Completions::new(256) });
@@ -77,7 +79,8 @@ fn carries(
         }
         let pool = pool_of(frames, frame_bytes);
         let ends = ["t0", "t1"].map(|name| {
-            let mut device = open(&format!("tap:{name}{options}"), Direction::Send).unwrap().device;
+            let mut device =
+                open(&format!("tap:{name}{options}"), Direction::Send).unwrap().device.into_duplex().unwrap();
             device.attach(pool.region().clone()).unwrap();
             device
         });

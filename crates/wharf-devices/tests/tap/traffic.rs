@@ -107,19 +107,19 @@ fn without_memory_packets_wait_and_none_is_lost() {
         assert_eq!(from.send_all(), (4, vec![]));
         let pool = pool_of(16, 1984);
         let (mut cache, mut to) = (pool.cache("test").unwrap(), Batch::new(64));
-        let receive = |device: &mut dyn wharf_core::device::Device, cache: &mut Cache, to: &mut Batch| {
+        let receive = |device: &mut dyn wharf_core::device::RxDevice, cache: &mut Cache, to: &mut Batch| {
             device.receive(cache, to, 64).unwrap()
         };
         // The first needs one frame, the second six of 1536 bytes.
         for (left, count) in [(0, 0), (1, 1), (5, 0), (5, 0), (7, 2), (0, 0), (6, 1), (16, 0)] {
             let mut held = leave(&mut cache, left);
-            assert_eq!(receive(&mut *device, &mut cache, &mut to), count, "{left} frames left");
+            assert_eq!(receive(device.rx_mut().unwrap(), &mut cache, &mut to), count, "{left} frames left");
             cache.give(&mut held).unwrap();
             cache.give(&mut to).unwrap();
             assert_eq!(pool.audit().out(), 0);
         }
         let mut drops = Vec::new();
-        device.receive_drops(&mut |reason, count| drops.push((reason, count)));
+        device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
         assert_eq!(drops, [("kernel", 0)]);
     });
 }
@@ -134,7 +134,7 @@ fn what_no_pool_holds_is_dropped_by_name_and_so_is_what_the_ring_had_no_room_for
         assert_eq!(from.send_all(), (2, vec![]));
         let pool = pool_of(4, 1984);
         let (mut cache, mut to) = (pool.cache("test").unwrap(), Batch::new(64));
-        assert_eq!(device.receive(&mut cache, &mut to, 64).unwrap(), 1);
+        assert_eq!(device.rx_mut().unwrap().receive(&mut cache, &mut to, 64).unwrap(), 1);
         assert_eq!(to.frames()[0].len_bytes(), 60);
         cache.give(&mut to).unwrap();
         for number in 0..20 {
@@ -144,11 +144,11 @@ fn what_no_pool_holds_is_dropped_by_name_and_so_is_what_the_ring_had_no_room_for
         assert_eq!(sent + failed.len(), 20);
         let mut received = 0;
         while received < 8 {
-            received += device.receive(&mut cache, &mut to, 2).unwrap() as u64;
+            received += device.rx_mut().unwrap().receive(&mut cache, &mut to, 2).unwrap() as u64;
             cache.give(&mut to).unwrap();
         }
         let mut drops = Vec::new();
-        device.receive_drops(&mut |reason, count| drops.push((reason, count)));
+        device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
         assert_eq!(drops, [("kernel", 20 - received), ("too-long", 1)]);
     });
 }

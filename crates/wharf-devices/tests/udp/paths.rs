@@ -14,7 +14,10 @@ use wharf_devices::open::{Direction, open};
 
 fn queue(spec: &str) -> TxQueue {
     let device = open(spec, Direction::Send).unwrap().device;
-    TxQueue::builder(&pool(1024), device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap()
+    TxQueue::builder_of(&pool(1024), device, Arc::new(HostClock), Arc::new(HostPark))
+        .unwrap()
+        .build()
+        .unwrap()
 }
 
 #[test]

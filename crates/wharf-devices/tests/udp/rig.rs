@@ -3,7 +3,7 @@
 use super::common;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{AnyDevice, Completions};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Frame};
@@ -25,7 +25,7 @@ pub fn free_address(host: &str) -> SocketAddr {
 }
 
 pub struct Rig {
-    pub device: Box<dyn Device>,
+    pub device: AnyDevice,
     pub pool: PagePool,
     pub cache: Cache,
     pub batch: Batch,
@@ -65,10 +65,12 @@ impl Rig {
     /// Sends what was offered, all of it; frames that were completed as sent.
     pub fn send(&mut self) -> usize {
         let (until, mut sent) = (Instant::now() + PATIENCE, 0);
-        while !self.batch.is_empty() || self.device.outstanding() > 0 {
+        while !self.batch.is_empty() || self.device.as_tx().unwrap().outstanding() > 0 {
             assert!(Instant::now() < until, "stuck with {}", self.batch.len());
-            self.device.transmit(&mut self.batch, false);
-            self.errors.extend(self.device.reap(256, &mut self.done).err().map(|error| error.to_string()));
+            self.device.tx_mut().unwrap().transmit(&mut self.batch, false);
+            self.errors.extend(
+                self.device.tx_mut().unwrap().reap(256, &mut self.done).err().map(|error| error.to_string()),
+            );
             sent += self.done.sent.len();
             self.cache.give(&mut self.done.sent).unwrap();
             for (frame, reason) in self.done.failed.drain(..) {
@@ -84,7 +86,7 @@ impl Rig {
         let (until, mut received) = (Instant::now() + PATIENCE, Vec::new());
         let mut batch = Batch::new(256);
         while received.len() < count && Instant::now() < until {
-            let number = self.device.receive(&mut self.cache, &mut batch, budget).unwrap();
+            let number = self.device.rx_mut().unwrap().receive(&mut self.cache, &mut batch, budget).unwrap();
             assert!(number <= budget && number == batch.len());
             let region = self.pool.region();
             let bytes = |frame: &Frame| region.chunks(frame).unwrap().flatten().copied().collect::<Vec<u8>>();
@@ -95,7 +97,7 @@ impl Rig {
     }
 
     pub fn assert_all_home(&mut self) {
-        assert_eq!((self.batch.len(), self.device.outstanding()), (0, 0));
+        assert_eq!((self.batch.len(), self.device.as_tx().unwrap().outstanding()), (0, 0));
         assert_eq!(self.pool.audit().out(), 0);
     }
 }

@@ -5,7 +5,7 @@ use crate::guest::{HEADER_BYTES, Pair};
 use crate::peer::{GET_VRING_BASE, Peer, SET_PROTOCOL_FEATURES, SET_VRING_ENABLE, state, words};
 use crate::rig::{Rig, until};
 use etherparse::PacketBuilder;
-use wharf_core::device::Device;
+use wharf_core::device::{Notify, RxDevice, TxDevice};
 use wharf_core::gso::GSO_TCPV4;
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;

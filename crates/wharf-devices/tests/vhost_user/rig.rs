@@ -3,7 +3,7 @@
 use crate::common::Socket;
 use crate::common::pool;
 use std::time::{Duration, Instant};
-use wharf_core::device::{Completions, Device, close_receiver};
+use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::vhost_user::{VhostUser, VhostUserOptions};
 use wharf_mem::{Batch, Frame, Meta};

@@ -5,7 +5,7 @@ use crate::pair::Socket;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
-use wharf_core::device::Device;
+use wharf_core::device::AnyDevice;
 use wharf_devices::open::{Direction, open};
 
 const GET_FEATURES: u32 = 1;
@@ -29,7 +29,7 @@ fn answers_once(mut stream: UnixStream) {
 }
 
 /// The driver and a back end behind `serve`, which has the connection.
-fn opened(serve: impl FnOnce(UnixStream) + Send + 'static) -> Result<Box<dyn Device>, String> {
+fn opened(serve: impl FnOnce(UnixStream) + Send + 'static) -> Result<AnyDevice, String> {
     let socket = Socket::new();
     let listener = UnixListener::bind(socket.path()).unwrap();
     std::thread::spawn(move || serve(listener.accept().unwrap().0));
@@ -49,5 +49,5 @@ fn one_that_does_not_stop_is_given_up_as_the_driver_closes() {
     let pool = pool(64);
     device.attach(pool.region().clone()).unwrap();
     device.close().unwrap();
-    assert_eq!(device.outstanding(), 0);
+    assert_eq!(device.tx_mut().unwrap().outstanding(), 0);
 }

@@ -4,7 +4,7 @@ use crate::common::{assert_conserved, pool};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use wharf_core::device::{Completions, Device, close_receiver};
+use wharf_core::device::{Completions, Device, RxDevice, TxDevice, close_receiver};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::Sender;
@@ -103,7 +103,10 @@ impl Far {
 /// A driver's queue over `spec`, with memory of `frames`.
 pub fn queue(spec: &str, frames: u32) -> TxQueue {
     let device = open(spec, Direction::Send).unwrap_or_else(|error| panic!("{error}")).device;
-    TxQueue::builder(&pool(frames), device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap()
+    TxQueue::builder_of(&pool(frames), device, Arc::new(HostClock), Arc::new(HostPark))
+        .unwrap()
+        .build()
+        .unwrap()
 }
 
 /// Sends `count` frames of `len_bytes`; how many went in.

@@ -23,7 +23,7 @@ fn read(bytes: &[u8]) -> (u8, u64) {
 
 /// Sends back what comes, and notes the numbers of each flow; how many came.
 fn reflect(far: &mut Far, seen: &mut BTreeMap<u8, Vec<u64>>) -> usize {
-    use wharf_core::device::Device;
+    use wharf_core::device::{RxDevice, TxDevice};
     let mut batch = Batch::new(64);
     let count = far.device.receive(&mut far.cache, &mut batch, 64).unwrap();
     for frame in batch.frames() {
@@ -58,7 +58,7 @@ fn flows_go_by_several_pairs_each_in_order_there_and_back() {
                 while count < FRAMES as usize {
                     count += reflect(&mut far, &mut seen);
                 }
-                while wharf_core::device::Device::outstanding(&far.device) > 0 {
+                while wharf_core::device::TxDevice::outstanding(&far.device) > 0 {
                     far.reap();
                 }
                 (far, seen)

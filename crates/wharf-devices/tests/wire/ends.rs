@@ -2,7 +2,7 @@
 
 use crate::common::{Ends, TestClock};
 use std::sync::Arc;
-use wharf_core::device::{Device, Transmitted};
+use wharf_core::device::{Device, RxDevice, Transmitted, TxDevice};
 use wharf_devices::wire::WireSpec;
 
 fn slow() -> (WireSpec, Arc<TestClock>) {

@@ -3,7 +3,7 @@
 use crate::common::{Ends, TestClock, len_of};
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_core::device::{Device, Transmitted};
+use wharf_core::device::{Device, RxDevice, Transmitted, TxDevice};
 use wharf_devices::wire::WireSpec;
 
 fn timed() -> (WireSpec, Arc<TestClock>) {

@@ -4,7 +4,7 @@ use crate::common::{Ends, TestClock, pool, pool_of};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{Completions, TxDevice};
 use wharf_devices::wire::WireSpec;
 
 #[derive(Debug, Clone)]

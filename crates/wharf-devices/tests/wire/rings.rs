@@ -2,7 +2,7 @@
 
 use crate::common::{Ends, NoClock, pool};
 use std::sync::Arc;
-use wharf_core::device::{Device, DeviceError, Transmitted};
+use wharf_core::device::{Device, DeviceError, RxDevice, Transmitted, TxDevice};
 use wharf_devices::wire::{WireSpec, wire};
 use wharf_mem::Batch;
 

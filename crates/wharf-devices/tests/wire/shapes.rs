@@ -1,7 +1,7 @@
 //! Super-packets, empty frames, and receivers whose frames are small.
 
 use crate::common::{Ends, pool, pool_of, write};
-use wharf_core::device::Device;
+use wharf_core::device::{RxDevice, TxDevice};
 use wharf_devices::wire::WireSpec;
 use wharf_mem::{Batch, Frame, Meta};
 

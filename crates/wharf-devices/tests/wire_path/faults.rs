@@ -5,7 +5,9 @@ use crate::common::{NoClock, assert_conserved, len_of, pool, read, within_a_minu
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
@@ -48,18 +50,30 @@ impl Faulty {
     }
 }
 
+impl Notify for Faulty {}
+
 impl Device for Faulty {
     fn name(&self) -> String {
         "faulty".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());
         self.wire.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.wire.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.wire.close()
+    }
+}
+
+impl TxDevice for Faulty {
+    fn capabilities(&self) -> Capabilities {
+        self.wire.capabilities()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -99,14 +113,6 @@ impl Device for Faulty {
 
     fn outstanding(&self) -> usize {
         self.wire.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.wire.visit(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.wire.close()
     }
 }
 

@@ -4,7 +4,9 @@ use crate::common::{NoClock, assert_conserved, pool, within_a_minute};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark};
@@ -12,7 +14,7 @@ use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
 use wharf_mem::{Batch, Frame, Region};
 
-fn queue(pool: &PagePool, device: impl Device + 'static) -> TxQueue {
+fn queue(pool: &PagePool, device: impl TxDevice + 'static) -> TxQueue {
     TxQueue::builder(pool, Box::new(device), Arc::new(HostClock), Arc::new(HostPark)).build().unwrap()
 }
 
@@ -113,18 +115,26 @@ struct Liar {
     own: Option<Cache>,
 }
 
+impl Notify for Liar {}
+
 impl Device for Liar {
     fn name(&self) -> String {
         "liar".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { real_completions: true, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.frames().iter().for_each(see);
+    }
+}
+
+impl TxDevice for Liar {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { real_completions: true, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
@@ -148,10 +158,6 @@ impl Device for Liar {
 
     fn outstanding(&self) -> usize {
         self.held.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.frames().iter().for_each(see);
     }
 }
 

@@ -5,7 +5,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::engine::Batching;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_core::qdisc::{Prio, set_priority};
@@ -21,17 +23,33 @@ struct Watched {
     broken: Arc<AtomicUsize>,
 }
 
+impl Notify for Watched {
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.wire.wait_fd()
+    }
+}
+
 impl Device for Watched {
     fn name(&self) -> String {
         self.wire.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.wire.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.wire.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.wire.close()
+    }
+}
+
+impl TxDevice for Watched {
+    fn capabilities(&self) -> Capabilities {
+        self.wire.capabilities()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -55,20 +73,8 @@ impl Device for Watched {
         self.wire.outstanding()
     }
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.wire.visit(see);
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.wire.wait_fd()
-    }
-
     fn next_completion_ns(&self) -> Option<u64> {
         self.wire.next_completion_ns()
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.wire.close()
     }
 }
 

@@ -41,7 +41,7 @@ fn a_queue_has_one_socket_and_is_free_when_that_is_closed() {
         for round in 0..20 {
             let mut end = End::sender("xdp:va");
             (0..round).for_each(|number| end.offer(&frame(number, 100)));
-            end.device.transmit(&mut end.batch, false);
+            end.device.tx_mut().unwrap().transmit(&mut end.batch, false);
             if round == 3 {
                 let message = attach_fault("xdp:va");
                 assert!(message.contains("queue 0 is in use by another AF_XDP socket"), "{message}");
@@ -64,13 +64,13 @@ fn removed_under_traffic() {
         assert_eq!(from.send_all(), (40, vec![]));
         ip("link del va");
         (0..40).for_each(|number| from.offer(&frame(number, 100)));
-        from.device.transmit(&mut from.batch, false);
-        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
+        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: the interface is gone"), "{error}");
         assert_eq!(from.reap(), (0, vec!["gone"; 40]));
         from.offer(&frame(0, 100));
         assert_eq!(from.send_all(), (0, vec!["gone"]), "for good, and told once");
-        assert!(from.device.reap(256, &mut from.done).is_ok());
+        assert!(from.device.tx_mut().unwrap().reap(256, &mut from.done).is_ok());
         from.assert_all_home();
     });
 }
@@ -81,12 +81,12 @@ fn switched_off_and_on_again() {
         let mut from = End::sender("xdp:va");
         ip("link set va down");
         (0..5).for_each(|number| from.offer(&frame(number, 100)));
-        from.device.transmit(&mut from.batch, false);
-        let error = from.device.reap(256, &mut from.done).unwrap_err().to_string();
+        from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
+        let error = from.device.tx_mut().unwrap().reap(256, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: the interface is down"), "{error}");
-        assert_eq!(from.device.outstanding(), 5, "what the kernel has got waits");
+        assert_eq!(from.device.tx_mut().unwrap().outstanding(), 5, "what the kernel has got waits");
         from.offer(&frame(9, 100));
-        from.device.transmit(&mut from.batch, false);
+        from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
         assert_eq!(from.reap(), (0, vec!["link-down"]), "what it has not got yet fails");
         ip("link set va up");
         assert_eq!(from.send_all(), (5, vec![]));
@@ -103,8 +103,8 @@ fn without_a_carrier_frames_fail_until_it_is_back() {
         ip("link set vb down");
         wait_until("va", false);
         (0..5).for_each(|number| from.offer(&frame(number, 100)));
-        from.device.transmit(&mut from.batch, false);
-        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
+        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: va has no carrier"), "{error}");
         assert_eq!(from.send_all(), (0, vec!["link-down"; 5]));
         ip("link set vb up");
@@ -162,7 +162,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
         let frames: Vec<Vec<u8>> = (0..40).map(|number| frame(number, 100)).collect();
         assert!(to.receive_within(1, Duration::from_millis(1)).is_empty());
         let error = |to: &mut End| loop {
-            match to.device.receive(&mut to.cache, &mut to.batch, 64) {
+            match to.device.rx_mut().unwrap().receive(&mut to.cache, &mut to.batch, 64) {
                 Ok(count) => assert_eq!(count, 0),
                 Err(error) => break error.to_string(),
             }
@@ -174,7 +174,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
             let message = error(&mut to);
             assert!(message.starts_with("xdp:vb: the interface is down: `ip link set vb up`"), "{message}");
             assert!(to.receive_within(1, Duration::from_millis(1)).is_empty(), "told once");
-            assert!(!to.device.receive_ended());
+            assert!(!to.device.rx_mut().unwrap().receive_ended());
             ip("link set vb up");
             wait_until("va", true);
         }
@@ -183,7 +183,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
         ip("link del va");
         let message = error(&mut to);
         assert!(message.starts_with("xdp:vb: the interface is gone"), "{message}");
-        assert!(to.device.receive_ended());
+        assert!(to.device.rx_mut().unwrap().receive_ended());
         super::receiving::finish(to);
     });
 }
@@ -195,8 +195,8 @@ fn what_is_too_long_or_too_short_is_counted_and_disturbs_nothing() {
         for len in [1514, 1515, 14, 15, 3000, 60] {
             from.offer(&vec![2; len]);
         }
-        from.device.transmit(&mut from.batch, false);
-        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
+        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
         assert!(error.contains("a frame of 1515 bytes is too long: va's MTU of 1500"), "{error}");
         let (sent, mut failed) = from.send_all();
         failed.sort_unstable();
@@ -213,8 +213,8 @@ fn what_the_other_end_is_too_small_for_fails_and_is_told() {
         for len in [60, 2000, 1514, 2000] {
             from.offer(&frame(1, len));
         }
-        from.device.transmit(&mut from.batch, false);
-        let error = from.device.reap(0, &mut from.done).unwrap_err().to_string();
+        from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
+        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
         assert!(error.contains("drops frames: the MTU of its other end"), "{error}");
         assert_eq!(from.send_all(), (2, vec!["refused"; 2]));
         from.assert_all_home();

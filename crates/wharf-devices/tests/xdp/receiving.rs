@@ -6,21 +6,23 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use wharf_core::device::Device;
+use wharf_core::device::AnyDevice;
 use wharf_devices::open::{Direction, open};
+use wharf_mem::Batch;
 
-fn drops(device: &mut dyn Device) -> Vec<(&'static str, u64)> {
+fn drops(device: &mut AnyDevice) -> Vec<(&'static str, u64)> {
     let mut drops = Vec::new();
-    device.receive_drops(&mut |reason, count| drops.push((reason, count)));
+    device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
     drops
 }
 
 /// Closes it, takes back what waited inside, and counts.
 pub fn finish(mut end: End) {
-    end.device.close().unwrap();
-    assert_eq!(end.reap().0, 0);
-    while end.device.outstanding() > 0 {
-        end.reap();
+    let device = end.device.rx_mut().unwrap();
+    device.close().unwrap();
+    let mut posted = Batch::new(64);
+    while device.take_waiting(&mut posted) > 0 {
+        end.cache.give(&mut posted).unwrap();
     }
     end.assert_all_home();
 }
@@ -29,13 +31,13 @@ fn receives(spec: &'static str, mode: &'static str, frame_bytes: u32) {
     with_pair(move || {
         let mut end = End::new(spec, Direction::Receive, frame_bytes);
         assert_eq!(end.device.mode(), Some(mode));
-        end.device.receive(&mut end.cache, &mut end.batch, 1).unwrap();
+        end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 1).unwrap();
         let frames: Vec<Vec<u8>> = (0..5000).map(|number| frame(number, len_of(number))).collect();
         for some in frames.chunks(500) {
             send_raw("va", some);
             assert!(end.receive(some.len()) == some, "not what was sent");
         }
-        assert_eq!(drops(&mut *end.device), [("kernel", 0)]);
+        assert_eq!(drops(&mut end.device), [("kernel", 0)]);
         finish(end);
     });
 }
@@ -102,7 +104,7 @@ fn by_the_general_path_where_the_driver_has_none() {
         std::thread::sleep(Duration::from_millis(100));
         let mut end = End::receiver("xdp:bridge0");
         assert_eq!(end.device.mode(), Some("generic, copy"));
-        end.device.receive(&mut end.cache, &mut end.batch, 1).unwrap();
+        end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 1).unwrap();
         let frames: Vec<Vec<u8>> = (0..200).map(|number| frame(number, len_of(number))).collect();
         // A port of a bridge forwards after a while.
         let until = Instant::now() + Duration::from_secs(45);
@@ -123,7 +125,7 @@ fn jumbo_frames_arrive_in_several_buffers() {
         ip("link set va mtu 9000");
         ip("link set vb mtu 9000");
         let mut end = End::receiver("xdp:vb");
-        end.device.receive(&mut end.cache, &mut end.batch, 1).unwrap();
+        end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 1).unwrap();
         let frames: Vec<Vec<u8>> = (0..60).map(|number| frame(number, 100 + 150 * number as usize)).collect();
         send_raw("va", &frames);
         assert!(end.receive(frames.len()) == frames, "not what was sent");
@@ -177,11 +179,11 @@ fn a_sender_on_this_host_leaves_checksums_unfinished() {
 fn what_there_is_no_memory_for_is_counted() {
     with_pair(|| {
         let mut end = End::receiver("xdp:vb");
-        end.device.receive(&mut end.cache, &mut end.batch, 1).unwrap();
+        end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 1).unwrap();
         let frames: Vec<Vec<u8>> = (0..10_000).map(|number| frame(number, 300)).collect();
         send_raw("va", &frames);
         let received = end.receive_within(frames.len(), Duration::from_millis(500));
-        let dropped: u64 = drops(&mut *end.device).iter().map(|one| one.1).sum();
+        let dropped: u64 = drops(&mut end.device).iter().map(|one| one.1).sum();
         assert!(dropped > 0 && received.len() as u64 + dropped == 10_000, "{} and {dropped}", received.len());
         let mut sent = frames.iter();
         assert!(received.iter().all(|one| sent.any(|other| other == one)), "whole, and in order");

@@ -115,7 +115,10 @@ fn a_path_over_it_adds_up() {
     with_pair(|| {
         let device = open("xdp:va", Direction::Send).unwrap().device;
         let pool = pool(2048);
-        let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build().unwrap();
+        let queue = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .unwrap()
+            .build()
+            .unwrap();
         let poller = PollerThread::start(&queue).unwrap();
         let mut sender = queue.sender("test").unwrap();
         let mut burst = sender.burst(32);
@@ -153,7 +156,7 @@ fn super_packets_leave_in_pieces() {
         let mut to = End::receiver("packet:vb");
         let device = open("xdp:va", Direction::Send).unwrap().device;
         let pool = pool(1024);
-        let builder = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark));
+        let builder = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).unwrap();
         let mut direct = builder.build_direct().unwrap();
         let mut cache = pool.cache("test").unwrap();
         let (mut burst, mut expected) = (pool.burst(8), Vec::new());

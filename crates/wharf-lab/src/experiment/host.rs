@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
-use wharf_core::device::Device;
+use wharf_core::device::{Device, RxDevice, TxDevice};
 use wharf_core::host::Clock;
 use wharf_core::pool::{PagePool, PoolBuilder};
 use wharf_devices::host::{ExactClock, HostClock};
@@ -39,7 +39,7 @@ impl FarEnd {
     }
 
     /// Runs `run` with the near end of a new wire; the far end receives for as long.
-    pub(super) fn receiving<R>(&self, run: impl FnOnce(Box<dyn Device>) -> R) -> R {
+    pub(super) fn receiving<R>(&self, run: impl FnOnce(Box<dyn TxDevice>) -> R) -> R {
         let (near, far) = wire(&WireSpec::default().rate(self.bits_per_second));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
-use wharf_core::device::Device;
+use wharf_core::device::{Device, TxSide};
 use wharf_core::engine::{Sink, Source, TxEngine};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::Prio;
@@ -333,7 +333,8 @@ fn path(
     driver.attach(pool.region().clone())?;
     let (qdisc, hold) = (Box::new(Prio::new(setup.window_packets)), Duration::from_nanos(setup.hold_ns));
     let counters = Arc::new(QueueCounters::default());
-    let mut run = TxEngine::new(pool.region(), Box::new(driver), qdisc, hold, clock.clone(), counters);
+    let mut run =
+        TxEngine::new(pool.region(), TxSide::Tx(Box::new(driver)), qdisc, hold, clock.clone(), counters);
     run.reserve(QUOTA as usize);
     if !setup.limited {
         run.set_bql(None);

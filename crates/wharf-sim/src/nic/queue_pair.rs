@@ -5,7 +5,9 @@ use super::buffers::{Buffers, number_of, put_number};
 use super::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
 use super::{NicDriver, fill};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -172,19 +174,32 @@ impl<B: RingBytes> Pair<B> {
     }
 }
 
+impl<B: RingBytes> Notify for Pair<B> {}
+
 impl<B: RingBytes> Device for Pair<B> {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let ring_frames = Some(self.rings.fits() as u32);
-        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().chain(&self.posted).flatten().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+impl<B: RingBytes> TxDevice for Pair<B> {
+    fn capabilities(&self) -> Capabilities {
+        let ring_frames = Some(self.rings.fits() as u32);
+        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -227,11 +242,9 @@ impl<B: RingBytes> Device for Pair<B> {
     fn outstanding(&self) -> usize {
         self.outstanding
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().chain(&self.posted).flatten().for_each(see);
-    }
-
+impl<B: RingBytes> RxDevice for Pair<B> {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let Some(region) = self.region.clone() else { return Ok(0) };
         let result = fill(to, budget, || self.take_received(&region));
@@ -244,11 +257,6 @@ impl<B: RingBytes> Device for Pair<B> {
 
     fn receive_ended(&self) -> bool {
         false
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.closed = true;
-        Ok(())
     }
 }
 

@@ -1,24 +1,24 @@
 //! One end of a forwarder: a device, or one for each way.
 
-use wharf_core::device::{Device, DeviceError};
+use wharf_core::device::{AnyDevice, Device, DeviceError, Duplex, RxDevice, TxDevice};
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 
 /// One end.
 pub enum End {
     /// A device that sends and receives.
-    One(Box<dyn Device>),
+    One(Box<dyn Duplex>),
     /// A device that sends, and another one that receives.
     Two {
         /// Sends.
-        sending: Box<dyn Device>,
+        sending: Box<dyn TxDevice>,
         /// Receives.
-        receiving: Box<dyn Device>,
+        receiving: Box<dyn RxDevice>,
     },
     /// It only receives.
-    Source(Box<dyn Device>),
+    Source(Box<dyn RxDevice>),
     /// It only sends.
-    Sink(Box<dyn Device>),
+    Sink(Box<dyn TxDevice>),
 }
 
 /// Which end of a forwarder: a capture is read at the first and written at the second.
@@ -59,45 +59,52 @@ impl End {
     /// would serve it.
     pub fn open_queues(spec: &DeviceSpec, place: Place, queues: Queues) -> Result<Vec<Self>, DeviceError> {
         let direction = direction(spec.kind(), place);
-        spec.open(direction, queues)?.into_iter().map(|opened| Self::of(opened, direction)).collect()
+        spec.open(direction, queues)?.into_iter().map(Self::of).collect()
     }
 
-    fn of(opened: Opened, direction: Direction) -> Result<Self, DeviceError> {
-        Ok(match (direction, opened) {
-            (Direction::Receive, Opened { device, .. }) => End::Source(device),
-            (Direction::Send, Opened { device, .. }) => End::Sink(device),
-            (Direction::Both, Opened { device, far_end: Some(_), .. }) => {
-                let what = "its other end is in this process, where nobody is".into();
-                return Err(DeviceError::Unsupported { device: device.name(), what });
-            }
-            (Direction::Both, Opened { device, receiving: Some(receiving), .. }) => {
-                End::Two { sending: device, receiving }
-            }
-            (Direction::Both, Opened { device, .. }) => End::One(device),
+    fn of(opened: Opened) -> Result<Self, DeviceError> {
+        let Opened { device, receiving, far_end, .. } = opened;
+        if far_end.is_some() {
+            let what = "its other end is in this process, where nobody is".into();
+            return Err(DeviceError::Unsupported { device: device.name(), what });
+        }
+        Ok(match (device, receiving) {
+            (AnyDevice::Tx(sending), Some(receiving)) => End::Two { sending, receiving },
+            (device, _) => device.into(),
         })
     }
 
     /// Its device's name.
     pub fn name(&self) -> String {
         match self {
-            End::One(device) | End::Source(device) | End::Sink(device) => device.name(),
-            End::Two { sending, .. } => sending.name(),
+            End::One(device) => device.name(),
+            End::Two { sending: device, .. } | End::Sink(device) => device.name(),
+            End::Source(device) => device.name(),
         }
     }
 
-    /// Puts a wrapper around what sends, if anything does.
-    ///
-    /// # Errors
-    /// Those of `wrap`.
-    pub fn wrap_sending<E>(
-        self, wrap: impl FnOnce(Box<dyn Device>) -> Result<Box<dyn Device>, E>,
-    ) -> Result<Self, E> {
-        Ok(match self {
-            End::One(device) => End::One(wrap(device)?),
-            End::Two { sending, receiving } => End::Two { sending: wrap(sending)?, receiving },
-            End::Sink(device) => End::Sink(wrap(device)?),
-            End::Source(device) => End::Source(device),
-        })
+    /// Puts the wrapper that `wrap` makes around the device that sends, if there is one.
+    pub fn wrap_sending(self, wrap: impl FnOnce(AnyDevice) -> AnyDevice) -> Self {
+        let (device, receiving) = match self {
+            End::One(device) => (device.into(), None),
+            End::Two { sending, receiving } => (sending.into(), Some(receiving)),
+            End::Sink(device) => (device.into(), None),
+            End::Source(_) => return self,
+        };
+        match (wrap(device), receiving) {
+            (AnyDevice::Tx(sending), Some(receiving)) => End::Two { sending, receiving },
+            (device, _) => device.into(),
+        }
+    }
+}
+
+impl From<AnyDevice> for End {
+    fn from(device: AnyDevice) -> Self {
+        match device {
+            AnyDevice::Tx(device) => End::Sink(device),
+            AnyDevice::Rx(device) => End::Source(device),
+            AnyDevice::Duplex(device) => End::One(device),
+        }
     }
 }
 
@@ -114,9 +121,10 @@ fn direction(kind: &Kind, place: Place) -> Direction {
 /// The sides of an end, until they are taken.
 pub(super) struct Sides {
     pub(super) name: String,
-    pub(super) sending: Option<Box<dyn Device>>,
-    receiving: Option<Box<dyn Device>>,
-    /// What sends receives as well.
+    /// The device that sends; `Duplex` receives as well.
+    sending: Option<AnyDevice>,
+    receiving: Option<Box<dyn RxDevice>>,
+    /// True if one device does both.
     pub(super) is_one: bool,
 }
 
@@ -124,8 +132,9 @@ impl From<End> for Sides {
     fn from(end: End) -> Self {
         let (name, is_one) = (end.name(), matches!(end, End::One(_)));
         let (sending, receiving) = match end {
-            End::One(device) | End::Sink(device) => (Some(device), None),
-            End::Two { sending, receiving } => (Some(sending), Some(receiving)),
+            End::One(device) => (Some(device.into()), None),
+            End::Sink(device) => (Some(device.into()), None),
+            End::Two { sending, receiving } => (Some(sending.into()), Some(receiving)),
             End::Source(device) => (None, Some(device)),
         };
         Self { name, sending, receiving, is_one }
@@ -137,19 +146,24 @@ impl Sides {
         self.is_one || self.receiving.is_some()
     }
 
-    /// Whether what receives may give super-packets.
+    /// Returns true if super-packets may arrive.
     pub(super) fn receives_super_packets(&self) -> bool {
-        let of_one = self.sending.as_ref().filter(|_| self.is_one);
-        self.receiving.as_ref().or(of_one).is_some_and(|device| device.receives_super_packets())
+        let of_one = self.sending.as_ref().and_then(AnyDevice::as_rx);
+        self.receiving.as_deref().or(of_one).is_some_and(|device| device.receives_super_packets())
     }
 
     pub(super) fn sends(&self) -> bool {
         self.sending.is_some()
     }
 
-    /// What receives, unless a queue has it already.
-    pub(super) fn take_receiving(&mut self) -> Option<Box<dyn Device>> {
-        let of_one = || if self.is_one { self.sending.take() } else { None };
+    /// Takes the device that sends.
+    pub(super) fn take_sending(&mut self) -> Option<AnyDevice> {
+        self.sending.take()
+    }
+
+    /// Takes the device that receives, unless a queue has it already.
+    pub(super) fn take_receiving(&mut self) -> Option<Box<dyn RxDevice>> {
+        let of_one = || if self.is_one { self.sending.take()?.into_rx().ok() } else { None };
         self.receiving.take().or_else(of_one)
     }
 }

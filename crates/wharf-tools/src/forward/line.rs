@@ -8,7 +8,7 @@ use super::{
     SUPER_POOL_BYTES,
 };
 use std::sync::Arc;
-use wharf_core::device::Device;
+use wharf_core::device::AnyDevice;
 use wharf_core::gso::Shortener;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
@@ -53,8 +53,9 @@ impl Line {
             }
             let [from, to] = [at, 1 - at].map(|at| names[at].clone());
             let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
-            for device in sides[1 - at].iter_mut().filter_map(|side| side.sending.take()) {
-                direction.has_bql = device.capabilities().real_completions;
+            for device in sides[1 - at].iter_mut().filter_map(Sides::take_sending) {
+                direction.has_bql =
+                    device.as_tx().is_some_and(|device| device.capabilities().real_completions);
                 leaving[at].push(how.queue(&pools[at], device)?);
             }
         }
@@ -97,8 +98,9 @@ impl How {
     }
 
     /// Small queues are off: what is forwarded is nobody's own.
-    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, ForwardError> {
-        let builder = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark));
+    fn queue(&self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, ForwardError> {
+        let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))
+            .map_err(wharf_core::queue::QueueError::from)?;
         Ok(builder.qdisc((self.qdisc)(pool)).small_queues(None).build()?)
     }
 

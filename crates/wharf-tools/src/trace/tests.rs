@@ -3,6 +3,7 @@ use super::*;
 use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use wharf_core::device::Capabilities;
 use wharf_core::pool::PagePool;
 use wharf_devices::null::Null;
 
@@ -115,17 +116,30 @@ struct Holding {
 /// Frames that have left when it is closed.
 const LEFT: usize = 3;
 
+impl Notify for Holding {}
+
 impl Device for Holding {
     fn name(&self) -> String {
         "holding".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { real_completions: true, segments_max: 1, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, _: Arc<Region>) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.is_closed = true;
+        Ok(())
+    }
+}
+
+impl TxDevice for Holding {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { real_completions: true, segments_max: 1, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _: bool) -> Transmitted {
@@ -152,15 +166,6 @@ impl Device for Holding {
 
     fn outstanding(&self) -> usize {
         self.held.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.is_closed = true;
-        Ok(())
     }
 }
 

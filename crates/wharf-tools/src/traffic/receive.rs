@@ -6,7 +6,7 @@ use super::{Arrival, Check, Clocks, Findings, Verify};
 use idle::Idle;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::{Device, DeviceError, close_receiver};
+use wharf_core::device::{Device, DeviceError, RxDevice, close_receiver};
 use wharf_core::poller::Mode;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -36,7 +36,7 @@ pub enum ReceiveError {
 
 /// A device's receive side, memory for it, and what looks at the frames.
 pub struct Receiver<C = Box<dyn Verify>> {
-    device: Box<dyn Device>,
+    device: Box<dyn RxDevice>,
     cache: Cache,
     batch: Batch,
     /// The chunks of a super-packet, one after the other.
@@ -70,7 +70,7 @@ impl<C: Check> Receiver<C> {
     ///
     /// # Errors
     /// [`ReceiveError`].
-    pub fn new(mut device: Box<dyn Device>, pool: &PagePool, check: C) -> Result<Self, ReceiveError> {
+    pub fn new(mut device: Box<dyn RxDevice>, pool: &PagePool, check: C) -> Result<Self, ReceiveError> {
         device.attach(pool.region().clone())?;
         let cache = pool.cache("receiver")?;
         Ok(Self {

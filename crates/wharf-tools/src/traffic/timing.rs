@@ -10,14 +10,14 @@
 //! take as it is has been *had* when its first pieces have: it is cut behind this, for pieces have no time of their own.
 
 use super::Latency;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Signals, Transmitted};
+use wharf_core::delegate;
+use wharf_core::device::{Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::gso::Segmenter;
-use wharf_core::pool::{Cache, PagePool};
+use wharf_core::pool::PagePool;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
-use wharf_mem::{Batch, Frame, Region};
+use wharf_mem::{Batch, Frame};
 use wharf_sys::clock::monotonic_ns;
 
 /// When the frames of a pool are due, and how late they were.
@@ -58,17 +58,17 @@ impl Schedule {
 }
 
 /// A device that notes how late it was given its frames.
-pub struct Timed {
-    device: Segmenter,
+pub struct Timed<D> {
+    device: Segmenter<D>,
     schedule: Arc<Schedule>,
     errors: Latency,
     /// Of the frames in the batch at hand: once they are taken, they cannot be asked.
     due_ns: Vec<u64>,
 }
 
-impl Timed {
+impl<D: TxDevice> Timed<D> {
     /// Around `device`, for frames of the pool that `schedule` is of.
-    pub fn new(device: Box<dyn Device>, schedule: Arc<Schedule>) -> Self {
+    pub fn new(device: D, schedule: Arc<Schedule>) -> Self {
         let device = Segmenter::new(device, &schedule.pool);
         Self { device, schedule, errors: Latency::default(), due_ns: Vec::with_capacity(BATCH_FRAMES_MAX) }
     }
@@ -83,15 +83,32 @@ impl Timed {
     }
 }
 
-impl std::fmt::Debug for Timed {
+impl<D: TxDevice> std::fmt::Debug for Timed<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Timed({})", self.device.name())
     }
 }
 
-// Whatever is not said here would be the default's answer, not that of what is inside.
 #[deny(clippy::missing_trait_methods)]
-impl Device for Timed {
+impl<D: TxDevice> Notify for Timed<D> {
+    delegate!(device: arm, disarm, wait_fd);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice> Device for Timed<D> {
+    delegate!(device: name, mode, attach, visit, signals);
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        let noted = &self.schedule.errors;
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = self.errors.clone();
+        self.device.close()
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice> TxDevice for Timed<D> {
+    delegate!(device: capabilities, flush, reap, outstanding, hurry, next_completion_ns);
+
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.due_ns.clear();
         self.due_ns.extend(batch.frames().iter().map(|frame| self.schedule.due_ns(frame)));
@@ -99,101 +116,18 @@ impl Device for Timed {
         self.note(self.due_ns.len().saturating_sub(batch.len()));
         transmitted
     }
+}
 
-    fn close(&mut self) -> Result<(), DeviceError> {
-        let noted = &self.schedule.errors;
-        *noted.lock().unwrap_or_else(PoisonError::into_inner) = self.errors.clone();
-        self.device.close()
-    }
-
-    fn name(&self) -> String {
-        self.device.name()
-    }
-
-    fn mode(&self) -> Option<&'static str> {
-        self.device.mode()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
-    }
-
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.device.attach(region)
-    }
-
-    fn flush(&mut self) -> bool {
-        self.device.flush()
-    }
-
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.device.reap(budget, into)
-    }
-
-    fn outstanding(&self) -> usize {
-        self.device.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.device.visit(see);
-    }
-
-    fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
-        self.device.receive(cache, to, budget)
-    }
-
-    fn receive_ended(&self) -> bool {
-        self.device.receive_ended()
-    }
-
-    fn receives_super_packets(&self) -> bool {
-        self.device.receives_super_packets()
-    }
-
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.device.take_waiting(to)
-    }
-
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.device.receive_drops(see);
-    }
-
-    fn hurry(&mut self) {
-        self.device.hurry();
-    }
-
-    fn signals(&mut self) -> Option<Signals> {
-        self.device.signals()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.device.arm()
-    }
-
-    fn disarm(&mut self) {
-        self.device.disarm();
-    }
-
-    fn wait_fd(&self) -> Option<RawFd> {
-        self.device.wait_fd()
-    }
-
-    fn next_completion_ns(&self) -> Option<u64> {
-        self.device.next_completion_ns()
-    }
-
-    fn next_arrival_ns(&self) -> Option<u64> {
-        self.device.next_arrival_ns()
-    }
-
-    fn next_look_ns(&self) -> Option<u64> {
-        self.device.next_look_ns()
-    }
+#[deny(clippy::missing_trait_methods)]
+impl<D: Duplex> RxDevice for Timed<D> {
+    delegate!(device: receive, receive_ended, receives_super_packets, take_waiting);
+    delegate!(device: receive_drops, next_arrival_ns, next_look_ns);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wharf_core::device::Completions;
     use wharf_devices::wire::{WireSpec, wire};
 
     #[test]

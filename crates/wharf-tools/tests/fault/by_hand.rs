@@ -2,7 +2,7 @@
 
 use crate::common::{Ends, TestClock, pool};
 use std::sync::Arc;
-use wharf_core::device::{Completions, Device, Transmitted};
+use wharf_core::device::{Completions, Device, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::null::Null;
 use wharf_devices::wire::{WireSpec, wire};
@@ -11,7 +11,7 @@ use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec, INJECTED}
 
 /// A faulty device, frames for it, and what came back.
 struct Rig {
-    device: Fault,
+    device: Fault<Box<dyn TxDevice>>,
     clock: Arc<TestClock>,
     counts: Arc<FaultCounts>,
     pool: PagePool,
@@ -30,7 +30,7 @@ impl Rig {
         Self::over(Box::new(Null::default()), faults)
     }
 
-    fn over(device: Box<dyn Device>, faults: &str) -> Self {
+    fn over(device: Box<dyn TxDevice>, faults: &str) -> Self {
         let clock = Arc::new(TestClock::default());
         let mut device = Fault::new(device, &spec(faults)).clock(clock.clone());
         let (pool, counts) = (pool(2048), device.counts());

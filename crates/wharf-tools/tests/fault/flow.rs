@@ -3,7 +3,7 @@
 
 use crate::common::pool;
 use std::sync::Arc;
-use wharf_core::device::Device;
+use wharf_core::device::{Device, RxDevice, TxDevice};
 use wharf_core::pool::{Burst, PagePool, PoolError};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_devices::host::{HostClock, HostPark};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use wharf_core::counters::QueueCounters;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::delegate;
+use wharf_core::device::{Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice};
 use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::qdisc::{Prio, set_priority};
 use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
@@ -52,7 +53,7 @@ pub type Taken = Arc<Mutex<Vec<(u32, u8, u32)>>>;
 
 /// Notes what a device takes.
 struct Recorder {
-    inner: Box<dyn Device>,
+    inner: Box<dyn TxDevice>,
     region: Option<Arc<Region>>,
     taken: Taken,
 }
@@ -65,49 +66,25 @@ fn name_of(region: &Region, frame: &Frame) -> (u32, u8, u32) {
 
 /// Counts calls that break the doorbell rule, above the faults.
 struct Watched {
-    inner: Fault,
+    inner: Fault<Recorder>,
     broken: Arc<AtomicUsize>,
 }
 
-macro_rules! forward {
-    () => {
-        fn name(&self) -> String {
-            self.inner.name()
-        }
-        fn capabilities(&self) -> Capabilities {
-            self.inner.capabilities()
-        }
-        fn flush(&mut self) -> bool {
-            self.inner.flush()
-        }
-        fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-            self.inner.reap(budget, into)
-        }
-        fn outstanding(&self) -> usize {
-            self.inner.outstanding()
-        }
-        fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-            self.inner.visit(see);
-        }
-        fn arm(&mut self) -> bool {
-            self.inner.arm()
-        }
-        fn next_completion_ns(&self) -> Option<u64> {
-            self.inner.next_completion_ns()
-        }
-        fn close(&mut self) -> Result<(), DeviceError> {
-            self.inner.close()
-        }
-    };
+impl Notify for Recorder {
+    delegate!(inner: arm, disarm, wait_fd);
 }
 
 impl Device for Recorder {
-    forward!();
+    delegate!(inner: name, visit, close);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());
         self.inner.attach(region)
     }
+}
+
+impl TxDevice for Recorder {
+    delegate!(inner: capabilities, flush, reap, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let region = self.region.as_ref().unwrap();
@@ -118,12 +95,16 @@ impl Device for Recorder {
     }
 }
 
-impl Device for Watched {
-    forward!();
+impl Notify for Watched {
+    delegate!(inner: arm, disarm, wait_fd);
+}
 
-    fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        self.inner.attach(region)
-    }
+impl Device for Watched {
+    delegate!(inner: name, attach, visit, close);
+}
+
+impl TxDevice for Watched {
+    delegate!(inner: capabilities, flush, reap, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();
@@ -171,7 +152,7 @@ impl Case {
     }
 
     fn build(&self) -> (QueueBuilder, Rig) {
-        let (near, far): (Box<dyn Device>, _) = match self.ring {
+        let (near, far): (Box<dyn TxDevice>, _) = match self.ring {
             None => (Box::new(Null::default()), None),
             Some(ring) => {
                 let (near, far) = wire(&WireSpec::default().clock(Arc::new(NoClock)).ring(ring).unwrap());
@@ -180,7 +161,7 @@ impl Case {
         };
         let taken = Taken::default();
         let recorder = Recorder { inner: near, region: None, taken: taken.clone() };
-        let fault = Fault::new(Box::new(recorder), &self.faults);
+        let fault = Fault::new(recorder, &self.faults);
         let (broken, counts, pool) = (Arc::new(AtomicUsize::new(0)), fault.counts(), pool(self.frames));
         let device = Watched { inner: fault, broken: broken.clone() };
         let builder = TxQueue::builder(&pool, Box::new(device), Arc::new(HostClock), Arc::new(HostPark))

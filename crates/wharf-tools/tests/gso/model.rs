@@ -9,7 +9,7 @@ use crate::plain::{Plain, Seen};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{Completions, Device, TxDevice};
 use wharf_core::gso::Segmenter;
 use wharf_core::pool::{Cache, PagePool};
 use wharf_mem::{Batch, Frame, Meta};
@@ -17,7 +17,7 @@ use wharf_tools::fault::{Chance, Fault, FaultCounts, FaultSpec, INJECTED};
 
 /// A device, and everything that was given to it.
 struct Rig {
-    device: Segmenter,
+    device: Segmenter<Fault<Plain>>,
     seen: Arc<Mutex<Seen>>,
     counts: Arc<FaultCounts>,
     clock: Arc<TestClock>,
@@ -42,9 +42,9 @@ impl Rig {
         let (pool, clock) = (pool_of(frames, BUFFER_BYTES), Arc::new(TestClock::default()));
         let plain = Plain::new(ring, segments_max);
         let seen = plain.seen.clone();
-        let fault = Fault::new(Box::new(plain), faults).clock(clock.clone());
+        let fault = Fault::new(plain, faults).clock(clock.clone());
         let counts = fault.counts();
-        let mut device = Segmenter::new(Box::new(fault), &pool);
+        let mut device = Segmenter::new(fault, &pool);
         device.attach(pool.region().clone()).unwrap();
         let cache = pool.cache("sender").unwrap();
         let (batch, done) = (Batch::new(64), Completions::new(256));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_mem::{Batch, Frame, Region};
 
 /// What a test sees of it.
@@ -31,19 +31,32 @@ impl Plain {
     }
 }
 
+impl Notify for Plain {}
+
 impl Device for Plain {
     fn name(&self) -> String {
         "plain".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let (ring_frames, segments_max) = (Some(self.ring as u32), self.segments_max);
-        Capabilities { ring_frames, real_completions: true, segments_max, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+impl TxDevice for Plain {
+    fn capabilities(&self) -> Capabilities {
+        let (ring_frames, segments_max) = (Some(self.ring as u32), self.segments_max);
+        Capabilities { ring_frames, real_completions: true, segments_max, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -86,14 +99,5 @@ impl Device for Plain {
 
     fn outstanding(&self) -> usize {
         self.held.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.closed = true;
-        Ok(())
     }
 }

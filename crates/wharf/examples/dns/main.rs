@@ -38,7 +38,7 @@ impl Server {
         let pool = PagePool::builder().frames(2048).clock(Arc::new(HostClock)).build()?;
         // One socket for both ways: it is bound to the address, and each frame goes to its own destination.
         let device = open(&format!("udp:{address},dest=frame"), Direction::Send)?.device;
-        let queue = TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
+        let queue = TxQueue::builder_of(&pool, device, Arc::new(HostClock), Arc::new(HostPark))?.build()?;
         let receiver = RxQueue::of(&queue, answering(queue.sender("answers")?))?;
         let poller = PollerThread::builder().receiver(&receiver).start()?;
         Ok(Self { queue, poller: Some(poller) })

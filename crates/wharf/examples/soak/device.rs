@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::mem::{Batch, Region};
 
 /// The wrapper's findings and its orders.
@@ -19,7 +19,7 @@ pub struct Watched {
 
 /// See the module.
 pub struct Watcher {
-    inner: Box<dyn Device>,
+    inner: Box<dyn TxDevice>,
     region: Option<Arc<Region>>,
     watched: Arc<Watched>,
     /// Per sender, the least number of the next packet.
@@ -29,7 +29,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub fn new(inner: Box<dyn Device>, watched: Arc<Watched>) -> Self {
+    pub fn new(inner: Box<dyn TxDevice>, watched: Arc<Watched>) -> Self {
         Self { inner, region: None, watched, next: HashMap::new(), stamps: Vec::new() }
     }
 
@@ -63,18 +63,30 @@ fn stamp_of(bytes: &[u8]) -> (u64, u64) {
     (number(0), number(8))
 }
 
+impl Notify for Watcher {}
+
 impl Device for Watcher {
     fn name(&self) -> String {
         self.inner.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());
         self.inner.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&wharf::mem::Frame)) {
+        self.inner.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.inner.close()
+    }
+}
+
+impl TxDevice for Watcher {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -100,14 +112,6 @@ impl Device for Watcher {
 
     fn outstanding(&self) -> usize {
         self.inner.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&wharf::mem::Frame)) {
-        self.inner.visit(see);
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.inner.close()
     }
 
     fn next_completion_ns(&self) -> Option<u64> {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use wharf::device::Device;
+use wharf::device::{Device, RxDevice, TxDevice};
 use wharf::devices::host::{HostClock, PollerThread, pin, processors};
 use wharf::devices::null::Null;
 use wharf::devices::wire::{Wire, WireSpec, wire};
@@ -150,7 +150,7 @@ impl Round {
         self.account(&crowd, &watched, &pool, owners.into_inner())
     }
 
-    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, String> {
+    fn queue(&self, pool: &PagePool, device: Box<dyn TxDevice>) -> Result<TxQueue, String> {
         let when_full = if self.drops_head { WhenFull::DropHead } else { WhenFull::Wait };
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(self.limit_packets)).when_full(when_full));
         let builder = TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(Mortal));
@@ -159,8 +159,8 @@ impl Round {
         builder.build().map_err(|error| error.to_string())
     }
 
-    fn device(&self) -> (Box<dyn Device>, Option<Wire>) {
-        let (device, far): (Box<dyn Device>, _) = match self.wire {
+    fn device(&self) -> (Box<dyn TxDevice>, Option<Wire>) {
+        let (device, far): (Box<dyn TxDevice>, _) = match self.wire {
             None => (Box::new(Null::default()), None),
             Some(bits_per_second) => {
                 let (near, far) = wire(&WireSpec::default().rate(bits_per_second));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wharf::device::Device;
+use wharf::device::Duplex;
 use wharf::tools::traffic::{Findings, ReceiveError, Receiver, Until};
 
 /// Longest time between two looks at the signals.
@@ -39,7 +39,7 @@ pub(super) struct Received {
 
 impl Receiving {
     /// Receives from `far_end`, where a frame arrives `delay` after it has left.
-    pub(super) fn start(plan: &Plan, far_end: Box<dyn Device>, delay: Duration) -> anyhow::Result<Self> {
+    pub(super) fn start(plan: &Plan, far_end: Box<dyn Duplex>, delay: Duration) -> anyhow::Result<Self> {
         let receiver = Receiver::new(far_end, &pool(plan, RECEIVER_FRAMES)?, plan.traffic.check())?;
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();

@@ -7,7 +7,7 @@ use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError, StallDetector};
 use crate::counters::QueueCounters;
-use crate::device::{Completions, Device, DeviceError};
+use crate::device::{Completions, DeviceError, TxSide};
 use crate::host::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const REAP_BUDGET: usize = 256;
 pub(super) struct NetdevQueue {
     /// Number of the pool whose frames it moves.
     pool: u8,
-    pub(super) device: Box<dyn Device>,
+    pub(super) device: TxSide,
     pub(super) bql: Option<Bql>,
     /// Frames with the device.
     pub(super) in_device: usize,
@@ -35,8 +35,7 @@ pub(super) struct NetdevQueue {
 
 impl NetdevQueue {
     pub(super) fn new(
-        pool: u8, device: Box<dyn Device>, hold: Duration, clock: Arc<dyn Clock>,
-        counters: Arc<QueueCounters>,
+        pool: u8, device: TxSide, hold: Duration, clock: Arc<dyn Clock>, counters: Arc<QueueCounters>,
     ) -> Self {
         let can = device.capabilities();
         let bql = can.real_completions.then(|| {
@@ -251,7 +250,8 @@ impl NetdevQueue {
         }
         self.reap(sink);
         // What waited for frames to arrive was never sent, and counts as nothing.
-        while self.device.take_waiting(&mut self.completions.sent) > 0 {
+        let Some(device) = self.device.rx() else { return };
+        while device.take_waiting(&mut self.completions.sent) > 0 {
             sink.recycle(&mut self.completions.sent);
         }
     }

@@ -4,7 +4,7 @@ use super::sender_slots::SenderSlots;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
 use crate::bql::{Bounds, Bql};
 use crate::counters::QueueCounters;
-use crate::device::Device;
+use crate::device::{AnyDevice, DeviceError, TxDevice, TxSide};
 use crate::gso;
 use crate::host::{Clock, Park, Unfailing};
 use crate::pool::PagePool;
@@ -30,7 +30,7 @@ const HOLD: Duration = Duration::from_secs(1);
 /// How a queue should be. See [`TxQueue::builder`].
 pub struct QueueBuilder {
     pool: PagePool,
-    device: Box<dyn Device>,
+    device: TxSide,
     qdisc: Box<dyn Qdisc>,
     clock: Arc<dyn Clock>,
     park: Arc<dyn Park>,
@@ -55,7 +55,24 @@ impl TxQueue {
     /// A queue in front of `device`, for frames of `pool`, on a machine with this clock and way to wait. What the device
     /// cannot do for a frame (cut it, fill in its checksum, gather its buffers) is done before it: see [`crate::gso`].
     pub fn builder(
-        pool: &PagePool, device: Box<dyn Device>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
+        pool: &PagePool, device: Box<dyn TxDevice>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
+    ) -> QueueBuilder {
+        Self::builder_over(pool, TxSide::Tx(device), clock, park)
+    }
+
+    /// As [`TxQueue::builder`], for a device as it was opened. Frames that it receives are had by
+    /// [`RxQueue::of`](crate::receive::RxQueue::of).
+    ///
+    /// # Errors
+    /// [`DeviceError::Unsupported`] if it only receives.
+    pub fn builder_of(
+        pool: &PagePool, device: AnyDevice, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
+    ) -> Result<QueueBuilder, DeviceError> {
+        Ok(Self::builder_over(pool, device.try_into()?, clock, park))
+    }
+
+    fn builder_over(
+        pool: &PagePool, device: TxSide, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
         QueueBuilder {
             pool: pool.clone(),
@@ -211,7 +228,7 @@ impl QueueBuilder {
             name,
             mode,
         } = rest;
-        let wait_fd = engine.device_mut().wait_fd();
+        let (wait_fd, receives) = (engine.device_mut().wait_fd(), engine.device_mut().rx().is_some());
         let uses_bands = engine.qdisc().uses_bands();
         let (lanes, waiters) = (Lanes::new(pool.clone()), Waiters::new(uses_bands, counters.clone()));
         let (waiting, shut) = (false, false);
@@ -235,6 +252,7 @@ impl QueueBuilder {
             full_bands: AtomicU32::new(0),
             waiters,
             wait_fd,
+            receives,
             wakers: Mutex::default(),
             has_poller: AtomicBool::new(false),
             closed: AtomicBool::new(false),

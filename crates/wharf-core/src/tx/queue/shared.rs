@@ -4,6 +4,7 @@ use super::sender_slots::SenderSlots;
 use super::state::{PollerState, QueueState};
 use super::{QdiscRun, QueueError};
 use crate::counters::QueueCounters;
+use crate::device::TxSide;
 use crate::host::{Clock, Park, Wake};
 use crate::pool::{PagePool, PeerQueue, lock};
 use crate::tx::engine::{Batching, TxEngine};
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     /// What the device tells by, if anything.
     pub(crate) wait_fd: Option<RawFd>,
+    /// True if the device receives as well.
+    pub(crate) receives: bool,
     pub(super) wakers: Mutex<Wakers>,
     pub(crate) has_poller: AtomicBool,
     pub(crate) closed: AtomicBool,
@@ -166,7 +169,7 @@ impl Shared {
     }
 
     /// Lets `look` at the device, as the owner; not at that of a queue whose owner died or never leaves.
-    pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut dyn crate::device::Device)) {
+    pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut TxSide)) {
         self.inspect(AUDIT_TRIES, |state| look(state.engine.device_mut()));
     }
 

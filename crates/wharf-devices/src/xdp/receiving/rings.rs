@@ -71,10 +71,6 @@ impl Rings {
         self
     }
 
-    pub(super) fn held(&self) -> usize {
-        self.table.held() as usize + self.aside.len() + usize::from(self.head.is_some())
-    }
-
     pub(super) fn drops(&self) -> Own {
         self.drops
     }

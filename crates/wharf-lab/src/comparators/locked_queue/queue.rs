@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
-use wharf_core::device::Device;
+use wharf_core::device::{Device, TxDevice};
 use wharf_core::engine::{BULK_PACKETS_MAX, Source, TxEngine};
 use wharf_core::host::{Clock, Park};
 use wharf_core::owner::Policy;
@@ -36,7 +36,7 @@ pub struct Setup {
     /// The pool of all packets.
     pub pool: PagePool,
     /// The device.
-    pub device: Box<dyn Device>,
+    pub device: Box<dyn TxDevice>,
     /// The qdisc, of one band.
     pub qdisc: Box<dyn Qdisc>,
     /// The queue's clock.
@@ -167,7 +167,7 @@ impl<D: Discipline> LockedQueue<D> {
         device.attach(pool.region().clone())?;
         let counters = Arc::new(QueueCounters::default());
         let slot = Box::new(Fifo::new(FifoLimit::Packets(2 * BULK_PACKETS_MAX)));
-        let engine = TxEngine::new(pool.region(), device, slot, HOLD, clock.clone(), counters.clone());
+        let engine = TxEngine::new(pool.region(), device.into(), slot, HOLD, clock.clone(), counters.clone());
         let root = Root {
             senders: Vec::new(),
             one: Batch::new(1),

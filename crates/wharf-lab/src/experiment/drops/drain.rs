@@ -2,7 +2,7 @@
 
 use super::super::host::spin;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_devices::null::Null;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -19,17 +19,25 @@ impl Drain {
     }
 }
 
+impl Notify for Drain {}
+
 impl Device for Drain {
     fn name(&self) -> String {
         self.null.name()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.null.capabilities()
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.null.attach(region)
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.null.visit(see);
+    }
+}
+
+impl TxDevice for Drain {
+    fn capabilities(&self) -> Capabilities {
+        self.null.capabilities()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -49,9 +57,5 @@ impl Device for Drain {
 
     fn outstanding(&self) -> usize {
         self.null.outstanding()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.null.visit(see);
     }
 }

@@ -101,7 +101,7 @@ impl Rig {
         }
     }
 
-    fn queue(&self, device: Box<dyn device::Device>, policy: Policy) -> Result<TxQueue, QueueError> {
+    fn queue(&self, device: Box<dyn device::TxDevice>, policy: Policy) -> Result<TxQueue, QueueError> {
         let qdisc = Fifo::new(FifoLimit::Packets(self.qdisc_packets));
         let builder = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark));
         let builder = builder.qdisc(Box::new(qdisc));
@@ -109,7 +109,7 @@ impl Rig {
     }
 
     fn run_on(
-        &self, device: Box<dyn device::Device>, run: (Device, Policy), threads: u32, bench: &mut Bench<'_>,
+        &self, device: Box<dyn device::TxDevice>, run: (Device, Policy), threads: u32, bench: &mut Bench<'_>,
         name: &str,
     ) -> Result<Measured, LabError> {
         let queue = self.queue(device, run.1).map_err(|error| fault(name, &error))?;

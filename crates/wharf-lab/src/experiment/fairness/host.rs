@@ -15,7 +15,7 @@ use crate::comparators::run_log::RunLogs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use wharf_core::device::Device;
+use wharf_core::device::TxDevice;
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::qdisc::{Fifo, FifoLimit};
@@ -166,7 +166,7 @@ impl Rig {
     }
 
     /// Over the device of that point; the far end of a wire receives for as long.
-    fn on_device<R>(&self, point: &Point, run: impl FnOnce(Box<dyn Device>) -> R) -> R {
+    fn on_device<R>(&self, point: &Point, run: impl FnOnce(Box<dyn TxDevice>) -> R) -> R {
         if !point.on_wire {
             return run(Box::new(Null::default()));
         }

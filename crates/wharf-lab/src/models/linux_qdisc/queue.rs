@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::counters::QueueCounters;
-use wharf_core::device::Device;
+use wharf_core::device::{Device, TxDevice};
 use wharf_core::engine::{Sink, Source, TxEngine};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit};
@@ -41,14 +41,14 @@ impl TxQueue {
         mut driver: Driver, pool: &PagePool, setup: &Setup, clock: Arc<VirtualClock>,
     ) -> Result<Self, RunError> {
         driver.attach(pool.region().clone())?;
-        let device: Box<dyn Device> = match &setup.errors {
-            Some(errors) => Box::new(fault::Fault::new(Box::new(driver), errors)),
+        let device: Box<dyn TxDevice> = match &setup.errors {
+            Some(errors) => Box::new(fault::Fault::new(driver, errors)),
             None => Box::new(driver),
         };
         let counters = Arc::new(QueueCounters::default());
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
         let hold = Duration::from_nanos(setup.hold_ns);
-        let mut run = TxEngine::new(pool.region(), device, qdisc, hold, clock, counters.clone());
+        let mut run = TxEngine::new(pool.region(), device.into(), qdisc, hold, clock, counters.clone());
         if !setup.byte_limit {
             run.set_bql(None);
         }

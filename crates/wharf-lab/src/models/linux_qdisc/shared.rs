@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use steps::Processor;
 use wharf_core::counters::QueueCounters;
-use wharf_core::device::Device;
+use wharf_core::device::{Device, TxSide};
 use wharf_core::engine::{Batching, TxEngine};
 use wharf_core::owner::Policy;
 use wharf_core::pool::PagePool;
@@ -205,8 +205,14 @@ impl Machine {
         device.attach(pool.region().clone())?;
         let qdisc = Box::new(Fifo::new(FifoLimit::Packets(setup.qdisc_packets)));
         let counters = Arc::new(QueueCounters::default());
-        let mut run =
-            TxEngine::new(pool.region(), Box::new(device), qdisc, Duration::from_secs(1), clock, counters);
+        let mut run = TxEngine::new(
+            pool.region(),
+            TxSide::Tx(Box::new(device)),
+            qdisc,
+            Duration::from_secs(1),
+            clock,
+            counters,
+        );
         // A dummy device has no byte limit.
         run.set_bql(None);
         let is_bulk = setup.discipline == Discipline::LocklessList;

@@ -12,7 +12,9 @@ use crate::nic::ring::Ring;
 use crate::nic::{NicDriver, fill};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{
+    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -161,19 +163,33 @@ impl Queues {
     }
 }
 
+impl<R: ReceiveHalf> Notify for Driver<R> {}
+
 impl<R: ReceiveHalf> Device for Driver<R> {
     fn name(&self) -> String {
         format!("cx5:{}", self.number)
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let ring_frames = Some(self.queues.send.blocks());
-        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region);
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(&mut *see);
+        self.half.visit(see);
+    }
+
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+impl<R: ReceiveHalf> TxDevice for Driver<R> {
+    fn capabilities(&self) -> Capabilities {
+        let ring_frames = Some(self.queues.send.blocks());
+        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -224,12 +240,9 @@ impl<R: ReceiveHalf> Device for Driver<R> {
     fn outstanding(&self) -> usize {
         self.held.len()
     }
+}
 
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(&mut *see);
-        self.half.visit(see);
-    }
-
+impl<R: ReceiveHalf> RxDevice for Driver<R> {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let result = fill(to, budget, || match self.with_half(cache, |half, around| half.take(around)) {
             Some(Ok(frame)) => Ok(frame),
@@ -243,11 +256,6 @@ impl<R: ReceiveHalf> Device for Driver<R> {
 
     fn receive_ended(&self) -> bool {
         false
-    }
-
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.closed = true;
-        Ok(())
     }
 }
 

@@ -126,7 +126,7 @@ impl Hardware for Simple {
 mod tests {
     use super::super::Driver;
     use super::*;
-    use wharf_core::device::{Completions, Device};
+    use wharf_core::device::{Completions, Device, TxDevice};
     use wharf_core::pool::PagePool;
     use wharf_mem::Batch;
 

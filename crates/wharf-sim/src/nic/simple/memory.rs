@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Transmitted};
+use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_mem::{Batch, Frame, Region};
 
 const EOP: u32 = 1 << 24;
@@ -129,19 +129,33 @@ impl Driver {
     }
 }
 
+impl Notify for Driver {}
+
 impl Device for Driver {
     fn name(&self) -> String {
         "model".into()
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let ring_frames = Some((self.room + self.held.len()) as u32);
-        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
-    }
-
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.frame_bytes = region.spec().frame_bytes.into();
         Ok(())
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
+        self.held.iter().for_each(see);
+    }
+
+    /// Resets the queue: what is not done by now never will be.
+    fn close(&mut self) -> Result<(), DeviceError> {
+        self.closed = true;
+        Ok(())
+    }
+}
+
+impl TxDevice for Driver {
+    fn capabilities(&self) -> Capabilities {
+        let ring_frames = Some((self.room + self.held.len()) as u32);
+        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -190,16 +204,6 @@ impl Device for Driver {
 
     fn outstanding(&self) -> usize {
         self.held.len()
-    }
-
-    fn visit(&self, see: &mut dyn FnMut(&Frame)) {
-        self.held.iter().for_each(see);
-    }
-
-    /// Resets the queue: what is not done by now never will be.
-    fn close(&mut self) -> Result<(), DeviceError> {
-        self.closed = true;
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a receiver does between two polls: it goes on, spins, naps, or sleeps until the device tells.
 
 use std::time::Duration;
-use wharf_core::device::Device;
+use wharf_core::device::RxDevice;
 use wharf_core::host::Wait;
 use wharf_core::poller::schedule::{Action, Event, IrqChange, PollOutcome, Schedule};
 use wharf_core::poller::{Mode, Settings};
@@ -34,7 +34,7 @@ struct Told {
 }
 
 impl Idle {
-    pub(super) fn new(mode: Mode, device: &dyn Device) -> Self {
+    pub(super) fn new(mode: Mode, device: &dyn RxDevice) -> Self {
         let tells = device.wait_fd().filter(|_| mode != Mode::Busy).and_then(|fd| {
             let mut wait = HostWait::new().ok()?;
             wait.watch(0, fd).then_some(wait)
@@ -50,7 +50,7 @@ impl Idle {
 
     /// After a poll that brought `received` frames: returns when the next one is due.
     #[inline]
-    pub(super) fn after(&mut self, device: &mut dyn Device, received: usize, budget: usize) {
+    pub(super) fn after(&mut self, device: &mut dyn RxDevice, received: usize, budget: usize) {
         if received > 0 {
             self.idle = 0;
             if received == budget {
@@ -75,7 +75,7 @@ impl Idle {
 }
 
 impl Told {
-    fn after(&mut self, device: &mut dyn Device, received: usize) {
+    fn after(&mut self, device: &mut dyn RxDevice, received: usize) {
         let unarmed = std::mem::take(&mut self.unarmed);
         let due_ns = device.next_arrival_ns();
         let mut event = Event::Polled(PollOutcome {
@@ -100,7 +100,7 @@ impl Told {
         }
     }
 
-    fn heed(&mut self, irq: IrqChange, device: &mut dyn Device) {
+    fn heed(&mut self, irq: IrqChange, device: &mut dyn RxDevice) {
         match irq {
             IrqChange::Keep => {}
             IrqChange::Mask => {

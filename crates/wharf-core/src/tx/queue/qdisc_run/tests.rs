@@ -1,10 +1,10 @@
 use super::*;
+use crate::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use crate::host::{NoClock, Park, Wake};
 use crate::pool::PagePool;
-use crate::rx::tests::Long;
 use crate::tx::queue::TxQueue;
 use std::sync::Arc;
-use wharf_mem::Published;
+use wharf_mem::{Batch, Frame, Published, Region};
 
 /// Nobody parks here.
 #[derive(Debug)]
@@ -22,10 +22,49 @@ impl Park for NoPark {
     fn park(&self, _timeout_ns: u64) {}
 }
 
+/// A device that takes nothing.
+struct Idle;
+
+impl Notify for Idle {}
+
+impl Device for Idle {
+    fn name(&self) -> String {
+        "idle".into()
+    }
+
+    fn attach(&mut self, _region: Arc<Region>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
+}
+
+impl TxDevice for Idle {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn transmit(&mut self, _batch: &mut Batch, _more: bool) -> Transmitted {
+        Transmitted { doorbell: false, stopped: true }
+    }
+
+    fn flush(&mut self) -> bool {
+        false
+    }
+
+    fn reap(&mut self, _budget: usize, _into: &mut Completions) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn outstanding(&self) -> usize {
+        0
+    }
+}
+
 /// The quota of a sender that is to take three packets, in a queue that `set` has seen to.
 fn quota_packets(set: impl FnOnce(&mut QueueState)) -> u32 {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
-    let builder = TxQueue::builder(&pool, Box::new(Long::default()), Arc::new(NoClock), Arc::new(NoPark));
+    let builder = TxQueue::builder(&pool, Box::new(Idle), Arc::new(NoClock), Arc::new(NoPark));
     let queue = builder.policy(Policy::quota(50)).build().unwrap();
     let Published::Owner(mut owned) = queue.shared.cell.claim(0) else { panic!("nobody owns it") };
     owned.with(set);

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf_core::device::Device;
+use wharf_core::device::AnyDevice;
 use wharf_core::host::Clock;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
@@ -138,8 +138,8 @@ impl Rig {
         all.get(side % all.len().max(1)).copied().filter(|_| self.pins)
     }
 
-    fn queue(&self, pool: &PagePool, device: Box<dyn Device>) -> Result<TxQueue, AnyError> {
-        Ok(TxQueue::builder(pool, device, Arc::new(HostClock), Arc::new(HostPark)).build()?)
+    fn queue(&self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, AnyError> {
+        Ok(TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?.build()?)
     }
 
     fn side(&self, queue: TxQueue, handler: Handler, number: usize) -> Result<Side, AnyError> {

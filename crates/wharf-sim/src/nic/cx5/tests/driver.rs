@@ -8,7 +8,7 @@ use crate::nic::cx5::driver::{Driver, Spec};
 use crate::nic::cx5::half::{ReceiveHalf, Single};
 use crate::nic::cx5::striding::{STRIDE_BYTES, Striding};
 use crate::nic::host_memory::{HostMemory, SharedMemory, open};
-use wharf_core::device::{Completions, Device};
+use wharf_core::device::{Completions, Device, RxDevice, TxDevice};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_mem::Batch;
 

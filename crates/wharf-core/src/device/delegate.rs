@@ -1,0 +1,167 @@
+//! `delegate!`: the methods that a wrapper leaves to the device inside. A boxed device is the device itself.
+
+use parts::{Device, Notify, RxDevice, TxDevice};
+
+/// What [`delegate!`](crate::delegate) names, wherever it is used.
+#[doc(hidden)]
+pub mod parts {
+    pub use crate::device::{
+        Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice,
+    };
+    pub use crate::pool::Cache;
+    pub use wharf_mem::{Batch, Frame, Region};
+}
+
+/// Forwards methods of [`Notify`](crate::device::Notify), [`Device`](crate::device::Device),
+/// [`TxDevice`](crate::device::TxDevice) and [`RxDevice`](crate::device::RxDevice) to a field, inside the `impl` of a
+/// wrapper: `delegate!(inner: name, attach, visit)`.
+///
+/// A wrapper's `impl` bears `#[deny(clippy::missing_trait_methods)]`: a method that it neither writes nor names here would
+/// be the default's answer in place of the inner device's.
+#[macro_export]
+macro_rules! delegate {
+    (*self: $($method:ident),+) => { $($crate::delegate!(@ (self, **self) $method);)+ };
+    ($inner:ident: $($method:ident),+ $(,)?) => { $($crate::delegate!(@ (self, self.$inner) $method);)+ };
+    (@ ($self:ident, $to:expr) arm) => {
+        #[inline]
+        fn arm(&mut $self) -> bool {
+            $crate::device::parts::Notify::arm(&mut $to)
+        }
+    };
+    (@ ($self:ident, $to:expr) disarm) => {
+        #[inline]
+        fn disarm(&mut $self) {
+            $crate::device::parts::Notify::disarm(&mut $to);
+        }
+    };
+    (@ ($self:ident, $to:expr) wait_fd) => {
+        fn wait_fd(&$self) -> Option<std::os::fd::RawFd> {
+            $crate::device::parts::Notify::wait_fd(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) name) => {
+        fn name(&$self) -> String {
+            $crate::device::parts::Device::name(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) mode) => {
+        fn mode(&$self) -> Option<&'static str> {
+            $crate::device::parts::Device::mode(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) attach) => {
+        fn attach(&mut $self, region: std::sync::Arc<$crate::device::parts::Region>) -> Result<(), $crate::device::parts::DeviceError> {
+            $crate::device::parts::Device::attach(&mut $to, region)
+        }
+    };
+    (@ ($self:ident, $to:expr) visit) => {
+        fn visit(&$self, see: &mut dyn FnMut(&$crate::device::parts::Frame)) {
+            $crate::device::parts::Device::visit(&$to, see);
+        }
+    };
+    (@ ($self:ident, $to:expr) signals) => {
+        fn signals(&mut $self) -> Option<$crate::device::parts::Signals> {
+            $crate::device::parts::Device::signals(&mut $to)
+        }
+    };
+    (@ ($self:ident, $to:expr) close) => {
+        fn close(&mut $self) -> Result<(), $crate::device::parts::DeviceError> {
+            $crate::device::parts::Device::close(&mut $to)
+        }
+    };
+    (@ ($self:ident, $to:expr) capabilities) => {
+        fn capabilities(&$self) -> $crate::device::parts::Capabilities {
+            $crate::device::parts::TxDevice::capabilities(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) transmit) => {
+        #[inline]
+        fn transmit(&mut $self, batch: &mut $crate::device::parts::Batch, more: bool) -> $crate::device::parts::Transmitted {
+            $crate::device::parts::TxDevice::transmit(&mut $to, batch, more)
+        }
+    };
+    (@ ($self:ident, $to:expr) flush) => {
+        #[inline]
+        fn flush(&mut $self) -> bool {
+            $crate::device::parts::TxDevice::flush(&mut $to)
+        }
+    };
+    (@ ($self:ident, $to:expr) reap) => {
+        #[inline]
+        fn reap(&mut $self, budget: usize, into: &mut $crate::device::parts::Completions) -> Result<(), $crate::device::parts::DeviceError> {
+            $crate::device::parts::TxDevice::reap(&mut $to, budget, into)
+        }
+    };
+    (@ ($self:ident, $to:expr) outstanding) => {
+        fn outstanding(&$self) -> usize {
+            $crate::device::parts::TxDevice::outstanding(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) hurry) => {
+        fn hurry(&mut $self) {
+            $crate::device::parts::TxDevice::hurry(&mut $to);
+        }
+    };
+    (@ ($self:ident, $to:expr) next_completion_ns) => {
+        fn next_completion_ns(&$self) -> Option<u64> {
+            $crate::device::parts::TxDevice::next_completion_ns(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) receive) => {
+        #[inline]
+        fn receive(&mut $self, cache: &mut $crate::device::parts::Cache, to: &mut $crate::device::parts::Batch, budget: usize) -> Result<usize, $crate::device::parts::DeviceError> {
+            $crate::device::parts::RxDevice::receive(&mut $to, cache, to, budget)
+        }
+    };
+    (@ ($self:ident, $to:expr) receive_ended) => {
+        fn receive_ended(&$self) -> bool {
+            $crate::device::parts::RxDevice::receive_ended(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) receives_super_packets) => {
+        fn receives_super_packets(&$self) -> bool {
+            $crate::device::parts::RxDevice::receives_super_packets(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) take_waiting) => {
+        fn take_waiting(&mut $self, to: &mut $crate::device::parts::Batch) -> usize {
+            $crate::device::parts::RxDevice::take_waiting(&mut $to, to)
+        }
+    };
+    (@ ($self:ident, $to:expr) receive_drops) => {
+        fn receive_drops(&mut $self, see: &mut dyn FnMut(&'static str, u64)) {
+            $crate::device::parts::RxDevice::receive_drops(&mut $to, see);
+        }
+    };
+    (@ ($self:ident, $to:expr) next_arrival_ns) => {
+        fn next_arrival_ns(&$self) -> Option<u64> {
+            $crate::device::parts::RxDevice::next_arrival_ns(&$to)
+        }
+    };
+    (@ ($self:ident, $to:expr) next_look_ns) => {
+        fn next_look_ns(&$self) -> Option<u64> {
+            $crate::device::parts::RxDevice::next_look_ns(&$to)
+        }
+    };
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: Notify + ?Sized> Notify for Box<D> {
+    delegate!(*self: arm, disarm, wait_fd);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: Device + ?Sized> Device for Box<D> {
+    delegate!(*self: name, mode, attach, visit, signals, close);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: TxDevice + ?Sized> TxDevice for Box<D> {
+    delegate!(*self: capabilities, transmit, flush, reap, outstanding, hurry, next_completion_ns);
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<D: RxDevice + ?Sized> RxDevice for Box<D> {
+    delegate!(*self: receive, receive_ended, receives_super_packets, take_waiting);
+    delegate!(*self: receive_drops, next_arrival_ns, next_look_ns);
+}
