@@ -13,6 +13,7 @@ mod tests;
 pub use pci::PcieLink;
 pub use wharf_sys::ethtool::{Channels, Rings};
 
+use serde::{Serialize, Serializer};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,10 +27,11 @@ const FILE_BYTES_MAX: u64 = 65536;
 /// Faster than any wire; what drivers say that do not know is above it.
 const SPEED_MBIT_MAX: i64 = 100_000_000;
 
-/// What could be read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// An interface, as far as it could be read. Its JSON is part of a report: keys are added to, never renamed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Interface {
     /// Its name.
+    #[serde(rename = "interface")]
     pub name: String,
     /// The kernel's driver.
     pub driver: Option<String>,
@@ -46,15 +48,27 @@ pub struct Interface {
     /// Channels in use.
     pub channels: Option<Channels>,
     /// The driver's own switches.
+    #[serde(serialize_with = "serialize_flags")]
     pub private_flags: Vec<(String, bool)>,
     /// Byte limits, queue by queue.
+    #[serde(rename = "bql")]
     pub byte_limits: Vec<ByteLimit>,
-    /// What could not be read, and why.
+    /// Values that could not be read.
     pub missing: Vec<Missing>,
 }
 
+/// Writes each flag as an object with a name.
+fn serialize_flags<S: Serializer>(flags: &[(String, bool)], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Flag<'a> {
+        name: &'a str,
+        on: bool,
+    }
+    serializer.collect_seq(flags.iter().map(|(name, on)| Flag { name, on: *on }))
+}
+
 /// The byte limit of a transmit queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ByteLimit {
     /// The queue's number.
     pub queue: u32,
@@ -69,11 +83,11 @@ pub struct ByteLimit {
 }
 
 /// Something that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// What.
+    /// The value.
     pub what: &'static str,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

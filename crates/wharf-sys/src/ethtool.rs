@@ -19,25 +19,27 @@ const FLAGS_MAX: usize = 32;
 
 /// Numbers of descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Rings {
-    /// Receiving, now.
-    pub rx: u32,
-    /// Sending, now.
+    /// Slots of a transmit ring.
     pub tx: u32,
-    /// Receiving, at most.
-    pub rx_max: u32,
-    /// Sending, at most.
+    /// Most slots that a transmit ring can have.
     pub tx_max: u32,
+    /// Slots of a receive ring.
+    pub rx: u32,
+    /// Most slots that a receive ring can have.
+    pub rx_max: u32,
 }
 
 /// Numbers of channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Channels {
-    /// For receiving only.
-    pub rx: u32,
-    /// For sending only.
+    /// Channels that only send.
     pub tx: u32,
-    /// For both.
+    /// Channels that only receive.
+    pub rx: u32,
+    /// Channels that do both.
     pub combined: u32,
 }
 

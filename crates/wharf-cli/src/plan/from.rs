@@ -4,78 +4,20 @@
 use crate::args::PlanArgs;
 use crate::usage;
 use serde::Serialize;
-use wharf_plan::interface::{self, Interface, PcieLink};
+use wharf_plan::interface::{self, ByteLimit, Channels, Interface, PcieLink, Rings};
 use wharf_plan::nics::{Choice, Description, Mark};
 use wharf_plan::pcie::{Generation, Link, LinkError};
 
 /// For an interface whose driver no description is for.
 const UNKNOWN: &str = "simple";
 
-/// What an interface says.
+/// An interface, and what its description had to fill in. The keys are a promise.
 #[derive(Debug, Serialize)]
 pub(super) struct From {
-    pub(super) interface: String,
-    pub(super) driver: Option<String>,
-    pub(super) pcie: Option<Pcie>,
-    pub(super) speed_mbit: Option<u64>,
-    pub(super) tx_queues: Option<u32>,
-    pub(super) rx_queues: Option<u32>,
-    pub(super) rings: Option<Rings>,
-    pub(super) channels: Option<Channels>,
-    pub(super) private_flags: Vec<Flag>,
-    pub(super) bql: Vec<ByteLimit>,
-    /// What could not be read.
-    pub(super) missing: Vec<Missing>,
-    /// What is not the interface's, therefore, but the description's.
-    pub(super) taken_instead: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Pcie {
-    pub(super) generation: u32,
-    pub(super) lanes: u32,
-    pub(super) generation_max: Option<u32>,
-    pub(super) lanes_max: Option<u32>,
-    pub(super) mps_bytes: Option<u32>,
-    pub(super) mrrs_bytes: Option<u32>,
-    pub(super) rcb_bytes: Option<u32>,
-    pub(super) tags: Option<u32>,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Rings {
-    pub(super) tx: u32,
-    pub(super) tx_max: u32,
-    pub(super) rx: u32,
-    pub(super) rx_max: u32,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Channels {
-    pub(super) tx: u32,
-    pub(super) rx: u32,
-    pub(super) combined: u32,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Flag {
-    pub(super) name: String,
-    pub(super) on: bool,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct ByteLimit {
-    pub(super) queue: u32,
-    pub(super) limit_bytes: u64,
-    pub(super) limit_min_bytes: u64,
-    pub(super) limit_max_bytes: u64,
-    pub(super) inflight_bytes: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct Missing {
-    pub(super) what: &'static str,
-    pub(super) why: String,
+    #[serde(flatten)]
+    interface: Interface,
+    /// Fields that the interface did not report, taken from the NIC description.
+    taken_instead: Vec<String>,
 }
 
 /// An interface, the description for it, and what the one changes in the other.
@@ -96,7 +38,7 @@ pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyh
     };
     let link = link_of(&interface, args, &description, &mut taken);
     let choice = choice(&interface, &description, &mut taken);
-    Ok(Asked { from: From::new(interface, taken), description, link, choice })
+    Ok(Asked { from: From { interface, taken_instead: taken }, description, link, choice })
 }
 
 fn description_for(interface: &Interface, taken: &mut Vec<String>) -> anyhow::Result<Description> {
@@ -173,112 +115,60 @@ fn choice(interface: &Interface, description: &Description, taken: &mut Vec<Stri
 }
 
 impl From {
-    fn new(interface: Interface, taken_instead: Vec<String>) -> Self {
-        let rings = interface.rings.map(|rings| Rings {
-            tx: rings.tx,
-            tx_max: rings.tx_max,
-            rx: rings.rx,
-            rx_max: rings.rx_max,
-        });
-        let channels = |one: interface::Channels| Channels { tx: one.tx, rx: one.rx, combined: one.combined };
-        let limit = |limit: interface::ByteLimit| ByteLimit {
-            queue: limit.queue,
-            limit_bytes: limit.limit_bytes,
-            limit_min_bytes: limit.limit_min_bytes,
-            limit_max_bytes: limit.limit_max_bytes,
-            inflight_bytes: limit.inflight_bytes,
-        };
-        let missing = |missing: interface::Missing| Missing { what: missing.what, why: missing.why };
-        Self {
-            interface: interface.name,
-            driver: interface.driver,
-            pcie: interface.pcie.map(Pcie::new),
-            speed_mbit: interface.speed_mbit,
-            tx_queues: interface.tx_queues,
-            rx_queues: interface.rx_queues,
-            rings,
-            channels: interface.channels.map(channels),
-            private_flags: interface.private_flags.into_iter().map(|(name, on)| Flag { name, on }).collect(),
-            bql: interface.byte_limits.into_iter().map(limit).collect(),
-            missing: interface.missing.into_iter().map(missing).collect(),
-            taken_instead,
-        }
-    }
-
     /// Lines for people.
     pub(super) fn words(&self) -> String {
-        let mut lines =
-            vec![format!("{}, driver {}", self.interface, self.driver.as_deref().unwrap_or("unknown"))];
+        let interface = &self.interface;
+        let driver = interface.driver.as_deref().unwrap_or("unknown");
+        let mut lines = vec![format!("{}, driver {driver}", interface.name)];
         let mut line = |name: &str, text: String| lines.push(format!("  {name:<14}{text}"));
-        if let Some(pcie) = &self.pcie {
-            line("PCIe", pcie.words());
+        if let Some(pcie) = &interface.pcie {
+            line("PCIe", pcie_words(pcie));
         }
-        if let Some(mbit) = self.speed_mbit {
+        if let Some(mbit) = interface.speed_mbit {
             line("wire", format!("{mbit} Mbit/s"));
         }
-        if let (Some(tx), Some(rx)) = (self.tx_queues, self.rx_queues) {
+        if let (Some(tx), Some(rx)) = (interface.tx_queues, interface.rx_queues) {
             line("queues", format!("tx {tx}, rx {rx}"));
         }
-        if let Some(Rings { tx, tx_max, rx, rx_max }) = self.rings {
+        if let Some(Rings { tx, tx_max, rx, rx_max }) = interface.rings {
             line("rings", format!("tx {tx} of {tx_max}, rx {rx} of {rx_max}"));
         }
-        if let Some(Channels { tx, rx, combined }) = self.channels {
+        if let Some(Channels { tx, rx, combined }) = interface.channels {
             line("channels", format!("tx {tx}, rx {rx}, combined {combined}"));
         }
-        if !self.private_flags.is_empty() {
-            let flags = self
-                .private_flags
-                .iter()
-                .map(|flag| format!("{} {}", flag.name, if flag.on { "on" } else { "off" }));
+        if !interface.private_flags.is_empty() {
+            let flags = interface.private_flags.iter();
+            let flags = flags.map(|(name, on)| format!("{name} {}", if *on { "on" } else { "off" }));
             line("flags", flags.collect::<Vec<_>>().join(", "));
         }
-        if let Some(limits) = self.limits() {
+        if let Some(limits) = limits(&interface.byte_limits) {
             line("byte limits", limits);
         }
-        self.missing
+        interface
+            .missing
             .iter()
             .for_each(|missing| line("not read", format!("{}: {}", missing.what, missing.why)));
         self.taken_instead.iter().for_each(|taken| line("taken instead", taken.clone()));
         lines.join("\n")
     }
-
-    fn limits(&self) -> Option<String> {
-        let limits = || self.bql.iter().map(|limit| limit.limit_bytes);
-        let (least, most) = (limits().min()?, limits().max()?);
-        let bound = self.bql.iter().map(|limit| limit.limit_max_bytes).min()?;
-        let queues =
-            if self.bql.len() == 1 { "1 queue".into() } else { format!("{} queues", self.bql.len()) };
-        Some(format!("{least} to {most} bytes over {queues}, at most {bound}"))
-    }
 }
 
-impl Pcie {
-    fn new(link: PcieLink) -> Self {
-        Self {
-            generation: link.generation,
-            lanes: link.lanes,
-            generation_max: link.at_most.map(|most| most.0),
-            lanes_max: link.at_most.map(|most| most.1),
-            mps_bytes: link.mps_bytes,
-            mrrs_bytes: link.mrrs_bytes,
-            rcb_bytes: link.rcb_bytes,
-            tags: link.tags,
-        }
-    }
+fn limits(limits: &[ByteLimit]) -> Option<String> {
+    let bytes = || limits.iter().map(|limit| limit.limit_bytes);
+    let (least, most) = (bytes().min()?, bytes().max()?);
+    let bound = limits.iter().map(|limit| limit.limit_max_bytes).min()?;
+    let queues = if limits.len() == 1 { "1 queue".into() } else { format!("{} queues", limits.len()) };
+    Some(format!("{least} to {most} bytes over {queues}, at most {bound}"))
+}
 
-    fn words(&self) -> String {
-        let mut parts = vec![format!("gen{}x{}", self.generation, self.lanes)];
-        if let (Some(generation), Some(lanes)) = (self.generation_max, self.lanes_max) {
-            let less = (generation, lanes) != (self.generation, self.lanes);
-            parts.extend(less.then(|| format!("where the device could do gen{generation}x{lanes}")));
-        }
-        let sizes = [
-            ("MPS", self.mps_bytes),
-            ("MRRS", self.mrrs_bytes),
-            ("RCB", self.rcb_bytes),
-            ("tags", self.tags),
-        ];
-        parts.extend(sizes.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))));
-        parts.join(", ")
+fn pcie_words(link: &PcieLink) -> String {
+    let mut parts = vec![format!("gen{}x{}", link.generation, link.lanes)];
+    if let (Some(generation), Some(lanes)) = (link.generation_max, link.lanes_max) {
+        let less = (generation, lanes) != (link.generation, link.lanes);
+        parts.extend(less.then(|| format!("where the device could do gen{generation}x{lanes}")));
     }
+    let sizes =
+        [("MPS", link.mps_bytes), ("MRRS", link.mrrs_bytes), ("RCB", link.rcb_bytes), ("tags", link.tags)];
+    parts.extend(sizes.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?))));
+    parts.join(", ")
 }

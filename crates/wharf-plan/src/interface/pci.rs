@@ -3,17 +3,20 @@
 //! Offsets are those of the PCI Express base specification, 7.5.1 (header) and 7.5.3 (PCI Express capability).
 
 use super::{file_start, file_text};
+use serde::Serialize;
 use std::path::Path;
 
 /// A link as it was negotiated.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PcieLink {
     /// Generation, 1 to 6.
     pub generation: u32,
     /// Lanes.
     pub lanes: u32,
-    /// What the device could do at most: generation and lanes.
-    pub at_most: Option<(u32, u32)>,
+    /// Highest generation of the device.
+    pub generation_max: Option<u32>,
+    /// Most lanes of the device.
+    pub lanes_max: Option<u32>,
     /// Maximum payload.
     pub mps_bytes: Option<u32>,
     /// Maximum read request.
@@ -70,13 +73,14 @@ pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
             Err(why) => format!("sysfs does not say, and {why}"),
         });
     };
-    let at_most = link("max_link_speed", "max_link_width");
+    let (generation_max, lanes_max) = link("max_link_speed", "max_link_width").unzip();
     let missed = missed(&capability);
     let capability = capability.ok();
     let link = PcieLink {
         generation,
         lanes,
-        at_most,
+        generation_max,
+        lanes_max,
         mps_bytes: capability.and_then(|capability| capability.mps_bytes),
         mrrs_bytes: capability.and_then(|capability| capability.mrrs_bytes),
         rcb_bytes: capability.map(|capability| capability.rcb_bytes),

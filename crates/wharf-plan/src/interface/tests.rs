@@ -60,7 +60,8 @@ fn a_recorded_tree_is_read_whole() {
     let pcie = PcieLink {
         generation: 3,
         lanes: 16,
-        at_most: Some((4, 16)),
+        generation_max: Some(4),
+        lanes_max: Some(16),
         mps_bytes: Some(256),
         mrrs_bytes: Some(512),
         rcb_bytes: Some(64),
