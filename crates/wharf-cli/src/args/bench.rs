@@ -49,13 +49,13 @@ pub(crate) struct PathArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cores)]
     pub(crate) cores: Vec<usize>,
     /// Threads that send
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = values::senders)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = values::number(1..=values::SENDERS_MAX))]
     pub(crate) senders: Vec<u16>,
     /// Who runs the queue from two cores on: a thread that does nothing else, or the senders
     #[arg(long, value_name = "WHO", value_enum, default_value_t = OwnerChoice::Dedicated)]
     pub(crate) owner: OwnerChoice,
     /// Packets handed over at a time
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32,64", value_parser = values::burst)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,8,32,64", value_parser = values::number(1..=values::BURST_MAX))]
     pub(crate) bursts: Vec<usize>,
     /// Time for each row
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = values::seconds)]
@@ -87,10 +87,10 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", value_parser = values::device)]
     pub(crate) from: Option<DeviceSpec>,
     /// Packets sent or received at a time
-    #[arg(long, value_name = "N", default_value = "32", value_parser = values::burst)]
+    #[arg(long, value_name = "N", default_value = "32", value_parser = values::number(1..=values::BURST_MAX))]
     pub(crate) burst: usize,
     /// Frames of memory
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
     pub(crate) frames: u32,
     /// Processor to pin the thread to [default: the first]
     #[arg(long, value_name = "CPU", value_parser = values::cpu)]

@@ -56,10 +56,10 @@ pub(crate) struct ForwardArgs {
     pub(crate) when_full: WhenFull,
     /// Queues of each end that has several: `packet`, `xdp` (from its queue= on), `tap`, and as many pairs of `vhost-user` and `virtio-user`. What arrives by one
     /// leaves by that of the same number; where only one end has several, each flow leaves by one of them
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
     /// Threads, up to two for each queue, one a direction [default: one for each queue]
-    #[arg(long, value_name = "N", value_parser = values::pollers)]
+    #[arg(long, value_name = "N", value_parser = values::number(1..=2 * values::QUEUES_MAX as usize))]
     pub(crate) pollers: Option<usize>,
     /// How they wait
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
@@ -69,7 +69,7 @@ pub(crate) struct ForwardArgs {
     pub(crate) cpu: Vec<usize>,
     /// Frames of memory for each queue, 64 at least: for each direction, or for both where a device has them share it [default: 16384, or 4096
     /// between TAPs, and two for each packet beyond 1000 that the discipline holds]
-    #[arg(long, value_name = "N", value_parser = values::forward_frames)]
+    #[arg(long, value_name = "N", value_parser = values::number(values::FORWARD_FRAMES_MIN..=values::FRAMES_MAX))]
     pub(crate) frames: Option<u32>,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement. Longer packets take several
     /// [default: 2048, or 65536 between TAPs, for their super-packets, if --frames says nothing]

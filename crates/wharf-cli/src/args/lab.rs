@@ -80,7 +80,7 @@ pub(crate) struct LabRunArgs {
     #[arg(long, value_name = "WORLD")]
     pub(crate) world: Option<WorldChoice>,
     /// World host: numbers of threads, a run for each
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::threads)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::number(1..=u32::from(values::SENDERS_MAX)))]
     pub(crate) threads: Vec<u32>,
     /// World host: how long to measure each point
     #[arg(long, value_name = "S", value_parser = values::seconds)]
@@ -123,13 +123,13 @@ pub(crate) struct LabSweepArgs {
     #[arg(long, value_name = "WORLD")]
     pub(crate) world: Option<WorldChoice>,
     /// World host: numbers of threads, for each point
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::threads)]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = values::number(1..=u32::from(values::SENDERS_MAX)))]
     pub(crate) threads: Vec<u32>,
     /// World host: how long to measure each point
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
     /// Points at once; as many as there are processors unless given, and one in world host
-    #[arg(long, value_name = "N", value_parser = values::jobs)]
+    #[arg(long, value_name = "N", value_parser = values::number(1..=u16::MAX))]
     pub(crate) jobs: Option<u16>,
     /// Run only every Nth point, beginning with the Ith: a share for one of N machines
     #[arg(long, value_name = "I/N", value_parser = values::part)]

@@ -50,7 +50,7 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "N", value_parser = values::cpu)]
     pub(crate) cpu: Option<usize>,
     /// Frames of memory
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
     pub(crate) frames: u32,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement
     #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]

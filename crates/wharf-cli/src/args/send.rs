@@ -55,7 +55,7 @@ pub(crate) struct SendArgs {
     pub(crate) speed: Option<Speed>,
 
     /// Generate frames of N bytes, check sequence not counted
-    #[arg(long, value_name = "N", conflicts_with_all = ["pcap", "imix"], value_parser = values::frame_bytes, help_heading = GENERATE)]
+    #[arg(long, value_name = "N", conflicts_with_all = ["pcap", "imix"], value_parser = values::number(60u32..=65535), help_heading = GENERATE)]
     pub(crate) size: Option<u32>,
     /// Generate frames of 60, 590 and 1514 bytes, 7 to 4 to 1
     #[arg(long, conflicts_with = "pcap", help_heading = GENERATE)]
@@ -70,10 +70,10 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "SRC,DST", conflicts_with = "pcap", value_parser = values::macs, help_heading = GENERATE)]
     pub(crate) mac: Option<values::Macs>,
     /// Tag frames with this VLAN, 1 to 4094
-    #[arg(long, value_name = "ID", conflicts_with = "pcap", value_parser = values::vlan, help_heading = GENERATE)]
+    #[arg(long, value_name = "ID", conflicts_with = "pcap", value_parser = values::number(1u16..=4094), help_heading = GENERATE)]
     pub(crate) vlan: Option<u16>,
     /// Flows in all, told apart by source port [default: one per sender]
-    #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::flows, help_heading = GENERATE)]
+    #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::number(1u32..=64512), help_heading = GENERATE)]
     pub(crate) flows: Option<u32>,
     /// Packets in all
     #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::count, help_heading = GENERATE)]
@@ -101,7 +101,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
     pub(crate) to: DeviceSpec,
     /// Transmit queues of `packet`, `xdp` or `null`: each flow goes by one of them
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::queues)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
     /// What is sent comes back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`), from a switch or a port that
     /// sends everything back: receive it, and check every byte and the order
@@ -111,7 +111,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
     pub(crate) poll: Poll,
     /// Threads that send
-    #[arg(long, value_name = "N", default_value = "1", value_parser = values::senders)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::SENDERS_MAX))]
     pub(crate) senders: u16,
     /// Processors to pin threads to: the senders in turn, then the receiver, over and over
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
@@ -134,10 +134,10 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
     /// Frames that a sender hands over at a time, at most [default: 64; to udp as many of one size as it sends in one message]
-    #[arg(long, value_name = "N", value_parser = values::burst)]
+    #[arg(long, value_name = "N", value_parser = values::number(1..=values::BURST_MAX))]
     pub(crate) burst: Option<usize>,
     /// Frames of memory
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::frames)]
+    #[arg(long, value_name = "N", default_value = "4096", value_parser = values::number(1..=values::FRAMES_MAX))]
     pub(crate) frames: u32,
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement [default: 2048, or what a
     /// super-packet needs]

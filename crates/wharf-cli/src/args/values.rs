@@ -1,6 +1,7 @@
 //! Values as people write them. Each error says what is allowed.
 
 use clap::ValueEnum;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
 use wharf::devices::registry::Registry;
@@ -17,11 +18,12 @@ use wharf::tools::traffic::Pace;
 const QUEUE_PACKETS: usize = 1000;
 const QUEUE_PACKETS_MAX: usize = 1 << 20;
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
-const SENDERS_MAX: u16 = 1024;
-const QUEUES_MAX: u32 = 64;
+pub(super) const SENDERS_MAX: u16 = 1024;
+pub(super) const QUEUES_MAX: u32 = 64;
 /// A bulk: of fewer a cache's share would be next to nothing.
-const FORWARD_FRAMES_MIN: u32 = 64;
-const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
+pub(super) const FORWARD_FRAMES_MIN: u32 = 64;
+pub(super) const FRAMES_MAX: u32 = 1 << 24;
+pub(super) const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
 
 /// How fast a capture is replayed: as [`Pace`], which generated packets have only a part of.
 pub(crate) type Speed = Pace;
@@ -117,10 +119,6 @@ fn size(text: &str) -> Option<u32> {
     units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok())
 }
 
-pub(super) fn queues(text: &str) -> Result<u32, String> {
-    want(text.parse().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues)), "a number from 1 to 64")
-}
-
 pub(super) fn bits(text: &str) -> Result<u64, String> {
     let bits = units::bits_per_second(text).ok().filter(|bits| (8000..=TBF_RATE_MAX).contains(bits));
     want(bits, "a bit rate from 8kbit to 1tbit, such as 100mbit")
@@ -129,10 +127,6 @@ pub(super) fn bits(text: &str) -> Result<u64, String> {
 pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
     let bytes = units::size_bytes(text).ok().filter(|bytes| (1514..=TBF_BURST_BYTES_MAX).contains(bytes));
     want(bytes, "a size from 1514 to 1g, such as 64k")
-}
-
-pub(super) fn pollers(text: &str) -> Result<usize, String> {
-    within(text, 1, 2 * QUEUES_MAX as usize)
 }
 
 pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {
@@ -254,17 +248,15 @@ pub(super) fn macs(text: &str) -> Result<Macs, String> {
     want(pair, "source and destination, such as 02:00:00:00:00:01,02:00:00:00:00:02")
 }
 
-/// Reads a number within bounds.
-pub(super) fn within<T>(text: &str, least: T, most: T) -> Result<T, String>
+/// Makes a reader of numbers within `range`.
+pub(super) fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
-    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+    T: std::str::FromStr + PartialOrd + std::fmt::Display + Clone,
 {
-    let read = text.parse().ok().filter(|number| (&least..=&most).contains(&number));
-    want(read, &format!("a number from {least} to {most}"))
-}
-
-pub(super) fn frame_bytes(text: &str) -> Result<u32, String> {
-    within(text, 60, 65535)
+    move |text| {
+        let read = text.parse().ok().filter(|number| range.contains(number));
+        want(read, &format!("a number from {} to {}", range.start(), range.end()))
+    }
 }
 
 pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
@@ -272,37 +264,8 @@ pub(super) fn memory_bytes(text: &str) -> Result<u32, String> {
     want(bytes, "a multiple of 64 from 128 to 65536")
 }
 
-pub(super) fn frames(text: &str) -> Result<u32, String> {
-    within(text, 1, 1 << 24)
-}
-
-/// Of a forwarder.
-pub(super) fn forward_frames(text: &str) -> Result<u32, String> {
-    within(text, FORWARD_FRAMES_MIN, 1 << 24)
-}
-
-pub(super) fn vlan(text: &str) -> Result<u16, String> {
-    within(text, 1, 4094)
-}
-
-pub(super) fn flows(text: &str) -> Result<u32, String> {
-    within(text, 1, 64512)
-}
-
-pub(super) fn senders(text: &str) -> Result<u16, String> {
-    within(text, 1, SENDERS_MAX)
-}
-
 pub(super) fn seed(text: &str) -> Result<u64, String> {
     want(text.parse().ok(), "a whole number from 0 to 18446744073709551615")
-}
-
-pub(super) fn jobs(text: &str) -> Result<u16, String> {
-    within(text, 1, u16::MAX)
-}
-
-pub(super) fn threads(text: &str) -> Result<u32, String> {
-    within(text, 1, SENDERS_MAX).map(u32::from)
 }
 
 pub(super) fn cpu(text: &str) -> Result<usize, String> {
@@ -311,10 +274,6 @@ pub(super) fn cpu(text: &str) -> Result<usize, String> {
 
 pub(super) fn cores(text: &str) -> Result<usize, String> {
     want(text.parse().ok().filter(|&cores| cores > 0), "numbers of cores, such as 1,2")
-}
-
-pub(super) fn burst(text: &str) -> Result<usize, String> {
-    within(text, 1, BURST_MAX)
 }
 
 /// `I/N`: which of how many, from 1 on.
@@ -389,9 +348,9 @@ mod tests {
         ] {
             assert!(macs(wrong).is_err(), "{wrong}");
         }
-        assert!(frame_bytes("59").is_err() && memory_bytes("2047").is_err() && memory_bytes("4k").is_ok());
-        assert!(
-            vlan("0").is_err() && flows("64513").is_err() && senders("0").is_err() && burst("0").is_err()
-        );
+        assert!(memory_bytes("2047").is_err() && memory_bytes("4k").is_ok());
+        let vlan = number(1u16..=4094);
+        assert_eq!((vlan("1"), vlan("4094")), (Ok(1), Ok(4094)));
+        assert_eq!(vlan("4095"), Err("want a number from 1 to 4094".into()));
     }
 }
