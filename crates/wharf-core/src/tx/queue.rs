@@ -1,9 +1,11 @@
 //! `TxQueue`: one transmit queue of a device, and the senders that share it.
 //!
-//! Its inside (the `TxEngine` and the owner's ends of all lanes) lies in an `OwnerCell`: whichever thread becomes
-//! the owner works on it, for itself and for others, and leaves. What changes it from outside (a new sender,
-//! another setting) is a control message that the owner carries out, so that the hot path looks at nothing
-//! but the owner word.
+//! Its state (the `TxEngine` and the owner's ends of all lanes) lies in an `OwnerCell`: any thread may become the owner,
+//! work on it for itself and for others, and leave. Changes from outside (a new sender, another setting) are control
+//! messages that the owner carries out, so that the hot path reads only the owner word.
+//!
+//! Reading order: `shared.rs` (what all threads share), `state.rs` (what the owner has), `qdisc_run.rs` (one ownership),
+//! `lanes.rs` (frames in, completions out), `waiters.rs` (senders that wait), `build.rs`.
 
 mod build;
 mod error;
@@ -33,14 +35,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wharf_mem::Published;
 
-/// A transmit queue. Cloning gives another handle to the same queue.
+/// A transmit queue. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
 pub struct TxQueue {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl TxQueue {
-    /// A sender of this queue; `name` is what the ledger calls its memory.
+    /// Makes a sender of this queue; the ledger lists its memory under `name`.
     ///
     /// # Errors
     /// [`QueueError::Senders`], [`QueueError::Pool`], [`QueueError::Closed`].
@@ -57,62 +59,61 @@ impl TxQueue {
         Ok(sender)
     }
 
-    /// Sets the batching switch, under traffic if need be.
+    /// Sets the batching switch, also under traffic.
     pub fn set_batching(&self, batching: Batching) {
         self.shared.control(ControlMessage::SetBatching(batching));
     }
 
-    /// Bounds the byte limit, under traffic if need be: in force from the next completion.
+    /// Bounds the byte limit, also under traffic: in force from the next completion.
     pub fn set_byte_limits(&self, bounds: Bounds) {
         self.apply(move |run| run.set_byte_limits(bounds));
     }
 
-    /// Runs `change` on the queue's inside as its owner, between two bulks.
+    /// Runs `change` on the queue's engine as its owner, between two bulks.
     pub fn apply(&self, change: impl FnOnce(&mut TxEngine) + Send + 'static) {
         self.shared.control(ControlMessage::Apply(Box::new(change)));
     }
 
-    /// How its device works on this machine: see [`Device::mode`](crate::device::Device::mode).
+    /// The device's mode on this machine: see [`Device::mode`](crate::device::Device::mode).
     pub fn device_mode(&self) -> Option<&'static str> {
         self.shared.mode
     }
 
-    /// What the queue has done.
+    /// The queue's counters.
     pub fn counters(&self) -> &QueueCounters {
         &self.shared.counters
     }
 
-    /// What each sender has done, in order of their making: of all that live, and of the last thousand that are
-    /// gone.
+    /// The counters of all living senders and of the last thousand that are gone, in order of creation.
     pub fn senders(&self) -> Vec<Arc<SenderCounters>> {
         lock(&self.shared.senders).counters().to_vec()
     }
 
-    /// What those senders have done together that [`TxQueue::senders`] no longer names.
+    /// The summed counters of senders that [`TxQueue::senders`] no longer lists.
     pub fn past_senders(&self) -> SenderCounters {
         lock(&self.shared.senders).past()
     }
 
-    /// The pool that its frames come from.
+    /// The pool of the queue's frames.
     pub fn pool(&self) -> &PagePool {
         &self.shared.pool
     }
 
-    /// What its device counts of notifications, if it does: see [`Device::signals`](crate::device::Device::signals).
+    /// The device's counters of notifications, if it has any: see [`Device::signals`](crate::device::Device::signals).
     pub fn signals(&self) -> Option<Signals> {
         let mut signals = None;
         self.shared.look_at_device(|device| signals = device.signals());
         signals
     }
 
-    /// Becomes the owner, if there is none, and does what there is to do.
+    /// Runs the queue once, unless another thread owns it.
     pub fn poll(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             QdiscRun::new(&self.shared, owned, 0).finish();
         }
     }
 
-    /// As [`TxQueue::poll`], for somebody who waits for what has left.
+    /// As [`TxQueue::poll`], and forces completions: a thread waits for memory.
     pub(crate) fn poll_for_memory(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             let mut run = QdiscRun::new(&self.shared, owned, 0);
@@ -121,8 +122,8 @@ impl TxQueue {
         }
     }
 
-    /// Becomes the owner for `bits` of the owner word, to be stepped by the caller: what a modelled
-    /// processor does. `None` when somebody owns the queue.
+    /// Claims the queue for `bits` of the owner word; the caller steps the run, as modelled processors do. Returns `None` if
+    /// another thread owns the queue.
     pub fn claim(&self, bits: u64) -> Option<QdiscRun<'_>> {
         match self.shared.cell.claim(bits) {
             Published::Owner(owned) => Some(QdiscRun::new(&self.shared, owned, bits).held_by_caller()),
@@ -130,10 +131,10 @@ impl TxQueue {
         }
     }
 
-    /// Ends the queue: senders get [`QueueError::Closed`]; what is inside is sent until `deadline_ns` of the
-    /// queue's clock; what is left then comes back unsent, is counted as returned, and goes to its pool. Beside a
-    /// dedicated owner that is that one's work: it has to go on polling until then.
-    /// Frames that the device still holds then stay with it. Says who holds frames of the pool at the end.
+    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent until `deadline_ns` of the queue's
+    /// clock. Frames left then return to their pool unsent and are counted as returned; frames that the device holds stay with
+    /// it. Beside a dedicated owner, that thread does this work and must go on polling until then. Returns the holders of
+    /// frames of the pool.
     pub fn shutdown(&self, deadline_ns: u64) -> Audit {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.waiters.wake_all();
@@ -142,15 +143,15 @@ impl TxQueue {
             self.shared.park.park(OWNED_NAP_NS);
         }
         self.shared.control(ControlMessage::Shut);
-        // Whoever has the queue may be another: not before it has carried that out.
+        // Another thread may own the queue: waits until it has carried the message out.
         self.shared.pending();
         self.audit()
     }
 
-    /// Who holds frames of the queue's pool. Becomes the owner to look; while another one stays for good, where
-    /// frames are is not known, only who took them.
+    /// Returns the holders of frames of the queue's pool, as the queue's owner. Beside a dedicated owner only the caches that
+    /// took the frames are known, not their places.
     pub fn audit(&self) -> Audit {
-        // Completions first, or what they bring home would still count as out.
+        // Completions first: their frames would still count as out.
         self.poll();
         let looked = self.shared.inspect(AUDIT_TRIES, |state| {
             let mut places: Vec<(u32, Holder)> = Vec::new();
@@ -165,7 +166,7 @@ impl TxQueue {
         audit
     }
 
-    /// Waits until everything sent so far has left, or `deadline_ns` of the queue's clock; whether it has.
+    /// Waits until all frames sent so far have left, or until `deadline_ns` of the queue's clock. Returns true if they have.
     pub fn drain(&self, deadline_ns: u64) -> bool {
         while self.shared.pending() {
             if self.shared.clock.now_ns() >= deadline_ns {

@@ -1,21 +1,23 @@
-//! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another
-//! thread, but not be shared.
+//! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another thread, but
+//! not be shared.
 //!
-//! Every send publishes before it returns. By default a full path makes it wait; `try_send` takes what fits, and
-//! [`DropTail`] drops the rest.
+//! Every send publishes before it returns. By default a sender waits on a full path; `try_send` sends what fits, and
+//! [`DropTail`] drops the rest. Read this file first, then `sender/transmit.rs` (how frames go in) and
+//! `sender/waiting.rs` (how a sender waits).
 
 mod balance;
 mod biased_owner;
 mod drop_tail;
-mod offer;
 mod spread;
 mod task;
+mod transmit;
 mod waiting;
+mod watch;
 
 pub use drop_tail::{DROP_TAIL, DropTail};
 pub use spread::Spread;
 pub use task::AsyncSender;
-pub use waiting::Watch;
+pub use watch::Watch;
 
 use self::balance::Balance;
 use crate::counters::SenderCounters;
@@ -34,11 +36,11 @@ use wharf_mem::return_ring::return_ring;
 use wharf_mem::word::ready_bit;
 use wharf_mem::{Batch, Frame};
 
-/// Bursts of at most so many frames skip the lane when nobody owns the queue: a whole one moves into the owner's
-/// batch by a swap, whatever its length (measured: 1.3 times as fast at 8 and 32, 1.15 at 64).
+/// The longest burst that skips the lane of an idle queue: a whole burst moves into the owner's batch by a swap, whatever
+/// its length (measured: 1.3 times as fast at 8 and 32 frames, 1.15 at 64).
 const BYPASS_FRAMES: usize = BULK_PACKETS_MAX;
 
-/// One producer's end.
+/// One producer's end of a queue.
 pub struct Sender {
     shared: Arc<Shared>,
     lane: LaneProducer,
@@ -48,8 +50,8 @@ pub struct Sender {
     biased: BiasedOwner,
     credit: Credit,
     balance: Balance,
-    /// Its turn has come: it may send past a mark that keeps others waiting, once, if by then it has sent no more packets than
-    /// these.
+    /// Packets sent when this sender was last served. It may then send once past a band that is marked full, unless it has sent
+    /// since.
     served_at: Option<u64>,
     counters: Arc<SenderCounters>,
 }
@@ -79,22 +81,22 @@ impl Sender {
         Ok((sender, theirs))
     }
 
-    /// An empty burst of the queue's pool, for up to `capacity` packets.
+    /// Makes an empty burst of the queue's pool, for up to `capacity` packets.
     pub fn burst(&self, capacity: usize) -> Burst {
         self.shared.pool.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst; how many. Their bytes are whatever the last
-    /// user left.
+    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number. Their bytes are those that the last user
+    /// left.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when all frames are under way: send, or [`Sender::wait_for_memory`].
+    /// [`PoolError::Exhausted`] when all frames are in use: send, or [`Sender::wait_for_memory`].
     #[inline(always)]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.cache.fill(burst, count, len_bytes)
     }
 
-    /// One packet of `len_bytes`.
+    /// Takes one packet of `len_bytes`.
     ///
     /// # Errors
     /// As [`Sender::fill`].
@@ -102,7 +104,7 @@ impl Sender {
         self.cache.packet(len_bytes)
     }
 
-    /// Sends all packets of `burst`, waiting for space where need be.
+    /// Sends all packets of `burst`; waits for space if there is none.
     ///
     /// # Errors
     /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`]; what was not sent is still
@@ -111,12 +113,12 @@ impl Sender {
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
-        self.offer(batch)?;
+        self.transmit(batch)?;
         if batch.is_empty() { Ok(()) } else { self.send_rest(batch) }
     }
 
-    /// Sends what fits now; how many packets. The others are still in the burst. Where nothing fits, and nobody looks after the
-    /// queue, this runs it, and looks again.
+    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst. If none fits and the queue has no
+    /// poller, this runs the queue and tries once more.
     ///
     /// # Errors
     /// As [`Sender::send`].
@@ -124,15 +126,14 @@ impl Sender {
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         self.admit(burst)?;
         let batch = burst.batch_mut();
-        match self.offer(batch)? {
-            0 if !batch.is_empty() => self.offer_driven(batch),
+        match self.transmit(batch)? {
+            0 if !batch.is_empty() => self.transmit_driven(batch),
             sent => Ok(sent),
         }
     }
 
-    /// Puts what fits into the lane without announcing it, and returns the bit of the owner word that would:
-    /// for whoever models processors and lets one of them [`crate::tx::queue::TxQueue::claim`] it. Everybody else
-    /// sends.
+    /// Puts what fits into the lane without publishing it. Returns the bit of the owner word that would publish it: for models
+    /// of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
     ///
     /// # Errors
     /// As [`Sender::send`].
@@ -143,7 +144,7 @@ impl Sender {
         Ok(self.bit)
     }
 
-    /// Sends one packet, waiting for space where need be.
+    /// Sends one packet; waits for space if there is none.
     ///
     /// # Errors
     /// As [`Sender::send`]; the packet then goes back to its pool.
@@ -154,13 +155,25 @@ impl Sender {
         self.send(&mut burst)
     }
 
-    /// What it has done.
+    /// Makes a sender that drops packets that do not fit, in place of waiting.
+    #[must_use]
+    pub fn into_drop_tail(self) -> DropTail {
+        DropTail::new(self)
+    }
+
+    /// Makes a sender that waits as a task.
+    #[must_use]
+    pub fn into_async(self) -> AsyncSender {
+        AsyncSender::new(self)
+    }
+
+    /// The sender's counters.
     pub fn counters(&self) -> &Arc<SenderCounters> {
         &self.counters
     }
 
-    /// Checks what only an outsider could get wrong, charges the frames to this sender, and gives each a band
-    /// where the queue looks at bands.
+    /// Checks that the queue is open and the frames are of its pool, charges them to this sender, and gives each a band if the
+    /// discipline has bands.
     #[inline]
     fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         if self.shared.closed.load(Ordering::Relaxed) {
@@ -176,7 +189,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Charges frames to this sender that its own cache did not take.
+    /// Charges frames that another cache took to this sender.
     #[cold]
     fn charge(&self, burst: &mut Burst) -> Result<(), QueueError> {
         let (ours, theirs) = (self.cache.pool_number(), burst.number());
@@ -206,7 +219,7 @@ impl Sender {
     }
 }
 
-/// What never waits, and has memory: a [`Sender`] leaves what does not fit in the burst, a [`DropTail`] drops it.
+/// A sender that never waits: a [`Sender`] leaves what does not fit in the burst, a [`DropTail`] drops it.
 pub trait SendNow: Memory {
     /// Sends what fits now.
     ///
@@ -221,7 +234,7 @@ impl SendNow for Sender {
     }
 }
 
-/// Its own, which comes home to it.
+/// The sender's own memory: its frames return to it.
 impl Memory for Sender {
     fn pool(&self) -> &PagePool {
         self.cache.pool()
@@ -236,7 +249,7 @@ impl Memory for Sender {
     }
 }
 
-/// Frame by frame: what a batch knows of them is a bound only.
+/// True if every frame is of pool `ours`. A batch itself knows only a bound.
 #[cold]
 pub(crate) fn all_of_pool(batch: &Batch, ours: u8) -> bool {
     batch.frames().iter().all(|frame| frame.pool() == ours)
@@ -253,7 +266,7 @@ impl Drop for Sender {
         self.biased.retire(&self.shared.cell);
         self.lane.abandon();
         if let Some(ring) = self.cache.take_return_ring() {
-            // It may be a panic that ends this sender: one of the device's on top of it would end the process.
+            // A panic may end this sender: one of the device on top of it would end the process.
             crate::host::outlive(|| self.shared.control(ControlMessage::Orphan(self.place.into(), ring)));
         }
     }

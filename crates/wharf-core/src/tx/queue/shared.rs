@@ -1,4 +1,4 @@
-//! What all threads of a queue have of it: the owner cell with its inside, and what is left for whoever owns it.
+//! `Shared`: the part of a queue that all its threads share: the owner cell, and messages for its owner.
 
 use super::sender_slots::SenderSlots;
 use super::state::{PollerState, QueueState};
@@ -21,10 +21,11 @@ use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::word::{CONTROL, DEAD, WAIT};
 use wharf_mem::{OwnerCell, Published};
 
-/// Between two looks at a queue that somebody else owns.
+/// Nap between two looks at a queue that another thread owns.
 pub(super) const OWNED_NAP_NS: u64 = 20_000;
-/// Naps to wait for the owner: to answer, between two looks at a deadline; and to leave, for an audit.
+/// Naps to wait for an owner's answer, between two looks at a deadline.
 const PENDING_TRIES: u32 = 50;
+/// Naps to wait for an owner to leave, for an audit.
 pub(super) const AUDIT_TRIES: u32 = 2000;
 
 pub(crate) struct Shared {
@@ -44,10 +45,10 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<QueueCounters>,
     /// An observer of the senders' runs.
     pub(crate) run_observer: Option<Arc<dyn RunObserver>>,
-    /// Bit n: band n is full, or others wait for it; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).
+    /// Bit n: band n is full or waited for; and [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED).
     pub(crate) full_bands: AtomicU32,
     pub(crate) waiters: Waiters,
-    /// What the device tells by, if anything.
+    /// The file descriptor that the device notifies by, if it has one.
     pub(crate) wait_fd: Option<RawFd>,
     /// True if the device receives as well.
     pub(crate) receives: bool,
@@ -64,31 +65,31 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Who comes when called.
+/// The threads that come when called.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
-    /// The pollers.
+    /// The queue's pollers.
     pub(crate) pollers: Callers,
-    /// That of a dedicated owner: while there is one, it is the one to call.
+    /// A dedicated owner's wake-up: while there is one, it is called in place of the pollers.
     pub(crate) owner: Option<Arc<dyn Wake>>,
 }
 
-/// What the owner is asked to do.
+/// A message that the owner carries out.
 pub(crate) enum ControlMessage {
     Add(usize, Lane),
     Orphan(usize, ReturnConsumer),
     SetBatching(Batching),
     Apply(Box<dyn FnOnce(&mut TxEngine) + Send>),
-    /// The pollers are others now; one of them is about to look.
+    /// The set of pollers has changed; one of them is about to look.
     Pollers,
-    /// Give back what is inside and what still comes, and close the device.
+    /// Give back all frames inside and those that still arrive, and close the device.
     Shut,
-    /// Say whether anything is inside.
+    /// Answer true if frames are inside.
     IsPending(Arc<OnceLock<bool>>),
 }
 
 impl Shared {
-    /// Leaves `message` for the owner, and becomes it if there is none.
+    /// Leaves `message` for the owner; without one, this thread becomes the owner.
     pub(crate) fn control(&self, message: ControlMessage) {
         lock(&self.control).push(message);
         match self.cell.claim(CONTROL) {
@@ -100,7 +101,7 @@ impl Shared {
         }
     }
 
-    /// Carries out the messages that lie ready.
+    /// Carries out the control messages.
     pub(crate) fn apply_control(&self, state: &mut QueueState) {
         let messages = std::mem::take(&mut *lock(&self.control));
         for message in messages {
@@ -130,7 +131,7 @@ impl Shared {
         state.lanes.sweep(|at| senders.give_back(at));
     }
 
-    /// A user's code: what it panics about is not the queue's end.
+    /// Runs a user's `change`. Its panic is counted and does not end the queue.
     fn apply(&self, change: Box<dyn FnOnce(&mut TxEngine) + Send>, engine: &mut TxEngine) {
         if crate::host::outlive(|| change(engine)).is_none() {
             self.counters.panics.fetch_add(1, Ordering::Relaxed);
@@ -143,7 +144,7 @@ impl Shared {
         state.engine.close(&mut Lanes::new(self.pool.clone()));
     }
 
-    /// Gives back what the device has not taken.
+    /// Returns all frames that the device has not taken to their pool.
     #[cold]
     pub(crate) fn drain_unsent(&self, state: &mut QueueState) {
         state.lanes.announce_all();
@@ -151,7 +152,7 @@ impl Shared {
         engine.drain_unsent(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
-    /// Becomes the owner and looks; after `tries` naps, or with an owner that died, it gives up.
+    /// Runs `look` on the state, as the owner. Returns `None` if the owner died or stays for longer than `tries` naps.
     pub(super) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut QueueState) -> R) -> Option<R> {
         for _ in 0..tries {
             match self.cell.claim(0) {
@@ -168,13 +169,13 @@ impl Shared {
         None
     }
 
-    /// Lets `look` at the device, as the owner; not at that of a queue whose owner died or never leaves.
+    /// Runs `look` on the device, as the owner; not if the owner died or never leaves.
     pub(crate) fn look_at_device(&self, look: impl FnOnce(&mut TxSide)) {
         self.inspect(AUDIT_TRIES, |state| look(state.engine.device_mut()));
     }
 
-    /// Whether frames are inside, as its owner says, all messages before carried out: this thread, or whoever has the
-    /// queue now or for good. One that does not answer has some for all we know; one that died, none that ever leave.
+    /// True if frames are inside. The owner (this thread, the present one, or a dedicated one) answers after all earlier
+    /// messages. An owner that does not answer counts as true; a dead one as false, since its frames never leave.
     pub(super) fn pending(&self) -> bool {
         let answer = Arc::new(OnceLock::new());
         self.control(ControlMessage::IsPending(answer.clone()));
@@ -190,7 +191,7 @@ impl Shared {
         self.cell.word() & DEAD == 0
     }
 
-    /// Wakes those who were served, and looks elsewhere for memory that they still wait for.
+    /// Wakes served senders, and reaps peer queues for memory that others still wait for.
     #[cold]
     pub(crate) fn wake_served(&self) {
         self.waiters.wake_served();
@@ -200,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// Wakes whoever looks after the queue: a dedicated owner, else a poller.
+    /// Wakes the dedicated owner, or else a poller.
     pub(crate) fn wake_poller(&self) {
         let wakers = lock(&self.wakers);
         match &wakers.owner {
@@ -209,19 +210,19 @@ impl Shared {
         }
     }
 
-    /// Wakes the pollers themselves, even beside a dedicated owner; whether there is any.
+    /// Wakes all pollers, also beside a dedicated owner. Returns true if there is any.
     pub(crate) fn wake_pollers(&self) -> bool {
         let wakers = lock(&self.wakers);
         wakers.pollers.call_all();
         !wakers.pollers.is_empty()
     }
 
-    /// What to take the pollers for when they have changed: whoever is there is about to look.
+    /// Returns the state of a changed set of pollers: those there are about to look.
     fn poller_state(&self) -> PollerState {
         if lock(&self.wakers).pollers.is_empty() { PollerState::None } else { PollerState::Awake }
     }
 
-    /// Changes who comes when called.
+    /// Changes the threads that come when called.
     pub(crate) fn set_wakers(&self, change: impl FnOnce(&mut Wakers)) {
         let mut wakers = lock(&self.wakers);
         change(&mut wakers);
@@ -248,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// Whoever ran the queue is gone in the middle of it: whoever waits would wait for ever.
+    /// Closes the queue after its owner has panicked, and wakes all waiters, which would wait for ever.
     #[cold]
     pub(crate) fn die(&self) {
         self.closed.store(true, Ordering::Release);
@@ -267,7 +268,7 @@ impl PeerQueue for Shared {
         if self.has_poller.load(Ordering::Relaxed) {
             return;
         }
-        // As for somebody who waits here: what comes home goes to the pool's line.
+        // As if a sender waited here: completed frames then go to the pool's wait list.
         if let Published::Owner(owned) = self.cell.claim(WAIT) {
             QdiscRun::new(self, owned, WAIT).finish();
         }
@@ -275,8 +276,8 @@ impl PeerQueue for Shared {
 }
 
 impl Drop for Shared {
-    /// A queue dropped without a shutdown gives its frames back all the same: its pool would never be whole. The
-    /// inside of a dead one may be half-changed, and stays as it is.
+    /// Gives the frames of a queue that was not shut down back to their pool. The state of a dead queue may be half-changed and
+    /// stays as it is.
     fn drop(&mut self) {
         if self.cell.word() & DEAD != 0 {
             return;

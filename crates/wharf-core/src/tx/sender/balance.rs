@@ -1,23 +1,22 @@
-//! `Balance`: what a sender has drained beyond what it has sent.
+//! `Balance`: the packets that a sender has drained as owner beyond those that it has sent.
 //!
-//! Assumptions: several senders are eager, none is held back by the device, and there is no poller. Who then has the slower
-//! processor is the owner most of the time: its runs last longest, and the others put in meanwhile more than it takes out, a
-//! quota's worth for each packet of its own. Goal: nobody drains for others, in the long run, more than is drained for it.
-//! Whoever is ahead by a quota takes as much off the queue as it brings, and offers the rest: if somebody else comes, that one
-//! goes on, and if not, the offer is taken back, with a whole quota. What is long ago does not count: ahead or behind, nobody
-//! is by more than two quotas.
+//! Assumption: several senders are eager, the device holds none of them back, and there is no poller. The sender with the
+//! slowest processor is then the owner most of the time: its runs last longest, and meanwhile the others add more than it
+//! takes out, a quota for each packet of its own. Goal: in the long run no sender drains more for others than others drain
+//! for it. A sender that is ahead by a quota drains as much as it brings and offers the rest to the next sender; if none
+//! comes, it goes on with a whole quota. The balance is clamped to two quotas, so that old runs stop counting.
 
 use crate::counters::SenderCounters;
 
-/// One sender's.
+/// One sender's balance.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
-    /// Of drained less sent packets: what is not to count any more.
+    /// The part of drained less sent packets that no longer counts.
     forgotten_packets: i64,
 }
 
 impl Balance {
-    /// Packets that a run may send, where `quota` is the policy's; `own` says how many of its own it brings.
+    /// Returns the packets that a run may send: `quota`, or the `own` packets that the sender brings if it is ahead.
     #[inline]
     pub(super) fn quota(
         &mut self, counters: &SenderCounters, own: impl FnOnce() -> usize, quota: u32,
@@ -45,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_ahead_by_a_quota_takes_what_it_brings() {
+    fn sender_ahead_by_a_quota_drains_what_it_brings() {
         let mut balance = Balance::default();
         assert_eq!(balance.quota(&counted(128, 0), || 1, 128), 128);
         assert_eq!(balance.quota(&counted(129, 0), || 1, 128), 1);
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_ago_does_not_count() {
+    fn balance_beyond_two_quotas_is_forgotten() {
         let mut balance = Balance::default();
         assert_eq!(balance.quota(&counted(1_000_000, 0), || 1, 128), 1);
         assert_eq!(balance.quota(&counted(1_000_000, 127), || 1, 128), 1);
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_quota_nobody_is_ahead() {
+    fn unbounded_quota_never_limits_a_run() {
         let mut balance = Balance::default();
         let quota = Policy::UNBOUNDED.quota_packets;
         assert_eq!(balance.quota(&counted(u64::from(u32::MAX), 0), || 1, quota), quota);

@@ -1,41 +1,36 @@
-//! `DropTail`: a sender that drops what does not fit, in place of waiting.
+//! `DropTail`: a sender that drops packets that do not fit, in place of waiting.
 
 use super::{Burst, Packet, QueueError, SendNow, Sender};
 use crate::pool::{PagePool, PoolError};
 use crate::sg_writer::Memory;
 use wharf_mem::{Batch, Frame};
 
-/// Why packets are dropped that do not fit. They never enter the queue: only [`crate::counters::SenderCounters`] has
-/// them.
+/// The reason of these drops. The packets never enter the queue: only [`crate::counters::SenderCounters`] counts them.
 pub const DROP_TAIL: &str = "drop-tail";
 
-/// See the module. Memory is another matter: where there is none, there is no packet to drop yet.
+/// A sender that drops packets that do not fit. Without free memory there is no packet to drop: `fill` then fails.
 #[derive(Debug)]
 pub struct DropTail {
     sender: Sender,
 }
 
-impl Sender {
-    /// The same sender, dropping what does not fit.
-    #[must_use]
-    pub fn into_drop_tail(self) -> DropTail {
-        DropTail { sender: self }
-    }
-}
-
 impl DropTail {
-    /// The sender, for what drops nothing: `fill`, `wait_for_memory`, counters.
+    pub(super) fn new(sender: Sender) -> Self {
+        Self { sender }
+    }
+
+    /// The sender, for calls that drop nothing: `fill`, `wait_for_memory`, counters.
     pub fn sender(&mut self) -> &mut Sender {
         &mut self.sender
     }
 
-    /// The sender back.
+    /// Turns back into a sender that waits.
     #[must_use]
     pub fn into_sender(self) -> Sender {
         self.sender
     }
 
-    /// Sends what fits now, and drops the rest of `burst`, which is empty then: how many were dropped. Never waits.
+    /// Sends what fits now and drops the rest of `burst`, without waiting. Returns the number of packets dropped.
     ///
     /// # Errors
     /// As [`Sender::send`]; what was not sent is then still in the burst.
@@ -45,7 +40,7 @@ impl DropTail {
         if burst.is_empty() { Ok(0) } else { self.drop_rest(burst, sent > 0) }
     }
 
-    /// Sends one packet, or drops it; whether it was sent.
+    /// Sends one packet or drops it. Returns true if it was sent.
     ///
     /// # Errors
     /// As [`Sender::send`]; the packet then goes back to its pool, and counts as neither.
@@ -59,8 +54,8 @@ impl DropTail {
     #[cold]
     fn drop_rest(&mut self, burst: &mut Burst, some_went: bool) -> Result<usize, QueueError> {
         if some_went {
-            // Those may have left at once, and made room.
-            self.sender.offer_driven(burst.batch_mut())?;
+            // The packets sent may have left at once and made room.
+            self.sender.transmit_driven(burst.batch_mut())?;
         }
         let dropped = burst.len();
         self.sender.cache.give(burst.batch_mut())?;

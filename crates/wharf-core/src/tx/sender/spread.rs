@@ -1,4 +1,4 @@
-//! `Spread`: one producer's end of a device with several transmit queues: each flow goes by one of them, in order.
+//! `Spread`: one producer's end of a device with several transmit queues. Each flow keeps to one queue, in order.
 
 use super::{SendNow, Sender};
 use crate::pool::{Burst, PagePool, PoolError};
@@ -7,23 +7,23 @@ use crate::tx::queue::QueueError;
 use wharf_mem::{Batch, Frame};
 use wharf_packet::QueueMap;
 
-/// A sender of each queue, and what goes by which. All queues send frames of one pool. Senders that never wait will do
-/// ([`super::DropTail`]): then it sends by [`SendNow`] alone.
+/// A sender for each queue, and the map of flows to queues. All queues send frames of one pool. Over senders that never
+/// wait ([`super::DropTail`]), it sends by [`SendNow`] alone.
 #[derive(Debug)]
 pub struct Spread<S = Sender> {
     senders: Vec<S>,
     map: QueueMap,
-    /// What goes by each queue next; empty between two calls.
+    /// The next burst of each queue; empty between two calls.
     staged: Vec<Burst>,
-    /// Whose stock memory is taken from first, in turn: what was sent by a queue comes home to its sender.
+    /// The sender whose cache memory is taken from first, in turn: frames return to the sender of the queue they left by.
     next: usize,
 }
 
 impl<S: SendNow> Spread<S> {
-    /// Over the queues of `senders`, in this order: the same order makes the same mapping.
+    /// Spreads over the queues of `senders`. The same order gives the same map.
     ///
     /// # Errors
-    /// [`QueueError::Setting`] without any; [`QueueError::ForeignPool`] when they are not of one pool.
+    /// [`QueueError::Setting`] without a sender; [`QueueError::ForeignPool`] when they are of several pools.
     pub fn new(senders: Vec<S>) -> Result<Self, QueueError> {
         let Some(first) = senders.first() else {
             return Err(QueueError::Setting { setting: "queues", value: 0, why: "at least 1" });
@@ -39,7 +39,7 @@ impl<S: SendNow> Spread<S> {
         Ok(Self { senders, map, staged, next: 0 })
     }
 
-    /// Sorts the packets by queue; those of one queue stay in order.
+    /// Sorts the packets by queue, in order within each.
     fn stage(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         let pool = self.senders[0].pool();
         let (ours, theirs) = (pool.region().number(), burst.number());
@@ -48,7 +48,7 @@ impl<S: SendNow> Spread<S> {
         }
         let batch = burst.batch_mut();
         while let Some(frame) = batch.pop() {
-            // What has no bytes here is another pool's: its sender says so.
+            // A frame without bytes here is another pool's: the sender reports it.
             let at = pool.region().bytes(&frame).map_or(0, |bytes| self.map.queue_of(bytes));
             let pushed = self.staged[at].batch_mut().push(frame);
             debug_assert!(pushed.is_ok(), "there is room for a whole burst");
@@ -64,17 +64,17 @@ impl<S: SendNow> Spread<S> {
 }
 
 impl Spread {
-    /// The senders, by queue.
+    /// The senders, in order of queues.
     pub fn senders(&self) -> &[Sender] {
         &self.senders
     }
 
-    /// The first sender, whose bursts are as good as any other's.
+    /// The first sender; bursts of any of them will do.
     pub fn first(&mut self) -> &mut Sender {
         &mut self.senders[0]
     }
 
-    /// As [`Sender::fill`], from whichever sender's stock has some.
+    /// As [`Sender::fill`], from the first sender whose cache has frames, in turn.
     ///
     /// # Errors
     /// As [`Sender::fill`].
@@ -91,7 +91,7 @@ impl Spread {
         filled
     }
 
-    /// Sends all packets of `burst`, each by the queue of its flow, waiting for space where need be.
+    /// Sends all packets of `burst`, each by the queue of its flow; waits for space if there is none.
     ///
     /// # Errors
     /// As [`Sender::send`]; what was not sent is still in the burst.
@@ -104,7 +104,7 @@ impl Spread {
         sent
     }
 
-    /// Sends what fits now; how many packets. The others are still in the burst, those of one flow in order.
+    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst, each flow in order.
     ///
     /// # Errors
     /// As [`Sender::send`].
@@ -118,7 +118,7 @@ impl Spread {
         sent
     }
 
-    /// Waits until there is a free frame again, whichever queue brings it.
+    /// Waits until there is a free frame, from any queue.
     ///
     /// # Errors
     /// As [`Sender::wait_for_memory`].
@@ -140,13 +140,13 @@ impl Spread {
         }
     }
 
-    /// Packets sent by all queues together.
+    /// Returns the number of packets sent by all queues.
     pub fn packets(&self) -> u64 {
         self.senders.iter().map(|sender| sender.counters().packets.get()).sum()
     }
 }
 
-/// What is left is in the burst, those of one flow in order.
+/// Packets that do not fit stay in the burst, each flow in order.
 impl<S: SendNow> SendNow for Spread<S> {
     fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.stage(burst)?;
@@ -158,7 +158,7 @@ impl<S: SendNow> SendNow for Spread<S> {
     }
 }
 
-/// That of the first queue.
+/// The memory of the first queue's sender.
 impl<S: SendNow> Memory for Spread<S> {
     fn pool(&self) -> &PagePool {
         self.senders[0].pool()

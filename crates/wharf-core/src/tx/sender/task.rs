@@ -1,9 +1,9 @@
-//! `AsyncSender`: a sender whose waiting is a future. It assumes no runtime: whatever polls futures will do.
+//! `AsyncSender`: a sender that waits as a future, on any runtime.
 //!
-//! Somebody should run the queue meanwhile (a [`crate::poller::Poller`], a dedicated owner): without one, a task
-//! that waits asks to be polled again at once, and runs the queue itself each time.
+//! A poller ([`crate::poller::Poller`]) or a dedicated owner should run the queue meanwhile. Without one, a waiting task
+//! asks to be polled again at once, and runs the queue itself each time.
 
-use super::waiting::Watch;
+use super::Watch;
 use super::{Burst, PoolError, QueueError, Sender};
 use crate::host::Wake;
 use crate::pool::lock;
@@ -12,39 +12,35 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// See the module. All its futures can be dropped at any time: what was not sent is still in the burst, and a place
-/// in the order of those who wait goes to the next.
+/// A sender that waits as a future. Its futures may be dropped at any time: packets not sent stay in the burst, and the
+/// place among the waiters goes to the next one.
 #[derive(Debug)]
 pub struct AsyncSender {
     sender: Sender,
 }
 
-impl Sender {
-    /// The same sender, waiting as a task does.
-    #[must_use]
-    pub fn into_async(self) -> AsyncSender {
-        AsyncSender { sender: self }
-    }
-}
-
 impl AsyncSender {
-    /// The sender, for what does not wait: `try_send`, `fill`, counters.
+    pub(super) fn new(sender: Sender) -> Self {
+        Self { sender }
+    }
+
+    /// The sender, for calls that do not wait: `try_send`, `fill`, counters.
     pub fn sender(&mut self) -> &mut Sender {
         &mut self.sender
     }
 
-    /// The sender back.
+    /// Turns back into a sender that waits as a thread.
     #[must_use]
     pub fn into_sender(self) -> Sender {
         self.sender
     }
 
-    /// An empty burst of the queue's pool, for up to `capacity` packets.
+    /// Makes an empty burst of the queue's pool, for up to `capacity` packets.
     pub fn burst(&self, capacity: usize) -> Burst {
         self.sender.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst, at least one, when there is memory for it; how many.
+    /// Waits for memory, then adds one to `count` packets of `len_bytes` to a burst. Returns their number.
     ///
     /// # Errors
     /// A length too long ([`QueueError::Pool`]), [`QueueError::Closed`], [`QueueError::Dead`].
@@ -67,12 +63,12 @@ impl AsyncSender {
         self.sender.try_send(burst)?;
         while let Some(need) = self.sender.need(burst.batch_mut()) {
             self.wait(need).await?;
-            self.sender.offer_served(burst.batch_mut())?;
+            self.sender.transmit_served(burst.batch_mut())?;
         }
         Ok(())
     }
 
-    /// Waits until `try_send` would take at least one packet, of whatever band.
+    /// Waits until `try_send` would take at least one packet of any band.
     ///
     /// # Errors
     /// [`QueueError::Closed`], [`QueueError::Dead`].
@@ -109,7 +105,7 @@ impl AsyncSender {
     }
 }
 
-/// Wakes the task that was the last to poll: a future may move from task to task.
+/// Wakes the task that polled last: a future may move from task to task.
 #[derive(Debug)]
 struct TaskWake(Mutex<Option<Waker>>);
 

@@ -1,22 +1,24 @@
-//! How frames go in: past the lane where nobody owns the queue, else into it, to be published; as far as there is room, credit, and
-//! nobody who came before.
+//! How a sender's frames go in, as far as room, credit and waiting senders allow. Three ways, fastest first:
+//!
+//! 1. *biased*: alone on the queue, by plain stores, straight to the device;
+//! 2. *as owner*: the queue is idle; the sender claims it, and its burst goes to the device past the lane;
+//! 3. *by the lane*: another thread owns the queue and pulls the published frames.
 
 use super::{BYPASS_FRAMES, Sender};
 use crate::qdisc::classify;
 use crate::tx::engine::Source;
 use crate::tx::queue::waiters::{ALL_BANDS, MEMORY_WANTED};
 use crate::tx::queue::{OwnCache, PassOutcome, QdiscRun, QueueError, Shared};
-
 use std::sync::atomic::Ordering;
 use wharf_mem::{Batch, Published};
 
 impl Sender {
-    /// Puts what fits into the lane and publishes it; how many.
+    /// Sends what fits now, by the fastest way open. Returns the number of frames.
     #[inline]
-    pub(super) fn offer(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+    pub(super) fn transmit(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let full = self.shared.full_bands.load(Ordering::Relaxed);
         if full != 0 {
-            return self.offer_in_turn(batch, full);
+            return self.transmit_in_turn(batch, full);
         }
         let bytes = batch.bytes();
         if !self.credit.admits(bytes) {
@@ -26,20 +28,20 @@ impl Sender {
             }
         }
         if batch.len() <= BYPASS_FRAMES {
-            if let Some(sent) = self.offer_alone(batch, bytes) {
+            if let Some(sent) = self.transmit_biased(batch, bytes) {
                 return Ok(sent);
             }
             if self.shared.cell.word() == 0 {
-                return self.offer_idle(batch);
+                return self.transmit_as_owner(batch);
             }
         }
         self.put(batch, usize::MAX)
     }
 
-    /// Some band is full, or others wait for it: up to the first frame of such a band, unless it is our turn. Or somebody waits
-    /// for memory.
+    /// As [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or all if the
+    /// sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
-    fn offer_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
+    fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
         let count = if self.take_turn() { usize::MAX } else { before_full(batch, full) };
         let within_credit = self.within_credit(batch);
         let sent = self.put(batch, count.min(within_credit));
@@ -49,17 +51,17 @@ impl Sender {
         sent
     }
 
-    /// Whether its turn had come, and it has sent nothing since.
+    /// True, once, if the sender was served and has sent nothing since.
     pub(super) fn take_turn(&mut self) -> bool {
         self.served_at.take().is_some_and(|packets| packets == self.counters.packets.get())
     }
 
-    /// The bands that are full, or that others wait for.
+    /// The bands that are full or waited for, a bit each.
     pub(super) fn full_bands(&self) -> u32 {
         self.shared.full_bands.load(Ordering::Relaxed) & ALL_BANDS
     }
 
-    /// Puts up to `max` frames into the lane, whatever is full, and publishes them.
+    /// Puts up to `max` frames into the lane, whichever bands are full, and publishes them.
     #[inline]
     pub(super) fn put(&mut self, batch: &mut Batch, max: usize) -> Result<usize, QueueError> {
         let count = self.push(batch, max);
@@ -69,7 +71,7 @@ impl Sender {
         Ok(count)
     }
 
-    /// Puts up to `max` frames into the lane, to be announced later; how many.
+    /// Puts up to `max` frames into the lane, to be published later. Returns their number.
     #[inline]
     pub(super) fn push(&mut self, batch: &mut Batch, max: usize) -> usize {
         let bytes = batch.bytes();
@@ -79,12 +81,12 @@ impl Sender {
         count
     }
 
-    /// Alone on an idle queue: a burst goes to the device without a locked instruction. `None`: nothing was done.
+    /// Sends a whole burst under the bias, without a locked instruction. Returns `None`, with nothing done, if that is not open.
     #[inline(always)]
-    fn offer_alone(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
+    fn transmit_biased(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
         let shared = &self.shared;
         let entered = self.biased.try_enter(&shared.cell)?;
-        // Whatever goes into the lane lets go of the bias first.
+        // The bias is released before frames go into the lane.
         debug_assert!(self.lane.is_drained());
         let count = batch.len();
         let quota = shared.policy.quota_packets;
@@ -97,30 +99,30 @@ impl Sender {
             self.biased.release(&self.shared.cell);
             return None;
         };
-        // As nearly always: what went in has come home.
+        // Equal nearly always: the device has completed what was sent.
         if bytes != returned_bytes {
             self.credit.charge_but(bytes, returned_bytes);
         }
         self.counters.drained_packets.add(u64::from(packets));
         self.counters.packets.add(count as u64);
         if goes_on {
-            self.end_alone();
+            self.end_biased();
         }
         Some(count)
     }
 
-    /// Not idle any more: what is left to do is an ordinary owner's.
+    /// Ends the bias: work is left, for an ordinary run.
     #[cold]
-    fn end_alone(&mut self) {
+    fn end_biased(&mut self) {
         self.biased.release(&self.shared.cell);
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             self.counters.drained_packets.add(QdiscRun::new(&self.shared, owned, 0).finish());
         }
     }
 
-    /// Nobody owns the queue: as its owner, a burst can go to the device without the lane.
+    /// Claims the idle queue and sends the burst as its owner, past the lane; by the lane if another thread was faster.
     #[inline]
-    fn offer_idle(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+    fn transmit_as_owner(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let (offered, bytes) = (batch.len(), batch.bytes());
         let (lane, bit) = (&mut self.lane, self.bit);
         let drained = lane.is_drained();
@@ -160,14 +162,13 @@ impl Sender {
         if batch.is_empty() { Ok(sent) } else { Ok(sent + self.put(batch, usize::MAX)?) }
     }
 
-    /// Offers again what there was no room for, once it has run the queue: where nobody looks after that, it would stay full for
-    /// ever.
+    /// Runs a queue without a poller and sends again: otherwise a full queue would stay full for ever.
     #[cold]
-    pub(super) fn offer_driven(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
-        if !self.is_driven() && self.drive() { self.offer(batch) } else { Ok(0) }
+    pub(super) fn transmit_driven(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+        if !self.is_driven() && self.drive() { self.transmit(batch) } else { Ok(0) }
     }
 
-    /// Runs the queue, if nobody does; whether it was run.
+    /// Runs the queue, unless another thread owns it. Returns true if it ran.
     fn drive(&mut self) -> bool {
         self.biased.release(&self.shared.cell);
         let Published::Owner(owned) = self.shared.cell.claim(0) else { return false };
@@ -175,7 +176,7 @@ impl Sender {
         true
     }
 
-    /// A band that is full, or else 0 while the lane is.
+    /// Returns a full band, or 0 while the lane is full; `None` while there is room.
     pub(super) fn full_band(&mut self) -> Option<u8> {
         match self.full_bands() {
             0 if self.lane.room() > 0 => None,
@@ -202,7 +203,7 @@ impl Sender {
     }
 }
 
-/// Dropped only by a panic of the device.
+/// Marks the queue dead if the device panics; forgotten otherwise.
 struct DieOnPanic<'a>(&'a Shared);
 
 impl Drop for DieOnPanic<'_> {
@@ -211,7 +212,7 @@ impl Drop for DieOnPanic<'_> {
     }
 }
 
-/// How many frames from the front are in bands that are not full.
+/// Returns the number of frames before the first one of a full band.
 fn before_full(batch: &Batch, full: u32) -> usize {
     batch.frames().iter().take_while(|frame| full & 1 << classify::band_of(frame) == 0).count()
 }

@@ -1,0 +1,77 @@
+//! `Watch`: a sender's registered wait.
+
+use crate::host;
+use crate::pool::WaitPlace;
+use crate::tx::queue::waiters::Need;
+use crate::tx::queue::{QdiscRun, Shared};
+use std::sync::Arc;
+use wharf_mem::Published;
+use wharf_mem::word::WAIT;
+
+/// A sender's place among the waiters of its queue. Dropping it gives the place up.
+#[derive(Debug)]
+pub struct Watch {
+    pub(super) shared: Arc<Shared>,
+    pub(super) need: Need,
+    pub(super) ticket: u64,
+    /// The sender's place in the queue.
+    pub(super) place: u16,
+    /// The place on the pool's wait list of a sender that waits for memory.
+    pub(super) pool_place: Option<WaitPlace>,
+    pub(super) is_over: bool,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(place) = self.pool_place.take() {
+            place.leave(false);
+        }
+        if self.is_over {
+            return;
+        }
+        self.shared.waiters.leave(self.ticket, self.place, self.need);
+        // A panic may end this wait: one of the device on top of it would end the process.
+        host::outlive(|| self.pass_on());
+    }
+}
+
+impl Watch {
+    /// Returns the number of senders that are served before this one; `None` if it has been served.
+    pub(super) fn before(&self) -> Option<usize> {
+        match &self.pool_place {
+            Some(place) => place.before(),
+            None => self.shared.waiters.before(self.ticket, self.place, self.need),
+        }
+    }
+
+    /// Ends the wait; a `served` sender keeps the buffers that it was handed. Returns the number of earlier senders that still wait.
+    pub(super) fn end(&mut self, served: bool) -> usize {
+        self.is_over = true;
+        if let Some(place) = self.pool_place.take() {
+            place.leave(served);
+        }
+        self.shared.waiters.leave(self.ticket, self.place, self.need)
+    }
+
+    /// Waits again if its buffers went to others because it came too late for them. Returns true if it does.
+    pub(super) fn rejoins(&mut self) -> bool {
+        let Some(place) = &mut self.pool_place else { return false };
+        if !place.rejoin() {
+            return false;
+        }
+        self.shared.waiters.leave(self.ticket, self.place, self.need);
+        self.ticket = self.shared.waiters.register(self.place, self.need, place.wake());
+        true
+    }
+
+    /// Lets the owner serve the next sender.
+    fn pass_on(&self) {
+        match self.shared.cell.claim(WAIT) {
+            Published::Owner(owned) => {
+                QdiscRun::new(&self.shared, owned, WAIT).finish();
+            }
+            Published::WakeOwner => self.shared.wake_poller(),
+            Published::Seen | Published::Dead => {}
+        }
+    }
+}
