@@ -14,13 +14,12 @@ use wharf_core::qdisc::Prio;
 use wharf_mem::{Batch, Frame};
 use wharf_sim::ConservationChecker;
 use wharf_sim::RunError;
-use wharf_sim::engine::{self, Agenda, Random, VirtualClock, World};
+use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
+use wharf_sim::harness::{self, Model};
 use wharf_sim::nic::simple::{Costs, Simple, WIRE_OVERHEAD_BYTES};
 use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
 
 const FRAME_BYTES: u32 = 2048;
-/// Modelled time between two questions whether to go on.
-const SLICE_NS: usize = 20_000_000;
 /// Packets handed over between two looks at anything else.
 const QUOTA: u32 = 64;
 /// Probes inside at most, a band of the kernel's: more of them than the slowest wire takes wait outside for ever, and are not made.
@@ -168,28 +167,16 @@ struct Path {
 /// Runs a setup; what came of it. `goes_on` is asked now and then.
 ///
 /// # Errors
-/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let frames = (setup.window_packets + (setup.ring_frames + PROBES_MAX).next_multiple_of(4096)) as u32;
-    let pool = PagePool::builder()
-        .frames(frames)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
+    let pool = harness::pool(frames, FRAME_BYTES, &clock)?;
     let mut path = Path::new(setup, &pool, &clock)?;
     let mut agenda = Agenda::new(4);
     [CPU_SLOT, PROBE_SLOT, SAMPLE_SLOT].into_iter().for_each(|slot| agenda.set(slot, 0));
     let end_ns = path.ends_ns.last().copied().unwrap_or(0);
-    for slice_ns in (0..end_ns).step_by(SLICE_NS).skip(1).chain([end_ns]) {
-        engine::run(&mut path, &mut agenda, &clock, slice_ns);
-        if !goes_on() {
-            return Err(RunError::Interrupted);
-        }
-    }
-    path.ending = true;
-    engine::run(&mut path, &mut agenda, &clock, end_ns + engine::DRAIN_NS);
+    harness::settle_measure_drain(&mut path, &mut agenda, &clock, (0, end_ns), goes_on)?;
     path.finish(&pool)
 }
 
@@ -314,10 +301,7 @@ impl Path {
         self.waiting.witness.check()?;
         self.run.close(&mut self.waiting);
         drop((self.run, self.waiting));
-        let audit = pool.audit();
-        if audit.out() > 0 {
-            return Err(RunError::Ledger(audit.to_string()));
-        }
+        harness::check_ledger(pool)?;
         for (phase, &(_, long_ns)) in self.phases.iter_mut().zip(&self.setup.phases) {
             phase.used_ppm = (u128::from(phase.used_ppm) * 1000 / u128::from(long_ns.max(1))) as u64;
         }
@@ -340,6 +324,16 @@ fn path(
         run.set_bql(None);
     }
     Ok(run)
+}
+
+impl Model for Path {
+    type Totals = ();
+
+    fn totals(&self, _: u64) {}
+
+    fn end(&mut self) {
+        self.ending = true;
+    }
 }
 
 impl World for Path {

@@ -33,7 +33,8 @@ use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
 use wharf_sim::ConservationChecker;
 use wharf_sim::RunError;
-use wharf_sim::engine::{self, Agenda, Random, VirtualClock, World};
+use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
+use wharf_sim::harness;
 use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
 
 /// Frames lie so many bytes apart: the kernel's half page, or a whole one for those that do not fit.
@@ -41,9 +42,6 @@ const FRAME_BYTES: u32 = 2048;
 const LARGE_FRAME_BYTES: u32 = 4096;
 /// The longest that fits into half a page, behind its headroom.
 const SMALL_BYTES_MAX: u32 = 1536;
-
-/// Modelled time between two questions whether to go on.
-const SLICE_NS: usize = 5_000_000;
 
 /// The modelled machine.
 struct Kernel<H> {
@@ -80,7 +78,7 @@ struct Vector {
 /// then whether to go on.
 ///
 /// # Errors
-/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
 pub fn run<H: Hardware>(
     setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
     goes_on: &mut dyn FnMut() -> bool,
@@ -88,34 +86,15 @@ pub fn run<H: Hardware>(
     let clock = Arc::new(VirtualClock::default());
     let frames = setup.frames();
     let apart_bytes = if setup.frame_bytes > SMALL_BYTES_MAX { LARGE_FRAME_BYTES } else { FRAME_BYTES };
-    let pool = PagePool::builder()
-        .frames(frames)
-        .frame_bytes(apart_bytes)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
+    let pool = harness::pool(frames, apart_bytes, &clock)?;
     let memories: Vec<_> = (0..setup.queue_count()).map(|_| TxMemory::new(setup.ring_frames)).collect();
     let mut agenda = Agenda::new(2 * setup.cpus);
     let mut kernel = Kernel::new(setup, &pool, &clock, &memories, hardware(memories.clone(), apart_bytes))?;
     kernel.start(&mut agenda);
-    let setup = &kernel.setup;
-    let (from_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
-    let mut events = 0;
-    let mut advance = |kernel: &mut Kernel<H>, agenda: &mut Agenda, from_ns: u64, to_ns: u64| {
-        for slice in (from_ns..to_ns).step_by(SLICE_NS).skip(1).chain([to_ns]) {
-            events += engine::run(kernel, agenda, &clock, slice);
-            if !goes_on() {
-                return Err(RunError::Interrupted);
-            }
-        }
-        Ok(kernel.totals(to_ns))
-    };
-    let before = advance(&mut kernel, &mut agenda, 0, from_ns)?;
-    let after = advance(&mut kernel, &mut agenda, from_ns, to_ns)?;
-    kernel.ending = true;
-    events += engine::run(&mut kernel, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
+    let window = (kernel.setup.settle_ns, kernel.setup.measure_ns);
+    let course = harness::settle_measure_drain(&mut kernel, &mut agenda, &clock, window, goes_on)?;
     kernel.check(&pool)?;
-    Ok(Outcome::between(&kernel.setup, &before, &after, kernel.witness.packets(), events))
+    Ok(Outcome::between(&kernel.setup, &course, kernel.witness.packets()))
 }
 
 impl<H: Hardware> Kernel<H> {

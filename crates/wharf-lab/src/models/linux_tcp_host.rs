@@ -21,8 +21,9 @@ pub use outcome::{Outcome, Probe};
 use host::Host;
 use std::sync::Arc;
 use wharf_sim::RunError;
-use wharf_sim::engine::{self, Agenda, VirtualClock};
+use wharf_sim::engine::{Agenda, VirtualClock};
 use wharf_sim::flows::tcp::Rules;
+use wharf_sim::harness;
 
 /// Who cuts super-packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,32 +108,16 @@ pub struct Setup {
     pub measure_ns: u64,
 }
 
-/// Modelled time between two questions whether to go on.
-const SLICE_NS: usize = 20_000_000;
-
 /// Runs a setup; what came of it. `goes_on` is asked now and then.
 ///
 /// # Errors
-/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let mut host = Host::new(setup, &clock)?;
     let mut agenda = Agenda::new(host::SLOTS);
     host.start(&mut agenda);
-    let (from_ns, to_ns) = (host.setup.settle_ns, host.setup.settle_ns + host.setup.measure_ns);
-    let mut before = None;
-    for slice in (0..to_ns).step_by(SLICE_NS).skip(1).chain([to_ns]) {
-        if before.is_none() && slice >= from_ns {
-            engine::run(&mut host, &mut agenda, &clock, from_ns);
-            before = Some(host.totals());
-        }
-        engine::run(&mut host, &mut agenda, &clock, slice);
-        if !goes_on() {
-            return Err(RunError::Interrupted);
-        }
-    }
-    let (before, after) = (before.unwrap_or_default(), host.totals());
-    host.end();
-    engine::run(&mut host, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
-    host.finish(before, after)
+    let window = (host.setup.settle_ns, host.setup.measure_ns);
+    let course = harness::settle_measure_drain(&mut host, &mut agenda, &clock, window, goes_on)?;
+    host.finish(course.before, course.after)
 }

@@ -19,19 +19,16 @@ use crate::comparators::page_policy::{PageCache, Policy};
 use places::Places;
 use processor::Processor;
 use std::sync::Arc;
-use wharf_core::pool::PagePool;
 use wharf_sim::ConservationChecker;
 use wharf_sim::RunError;
 use wharf_sim::engine::lock::LockCosts;
-use wharf_sim::engine::{self, Agenda, Random, VirtualClock, World};
+use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
+use wharf_sim::harness;
 
 /// Frames lie so many bytes apart; nobody writes them.
 const FRAME_BYTES: u32 = 128;
 /// Frames for what lists hold back, per processor: more than seven batches of two frames a page.
 const FRAMES_PER_CPU: usize = 1100;
-/// Modelled time between two questions whether to go on.
-const SLICE_NS: usize = 1_000_000;
-
 /// What steps take.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {
@@ -132,15 +129,10 @@ struct Machine<C> {
 /// Runs a setup; what came of it. `goes_on` is asked now and then whether to go on.
 ///
 /// # Errors
-/// [`Fault`]: a page or a packet was lost or doubled, there was no memory, or it was not to go on.
+/// [`RunError`]: a page or a packet was lost or doubled, there was no memory, or it was not to go on.
 pub fn run(setup: &Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
-    let pool = PagePool::builder()
-        .frames(setup.frames())
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
+    let pool = harness::pool(setup.frames(), FRAME_BYTES, &clock)?;
     let run = Run { setup, clock: &clock, goes_on };
     let outcome = setup.kind.with(&pool, setup.fifo_pages, run)?;
     let audit = pool.audit();
@@ -164,23 +156,10 @@ impl UsePolicy for Run<'_> {
         let mut machine = Machine::new(setup, policy)?;
         let mut agenda = Agenda::new(setup.cpus());
         (0..setup.channels).for_each(|cpu| agenda.set(cpu, machine.random.below(1000)));
-        let mut events = 0;
-        let (from_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
-        let mut advance = |machine: &mut Machine<P::Cache>, from_ns: u64, to_ns: u64| {
-            for slice in (from_ns..to_ns).step_by(SLICE_NS).skip(1).chain([to_ns]) {
-                events += engine::run(machine, &mut agenda, clock, slice);
-                if !goes_on() {
-                    return Err(RunError::Interrupted);
-                }
-            }
-            Ok(machine.totals())
-        };
-        let before = advance(&mut machine, 0, from_ns)?;
-        let after = advance(&mut machine, from_ns, to_ns)?;
-        machine.ending = true;
-        events += engine::run(&mut machine, &mut agenda, clock, to_ns + engine::DRAIN_NS);
+        let window = (setup.settle_ns, setup.measure_ns);
+        let course = harness::settle_measure_drain(&mut machine, &mut agenda, clock, window, goes_on)?;
         machine.check()?;
-        Ok(Outcome::between(setup, &before, &after, machine.witness.packets(), events))
+        Ok(Outcome::between(setup, &course, machine.witness.packets()))
     }
 }
 

@@ -27,33 +27,19 @@ pub use setup::{Costs, Release, Setup, Traffic};
 
 use machine::Machine;
 use wharf_sim::RunError;
-use wharf_sim::engine::{self, Agenda, VirtualClock};
-
-/// Modelled time between two questions whether to go on.
-const SLICE_NS: usize = 20_000_000;
+use wharf_sim::engine::{Agenda, VirtualClock};
+use wharf_sim::harness;
 
 /// Runs a setup; what came of it. `goes_on` is asked now and then.
 ///
 /// # Errors
-/// [`Fault`]: packets were lost or doubled, or it was not to go on.
+/// [`RunError`]: packets were lost or doubled, or it was not to go on.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = VirtualClock::default();
-    let (from_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+    let window = (setup.settle_ns, setup.measure_ns);
     let mut machine = Machine::new(setup);
     let mut agenda = Agenda::new(machine::SLOTS);
     machine.start(&mut agenda);
-    let mut advance = |machine: &mut Machine, agenda: &mut Agenda, from_ns: u64, to_ns: u64| {
-        for slice in (from_ns..to_ns).step_by(SLICE_NS).skip(1).chain([to_ns]) {
-            engine::run(machine, agenda, &clock, slice);
-            if !goes_on() {
-                return Err(RunError::Interrupted);
-            }
-        }
-        Ok(machine.totals(to_ns))
-    };
-    let before = advance(&mut machine, &mut agenda, 0, from_ns)?;
-    let after = advance(&mut machine, &mut agenda, from_ns, to_ns)?;
-    machine.ending = true;
-    engine::run(&mut machine, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
-    machine.finish(before, after)
+    let course = harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, goes_on)?;
+    machine.finish(course.before, course.after)
 }

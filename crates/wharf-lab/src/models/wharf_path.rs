@@ -19,7 +19,8 @@ use wharf_sim::ConservationChecker;
 use wharf_sim::RunError;
 use wharf_sim::engine::cache_line::CacheLine;
 use wharf_sim::engine::cpu::{Cpu, Mode};
-use wharf_sim::engine::{self, Agenda, Random, VirtualClock, VirtualPark, World};
+use wharf_sim::engine::{Agenda, Random, VirtualClock, VirtualPark, World};
+use wharf_sim::harness::{self, Model};
 use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
 
 /// Frames lie so many bytes apart.
@@ -74,17 +75,12 @@ struct Path<'q, H> {
 /// Runs a setup over the NIC that `hardware` makes of the queue's memory.
 ///
 /// # Errors
-/// [`Fault`]: a rule of the path was broken, or there was no memory.
+/// [`RunError`]: a rule of the path was broken, or there was no memory.
 pub fn run<H: Hardware>(
     setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
 ) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
-    let pool = PagePool::builder()
-        .frames(setup.pool_frames)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
+    let pool = harness::pool(setup.pool_frames, FRAME_BYTES, &clock)?;
     let memory = TxMemory::new(setup.ring_frames);
     let park = Arc::new(VirtualPark::new(clock.clone()));
     let driver = Box::new(Driver::new(memory.clone()));
@@ -96,11 +92,9 @@ pub fn run<H: Hardware>(
     let slots = path.setup.cpus + usize::from(path.setup.dedicated);
     let mut agenda = Agenda::new(slots);
     (0..slots).for_each(|cpu| agenda.set(cpu, path.random.below(2000)));
-    let to_ns = path.setup.settle_ns + path.setup.measure_ns;
-    let mut events = engine::run(&mut path, &mut agenda, &clock, to_ns);
-    path.ending = true;
-    events += engine::run(&mut path, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
-    path.finish(&pool, events)
+    let window = (path.setup.settle_ns, path.setup.measure_ns);
+    let course = harness::settle_measure_drain(&mut path, &mut agenda, &clock, window, &mut || true)?;
+    path.finish(&pool, course.events)
 }
 
 impl<'q, H: Hardware> Path<'q, H> {
@@ -303,7 +297,6 @@ impl<'q, H: Hardware> Path<'q, H> {
             return Err(RunError::Conservation { queue: 0, accepted, left });
         }
         witness.check()?;
-        let audit = pool.audit();
         let doorbells = counters.doorbells.get();
         let outcome = Outcome {
             packets: witness.measured().0,
@@ -317,7 +310,18 @@ impl<'q, H: Hardware> Path<'q, H> {
             longest_run,
             events,
         };
-        if audit.out() == 0 { Ok(outcome) } else { Err(RunError::Ledger(audit.to_string())) }
+        harness::check_ledger(pool)?;
+        Ok(outcome)
+    }
+}
+
+impl<H: Hardware> Model for Path<'_, H> {
+    type Totals = ();
+
+    fn totals(&self, _: u64) {}
+
+    fn end(&mut self) {
+        self.ending = true;
     }
 }
 

@@ -5,6 +5,7 @@ use wharf_core::counters::Counter;
 use wharf_core::pool::PagePool;
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Spent;
+use wharf_sim::harness::{self, Course, Model};
 use wharf_sim::nic::simple::Hardware;
 
 /// Sums over all processors and queues up to some time.
@@ -52,9 +53,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn between(
-        setup: &Setup, before: &Totals, after: &Totals, packets_in_all: u64, events: u64,
-    ) -> Self {
+    pub(super) fn between(setup: &Setup, course: &Course<Totals>, packets_in_all: u64) -> Self {
+        let Course { before, after, events } = *course;
         let [user_ns, system_ns, soft_ns] =
             std::array::from_fn(|n| after.spent.modes_ns[n] - before.spent.modes_ns[n]);
         Self {
@@ -110,20 +110,11 @@ fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
     ((u128::from(part) * u128::from(scale) + u128::from(whole / 2)) / u128::from(whole)) as u64
 }
 
-impl<H: Hardware> Kernel<H> {
-    /// Time spent up to `now_ns`, by all processors.
-    fn spent_until(&self, now_ns: u64) -> Spent {
-        let mut spent = Spent::default();
-        self.processors.iter().for_each(|processor| spent += processor.spent_until(now_ns));
-        for (at, since_ns) in self.queues.iter().flat_map(|queue| queue.root.spinning()) {
-            let ns = now_ns.saturating_sub(since_ns);
-            spent.modes_ns[self.processors[at].mode() as usize] += ns;
-            spent.locking_ns += ns;
-        }
-        spent
-    }
+impl<H: Hardware> Model for Kernel<H> {
+    type Totals = Totals;
+    const SLICE_NS: u64 = 5000000;
 
-    pub(super) fn totals(&self, now_ns: u64) -> Totals {
+    fn totals(&self, now_ns: u64) -> Totals {
         let sum = |counter: fn(&wharf_core::counters::QueueCounters) -> &Counter| {
             self.queues.iter().map(|queue| counter(&queue.counters).get()).sum()
         };
@@ -135,6 +126,24 @@ impl<H: Hardware> Kernel<H> {
             sent: self.witness.measured(),
             failed: sum(|counters| &counters.failed),
         }
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
+    }
+}
+
+impl<H: Hardware> Kernel<H> {
+    /// Time spent up to `now_ns`, by all processors.
+    fn spent_until(&self, now_ns: u64) -> Spent {
+        let mut spent = Spent::default();
+        self.processors.iter().for_each(|processor| spent += processor.spent_until(now_ns));
+        for (at, since_ns) in self.queues.iter().flat_map(|queue| queue.root.spinning()) {
+            let ns = now_ns.saturating_sub(since_ns);
+            spent.modes_ns[self.processors[at].mode() as usize] += ns;
+            spent.locking_ns += ns;
+        }
+        spent
     }
 
     /// Once everything has drained: conservation, order and the ledger.
@@ -155,7 +164,6 @@ impl<H: Hardware> Kernel<H> {
             }
         }
         self.witness.check_but(failed)?;
-        let audit = pool.audit();
-        if audit.out() == 0 { Ok(()) } else { Err(RunError::Ledger(audit.to_string())) }
+        harness::check_ledger(pool)
     }
 }

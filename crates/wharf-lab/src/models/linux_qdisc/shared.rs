@@ -28,7 +28,8 @@ use wharf_sim::RunError;
 use wharf_sim::engine::cache_line::{CacheLine, LineCosts};
 use wharf_sim::engine::cpu::{Cpu, Tick};
 use wharf_sim::engine::lock::{LockCosts, LockKind, SpinLock};
-use wharf_sim::engine::{self, Agenda, Random, VirtualClock};
+use wharf_sim::engine::{Agenda, Random, VirtualClock};
+use wharf_sim::harness::{self, Model};
 
 /// How packets get into the qdisc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,33 +165,20 @@ struct Machine {
 /// Runs a setup; what came of it. `goes_on` is asked now and then whether to go on.
 ///
 /// # Errors
-/// [`Fault`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let frames = setup.qdisc_packets as u32 + 64 * (setup.cpus as u32 + 2) + 4096;
-    let pool = PagePool::builder()
-        .frames(frames)
-        .frame_bytes(FRAME_BYTES)
-        .huge_pages(false)
-        .clock(clock.clone())
-        .build()?;
+    let pool = harness::pool(frames, FRAME_BYTES, &clock)?;
     let mut agenda = Agenda::new(setup.cpus + 1);
-    let (settle_ns, to_ns) = (setup.settle_ns, setup.settle_ns + setup.measure_ns);
+    let window = (setup.settle_ns, setup.measure_ns);
     let mut machine = Machine::new(setup, &pool, clock.clone())?;
     for cpu in 0..machine.processors.len() {
         agenda.set(cpu, machine.random.below(2000));
     }
-    engine::run(&mut machine, &mut agenda, &clock, settle_ns);
-    let before = machine.done(settle_ns);
-    engine::run(&mut machine, &mut agenda, &clock, to_ns);
-    if !goes_on() {
-        return Err(RunError::Interrupted);
-    }
-    let after = machine.done(to_ns);
-    machine.ending = true;
-    engine::run(&mut machine, &mut agenda, &clock, to_ns + engine::DRAIN_NS);
+    let course = harness::settle_measure_drain(&mut machine, &mut agenda, &clock, window, goes_on)?;
     machine.check(&pool)?;
-    let by_cpu = after.iter().zip(&before).take(machine.setup.cpus);
+    let by_cpu = course.after.iter().zip(&course.before).take(machine.setup.cpus);
     Ok(Outcome {
         by_cpu: by_cpu.map(|(after, before)| after.since(before)).collect(),
         measured_ns: machine.setup.measure_ns,
@@ -241,11 +229,6 @@ impl Machine {
         })
     }
 
-    /// What each processor has done by `now_ns`.
-    fn done(&self, now_ns: u64) -> Vec<Done> {
-        self.processors.iter().map(|processor| processor.done(now_ns)).collect()
-    }
-
     /// Once everything has drained: conservation, order and the ledger.
     fn check(&mut self, pool: &PagePool) -> Result<(), RunError> {
         self.stock.close()?;
@@ -255,8 +238,19 @@ impl Machine {
             return Err(RunError::Conservation { queue: 0, accepted: self.entered, left });
         }
         self.witness.check()?;
-        let audit = pool.audit();
-        if audit.out() == 0 { Ok(()) } else { Err(RunError::Ledger(audit.to_string())) }
+        harness::check_ledger(pool)
+    }
+}
+
+impl Model for Machine {
+    type Totals = Vec<Done>;
+
+    fn totals(&self, now_ns: u64) -> Vec<Done> {
+        self.processors.iter().map(|processor| processor.done(now_ns)).collect()
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
     }
 }
 

@@ -17,6 +17,7 @@ use wharf_mem::{Batch, Frame};
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::flows::tcp::{Ack, Piece, Receiver, Rules, Source};
+use wharf_sim::harness::{self, Model};
 
 /// Buffers lie so many bytes apart: a super-packet with its headers.
 const FRAME_BYTES: u32 = 65_536;
@@ -153,20 +154,6 @@ impl Host {
     }
 
     /// Streams have nothing more, and no probes are sent.
-    pub(super) fn end(&mut self) {
-        self.ending = true;
-    }
-
-    pub(super) fn totals(&self) -> Totals {
-        Totals {
-            packets: self.nic.packets,
-            wire_bytes: self.nic.wire_bytes,
-            probes: self.probes.len(),
-            limits: self.limits.len(),
-            ..self.totals
-        }
-    }
-
     /// Puts something into the qdisc; whether it had room.
     fn enqueue(&mut self, info: Info, band: u8, len_bytes: u32) -> bool {
         if self.qdisc.backpressure().room(band) == 0 {
@@ -313,10 +300,7 @@ impl Host {
         }
         let packets_in_all = self.nic.packets;
         drop(self.cache);
-        let audit = self.pool.audit();
-        if audit.out() > 0 {
-            return Err(RunError::Ledger(audit.to_string()));
-        }
+        harness::check_ledger(&self.pool)?;
         Ok(Outcome {
             from_ns: self.setup.settle_ns,
             measured_ns: self.setup.measure_ns,
@@ -337,6 +321,24 @@ impl Host {
 fn come(answers: &mut VecDeque<(u64, Answer)>, at_ns: u64, answer: Answer) {
     let behind = answers.iter().rev().take_while(|(other_ns, _)| *other_ns > at_ns).count();
     answers.insert(answers.len() - behind, (at_ns, answer));
+}
+
+impl Model for Host {
+    type Totals = Totals;
+
+    fn totals(&self, _: u64) -> Totals {
+        Totals {
+            packets: self.nic.packets,
+            wire_bytes: self.nic.wire_bytes,
+            probes: self.probes.len(),
+            limits: self.limits.len(),
+            ..self.totals
+        }
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
+    }
 }
 
 impl World for Host {

@@ -5,6 +5,7 @@ use crate::comparators::page_policy::PageCache;
 use wharf_core::pool::PageCounters;
 use wharf_sim::RunError;
 use wharf_sim::engine::cpu::Mode;
+use wharf_sim::harness::{Course, Model};
 
 /// Sums up to some time: of all channels, and of all applications.
 #[derive(Debug, Clone, Default)]
@@ -49,9 +50,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn between(
-        setup: &Setup, before: &Totals, after: &Totals, packets_in_all: u64, events: u64,
-    ) -> Self {
+    pub(super) fn between(setup: &Setup, course: &Course<Totals>, packets_in_all: u64) -> Self {
+        let Course { before, after, events } = course;
         let pair = |of: fn(&Totals) -> [u64; 2]| std::array::from_fn(|n| of(after)[n] - of(before)[n]);
         let one = |of: fn(&Totals) -> u64| of(after) - of(before);
         Self {
@@ -72,7 +72,7 @@ impl Outcome {
             remote_returns: one(|totals| totals.counters[1].remote_returns),
             head_blocked: one(|totals| totals.counters[0].head_blocked),
             packets_in_all,
-            events,
+            events: *events,
         }
     }
 
@@ -82,8 +82,11 @@ impl Outcome {
     }
 }
 
-impl<C: PageCache> Machine<C> {
-    pub(super) fn totals(&self) -> Totals {
+impl<C: PageCache> Model for Machine<C> {
+    type Totals = Totals;
+    const SLICE_NS: u64 = 1000000;
+
+    fn totals(&self, _: u64) -> Totals {
         let mut totals = Totals { packets: self.witness.measured().0, ..Totals::default() };
         for (at, processor) in self.processors.iter().enumerate() {
             let side = usize::from(!self.is_channel(at));
@@ -96,6 +99,12 @@ impl<C: PageCache> Machine<C> {
         totals
     }
 
+    fn end(&mut self) {
+        self.ending = true;
+    }
+}
+
+impl<C: PageCache> Machine<C> {
     /// Once all is read: every packet came out once and in order, and every page was out once.
     pub(super) fn check(&self) -> Result<(), RunError> {
         self.witness.check()?;

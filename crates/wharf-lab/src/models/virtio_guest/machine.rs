@@ -10,6 +10,7 @@ use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, World};
 use wharf_sim::flows::tcp::{Ack, Receiver, Source};
 use wharf_sim::flows::udp::Blast;
+use wharf_sim::harness::Model;
 
 /// What has something due.
 pub(super) const SLOTS: usize = 5;
@@ -207,19 +208,6 @@ impl Machine {
         !self.threads[at].busy && agenda.due_ns(at).is_none()
     }
 
-    pub(super) fn totals(&self, now_ns: u64) -> Totals {
-        let busy = |thread: &Thread| {
-            let now = if thread.busy { now_ns - thread.began_ns } else { 0 };
-            thread.busy_ns + now
-        };
-        let mut busy_ns = [0, 1, 2].map(|at| busy(&self.threads[at]));
-        let guest = &self.threads[GUEST];
-        if !guest.busy {
-            busy_ns[GUEST] += (now_ns - guest.idle_since_ns).min(self.setup.costs.halt_poll_ns);
-        }
-        Totals { busy_ns, answers: self.answers_ns.len(), ..self.totals }
-    }
-
     fn timers(&mut self, now_ns: u64, agenda: &mut Agenda) {
         if matches!(self.setup.traffic, Traffic::TcpStream { .. }) {
             for flow in 0..self.flows.len() {
@@ -260,6 +248,27 @@ impl Machine {
         }
         let measured_ns = self.setup.measure_ns;
         Ok(Outcome::between(measured_ns, &before, &after, &self.answers_ns, self.entered))
+    }
+}
+
+impl Model for Machine {
+    type Totals = Totals;
+
+    fn totals(&self, now_ns: u64) -> Totals {
+        let busy = |thread: &Thread| {
+            let now = if thread.busy { now_ns - thread.began_ns } else { 0 };
+            thread.busy_ns + now
+        };
+        let mut busy_ns = [0, 1, 2].map(|at| busy(&self.threads[at]));
+        let guest = &self.threads[GUEST];
+        if !guest.busy {
+            busy_ns[GUEST] += (now_ns - guest.idle_since_ns).min(self.setup.costs.halt_poll_ns);
+        }
+        Totals { busy_ns, answers: self.answers_ns.len(), ..self.totals }
+    }
+
+    fn end(&mut self) {
+        self.ending = true;
     }
 }
 
