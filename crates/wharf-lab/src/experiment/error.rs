@@ -2,7 +2,6 @@
 
 use super::{Allowed, World};
 use wharf_sim::RunError;
-use wharf_sim::nic::machine::MachineFault;
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -85,14 +84,6 @@ pub enum LabError {
     /// It was to end early: not an error to be shown.
     #[error("interrupted")]
     Interrupted,
-    /// A rule of a NIC, or of a machine around one, was broken in a run.
-    #[error("{run}: {source}")]
-    Machine {
-        /// Which run.
-        run: String,
-        /// What.
-        source: MachineFault,
-    },
 }
 
 impl LabError {

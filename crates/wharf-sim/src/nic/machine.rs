@@ -8,10 +8,11 @@ use super::port::{Happened, Port};
 use super::receive::{ReceiveFormat, ReceiveTotals};
 use super::send::{Departed, SendFormat};
 use super::{NicDriver, buffers};
+use crate::RunError;
 use crate::engine::{Agenda, VirtualClock};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use wharf_core::device::{Completions, DeviceError};
+use wharf_core::device::Completions;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::Batch;
 use wharf_plan::pcie::{BusTotals, Traffic};
@@ -49,27 +50,6 @@ pub struct CoreCosts {
     pub packet_ps: u64,
     /// From something in memory until an idle processor polls.
     pub wake_ps: u64,
-}
-
-/// A run that broke a rule.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MachineFault {
-    /// No memory.
-    #[error(transparent)]
-    Pool(#[from] PoolError),
-    /// A driver met something that cannot be.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The NIC wrote beyond memory.
-    #[error(transparent)]
-    Memory(#[from] super::host_memory::MemoryFault),
-    /// The NIC read what makes no sense.
-    #[error(transparent)]
-    Nic(#[from] super::ring::NicFault),
-    /// Packets were lost, doubled or reordered.
-    #[error("{0}")]
-    Broken(String),
 }
 
 struct Core<D> {
@@ -136,7 +116,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
     pub fn new(
         port: Port<S, R>, drivers: Vec<D>, pool: PagePool, clock: Arc<VirtualClock>, job: Job,
         costs: CoreCosts,
-    ) -> Result<Self, MachineFault> {
+    ) -> Result<Self, RunError> {
         let memory = port.fabric().memory().clone();
         let mut cores = Vec::new();
         for mut driver in drivers {
@@ -170,8 +150,8 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
     /// Lets everything happen that is due before `until_ps`.
     ///
     /// # Errors
-    /// [`MachineFault`].
-    pub fn run(&mut self, until_ps: u64) -> Result<Totals, MachineFault> {
+    /// [`RunError`].
+    pub fn run(&mut self, until_ps: u64) -> Result<Totals, RunError> {
         while let Some((now_ps, slot)) = self.agenda.take_before(until_ps) {
             self.clock.set(now_ps / 1000);
             if slot < self.cores.len() {
@@ -214,10 +194,10 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
     }
 
     /// Numbers of one queue go up: nothing is sent twice, nothing overtakes.
-    fn leaves(&mut self, frame: &Departed) -> Result<(), MachineFault> {
+    fn leaves(&mut self, frame: &Departed) -> Result<(), RunError> {
         self.departed.0 += 1;
         self.departed.1 += u64::from(frame.len_bytes);
-        let broken = || MachineFault::Broken(format!("order broken by {frame:?}"));
+        let broken = || RunError::Broken(format!("order broken by {frame:?}"));
         let core = self.cores.get_mut(frame.queue).ok_or_else(broken)?;
         let (queue, number) = (frame.number >> 40, frame.number & ((1 << 40) - 1));
         if queue != frame.queue as u64 || number < core.next_out {
@@ -228,7 +208,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
     }
 
     /// What the processor wrote to registers leaves it; then it polls.
-    fn core_acts(&mut self, at: usize, now_ps: u64) -> Result<(), MachineFault> {
+    fn core_acts(&mut self, at: usize, now_ps: u64) -> Result<(), RunError> {
         let Self { port, cores, job, costs, memory, ending, .. } = self;
         let core = &mut cores[at];
         port.ring(now_ps, &mut core.bells);
@@ -265,14 +245,14 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
     /// Ends it: no new packets, all that is under way comes home; then every rule is checked.
     ///
     /// # Errors
-    /// [`MachineFault`].
-    pub fn end(mut self, now_ps: u64) -> Result<Totals, MachineFault> {
+    /// [`RunError`].
+    pub fn end(mut self, now_ps: u64) -> Result<Totals, RunError> {
         self.ending = true;
         self.port.arrivals.end();
         self.port_due();
         let totals = self.run(now_ps + DRAIN_PS)?;
         let arrived = &totals.arrived;
-        let broken = |what: String| Err(MachineFault::Broken(what));
+        let broken = |what: String| Err(RunError::Broken(what));
         if arrived.offered != arrived.written + arrived.overrun + arrived.no_buffer {
             return broken(format!("packets from the wire: {arrived:?}"));
         }
@@ -317,21 +297,21 @@ impl<D: NicDriver> Core<D> {
     }
 
     /// Takes back what has been sent.
-    fn reap(&mut self) -> Result<usize, MachineFault> {
+    fn reap(&mut self) -> Result<usize, RunError> {
         self.driver.reap(256, &mut self.done)?;
         let count = self.done.len();
         self.cache.give(&mut self.done.sent)?;
         Ok(count)
     }
 
-    fn receive(&mut self) -> Result<usize, MachineFault> {
+    fn receive(&mut self) -> Result<usize, RunError> {
         let packets = self.driver.receive(&mut self.cache, &mut self.batch, BUDGET)?;
         self.received += packets as u64;
         Ok(packets)
     }
 
     /// Fills the batch with new packets.
-    fn make(&mut self, queue: u64, len_bytes: u32, count: usize) -> Result<usize, MachineFault> {
+    fn make(&mut self, queue: u64, len_bytes: u32, count: usize) -> Result<usize, RunError> {
         let made = match self.cache.take(&mut self.batch, count.min(BUDGET), len_bytes) {
             Ok(made) => made,
             Err(PoolError::Exhausted { .. }) => 0,

@@ -6,12 +6,12 @@ use wharf_plan::pcie::Traffic;
 use wharf_sim::RunError;
 use wharf_sim::nic::NicDriver;
 use wharf_sim::nic::cx5::setup::Setup;
-use wharf_sim::nic::machine::{Machine, MachineFault, Totals};
+use wharf_sim::nic::machine::{Machine, Totals};
 use wharf_sim::nic::receive::ReceiveFormat;
 use wharf_sim::nic::send::SendFormat;
 
 /// A machine, or why there is none.
-type Built<D, S, R> = Result<Machine<D, S, R>, MachineFault>;
+type Built<D, S, R> = Result<Machine<D, S, R>, RunError>;
 
 /// Between two questions whether to go on: some thousand packets.
 const SLICE_PS: u64 = 50_000_000;
@@ -39,7 +39,7 @@ fn until<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
             return Err(LabError::Run { run: label.into(), source: RunError::Interrupted });
         }
         let ran = machine.run((slice_ps + SLICE_PS).min(until_ps));
-        totals = ran.map_err(|source| LabError::Machine { run: label.into(), source })?;
+        totals = ran.map_err(|source| LabError::Run { run: label.into(), source })?;
     }
     Ok(totals)
 }
@@ -53,7 +53,7 @@ impl Ran {
     ) -> Result<Self, LabError> {
         let get = |key: &str| Ok::<u64, LabError>(bench.parameters.get(key)? * 1000);
         let (settle_ps, measured_ps) = (get(settle)?, get("measure_ns")?);
-        let fault = |source| LabError::Machine { run: label.clone(), source };
+        let fault = |source| LabError::Run { run: label.clone(), source };
         let mut machine = build(setup).map_err(fault)?;
         let before = until(bench, &label, &mut machine, 0, settle_ps)?;
         let after = until(bench, &label, &mut machine, settle_ps, settle_ps + measured_ps)?;

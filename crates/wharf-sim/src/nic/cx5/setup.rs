@@ -6,8 +6,9 @@ use super::formats::{Descriptors, Entries};
 use super::half::{ReceiveHalf, Single};
 use super::slim::{Queues, Slim, SlimEntries};
 use super::striding::{STRIDE_BYTES, Strides, Striding};
+use crate::RunError;
 use crate::nic::host_memory::open;
-use crate::nic::machine::{CoreCosts, Job, Machine, MachineFault};
+use crate::nic::machine::{CoreCosts, Job, Machine};
 use crate::nic::port::{Arrivals, Port, PortCosts};
 use crate::nic::queue_pair::Pair;
 use crate::nic::receive::ReceiveFormat;
@@ -52,8 +53,8 @@ pub type SlimMachine = Machine<Pair<Slim>, SlimEntries, Descriptors>;
 /// Builds that one: rings of 2^[`Spec::log_receive`] both ways; the switches for multi-packet entries do not apply.
 ///
 /// # Errors
-/// [`MachineFault`]: no memory, or rings of a size that cannot be.
-pub fn build_slim(setup: Setup) -> Result<SlimMachine, MachineFault> {
+/// [`RunError`]: no memory, or rings of a size that cannot be.
+pub fn build_slim(setup: Setup) -> Result<SlimMachine, RunError> {
     let log = setup.spec.log_receive;
     if !(6..=15).contains(&log) {
         let what = "rings are of 2^6 to 2^15 entries".into();
@@ -82,22 +83,22 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, MachineFault> {
 /// Builds it.
 ///
 /// # Errors
-/// [`MachineFault`]: no memory, or rings of a size that cannot be.
-pub fn build(setup: Setup) -> Result<Cx5Machine, MachineFault> {
+/// [`RunError`]: no memory, or rings of a size that cannot be.
+pub fn build(setup: Setup) -> Result<Cx5Machine, RunError> {
     build_with(setup, FRAME_BYTES, FRAME_BYTES, Descriptors::new)
 }
 
 /// Builds one with striding receive: frames of many strides, 2^[`Spec::log_receive`] completions.
 ///
 /// # Errors
-/// [`MachineFault`]: no memory, or rings of a size that cannot be.
-pub fn build_striding(setup: Setup) -> Result<StridingMachine, MachineFault> {
+/// [`RunError`]: no memory, or rings of a size that cannot be.
+pub fn build_striding(setup: Setup) -> Result<StridingMachine, RunError> {
     build_with(setup, STRIDING_FRAME_BYTES, STRIDE_BYTES, Strides::new)
 }
 
 fn build_with<H: ReceiveHalf, R: ReceiveFormat>(
     setup: Setup, frame_bytes: u32, granule_bytes: u32, format: fn(CompletionWriter, u32, u64) -> R,
-) -> Result<Machine<Driver<H>, Entries, R>, MachineFault> {
+) -> Result<Machine<Driver<H>, Entries, R>, RunError> {
     let per_queue =
         (1u32 << setup.spec.log_receive) + 4 * (1u32 << setup.spec.log_send_blocks) + SPARE_FRAMES;
     let frames = per_queue * setup.queues as u32;
