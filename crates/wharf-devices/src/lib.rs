@@ -33,6 +33,19 @@ pub mod vnet;
 pub mod wire;
 pub mod xdp;
 
+/// The kinds of this crate, in the order in which they are listed.
+static BUILT_IN: &[&spec::Kind] = &[
+    &null::KIND,
+    &wire::KIND,
+    &pcap::KIND,
+    &packet::KIND,
+    &xdp::KIND,
+    &tap::KIND,
+    &udp::KIND,
+    &vhost_user::KIND,
+    &virtio_user::KIND,
+];
+
 pub use link::GONE;
 pub use wharf_core::units;
 

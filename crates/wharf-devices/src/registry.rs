@@ -3,23 +3,10 @@
 //! [`Registry::default`] has those of this crate; [`Registry::with`] adds one of a user's own, which then is parsed, opened and
 //! listed as they are.
 
+use crate::BUILT_IN;
 use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
-use crate::{null, packet, pcap, tap, udp, vhost_user, virtio_user, wire, xdp};
 use wharf_core::device::DeviceError;
 use wharf_core::options::OptionError;
-
-/// The kinds of this crate.
-static BUILT_IN: [&Kind; 9] = [
-    &null::KIND,
-    &wire::KIND,
-    &pcap::KIND,
-    &packet::KIND,
-    &xdp::KIND,
-    &tap::KIND,
-    &udp::KIND,
-    &vhost_user::KIND,
-    &virtio_user::KIND,
-];
 
 /// Kinds of devices, by name.
 #[derive(Debug, Clone)]
