@@ -1,7 +1,7 @@
 //! A virtio net header of any bytes before a frame of any bytes: it is refused, or its frame can be passed on and segmented.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use wharf_core::gso::Cut;
+use wharf_packet::gso::GsoPlan;
 use wharf_devices::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,10 +14,10 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(usize::from(again.header_bytes) <= frame.len());
     assert_eq!(VnetHeader::read(&again.bytes()), again);
     if meta.gso_bytes > 0 {
-        let cut = Cut::new(frame, meta.gso_kind, meta.gso_bytes).unwrap();
-        for at in [0, cut.segments() - 1] {
-            let mut segment = vec![0; cut.segment_bytes(at)];
-            cut.write(frame, at, &mut segment);
+        let plan = GsoPlan::of_start(frame, frame.len(), &wharf_core::offload::gso_request(&meta)).unwrap();
+        for at in [0, plan.segments() - 1] {
+            let mut segment = vec![0; plan.segment_bytes(at)];
+            plan.write(frame, at, &mut segment);
         }
     }
 });

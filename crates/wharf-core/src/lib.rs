@@ -9,11 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bql;
-pub mod checksum;
 pub mod counters;
 pub mod device;
 pub mod gso;
 pub mod host;
+pub mod offload;
 pub mod options;
 pub mod poller;
 pub mod pool;

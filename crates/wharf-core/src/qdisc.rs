@@ -28,6 +28,7 @@ mod slab;
 mod store;
 mod tbf;
 
+pub use crate::offload::wire_bytes;
 pub use backpressure::{Backpressure, DROP_HEAD, WhenFull};
 pub use classify::{band_of_bytes, band_of_priority, priority_of_tos, set_priority};
 pub use codel::CODEL;
@@ -36,7 +37,7 @@ pub use fifo::{Fifo, FifoLimit};
 pub use fq_codel::{FLOWS_MAX, FqCodel, FqCodelOptions, OVERLIMIT};
 pub use prio::Prio;
 pub use root::RootQdisc;
-pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf, wire_bytes};
+pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf};
 
 use wharf_mem::{Batch, Frame};
 

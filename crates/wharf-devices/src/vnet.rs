@@ -6,8 +6,8 @@
 //! is never used: they are read instead.
 
 use crate::headers::UDP_BYTES;
-use wharf_core::gso::{Cut, GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError};
 use wharf_mem::Meta;
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
 
 /// Bytes of the header, without the number of buffers that some devices have behind it.
 pub const VNET_HEADER_BYTES: usize = 10;
@@ -151,8 +151,9 @@ impl VnetHeader {
         if self.gso_kind == 0 {
             return Ok(0);
         }
-        // Beyond the last segment there is none but its headers.
-        let header_bytes = Cut::new(start, self.gso_kind, self.gso_bytes)?.segment_bytes(usize::MAX);
+        let (kind, segment_bytes, is_checksum_partial) = (self.gso_kind, self.gso_bytes, self.needs_checksum);
+        let request = GsoRequest { kind, segment_bytes, is_checksum_partial };
+        let header_bytes = GsoPlan::of_start(start, start.len(), &request)?.header_bytes();
         let (place, transport_bytes) = match self.gso_kind {
             GSO_UDP => (UDP_CHECKSUM_OFFSET, UDP_BYTES),
             _ => (

@@ -7,6 +7,7 @@
 //! - [`ip_packet`] finds the IP packet behind up to two VLAN tags;
 //! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC 3168);
 //! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
+//! - [`gso`] segments super-packets: the plan, and the headers of each segment;
 //! - [`checksum`] has the Internet checksum (RFC 1071), its incremental update (RFC 1624) and SCTP's CRC-32C.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod ecn;
 mod ether;
 mod extensions;
 mod flow;
+pub mod gso;
 mod headers;
 
 pub use ecn::{Ecn, dscp, ecn, mark_ce, traffic_class};

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf::devices::host::{HostClock, HostPark};
 use wharf::devices::null::Null;
-use wharf::gso::{Cutter, GSO_TCPV4, Plan};
+use wharf::gso::{SegmentJob, SoftwareGso};
 use wharf::mem::{Batch, Frame, Meta, Region};
+use wharf::packet::gso::GSO_TCPV4;
 use wharf::pool::{Cache, PagePool};
 use wharf::queue::TxQueue;
 
@@ -113,10 +114,10 @@ fn cut(packets: usize) -> Result<(), Error> {
     let pool = pool()?;
     let mut cache = pool.cache("gso")?;
     let frame = super_packet(&mut cache)?;
-    let (mut cutter, mut pieces, mut made) = (Cutter::default(), Batch::new(64), 0);
+    let (mut software, mut pieces, mut made) = (SoftwareGso::default(), Batch::new(64), 0);
     for _ in 0..packets {
-        let mut plan = Plan::cut(&frame, pool.region())?;
-        made += cutter.cut(&mut plan, &frame, &mut cache, &mut pieces)?;
+        let mut plan = SegmentJob::cut(&frame, pool.region())?;
+        made += software.cut(&mut plan, &frame, &mut cache, &mut pieces)?;
         cache.give(&mut pieces)?;
     }
     cache.give_one(frame).map_err(|(error, _)| error)?;

@@ -6,7 +6,7 @@
 //!
 //! The ledger is told nothing of it: the buffers stay with whoever had taken them.
 
-use super::{Cutter, Plan};
+use super::{SegmentJob, SoftwareGso};
 use crate::pool::{PagePool, PoolError};
 use crate::sg_writer::Memory;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
@@ -41,12 +41,12 @@ impl Own {
         !self.chunk_bytes.is_empty()
     }
 
-    /// Makes further pieces of it: see [`Cutter::cut`].
+    /// Makes further pieces of it: see [`SoftwareGso::cut`].
     pub(super) fn cut(
-        &mut self, cutter: &mut Cutter, plan: &mut Plan, to: &mut Batch,
+        &mut self, software: &mut SoftwareGso, plan: &mut SegmentJob, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let bytes = std::mem::take(&mut self.bytes);
-        let made = cutter.cut_bytes(plan, &bytes, std::iter::once(&bytes[..]), self, to);
+        let made = software.cut_bytes(plan, &bytes, std::iter::once(&bytes[..]), self, to);
         self.bytes = bytes;
         made
     }

@@ -9,9 +9,9 @@
 
 use super::flight::{Flight, Place};
 use super::own::Own;
-use super::{Cutter, Plan};
-use crate::checksum;
+use super::{SegmentJob, SoftwareGso};
 use crate::device::{Capabilities, Completions, TxDevice};
+use crate::offload;
 use crate::pool::{Cache, PagePool};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub(super) struct Work {
     cache: Option<Cache>,
     /// What the device can do.
     can: Capabilities,
-    cutter: Cutter,
+    software: SoftwareGso,
     own: Own,
     flight: Flight,
     /// The packet that is being cut.
-    current: Option<(Place, Plan)>,
+    current: Option<(Place, SegmentJob)>,
     /// Pieces of it, and of those before it, that the device has not taken.
     out: Batch,
     failed: VecDeque<(Frame, &'static str)>,
@@ -56,7 +56,7 @@ impl Work {
             pool: pool.clone(),
             cache: None,
             can,
-            cutter: Cutter::default(),
+            software: SoftwareGso::default(),
             own: Own::new(pool),
             flight: Flight::new(pool.region().number(), pool.frames()),
             current: None,
@@ -128,7 +128,7 @@ impl Work {
             let meta = self.region().meta(frame).unwrap_or_default();
             if meta.needs_checksum && !is_super(&meta) {
                 // One that cannot be filled in goes on asking, and fails when it is its turn.
-                let _ = checksum::complete_frame(self.region(), frame);
+                let _ = offload::complete_frame(self.region(), frame);
             }
         }
         batch.refresh();
@@ -152,13 +152,13 @@ impl Work {
     }
 
     /// What is to be done about a frame that asks for work, or why that cannot be.
-    fn plan(&self, frame: &Frame) -> Result<Plan, &'static str> {
+    fn plan(&self, frame: &Frame) -> Result<SegmentJob, &'static str> {
         let region = self.region();
         let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
         let plan = match is_super(&meta) {
-            true => Plan::cut(frame, region).map_err(|error| error.reason())?,
+            true => SegmentJob::cut(frame, region).map_err(|error| error.reason())?,
             false if meta.needs_checksum && !self.can.checksum => return Err("unfinished-checksum"),
-            false => Plan::repack(frame, region).map_err(|_| "foreign-pool")?,
+            false => SegmentJob::repack(frame, region).map_err(|_| "foreign-pool")?,
         };
         let buffers = plan.piece_bytes_max().div_ceil(region.data_bytes_max() as usize);
         if buffers > self.buffers_max() { Err("too-many-chunks") } else { Ok(plan) }
@@ -225,10 +225,10 @@ impl Work {
         !self.out.is_empty()
     }
 
-    fn make(&mut self, place: Place, plan: &mut Plan) {
+    fn make(&mut self, place: Place, plan: &mut SegmentJob) {
         let made = match (self.flight.frame(place), &mut self.cache) {
-            (Some(frame), Some(cache)) => self.cutter.cut(plan, frame, cache, &mut self.out),
-            _ => self.own.cut(&mut self.cutter, plan, &mut self.out),
+            (Some(frame), Some(cache)) => self.software.cut(plan, frame, cache, &mut self.out),
+            _ => self.own.cut(&mut self.software, plan, &mut self.out),
         };
         debug_assert!(made.is_ok(), "a packet of this pool");
         self.flight.mark(place, self.out.frames());

@@ -4,13 +4,12 @@
 //! the burst. Goal: in any time t no more than `burst + rate x t` leaves, and no less while there is something to send and the
 //! bucket does not overflow. What counts is a frame's bytes on a wire: from its Ethernet header on, without preamble, gap and check
 //! sequence; of a super-packet those of each segment, headers included. A super-packet longer than the burst leaves when the bucket
-//! is full, and is paid off after; [`crate::gso::Shortener`] cuts such ones before they come here.
+//! is full, and is paid off after; [`crate::gso::GsoLimiter`] cuts such ones before they come here.
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
 use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
-use crate::gso::{Cut, GSO_UDP};
-use wharf_mem::{Batch, Frame, Meta, Region};
+use wharf_mem::{Batch, Frame};
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// The cost of a byte.
@@ -23,10 +22,6 @@ pub const TBF_RATE_MAX: u64 = 1_000_000_000_000;
 const BURST_NS: u64 = 4_000_000;
 /// The least default: two frames of 1514 bytes.
 const BURST_BYTES_MIN: u64 = 2 * 1514;
-
-/// Where a TCP header has its own length, and the length of a UDP header.
-const TCP_OFFSET_AT: usize = 12;
-const UDP_BYTES: u64 = 8;
 
 /// A rate, with the bytes that may leave at once after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,38 +130,6 @@ impl<Q: Qdisc> Tbf<Q> {
         }
         !self.head.is_empty()
     }
-}
-
-/// Returns the bytes of a frame on a wire, each segment counted with its headers; the frame's own length if its headers make no sense.
-pub fn wire_bytes(frame: &Frame, region: &Region) -> u64 {
-    let len_bytes = u64::from(frame.len_bytes());
-    if !frame.has_meta() {
-        return len_bytes;
-    }
-    super_packet_bytes(frame, region).unwrap_or(len_bytes)
-}
-
-#[cold]
-fn super_packet_bytes(frame: &Frame, region: &Region) -> Option<u64> {
-    let (len_bytes, meta) = (u64::from(frame.len_bytes()), region.meta(frame).ok()?);
-    let header_bytes = header_bytes(region.bytes(frame).ok()?, frame.len_bytes() as usize, &meta)?;
-    let payload_bytes = len_bytes.checked_sub(header_bytes)?;
-    let segments = payload_bytes.div_ceil(Some(u64::from(meta.gso_bytes)).filter(|&bytes| bytes > 0)?);
-    Some(payload_bytes + segments.max(1) * header_bytes)
-}
-
-/// Returns the bytes of the headers of a super-packet, which begins with `first`. The headers are walked where the checksum is
-/// finished, since nothing else then says where the transport's begins.
-fn header_bytes(first: &[u8], len_bytes: usize, meta: &Meta) -> Option<u64> {
-    if !meta.needs_checksum {
-        return Some(Cut::of_start(first, len_bytes, meta).ok()?.header_bytes() as u64);
-    }
-    let transport_at = usize::from(meta.checksum_start);
-    let transport_bytes = match meta.gso_kind {
-        GSO_UDP => UDP_BYTES,
-        _ => u64::from(first.get(transport_at + TCP_OFFSET_AT)? >> 4) * 4,
-    };
-    Some(transport_at as u64 + transport_bytes)
 }
 
 // A method left out here would get the default's answer in place of the inner discipline's.

@@ -7,8 +7,8 @@ use super::addressing::{Addressing, Place};
 use super::datagram::Datagram;
 use super::joining::{Joining, Run};
 use std::ops::Range;
-use wharf_core::gso::GSO_UDP;
 use wharf_mem::{Frame, MemError, Region};
+use wharf_packet::gso::GSO_UDP;
 use wharf_sys::udp::{Message, Writer};
 
 /// Frames in one call, and thereby messages: as many as an owner hands over at once.

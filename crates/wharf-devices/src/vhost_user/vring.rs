@@ -5,7 +5,7 @@ use crate::virtio::split::SplitDevice;
 use crate::virtio::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, feature};
 use crate::vnet::VNET_HEADER_BYTES;
 use std::sync::Arc;
-use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6};
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6};
 use wharf_sys::event::EventFd;
 
 /// What the two sides have agreed upon, as far as it changes frames.

@@ -7,9 +7,9 @@ use crate::virtio::{DriverRing, Extent, RingError, feature};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
 use std::sync::Arc;
 use wharf_core::device::{Completions, Transmitted};
-use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_packet::checksum;
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_sys::line::prefetch_to_write;
 
 /// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.

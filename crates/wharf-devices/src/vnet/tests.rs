@@ -103,7 +103,7 @@ proptest! {
             let again = VnetHeader::to_send(&packet, packet.len(), &meta).unwrap();
             prop_assert_eq!(again.meta(&packet, packet.len()), Ok(meta));
             if meta.gso_bytes > 0 {
-                let cut = Cut::new(&packet, meta.gso_kind, meta.gso_bytes).unwrap();
+                let cut = GsoPlan::new(&packet, meta.gso_kind, meta.gso_bytes).unwrap();
                 let mut segment = vec![0; cut.segment_bytes(0)];
                 cut.write(&packet, 0, &mut segment);
                 prop_assert!(usize::from(again.header_bytes) <= segment.len());

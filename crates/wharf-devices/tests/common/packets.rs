@@ -1,9 +1,9 @@
 //! Super-packets of every shape, as a kernel makes them: the sum of the pseudo header in place of the checksum.
 
-use wharf_core::gso::{Cut, GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_core::pool::{Cache, Packet};
 use wharf_mem::{Frame, Meta};
 use wharf_packet::checksum::{fold, sum};
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoPlan};
 
 pub const NEAR: [u8; 4] = [10, 9, 0, 1];
 pub const FAR: [u8; 4] = [10, 9, 0, 2];
@@ -132,7 +132,7 @@ impl Shape {
 
 /// What it is when it is cut.
 pub fn cut(packet: &[u8], meta: &Meta) -> Vec<Vec<u8>> {
-    let cut = Cut::of_start(packet, packet.len(), meta).unwrap();
+    let cut = GsoPlan::of_start(packet, packet.len(), &wharf_core::offload::gso_request(meta)).unwrap();
     let segment = |at| {
         let mut bytes = vec![0; cut.segment_bytes(at)];
         cut.write(packet, at, &mut bytes);

@@ -5,9 +5,9 @@ use super::supers::{NEAR, cut, data, offer_chain, opened, super_packet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc;
-use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_devices::open::Direction;
 use wharf_mem::Meta;
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 
 #[test]
 fn checksums_that_the_kernel_left_are_filled_in() {

@@ -5,8 +5,8 @@ use super::common::packets::Shape;
 pub use super::common::packets::{NEAR, cut, data};
 use super::net::End;
 use etherparse::{SlicedPacket, TransportSlice};
-use wharf_core::gso::{GSO_TCPV6, GSO_UDP};
 use wharf_mem::Meta;
+use wharf_packet::gso::{GSO_TCPV6, GSO_UDP};
 
 /// Source address and TCP or UDP payload with its sequence number, of a frame whose checksums are all good.
 pub fn opened(frame: &[u8]) -> Option<([u8; 4], u32, Vec<u8>)> {

@@ -2,9 +2,9 @@
 
 use super::net::{End, frame, with_net};
 use super::supers::{cut, data, offer_chain, opened, super_packet};
-use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_devices::open::Direction;
 use wharf_mem::Meta;
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 
 #[test]
 fn super_packets_of_ours_are_the_kernels() {

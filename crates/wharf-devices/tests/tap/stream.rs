@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use wharf_core::device::{Completions, Device, Duplex, RxDevice, TxDevice};
-use wharf_core::gso::{GSO_TCPV4, GSO_UDP};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Meta};
+use wharf_packet::gso::{GSO_TCPV4, GSO_UDP};
 
 /// Packets that are looked at closely: it takes long.
 const LOOKED_AT_MAX: usize = 200;

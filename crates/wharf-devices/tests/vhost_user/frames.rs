@@ -6,9 +6,9 @@ use crate::peer::{GET_VRING_BASE, Peer, SET_PROTOCOL_FEATURES, SET_VRING_ENABLE,
 use crate::rig::{Rig, until};
 use etherparse::PacketBuilder;
 use wharf_core::device::{Notify, RxDevice, TxDevice};
-use wharf_core::gso::GSO_TCPV4;
 use wharf_devices::virtio::feature;
 use wharf_mem::Meta;
+use wharf_packet::gso::GSO_TCPV4;
 
 const ALL: u64 = !0;
 const PLAIN: [u8; HEADER_BYTES] = [0; HEADER_BYTES];

@@ -9,7 +9,7 @@ use super::{
 };
 use std::sync::Arc;
 use wharf_core::device::AnyDevice;
-use wharf_core::gso::Shortener;
+use wharf_core::gso::GsoLimiter;
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Handler, RxQueue};
@@ -141,14 +141,14 @@ impl How {
     fn spread<S: SendNow + Send + 'static>(
         &self, mut senders: Vec<S>, activity: &Arc<Activity>,
     ) -> Result<(Handler, Arc<Counts>), ForwardError> {
-        let shortener = |by: &S| self.longest_bytes.map(|bytes| Shortener::new(by.pool(), bytes));
-        let shortener = senders.first().and_then(shortener);
+        let limiter = |by: &S| self.longest_bytes.map(|bytes| GsoLimiter::new(by.pool(), bytes));
+        let limiter = senders.first().and_then(limiter);
         let activity = activity.clone();
         Ok(match senders.pop() {
-            Some(only) if senders.is_empty() => pass::handler(only, shortener, activity),
+            Some(only) if senders.is_empty() => pass::handler(only, limiter, activity),
             last => {
                 senders.extend(last);
-                pass::handler(Spread::new(senders)?, shortener, activity)
+                pass::handler(Spread::new(senders)?, limiter, activity)
             }
         })
     }

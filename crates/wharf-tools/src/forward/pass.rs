@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use wharf_core::gso::Shortener;
+use wharf_core::gso::GsoLimiter;
 use wharf_core::host::Clock;
 use wharf_core::pool::Burst;
 use wharf_core::rx::{Handler, Rest};
@@ -84,20 +84,20 @@ impl Activity {
     }
 }
 
-/// Sends what comes by `by`, in pieces where `shortener` says so. What a sender leaves waits, and is shown again: nothing else is
+/// Sends what comes by `by`, in pieces where `limiter` says so. What a sender leaves waits, and is shown again: nothing else is
 /// received before.
 pub(super) fn handler(
-    mut by: impl SendNow + Send + 'static, mut shortener: Option<Shortener>, activity: Arc<Activity>,
+    mut by: impl SendNow + Send + 'static, mut limiter: Option<GsoLimiter>, activity: Arc<Activity>,
 ) -> (Handler, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
     let noted = counts.clone();
     let handler = move |burst: &mut Burst| {
         let (offered, pieces) = (burst.len(), noted.pieces.load(Relaxed));
-        let sent = match &mut shortener {
-            Some(shortener) => shortener.send(burst, &mut by),
+        let sent = match &mut limiter {
+            Some(limiter) => limiter.send(burst, &mut by),
             None => by.send_now(burst),
         };
-        if let Some((cut, pieces)) = shortener.as_ref().map(Shortener::counts) {
+        if let Some((cut, pieces)) = limiter.as_ref().map(GsoLimiter::counts) {
             noted.cut.store(cut, Relaxed);
             noted.pieces.store(pieces, Relaxed);
         }

@@ -6,9 +6,9 @@
 
 use super::Stamp;
 use super::headers::{Ends, Template, push_ethernet, push_ip};
-use wharf_core::gso::GSO_UDP;
 use wharf_mem::Meta;
 use wharf_packet::checksum::{UDP_OFFSET, fold};
+use wharf_packet::gso::GSO_UDP;
 
 /// Where in the IPv4 header identification and checksum lie.
 const IDENTIFICATION_AT: usize = 4;
@@ -114,7 +114,7 @@ impl SuperTemplate {
 #[cfg(test)]
 mod tests {
     use super::super::{GeneratorSpec, Sizes, Source};
-    use wharf_core::gso::Cut;
+    use wharf_packet::gso::GsoPlan;
 
     #[test]
     fn what_is_cut_off_is_what_the_receiver_expects() {
@@ -133,7 +133,7 @@ mod tests {
                 let mut whole = vec![0xee; generator.len_bytes() as usize];
                 let requests = generator.requests().unwrap();
                 generator.write(&mut whole, 1000);
-                let cut = Cut::new(&whole, requests.gso_kind, requests.gso_bytes).unwrap();
+                let cut = GsoPlan::new(&whole, requests.gso_kind, requests.gso_bytes).unwrap();
                 assert_eq!(cut.segments(), packets);
                 for at in 0..packets {
                     let mut piece = vec![0; cut.segment_bytes(at)];

@@ -2,9 +2,9 @@
 
 use crate::common::packets::{Shape, cut, data};
 use proptest::prelude::*;
-use wharf_core::gso::Cut;
 use wharf_mem::Meta;
 use wharf_packet::checksum;
+use wharf_packet::gso::GsoPlan;
 
 /// Bytes of a buffer, without headroom.
 pub const BUFFER_BYTES: u32 = 512;
@@ -94,7 +94,7 @@ fn lie(at: usize, byte: u8, gso_bytes: u16, gso_kind: u8, buffers: impl Fn(usize
     let (mut bytes, meta) = Shape { payload: 3000, ..Shape::default() }.packet();
     bytes[at] = byte;
     let meta = Meta { gso_bytes, gso_kind, ..meta };
-    let leaves = match Cut::of_start(&bytes, bytes.len(), &meta) {
+    let leaves = match GsoPlan::of_start(&bytes, bytes.len(), &wharf_core::offload::gso_request(&meta)) {
         Ok(first) if buffers(first.segment_bytes(0)) => Ok(cut(&bytes, &meta)),
         _ => Err(()),
     };

@@ -4,7 +4,7 @@ use crate::common::packets::{Shape, cut, frame_of, packet_of};
 use crate::common::{assert_conserved, pool, within_a_minute};
 use crate::plain::{Plain, Seen};
 use std::sync::{Arc, Mutex};
-use wharf_core::gso::{Cutter, Plan};
+use wharf_core::gso::{SegmentJob, SoftwareGso};
 use wharf_core::pool::{Packet, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
 use wharf_core::sender::Sender;
@@ -130,21 +130,21 @@ fn a_cutter_goes_on_where_it_ended() {
     let mut cache = pool.cache("test").unwrap();
     let (bytes, meta) = Shape::default().packet();
     let frame = frame_of(&mut cache, &bytes, 1500, Some(&meta)).unwrap();
-    let (mut cutter, mut plan) = (Cutter::default(), Plan::cut(&frame, pool.region()).unwrap());
+    let (mut software, mut plan) = (SoftwareGso::default(), SegmentJob::cut(&frame, pool.region()).unwrap());
     let expected = cut(&bytes, &meta);
     assert_eq!((plan.pieces(), plan.piece_bytes_max()), (expected.len(), expected[0].len()));
     let (mut to, mut pieces) = (Batch::new(4), Vec::new());
     while !plan.is_done() {
-        assert!(cutter.cut(&mut plan, &frame, &mut cache, &mut to).unwrap() > 0);
+        assert!(software.cut(&mut plan, &frame, &mut cache, &mut to).unwrap() > 0);
         pieces.extend(to.frames().iter().map(|frame| pool.region().bytes(frame).unwrap().to_vec()));
         cache.give(&mut to).unwrap();
     }
     assert!(pieces == expected);
     // And not at all where there is no memory.
-    let mut plan = Plan::cut(&frame, pool.region()).unwrap();
+    let mut plan = SegmentJob::cut(&frame, pool.region()).unwrap();
     let mut hoard = Batch::new(256);
     while cache.take(&mut hoard, 64, 60).is_ok() {}
-    assert_eq!(cutter.cut(&mut plan, &frame, &mut cache, &mut to).unwrap(), 0);
+    assert_eq!(software.cut(&mut plan, &frame, &mut cache, &mut to).unwrap(), 0);
     cache.give(&mut hoard).unwrap();
     cache.give_one(frame).unwrap();
     assert_eq!(pool.audit().out(), 0);

@@ -1,12 +1,13 @@
 use super::super::{Fifo, FifoLimit, Prio, RootQdisc, set_priority};
 use super::*;
-use crate::gso::GSO_TCPV4;
 use crate::host::Clock;
+use crate::offload::wire_bytes;
 use crate::pool::PagePool;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use wharf_mem::Meta;
+use wharf_packet::gso::GSO_TCPV4;
 
 #[derive(Debug, Default)]
 struct Time(AtomicU64);

@@ -7,9 +7,10 @@
 use crate::headers::{IPV6_BYTES, UDP, UDP_BYTES, word};
 use crate::segment::{Segment, segment};
 use crate::tunnel::{Inner, inner};
-use wharf_core::gso::Cut;
+use wharf_core::offload::gso_request;
 use wharf_mem::Meta;
 use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
+use wharf_packet::gso::GsoPlan;
 use wharf_packet::{IpPacket, ip_packet};
 
 const IP_BYTES_MAX: usize = 65535;
@@ -17,7 +18,7 @@ const IP_BYTES_MAX: usize = 65535;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pieces {
     /// Of the frame from byte `inner_at` on.
-    cut: Cut,
+    cut: GsoPlan,
     inner_at: usize,
     outer: Option<Outer>,
 }
@@ -40,7 +41,7 @@ impl Pieces {
             Some((inner_at, outer)) => (inner_at, Some(outer)),
             None => (0, None),
         };
-        let cut = Cut::of_start(&packet[inner_at..], packet.len() - inner_at, meta).ok()?;
+        let cut = GsoPlan::of_start(&packet[inner_at..], packet.len() - inner_at, &gso_request(meta)).ok()?;
         let ip_bytes = outer.map_or(0, |outer| inner_at - outer.ip_at + cut.segment_bytes(0));
         (ip_bytes <= IP_BYTES_MAX).then_some(Self { cut, inner_at, outer })
     }

@@ -7,8 +7,8 @@ use super::*;
 use crate::link::{EAGAIN, ECONNREFUSED, EIO, EMSGSIZE, ENOBUFS, EPERM};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use wharf_core::gso::GSO_UDP;
 use wharf_core::pool::{Cache, PagePool};
+use wharf_packet::gso::GSO_UDP;
 
 /// Takes what it is told to, and cuts what is joined.
 #[derive(Debug, Default)]

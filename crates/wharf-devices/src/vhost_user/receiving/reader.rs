@@ -3,10 +3,10 @@
 use super::super::vring::Agreed;
 use crate::virtio::{Chain, Memory, Window, feature};
 use crate::vnet::{VNET_HEADER_BYTES, VnetHeader};
-use wharf_core::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Meta, Region};
+use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 
 /// Shortest frame: addresses and a type.
 const FRAME_BYTES_MIN: u32 = 14;

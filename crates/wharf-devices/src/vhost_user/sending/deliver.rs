@@ -3,9 +3,9 @@
 use super::super::vring::Agreed;
 use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window};
 use crate::vnet::{START_BYTES, VNET_HEADER_BYTES, VnetHeader};
-use wharf_core::gso::Cut;
 use wharf_mem::{Frame, Meta, Region};
 use wharf_packet::checksum;
+use wharf_packet::gso::GsoPlan;
 
 /// Header and number of buffers.
 const HEADER_BYTES_MAX: usize = VNET_HEADER_BYTES + size_of::<u16>();
@@ -113,7 +113,7 @@ impl Writer {
             self.whole = whole;
             return delivery;
         }
-        let Ok(cut) = Cut::new(&self.whole, meta.gso_kind, meta.gso_bytes) else {
+        let Ok(cut) = GsoPlan::new(&self.whole, meta.gso_kind, meta.gso_bytes) else {
             return Delivery::Failed("gso-header");
         };
         let mut segment = std::mem::take(&mut self.segment);

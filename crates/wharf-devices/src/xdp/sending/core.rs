@@ -6,8 +6,8 @@ use super::rings::{Rings, Unposted};
 use crate::link::{ETHERNET_BYTES, Health, State};
 use std::io;
 use std::sync::Arc;
-use wharf_core::checksum;
 use wharf_core::device::{Completions, DeviceError, Transmitted};
+use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
 
 /// Doorbells between two looks at the interface: without any error its MTU may have changed.
@@ -222,6 +222,6 @@ fn complete_checksum(region: &Region, frame: &mut Frame) -> Result<(), &'static 
     if meta.gso_bytes > 0 {
         return Err("super-packet");
     }
-    let is_complete = !meta.needs_checksum || checksum::complete_frame(region, frame).unwrap_or(false);
+    let is_complete = !meta.needs_checksum || offload::complete_frame(region, frame).unwrap_or(false);
     if is_complete { Ok(()) } else { Err("unfinished-checksum") }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
-use wharf_core::gso::{GSO_TCPV4, GSO_UDP};
 use wharf_packet::checksum::{fold, sum};
+use wharf_packet::gso::{GSO_TCPV4, GSO_UDP};
 
 fn received(bytes: &[u8], header: VnetHeader, vlan: Option<(u16, u16)>) -> Received<'_> {
     let (wire_bytes, vnet_header) = (bytes.len() as u32, header.bytes());

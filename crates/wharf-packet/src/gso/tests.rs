@@ -1,10 +1,11 @@
-//! Segments, read by a parser that nobody here wrote.
+//! Segments as etherparse reads them.
 
 use super::*;
+use crate::{TCP, UDP};
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 
-/// What to cut.
+/// A super-packet.
 #[derive(Debug, Clone)]
 struct Case {
     kind: u8,
@@ -125,16 +126,16 @@ fn check_segment(case: &Case, segment: &[u8], at: usize, segments: usize) -> Vec
 
 proptest! {
     #[test]
-    fn segments_have_the_headers_and_all_of_the_payload(case in cases()) {
+    fn segmented_then_all_headers_are_right_and_all_payload_is_there(case in cases()) {
         let packet = case.packet();
-        let cut = Cut::new(&packet, case.kind, case.gso_bytes).unwrap();
-        let segments = cut.segments();
+        let plan = GsoPlan::new(&packet, case.kind, case.gso_bytes).unwrap();
+        let segments = plan.segments();
         prop_assert_eq!(segments, case.payload.len().div_ceil(case.gso_bytes.into()).max(1));
         let mut payload = Vec::new();
         // Last first: each can be made by itself.
         for at in (0..segments).rev() {
-            let mut segment = vec![0xee; cut.segment_bytes(at)];
-            cut.write(&packet, at, &mut segment);
+            let mut segment = vec![0xee; plan.segment_bytes(at)];
+            plan.write(&packet, at, &mut segment);
             prop_assert_eq!(&segment[..12 + 4 * case.tags], &packet[..12 + 4 * case.tags]);
             let part = check_segment(&case, &segment, at, segments);
             prop_assert!(part.len() == usize::from(case.gso_bytes) || at + 1 == segments);
@@ -144,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_off_or_twisted_headers_never_panic(
+    fn truncated_or_changed_headers_then_no_panic(
         case in cases(), len in 0usize..120, at in 0usize..90, byte: u8, kind: u8, gso_bytes: u16,
     ) {
         let mut packet = case.packet();
@@ -152,10 +153,10 @@ proptest! {
             *place = byte;
         }
         for (packet, kind) in [(&packet[..len.min(packet.len())], case.kind), (&packet[..], case.kind), (&packet[..], kind)] {
-            if let Ok(cut) = Cut::new(packet, kind, gso_bytes) {
-                for at in [0, cut.segments() - 1] {
-                    let mut segment = vec![0; cut.segment_bytes(at)];
-                    cut.write(packet, at, &mut segment);
+            if let Ok(plan) = GsoPlan::new(packet, kind, gso_bytes) {
+                for at in [0, plan.segments() - 1] {
+                    let mut segment = vec![0; plan.segment_bytes(at)];
+                    plan.write(packet, at, &mut segment);
                 }
             }
         }
@@ -164,7 +165,7 @@ proptest! {
 
 /// One in 65 536 segments, and the captures of those are called wrong by other tools.
 #[test]
-fn a_checksum_that_comes_to_nothing_is_0_in_tcp_and_all_ones_in_udp() {
+fn checksum_comes_to_0_then_tcp_has_0_and_udp_ones() {
     for (kind, is_ipv6) in [(GSO_TCPV4, false), (GSO_TCPV6, true), (GSO_UDP, false), (GSO_UDP, true)] {
         let (identification, sequence, flags) = (1, 1, 0x10);
         let mut case = Case {
@@ -179,12 +180,12 @@ fn a_checksum_that_comes_to_nothing_is_0_in_tcp_and_all_ones_in_udp() {
         };
         let segment = |case: &Case| {
             let packet = case.packet();
-            let cut = Cut::new(&packet, kind, 8).unwrap();
-            let mut segment = vec![0; cut.segment_bytes(0)];
-            cut.write(&packet, 0, &mut segment);
+            let plan = GsoPlan::new(&packet, kind, 8).unwrap();
+            let mut segment = vec![0; plan.segment_bytes(0)];
+            plan.write(&packet, 0, &mut segment);
             check_segment(case, &segment, 0, 1);
-            let offset = if kind == GSO_UDP { UDP_OFFSET } else { TCP_CHECKSUM_OFFSET };
-            let at = cut.headers.transport_at + offset;
+            let offset = if kind == GSO_UDP { UDP_OFFSET } else { TCP_OFFSET };
+            let at = plan.headers.transport_at + offset;
             [segment[at], segment[at + 1]]
         };
         // What the checksum was is added to what is summed up.
@@ -195,7 +196,7 @@ fn a_checksum_that_comes_to_nothing_is_0_in_tcp_and_all_ones_in_udp() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_told() {
+fn packet_cannot_be_segmented_then_the_error_names_the_fault() {
     let case = Case {
         kind: GSO_TCPV4,
         is_ipv6: false,
@@ -207,7 +208,7 @@ fn what_cannot_be_cut_is_told() {
         gso_bytes: 1448,
     };
     let packet = case.packet();
-    let fault = |packet: &[u8], kind, gso_bytes| Cut::new(packet, kind, gso_bytes).unwrap_err();
+    let fault = |packet: &[u8], kind, gso_bytes| GsoPlan::new(packet, kind, gso_bytes).unwrap_err();
     assert_eq!(fault(&packet, 3, 1448), GsoError::Kind { kind: 3 });
     assert_eq!(fault(&packet, 1, 0), GsoError::Size { gso_bytes: 0 });
     assert_eq!(fault(&packet, 1, 65535), GsoError::Size { gso_bytes: 65535 });
@@ -217,9 +218,55 @@ fn what_cannot_be_cut_is_told() {
     };
     assert_eq!(what(&packet, 4), "another version of IP, or none");
     assert_eq!(what(&packet, 5), "another protocol");
-    assert_eq!(what(&packet[..20], 1), "IPv4 header cut short");
+    assert_eq!(what(&packet[..20], 1), "a header cut short");
     assert_eq!(what(&packet[..60], 1), "TCP header of a wrong length");
     let mut fragment = packet.clone();
     fragment[20] = 0x20;
     assert_eq!(what(&fragment, 1), "a fragment");
+}
+
+/// IPv6 with a routing header of `kind` and one segment left, to 2001:db8::a in the end.
+fn routed(kind: u8) -> Vec<u8> {
+    let address = |last| [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    let mut frame =
+        [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 132, 43, 64], &address(1), &address(2)].concat();
+    frame.extend([6, 2, kind, 1, 0, 0, 0, 0]);
+    frame.extend(address(0xa));
+    frame.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+    frame.extend([5; 100]);
+    frame
+}
+
+#[test]
+fn routing_header_then_the_checksum_is_that_of_the_final_destination() {
+    let packet = routed(2);
+    let plan = GsoPlan::new(&packet, GSO_TCPV6, 40).unwrap();
+    for at in 0..3 {
+        let mut segment = vec![0; plan.segment_bytes(at)];
+        plan.write(&packet, at, &mut segment);
+        let tcp = &segment[78..];
+        let addresses = sum(&segment[22..38]) + sum(&segment[62..78]);
+        let pseudo = addresses + u64::from(TCP) + tcp.len() as u64;
+        assert_eq!(fold(pseudo + sum(tcp)), 0xffff, "segment {at}");
+    }
+    let unknown = routed(200);
+    let what = "a routing header of unknown type";
+    assert_eq!(
+        GsoPlan::new(&unknown, GSO_TCPV6, 40),
+        Err(GsoError::Headers { len_bytes: unknown.len(), what })
+    );
+    // The sender of a partial checksum knows.
+    let request = GsoRequest { kind: GSO_TCPV6, segment_bytes: 40, is_checksum_partial: true };
+    assert!(GsoPlan::of_start(&unknown, unknown.len(), &request).is_ok());
+}
+
+#[test]
+fn super_packet_then_its_wire_bytes_are_those_of_all_segments() {
+    let packet = routed(2);
+    for is_checksum_partial in [true, false] {
+        let request = |segment_bytes| GsoRequest { kind: GSO_TCPV6, segment_bytes, is_checksum_partial };
+        assert_eq!(wire_bytes(&packet, packet.len(), &request(40), 78), Some(100 + 3 * 98));
+        assert_eq!(wire_bytes(&packet, packet.len(), &request(0), 78), None);
+        assert_eq!(wire_bytes(&packet[..80], packet.len(), &request(40), 78), None);
+    }
 }

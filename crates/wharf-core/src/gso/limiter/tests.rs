@@ -1,10 +1,11 @@
 use super::*;
-use crate::gso::{Cut, GSO_UDP};
 use crate::pool::{Cache, PoolError};
 use crate::sg_writer::Memory;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use wharf_mem::{Batch, Meta};
+use wharf_packet::gso::GSO_UDP;
+use wharf_packet::gso::GsoPlan;
 
 const HEADER_BYTES: usize = 14 + 20 + 8;
 
@@ -82,7 +83,7 @@ fn put(cache: &mut Cache, burst: &mut Burst, bytes: &[u8], gso_bytes: Option<u16
 /// What is to leave of a packet.
 fn expected(bytes: &[u8], gso_bytes: Option<u16>, longest_bytes: u64) -> Vec<Vec<u8>> {
     let Some(gso_bytes) = gso_bytes else { return vec![bytes.to_vec()] };
-    let Ok(cut) = Cut::new(bytes, GSO_UDP, gso_bytes) else { return vec![bytes.to_vec()] };
+    let Ok(cut) = GsoPlan::new(bytes, GSO_UDP, gso_bytes) else { return vec![bytes.to_vec()] };
     let wire_bytes = bytes.len() + (cut.segments() - 1) * HEADER_BYTES;
     if wire_bytes as u64 <= longest_bytes || cut.segments() == 1 {
         return vec![bytes.to_vec()];
@@ -103,7 +104,7 @@ proptest! {
     ) {
         let pool = PagePool::builder().frames(1024).huge_pages(false).build().unwrap();
         let (mut taker, mut cache) = (Taker::new(&pool, &rooms), pool.cache("source").unwrap());
-        let (mut shortener, mut burst) = (Shortener::new(&pool, longest_bytes), pool.burst(64));
+        let (mut shortener, mut burst) = (GsoLimiter::new(&pool, longest_bytes), pool.burst(64));
         let mut wanted = Vec::new();
         for (number, &(payload_bytes, gso_bytes)) in packets.iter().enumerate() {
             let bytes = packet(number as u8, payload_bytes);
@@ -128,7 +129,7 @@ proptest! {
 fn without_memory_a_packet_goes_whole_and_one_that_has_begun_waits() {
     let pool = PagePool::builder().frames(32).huge_pages(false).build().unwrap();
     let (mut taker, mut cache) = (Taker::new(&pool, &[]), pool.cache("source").unwrap());
-    let (mut shortener, mut burst) = (Shortener::new(&pool, 500), pool.burst(8));
+    let (mut shortener, mut burst) = (GsoLimiter::new(&pool, 500), pool.burst(8));
     let bytes = packet(1, 1000);
     put(&mut cache, &mut burst, &bytes, Some(100));
     let mut others = pool.burst(64);
@@ -164,7 +165,7 @@ fn put_back(cache: &mut Cache, burst: &mut Burst) {
 fn a_closed_queue_leaves_the_packet_and_frees_the_pieces() {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let (mut taker, mut cache) = (Taker::new(&pool, &[3]), pool.cache("source").unwrap());
-    let (mut shortener, mut burst) = (Shortener::new(&pool, 500), pool.burst(8));
+    let (mut shortener, mut burst) = (GsoLimiter::new(&pool, 500), pool.burst(8));
     put(&mut cache, &mut burst, &packet(1, 1000), Some(100));
     shortener.send(&mut burst, &mut taker).unwrap();
     assert_eq!((taker.seen.len(), burst.len()), (3, 1));

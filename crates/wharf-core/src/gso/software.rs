@@ -1,19 +1,20 @@
-//! `Cutter`: from one frame that is a super-packet, or too many buffers, into frames that are not.
+//! `SoftwareGso`: from one frame that is a super-packet, or too many buffers, into frames that are not.
 //!
 //! Assumptions: the frame stays as it is until it has been cut to its end. Goal: memory and bytes are touched once, the
 //! headers are not read again for each segment, and whoever has no memory or no room half-way goes on later.
 
-use super::{Cut, GsoError};
+use crate::offload::gso_request;
 use crate::pool::PoolError;
 use crate::sg_writer::{Memory, Placement, Reader, SgWriter};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+use wharf_packet::gso::{GsoError, GsoPlan};
 
 /// How one frame is cut, and how far that is.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
+pub struct SegmentJob {
     /// `None`: one piece, the frame as it is in fewer buffers.
-    cut: Option<Cut>,
+    cut: Option<GsoPlan>,
     next: usize,
     /// The headers lie in more than one buffer.
     scattered: bool,
@@ -22,7 +23,7 @@ pub struct Plan {
     meta: Meta,
 }
 
-impl Plan {
+impl SegmentJob {
     /// For a super-packet of `region`, as its row of the side table asks.
     ///
     /// # Errors
@@ -31,10 +32,10 @@ impl Plan {
         let len_bytes = frame.len_bytes();
         let foreign = |_: MemError| GsoError::Headers { len_bytes: len_bytes as usize, what: "foreign" };
         let (meta, start) = (region.meta(frame).map_err(foreign)?, region.bytes(frame).map_err(foreign)?);
-        let (cut, scattered) = match Cut::of_start(start, len_bytes as usize, &meta) {
+        let (cut, scattered) = match GsoPlan::of_start(start, len_bytes as usize, &gso_request(&meta)) {
             Err(GsoError::Headers { .. }) if start.len() < len_bytes as usize => {
                 let whole: Vec<u8> = region.chunks(frame).map_err(foreign)?.flatten().copied().collect();
-                (Cut::of_start(&whole, whole.len(), &meta)?, true)
+                (GsoPlan::of_start(&whole, whole.len(), &gso_request(&meta))?, true)
             }
             cut => (cut?, false),
         };
@@ -74,9 +75,9 @@ impl Plan {
     }
 }
 
-/// Cuts frames as their [`Plan`]s say; one per thread.
+/// Cuts frames as their [`SegmentJob`]s say; one per thread.
 #[derive(Debug)]
-pub struct Cutter {
+pub struct SoftwareGso {
     /// Pieces before they are shown to anybody.
     fresh: Batch,
     /// A packet whose headers lie scattered, in one.
@@ -86,21 +87,21 @@ pub struct Cutter {
     placer: SgWriter,
 }
 
-impl Default for Cutter {
+impl Default for SoftwareGso {
     fn default() -> Self {
         let fresh = Batch::new(BATCH_FRAMES_MAX);
         Self { fresh, gathered: Vec::new(), segment: Vec::new(), placer: SgWriter::default() }
     }
 }
 
-impl Cutter {
+impl SoftwareGso {
     /// Makes further pieces of `frame`, for which `plan` was made, at the back of `to`, of frames of `memory`; how many.
     /// Fewer than there are when `to` is full or `memory` has no more: none is lost, the next call goes on.
     ///
     /// # Errors
     /// [`PoolError::Memory`]: the frame is of another pool.
     pub fn cut(
-        &mut self, plan: &mut Plan, frame: &Frame, memory: &mut impl Memory, to: &mut Batch,
+        &mut self, plan: &mut SegmentJob, frame: &Frame, memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let region = memory.pool().region().clone();
         if plan.scattered {
@@ -114,9 +115,9 @@ impl Cutter {
         self.cut_bytes(plan, region.bytes(frame)?, region.chunks(frame)?, memory, to)
     }
 
-    /// As [`Cutter::cut`], of a packet that lies in `chunks`, the first of them `start`.
+    /// As [`SoftwareGso::cut`], of a packet that lies in `chunks`, the first of them `start`.
     pub(super) fn cut_bytes<'a>(
-        &mut self, plan: &mut Plan, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
+        &mut self, plan: &mut SegmentJob, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
         memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let before = to.len();
@@ -147,17 +148,17 @@ impl Cutter {
     /// Segments of one length, each in a buffer; how many.
     #[inline]
     fn write_alike<'a>(
-        &mut self, plan: &Plan, cut: &Cut, start: &[u8],
+        &mut self, plan: &SegmentJob, cut: &GsoPlan, start: &[u8],
         payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
-        let (count, len_bytes) = (cut.alike(plan.next).min(to.room()), cut.segment_bytes(plan.next));
+        let (count, len_bytes) = (cut.equal_segments(plan.next).min(to.room()), cut.segment_bytes(plan.next));
         let made = match memory.take(&mut self.fresh, count, len_bytes as u32) {
             Err(PoolError::Exhausted { .. }) => return Ok(0),
             made => made?,
         };
         let region = memory.pool().region();
         for (bytes, at) in region.each_bytes_mut(&mut self.fresh).zip(plan.next..) {
-            cut.write_next(start, payload, at, bytes);
+            write_segment(cut, start, payload, at, bytes);
         }
         if plan.meta != Meta::default() {
             for frame in self.fresh.frames_mut() {
@@ -172,13 +173,29 @@ impl Cutter {
     /// One segment that is longer than a buffer: a chain.
     #[cold]
     fn write_long<'a>(
-        &mut self, plan: &Plan, cut: &Cut, start: &[u8],
+        &mut self, plan: &SegmentJob, cut: &GsoPlan, start: &[u8],
         payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         self.segment.resize(cut.segment_bytes(plan.next), 0);
-        cut.write_next(start, payload, plan.next, &mut self.segment);
+        write_segment(cut, start, payload, plan.next, &mut self.segment);
         let (chunks, len_bytes) = ([&self.segment[..]].into_iter(), self.segment.len() as u32);
         let placed = self.placer.place(memory, to, chunks, len_bytes, &plan.meta)?;
         Ok(usize::from(placed == Placement::Done))
     }
+}
+
+/// Writes segment `at` of a packet that begins with `start` to `to`, by `plan`. `payload` stands where this segment's payload
+/// begins, and stands at the next one's afterwards.
+///
+/// # Panics
+/// If `to` is shorter than [`GsoPlan::segment_bytes`], or the packet than it was when the plan was made.
+#[inline]
+pub fn write_segment<'a>(
+    plan: &GsoPlan, start: &[u8], payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, at: usize,
+    to: &mut [u8],
+) {
+    let bytes = &mut to[plan.header_bytes()..plan.segment_bytes(at)];
+    let read = payload.read(bytes);
+    assert_eq!(read, bytes.len(), "the packet is as long as it was");
+    plan.write_headers(start, at, to);
 }

@@ -1,4 +1,4 @@
-//! `Shortener`: super-packets that a rate would let through only in one go, cut before they enter its queue.
+//! `GsoLimiter`: super-packets that a rate would let through only in one go, cut before they enter its queue.
 //!
 //! Assumptions: what `send` has left in a burst is shown again, at the front, before anything else. Goal: no super-packet of
 //! more bytes than a token bucket holds goes into the queue whole, as the kernel's `tbf_segment` sees to (`net/sched/sch_tbf.c`);
@@ -8,7 +8,7 @@
 //! Pieces lie in memory of the sender's. Where there is none for the first of them the packet goes whole: the bucket takes
 //! it all the same, and nobody waits for memory that might never come. What cannot be cut goes whole, too: the device says why.
 
-use super::{Cutter, Plan};
+use super::{SegmentJob, SoftwareGso};
 use crate::pool::{Burst, PagePool};
 use crate::qdisc::wire_bytes;
 use crate::tx::queue::QueueError;
@@ -18,22 +18,22 @@ use wharf_mem::{Frame, Region};
 
 /// Cuts what is too long, on its way to a sender.
 #[derive(Debug)]
-pub struct Shortener {
+pub struct GsoLimiter {
     longest_bytes: u64,
-    cutter: Cutter,
+    software: SoftwareGso,
     /// Of the first packet of the burst, while it is being cut.
-    current: Option<Plan>,
+    current: Option<SegmentJob>,
     /// On their way to the sender: pieces of that packet, else nothing between calls.
     out: Burst,
     cut_packets: u64,
     pieces: u64,
 }
 
-impl Shortener {
+impl GsoLimiter {
     /// For packets of `pool`: those of more than `longest_bytes` on a wire, all headers counted, are cut.
     pub fn new(pool: &PagePool, longest_bytes: u64) -> Self {
-        let (cutter, out) = (Cutter::default(), pool.burst(BATCH_FRAMES_MAX));
-        Self { longest_bytes, cutter, current: None, out, cut_packets: 0, pieces: 0 }
+        let (software, out) = (SoftwareGso::default(), pool.burst(BATCH_FRAMES_MAX));
+        Self { longest_bytes, software, current: None, out, cut_packets: 0, pieces: 0 }
     }
 
     /// Packets cut to their end so far, and pieces that the sender took.
@@ -79,11 +79,11 @@ impl Shortener {
     }
 
     /// How a packet is cut that is too long.
-    fn plan(&self, frame: &Frame, region: &Region) -> Option<Plan> {
+    fn plan(&self, frame: &Frame, region: &Region) -> Option<SegmentJob> {
         if !frame.has_meta() || wire_bytes(frame, region) <= self.longest_bytes {
             return None;
         }
-        Plan::cut(frame, region).ok().filter(|plan| plan.pieces() > 1)
+        SegmentJob::cut(frame, region).ok().filter(|plan| plan.pieces() > 1)
     }
 
     /// Sends the first `count` packets as they are; whether all of them went.
@@ -116,7 +116,7 @@ impl Shortener {
                     self.cut_packets += 1;
                     return Ok(true);
                 }
-                if self.cutter.cut(plan, frame, by, self.out.batch_mut())? == 0 {
+                if self.software.cut(plan, frame, by, self.out.batch_mut())? == 0 {
                     if plan.has_begun() {
                         return Ok(false);
                     }
@@ -135,5 +135,5 @@ impl Shortener {
 }
 
 #[cfg(test)]
-#[path = "shortener/tests.rs"]
+#[path = "limiter/tests.rs"]
 mod tests;

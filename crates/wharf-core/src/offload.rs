@@ -1,9 +1,11 @@
-//! Completes checksums of frames that their senders left to the device (`CHECKSUM_PARTIAL`).
+//! Offload requests of frames ([`Meta`]): checksums that a sender has left to the device (`CHECKSUM_PARTIAL`), segmentation,
+//! and the length on a wire.
 
-use wharf_mem::{Frame, MemError, Region};
+use wharf_mem::{Frame, MemError, Meta, Region};
 use wharf_packet::checksum::{ChunkSum, SCTP_OFFSET, complete_transport, from_sum, is_sctp};
+use wharf_packet::gso::{self, GsoRequest};
 
-/// Completes the checksum that a frame's sender has left to the device ([`wharf_mem::Meta::needs_checksum`]), and records
+/// Completes the checksum that a frame's sender has left to the device ([`Meta::needs_checksum`]), and records
 /// that it is complete.
 ///
 /// Returns false if the frame's first buffer has no place for it, or if SCTP lies in more than one buffer.
@@ -38,4 +40,26 @@ fn complete_chain(region: &Region, frame: &mut Frame, start: usize, offset: usiz
         first[place..place + 2].copy_from_slice(&from_sum(sum.sum(), offset).to_be_bytes());
     }
     Ok(is_there)
+}
+
+/// Returns the segmentation that `meta` asks for.
+#[inline]
+pub fn gso_request(meta: &Meta) -> GsoRequest {
+    let Meta { gso_kind: kind, gso_bytes: segment_bytes, needs_checksum: is_checksum_partial, .. } = *meta;
+    GsoRequest { kind, segment_bytes, is_checksum_partial }
+}
+
+/// Returns the bytes of a frame on a wire, each segment counted with its headers; the frame's own length if its headers make no sense.
+pub fn wire_bytes(frame: &Frame, region: &Region) -> u64 {
+    let len_bytes = u64::from(frame.len_bytes());
+    if !frame.has_meta() {
+        return len_bytes;
+    }
+    super_packet_bytes(frame, region).unwrap_or(len_bytes)
+}
+
+#[cold]
+fn super_packet_bytes(frame: &Frame, region: &Region) -> Option<u64> {
+    let (meta, start) = (region.meta(frame).ok()?, region.bytes(frame).ok()?);
+    gso::wire_bytes(start, frame.len_bytes() as usize, &gso_request(&meta), meta.checksum_start.into())
 }
