@@ -233,7 +233,7 @@ pub trait TxDevice: Device {
     fn outstanding(&self) -> usize;
 
     /// Somebody waits for what has left: the next [`TxDevice::reap`] gives it back, whatever the device would rather wait for.
-    fn hurry(&mut self) {}
+    fn force_completion(&mut self) {}
 
     /// Returns in how many nanoseconds the next completion is due, when the device knows.
     fn next_completion_ns(&self) -> Option<u64> {

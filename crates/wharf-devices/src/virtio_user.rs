@@ -353,8 +353,8 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
         self.pairs.as_ref().map_or(0, Pairs::held) + self.between.len()
     }
 
-    fn hurry(&mut self) {
-        self.cleaning.hurry();
+    fn force_completion(&mut self) {
+        self.cleaning.force_completion();
     }
 
     fn next_completion_ns(&self) -> Option<u64> {

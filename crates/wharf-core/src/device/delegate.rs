@@ -98,8 +98,8 @@ macro_rules! delegate {
         }
     };
     (@ ($self:ident, $to:expr) hurry) => {
-        fn hurry(&mut $self) {
-            $crate::device::parts::TxDevice::hurry(&mut $to);
+        fn force_completion(&mut $self) {
+            $crate::device::parts::TxDevice::force_completion(&mut $to);
         }
     };
     (@ ($self:ident, $to:expr) next_completion_ns) => {

@@ -1,4 +1,4 @@
-//! `Direct`: a path with one sender that owns its `TxEngine` outright: no lane, no owner word, no other thread.
+//! `Direct`: a queue with one sender that owns its `TxEngine` alone: no lane, no owner word, no other thread.
 
 use crate::counters::QueueCounters;
 use crate::host::Park;
@@ -10,11 +10,11 @@ use crate::tx::sender;
 use std::sync::Arc;
 use wharf_mem::Batch;
 
-/// How long a full path sleeps before it looks again.
+/// Nap on a full path between two looks.
 const NAP_NS: u64 = 20_000;
 
-/// A queue and its only sender in one. What the device completes comes home at the next call: an idle path
-/// wants [`Direct::poll`] now and then.
+/// A queue and its only sender in one. Completions are taken at the next call: call [`Direct::poll`] now and then on an
+/// idle path.
 pub struct Direct {
     engine: TxEngine,
     cache: Cache,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Direct {
 }
 
 impl QueueBuilder {
-    /// Builds the one-sender type in place of a [`crate::tx::queue::TxQueue`].
+    /// Builds a [`Direct`] in place of a [`crate::tx::queue::TxQueue`].
     ///
     /// # Errors
     /// As [`QueueBuilder::build`].
@@ -48,21 +48,21 @@ impl QueueBuilder {
 }
 
 impl Direct {
-    /// Adds up to `count` packets of `len_bytes` to a burst; how many.
+    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when all frames are under way: [`Direct::poll`] and try again.
+    /// [`PoolError::Exhausted`] when all frames are in use: call [`Direct::poll`] and try again.
     #[inline(always)]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.cache.fill(burst, count, len_bytes)
     }
 
-    /// An empty burst of the path's pool.
+    /// Makes an empty burst of the path's pool.
     pub fn burst(&self, capacity: usize) -> Burst {
         self.cache.pool().burst(capacity)
     }
 
-    /// Sends what fits now; how many packets. The others are still in the burst.
+    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst.
     ///
     /// # Errors
     /// [`QueueError::ForeignPool`].
@@ -88,7 +88,7 @@ impl Direct {
         Ok(offered - batch.len())
     }
 
-    /// Sends all packets of `burst`, waiting for space where need be.
+    /// Sends all packets of `burst`; waits for space if there is none.
     ///
     /// # Errors
     /// [`QueueError::ForeignPool`].
@@ -104,14 +104,14 @@ impl Direct {
         }
     }
 
-    /// Takes completions and sends what was waiting.
+    /// Takes completions, and sends the frames that wait in the qdisc.
     pub fn poll(&mut self) {
         self.engine.force_completion();
         self.cache.release_cached_if_wanted();
         self.drive(&mut BurstSource(&mut Batch::new(0)));
     }
 
-    /// Transmit, then reap, and again while that helps.
+    /// Transmits and reaps, again and again while that frees room.
     #[inline(never)]
     fn drive(&mut self, source: &mut BurstSource<'_>) {
         loop {
@@ -133,17 +133,17 @@ impl Direct {
         self.engine.set_batching(batching);
     }
 
-    /// What it has done.
+    /// The queue's counters.
     pub fn counters(&self) -> &QueueCounters {
         &self.counters
     }
 
-    /// Frames that have not come home yet.
+    /// Returns the number of frames in the qdisc and the device.
     pub fn pending(&self) -> usize {
         self.engine.backlog() + self.engine.in_device()
     }
 
-    /// Gives back what the device has not taken, closes the device, and says who holds frames of the pool.
+    /// Gives back the frames that the device has not taken, and closes the device. Returns the holders of frames of the pool.
     pub fn close(mut self) -> Audit {
         let mut none = Batch::new(0);
         self.engine.drain_unsent(&mut BurstSource(&mut none), &mut CacheSink(&mut self.cache));
@@ -156,7 +156,7 @@ impl Direct {
 }
 
 impl Drop for Direct {
-    /// Dropped without [`Direct::close`], it gives its frames back all the same.
+    /// Gives the frames back if [`Direct::close`] was not called.
     fn drop(&mut self) {
         if !self.closed {
             self.engine.drain_unsent(&mut BurstSource(&mut Batch::new(0)), &mut CacheSink(&mut self.cache));
@@ -165,7 +165,7 @@ impl Drop for Direct {
     }
 }
 
-/// The user's own burst as a source.
+/// The user's burst as a source.
 struct BurstSource<'a>(&'a mut Batch);
 
 impl Source for BurstSource<'_> {

@@ -1,12 +1,12 @@
-//! `TxEngine`: what one owner does with one transmit queue: bulk dequeue, transmit, reap.
+//! `TxEngine`: the owner's work on one transmit queue: bulk dequeue, transmit, reap (`sch_generic.c`).
 //!
-//! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and go home
-//! to a [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, nothing reordered, nothing lost.
+//! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and are recycled by a
+//! [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, no frame reordered, none lost.
 //!
-//! Order of leaving: what the device left in the batch (the requeue slot), then the qdisc, then the source.
-//! An empty qdisc that allows it is passed by; what the byte limit refuses of such a bulk goes into it.
-//! Transmit goes on until the device or the limit stops it, the quota is spent, or there is no more; reaping
-//! comes after, once: reaping after each transmit would never let the limit grow past one packet.
+//! Frames leave in this order: those that the device left in the batch (the requeue slot), the qdisc's, the source's. An
+//! empty qdisc that allows it is passed by (`TCQ_F_CAN_BYPASS`); frames of such a bulk beyond the byte limit go into it.
+//! Transmit goes on until the device or the limit stops it, the quota is spent, or no frame is left. Reaping follows,
+//! once: a reap after each transmit would never let the limit grow past one packet.
 
 mod bulk;
 mod netdev_queue;
@@ -24,60 +24,60 @@ use std::sync::Arc;
 use std::time::Duration;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Most frames in one transmit call, and the default quota of an owner: the kernel's device weight.
+/// Most frames in one transmit call: the kernel's device weight (`dev_tx_weight`).
 pub const BULK_PACKETS_MAX: usize = 64;
 
-/// Where frames come from.
+/// A supply of frames to send.
 pub trait Source {
-    /// Moves up to `max` frames to the back of `to`, in order; how many.
+    /// Moves up to `max` frames to the back of `to`, in order. Returns their number.
     fn pull(&mut self, to: &mut Batch, max: usize) -> usize;
 
-    /// Whether there is known to be none left.
+    /// True if the source is known to be empty.
     fn is_empty(&self) -> bool;
 }
 
-/// Where frames go when they have left.
+/// The recycler of completed frames.
 pub trait Sink {
-    /// Takes all frames of `done`.
+    /// Recycles all frames of `done`.
     fn recycle(&mut self, done: &mut Batch);
 
-    /// `sender` is charged for `bytes` less, whose frames are still out.
+    /// Charges `sender` for `bytes` less, while the frames are still out (`skb_orphan`).
     fn release(&mut self, _sender: u16, _bytes: u32) {}
 
-    /// Takes all frames of `done`, whose bytes were released before.
+    /// Recycles all frames of `done`, whose bytes were released before.
     fn recycle_released(&mut self, done: &mut Batch) {
         self.recycle(done);
     }
 }
 
-/// Why [`TxEngine::transmit`] came back.
+/// The reason that [`TxEngine::transmit`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
-    /// Nothing is left to send.
+    /// No frame is left to send.
     Empty,
-    /// The device or the byte limit takes no more now.
+    /// The device or the byte limit takes no more frames now.
     Stopped,
-    /// The quota is spent, and there is more.
+    /// The quota is spent, and frames are left.
     Quota,
 }
 
-/// One transmit queue's inside.
+/// Qdisc, byte limit and device of one transmit queue.
 pub struct TxEngine {
     netdev: NetdevQueue,
     root: RootQdisc,
-    /// The bulk under way; between runs, the requeue slot.
+    /// The bulk being sent; between runs, the requeue slot.
     batch: Batch,
-    /// What the batching switch makes of a bulk: packets and bytes.
+    /// The batching switch's bounds of a bulk: packets and bytes.
     bounds: (usize, u64),
     bypass: bool,
-    /// For moving frames between a source and the qdisc.
+    /// Holds frames on their way between a source and the qdisc.
     passing: Batch,
-    /// What must stay behind while the first frames of a requeued batch are handed over.
+    /// Holds the rest of a requeued batch while its first frames are handed over.
     behind: Batch,
 }
 
 impl TxEngine {
-    /// For frames of `region`, over a device that has been attached to it. `hold` is the byte limit's hold time.
+    /// Makes an engine for frames of `region`, over a device attached to it. `hold` is the byte limit's hold time.
     pub fn new(
         region: &Arc<Region>, device: TxSide, qdisc: Box<dyn Qdisc>, hold: Duration, clock: Arc<dyn Clock>,
         counters: Arc<QueueCounters>,
@@ -90,35 +90,35 @@ impl TxEngine {
         Self { netdev, root, batch, bounds, bypass, passing, behind }
     }
 
-    /// Replaces the byte limit: by one whose counters stand near their end, in tests.
+    /// Replaces the byte limit; in tests, by one whose counters are about to wrap.
     #[doc(hidden)]
     pub fn set_bql(&mut self, bql: Option<Bql>) {
         self.netdev.bql = bql;
     }
 
-    /// Bounds the byte limit, from the next completion on; nothing where the device has none.
+    /// Bounds the byte limit, from the next completion on. Does nothing without a byte limit.
     pub fn set_byte_limits(&mut self, bounds: Bounds) {
         if let Some(bql) = &mut self.netdev.bql {
             bql.set_bounds(bounds);
         }
     }
 
-    /// Sets the switch.
+    /// Sets the batching switch.
     pub fn set_batching(&mut self, batching: Batching) {
         self.bounds = batching.bounds();
     }
 
-    /// Watches for stalls of the device: no completion for `threshold` although something was queued.
+    /// Watches for stalls of the device: frames queued and no completion for `threshold`.
     pub fn watch_stalls(&mut self, threshold: Duration) {
         self.netdev.stall = Some(StallDetector::new(threshold));
     }
 
-    /// The byte limit, where the device has one.
+    /// The byte limit, if the device has one.
     pub fn bql(&self) -> Option<&Bql> {
         self.netdev.bql.as_ref()
     }
 
-    /// Stalls seen and the longest.
+    /// Returns the number of stalls seen and the longest one.
     pub fn stalls(&self) -> (u64, Duration) {
         self.netdev.stall.as_ref().map_or((0, Duration::ZERO), |stall| (stall.count(), stall.max()))
     }
@@ -128,7 +128,7 @@ impl TxEngine {
         self.root.qdisc()
     }
 
-    /// Makes room in the qdisc for `frames` further ones that may lie in lanes.
+    /// Makes room in the qdisc for `frames` more that may lie in lanes.
     pub fn reserve(&mut self, frames: usize) {
         self.root.reserve(frames);
     }
@@ -139,8 +139,8 @@ impl TxEngine {
         self.root.held() > 0
     }
 
-    /// Has the discipline drop what a limit that drops leaves no place for, and sends home what it has dropped. Returns a word in
-    /// which bit n is set while band n is full.
+    /// Lets the discipline drop frames beyond a limit that drops, and recycles all that it has dropped. Returns a word in which
+    /// bit n is set while band n is full.
     #[cold]
     pub(crate) fn settle_qdisc(&mut self, sink: &mut impl Sink) -> u32 {
         let mut full = self.root.backpressure().full_bands();
@@ -165,21 +165,21 @@ impl TxEngine {
         }
     }
 
-    /// Whether nothing stands between a frame offered now and the device.
+    /// True if a frame may pass by the qdisc: no frame is inside before it.
     #[inline(always)]
     fn is_empty(&self) -> bool {
         self.bypass && self.root.held() == 0 && self.batch.is_empty()
     }
 
-    /// What it counts.
+    /// The queue's counters.
     pub(crate) fn counters(&self) -> &QueueCounters {
         &self.netdev.counters
     }
 
-    /// Somebody waits for what has left: see [`crate::device::TxDevice::hurry`].
+    /// Somebody waits for what has left: see [`crate::device::TxDevice::force_completion`].
     #[cold]
     pub fn force_completion(&mut self) {
-        self.netdev.device.hurry();
+        self.netdev.device.force_completion();
     }
 
     /// The device.
@@ -187,13 +187,13 @@ impl TxEngine {
         &mut self.netdev.device
     }
 
-    /// Frames taken from the source and not yet by the device.
+    /// Returns the number of frames taken from the source and not yet by the device.
     pub fn backlog(&self) -> usize {
         self.batch.len() + self.root.held()
     }
 
-    /// In how many nanoseconds the discipline lets go of what it keeps back now; `None` where it keeps nothing back, or something
-    /// else does as well.
+    /// Returns the time until the discipline releases frames that it holds back now, ns. `None` if it holds none back, or if the
+    /// byte limit or the device does so too.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         if self.root.held() == 0 || !self.batch.is_empty() || self.is_closed() {
             return None;
@@ -201,23 +201,23 @@ impl TxEngine {
         self.root.next_event_ns()
     }
 
-    /// Frames with the device.
+    /// Returns the number of frames in the device.
     pub fn in_device(&self) -> usize {
         self.netdev.in_device
     }
 
-    /// Bytes that the limit lets through now, and one packet past them, at least 1; 0 when not even that.
+    /// Returns the bytes that the limit admits now, at least 1, with one packet past them; 0 if it is closed.
     pub fn room_bytes(&self) -> u64 {
         self.netdev.room_bytes().map_or(0, |bytes| bytes.max(1))
     }
 
-    /// Whether a transmit would be refused right now by the byte limit.
+    /// True if the byte limit is closed.
     fn is_closed(&self) -> bool {
         self.netdev.room_bytes().is_none()
     }
 
-    /// Sends the whole of `burst` past an idle queue in one call; `None` when it must go the long way, by
-    /// [`TxEngine::transmit`]. As there: how many frames the device took, and why it ended.
+    /// Sends all of `burst` past an idle queue in one call. Returns as [`TxEngine::transmit`] does; `None` if the burst must go
+    /// that way.
     #[inline(always)]
     pub fn pass(&mut self, burst: &mut Batch, quota: u32) -> Option<(u32, Pause)> {
         let room_bytes = self.netdev.room_bytes()?;
@@ -237,7 +237,7 @@ impl TxEngine {
         Some((taken, if stopped { Pause::Stopped } else { Pause::Empty }))
     }
 
-    /// Sends up to `quota` frames; how many the device took, and why it ended.
+    /// Sends up to `quota` frames. Returns the number that the device took, and the reason for the end.
     #[inline]
     pub fn transmit(&mut self, source: &mut impl Source, quota: u32) -> (u32, Pause) {
         let mut left = quota;
@@ -250,8 +250,8 @@ impl TxEngine {
         }
     }
 
-    /// One round of [`TxEngine::transmit`], at most one call to the device: for whoever lets time pass between two
-    /// of them. Frames taken (of what had been requeued, more than `quota` perhaps), and why to end, if so.
+    /// Does one round of [`TxEngine::transmit`], with at most one call to the device: for models in which time passes between
+    /// two calls. Returns the number of frames taken (requeued ones may exceed `quota`), and the reason to end, if any.
     #[inline(always)]
     pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
         if self.is_closed() {
@@ -275,27 +275,27 @@ impl TxEngine {
         (taken, (taken >= quota).then_some(Pause::Quota))
     }
 
-    /// Stopped: what the source holds goes into the qdisc, so that the order of the qdisc holds for all.
+    /// Moves the source's frames into the qdisc after a stop, so that the qdisc orders all of them.
     #[cold]
     fn stop(&mut self, source: &mut impl Source, packets: u32) -> (u32, Option<Pause>) {
         self.absorb(source);
         (packets, Some(Pause::Stopped))
     }
 
-    /// Takes completions and sends the frames home; how many, and whether the byte limit is open now.
+    /// Takes completions and recycles their frames. Returns the number of frames, and true if the byte limit is open.
     #[inline(always)]
     pub fn reap(&mut self, sink: &mut impl Sink) -> (u32, bool) {
         (self.netdev.reap(sink), !self.is_closed())
     }
 
-    /// What follows on [`TxEngine::pass`]: as [`TxEngine::reap`], and whether to transmit again.
+    /// Reaps after [`TxEngine::pass`]. Returns true if there is a reason to transmit again.
     #[inline(always)]
     pub(crate) fn reap_after(&mut self, pause: Pause, sink: &mut impl Sink) -> bool {
         let reaped = self.netdev.reap(sink);
         pause != Pause::Empty && reaped > 0 && !self.is_closed()
     }
 
-    /// Gives back, unsent, what the device has not taken. Returns the number of frames.
+    /// Recycles all frames that the device has not taken, unsent. Returns their number.
     pub fn drain_unsent(&mut self, source: &mut impl Source, sink: &mut impl Sink) -> u64 {
         let mut returned = self.batch.len() as u64;
         sink.recycle(&mut self.batch);
@@ -313,12 +313,12 @@ impl TxEngine {
         returned
     }
 
-    /// Closes the device and takes back what it still had.
+    /// Closes the device and takes back the frames that it held.
     pub fn close(&mut self, sink: &mut impl Sink) {
         self.netdev.close(sink);
     }
 
-    /// Shows each frame inside to `see`, with where it is.
+    /// Shows each frame inside to `see`, with its holder.
     pub fn visit(&self, see: &mut dyn FnMut(&Frame, crate::pool::Holder)) {
         use crate::pool::Holder;
         self.batch.frames().iter().for_each(|frame| see(frame, Holder::Requeue));

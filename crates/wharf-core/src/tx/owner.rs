@@ -1,16 +1,26 @@
-//! The owner's decisions, as a state machine: what to do next with a queue that is ours for now.
+//! `Owner`: the decisions of a queue's owner, as a state machine.
 //!
-//! Assumptions: whoever steps it owns the queue; it touches no queue, clock or thread itself, so a thread, a
-//! modelled CPU and a test drive the same code. Goal: send within a quota, reap once, leave no packet behind
-//! in an idle queue, and never keep a sender working for others without end.
+//! Assumption: the caller owns the queue. The machine touches no queue, clock or thread, so that a thread, a modelled
+//! processor and a test drive the same code. Goal: send within a quota, reap once, leave no packet behind in an idle
+//! queue, and bound the time that a sender works for others.
 //!
 //! ```text
 //! Claimed ─► Transmit ─► Reap ─┬─► Transmit      the limit opened, or there is more and quota left
-//!                              ├─► HandOver      quota spent, more to do, and somebody to do it
+//!                              ├─► HandOver      quota spent, frames left, a successor there
 //!                              └─► Leave ─► done, or Refused ─► HandlePending ─► Transmit …
 //! ```
-//! Whom it is handed to is the queue's business ([`crate::tx::queue::QdiscRun`]); where there is nobody else at all, a spent
-//! quota starts anew: leaving packets behind would strand them.
+//! [`crate::tx::queue::QdiscRun`] carries the actions out and knows the successor. Without one, a spent quota starts again:
+//! packets left behind would be stranded.
+//!
+//! ```
+//! use wharf_core::engine::Pause;
+//! use wharf_core::owner::{Action, Event, Owner, Policy};
+//!
+//! let mut owner = Owner::new(Policy::quota(64), true, 0);
+//! assert_eq!(owner.step(0, Event::Claimed), Action::Transmit);
+//! assert_eq!(owner.step(0, Event::Transmitted { packets: 64, pause: Pause::Quota }), Action::Reap);
+//! assert_eq!(owner.step(0, Event::Reaped { packets: 64, open: true }), Action::HandOver);
+//! ```
 
 mod policy;
 
@@ -18,45 +28,45 @@ pub use policy::{JIFFY_NS, Policy};
 
 use crate::tx::engine::{BULK_PACKETS_MAX, Pause};
 
-/// What has happened.
+/// An event of an ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The queue is ours.
+    /// The queue was claimed.
     Claimed,
-    /// A transmit came back.
+    /// A transmit returned.
     Transmitted {
         /// Frames that the device took.
         packets: u32,
-        /// Why it ended.
+        /// The reason for its end.
         pause: Pause,
     },
-    /// Completions have been taken.
+    /// Completions were taken.
     Reaped {
-        /// How many.
+        /// Frames completed.
         packets: u32,
-        /// Whether the byte limit is open.
+        /// True if the byte limit is open.
         open: bool,
     },
-    /// OwnerKind failed: something was announced meanwhile.
+    /// The release failed: new work was announced meanwhile.
     Refused,
-    /// Notices have been seen to: lanes marked, messages carried out, waiters woken.
+    /// Pending work was handled: lanes marked, messages carried out, waiters noted.
     PendingHandled,
 }
 
-/// What to do next.
+/// The next thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Send up to [`Owner::quota_left`] frames.
     Transmit,
     /// Take completions.
     Reap,
-    /// Take the notices off the owner word and see to them.
+    /// Take the pending bits off the owner word and handle them.
     HandlePending,
-    /// Leave; the next event is [`Event::Refused`] if that fails.
+    /// Release the queue; the next event is [`Event::Refused`] if that fails.
     Leave,
-    /// Leave to the successor, whatever is announced: the poller, or whichever sender comes next.
+    /// Release the queue to the successor, whatever is announced: the poller, or the next sender.
     HandOver,
-    /// Left to whichever sender comes next: look whether one has, and go on if none does.
+    /// Look whether the next sender has claimed the queue, and go on if none does.
     StandBy,
 }
 
@@ -64,66 +74,66 @@ pub enum Action {
 #[derive(Debug, Clone)]
 pub struct Owner {
     policy: Policy,
-    /// Whether somebody will come when handed to: a poller.
+    /// A successor comes when the queue is handed over.
     successor: bool,
-    /// Not known before the first look at the clock.
+    /// `None` before the first look at the clock.
     began_ns: Option<u64>,
     spent_packets: u32,
     total_packets: u64,
-    /// Of the runs that are over.
+    /// Of the runs that have ended.
     longest_packets: u32,
     pause: Pause,
 }
 
 impl Owner {
-    /// Of a queue just claimed at `now_ns`.
+    /// Starts the ownership of a queue claimed at `now_ns`.
     #[inline]
     pub fn new(policy: Policy, successor: bool, now_ns: u64) -> Self {
         Self { began_ns: Some(now_ns), ..Self::unclocked(policy, successor) }
     }
 
-    /// Of a queue just claimed, without a look at the clock: the time runs from the first one on, and a queue that is
-    /// empty after one bulk sees none.
+    /// Starts an ownership without a look at the clock. The time runs from the first look on; a queue that is empty after one
+    /// bulk needs none.
     #[inline(always)]
     pub fn unclocked(policy: Policy, successor: bool) -> Self {
         let (spent_packets, longest_packets, pause) = (0, 0, Pause::Empty);
         Self { policy, successor, began_ns: None, spent_packets, total_packets: 0, longest_packets, pause }
     }
 
-    /// A run is over and another begins at once: the same thread is still, or again, the owner.
+    /// Ends the run and starts another at once: the same thread is still, or again, the owner.
     pub fn restart(&mut self) {
         self.longest_packets = self.longest_packets.max(self.spent_packets);
         (self.spent_packets, self.began_ns) = (0, None);
     }
 
-    /// From now on a run ends after `packets`, the policy's quota or less.
+    /// Sets the quota of a run: the policy's, or less.
     pub(crate) fn set_quota(&mut self, packets: u32) {
         self.policy.quota_packets = packets;
     }
 
-    /// Notes `packets` sent in a transmit that has not come back yet.
+    /// Notes `packets` sent in a transmit that has not returned yet.
     pub fn sent_some(&mut self, packets: u32) {
         self.spent_packets = self.spent_packets.saturating_add(packets);
         self.total_packets += u64::from(packets);
     }
 
-    /// Frames of the longest run so far.
+    /// Returns the number of frames of the longest run so far.
     pub fn longest_packets(&self) -> u32 {
         self.longest_packets.max(self.spent_packets)
     }
 
-    /// Frames sent in this ownership.
+    /// Returns the number of frames sent in this ownership.
     pub fn packets(&self) -> u64 {
         self.total_packets
     }
 
-    /// Frames that it may send before it must look again: a bulk, or fewer before handing over.
+    /// Returns the frames to send in the next transmit: a bulk, or what is left of the quota.
     #[inline(always)]
     pub fn quota_left(&self) -> u32 {
         self.policy.quota_packets.saturating_sub(self.spent_packets).min(BULK_PACKETS_MAX as u32)
     }
 
-    /// The next thing to do after `event`.
+    /// Returns the next thing to do after `event`.
     #[inline(always)]
     pub fn step(&mut self, now_ns: u64, event: Event) -> Action {
         self.step_by(|| now_ns, event)
@@ -150,7 +160,7 @@ impl Owner {
         }
     }
 
-    /// Whether the run has to end, whatever is left to do.
+    /// True if the quota or the time of the run is spent.
     #[inline]
     pub fn is_spent(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
         if self.spent_packets >= self.policy.quota_packets {
@@ -185,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_is_left_after_one_transmit_and_one_reap() {
+    fn empty_queue_is_released_after_one_transmit_and_one_reap() {
         let mut owner = Owner::new(POLICY, true, 0);
         assert_eq!(owner.step(0, Event::Claimed), Action::Transmit);
         assert_eq!(owner.step(0, sent(32, Pause::Empty)), Action::Reap);
@@ -193,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spent_quota_goes_to_the_successor_and_starts_anew_without_one() {
+    fn spent_quota_hands_over_or_restarts_without_successor() {
         for (successor, next, quota) in [(true, Action::HandOver, 0), (false, Action::Transmit, 64)] {
             let mut owner = Owner::new(POLICY, successor, 0);
             owner.step(0, Event::Claimed);
@@ -204,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_ends_the_run_unless_reaping_opened_the_limit() {
+    fn stop_ends_the_run_unless_reaping_opened_the_limit() {
         let mut owner = Owner::new(POLICY, true, 0);
         owner.step(0, Event::Claimed);
         owner.step(0, sent(1, Pause::Stopped));
@@ -217,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_a_bound_where_asked_for() {
+    fn time_limit_hands_over() {
         let policy = Policy { quota_packets: 64, time_ns: Some(1000) };
         let mut owner = Owner::new(policy, true, 500);
         owner.step(500, Event::Claimed);
@@ -228,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_read_only_where_a_run_goes_on_and_time_is_bounded() {
+    fn clock_is_read_only_if_the_run_goes_on_and_time_is_bounded() {
         let unread = || -> u64 { unreachable!("nothing depends on the time here") };
         let mut owner = Owner::unclocked(Policy::QUOTA_AND_TIME, true);
         assert_eq!(owner.step_by(unread, Event::Claimed), Action::Transmit);
@@ -251,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn no_step_is_longer_than_a_bulk_and_no_run_than_its_quota() {
+    fn step_ends_at_a_bulk_and_run_at_its_quota() {
         let mut owner = Owner::unclocked(Policy::quota(100), true);
         owner.step(0, Event::Claimed);
         assert_eq!(owner.quota_left(), 64);

@@ -23,7 +23,7 @@ pub(super) trait Cleaning: Debug + Send + 'static {
     fn transmitted(&mut self);
 
     /// Somebody waits for what has left.
-    fn hurry(&mut self);
+    fn force_completion(&mut self);
 
     /// Whether the queue is to be looked into now; `is_full` says that it takes no more.
     fn is_due(&mut self, is_full: bool) -> bool;
@@ -70,7 +70,7 @@ impl Cleaning for Napi {
         }
     }
 
-    fn hurry(&mut self) {
+    fn force_completion(&mut self) {
         self.is_called = true;
     }
 
@@ -108,7 +108,7 @@ impl Cleaning for AtTransmit {
         self.has_transmitted = true;
     }
 
-    fn hurry(&mut self) {
+    fn force_completion(&mut self) {
         self.is_waited_for = true;
     }
 
@@ -155,8 +155,8 @@ impl<C: Clock + 'static> Cleaning for Ticking<C> {
         self.otherwise.transmitted();
     }
 
-    fn hurry(&mut self) {
-        self.otherwise.hurry();
+    fn force_completion(&mut self) {
+        self.otherwise.force_completion();
     }
 
     #[inline]
@@ -193,7 +193,7 @@ mod tests {
             let mut napi = Napi { processor: Some(usize::MAX), ..Napi::new(anywhere) };
             assert_eq!(napi.is_due(false), anywhere, "this is no such processor");
             assert!(napi.is_due(true) && napi.asks(false));
-            for call in [Napi::told, Napi::hurry] {
+            for call in [Napi::told, Napi::force_completion] {
                 call(&mut napi);
                 assert!(napi.is_due(false));
                 napi.cleaned();
@@ -213,7 +213,7 @@ mod tests {
         assert!(off.is_due(false) && !off.asks(false));
         off.cleaned();
         assert!(!off.is_due(false));
-        off.hurry();
+        off.force_completion();
         assert!(off.is_due(false) && off.asks(false));
         off.cleaned();
         assert!(!off.is_due(false) && off.next_ns().is_none());

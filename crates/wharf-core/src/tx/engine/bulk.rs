@@ -1,22 +1,22 @@
-//! What goes to the device in one call: the bulk, within the batching switch's bounds and the byte limit's.
+//! The bulk: the frames that go to the device in one call, within the bounds of the batching switch and the byte limit.
 
 use super::{BULK_PACKETS_MAX, Source, TxEngine};
 use crate::qdisc::Limit;
 
-/// How many frames go to the device in one call: a switch per device, live.
+/// The batching switch: the bound of one call to the device. It may change under traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Batching {
-    /// As many as the byte limit allows.
+    /// As many frames as the byte limit allows.
     #[default]
     On,
     /// One packet, one call, one doorbell.
     Off,
-    /// So many bytes, and one packet past them, within the byte limit.
+    /// As many bytes, with one packet past them, within the byte limit.
     Bytes(u32),
 }
 
 impl Batching {
-    /// Most packets and bytes (and one packet past them) in one call.
+    /// Returns the most packets, and the most bytes (with one packet past them), in one call.
     pub(super) fn bounds(self) -> (usize, u64) {
         match self {
             Batching::On => (BULK_PACKETS_MAX, u64::MAX),
@@ -27,21 +27,21 @@ impl Batching {
 }
 
 impl TxEngine {
-    /// The bounds of the next bulk, packets and bytes.
+    /// Returns the bounds of the next bulk: packets and bytes.
     #[inline(always)]
     fn bulk_bounds(&self) -> (usize, u64) {
         let (packets, bytes) = self.switch();
         (packets, self.netdev.room_bytes().unwrap_or(0).min(bytes))
     }
 
-    /// What the batching switch bounds a bulk to.
+    /// Returns the batching switch's bounds of a bulk.
     #[inline(always)]
     pub(super) fn switch(&self) -> (usize, u64) {
         // The build without the switch shows what the switch itself costs.
         if cfg!(feature = "unswitched-off") { (1, u64::MAX) } else { self.bounds }
     }
 
-    /// Fills the empty batch with what may go in one call.
+    /// Fills the empty batch with the frames that may go in one call.
     #[inline]
     pub(super) fn dequeue_bulk(&mut self, source: &mut impl Source, packets: usize) {
         let (packets_max, bytes) = self.bulk_bounds();
@@ -58,7 +58,7 @@ impl TxEngine {
         }
     }
 
-    /// Puts what lies beyond `bytes` (and one packet past them) of a bulk that passed by the qdisc into it.
+    /// Moves the frames beyond `bytes` (with one packet past them) of a bulk that passed by the qdisc into the qdisc.
     #[cold]
     fn refuse_beyond(&mut self, bytes: u64) {
         let keep = self.within(BULK_PACKETS_MAX, bytes);
@@ -69,7 +69,7 @@ impl TxEngine {
         std::mem::swap(&mut self.passing, &mut self.batch);
     }
 
-    /// Moves what the source holds into the qdisc, as far as that has storage.
+    /// Moves the source's frames into the qdisc, as far as it has storage.
     pub(super) fn absorb(&mut self, source: &mut impl Source) {
         self.root.begin();
         while !source.is_empty() {
@@ -83,12 +83,12 @@ impl TxEngine {
         }
     }
 
-    /// What the device left last time goes first, in as many calls as today's bounds make of it.
+    /// Hands over frames that the device left last time, as many as the present bounds allow.
     #[cold]
     pub(super) fn hand_requeued(&mut self) -> (u32, bool) {
         let (packets, bytes) = self.bulk_bounds();
         let count = self.within(packets, bytes);
-        // The others wait aside, and stay behind what the device may leave of these.
+        // The others wait aside, behind those that the device may leave of these.
         self.passing.append(&mut self.batch, count);
         self.behind.append(&mut self.batch, usize::MAX);
         std::mem::swap(&mut self.passing, &mut self.batch);
@@ -97,7 +97,7 @@ impl TxEngine {
         handed
     }
 
-    /// How many frames of the batch make at most `packets`, and `bytes` with one packet past them.
+    /// Returns the number of frames at the front of the batch within `packets`, and within `bytes` with one packet past them.
     fn within(&self, packets: usize, bytes: u64) -> usize {
         let (mut keep, mut kept_bytes) = (0, 0);
         for frame in self.batch.frames().iter().take(packets) {

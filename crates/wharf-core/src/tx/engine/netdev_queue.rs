@@ -1,7 +1,7 @@
-//! `NetdevQueue`: a device with its byte limit and its accounts: hand over, reap.
+//! `NetdevQueue`: a device with its byte limit and its accounts (the kernel's `netdev_queue`).
 //!
-//! Assumptions: one caller at a time; every frame handed over is of the device queue's pool. Goal: nothing but sums per
-//! batch, whatever a batch holds; a device that lies is found out and loses nothing of ours.
+//! Assumptions: one caller at a time; every frame handed over is of the queue's pool. Goal: sums per batch only, whatever
+//! a batch holds; false completions of a device are found and lose no frame.
 
 use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
@@ -17,16 +17,16 @@ use wharf_mem::{Batch, Frame, MemError};
 const REAP_BUDGET: usize = 256;
 
 pub(super) struct NetdevQueue {
-    /// Number of the pool whose frames it moves.
+    /// Number of the queue's pool.
     pool: u8,
     pub(super) device: TxSide,
     pub(super) bql: Option<Bql>,
-    /// Frames with the device.
+    /// Frames in the device.
     pub(super) in_device: usize,
     completions: Completions,
-    /// Holds one failed frame on its way home.
+    /// Holds one failed frame on its way to the sink.
     failed: Batch,
-    /// Of a device that gives frames back late.
+    /// Present if the device completes frames late.
     orphans: Option<Orphans>,
     pub(super) stall: Option<StallDetector>,
     clock: Arc<dyn Clock>,
@@ -48,7 +48,7 @@ impl NetdevQueue {
         Self { pool, device, bql, in_device: 0, completions, failed, orphans, stall: None, clock, counters }
     }
 
-    /// Bytes that may be handed over, and one packet past them; `None` when none may.
+    /// Returns the bytes that may be handed over, with one packet past them; `None` if the limit is closed.
     #[inline(always)]
     pub(super) fn room_bytes(&self) -> Option<u64> {
         match &self.bql {
@@ -57,7 +57,7 @@ impl NetdevQueue {
         }
     }
 
-    /// One call to the device, one doorbell; frames taken, and whether it stopped.
+    /// Hands the batch over in one call, with one doorbell. Returns the number of frames taken, and true if the device stopped.
     #[inline(always)]
     pub(super) fn hand(&mut self, batch: &mut Batch) -> (u32, bool) {
         let (offered, bytes) = (batch.len(), batch.bytes());
@@ -74,7 +74,7 @@ impl NetdevQueue {
         (offered as u32, done.stopped)
     }
 
-    /// The device has left a part: that is the requeue slot's.
+    /// Accounts for a batch of which the device has left a part, for the requeue slot.
     #[cold]
     fn handed_partly(&mut self, batch: &Batch, offered: usize, bytes: u64, doorbell: bool) -> (u32, bool) {
         let taken = offered.saturating_sub(batch.len());
@@ -105,7 +105,7 @@ impl NetdevQueue {
         counters.batches.add(1);
     }
 
-    /// Takes completions and sends the frames home; how many.
+    /// Takes completions and recycles their frames. Returns the number of frames.
     #[inline(always)]
     pub(super) fn reap(&mut self, sink: &mut impl Sink) -> u32 {
         match &mut self.orphans {
@@ -133,7 +133,7 @@ impl NetdevQueue {
         reaped
     }
 
-    /// Accounts for what the device gave back and sends it home; how many.
+    /// Accounts for the completions and recycles their frames. Returns the number of frames.
     #[inline(always)]
     fn complete(&mut self, sink: &mut impl Sink) -> usize {
         // An empty batch is of no pool.
@@ -148,7 +148,7 @@ impl NetdevQueue {
         count
     }
 
-    /// As [`NetdevQueue::complete`], where there are none, some have failed, or are not of this pool.
+    /// As [`NetdevQueue::complete`], where there are none, some failed, or some are of another pool.
     #[inline(never)]
     fn complete_with_care(&mut self, sink: &mut impl Sink) -> usize {
         let all = self.completions.len();
@@ -160,7 +160,7 @@ impl NetdevQueue {
             let Some(frame) = self.completions.sent.pop() else { break };
             if self.is_ours(&frame) {
                 (count, bytes) = (count + 1, bytes + u64::from(frame.len_bytes()));
-                // There is room: one has just been taken out.
+                // There is room: a frame has just been taken out.
                 let pushed = self.completions.sent.push(frame);
                 debug_assert!(pushed.is_ok());
             }
@@ -182,8 +182,8 @@ impl NetdevQueue {
         all
     }
 
-    /// Another pool's frame cannot have been given to the device by this queue: its own pool's ledger goes on
-    /// saying that it is out.
+    /// True if the frame is of this queue's pool. Another frame is a device error: this queue never sent it, and its own pool's
+    /// ledger goes on listing it.
     fn is_ours(&self, frame: &Frame) -> bool {
         if frame.pool() == self.pool {
             return true;
@@ -193,7 +193,7 @@ impl NetdevQueue {
         false
     }
 
-    /// Accounts for `count` frames of `bytes` that have come back.
+    /// Accounts for `count` completed frames of `bytes`.
     #[inline(always)]
     fn settle(&mut self, count: usize, bytes: u64) {
         self.in_device = self.in_device.saturating_sub(count);
@@ -207,7 +207,7 @@ impl NetdevQueue {
         }
     }
 
-    /// A completion that may move the limit.
+    /// Accounts for a completion that may move the limit.
     #[inline(never)]
     fn reckon(&mut self, bytes: u32) {
         let Some(bql) = &mut self.bql else { return };
@@ -228,8 +228,8 @@ impl NetdevQueue {
         }
     }
 
-    /// The device gave back frames of another length than it was given: the account starts anew, or the limit
-    /// would stay shut for good.
+    /// Resets the byte limit after the device completed frames of other lengths than it was given: the limit would stay closed
+    /// for good.
     #[cold]
     fn miscounted(&mut self, completed: Result<(), BqlError>) {
         let Some(bql) = &mut self.bql else { return };
@@ -243,7 +243,7 @@ impl NetdevQueue {
         });
     }
 
-    /// Closes the device and takes back what it still had.
+    /// Closes the device and takes back the frames that it held.
     pub(super) fn close(&mut self, sink: &mut impl Sink) {
         if let Err(error) = self.device.close() {
             self.counters.error(&error);

@@ -1,34 +1,34 @@
-//! `Policy`: how long one ownership of a queue may last.
+//! `Policy`: the bounds of one run of a queue.
 
 use crate::tx::engine::BULK_PACKETS_MAX;
 
-/// Bounds of one run of a queue by one owner. What a run is worth to the others is the owner's loss: so none shall last.
+/// The bounds of one run. A run costs its owner time that serves the others: so none may last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Frames to send before handing over; at least 1.
     pub quota_packets: u32,
-    /// Time to hold the queue before handing over, from the end of the first bulk on; `None` for no bound (then no
-    /// clock is ever read).
+    /// Time to hold the queue before handing over, from the end of the first bulk on, ns; `None` for no bound, and no look at the
+    /// clock.
     pub time_ns: Option<u64>,
 }
 
-/// One tick of a clock of 1000 Hz, which is what the kernel's owner looked at between two packets. Clocks that are
-/// coarser than this make it one tick of theirs.
+/// One tick of a clock of 1000 Hz (`jiffies`), which the kernel's owner reads between two packets. With a coarser clock it
+/// is one tick of that clock.
 pub const JIFFY_NS: u64 = 1_000_000;
 
 impl Policy {
-    /// Until the queue is empty: the kernel before 2008.
+    /// Runs until the queue is empty, as the kernel did before 2008.
     pub const UNBOUNDED: Self = Self { quota_packets: u32::MAX, time_ns: None };
-    /// For one jiffy: the kernel from 2008 to 2011. It looked whether another process wanted the processor, too; a
-    /// thread need not, since the scheduler takes the processor from it, and the jiffy is over when it is back.
+    /// Runs for one jiffy, as the kernel did from 2008 to 2011. The kernel also ended the run when another process wanted the
+    /// processor. A thread need not: the scheduler preempts it, and the jiffy is over when it continues.
     pub const JIFFY: Self = Self { quota_packets: u32::MAX, time_ns: Some(JIFFY_NS) };
-    /// Two device weights of packets. Of quotas from half of one to four, those between one and two divided the work best in
-    /// 2011 (Hadi Salim, "Dequeue fairness"), and of these the largest hands over least.
+    /// Runs for two device weights of packets. Of quotas from half a weight to four, those between one and two shared the work
+    /// best in 2011 (Hadi Salim, "Dequeue fairness"); of these the largest hands over least often.
     pub const QUOTA: Self = Self::quota(2 * BULK_PACKETS_MAX as u32);
-    /// The same, and one jiffy, which the kernel looks at since 2011, too: the default.
+    /// Both bounds, as the kernel since 2011: the default.
     pub const QUOTA_AND_TIME: Self = Self { time_ns: Some(JIFFY_NS), ..Self::QUOTA };
 
-    /// So many packets.
+    /// Makes a policy bounded by `packets` alone.
     pub const fn quota(packets: u32) -> Self {
         Self { quota_packets: packets, time_ns: None }
     }

@@ -1,4 +1,4 @@
-//! Building a `TxQueue`.
+//! `QueueBuilder`: builds a `TxQueue`.
 
 use super::sender_slots::SenderSlots;
 use super::{LOOKS_MAX, PollerState, QueueError, QueueState, Shared, TxQueue};
@@ -20,14 +20,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wharf_mem::OwnerCell;
 
-/// Packets in the default FIFO: the kernel's `txqueuelen`.
+/// Packets in the default FIFO, the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
 /// Frames in a lane.
 const LANE_FRAMES: u32 = 256;
-/// The byte limit's hold time: the kernel's.
+/// The byte limit's hold time, the kernel's (`hold_time`).
 const HOLD: Duration = Duration::from_secs(1);
 
-/// How a queue should be. See [`TxQueue::builder`].
+/// The settings of a new queue. See [`TxQueue::builder`].
 pub struct QueueBuilder {
     pool: PagePool,
     device: TxSide,
@@ -39,7 +39,7 @@ pub struct QueueBuilder {
     hold: Duration,
     byte_limits: Bounds,
     lane_frames: u32,
-    /// `None` until set: it then depends on the discipline.
+    /// `None` until set: the default depends on the discipline.
     small_queue_bytes: Option<Option<u32>>,
     index_start: u32,
     run_observer: Option<Arc<dyn RunObserver>>,
@@ -52,16 +52,16 @@ impl std::fmt::Debug for QueueBuilder {
 }
 
 impl TxQueue {
-    /// A queue in front of `device`, for frames of `pool`, on a machine with this clock and way to wait. What the device
-    /// cannot do for a frame (cut it, fill in its checksum, gather its buffers) is done before it: see [`crate::gso`].
+    /// Builds a queue in front of `device`, for frames of `pool`, with this clock and way to wait. Work that the device cannot do
+    /// for a frame (segmentation, checksum, gathering buffers) is done before it: see [`crate::gso`].
     pub fn builder(
         pool: &PagePool, device: Box<dyn TxDevice>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
         Self::builder_over(pool, TxSide::Tx(device), clock, park)
     }
 
-    /// As [`TxQueue::builder`], for a device as it was opened. Frames that it receives are had by
-    /// [`RxQueue::of`](crate::receive::RxQueue::of).
+    /// As [`TxQueue::builder`], for a device as it was opened. Frames that it receives come by
+    /// [`RxQueue::of`](crate::rx::RxQueue::of).
     ///
     /// # Errors
     /// [`DeviceError::Unsupported`] if it only receives.
@@ -93,68 +93,67 @@ impl TxQueue {
 }
 
 impl QueueBuilder {
-    /// The queueing discipline; a FIFO of 1000 packets by default.
+    /// Sets the queueing discipline; a FIFO of 1000 packets by default.
     #[must_use]
     pub fn qdisc(mut self, qdisc: Box<dyn Qdisc>) -> Self {
         self.qdisc = qdisc;
         self
     }
 
-    /// Bounds of one ownership; 128 packets and a jiffy by default.
+    /// Sets the bounds of one ownership; 128 packets and one jiffy by default.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// The batching switch at first; on by default.
+    /// Sets the batching switch; on by default.
     #[must_use]
     pub fn batching(mut self, batching: Batching) -> Self {
         self.batching = batching;
         self
     }
 
-    /// The byte limit's hold time; one second by default.
+    /// Sets the byte limit's hold time; one second by default.
     #[must_use]
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold = hold;
         self
     }
 
-    /// The byte limit's bounds; none by default. [`Bounds::OFF`] for a limit that never binds: the device's ring alone
-    /// bounds what is under way then.
+    /// Bounds the byte limit; unbounded by default. [`Bounds::OFF`] makes a limit that never binds: only the device's ring then
+    /// bounds the frames in the device.
     #[must_use]
     pub fn byte_limits(mut self, bounds: Bounds) -> Self {
         self.byte_limits = bounds;
         self
     }
 
-    /// Frames in a lane: a power of two, at most 65536; 256 by default.
+    /// Sets the frames in a lane: a power of two, at most 65536; 256 by default.
     #[must_use]
     pub fn lane_frames(mut self, frames: u32) -> Self {
         self.lane_frames = frames;
         self
     }
 
-    /// Reports the senders' runs to `observer`. A sender that is alone then becomes an owner for each burst; without an
-    /// observer, as by default, it costs nothing.
+    /// Reports the senders' runs to `observer`. A sender that is alone then claims the queue for each burst. Without an observer,
+    /// the default, this costs nothing.
     #[must_use]
     pub fn observe_runs(mut self, observer: Arc<dyn RunObserver>) -> Self {
         self.run_observer = Some(observer);
         self
     }
 
-    /// Small queues: most bytes that one sender may have inside before it waits, from 4096 to 2^30; `None` for no
-    /// limit. 1 MiB by default, and no limit before a discipline that drops what has waited longest: a sender that
-    /// waits there would wait for packets that are to make way for its own. Within it, the limit is about what left
-    /// of this sender in a millisecond.
+    /// Sets the most bytes that one sender may have inside before it waits (TCP small queues, for any sender), from 4096 to 2^30;
+    /// `None` for no limit. Below it, the limit follows the sender's rate: about one millisecond. The default is 1 MiB, but no
+    /// limit with a discipline that drops the oldest packets: a sender would wait for packets that should make way for its own.
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.small_queue_bytes = Some(max_bytes);
         self
     }
 
-    /// Where ring indices and byte counters start: tests start near 2^32 to see them wrap.
+    /// Sets the first value of ring indices and byte counters: tests start near 2^32 to see them wrap.
     #[must_use]
     pub fn index_start(mut self, start: u32) -> Self {
         self.index_start = start;
@@ -176,7 +175,7 @@ impl QueueBuilder {
         Ok(())
     }
 
-    /// Attaches the device to the pool's memory and makes the run.
+    /// Attaches the device to the pool's memory and makes the engine.
     pub(crate) fn into_engine(self) -> Result<EngineParts, QueueError> {
         self.check()?;
         let Self { pool, mut device, qdisc, clock, park, policy, batching, hold, .. } = self;
@@ -209,7 +208,7 @@ impl QueueBuilder {
         Ok((engine, counters, rest))
     }
 
-    /// Builds it.
+    /// Builds the queue.
     ///
     /// # Errors
     /// [`QueueError::Setting`], and [`QueueError::Device`] when the device cannot use the pool's memory.
@@ -270,10 +269,10 @@ fn default_small_queues(qdisc: &dyn Qdisc) -> Option<u32> {
     (qdisc.when_full() == WhenFull::Wait).then_some(SMALL_QUEUE_BYTES)
 }
 
-/// What a builder makes.
+/// The parts of a new queue: engine, counters, settings.
 pub(crate) type EngineParts = (TxEngine, Arc<QueueCounters>, Parts);
 
-/// What a builder has left once its run is made.
+/// The settings left once the engine is made.
 pub(crate) struct Parts {
     pub(crate) pool: PagePool,
     pub(crate) clock: Arc<dyn Clock>,
