@@ -1,12 +1,12 @@
-//! Virtual time: what happens next, the clock that says so, and what processors share.
+//! Virtual time: the agenda of events, the virtual clock, and the costs that processors share.
 //!
-//! Assumptions: one thread; whatever acts has a *slot* of the [`Agenda`], and at most one thing due in it; a world
-//! answers an event by changing itself and by saying when its slots are due again. Goal: the same result, to the
-//! byte, on any machine: integers throughout, a named generator, nothing iterated in the order of a hash. The
-//! path's own state machines (`TxEngine`, `Bql`, qdiscs, `Owner`, `QdiscRun`) run inside unchanged; what a modelled
-//! processor adds is only how long each step takes.
+//! Assumptions: one thread. Each actor has a *slot* of the [`Agenda`] with at most one event due. A world
+//! answers an event by changing itself and by scheduling its slots. Goal: the same result to the byte on any
+//! machine. All arithmetic is in integers, the generator is named, and nothing is iterated in hash order. The
+//! path's own state machines (`TxEngine`, `Bql`, qdiscs, `Owner`, `QdiscRun`) run inside unchanged; a
+//! modelled processor adds the time that each step takes.
 //!
-//! [`lock`], [`cache_line`] and [`cpu`] are what the processors of a world are made of.
+//! [`lock`], [`cache_line`] and [`cpu`] are the parts of modelled processors.
 
 pub mod agenda;
 pub mod cache_line;
@@ -21,8 +21,8 @@ pub use virtual_clock::{VirtualClock, VirtualPark};
 
 use std::collections::VecDeque;
 
-/// What is under way once nothing new comes has left by then, whatever parameters were set: 12 days of virtual time, of which only
-/// events take any of ours.
+/// Time to drain: 12 days of virtual time, longer than anything is in flight at any setting. Only events cost
+/// real time.
 pub const DRAIN_NS: u64 = 1_000_000_000_000_000;
 
 /// Takes the first of `queue`, if it is due by `now_ns`.
@@ -31,14 +31,14 @@ pub fn take_due<T>(queue: &mut VecDeque<(u64, T)>, now_ns: u64) -> Option<T> {
     if at_ns <= now_ns { queue.pop_front().map(|(_, due)| due) } else { None }
 }
 
-/// What acts: processors, interrupt lines, devices.
+/// A set of actors: processors, interrupt lines, devices.
 pub trait World {
-    /// What `slot` had due happens now. It is due again only if this says so.
+    /// Handles the event of `slot`. The slot is due again only if this schedules it.
     fn act(&mut self, slot: usize, now_ns: u64, agenda: &mut Agenda);
 }
 
-/// Lets everything happen that is due before `until_ns`; how many events there were. The clock then shows
-/// `until_ns`; what is due later stays on the agenda.
+/// Handles all events before `until_ns`. Returns their number. The clock then shows `until_ns`; later events
+/// stay on the agenda.
 pub fn run(world: &mut impl World, agenda: &mut Agenda, clock: &VirtualClock, until_ns: u64) -> u64 {
     let mut events = 0;
     let mut last_ns = 0;

@@ -1,9 +1,10 @@
 //! Sources of traffic for virtual time: TCP, requests and responses, UDP.
 //!
-//! `smoltcp`, which the tests take as a second opinion on goodput, has neither segmentation offload nor small queues;
-//! so [`tcp`] is our own: what a kernel's TCP decides (how much leaves, in how large pieces, when it holds back), and
-//! nothing of what its packets look like. A source is a state machine that is told what happened and when; it owns no
-//! packets, reads no clock and makes no events of its own. [`path`] carries one from end to end over a wire.
+//! `smoltcp`, the tests' second opinion on goodput, has neither segmentation offload nor small queues. So
+//! [`tcp`] is our own. It models the decisions of a kernel's TCP (the amount that leaves, in pieces of which
+//! size, and when it holds back), not the contents of packets. A source is a state machine that is told of
+//! events and their times. It owns no packets, reads no clock and makes no events. [`path`] carries one
+//! connection from end to end over a wire.
 
 pub mod path;
 mod ranges;

@@ -1,13 +1,13 @@
 //! NICs with their real descriptor bytes, over a modelled PCI Express link.
 //!
-//! A driver and a NIC are separate code that meets in memory: [`host_memory`] is that memory, addressed by bytes. The driver
-//! half is a [`Device`] and writes descriptors; the hardware half reads what was
-//! written, as bytes, and writes its completions back. Whatever crosses the bus is charged by its size.
+//! A driver and a NIC are separate code that meets in memory, which [`host_memory`] models byte by byte. The
+//! driver half is a device and writes descriptors. The hardware half reads those bytes and writes its
+//! completions back. Everything that crosses the bus is charged by its size.
 //!
-//! What all NICs have in common: [`fabric`] is the bus and what is under way on it, [`ring`] a queue that a driver
-//! fills, [`send`] and [`receive`] are the halves of the hardware, generic over what descriptors look like, and
-//! [`port`] puts them together. [`cx5`] is a ConnectX-5. [`queue_pair`] is a driver for rings whose descriptors name a buffer
-//! each.
+//! [`fabric`] is the bus with its transfers in flight, and [`ring`] a queue that a driver fills. [`send`] and
+//! [`receive`] are the halves of the hardware, generic over the layout of descriptors. [`port`] joins them.
+//! [`cx5`] is a ConnectX-5. [`queue_pair`] is a driver for rings whose descriptors name a buffer each.
+//! [`simple`] is a transmit-only NIC without a bus.
 
 pub mod buffers;
 pub mod cx5;
@@ -26,17 +26,18 @@ use wharf_core::device::{DeviceError, RxDevice, TxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame};
 
-/// A driver that posts buffers to receive into.
+/// A driver that posts receive buffers.
 pub trait NicDriver: TxDevice + RxDevice {
-    /// Posts buffers from `cache` while there are places for them. [`RxDevice::receive`] does so by itself; this is for
-    /// the start.
+    /// Posts buffers from `cache` while there are free descriptors. [`RxDevice::receive`] does so by itself;
+    /// this is for the start.
     fn post(&mut self, cache: &mut Cache);
 
-    /// Takes back all buffers that are posted: the queue is torn down.
+    /// Takes back all posted buffers: the queue is torn down.
     fn unpost(&mut self, cache: &mut Cache);
 }
 
-/// Receives into `to` what `take` gives, `budget` frames at most; how many. After an error there may be some in `to`.
+/// Receives up to `budget` frames from `take` into `to`. Returns their number. After an error `to` may hold
+/// some.
 fn fill(
     to: &mut Batch, budget: usize, mut take: impl FnMut() -> Result<Option<Frame>, DeviceError>,
 ) -> Result<usize, DeviceError> {

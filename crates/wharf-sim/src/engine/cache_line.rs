@@ -1,15 +1,15 @@
-//! A shared cache line: one processor has it, the others wait for it, one after the other.
+//! A shared cache line: one processor holds it, and the others wait for it in turn.
 
-/// What touching a line costs, in nanoseconds.
+/// Costs of an access to a line, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineCosts {
-    /// Where it lies in this processor's cache.
+    /// An access to a line in this processor's cache.
     pub hit_ns: u64,
-    /// Getting it from another processor's cache.
+    /// A transfer from another processor's cache.
     pub transfer_ns: u64,
 }
 
-/// A line that several processors write: an owner word, a ring's index, a list's head.
+/// A line that several processors write: an owner word, a ring's index, the head of a list.
 #[derive(Debug, Clone)]
 pub struct CacheLine {
     costs: LineCosts,
@@ -19,13 +19,13 @@ pub struct CacheLine {
 }
 
 impl CacheLine {
-    /// In nobody's cache.
+    /// Creates a line that no cache holds.
     pub fn new(costs: LineCosts) -> Self {
         Self { costs, owner: None, free_ns: 0, transfers: 0 }
     }
 
-    /// Processor `cpu` writes it from `now_ns` on: when it is done. Transfers come one after the other, so calls
-    /// must be made in order of time.
+    /// Lets processor `cpu` write the line from `now_ns` on. Returns the time at which it is done. Transfers
+    /// are serialised, so calls must be made in order of time.
     #[inline]
     pub fn write(&mut self, cpu: usize, now_ns: u64) -> u64 {
         let begin_ns = now_ns.max(self.free_ns);
@@ -39,7 +39,7 @@ impl CacheLine {
         self.free_ns
     }
 
-    /// Times that it went from one processor to another.
+    /// Returns the number of transfers between processors.
     pub fn transfers(&self) -> u64 {
         self.transfers
     }

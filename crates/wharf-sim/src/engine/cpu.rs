@@ -1,37 +1,38 @@
-//! A processor's time: what it went into, and what the timer's tick takes of it.
+//! A processor's time, by mode, and the time that timer ticks take.
 
-/// What a processor spends its time on, as mpstat tells it.
+/// The mode in which a processor spends its time, as `mpstat` reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// A program of its own.
+    /// A program.
     User,
-    /// The kernel, for a program.
+    /// The kernel, on behalf of a program.
     System,
-    /// The kernel, for a device or a timer: interrupts, completions, what was deferred to them.
+    /// The kernel, on behalf of a device or a timer: interrupts, completions, softirqs.
     Soft,
 }
 
 const MODES: usize = 3;
 
-/// The timer: every `every_ns` it takes `cost_ns`, and asks for another process to be looked for.
+/// The timer tick: every `every_ns` it takes `cost_ns` and asks for a reschedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// Time between two; 0 for no tick at all.
+    /// Time between two ticks; 0 for no tick.
     pub every_ns: u64,
-    /// What each takes; half of `every_ns` at most, or nothing else would ever get done.
+    /// Time of a tick; at most half of `every_ns`, or no work would ever be done.
     pub cost_ns: u64,
 }
 
-/// The account of one processor. Idle time is what is left of the time that passed; an idle one has no tick.
+/// The account of one processor. Idle time is the rest of the time that passed. An idle processor has no
+/// tick.
 #[derive(Debug, Clone)]
 pub struct Cpu {
     tick: Tick,
     next_tick_ns: u64,
     spent_ns: [u64; MODES],
-    /// Of that, in `_raw_spin_lock` and its like.
+    /// Of that, in `_raw_spin_lock` and the like.
     locking_ns: u64,
     resched: bool,
-    /// When what was begun last ends, and how much of it, and of what came right before, is in which mode.
+    /// The end of the work begun last, and the part of it, and of the work right before, in each mode.
     until_ns: u64,
     begun: (Mode, u64),
     /// The same for taking a lock.
@@ -56,7 +57,7 @@ impl std::ops::AddAssign for Spent {
 }
 
 impl Cpu {
-    /// One whose first tick is at `first_tick_ns`.
+    /// Creates an account whose first tick is at `first_tick_ns`.
     pub fn new(tick: Tick, first_tick_ns: u64) -> Self {
         let tick = Tick { cost_ns: tick.cost_ns.min(tick.every_ns / 2), ..tick };
         let next_tick_ns = if tick.every_ns == 0 { u64::MAX } else { first_tick_ns };
@@ -73,7 +74,7 @@ impl Cpu {
         }
     }
 
-    /// Works for `work_ns` from `now_ns` on; when it is done: later by every tick that falls into that time.
+    /// Works for `work_ns` from `now_ns` on. Returns the end, which each tick in that time makes later.
     #[inline]
     pub fn work(&mut self, now_ns: u64, work_ns: u64, mode: Mode) -> u64 {
         self.spent_ns[mode as usize] += work_ns;
@@ -84,14 +85,15 @@ impl Cpu {
         end_ns
     }
 
-    /// Notes what is charged already and ends at `end_ns`. What follows in the same mode without a gap is one piece.
+    /// Notes time that is charged already and ends at `end_ns`. Work that follows in the same mode without a
+    /// gap is one piece.
     #[inline]
     fn begin(&mut self, now_ns: u64, end_ns: u64, work_ns: u64, mode: Mode) {
         let before_ns = if self.begun.0 == mode && self.until_ns == now_ns { self.begun.1 } else { 0 };
         (self.until_ns, self.begun) = (end_ns, (mode, before_ns + work_ns));
     }
 
-    /// Goes on with `left_ns` of work that was charged when it began.
+    /// Continues with `left_ns` of work that was charged when it began.
     pub fn goes_on(&mut self, now_ns: u64, left_ns: u64, mode: Mode) {
         (self.until_ns, self.begun) = (now_ns + left_ns, (mode, left_ns));
     }
@@ -99,7 +101,7 @@ impl Cpu {
     #[cold]
     fn work_through_ticks(&mut self, now_ns: u64, end_ns: u64) -> u64 {
         if self.next_tick_ns < now_ns {
-            // It was idle when they would have come.
+            // The processor was idle at these ticks.
             let missed = (now_ns - self.next_tick_ns).div_ceil(self.tick.every_ns);
             self.next_tick_ns += missed * self.tick.every_ns;
         }
@@ -113,7 +115,7 @@ impl Cpu {
         end_ns
     }
 
-    /// As [`Cpu::work`], in taking a lock.
+    /// As [`Cpu::work`], for taking a lock.
     #[inline]
     pub fn lock(&mut self, now_ns: u64, taking_ns: u64, mode: Mode) -> u64 {
         self.locking_ns += taking_ns;
@@ -131,14 +133,14 @@ impl Cpu {
         self.begin(since_ns, until_ns, ns, mode);
     }
 
-    /// Whether a tick has come since this was last asked: the process that runs should make way for another.
+    /// True if a tick has come since the last call: the running process should yield.
     #[inline]
     pub fn take_resched(&mut self) -> bool {
         std::mem::take(&mut self.resched)
     }
 
-    /// Time spent up to `now_ns`: without what has begun and is to come. (Of a piece that a tick lengthens, what is to
-    /// come is taken to be work, then tick.)
+    /// Returns the time spent up to `now_ns`, without the part of the work under way that is still to come.
+    /// (The rest of a piece that a tick lengthens is taken to be work, then tick.)
     pub fn spent_until(&self, now_ns: u64) -> Spent {
         let mut modes_ns = self.spent_ns;
         let to_come_ns = self.until_ns.saturating_sub(now_ns);
@@ -151,17 +153,17 @@ impl Cpu {
         Spent { modes_ns, locking_ns: self.locking_ns - locks_to_come_ns }
     }
 
-    /// Time spent in `mode`.
+    /// Returns the time spent in `mode`.
     pub fn spent_ns(&self, mode: Mode) -> u64 {
         self.spent_ns[mode as usize]
     }
 
-    /// Time spent in any mode.
+    /// Returns the time spent in any mode.
     pub fn busy_ns(&self) -> u64 {
         self.spent_ns.iter().sum()
     }
 
-    /// Time spent taking locks; part of the others.
+    /// Returns the time spent taking locks, a part of the others.
     pub fn locking_ns(&self) -> u64 {
         self.locking_ns
     }
@@ -196,7 +198,7 @@ mod tests {
         };
         assert_eq!([spent(&cpu, 40), spent(&cpu, 400)], [(30, 10, 40), (390, 10, 100)]);
         assert_eq!([spent(&cpu, 710), spent(&cpu, 5000)], [(700, 10, 100); 2]);
-        // Cut at 800 by a softirq of 50, and gone on with after it.
+        // A softirq of 50 cuts it at 800; it continues afterwards.
         assert_eq!((cpu.work(710, 200, Mode::System), cpu.work(800, 50, Mode::Soft)), (910, 850));
         cpu.goes_on(850, 110, Mode::System);
         assert_eq!([spent(&cpu, 900), spent(&cpu, 960)], [(840, 60, 100), (900, 60, 100)]);

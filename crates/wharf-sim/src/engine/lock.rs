@@ -1,41 +1,42 @@
-//! A spin lock: who has it, who spins, what passing it on costs.
+//! A spin lock: its holder, its spinners, and the cost of a hand-over.
 //!
-//! The more spin, the longer a hand-over takes: each spinner has a copy of the lock's line, and all of them are
-//! told, and ask again (Boyd-Wickizer et al., "Non-scalable locks are dangerous", 2012).
+//! The cost of a hand-over grows with the number of spinners. Each spinner has a copy of the lock's line; a
+//! hand-over invalidates all copies, and all spinners fetch the line again (Boyd-Wickizer et al.,
+//! "Non-scalable locks are dangerous", 2012).
 
 use super::Random;
 use std::collections::VecDeque;
 
-/// Who gets a lock that several spin for.
+/// The order in which spinners get a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
     /// In order of arrival.
     Ticket,
-    /// Anybody; the kernel's lock before 2.6.25, and a compare-and-swap loop.
+    /// In any order: the kernel's lock before 2.6.25, and a compare-and-swap loop.
     Unfair,
 }
 
-/// What a lock costs, in nanoseconds.
+/// Costs of a lock, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockCosts {
-    /// Taking and giving back a lock that lies in this processor's cache.
+    /// Taking and releasing a lock in this processor's cache.
     pub pair_ns: u64,
-    /// More, where another processor had it last.
+    /// The extra cost if another processor held it last.
     pub transfer_ns: u64,
-    /// More at a hand-over, for each other processor that spins.
+    /// The extra cost of a hand-over, for each other spinner.
     pub per_spinner_ns: u64,
 }
 
-/// What a lock has seen.
+/// The counts of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LockCounters {
-    /// Times it was taken.
+    /// Times that it was taken.
     pub taken: u64,
-    /// Times somebody had to spin for it.
+    /// Times that a processor had to spin for it.
     pub contended: u64,
     /// Time spent taking it, spinning included.
     pub taking_ns: u64,
-    /// Time spent spinning alone.
+    /// Time spent spinning.
     pub spinning_ns: u64,
 }
 
@@ -45,22 +46,22 @@ pub struct SpinLock {
     kind: LockKind,
     costs: LockCosts,
     held: bool,
-    /// Whose cache its line is in.
+    /// The processor whose cache holds the line.
     last: Option<usize>,
-    /// Processors that spin, and since when.
+    /// Processors that spin, and the start of their spinning.
     spinning: VecDeque<(usize, u64)>,
     counters: LockCounters,
 }
 
 impl SpinLock {
-    /// A free one.
+    /// Creates a free lock.
     pub fn new(kind: LockKind, costs: LockCosts) -> Self {
         let counters = LockCounters::default();
         Self { kind, costs, held: false, last: None, spinning: VecDeque::new(), counters }
     }
 
-    /// Processor `cpu` wants it now: how long taking it takes, in nanoseconds; `None` when it has to spin. It then
-    /// has nothing due until a [`SpinLock::release`] names it.
+    /// Takes the lock for processor `cpu`. Returns the time that it takes, in nanoseconds, or `None` if it
+    /// must spin. It then has no event until a [`SpinLock::release`] names it.
     #[inline]
     pub fn acquire(&mut self, cpu: usize, now_ns: u64) -> Option<u64> {
         if self.held {
@@ -74,7 +75,8 @@ impl SpinLock {
         Some(taking_ns)
     }
 
-    /// The holder gives it back: who has it next, since when it has spun, and from when on it has it.
+    /// Releases the lock. Returns the next holder, the start of its spinning, and the time at which it holds
+    /// the lock.
     #[inline]
     pub fn release(&mut self, now_ns: u64, random: &mut Random) -> Option<HandedOver> {
         self.held = false;
@@ -100,25 +102,25 @@ impl SpinLock {
         (self.held, self.last) = (true, Some(cpu));
     }
 
-    /// What it has seen.
+    /// Returns the counts.
     pub fn counters(&self) -> LockCounters {
         self.counters
     }
 
-    /// Processors that spin for it now, and since when.
+    /// Returns the processors that spin for it now, and the start of their spinning.
     pub fn spinning(&self) -> impl Iterator<Item = (usize, u64)> {
         self.spinning.iter().copied()
     }
 }
 
-/// A lock that went to who spun for it.
+/// A hand-over of a lock to a spinner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandedOver {
-    /// Who has it now.
+    /// The new holder.
     pub cpu: usize,
-    /// When it began to spin.
+    /// The start of its spinning.
     pub since_ns: u64,
-    /// When it goes on, with the lock.
+    /// The time at which it continues, with the lock.
     pub at_ns: u64,
 }
 

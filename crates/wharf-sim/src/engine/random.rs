@@ -1,18 +1,18 @@
-//! `Random`: xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019), seeded by
-//! SplitMix64 as its authors advise. Named, so that a seed means the same numbers for ever.
+//! `Random`: xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019),
+//! seeded by SplitMix64 as its authors advise. It is named, so that a seed means the same numbers for ever.
 
 /// A stream of numbers that a seed determines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// Of a seed; any will do.
+    /// Creates a stream from any seed.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         Self(std::array::from_fn(|_| split_mix(&mut state)))
     }
 
-    /// The next number, of 64 bits.
+    /// Returns the next number, of 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.0;
@@ -27,13 +27,14 @@ impl Random {
         result
     }
 
-    /// A number below `bound`, by multiplication: biased by less than `bound` / 2^64. 0 for a bound of 0.
+    /// Returns a number below `bound`, by multiplication: biased by less than `bound` / 2^64. Returns 0 for a
+    /// bound of 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// `mean` give or take up to `permille` thousandths of it, each value as likely.
+    /// Returns `mean` plus or minus up to `permille` thousandths of it, uniformly distributed.
     #[inline]
     pub fn around(&mut self, mean: u64, permille: u64) -> u64 {
         let spread = mean * permille / 1000;

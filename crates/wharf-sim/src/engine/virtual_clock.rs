@@ -1,15 +1,15 @@
-//! The virtual clock, and a way to wait that never blocks: what `wharf-core` wants of its machine.
+//! The virtual clock, and a way to wait that never blocks: the host interface of `wharf-core`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use wharf_core::host::{Clock, Park, Wake};
 
-/// Shows the time of the event that is happening.
+/// A clock that shows the time of the event being handled.
 #[derive(Debug, Default)]
 pub struct VirtualClock(AtomicU64);
 
 impl VirtualClock {
-    /// Moves it.
+    /// Sets the time.
     #[inline]
     pub fn set(&self, now_ns: u64) {
         self.0.store(now_ns, Relaxed);
@@ -23,15 +23,15 @@ impl Clock for VirtualClock {
     }
 }
 
-/// Waiting moves the clock on, since nobody else will: for what is called between two runs of a world (a queue's
-/// shutdown). A modelled processor never parks; it has nothing due until something makes it.
+/// A park that moves the clock on: for calls between two runs of a world (a queue's shutdown). A modelled
+/// processor never parks; it has no event until another actor schedules one.
 #[derive(Debug)]
 pub struct VirtualPark {
     clock: Arc<VirtualClock>,
     woken: Arc<Woken>,
 }
 
-/// What [`VirtualPark`] hands out as a waker.
+/// The waker of a [`VirtualPark`].
 #[derive(Debug, Default)]
 struct Woken(AtomicBool);
 
@@ -42,7 +42,7 @@ impl Wake for Woken {
 }
 
 impl VirtualPark {
-    /// Of this clock.
+    /// Creates a park that moves `clock`.
     pub fn new(clock: Arc<VirtualClock>) -> Self {
         Self { clock, woken: Arc::default() }
     }

@@ -1,57 +1,58 @@
-//! One TCP connection from end to end: a host's wire, a slower one behind a queue that drops at the tail, and the way back.
+//! One TCP connection from end to end: a host's wire, a slower wire behind a tail-drop queue, and the way
+//! back.
 //!
-//! For checks of the source against others; experiments put it above a whole host.
+//! It serves to compare the source with others; experiments put the source above a whole host.
 
 use super::tcp::{Ack, Piece, Receiver, Rules, Source};
 use crate::engine::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Headers and time stamps of a packet, and what Ethernet adds around it.
+/// Headers and time stamps of a packet, with Ethernet's overhead.
 const HEADER_BYTES: u64 = 66 + 24;
-/// Bounds a run whatever happens.
+/// The longest run.
 const NS_MAX: u64 = 3_600_000_000_000;
 
-/// What lies between the ends.
+/// The path between the ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
     /// The host's own wire, bits a second.
     pub host_bits_per_s: u64,
     /// The slowest wire.
     pub bits_per_s: u64,
-    /// What waits before it at most, bytes.
+    /// The queue before it, bytes.
     pub queue_bytes: u64,
-    /// One way, without waiting.
+    /// Delay one way, without queueing.
     pub delay_ns: u64,
-    /// One packet in so many is lost, by chance; 0 for none.
+    /// One packet in so many is lost at random; 0 for none.
     pub lost_one_in: u64,
-    /// Of the chance.
+    /// Seed of the losses.
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transfer {
-    /// When the last byte had come in order.
+    /// The time at which the last byte had arrived in order.
     pub done_ns: u64,
     /// Bytes in order.
     pub bytes: u64,
-    /// Packets on the host's wire, those sent again, and those lost.
+    /// Packets on the host's wire.
     pub packets: u64,
-    /// Sent again.
+    /// Packets sent again.
     pub again: u64,
-    /// Dropped at the queue's tail, or by chance.
+    /// Packets dropped at the queue's tail, or at random.
     pub lost: u64,
-    /// Super-packets, and the most bytes that the host held.
+    /// Super-packets.
     pub pieces: u64,
-    /// Of those.
+    /// The most bytes that the host held.
     pub held_bytes_max: u64,
-    /// Times that a timeout came.
+    /// Timeouts.
     pub timeouts: u64,
 }
 
 impl Transfer {
-    /// Bits of payload a second.
+    /// Returns the goodput in bits a second.
     pub fn bits_per_s(&self) -> u64 {
         (u128::from(self.bytes) * 8_000_000_000 / u128::from(self.done_ns.max(1))) as u64
     }
@@ -59,15 +60,15 @@ impl Transfer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The host's wire is done with its piece.
+    /// The host's wire has sent its piece.
     Sent,
-    /// A packet is there.
+    /// A packet arrives.
     Arrives { from: u64, to: u64, sent_ns: Option<u64> },
-    /// An answer is back.
+    /// An acknowledgement arrives.
     Answered(usize),
-    /// The receiver has waited long enough.
+    /// The receiver's delayed acknowledgement is due.
     Answer,
-    /// So has the sender.
+    /// The sender's timeout is due.
     Timeout,
 }
 
@@ -81,14 +82,14 @@ struct World {
     on_wire: VecDeque<Piece>,
     host_free_ns: u64,
     slow_free_ns: u64,
-    /// When the next event of the sender's timer is.
+    /// The time of the timer event that is scheduled.
     timer_ns: Option<u64>,
     acks: Vec<Option<Ack>>,
     random: Random,
     transfer: Transfer,
 }
 
-/// Sends `bytes` by these rules; what came of it.
+/// Sends `bytes` by these rules. Returns the result.
 pub fn transfer(rules: Rules, way: Way, bytes: u64) -> Transfer {
     let transfer = Transfer {
         done_ns: 0,
@@ -183,7 +184,7 @@ impl World {
         self.at(now_ns + self.way.delay_ns, Event::Answered(self.acks.len() - 1));
     }
 
-    /// All that may leave now.
+    /// Sends all that may leave now.
     fn send(&mut self, now_ns: u64) {
         while let Some(piece) = self.source.next(now_ns) {
             self.transfer.pieces += 1;
@@ -193,7 +194,7 @@ impl World {
             self.on_wire.push_back(piece);
             self.at(self.host_free_ns, Event::Sent);
         }
-        // One event at a time: it looks when it comes whether the timeout has moved.
+        // One timer event at a time: when it comes, it checks whether the timeout has moved.
         if let Some(at_ns) = self.source.timeout_at_ns()
             && self.timer_ns.is_none_or(|timer_ns| timer_ns > at_ns)
         {
@@ -202,7 +203,7 @@ impl World {
         }
     }
 
-    /// A piece goes over the host's wire and, packet by packet, into the queue before the slow one.
+    /// Sends a piece over the host's wire and, packet by packet, into the queue before the slow wire.
     fn leaves(&mut self, now_ns: u64, piece: &Piece) {
         self.host_free_ns = self.host_free_ns.max(now_ns);
         let mut from = piece.from;

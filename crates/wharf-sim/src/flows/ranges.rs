@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 /// Disjoint ranges that do not touch, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ranges {
-    /// End by start.
+    /// The end of each range, by its start.
     by_start: BTreeMap<u64, u64>,
     bytes: u64,
 }
 
 impl Ranges {
-    /// Puts in `from..to`.
+    /// Inserts `from..to`.
     pub fn insert(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
@@ -29,7 +29,7 @@ impl Ranges {
         self.by_start.insert(from, to);
     }
 
-    /// Takes out all below `position`.
+    /// Removes all below `position`.
     pub fn remove_below(&mut self, position: u64) {
         while let Some((&start, &end)) = self.by_start.first_key_value() {
             if start >= position {
@@ -43,50 +43,50 @@ impl Ranges {
         }
     }
 
-    /// The first range, if it begins at `position` or before: where it ends.
+    /// Returns the end of the first range if it begins at `position` or before.
     pub fn end_at(&self, position: u64) -> Option<u64> {
         self.by_start.first_key_value().filter(|&(&start, _)| start <= position).map(|(_, &end)| end)
     }
 
-    /// Where the range that holds `position` ends, if one does.
+    /// Returns the end of the range that holds `position`.
     pub fn end_of(&self, position: u64) -> Option<u64> {
         let (_, &end) = self.by_start.range(..=position).next_back()?;
         (end > position).then_some(end)
     }
 
-    /// Where the first range behind `position` begins.
+    /// Returns the start of the first range behind `position`.
     pub fn next_after(&self, position: u64) -> Option<u64> {
         self.by_start.range(position + 1..).next().map(|(&start, _)| start)
     }
 
-    /// The end of the last.
+    /// Returns the end of the last range.
     pub fn end(&self) -> Option<u64> {
         self.by_start.last_key_value().map(|(_, &end)| end)
     }
 
-    /// Bytes in `from..to`.
+    /// Returns the number of bytes within `from..to`.
     pub fn bytes_within(&self, from: u64, to: u64) -> u64 {
         let clipped = |(&start, &end): (&u64, &u64)| end.min(to).saturating_sub(start.max(from));
         self.by_start.range(..to).map(clipped).sum()
     }
 
-    /// Bytes in all.
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether there is none.
+    /// True if there is no range.
     pub fn is_empty(&self) -> bool {
         self.by_start.is_empty()
     }
 
-    /// Takes out everything.
+    /// Removes all ranges.
     pub fn clear(&mut self) {
         self.by_start.clear();
         self.bytes = 0;
     }
 
-    /// All of them, in order.
+    /// Returns all ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.by_start.iter().map(|(&start, &end)| (start, end))
     }
@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a set of single bytes.
+        /// Compares with a set of single bytes.
         #[test]
         fn agree_with_a_bitmap(steps in prop::collection::vec((0u64..60, 0u64..12, any::<bool>()), 1..60)) {
             let (mut ranges, mut bits) = (Ranges::default(), [false; 80]);

@@ -1,12 +1,12 @@
-//! The round trip's time, and how long to wait for an acknowledgement (RFC 6298, the kernel's bounds).
+//! The round-trip time, and the retransmission timeout (RFC 6298, with the kernel's bounds).
 
-/// Least and most time to wait (`TCP_RTO_MIN`, `TCP_RTO_MAX`).
+/// Bounds of the timeout (`TCP_RTO_MIN`, `TCP_RTO_MAX`).
 const RTO_MIN_NS: u64 = 200_000_000;
 const RTO_MAX_NS: u64 = 120_000_000_000;
-/// Before anything has been measured (`TCP_TIMEOUT_INIT`).
+/// The timeout before the first measurement (`TCP_TIMEOUT_INIT`).
 const RTO_FIRST_NS: u64 = 1_000_000_000;
 
-/// Smoothed, in nanoseconds.
+/// Smoothed times, in nanoseconds.
 #[derive(Debug, Clone)]
 pub(super) struct RoundTrip {
     smoothed_ns: Option<u64>,
@@ -19,7 +19,7 @@ impl RoundTrip {
         Self { smoothed_ns: None, variation_ns: 0, backoff: 0 }
     }
 
-    /// One was measured.
+    /// Takes a measurement.
     pub(super) fn measured(&mut self, ns: u64) {
         self.backoff = 0;
         let Some(smoothed_ns) = self.smoothed_ns else {
@@ -30,7 +30,7 @@ impl RoundTrip {
         self.smoothed_ns = Some(((7 * smoothed_ns + ns) / 8).max(1));
     }
 
-    /// Waiting was in vain: twice as long the next time.
+    /// Doubles the timeout, which has expired.
     pub(super) fn timed_out(&mut self) {
         self.backoff = (self.backoff + 1).min(16);
     }
@@ -39,7 +39,7 @@ impl RoundTrip {
         self.smoothed_ns
     }
 
-    /// How long to wait.
+    /// Returns the timeout.
     pub(super) fn timeout_ns(&self) -> u64 {
         let base_ns = match self.smoothed_ns {
             None => RTO_FIRST_NS,

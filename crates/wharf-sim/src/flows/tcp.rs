@@ -1,17 +1,19 @@
-//! TCP as far as it decides what leaves when: congestion window, loss recovery, the size of super-packets, small queues.
+//! TCP's decisions on sending: congestion window, loss recovery, the size of super-packets, small queues.
 //!
-//! Assumptions: sequence numbers are 64-bit positions in the stream; a peer that speaks SACK; one connection, set up
-//! already. Goal: the amounts and times of the kernel's TCP, not its every corner. What is there:
-//! - slow start and congestion avoidance by bytes (RFC 5681, RFC 3465), ten packets to begin with (RFC 6928), HyStart on demand;
-//! - loss recovery by SACK (RFC 6675): what lies three packets below the highest that arrived is lost; one window cut
-//!   per recovery; a timeout sends everything anew from one packet on (RFC 6298);
-//! - super-packets of about 1 ms at the pacing rate, two packets at least (`tcp_tso_autosize`), deferred while most of
-//!   the window is on its way (`tcp_tso_should_defer`);
-//! - small queues (`tcp_small_queue_check`): what the host has not sent yet is bounded, by 1 ms at the pacing rate or two
-//!   super-packets, and by `small_queue_bytes_max`; in Linux 3.13 to 3.18 by 1 ms or `small_queue_bytes_min`, whichever is more;
-//! - Nagle's algorithm (RFC 896) for programs that write little.
+//! Assumptions: sequence numbers are 64-bit positions in the stream; the peer supports SACK; one connection,
+//! already established. Goal: the amounts and times of the kernel's TCP, not all its details. It has:
+//! - slow start and congestion avoidance by bytes (RFC 5681, RFC 3465), an initial window of ten packets (RFC
+//!   6928), HyStart on demand;
+//! - loss recovery by SACK (RFC 6675): a packet three packets below the highest that arrived is lost; one
+//!   window cut per recovery; a timeout sends everything again, beginning with one packet (RFC 6298);
+//! - super-packets of about 1 ms at the pacing rate, at least two packets (`tcp_tso_autosize`), deferred
+//!   while most of the window is in flight (`tcp_tso_should_defer`);
+//! - small queues (`tcp_small_queue_check`): unsent bytes in the host are bounded by 1 ms at the pacing rate
+//!   or two super-packets, and by `small_queue_bytes_max`; in Linux 3.13 to 3.18 by 1 ms or
+//!   `small_queue_bytes_min`, whichever is more;
+//! - Nagle's algorithm (RFC 896) for programs that write small amounts.
 //!
-//! Nothing is paced: the rate only sizes.
+//! Sending is not paced: the rate only determines sizes.
 
 mod receiver;
 mod recovery;
@@ -23,31 +25,31 @@ pub use rules::{Rules, Truesize};
 use super::round_trip::RoundTrip;
 use recovery::Recovery;
 
-/// What leaves: a super-packet, or one packet of what was lost.
+/// A super-packet, or one retransmitted packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// Position of its first byte.
     pub from: u64,
-    /// Payload.
+    /// Bytes of payload.
     pub len_bytes: u32,
     /// Packets on the wire.
     pub packets: u32,
-    /// It was sent before.
+    /// True if it was sent before.
     pub again: bool,
 }
 
 impl Piece {
-    /// Position behind its last byte.
+    /// Returns the position behind its last byte.
     pub fn to(&self) -> u64 {
         self.from + u64::from(self.len_bytes)
     }
 }
 
-/// One connection's sending end.
+/// The sending end of one connection.
 #[derive(Debug, Clone)]
 pub struct Source {
     rules: Rules,
-    /// Acknowledged up to here, sent up to there, written by the program up to there.
+    /// Positions up to which data are acknowledged, sent, and written by the program.
     acked: u64,
     sent: u64,
     written: u64,
@@ -56,20 +58,21 @@ pub struct Source {
     recovery: Recovery,
     trip: RoundTrip,
     least_trip_ns: u64,
-    /// Handed to the host and not yet out of it.
+    /// Bytes handed to the host that have not left it.
     queued_bytes: u64,
-    /// Of the last super-packet.
+    /// Size of the last super-packet.
     last_bytes: u64,
-    /// When the oldest byte that is not acknowledged is given up.
+    /// Time at which the oldest unacknowledged byte times out.
     timeout_at_ns: Option<u64>,
-    /// Small queues hold it.
+    /// True while small queues hold it back.
     throttled: bool,
-    /// The window was cut for what this host had no room for; not again before all up to here is acknowledged.
+    /// The window was cut because this host had no room; no further cut before all up to here is
+    /// acknowledged.
     cut_until: u64,
 }
 
 impl Source {
-    /// One that has all to send by these rules; [`Source::write`] says what.
+    /// Creates a source without data; [`Source::write`] adds some.
     pub fn new(rules: Rules) -> Self {
         let window_bytes = u64::from(rules.first_window_packets) * u64::from(rules.mss_bytes);
         Self {
@@ -90,17 +93,17 @@ impl Source {
         }
     }
 
-    /// The program has written `bytes` more.
+    /// Adds `bytes` written by the program.
     pub fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// Position up to which the program has written, and up to which the peer has all.
+    /// Returns the positions up to which the program has written and the peer has acknowledged.
     pub fn written_and_acked(&self) -> (u64, u64) {
         (self.written, self.acked)
     }
 
-    /// The next piece to leave at `now_ns`, if one may.
+    /// Returns the next piece if one may leave at `now_ns`.
     pub fn next(&mut self, now_ns: u64) -> Option<Piece> {
         self.throttled = self.queued_bytes > 0 && self.queued_bytes >= self.small_queue_bytes();
         if self.throttled {
@@ -118,8 +121,8 @@ impl Source {
         Some(piece)
     }
 
-    /// The host's own queue has no room for the next piece, which stays here: the window is cut, once per round trip
-    /// (`tcp_enter_cwr`).
+    /// Notes that the host's queue has no room for the next piece, which stays here. The window is cut, once
+    /// per round trip (`tcp_enter_cwr`).
     pub fn refused(&mut self) {
         if self.acked >= self.cut_until && !self.recovery.is_on() {
             self.cut_until = self.sent.max(self.acked + 1);
@@ -127,13 +130,13 @@ impl Source {
         }
     }
 
-    /// Of what the host holds for it, `piece` has left, or was dropped; whether that lets it go on.
+    /// Notes that `piece` left the host or was dropped. True if the source may continue.
     pub fn completed(&mut self, piece: &Piece) -> bool {
         self.queued_bytes = self.queued_bytes.saturating_sub(self.charge(piece));
         self.throttled && self.queued_bytes < self.small_queue_bytes()
     }
 
-    /// An acknowledgement has come; how many bytes it acknowledges for the first time, in order.
+    /// Takes an acknowledgement. Returns the number of bytes newly acknowledged in order.
     pub fn acked(&mut self, now_ns: u64, ack: &Ack) -> u64 {
         let newly_bytes = ack.next.saturating_sub(self.acked).min(self.sent - self.acked);
         self.acked += newly_bytes;
@@ -156,12 +159,12 @@ impl Source {
         newly_bytes
     }
 
-    /// When it is to be told of a timeout, if nothing else happens.
+    /// Returns the time of the timeout, if nothing else happens.
     pub fn timeout_at_ns(&self) -> Option<u64> {
         self.timeout_at_ns
     }
 
-    /// What was waited for has not come: everything not known to have arrived is sent anew.
+    /// Handles the timeout: sends everything again that is not known to have arrived.
     pub fn timed_out(&mut self, now_ns: u64) {
         if self.timeout_at_ns.is_none_or(|at_ns| at_ns > now_ns) {
             return;
@@ -173,17 +176,18 @@ impl Source {
         self.timeout_at_ns = Some(now_ns + self.trip.timeout_ns());
     }
 
-    /// The congestion window.
+    /// Returns the congestion window.
     pub fn window_bytes(&self) -> u64 {
         self.window_bytes
     }
 
-    /// Bytes under way as far as it knows (RFC 6675, pipe).
+    /// Returns the bytes in flight (RFC 6675, pipe).
     pub fn flight_bytes(&self) -> u64 {
         self.recovery.flight_bytes(self.acked, self.sent)
     }
 
-    /// Bytes a second at which it would pace: twice its window in a round trip in slow start, else 1.2 times it.
+    /// Returns the pacing rate in bytes a second: per round trip twice the window in slow start, else 1.2
+    /// times.
     pub fn pacing_bytes_per_s(&self) -> u64 {
         let slow_start = self.window_bytes < self.threshold_bytes / 2;
         let percent = if slow_start { 200 } else { self.rules.pacing_percent };
@@ -192,12 +196,12 @@ impl Source {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// What of its data the host holds.
+    /// Returns the bytes that the host holds.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// What the host is charged for a piece.
+    /// Returns the bytes charged for a piece.
     fn charge(&self, piece: &Piece) -> u64 {
         self.rules.truesize.of(piece.len_bytes, piece.packets)
     }
@@ -213,7 +217,7 @@ impl Source {
         bytes.div_ceil(self.rules.mss_bytes.into()) as u32
     }
 
-    /// Largest payload of a super-packet now: a whole number of packets.
+    /// Returns the largest payload of a super-packet now: a whole number of packets.
     fn goal_bytes(&self) -> u64 {
         let mss = u64::from(self.rules.mss_bytes);
         let most = u64::from(self.rules.super_bytes_max).max(mss) / mss;
@@ -241,10 +245,10 @@ impl Source {
         let (left, goal) = (self.written - self.sent, self.goal_bytes());
         let bytes = left.min(open_bytes).min(goal);
         let ends_it = bytes == left;
-        // Whole packets, unless that is all there is; and of that too little waits for company (Nagle).
+        // Whole packets only, unless the data end; a small last packet waits for more (Nagle).
         let bytes = if ends_it { bytes } else { bytes / mss * mss };
         let waits = ends_it && bytes < mss && self.rules.nagle && flight > 0;
-        // A window that opens bit by bit is not to be filled bit by bit.
+        // A window that opens in small steps is not filled in small steps.
         let defers = !ends_it && flight > 0 && bytes < goal && open_bytes < self.window_bytes / 3;
         if bytes == 0 || waits || defers {
             return None;
@@ -259,7 +263,7 @@ impl Source {
 
     fn grow_window(&mut self, acked_bytes: u64) {
         let mss = u64::from(self.rules.mss_bytes);
-        // A window that is not used does not grow.
+        // An unused window does not grow.
         if self.window_bytes > 2 * (self.flight_bytes() + acked_bytes) {
             return;
         }
@@ -271,7 +275,8 @@ impl Source {
         self.window_bytes = grown.min(self.rules.peer_window_bytes.max(mss));
     }
 
-    /// Slow start is over once a round trip takes an eighth more than the least one, 4 to 16 ms of it (`hystart_update`).
+    /// Ends slow start when a round trip takes an eighth more than the shortest one, 4 to 16 ms of it
+    /// (`hystart_update`).
     fn leaves_slow_start(&mut self, trip_ns: u64) {
         self.least_trip_ns = self.least_trip_ns.min(trip_ns);
         let grown_ns = (self.least_trip_ns / 8).clamp(4_000_000, 16_000_000);
@@ -290,7 +295,7 @@ impl Source {
         self.window_bytes = self.threshold_bytes;
     }
 
-    /// Whether all that was written is with the peer.
+    /// True if the peer has acknowledged all that was written.
     pub fn is_done(&self) -> bool {
         self.acked == self.written
     }

@@ -1,10 +1,10 @@
-//! UDP as fast as the socket's buffer lets it: what is charged to it may not exceed the buffer; the sender sleeps then,
-//! until so much has left that it is worth waking (`sock_def_write_space`: half of it).
+//! UDP at the rate that the socket's buffer permits. The bytes charged to the socket may not exceed the
+//! buffer; the sender then sleeps until half of them have left (`sock_def_write_space`).
 
 /// One socket.
 #[derive(Debug, Clone)]
 pub struct Blast {
-    /// Of a packet, as charged.
+    /// Bytes charged for a packet.
     packet_bytes: u64,
     buffer_bytes: u64,
     inside_bytes: u64,
@@ -12,12 +12,13 @@ pub struct Blast {
 }
 
 impl Blast {
-    /// Packets that are charged `packet_bytes` each, against a buffer of `buffer_bytes` (one fits always).
+    /// Creates a socket that is charged `packet_bytes` per packet against a buffer of `buffer_bytes`. One
+    /// packet always fits.
     pub fn new(packet_bytes: u64, buffer_bytes: u64) -> Self {
         Self { packet_bytes, buffer_bytes, inside_bytes: 0, sleeping: false }
     }
 
-    /// Sends one, if it may; otherwise it sleeps.
+    /// Sends a packet and returns true, or sleeps.
     pub fn send(&mut self) -> bool {
         self.sleeping |= self.inside_bytes > 0 && self.inside_bytes + self.packet_bytes > self.buffer_bytes;
         if !self.sleeping {
@@ -26,7 +27,7 @@ impl Blast {
         !self.sleeping
     }
 
-    /// `packets` have left; whether that wakes it.
+    /// Notes that `packets` left. True if that wakes the sender.
     pub fn completed(&mut self, packets: u64) -> bool {
         self.inside_bytes = self.inside_bytes.saturating_sub(packets * self.packet_bytes);
         let wakes = self.sleeping && 2 * self.inside_bytes <= self.buffer_bytes;
@@ -34,12 +35,12 @@ impl Blast {
         wakes
     }
 
-    /// Whether it does not sleep.
+    /// True unless the sender sleeps.
     pub fn has_room(&self) -> bool {
         !self.sleeping
     }
 
-    /// Packets inside.
+    /// Returns the number of packets inside.
     pub fn inside(&self) -> u64 {
         self.inside_bytes / self.packet_bytes.max(1)
     }

@@ -1,7 +1,8 @@
-//! Where the frames of a pool lie for a NIC, and the number that each packet carries.
+//! The bus addresses of a pool's frames, and the number that each packet carries.
 //!
-//! Of a packet's bytes, only the first eight are modelled: its number, by which it is known from wire to wire. A NIC
-//! that receives writes it beside the buffer; the driver copies it into the frame, and back when it sends.
+//! Of a packet's bytes, only the first eight are modelled: its number, which identifies it from wire to wire.
+//! A receiving NIC writes the number beside the buffer. The driver copies it into the frame, and back when it
+//! sends.
 
 use super::host_memory::{HostMemory, MemoryFault};
 use wharf_mem::{Frame, Region};
@@ -17,17 +18,17 @@ pub struct Buffers {
     numbers: u64,
     all_bytes: u64,
     frame_bytes: u64,
-    /// There is a number for so many bytes.
+    /// Bytes per number.
     granule_bytes: u64,
 }
 
 impl Buffers {
-    /// Of this region, a packet to a frame.
+    /// Creates the buffers of this region, with one packet per frame.
     pub fn new(region: &Region, memory: &mut HostMemory) -> Self {
         Self::with_granule(region, region.spec().frame_bytes, memory)
     }
 
-    /// Of this region, where packets may begin every `granule_bytes` of a frame.
+    /// Creates the buffers of this region, where packets may begin every `granule_bytes` of a frame.
     pub fn with_granule(region: &Region, granule_bytes: u32, memory: &mut HostMemory) -> Self {
         let (frame_bytes, granule_bytes) =
             (u64::from(region.spec().frame_bytes), u64::from(granule_bytes.max(1)));
@@ -36,7 +37,7 @@ impl Buffers {
         Self { numbers, all_bytes, frame_bytes, granule_bytes }
     }
 
-    /// Where a frame lies.
+    /// Returns the bus address of a frame.
     #[inline]
     pub fn address(&self, frame: &Frame) -> u64 {
         FIRST + u64::from(frame.index()) * self.frame_bytes
@@ -49,7 +50,7 @@ impl Buffers {
         offset.map(|offset| self.numbers + offset / self.granule_bytes * NUMBER_BYTES as u64).ok_or(fault)
     }
 
-    /// The number of the packet at `address`.
+    /// Returns the number of the packet at `address`.
     ///
     /// # Errors
     /// There is no buffer.
@@ -58,7 +59,7 @@ impl Buffers {
         Ok(u64::from_be_bytes(memory.read(self.number_at(address)?)?))
     }
 
-    /// Sets it.
+    /// Sets the number of the packet at `address`.
     ///
     /// # Errors
     /// There is no buffer.
@@ -68,12 +69,12 @@ impl Buffers {
     }
 }
 
-/// The number that a packet's bytes begin with.
+/// Returns the number at the start of a packet's bytes.
 pub fn number_of(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |first| u64::from_be_bytes(*first))
 }
 
-/// Writes it there.
+/// Writes the number to the start of a packet's bytes.
 pub fn put_number(bytes: &mut [u8], number: u64) {
     if let Some(first) = bytes.first_chunk_mut() {
         *first = number.to_be_bytes();

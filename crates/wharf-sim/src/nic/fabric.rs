@@ -1,47 +1,47 @@
-//! What is under way on the bus of one NIC, in picoseconds: reads and their answers, writes that land in memory,
-//! doorbells on their way.
+//! The transfers in flight on the bus of one NIC, in picoseconds: reads and their completions, writes to
+//! memory, doorbells.
 
 use super::host_memory::{Doorbell, MemoryFault, Post, SharedMemory, open};
 use std::collections::VecDeque;
 use wharf_plan::pcie::{Bus, BusSpec};
 
-/// Most bytes of one write that lands in memory: eight descriptors of 16 bytes.
+/// Most bytes of one write to memory: eight descriptors of 16 bytes.
 const LANDING_BYTES_MAX: usize = 128;
 
-/// What was read.
+/// The purpose of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
-    /// So many units of a send queue's ring.
+    /// Units of a send queue's ring.
     Send {
-        /// Which queue.
+        /// The queue.
         queue: usize,
         /// Units of its ring.
         units: u32,
     },
-    /// So many descriptors of a receive queue's ring.
+    /// Descriptors of a receive queue's ring.
     Receive {
-        /// Which queue.
+        /// The queue.
         queue: usize,
         /// Descriptors.
         units: u32,
     },
-    /// How far the driver of a receive queue has come.
+    /// The tail of a receive queue's driver.
     Record {
-        /// Which queue.
+        /// The queue.
         queue: usize,
     },
-    /// A packet to be sent, or a piece of one.
+    /// A packet to send, or a piece of one.
     Packet,
 }
 
-/// What happens at one end of the bus.
+/// An arrival at one end of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// Data are at the NIC.
+    /// Data at the NIC.
     Data(Read),
-    /// A write to a register is at the NIC.
+    /// A write to a register, at the NIC.
     Doorbell(Doorbell),
-    /// A write of the NIC for this queue is in memory.
+    /// A write of the NIC for this queue, in memory.
     Landed(usize),
 }
 
@@ -53,14 +53,14 @@ struct Landing {
     bytes: [u8; LANDING_BYTES_MAX],
 }
 
-/// The bus and what is under way on it. What is due comes in order of time.
+/// The bus and its transfers in flight. Events come in order of time.
 #[derive(Debug)]
 pub struct Fabric {
     bus: Bus,
     memory: SharedMemory,
-    /// Reads for which there are no tags.
+    /// Reads that wait for tags.
     waiting: VecDeque<(u64, Read)>,
-    /// When the host answers.
+    /// The times at which the host answers.
     answers: VecDeque<(u64, u64, Read)>,
     arrivals: VecDeque<(u64, Read)>,
     landings: VecDeque<(u64, Landing)>,
@@ -68,7 +68,7 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// An idle one.
+    /// Creates an idle fabric.
     pub fn new(spec: BusSpec, memory: SharedMemory) -> Self {
         Self {
             bus: Bus::new(spec),
@@ -81,23 +81,23 @@ impl Fabric {
         }
     }
 
-    /// What has crossed the bus.
+    /// Returns the bus.
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
-    /// Memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &SharedMemory {
         &self.memory
     }
 
-    /// The NIC reads `len_bytes`, as soon as there are tags.
+    /// Reads `len_bytes` for the NIC, as soon as there are tags.
     pub fn read(&mut self, now_ps: u64, len_bytes: u64, what: Read) {
         self.waiting.push_back((len_bytes, what));
         self.ask(now_ps);
     }
 
-    /// Whether reads wait for tags: nothing more should be asked for.
+    /// True if reads wait for tags: the NIC should request no more.
     pub fn is_blocked(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -110,17 +110,17 @@ impl Fabric {
         }
     }
 
-    /// The NIC writes a packet of `len_bytes` to memory; when it is there.
+    /// Writes a packet of `len_bytes` to memory. Returns the time at which it is there.
     pub fn write_packet(&mut self, now_ps: u64, len_bytes: u64) -> u64 {
         self.bus.nic_write(now_ps, len_bytes)
     }
 
-    /// The NIC writes for `queue`: by [`Post`].
+    /// Returns the way of the NIC's writes for `queue`.
     pub fn post_for(&mut self, queue: usize, now_ps: u64) -> Poster<'_> {
         Poster { fabric: self, queue, now_ps }
     }
 
-    /// A processor's writes to registers leave it.
+    /// Sends a processor's writes to registers.
     pub fn ring(&mut self, now_ps: u64, bells: &mut VecDeque<Doorbell>) {
         for doorbell in bells.drain(..) {
             let at_nic_ps = self.bus.write_to_nic(now_ps, doorbell.len_bytes);
@@ -128,7 +128,7 @@ impl Fabric {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     pub fn due_ps(&self) -> u64 {
         let first = |due: Option<u64>| due.unwrap_or(u64::MAX);
         first(self.answers.front().map(|answer| answer.0))
@@ -137,10 +137,10 @@ impl Fabric {
             .min(first(self.doorbells.front().map(|doorbell| doorbell.0)))
     }
 
-    /// One thing that is due at `now_ps`; `Ok(None)` when it concerns nobody else, or when there is none.
+    /// Handles one event at `now_ps`. Returns `Ok(None)` if it concerns no other part, or if there is none.
     ///
     /// # Errors
-    /// The NIC has written beyond memory.
+    /// The NIC wrote beyond memory.
     pub fn step(&mut self, now_ps: u64) -> Result<Option<Arrived>, MemoryFault> {
         let is_due = |due_ps: Option<u64>| due_ps.is_some_and(|due_ps| due_ps <= now_ps);
         if is_due(self.landings.front().map(|landing| landing.0))

@@ -1,41 +1,41 @@
 //! Host memory as a NIC sees it: bytes at bus addresses. Rings, completions and doorbell records lie here.
 //!
-//! Packets themselves stay in their pool's region: of them, only address and length cross the bus of the model, or
-//! their bytes where the driver copies them into an entry.
+//! Packets themselves stay in the pool's region. Only their address and length cross the bus of the model, or
+//! their bytes if the driver copies them into an entry.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where memory begins: address 0 is nobody's, so that a pointer never written is an error.
+/// The lowest address: address 0 is invalid, so that a pointer never written is an error.
 const BASE: u64 = 0x1000;
 const ALIGN_BYTES: u64 = 4096;
 
-/// An access beyond what there is.
+/// An access beyond memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no host memory at {address:#x}, {len_bytes} bytes: there are {there_bytes} from {BASE:#x}")]
 pub struct MemoryFault {
-    /// Where.
+    /// The address.
     pub address: u64,
-    /// How much.
+    /// The length.
     pub len_bytes: usize,
-    /// How much there is.
+    /// Bytes of memory.
     pub there_bytes: usize,
 }
 
-/// A register that the driver has written to.
+/// A write of the driver to a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doorbell {
-    /// Whose.
+    /// The queue.
     pub queue: usize,
-    /// Whether it is for receiving.
+    /// True for a receive register.
     pub receive: bool,
-    /// What was written.
+    /// The value.
     pub value: u32,
-    /// Bytes of that write on the bus.
+    /// Bytes of the write on the bus.
     pub len_bytes: u64,
 }
 
-/// Memory that driver and NIC share, and the driver's writes to registers that have not left the processor yet.
+/// Memory that driver and NIC share, and the driver's register writes that have not left the processor yet.
 #[derive(Debug, Default)]
 pub struct HostMemory {
     bytes: Vec<u8>,
@@ -43,29 +43,29 @@ pub struct HostMemory {
     pub doorbells: VecDeque<Doorbell>,
 }
 
-/// As both halves hold it. Each is done with it before the other begins.
+/// The memory as both halves hold it. Each is done with it before the other begins.
 pub type SharedMemory = Arc<Mutex<HostMemory>>;
 
-/// Locks it.
+/// Locks the memory.
 #[inline]
 pub fn open(memory: &SharedMemory) -> MutexGuard<'_, HostMemory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl HostMemory {
-    /// None yet, to be shared.
+    /// Creates an empty shared memory.
     pub fn shared() -> SharedMemory {
         Arc::default()
     }
 
-    /// `bytes` zeros from a page's start on; their address.
+    /// Allocates `bytes` zeros from a page's start on. Returns their address.
     pub fn allocate(&mut self, bytes: usize) -> u64 {
         let at = (self.bytes.len() as u64).next_multiple_of(ALIGN_BYTES);
         self.bytes.resize(at as usize + bytes, 0);
         BASE + at
     }
 
-    /// The `len_bytes` from `address` on.
+    /// Returns the `len_bytes` from `address` on.
     ///
     /// # Errors
     /// [`MemoryFault`].
@@ -76,7 +76,7 @@ impl HostMemory {
         found.ok_or(MemoryFault { address, len_bytes, there_bytes: self.bytes.len() })
     }
 
-    /// `N` bytes from `address` on.
+    /// Returns the `N` bytes from `address` on.
     ///
     /// # Errors
     /// [`MemoryFault`].
@@ -100,9 +100,9 @@ impl HostMemory {
     }
 }
 
-/// Takes what a NIC writes to memory: at once in tests, over the bus in a model.
+/// A way for a NIC's writes to memory: immediate in tests, over the bus in a model.
 pub trait Post {
-    /// One write of `bytes` to `address`.
+    /// Writes `bytes` to `address`.
     ///
     /// # Errors
     /// [`MemoryFault`].

@@ -1,7 +1,7 @@
-//! A machine around one NIC: a processor to each queue pair, which polls it and does something with every packet.
+//! A machine around one NIC: a processor for each queue pair polls it and handles every packet.
 //!
-//! Times are in picoseconds: at 100 million packets a second, a nanosecond is a tenth of a packet. Every run ends
-//! with all that is under way coming home, and is then checked: conservation, order, the pool's ledger.
+//! Times are in picoseconds: at 100 million packets a second, a nanosecond is a tenth of a packet. Every run
+//! ends by draining, and then conservation, order and the pool's ledger are checked.
 
 use super::host_memory::{Doorbell, SharedMemory, open};
 use super::port::{Happened, Port};
@@ -17,38 +17,39 @@ use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::Batch;
 use wharf_plan::pcie::{BusTotals, Traffic};
 
-/// Packets of one poll: NAPI's.
+/// Packets of one poll: NAPI's budget.
 const BUDGET: usize = 64;
-/// Longer than anything is under way, at whatever setting: a run that drains earlier ends earlier.
+/// Longer than anything is in flight at any setting. A run that drains earlier ends earlier.
 const DRAIN_PS: u64 = 1_000_000_000_000_000;
 
-/// What a processor does with packets.
+/// The job of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Receives and drops them (`XDP_DROP`).
     Drop,
-    /// Sends each back, with a doorbell for so many at most (`XDP_TX`: a poll's; `XDP_REDIRECT`: 16).
+    /// Sends each back, with a doorbell per `per_doorbell` packets at most (`XDP_TX`: a poll's;
+    /// `XDP_REDIRECT`: 16).
     SendBack {
-        /// Packets for a doorbell.
+        /// Packets per doorbell.
         per_doorbell: usize,
     },
-    /// Makes packets of `len_bytes` and sends them, with a doorbell for so many.
+    /// Makes packets of `len_bytes` and sends them.
     Send {
         /// Their length, checksum included.
         len_bytes: u32,
-        /// Packets for a doorbell.
+        /// Packets per doorbell.
         per_doorbell: usize,
     },
 }
 
-/// What a processor takes its time over.
+/// Costs of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoreCosts {
-    /// A poll, whatever it finds.
+    /// A poll.
     pub poll_ps: u64,
     /// A packet.
     pub packet_ps: u64,
-    /// From something in memory until an idle processor polls.
+    /// From a write to memory until an idle processor polls.
     pub wake_ps: u64,
 }
 
@@ -56,13 +57,13 @@ struct Core<D> {
     driver: D,
     cache: Cache,
     batch: Batch,
-    /// What goes with one doorbell.
+    /// Packets of one doorbell.
     part: Batch,
     done: Completions,
-    /// Writes to registers that leave when the work under way is done.
+    /// Register writes that leave when the work under way is done.
     bells: VecDeque<Doorbell>,
     idle: bool,
-    /// Of packets made here.
+    /// Number of the next packet made here.
     next_number: u64,
     next_out: u64,
     received: u64,
@@ -74,23 +75,23 @@ struct Core<D> {
 /// Sums up to some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Packets that drivers have received.
+    /// Packets received by drivers.
     pub received: u64,
-    /// Packets that drivers have accepted to send.
+    /// Packets accepted by drivers for sending.
     pub accepted: u64,
     /// Packets that found the send queue full, and were dropped by the job.
     pub refused: u64,
-    /// Packets that left, and their bytes.
+    /// Packets that left.
     pub departed: u64,
-    /// Bytes of those.
+    /// Their bytes.
     pub departed_bytes: u64,
     /// Doorbells rung for sending.
     pub doorbells: u64,
-    /// What became of packets from the wire.
+    /// Counts of packets from the wire.
     pub arrived: ReceiveTotals,
-    /// What has been put on the bus.
+    /// Transfers on the bus.
     pub bus: BusTotals,
-    /// Picoseconds in which each way of it was used.
+    /// Picoseconds in which each direction of it was used.
     pub bus_busy_ps: Traffic,
 }
 
@@ -109,10 +110,10 @@ pub struct Machine<D, S, R> {
 }
 
 impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
-    /// A processor for each of `drivers`, whose queues the hardware in `port` has.
+    /// Creates a machine with a processor for each of `drivers`, whose queues the hardware in `port` has.
     ///
     /// # Errors
-    /// The pool has no frames, or a driver does not take its memory.
+    /// The pool has no frames, or a driver does not accept its memory.
     pub fn new(
         port: Port<S, R>, drivers: Vec<D>, pool: PagePool, clock: Arc<VirtualClock>, job: Job,
         costs: CoreCosts,
@@ -147,7 +148,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
         }
     }
 
-    /// Lets everything happen that is due before `until_ps`.
+    /// Handles all events before `until_ps`.
     ///
     /// # Errors
     /// [`RunError`].
@@ -169,7 +170,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
         Ok(self.totals(until_ps))
     }
 
-    /// What has happened so far.
+    /// Returns the sums so far.
     fn totals(&self, now_ps: u64) -> Totals {
         let sum = |of: fn(&Core<D>) -> u64| self.cores.iter().map(of).sum();
         Totals {
@@ -193,7 +194,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
         }
     }
 
-    /// Numbers of one queue go up: nothing is sent twice, nothing overtakes.
+    /// Checks that the numbers of a queue's packets go up: none is sent twice, none overtakes.
     fn leaves(&mut self, frame: &Departed) -> Result<(), RunError> {
         self.departed.0 += 1;
         self.departed.1 += u64::from(frame.len_bytes);
@@ -207,7 +208,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
         Ok(())
     }
 
-    /// What the processor wrote to registers leaves it; then it polls.
+    /// Sends the processor's register writes, then polls.
     fn core_acts(&mut self, at: usize, now_ps: u64) -> Result<(), RunError> {
         let Self { port, cores, job, costs, memory, ending, .. } = self;
         let core = &mut cores[at];
@@ -225,7 +226,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
             Job::Send { len_bytes, per_doorbell } => {
                 let made = core.make(at as u64, len_bytes, per_doorbell)?;
                 core.send(made, per_doorbell);
-                // What did not fit was never made.
+                // Packets that did not fit were never made.
                 core.next_number -= core.batch.len() as u64;
                 made - core.batch.len()
             }
@@ -242,7 +243,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
         Ok(())
     }
 
-    /// Ends it: no new packets, all that is under way comes home; then every rule is checked.
+    /// Ends the run: makes no new packets, drains, then checks every rule.
     ///
     /// # Errors
     /// [`RunError`].
@@ -296,7 +297,7 @@ impl<D: NicDriver> Core<D> {
         }
     }
 
-    /// Takes back what has been sent.
+    /// Takes back the frames that were sent.
     fn reap(&mut self) -> Result<usize, RunError> {
         self.driver.reap(256, &mut self.done)?;
         let count = self.done.len();
@@ -325,7 +326,7 @@ impl<D: NicDriver> Core<D> {
         Ok(made)
     }
 
-    /// Sends the batch, a doorbell for so many; what is refused stays in it.
+    /// Sends the batch, with a doorbell per `per_doorbell` packets. Refused packets stay in it.
     fn send(&mut self, packets: usize, per_doorbell: usize) {
         let mut left = packets;
         while left > 0 {
@@ -335,7 +336,7 @@ impl<D: NicDriver> Core<D> {
             self.accepted += (count - self.part.len()) as u64;
             left -= count;
             if !self.part.is_empty() {
-                // The ring is full: what is behind is refused as well.
+                // The ring is full: the packets behind are refused as well.
                 self.batch.append(&mut self.part, BUDGET);
                 return;
             }

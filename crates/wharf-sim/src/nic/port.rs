@@ -10,10 +10,10 @@ use crate::engine::Random;
 use std::collections::VecDeque;
 use wharf_plan::pcie::BusSpec;
 
-/// What comes from the wire.
+/// The packets that arrive from the wire.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
-    /// Lengths, checksum included, and how many of each there are in a round.
+    /// Lengths, checksum included, and the number of each in a round.
     pub sizes: Vec<(u32, u32)>,
     /// Queues that flows are spread over.
     pub queues: usize,
@@ -21,15 +21,15 @@ pub struct Arrivals {
     pub wire_ps_per_byte: u64,
     /// Preamble and gap.
     pub wire_overhead_bytes: u64,
-    /// Which packets come, and to which queue.
+    /// The source of sizes and queues.
     pub random: Random,
-    /// When the next one is there; `u64::MAX` for none at all.
+    /// Time of the next arrival; `u64::MAX` for none.
     pub next_ps: u64,
     numbers: Vec<u64>,
 }
 
 impl Arrivals {
-    /// As many as the wire carries, from the start on.
+    /// Creates arrivals at the wire's rate, from the start on.
     pub fn at_wire_rate(
         sizes: Vec<(u32, u32)>, queues: usize, wire_ps_per_byte: u64, wire_overhead_bytes: u64,
         random: Random,
@@ -38,13 +38,13 @@ impl Arrivals {
         Self { sizes, queues, wire_ps_per_byte, wire_overhead_bytes, random, next_ps: 0, numbers }
     }
 
-    /// No packets.
+    /// Creates no arrivals.
     pub fn none() -> Self {
         let silent = Self::at_wire_rate(vec![(64, 1)], 1, 0, 0, Random::new(0));
         Self { next_ps: u64::MAX, ..silent }
     }
 
-    /// No further ones.
+    /// Ends the arrivals.
     pub fn end(&mut self) {
         self.next_ps = u64::MAX;
     }
@@ -68,12 +68,12 @@ impl Arrivals {
     }
 }
 
-/// What happened at the NIC that others must know.
+/// An event at the NIC that others must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     /// A frame left.
     Departed(Departed),
-    /// Something for the driver of this queue is in memory.
+    /// A write for the driver of this queue is in memory.
     Landed(usize),
 }
 
@@ -83,11 +83,11 @@ pub struct Port<S, R> {
     fabric: Fabric,
     sending: Sending<S>,
     receiving: Receiving<R>,
-    /// What comes from the wire.
+    /// The packets from the wire.
     pub arrivals: Arrivals,
 }
 
-/// What a NIC takes its time over.
+/// Costs of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortCosts {
     /// The bus.
@@ -99,7 +99,7 @@ pub struct PortCosts {
 }
 
 impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
-    /// With these queues.
+    /// Creates the hardware with these queues.
     pub fn new(
         costs: &PortCosts, memory: SharedMemory, buffers: Buffers, send: Vec<(Ring, S)>,
         receive: Vec<(Ring, R)>, arrivals: Arrivals,
@@ -112,27 +112,27 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
         }
     }
 
-    /// The bus, and what is under way on it.
+    /// Returns the bus and its transfers in flight.
     pub fn fabric(&self) -> &Fabric {
         &self.fabric
     }
 
-    /// The receiving half.
+    /// Returns the receiving half.
     pub fn receiving(&self) -> &Receiving<R> {
         &self.receiving
     }
 
-    /// What a driver wrote that made no sense, if anything.
+    /// Returns the driver's fault, if any.
     pub fn fault(&self) -> Option<&NicFault> {
         self.sending.fault().or(self.receiving.fault())
     }
 
-    /// A processor's writes to registers are on their way.
+    /// Sends a processor's writes to registers.
     pub fn ring(&mut self, now_ps: u64, bells: &mut VecDeque<Doorbell>) {
         self.fabric.ring(now_ps, bells);
     }
 
-    /// When something happens next; `u64::MAX` for never.
+    /// Returns the time of the next event; `u64::MAX` for never.
     pub fn due_ps(&self) -> u64 {
         self.fabric
             .due_ps()
@@ -141,10 +141,10 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
             .min(self.arrivals.next_ps)
     }
 
-    /// One thing that is due at `now_ps`.
+    /// Handles one event at `now_ps`.
     ///
     /// # Errors
-    /// A queue that the NIC was told to write to is not in memory.
+    /// A queue of the NIC is not in memory.
     pub fn step(&mut self, now_ps: u64) -> Result<Option<Happened>, MemoryFault> {
         let Self { fabric, sending, receiving, arrivals } = self;
         if fabric.due_ps() <= now_ps {

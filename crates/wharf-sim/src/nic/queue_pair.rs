@@ -1,5 +1,4 @@
-//! A driver of one queue pair as a `Device`, generic over the bytes of its rings: of those families whose descriptors
-//! name a buffer each.
+//! A driver of one queue pair, generic over the bytes of its rings, for descriptors that name a buffer each.
 
 use super::buffers::{Buffers, number_of, put_number};
 use super::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
@@ -11,7 +10,7 @@ use wharf_core::device::{
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
-/// What the NIC says that cannot be.
+/// A contradiction in what the NIC wrote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Lie(pub String);
@@ -22,47 +21,47 @@ impl From<MemoryFault> for Lie {
     }
 }
 
-/// A write to a register that is due: value and bytes.
+/// A write to a register: value and bytes.
 pub type Kick = (u32, u64);
 
-/// The driver's side of two rings. Places are numbers below [`RingBytes::places`], each of which names a buffer while
-/// it is in a ring.
+/// The driver's side of two rings. A place is a number below [`RingBytes::places`]; it names a buffer while
+/// that is in a ring.
 pub trait RingBytes: Send + std::fmt::Debug {
-    /// Places of each ring.
+    /// Returns the places of each ring.
     fn places(&self) -> usize;
 
-    /// Buffers that fit each ring at a time.
+    /// Returns the number of buffers that fit each ring at a time.
     fn fits(&self) -> usize {
         self.places()
     }
 
-    /// Buffers that are posted at a time.
+    /// Returns the number of buffers posted at a time.
     fn posts(&self) -> usize {
         16
     }
 
-    /// Whether another packet fits.
+    /// True if another packet fits.
     fn has_room(&self) -> bool;
 
-    /// Writes a packet to be sent; the place that it got.
+    /// Writes a packet to send. Returns its place.
     ///
     /// # Errors
     /// The ring is not in memory.
     fn send(&mut self, address: u64, len_bytes: u32, memory: &mut HostMemory) -> Result<usize, MemoryFault>;
 
-    /// Shows the NIC what was written; the kick that it wants, if any.
+    /// Shows the NIC the packets written. Returns the register write that it wants, if any.
     ///
     /// # Errors
     /// The ring is not in memory.
     fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault>;
 
-    /// The next place whose packet has been sent.
+    /// Returns the next place whose packet has been sent.
     ///
     /// # Errors
-    /// The NIC says what cannot be; it is passed over.
+    /// The NIC contradicts itself; the completion is skipped.
     fn next_sent(&mut self, memory: &mut HostMemory) -> Result<Option<usize>, Lie>;
 
-    /// Posts a buffer to receive into; the place that it got, or `None` where all are taken.
+    /// Posts a receive buffer. Returns its place, or `None` if all are taken.
     ///
     /// # Errors
     /// The ring is not in memory.
@@ -70,16 +69,16 @@ pub trait RingBytes: Send + std::fmt::Debug {
         &mut self, address: u64, len_bytes: u32, memory: &mut HostMemory,
     ) -> Result<Option<usize>, MemoryFault>;
 
-    /// Shows the NIC what was posted; the kick that it wants, if any: it may look by itself.
+    /// Shows the NIC the buffers posted. Returns the register write that it wants, if any.
     ///
     /// # Errors
     /// The ring is not in memory.
     fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault>;
 
-    /// The next place that a packet was received into, and the packet's length.
+    /// Returns the next place that a packet was received into, and the packet's length.
     ///
     /// # Errors
-    /// The NIC says what cannot be; it is passed over.
+    /// The NIC contradicts itself; the completion is skipped.
     fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Lie>;
 }
 
@@ -102,7 +101,8 @@ pub struct Pair<B> {
 }
 
 impl<B: RingBytes> Pair<B> {
-    /// Queue pair `number` of the NIC called `name`; `buffer_bytes` is how long a received packet may be.
+    /// Creates queue pair `number` of the NIC called `name`. `buffer_bytes` is the greatest length of a
+    /// received packet.
     pub fn new(
         name: &str, number: usize, rings: B, memory: &SharedMemory, buffers: Buffers, buffer_bytes: u32,
     ) -> Self {
@@ -229,7 +229,7 @@ impl<B: RingBytes> TxDevice for Pair<B> {
 
     fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
         let result = self.reap_sent(budget, into);
-        // What is not sent now never will be, whatever the NIC goes on saying.
+        // Packets not sent by now never will be.
         if self.closed && (result.is_err() || into.len() < budget) {
             let rest = budget.saturating_sub(into.len());
             let failed = self.held.iter_mut().filter_map(Option::take).take(rest);
@@ -273,7 +273,7 @@ impl<B: RingBytes> NicDriver for Pair<B> {
                         self.places_left -= 1;
                     }
                     _ => {
-                        // Only after the NIC has lied about what it has used.
+                        // This happens only after the NIC has contradicted itself.
                         let given = cache.give_one(frame);
                         debug_assert!(given.is_ok(), "it came from this pool");
                     }

@@ -1,8 +1,8 @@
 //! The receiving half of a NIC: takes packets from the wire, writes them into posted buffers, completes them.
 //!
-//! Packets wait in a buffer of the NIC's own for the bus; what finds that full, or no posted buffer, is dropped and
-//! counted. One packet is written after another. What descriptors and completions look like is the
-//! [`ReceiveFormat`]'s affair.
+//! Packets wait for the bus in a buffer of the NIC. A packet that finds that buffer full, or no posted
+//! buffer, is dropped and counted. One packet is written after another. The [`ReceiveFormat`] knows the
+//! layout of descriptors and completions.
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
@@ -10,13 +10,13 @@ use super::host_memory::{MemoryFault, Post, SharedMemory, open};
 use super::ring::{Intake, NicFault, Ring};
 use std::collections::VecDeque;
 
-/// What a look at a record reads.
+/// Bytes read from a record.
 const RECORD_BYTES: u64 = 4;
 
 /// A packet from the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Incoming {
-    /// The queue that its flow falls to.
+    /// The queue of its flow.
     pub queue: usize,
     /// Its number.
     pub number: u64,
@@ -27,24 +27,25 @@ pub struct Incoming {
 /// A posted buffer, as a descriptor describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Posted {
-    /// Its first byte.
+    /// Address of its first byte.
     pub address: u64,
     /// Bytes that it holds.
     pub len_bytes: u32,
-    /// Whether the next packet goes into the same one.
+    /// True if the next packet goes into the same buffer.
     pub more: bool,
 }
 
-/// How a family of NICs describes what is received.
+/// The receive descriptors of a family of NICs.
 pub trait ReceiveFormat {
     /// Returns the address of the driver's tail: four bytes, big endian. The NIC reads it when it knows too few descriptors.
     fn record(&self) -> u64;
 
-    /// Reads the descriptor at unit `index`, for a packet of `len_bytes`; `None` where it makes no sense.
+    /// Parses the descriptor at unit `index`, for a packet of `len_bytes`. Returns `None` if it makes no
+    /// sense.
     fn parse(&mut self, bytes: &[u8], index: u32, len_bytes: u32) -> Option<Posted>;
 
-    /// The packet for the buffer at `index` is in memory. Completions may be kept while `behind`: while others wait
-    /// for the bus. Whether some began to be kept now.
+    /// Completes the packet in the buffer at `index`, which is in memory. Completions may be kept while
+    /// `behind`: while other packets wait for the bus. Returns true if this began to keep some.
     ///
     /// # Errors
     /// The queue's memory is not there.
@@ -52,22 +53,22 @@ pub trait ReceiveFormat {
         &mut self, index: u32, packet: &Incoming, behind: bool, post: &mut impl Post,
     ) -> Result<bool, MemoryFault>;
 
-    /// What has been kept for too long is to be written, if it is still kept: `kept` is how many times
-    /// [`ReceiveFormat::received`] had said that it began to keep some.
+    /// Writes completions kept too long, if they are still kept. `kept` is the number of times that
+    /// [`ReceiveFormat::received`] had begun to keep some.
     ///
     /// # Errors
     /// The queue's memory is not there.
     fn flush(&mut self, kept: u64, post: &mut impl Post) -> Result<(), MemoryFault>;
 }
 
-/// What the receiving half is made of.
+/// Costs of the receiving half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveCosts {
-    /// Packets that wait for the bus, in bytes.
+    /// Bytes of packets that may wait for the bus.
     pub buffer_bytes: u64,
-    /// Bytes of a ring that are fetched at a time.
+    /// Bytes of a ring fetched at a time.
     pub fetch_bytes: u32,
-    /// Completions are kept no longer than this.
+    /// Completions are kept at most this long.
     pub keep_ps: u64,
 }
 
@@ -80,14 +81,14 @@ struct Queue<F> {
     kept: u64,
 }
 
-/// What became of packets from the wire.
+/// The counts of packets from the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiveTotals {
-    /// All of them.
+    /// All packets.
     pub offered: u64,
     /// Written to memory.
     pub written: u64,
-    /// Dropped: they came faster than the bus takes them.
+    /// Dropped: they arrive faster than the bus takes them.
     pub overrun: u64,
     /// Dropped: no buffer was posted.
     pub no_buffer: u64,
@@ -101,7 +102,7 @@ pub struct Receiving<F> {
     queues: Vec<Queue<F>>,
     waiting: VecDeque<Incoming>,
     waiting_bytes: u64,
-    /// The packet that is being written, and when it is there.
+    /// The packet being written, and the time at which it is in memory.
     writing: Option<(u64, Incoming, u32)>,
     deadlines: VecDeque<(u64, usize, u64)>,
     totals: ReceiveTotals,
@@ -109,7 +110,7 @@ pub struct Receiving<F> {
 }
 
 impl<F: ReceiveFormat> Receiving<F> {
-    /// With these queues.
+    /// Creates the half with these queues.
     pub fn new(costs: ReceiveCosts, buffers: Buffers, queues: Vec<(Ring, F)>) -> Self {
         let queue = |(ring, format)| Queue { intake: Intake::new(ring), format, looks: false, kept: 0 };
         Self {
@@ -125,12 +126,12 @@ impl<F: ReceiveFormat> Receiving<F> {
         }
     }
 
-    /// What a driver wrote that made no sense, first of all.
+    /// Returns the driver's first fault.
     pub fn fault(&self) -> Option<&NicFault> {
         self.fault.as_ref()
     }
 
-    /// What became of packets.
+    /// Returns the counts of packets.
     pub fn totals(&self) -> &ReceiveTotals {
         &self.totals
     }
@@ -140,15 +141,15 @@ impl<F: ReceiveFormat> Receiving<F> {
         self.fault.get_or_insert(NicFault { queue, what });
     }
 
-    /// The driver wrote to a register for receiving: there is none, buffers are posted by the record.
+    /// Handles a write to a receive register: a fault, since buffers are posted by the record.
     pub fn doorbell(&mut self, queue: usize) {
         self.fault.get_or_insert(NicFault { queue, what: "there is no such register".into() });
     }
 
-    /// The record of `queue` is here.
+    /// Handles the arrival of the record of `queue`.
     ///
     /// # Errors
-    /// It is not in memory.
+    /// The record is not in memory.
     pub fn looked(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) -> Result<(), MemoryFault> {
         let at = &mut self.queues[queue];
         at.looks = false;
@@ -165,7 +166,7 @@ impl<F: ReceiveFormat> Receiving<F> {
         }
     }
 
-    /// Fetches descriptors: whole fetches, ahead of need; less only where there are none left.
+    /// Fetches descriptors ahead of need: whole fetches, or less if there are no more.
     fn fetch(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
         let intake = &mut self.queues[queue].intake;
         let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
@@ -179,8 +180,8 @@ impl<F: ReceiveFormat> Receiving<F> {
         }
     }
 
-    /// A packet has come to `queue`: looks for more descriptors, where no more are known than half of what is fetched at a
-    /// time. The driver posts many at once, so that this is rare.
+    /// Reads the record after a packet for `queue`, if the NIC knows at most half of a fetch of descriptors.
+    /// The driver posts many at once, so this is rare.
     fn look(&mut self, queue: usize, now_ps: u64, fabric: &mut Fabric) {
         let Queue { intake, looks, .. } = &mut self.queues[queue];
         let whole = (self.costs.fetch_bytes / intake.ring.unit_bytes).max(1);
@@ -192,7 +193,7 @@ impl<F: ReceiveFormat> Receiving<F> {
         fabric.read(now_ps, RECORD_BYTES, Read::Record { queue });
     }
 
-    /// Descriptors are here.
+    /// Handles the arrival of descriptors.
     ///
     /// # Errors
     /// A queue is not in memory.
@@ -203,7 +204,7 @@ impl<F: ReceiveFormat> Receiving<F> {
         self.begin(now_ps, fabric)
     }
 
-    /// A packet comes from the wire.
+    /// Handles a packet from the wire.
     ///
     /// # Errors
     /// A queue is not in memory.
@@ -235,7 +236,7 @@ impl<F: ReceiveFormat> Receiving<F> {
         Ok(())
     }
 
-    /// The buffer that `packet` goes into, with its number in it, if one is there.
+    /// Returns the buffer for `packet`, with the packet's number in it, if one is posted.
     fn posted_for(
         &mut self, packet: &Incoming, memory: &SharedMemory,
     ) -> Result<Option<(u32, Posted)>, MemoryFault> {
@@ -264,13 +265,13 @@ impl<F: ReceiveFormat> Receiving<F> {
         self.fetch(packet.queue, now_ps, fabric);
     }
 
-    /// When this half has something to do by itself.
+    /// Returns the time of this half's next own event.
     pub fn due_ps(&self) -> u64 {
         let written_ps = self.writing.map_or(u64::MAX, |writing| writing.0);
         written_ps.min(self.deadlines.front().map_or(u64::MAX, |deadline| deadline.0))
     }
 
-    /// Does what is due at `now_ps`.
+    /// Handles the event at `now_ps`.
     ///
     /// # Errors
     /// A completion queue is not in memory.

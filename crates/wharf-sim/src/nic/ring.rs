@@ -1,39 +1,39 @@
-//! A ring that a driver fills and a NIC empties: where it lies, and how far the NIC has come with it.
+//! A ring that a driver fills and a NIC empties, and the NIC's position in it.
 
 /// A ring of descriptors or blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ring {
-    /// Its first byte.
+    /// Address of its first byte.
     pub address: u64,
     /// Bytes of a unit.
     pub unit_bytes: u32,
-    /// Bytes of it that are read.
+    /// Bytes of a unit that are read.
     pub read_bytes: u32,
     /// Units; a power of two.
     pub units: u32,
 }
 
 impl Ring {
-    /// Where the unit of a free-running index lies.
+    /// Returns the address of the unit of a free-running index.
     #[inline]
     pub fn at(&self, index: u32) -> u64 {
         self.address + u64::from(index & (self.units - 1)) * u64::from(self.unit_bytes)
     }
 
-    /// Units from `index` to the ring's end.
+    /// Returns the number of units from `index` to the ring's end.
     #[inline]
     pub fn to_edge(&self, index: u32) -> u32 {
         self.units - (index & (self.units - 1))
     }
 }
 
-/// What is wrong with what a driver wrote.
+/// A fault in the driver's writes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("queue {queue}: {what}")]
 pub struct NicFault {
-    /// Which queue; it is stopped.
+    /// The queue, which is stopped.
     pub queue: usize,
-    /// What.
+    /// The fault.
     pub what: String,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Intake {
     asked: u32,
     fetched: u32,
     used: u32,
-    /// What the driver wrote made no sense: nothing more is done.
+    /// A write of the driver made no sense: the queue is stopped.
     pub(super) stopped: bool,
 }
 
@@ -54,18 +54,18 @@ impl Intake {
         Self { ring, tail: 0, asked: 0, fetched: 0, used: 0, stopped: false }
     }
 
-    /// How far the driver has come, as far as the NIC knows.
+    /// Returns the tail that the NIC knows of.
     pub(super) fn tail(&self) -> u32 {
         self.tail
     }
 
-    /// The next unit to be used.
+    /// Returns the next unit to use.
     pub(super) fn used(&self) -> u32 {
         self.used
     }
 
-    /// The driver has come to `tail`. Or what is wrong with that: no more can be new than the ring holds, less what is
-    /// not used yet. A tail that goes back is one far ahead.
+    /// Moves the tail. Returns an error if more units would be new than the ring has free. A tail that goes
+    /// back counts as one far ahead.
     pub(super) fn moves_to(&mut self, tail: u32) -> Result<(), String> {
         let (new, held) = (tail.wrapping_sub(self.tail), self.left());
         let units = self.ring.units;
@@ -79,48 +79,48 @@ impl Intake {
         Ok(())
     }
 
-    /// Units that the NIC knows of and has not used.
+    /// Returns the number of units known and not used.
     pub(super) fn left(&self) -> u32 {
         self.tail.wrapping_sub(self.used)
     }
 
-    /// Units that the NIC knows of and has not asked for.
+    /// Returns the number of units known and not requested.
     pub(super) fn unasked(&self) -> u32 {
         self.tail.wrapping_sub(self.asked)
     }
 
-    /// Units asked for and not used yet.
+    /// Returns the number of units requested and not used.
     pub(super) fn ahead(&self) -> u32 {
         self.asked.wrapping_sub(self.used)
     }
 
-    /// Units that can be read at once, `most` at a time.
+    /// Returns the number of units that can be read at once, up to `most`.
     pub(super) fn readable(&self, most: u32) -> u32 {
         self.unasked().min(most).min(self.ring.to_edge(self.asked))
     }
 
-    /// So many are asked for; bytes to be read.
+    /// Requests `units`. Returns the bytes to read.
     pub(super) fn ask(&mut self, units: u32) -> u64 {
         self.asked = self.asked.wrapping_add(units);
         u64::from(units * self.ring.read_bytes)
     }
 
-    /// So many are here.
+    /// Notes that `units` arrived.
     pub(super) fn come(&mut self, units: u32) {
         self.fetched = self.fetched.wrapping_add(units);
     }
 
-    /// Units that are here and not used, in one piece.
+    /// Returns the number of units arrived and not used, in one piece.
     pub(super) fn here(&self) -> u32 {
         self.fetched.wrapping_sub(self.used).min(self.ring.to_edge(self.used))
     }
 
-    /// Whether all that the NIC knows of is here.
+    /// True if all units that the NIC knows of have arrived.
     pub(super) fn is_all_here(&self) -> bool {
         self.fetched == self.tail
     }
 
-    /// So many are used.
+    /// Uses `units`.
     pub(super) fn take(&mut self, units: u32) {
         self.used = self.used.wrapping_add(units);
     }
@@ -142,7 +142,7 @@ mod tests {
             assert_eq!(intake.ask(intake.readable(4)), 64);
             intake.come(4);
             intake.take(2);
-            // Back, also to what is not asked for yet; further than what is used makes room for.
+            // Back, also to units not requested yet; further than the used units allow.
             for wrong in [5, 4, 2, 0, 11] {
                 let what = intake.moves_to(at(wrong)).unwrap_err();
                 assert!(what.contains("beyond the ring of 8, of which 4 are not used yet"), "{what}");

@@ -1,8 +1,8 @@
 //! The sending half of a NIC: fetches entries, reads packets, puts them on the wire, completes them.
 //!
-//! Assumptions: a queue's entries are fetched in order, some ahead of need; packets of all queues go to the wire in
-//! the order in which they were read. Goal: every transfer charged by its size, and nothing believed that the driver
-//! wrote. What an entry looks like is the [`SendFormat`]'s affair.
+//! Assumptions: the entries of a queue are fetched in order, some ahead of need; packets of all queues go to
+//! the wire in the order in which they were read. Goal: every transfer is charged by its size, and the
+//! driver's bytes are not trusted. The [`SendFormat`] knows the layout of entries.
 
 use super::buffers::Buffers;
 use super::fabric::{Fabric, Read};
@@ -13,50 +13,51 @@ use std::collections::VecDeque;
 /// A packet, or a piece of one, as an entry describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it lies, or the number that its bytes inside the entry begin with.
+    /// Its location.
     pub place: Place,
-    /// Bytes of it.
+    /// Its length.
     pub len_bytes: u32,
     /// Bytes before it that are read with it.
     pub before_bytes: u32,
-    /// Whether it is the last of its packet.
+    /// True for the last piece of its packet.
     pub last: bool,
 }
 
-/// Where a packet is.
+/// The location of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In memory, at this address.
     At(u64),
-    /// In the entry itself; its number.
+    /// In the entry itself; the packet's number.
     Inside(u64),
 }
 
-/// What an entry turned out to be.
+/// The result of parsing an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
-    /// An entry of so many units, with or without a completion to be written.
+    /// An entry.
     Entry {
-        /// Units.
+        /// Its units.
         units: u32,
-        /// Whether a completion is wanted.
+        /// True if a completion is wanted.
         completion: bool,
     },
-    /// It goes on beyond what was read.
+    /// It continues beyond the bytes read.
     Short,
     /// It makes no sense.
     Wrong(String),
 }
 
-/// How a family of NICs describes what is to be sent.
+/// The send descriptors of a family of NICs.
 pub trait SendFormat {
-    /// The tail that `value` in the register means, where it was `old`; more than the ring holds for what cannot be.
+    /// Returns the tail that `value` in the register means, where it was `old`. A tail beyond the ring is
+    /// invalid.
     fn tail(&self, old: u32, value: u32) -> u32;
 
-    /// Reads the entry that `bytes` begin with, at unit `index`; its pieces are added to `pieces`.
+    /// Parses the entry at the start of `bytes`, at unit `index`, and adds its pieces to `pieces`.
     fn parse(&mut self, bytes: &[u8], index: u32, pieces: &mut Vec<Piece>) -> Parsed;
 
-    /// The entry at `index` has been sent.
+    /// Completes the entry at `index`, which has been sent.
     ///
     /// # Errors
     /// The queue's memory is not there.
@@ -70,26 +71,26 @@ pub struct Departed {
     pub number: u64,
     /// Its length, checksum included.
     pub len_bytes: u32,
-    /// When its last bit is on the wire.
+    /// The time at which its last bit is on the wire.
     pub at_ps: u64,
-    /// Which queue it came from.
+    /// Its queue.
     pub queue: usize,
 }
 
-/// What the sending half takes its time over.
+/// Costs of the sending half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendCosts {
-    /// Taking up one entry, all queues together.
+    /// Starting one entry, all queues together.
     pub entry_ps: u64,
-    /// Bytes of a ring that are fetched at a time.
+    /// Bytes of a ring fetched at a time.
     pub fetch_bytes: u32,
-    /// Such fetches of one queue in flight at a time.
+    /// Such fetches in flight per queue.
     pub fetches: usize,
     /// One byte on the wire.
     pub wire_ps_per_byte: u64,
     /// Preamble and gap, in bytes.
     pub wire_overhead_bytes: u64,
-    /// Packets are read no further ahead of the wire than this.
+    /// Packets are read at most this far ahead of the wire.
     pub ahead_ps: u64,
 }
 
@@ -99,7 +100,7 @@ struct Queue<F> {
     format: F,
     /// Reads of the ring in flight.
     fetches: usize,
-    /// Entries parsed and not taken up.
+    /// Entries parsed and not started.
     ready: usize,
 }
 
@@ -117,7 +118,7 @@ struct Pending {
     piece: Option<Piece>,
     here: bool,
     queue: usize,
-    /// Set on an entry's last piece.
+    /// Set on the last piece of an entry.
     ends: Option<(u32, bool)>,
 }
 
@@ -137,7 +138,7 @@ pub struct Sending<F> {
     work: VecDeque<Work>,
     pieces: VecDeque<Piece>,
     parsing: Vec<Piece>,
-    /// Asked for, in the order in which they go to the wire; how many of them are here from the front on is `here`.
+    /// Packets requested, in the order of the wire.
     pending: VecDeque<Pending>,
     next_unread: usize,
     departures: VecDeque<(u64, Departure)>,
@@ -148,7 +149,7 @@ pub struct Sending<F> {
 }
 
 impl<F: SendFormat> Sending<F> {
-    /// With these queues.
+    /// Creates the half with these queues.
     pub fn new(costs: SendCosts, buffers: Buffers, queues: Vec<(Ring, F)>) -> Self {
         let queue = |(ring, format)| Queue { intake: Intake::new(ring), format, fetches: 0, ready: 0 };
         Self {
@@ -168,7 +169,7 @@ impl<F: SendFormat> Sending<F> {
         }
     }
 
-    /// What a driver wrote that made no sense, first of all.
+    /// Returns the driver's first fault.
     pub fn fault(&self) -> Option<&NicFault> {
         self.fault.as_ref()
     }
@@ -178,7 +179,7 @@ impl<F: SendFormat> Sending<F> {
         self.fault.get_or_insert(NicFault { queue, what });
     }
 
-    /// The tail register of `queue` is written.
+    /// Handles a write to the tail register of `queue`.
     pub fn doorbell(&mut self, queue: usize, value: u32, now_ps: u64, fabric: &mut Fabric) {
         let Some(at) = self.queues.get_mut(queue) else {
             self.fault.get_or_insert(NicFault { queue, what: "there is no such queue".into() });
@@ -206,7 +207,7 @@ impl<F: SendFormat> Sending<F> {
         }
     }
 
-    /// Units of a ring are here.
+    /// Handles the arrival of units of a ring.
     pub fn fetched(&mut self, queue: usize, units: u32, now_ps: u64, fabric: &mut Fabric) {
         let at = &mut self.queues[queue];
         at.intake.come(units);
@@ -217,7 +218,7 @@ impl<F: SendFormat> Sending<F> {
         self.fetch(queue, now_ps, fabric);
     }
 
-    /// Reads the entries that are here.
+    /// Parses the entries that have arrived.
     fn parse(&mut self, queue: usize, memory: &HostMemory) {
         loop {
             let Queue { intake, format, ready, .. } = &mut self.queues[queue];
@@ -246,7 +247,7 @@ impl<F: SendFormat> Sending<F> {
         }
     }
 
-    /// The oldest packet that was asked for is here.
+    /// Handles the arrival of the oldest packet requested.
     pub fn arrived(&mut self, now_ps: u64, fabric: &Fabric) {
         let mut unread = self.pending.iter().skip(self.next_unread);
         let found = unread.position(|pending| !pending.here).map(|at| at + self.next_unread);
@@ -257,7 +258,7 @@ impl<F: SendFormat> Sending<F> {
         self.put_on_wire(now_ps, fabric);
     }
 
-    /// Puts on the wire what is here, in order.
+    /// Puts the packets that have arrived on the wire, in order.
     fn put_on_wire(&mut self, now_ps: u64, fabric: &Fabric) {
         while self.pending.front().is_some_and(|pending| pending.here) {
             let Some(pending) = self.pending.pop_front() else { return };
@@ -269,7 +270,7 @@ impl<F: SendFormat> Sending<F> {
         }
     }
 
-    /// Puts one piece on the wire; the frame that it is the last of.
+    /// Puts one piece on the wire. Returns the frame that it completes.
     fn on_wire(&mut self, piece: Piece, queue: usize, now_ps: u64, fabric: &Fabric) -> Option<Departed> {
         self.packet_bytes = self.packet_bytes.saturating_add(piece.len_bytes);
         if !piece.last {
@@ -291,7 +292,7 @@ impl<F: SendFormat> Sending<F> {
         }
     }
 
-    /// When this half has something to do by itself.
+    /// Returns the time of this half's next own event.
     pub fn due_ps(&self, fabric: &Fabric) -> u64 {
         let departs_ps = self.departures.front().map_or(u64::MAX, |departure| departure.0);
         if self.work.is_empty() || fabric.is_blocked() {
@@ -300,7 +301,7 @@ impl<F: SendFormat> Sending<F> {
         departs_ps.min(self.engine_free_ps.max(self.wire_free_ps.saturating_sub(self.costs.ahead_ps)))
     }
 
-    /// Does what is due at `now_ps`: a frame leaves, or an entry is taken up.
+    /// Handles the event at `now_ps`: a frame leaves, or an entry is started.
     ///
     /// # Errors
     /// A completion queue is not in memory.
@@ -319,7 +320,7 @@ impl<F: SendFormat> Sending<F> {
         Ok(None)
     }
 
-    /// Takes up one entry: asks for its packets.
+    /// Starts one entry: requests its packets.
     fn take_up(&mut self, now_ps: u64, fabric: &mut Fabric) {
         if self.engine_free_ps > now_ps || fabric.is_blocked() {
             return;
@@ -328,7 +329,7 @@ impl<F: SendFormat> Sending<F> {
         self.engine_free_ps = now_ps + self.costs.entry_ps;
         self.queues[queue].ready -= 1;
         if pieces == 0 {
-            // Nothing to send: it is done in its turn, and may want a completion.
+            // An entry without a packet is done in its turn, and may want a completion.
             let ends = Some((index, completion));
             self.pending.push_back(Pending { piece: None, here: true, queue, ends });
         }

@@ -1,4 +1,5 @@
-//! What a machine stands on before it has queues: a clock, frames, and the host's memory in which a NIC finds them.
+//! `TestBed`: the parts of a machine before its queues: a clock, frames, and the host memory in which a NIC
+//! finds them.
 
 use super::buffers::Buffers;
 use super::host_memory::{HostMemory, SharedMemory, open};
@@ -14,12 +15,12 @@ pub(super) struct TestBed {
 }
 
 impl TestBed {
-    /// With `frames`, a packet to each.
+    /// Creates a test bed with `frames`, one packet each.
     pub(super) fn new(frames: u32, frame_bytes: u32) -> Result<Self, PoolError> {
         Self::with_granule(frames, frame_bytes, frame_bytes)
     }
 
-    /// With `frames`, of which packets may begin every `granule_bytes`.
+    /// Creates a test bed with `frames`, in which packets may begin every `granule_bytes`.
     pub(super) fn with_granule(frames: u32, frame_bytes: u32, granule_bytes: u32) -> Result<Self, PoolError> {
         let clock = Arc::new(VirtualClock::default());
         let pool = PagePool::builder()

@@ -1,24 +1,24 @@
-//! The receiving end: what has come, and when to say so.
+//! The receiving end: the data that arrived, and the times of acknowledgements.
 
 use crate::flows::Ranges;
 
-/// An acknowledgement is delayed by at most so much (the kernel's least, `TCP_DELACK_MIN`).
+/// The longest delay of an acknowledgement (the kernel's least, `TCP_DELACK_MIN`).
 const DELAY_NS: u64 = 40_000_000;
-/// Ranges that fit into the options beside a time stamp.
+/// SACK blocks that fit beside a time stamp.
 const BLOCKS: usize = 3;
 
-/// What the receiving end says.
+/// An acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
-    /// All below has come.
+    /// All bytes below have arrived.
     pub next: u64,
-    /// And these beyond it, the latest first.
+    /// Ranges beyond it that have arrived, the latest first.
     pub beyond: [Option<(u64, u64)>; BLOCKS],
-    /// When the packet was sent that this answers, where it was sent once.
+    /// The time at which the packet was sent that this answers, if it was sent once.
     pub echo_ns: Option<u64>,
 }
 
-/// One connection's receiving end.
+/// The receiving end of one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Receiver {
     next: u64,
@@ -29,7 +29,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// `from..to` has come at `now_ns`, sent at `sent_ns` (`None` where it was sent before); the answer, if one is due.
+    /// Takes the packet `from..to` at `now_ns`, sent at `sent_ns` (`None` for a retransmission). Returns the
+    /// acknowledgement if one is due.
     pub fn received(
         &mut self, now_ns: u64, (from, to): (u64, u64), sent_ns: Option<u64>, mss_bytes: u32,
     ) -> Option<Ack> {
@@ -52,12 +53,12 @@ impl Receiver {
         None
     }
 
-    /// When an answer is due although nothing comes.
+    /// Returns the time at which an acknowledgement is due if no packet arrives.
     pub fn answer_at_ns(&self) -> Option<u64> {
         self.answer_at_ns
     }
 
-    /// The answer, now; `latest` is what has come last.
+    /// Returns an acknowledgement; `latest` is the range that arrived last.
     pub fn answer(&mut self, latest: Option<(u64, u64)>) -> Ack {
         let mut beyond = [None; BLOCKS];
         let is_latest =
@@ -69,7 +70,7 @@ impl Receiver {
         Ack { next: self.next, beyond, echo_ns: self.echo_ns.take() }
     }
 
-    /// All below has come.
+    /// Returns the position below which all bytes have arrived.
     pub fn next(&self) -> u64 {
         self.next
     }

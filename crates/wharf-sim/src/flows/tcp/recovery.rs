@@ -1,4 +1,4 @@
-//! Loss recovery by SACK (RFC 6675): what has arrived, what is lost, what of that was sent again.
+//! Loss recovery by SACK (RFC 6675): the bytes that arrived, are lost, and were sent again.
 
 use super::Ack;
 use crate::flows::Ranges;
@@ -11,7 +11,7 @@ const LOST_PACKETS: u64 = 3;
 pub(super) struct Recovery {
     arrived: Ranges,
     sent_again: Ranges,
-    /// What lies below and has not arrived is lost.
+    /// Bytes below this that have not arrived are lost.
     lost_below: u64,
     /// Recovery ends when all below is acknowledged.
     until: Option<u64>,
@@ -27,7 +27,7 @@ impl Recovery {
         self.until.is_some() && self.after_timeout
     }
 
-    /// `acked` is acknowledged, and what `ack` says has arrived, of what was `sent`.
+    /// Takes an acknowledgement up to `acked`, and the ranges in `ack` that arrived of the bytes `sent`.
     pub(super) fn arrived(&mut self, acked: u64, ack: &Ack, sent: u64) {
         for &(from, to) in ack.beyond.iter().flatten() {
             self.arrived.insert(from.max(acked), to.min(sent));
@@ -37,7 +37,7 @@ impl Recovery {
         self.lost_below = self.lost_below.max(acked);
     }
 
-    /// Ends it, if that is all that it was about.
+    /// Ends the recovery if `acked` reaches its end.
     pub(super) fn ends_at(&mut self, acked: u64) {
         if self.until.is_some_and(|until| acked >= until) {
             (self.until, self.after_timeout) = (None, false);
@@ -45,7 +45,7 @@ impl Recovery {
         }
     }
 
-    /// Whether there is a new loss that begins a recovery.
+    /// True if there is a new loss that begins a recovery.
     pub(super) fn finds_loss(&mut self, acked: u64, sent: u64, mss_bytes: u64) -> bool {
         let highest = self.arrived.end().unwrap_or(acked);
         self.lost_below = self.lost_below.max(highest.saturating_sub(LOST_PACKETS * mss_bytes));
@@ -58,13 +58,13 @@ impl Recovery {
         begins
     }
 
-    /// All that was `sent` and has not arrived is lost.
+    /// Marks all bytes `sent` that have not arrived as lost.
     pub(super) fn times_out(&mut self, sent: u64) {
         (self.lost_below, self.until, self.after_timeout) = (sent, Some(sent), true);
         self.sent_again.clear();
     }
 
-    /// The next packet to be sent again.
+    /// Returns the next packet to send again.
     pub(super) fn next_hole(&self, acked: u64, mss_bytes: u64) -> Option<(u64, u64)> {
         self.until?;
         let mut from = acked;
@@ -85,7 +85,8 @@ impl Recovery {
         self.sent_again.insert(from, to);
     }
 
-    /// Bytes under way: sent, not arrived, not lost; and what was sent again and has not arrived.
+    /// Returns the bytes in flight: sent, not arrived and not lost, and those sent again that have not
+    /// arrived.
     pub(super) fn flight_bytes(&self, acked: u64, sent: u64) -> u64 {
         let above = self.lost_below.max(acked);
         let first = sent.saturating_sub(above) - self.arrived.bytes_within(above, sent);

@@ -1,6 +1,6 @@
-//! What a connection goes by.
+//! The settings of a connection.
 
-/// What the host charges for a piece that it holds.
+/// The charge for a piece that the host holds (`truesize`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truesize {
     /// For each piece.
@@ -10,46 +10,49 @@ pub struct Truesize {
 }
 
 impl Truesize {
-    /// Of `len_bytes` in `packets`.
+    /// Returns the charge for `len_bytes` in `packets`.
     pub fn of(self, len_bytes: u32, packets: u32) -> u64 {
         u64::from(len_bytes) + u64::from(self.piece_bytes) + u64::from(packets) * u64::from(self.packet_bytes)
     }
 }
 
-/// One connection's settings.
+/// The settings of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Payload of a full packet.
     pub mss_bytes: u32,
-    /// Largest payload of a super-packet; that of a packet or less for a host that has none.
+    /// Largest payload of a super-packet; a packet's or less for a host without super-packets.
     pub super_bytes_max: u32,
-    /// Packets of a super-packet at least, where there are so many (`tcp_min_tso_segs`).
+    /// Packets of a super-packet at least, if there are as many (`tcp_min_tso_segs`).
     pub super_packets_min: u32,
-    /// A super-packet holds what the pacing rate makes in 1 s, by this: 1024 (`tcp_tso_autosize`), 2000 before Linux 3.19
-    /// (`tcp_xmit_size_goal`).
+    /// A super-packet holds the pacing rate's bytes of 1 s divided by this: 1024 (`tcp_tso_autosize`), 2000
+    /// before Linux 3.19 (`tcp_xmit_size_goal`).
     pub size_parts: u32,
-    /// Small queues allow what the pacing rate makes in 1 s / 2^this (`sk_pacing_shift`).
+    /// Small queues allow the pacing rate's bytes of 1 s / 2^this (`sk_pacing_shift`).
     pub pacing_shift: u32,
-    /// The pacing rate in congestion avoidance, of window by round trip (`tcp_pacing_ca_ratio`).
+    /// The pacing rate in congestion avoidance, in percent of a window per round trip
+    /// (`tcp_pacing_ca_ratio`).
     pub pacing_percent: u32,
-    /// Most that the host may hold of it; `None` for no small queues (`tcp_limit_output_bytes` since Linux 3.19).
+    /// The most bytes of it in the host; `None` for no small queues (`tcp_limit_output_bytes` since Linux
+    /// 3.19).
     pub small_queue_bytes_max: Option<u64>,
-    /// What it may hold at any rate (`tcp_limit_output_bytes` from Linux 3.13 to 3.18).
+    /// Bytes of it that the host may always hold (`tcp_limit_output_bytes` from Linux 3.13 to 3.18).
     pub small_queue_bytes_min: u64,
-    /// What is charged for it.
+    /// The charge for a piece.
     pub truesize: Truesize,
-    /// The window to begin with.
+    /// The initial window.
     pub first_window_packets: u32,
-    /// What the peer has room for.
+    /// The peer's receive window.
     pub peer_window_bytes: u64,
-    /// Slow start ends when round trips have grown (CUBIC's HyStart, on by default since Linux 2.6.29).
+    /// True if slow start ends when round trips grow (CUBIC's HyStart, on by default since Linux 2.6.29).
     pub hystart: bool,
-    /// Small packets wait for acknowledgements (no TCP_NODELAY).
+    /// True if small packets wait for acknowledgements (no TCP_NODELAY).
     pub nagle: bool,
 }
 
 impl Default for Rules {
-    /// Linux of 2014 and later over Ethernet, with time stamps: packets of 1448 bytes.
+    /// Returns the settings of Linux of 2014 and later over Ethernet, with time stamps: packets of 1448
+    /// bytes.
     fn default() -> Self {
         Self {
             mss_bytes: 1448,

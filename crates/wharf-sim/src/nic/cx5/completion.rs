@@ -1,19 +1,19 @@
-//! A completion of 64 bytes, and the mini completion of 8: what each byte means.
+//! A completion of 64 bytes, and the mini completion of 8 bytes.
 //!
 //! Layout: Linux `include/linux/mlx5/device.h`, `struct mlx5_cqe64` and `struct mlx5_mini_cqe8`. Big endian.
 
-/// Bytes of a completion, and of the slot that an array of mini completions fills.
+/// Bytes of a completion, and of a slot with an array of mini completions.
 pub const COMPLETION_BYTES: usize = 64;
 /// Bytes of a mini completion.
 pub const MINI_BYTES: usize = 8;
 /// Mini completions in a slot (`MLX5_MINI_CQE_ARRAY_SIZE`).
 pub const MINIS: usize = COMPLETION_BYTES / MINI_BYTES;
-/// Where opcode, format and owner share a byte (`op_own`).
+/// The byte that holds opcode, format and owner (`op_own`).
 pub const OWNER_AT: usize = 63;
-/// That byte of a slot that was never written: opcode "invalid", and the owner of no first pass.
+/// That byte in a slot never written: opcode "invalid", and not the owner of the first pass.
 pub const OWNER_UNWRITTEN: u8 = 0xf1;
 
-/// What was completed.
+/// The type of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
     /// An entry was sent (`MLX5_CQE_REQ`).
@@ -43,41 +43,41 @@ impl Opcode {
     }
 }
 
-/// How a slot is to be read (bits 2 and 3 of `op_own`).
+/// The format of a slot (bits 2 and 3 of `op_own`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// As a completion.
+    /// A completion.
     Plain,
-    /// As the title of a compressed session: its byte count is the number of completions in it.
+    /// The title of a compressed session: its byte count is the number of completions in it.
     Title,
 }
 
-/// What there is to say about an entry sent or a packet received.
+/// A completion of an entry sent or a packet received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
-    /// What was completed.
+    /// Its type.
     pub opcode: Opcode,
-    /// Which entry (`wqe_counter`); with striding receive, which stride.
+    /// The entry (`wqe_counter`); with striding receive, the stride.
     pub counter: u16,
-    /// Which entry of many strides (`wqe_id`).
+    /// The entry of many strides (`wqe_id`).
     pub entry: u16,
     /// Bytes received.
     pub byte_count: u32,
-    /// Of the flow (`rss_hash_result`).
+    /// Hash of the flow (`rss_hash_result`).
     pub hash: u32,
-    /// What the hash is of.
+    /// The fields that the hash covers.
     pub hash_type: u8,
-    /// Sum over the packet.
+    /// Checksum over the packet.
     pub checksum: u16,
     /// Headers found (`l4_l3_hdr_type`).
     pub headers: u8,
-    /// The tag that was stripped.
+    /// The VLAN tag that was stripped.
     pub vlan: u16,
-    /// Which queue (`sop_drop_qpn`), 24 bits.
+    /// The queue (`sop_drop_qpn`), 24 bits.
     pub queue: u32,
 }
 
-/// What makes a slot unreadable.
+/// A slot that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unreadable(pub u8);
 
@@ -90,7 +90,7 @@ fn u32_at(slot: &[u8; COMPLETION_BYTES], at: usize) -> u32 {
 }
 
 impl Completion {
-    /// Of entry `counter` of a queue; all else 0.
+    /// Creates a completion of entry `counter` of a queue; all else is 0.
     pub fn new(opcode: Opcode, counter: u16, byte_count: u32, queue: u32) -> Self {
         Self {
             opcode,
@@ -106,7 +106,7 @@ impl Completion {
         }
     }
 
-    /// As it lies in memory, with `owner` being 0 or 1.
+    /// Returns the bytes in memory; `owner` is 0 or 1.
     pub(super) fn to_slot(self, format: Format, owner: u8) -> [u8; COMPLETION_BYTES] {
         let mut slot = [0; COMPLETION_BYTES];
         slot[2..4].copy_from_slice(&self.entry.to_be_bytes());
@@ -148,7 +148,7 @@ impl Completion {
     }
 }
 
-/// What a mini completion says besides the byte count; all else must be as in the title.
+/// The field of a mini completion besides the byte count; all else must be as in the title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Selected {
     /// The flow's hash. Counters go up by one.
@@ -160,7 +160,7 @@ pub enum Selected {
 }
 
 impl Selected {
-    /// The mini completion of `completion`.
+    /// Returns the mini completion of `completion`.
     pub(super) fn mini(self, completion: &Completion) -> [u8; MINI_BYTES] {
         let first = match self {
             Self::Hash => completion.hash.to_be_bytes(),
@@ -175,7 +175,7 @@ impl Selected {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// What `title` and the `nth` mini completion of its session say together.
+    /// Returns the completion that `title` and the `nth` mini completion of its session describe.
     pub(super) fn expand(self, title: &Completion, nth: u32, mini: [u8; MINI_BYTES]) -> Completion {
         let [a, b, c, d, e, f, g, h] = mini;
         let mut completion = Completion {

@@ -1,14 +1,14 @@
-//! The NIC's side of a completion queue: writes completions, one by one or a session at a time.
+//! The NIC's side of a completion queue: writes completions singly or as sessions.
 //!
-//! A session of n completions takes the n slots that they would have had: the title in the first, arrays of eight
-//! mini completions in the second, the ninth, the seventeenth ...; mini completion 0 describes the title itself. The
-//! slots between are not written. The title is written last: it says that the others are there.
+//! A session of n completions takes the n slots that they would have taken: the title in the first, arrays of
+//! eight mini completions in the second, the ninth, the seventeenth ... Mini completion 0 describes the title
+//! itself. The slots between are not written. The title is written last: it says that the others are there.
 //! (Linux `mlx5/core/en_rx.c`, `mlx5e_decompress_cqes_start`, read backwards.)
 
 use super::completion::{COMPLETION_BYTES, Completion, Format, MINI_BYTES, MINIS, Selected};
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
 
-/// Where a completion queue lies.
+/// The location of a completion queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompletionRing {
     /// Its first slot.
@@ -23,52 +23,53 @@ impl CompletionRing {
         Self { address: memory.allocate(COMPLETION_BYTES << log_slots), log_slots }
     }
 
-    /// Slots.
+    /// Returns the number of slots.
     pub fn slots(&self) -> u32 {
         1 << self.log_slots
     }
 
-    /// Bytes that they take.
+    /// Returns their bytes.
     pub fn len_bytes(&self) -> usize {
         (self.slots() as usize) * COMPLETION_BYTES
     }
 
-    /// Where the slot of a free-running index lies.
+    /// Returns the address of the slot of a free-running index.
     pub(super) fn slot(&self, index: u32) -> u64 {
         self.address + u64::from(index & (self.slots() - 1)) * COMPLETION_BYTES as u64
     }
 
-    /// What the owner bit is in the pass that `index` belongs to.
+    /// Returns the owner bit of the pass that `index` belongs to.
     pub(super) fn owner(&self, index: u32) -> u8 {
         (index >> self.log_slots & 1) as u8
     }
 }
 
-/// Completions in a session at most: no number is published that can be cited; as many as a NAPI poll takes.
+/// Most completions of a session. No published number can be cited; a NAPI poll takes as many.
 pub const SESSION_MAX: u32 = 64;
 
-/// Writes one completion queue.
+/// A writer of one completion queue.
 #[derive(Debug)]
 pub struct CompletionWriter {
     ring: CompletionRing,
-    /// Slots written or promised, free running.
+    /// Slots written or promised, a free-running count.
     next: u32,
-    /// How sessions are made; `None` with `rx_cqe_compress` off.
+    /// The settings of sessions; `None` with `rx_cqe_compress` off.
     compress: Option<Compress>,
     session: Vec<Completion>,
 }
 
-/// How sessions are made.
+/// The settings of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compress {
-    /// What mini completions say.
+    /// The field in mini completions.
     pub selected: Selected,
-    /// Completions in a session at most, 2 to [`SESSION_MAX`].
+    /// Most completions of a session, 2 to [`SESSION_MAX`].
     pub session_max: u32,
 }
 
 impl CompletionWriter {
-    /// For this queue. The owner bytes of its slots must be [`OWNER_UNWRITTEN`](super::completion::OWNER_UNWRITTEN).
+    /// Creates a writer. The owner bytes of the slots must be
+    /// [`OWNER_UNWRITTEN`](super::completion::OWNER_UNWRITTEN).
     pub fn new(ring: CompletionRing, compress: Option<Compress>) -> Self {
         let session_max = |compress: Compress| {
             let most = SESSION_MAX.min(ring.slots());
@@ -77,13 +78,13 @@ impl CompletionWriter {
         Self { ring, next: 0, compress: compress.map(session_max), session: Vec::new() }
     }
 
-    /// As if `index` slots had been used already: indices wrap at 2^32.
+    /// Begins as if `index` slots had been used already: indices wrap at 2^32.
     #[must_use]
     pub fn starting_at(self, index: u32) -> Self {
         Self { next: index, ..self }
     }
 
-    /// Writes `completion`, or keeps it for the session that it goes with.
+    /// Writes `completion`, or keeps it for its session.
     ///
     /// # Errors
     /// The queue is not in memory.
@@ -100,12 +101,12 @@ impl CompletionWriter {
         if self.session.len() as u32 >= compress.session_max { self.flush(memory) } else { Ok(()) }
     }
 
-    /// Completions kept.
+    /// Returns the number of completions kept.
     pub fn pending(&self) -> usize {
         self.session.len()
     }
 
-    /// Writes what is kept: one alone as it is, more as a session.
+    /// Writes the completions kept: one alone as it is, more as a session.
     ///
     /// # Errors
     /// The queue is not in memory.
@@ -148,8 +149,8 @@ impl CompletionWriter {
 }
 
 impl Compress {
-    /// Whether `completion` can be the `nth` of the session of `title`: nothing differs but the size, the selected
-    /// field, and a counter that goes up by one.
+    /// True if `completion` can be the `nth` of the session of `title`: only the size, the selected field,
+    /// and a counter that goes up by one may differ.
     fn goes_with(&self, title: &Completion, nth: usize, completion: &Completion) -> bool {
         let mini = self.selected.mini(completion);
         self.selected.expand(title, nth as u32, mini) == *completion

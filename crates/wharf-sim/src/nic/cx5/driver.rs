@@ -1,4 +1,4 @@
-//! The driver: one send queue and one receive queue, with their completion queues, as a `Device`.
+//! The driver: one send queue and one receive queue, with their completion queues.
 
 use super::completion::Opcode;
 use super::compress::CompletionRing;
@@ -20,27 +20,27 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// A doorbell: the control segment's first eight bytes (`mlx5_write64`).
 const DOORBELL_BYTES: u64 = 8;
-/// Buffers that are posted at a time.
+/// Buffers posted at a time.
 pub(super) const POST: usize = 32;
 /// The key of all memory.
 pub(super) const KEY: u32 = 0x1000;
 
-/// How a queue pair is set up. The switches have the names that `ethtool --show-priv-flags` gives them.
+/// The settings of a queue pair. The switches have the names of `ethtool --show-priv-flags`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spec {
-    /// Logarithm of the number of blocks to send from, 5 to 15.
+    /// Logarithm of the number of send blocks, 5 to 15.
     pub log_send_blocks: u32,
-    /// Logarithm of the number of buffers to receive into, 6 to 15.
+    /// Logarithm of the number of receive buffers, 6 to 15.
     pub log_receive: u32,
-    /// Several packets to an entry; for sockets the switch is called `skb_tx_mpwqe`.
+    /// Several packets per entry; for sockets the switch is called `skb_tx_mpwqe`.
     pub xdp_tx_mpwqe: bool,
-    /// Packets outstanding from which on they travel inside entries; `None` for never.
+    /// Outstanding packets from which on packets travel inside entries; `None` for never.
     pub inline_from: Option<usize>,
-    /// Whether every entry asks for a completion, not only the last before a doorbell.
+    /// True if every entry asks for a completion, not only the last before a doorbell.
     pub completion_each: bool,
 }
 
-/// Where the queues lie: what the hardware is told when they are set up.
+/// The locations of the queues, which the hardware is told at set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
     /// Send queue.
@@ -62,17 +62,17 @@ pub struct Driver<R> {
     writer: EntryWriter,
     sent: CompletionReader,
     held: VecDeque<Frame>,
-    /// Of those, sent and not given back yet.
+    /// Of those, packets sent and not returned yet.
     done: usize,
     half: R,
     closed: bool,
 }
 
 impl<R: ReceiveHalf> Driver<R> {
-    /// Sets up queue pair `number` in `memory`, for the frames in `buffers`.
+    /// Creates queue pair `number` in `memory`, for the frames in `buffers`.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`]: a ring of a size that cannot be.
+    /// [`DeviceError::Unsupported`]: a ring of an invalid size.
     pub fn new(
         number: usize, spec: &Spec, memory: &SharedMemory, buffers: Buffers,
     ) -> Result<Self, DeviceError> {
@@ -107,7 +107,7 @@ impl<R: ReceiveHalf> Driver<R> {
         })
     }
 
-    /// Where its queues lie.
+    /// Returns the locations of its queues.
     pub fn queues(&self) -> &Queues {
         &self.queues
     }
@@ -120,7 +120,7 @@ impl<R: ReceiveHalf> Driver<R> {
         DeviceError::NotHeld { device: self.name(), slot, ring_frames: self.queues.receive.ring.units }
     }
 
-    /// Reads the completions of what was sent.
+    /// Reads the completions of packets sent.
     fn read_sent(&mut self) -> Result<(), DeviceError> {
         loop {
             let next = self.sent.next(&mut open(&self.memory));
@@ -133,7 +133,7 @@ impl<R: ReceiveHalf> Driver<R> {
         }
     }
 
-    /// Works on the receiving half.
+    /// Calls `work` with the receiving half and its surroundings.
     fn with_half<T>(
         &mut self, cache: &mut Cache, work: impl FnOnce(&mut R, &mut Surroundings<'_>) -> T,
     ) -> Option<T> {
@@ -152,7 +152,7 @@ impl Queues {
         Self { send, sent: CompletionRing::allocate(log, memory), receive }
     }
 
-    /// The send queue as the general engine knows it.
+    /// Returns the send queue's ring.
     pub fn send_ring(&self) -> Ring {
         Ring {
             address: self.send.address,

@@ -1,32 +1,32 @@
 //! The driver's side of a completion queue: reads completions, and expands compressed sessions.
 //!
-//! Nothing in memory is trusted: whatever the NIC wrote gives completions or an error. (Linux
-//! `mlx5/core/en_rx.c`, `mlx5e_decompress_cqes_start` and `_cont`; `mlx5e_cqes_update_owner`.)
+//! It trusts no byte in memory: any bytes give completions or an error. (Linux `mlx5/core/en_rx.c`,
+//! `mlx5e_decompress_cqes_start` and `_cont`; `mlx5e_cqes_update_owner`.)
 
 use super::completion::{Completion, Format, MINI_BYTES, MINIS, OWNER_AT, OWNER_UNWRITTEN, Selected};
 use super::compress::{CompletionRing, SESSION_MAX};
 use crate::nic::host_memory::{HostMemory, MemoryFault};
 
-/// What is wrong with a completion queue.
+/// A fault of a completion queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompletionError {
-    /// A slot that is ours and says nothing.
+    /// A slot of this pass that makes no sense.
     #[error("completion {index}: opcode, format and owner of {own:#04x} mean nothing")]
     Unreadable {
-        /// Which, counted from the queue's start.
+        /// The slot, counted from the queue's start.
         index: u32,
         /// The byte.
         own: u8,
     },
-    /// A session of a size that cannot be.
+    /// A session of an invalid size.
     #[error("completion {index}: a session of {count}, where 2 to {most} can be")]
     Session {
-        /// Which.
+        /// The slot.
         index: u32,
-        /// What it says.
+        /// The size in the slot.
         count: u32,
-        /// Most that can be.
+        /// The greatest valid size.
         most: u32,
     },
     /// The queue is not in memory.
@@ -34,11 +34,11 @@ pub enum CompletionError {
     Memory(#[from] MemoryFault),
 }
 
-/// Reads one completion queue.
+/// A reader of one completion queue.
 #[derive(Debug)]
 pub struct CompletionReader {
     ring: CompletionRing,
-    /// Next slot to read, free running.
+    /// Next slot to read, a free-running index.
     next: u32,
     selected: Selected,
     session: Option<Session>,
@@ -47,7 +47,7 @@ pub struct CompletionReader {
 #[derive(Debug)]
 struct Session {
     title: Completion,
-    /// Where its title lies.
+    /// The slot of its title.
     first: u32,
     count: u32,
     /// Completions taken from it.
@@ -56,7 +56,7 @@ struct Session {
 }
 
 impl CompletionReader {
-    /// For this queue, whose slots it marks as never written; `selected` as the queue was set up.
+    /// Creates a reader, and marks all slots as never written. `selected` is as the queue was set up.
     ///
     /// # Errors
     /// The queue is not in memory.
@@ -69,7 +69,7 @@ impl CompletionReader {
         Ok(Self { ring, next: 0, selected, session: None })
     }
 
-    /// As if `index` slots had been read already: indices wrap at 2^32.
+    /// Begins as if `index` slots had been read already: indices wrap at 2^32.
     ///
     /// # Errors
     /// The queue is not in memory.
@@ -83,15 +83,15 @@ impl CompletionReader {
         Ok(Self { next: index, ..self })
     }
 
-    /// Slots read so far: what the driver tells the NIC that it may use again.
+    /// Returns the number of slots read, which the NIC may use again.
     pub fn position(&self) -> u32 {
         self.next
     }
 
-    /// The next completion, if there is one.
+    /// Returns the next completion, if there is one.
     ///
     /// # Errors
-    /// [`CompletionError`]; the slot in question is passed over, so that asking again goes on.
+    /// [`CompletionError`]; the slot is skipped, so that the next call continues.
     pub fn next(&mut self, memory: &mut HostMemory) -> Result<Option<Completion>, CompletionError> {
         if self.session.is_none() {
             let own = memory.read::<1>(self.ring.slot(self.next) + OWNER_AT as u64)?[0];
@@ -142,8 +142,8 @@ impl CompletionReader {
         if session.taken == session.count {
             self.session = None;
         }
-        // The slot holds an array, or what was there before: the owner bit of the next pass must not be mistaken for it.
-        // It is the NIC's again at once, in mid-session, too, since buffers are posted for what was taken.
+        // The slot holds an array or old bytes: the owner bit of the next pass must differ. The NIC may use
+        // it at once, even within a session, since buffers are posted for the packets taken.
         let own = self.ring.owner(self.next);
         memory.write(self.ring.slot(self.next) + OWNER_AT as u64, &[own])?;
         self.next = self.next.wrapping_add(1);

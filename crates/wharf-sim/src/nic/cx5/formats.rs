@@ -1,4 +1,4 @@
-//! What the hardware of `cx5` reads and writes, on the general engines.
+//! The descriptors that the hardware of `cx5` reads and writes.
 
 use super::completion::{Completion, Opcode};
 use super::compress::CompletionWriter;
@@ -9,7 +9,7 @@ use crate::nic::host_memory::{MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
-/// Sends entries of 64-byte blocks.
+/// The format of entries of 64-byte blocks.
 #[derive(Debug)]
 pub struct Entries {
     completions: CompletionWriter,
@@ -17,7 +17,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Of queue number `queue`.
+    /// Creates the format for queue number `queue`.
     pub fn new(completions: CompletionWriter, queue: u32) -> Self {
         Self { completions, queue }
     }
@@ -62,7 +62,7 @@ impl SendFormat for Entries {
     }
 }
 
-/// Receives into buffers of a descriptor each.
+/// The format of receive descriptors with a buffer each.
 #[derive(Debug)]
 pub struct Descriptors {
     completions: CompletionWriter,
@@ -72,7 +72,8 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Of queue number `queue`, whose driver says at `record` how many buffers it has posted.
+    /// Creates the format for queue number `queue`, whose driver writes the number of posted buffers to
+    /// `record`.
     pub fn new(completions: CompletionWriter, queue: u32, record: u64) -> Self {
         Self { completions, queue, record, kept: 0 }
     }
@@ -93,7 +94,7 @@ impl ReceiveFormat for Descriptors {
         &mut self, index: u32, packet: &Incoming, behind: bool, post: &mut impl Post,
     ) -> Result<bool, MemoryFault> {
         let completion = Completion::new(Opcode::Received, index as u16, packet.len_bytes, self.queue);
-        // The hash of a flow; here, of all that come to this queue.
+        // The hash of a flow; here, of all packets of this queue.
         self.completions.push(Completion { hash: 0x5eed ^ self.queue, hash_type: 1, ..completion }, post)?;
         if !behind {
             self.completions.flush(post)?;

@@ -1,4 +1,4 @@
-//! The receiving half of the driver, where each buffer is for one packet.
+//! The receiving half of the driver, with a buffer for each packet.
 
 use super::completion::{Completion, Opcode, Selected};
 use super::compress::CompletionRing;
@@ -11,12 +11,12 @@ use crate::nic::ring::Ring;
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
-/// What the driver meets in a completion.
+/// A completion that the driver cannot accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// The buffer that it names is not posted.
+    /// Its buffer is not posted.
     NotHeld(u32),
-    /// Something else that cannot be.
+    /// Another contradiction.
     Lie(String),
 }
 
@@ -26,32 +26,32 @@ impl<E: std::error::Error> From<E> for Trouble {
     }
 }
 
-/// What a half works with.
+/// The surroundings of a receiving half.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
-    /// Where frames lie.
+    /// Addresses of frames.
     pub buffers: &'a Buffers,
     /// Their bytes.
     pub region: &'a Region,
     /// The rings' memory.
     pub memory: &'a mut HostMemory,
-    /// The owner's stock of frames.
+    /// The owner's cache of frames.
     pub cache: &'a mut Cache,
 }
 
-/// Where a receive queue lies.
+/// The location of a receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveQueues {
-    /// Where buffers are posted.
+    /// The ring of posted buffers.
     pub ring: Ring,
-    /// How many have been posted in all: four bytes, big endian.
+    /// The number of buffers ever posted: four bytes, big endian.
     pub record: u64,
-    /// Where completions come.
+    /// The completion queue.
     pub completions: CompletionRing,
 }
 
 impl ReceiveQueues {
-    /// Allocates 2^`log_units` units of so many bytes, 2^`log_slots` completions, and the record.
+    /// Allocates 2^`log_units` units of `unit_bytes`, 2^`log_slots` completions, and the record.
     pub(super) fn allocate(
         log_units: u32, unit_bytes: usize, log_slots: u32, memory: &mut HostMemory,
     ) -> Self {
@@ -62,7 +62,7 @@ impl ReceiveQueues {
         Self { ring, record: memory.allocate(RECORD_BYTES), completions }
     }
 
-    /// Shows the NIC that `posted` buffers have been posted in all.
+    /// Writes the number of buffers ever posted to the record.
     pub(super) fn show(&self, posted: u32, memory: &mut HostMemory) {
         let written = memory.write(self.record, &posted.to_be_bytes());
         debug_assert_eq!(written, Ok(()), "it was allocated");
@@ -73,23 +73,23 @@ const RECORD_BYTES: usize = 4;
 
 /// A receiving half.
 pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
-    /// With 2^`log` buffers.
+    /// Creates a half with 2^`log` buffers.
     ///
     /// # Errors
     /// There is not enough memory.
     fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault>;
 
-    /// Where it lies.
+    /// Returns the location of its queue.
     fn queues(&self) -> ReceiveQueues;
 
-    /// The next packet; `None` where there is none.
+    /// Takes the next packet, or `None` if there is none.
     ///
     /// # Errors
-    /// [`Trouble`]; the completion is passed over, and no frame lost.
+    /// [`Trouble`]; the completion is skipped, and no frame is lost.
     fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble>;
 
-    /// Posts buffers while there are places, and writes how many there have been in all into the record: there is no
-    /// register for that (`mlx5_wq_cyc_update_db_record`).
+    /// Posts buffers while there are free descriptors, and writes their total number to the record; there is
+    /// no register for that (`mlx5_wq_cyc_update_db_record`).
     fn post(&mut self, around: &mut Surroundings<'_>);
 
     /// Takes back all buffers.
@@ -99,13 +99,13 @@ pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
     fn visit(&self, see: &mut dyn FnMut(&Frame));
 }
 
-/// Gives one frame back to where it came from.
+/// Gives one frame back to its cache.
 pub(super) fn give_back(frame: Frame, cache: &mut Cache) {
     let given = cache.give_one(frame);
     debug_assert!(given.is_ok(), "it came from this pool");
 }
 
-/// Gives `frame` the length and the number of the packet in it.
+/// Sets the length and the number of the packet in `frame`.
 pub(super) fn finish(
     mut frame: Frame, completion: &Completion, len_bytes: u32, number: u64, around: &mut Surroundings<'_>,
 ) -> Result<Option<Frame>, Trouble> {
@@ -120,7 +120,7 @@ pub(super) fn finish(
     Err(Trouble::Lie(format!("{:?}, {len_bytes} bytes, in buffer {}", completion.opcode, completion.counter)))
 }
 
-/// A buffer for each packet.
+/// A half with a buffer for each packet.
 #[derive(Debug)]
 pub struct Single {
     queues: ReceiveQueues,
@@ -131,7 +131,7 @@ pub struct Single {
     fresh: Batch,
 }
 
-/// What mini completions say for [`Single`], as the driver sets its queues up (`MLX5_CQE_FORMAT_CSUM`).
+/// The field in mini completions for [`Single`], as the driver sets its queues up (`MLX5_CQE_FORMAT_CSUM`).
 pub const SELECTED: Selected = Selected::Checksum;
 
 impl ReceiveHalf for Single {
@@ -165,7 +165,7 @@ impl ReceiveHalf for Single {
             while let Some(frame) = self.fresh.pop() {
                 let place = self.next as usize & (self.posted.len() - 1);
                 if self.posted[place].is_some() {
-                    // Only after the NIC has lied about the order.
+                    // This happens only after the NIC has broken the order.
                     give_back(frame, around.cache);
                     self.free = 0;
                     continue;

@@ -1,38 +1,38 @@
-//! The NIC's side of a send queue: reads entries. Nothing in them is trusted.
+//! The NIC's side of a send queue: reads entries, and trusts no byte of them.
 
 use super::segment::{
     BLOCK_SEGMENTS, Control, Ethernet, HEAD_SEGMENTS, INLINE_BYTES_MAX, INLINE_HEADER_BYTES, Kind, Pointer,
     SEGMENT_BYTES, SEGMENTS_MAX, Segment, inline_len_bytes, inline_segments,
 };
 
-/// What is wrong with an entry.
+/// An invalid entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// There is more of it than was read.
+    /// It continues beyond the bytes read.
     #[error("an entry of {blocks} blocks, not all of which were read")]
     Short {
         /// Blocks to be read.
         blocks: u32,
     },
-    /// No such opcode.
+    /// An unknown opcode.
     #[error("opcode {0:#04x} means nothing")]
     Opcode(u8),
-    /// It was written for another place of the ring.
+    /// It was written for another place in the ring.
     #[error("an entry for block {found}, at block {wanted}")]
     Index {
-        /// What it says.
+        /// The block in the entry.
         found: u16,
-        /// Where it lies.
+        /// The block at which it lies.
         wanted: u16,
     },
-    /// So many segments cannot be.
+    /// An invalid number of segments.
     #[error("an entry of {0} segments: 1 for an empty one, 3 to {SEGMENTS_MAX} else")]
     Segments(u32),
-    /// A packet inside that reaches beyond the entry, is longer than may be, or empty.
+    /// A packet inside that reaches beyond the entry, is too long, or is empty.
     #[error("a packet of {0} bytes inside an entry: 1 to {INLINE_BYTES_MAX}, all within it")]
     Inline(usize),
-    /// A pointer to nothing.
+    /// A pointer to no bytes.
     #[error("a pointer to a packet of 0 bytes")]
     Empty,
 }
@@ -51,9 +51,9 @@ pub struct Entry {
 /// A packet, or a piece of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// It is elsewhere.
+    /// Bytes elsewhere.
     Pointer(Pointer),
-    /// It is here.
+    /// Bytes inside the entry.
     Bytes(&'a [u8]),
 }
 
@@ -63,10 +63,10 @@ fn segment(bytes: &[u8], nth: u32) -> Option<&Segment> {
 }
 
 impl Entry {
-    /// Reads the entry that begins with the first of `bytes`, which lie at block `index`.
+    /// Reads the entry at the start of `bytes`, which lie at block `index`.
     ///
     /// # Errors
-    /// [`EntryError`]; of [`EntryError::Short`], more must be read.
+    /// [`EntryError`]; on [`EntryError::Short`], read more bytes first.
     pub fn parse(bytes: &[u8], index: u16) -> Result<Self, EntryError> {
         let short = |blocks| EntryError::Short { blocks };
         let control =
@@ -93,8 +93,8 @@ impl Entry {
         Ok(Self { control, ethernet, blocks })
     }
 
-    /// The packets in it, or the pieces of its one packet, in order; `bytes` as for [`Entry::parse`]. Ends with the
-    /// first error.
+    /// Returns the packets in it, or the pieces of its one packet, in order; `bytes` as for [`Entry::parse`].
+    /// Ends with the first error.
     pub fn contents<'a>(&self, bytes: &'a [u8]) -> Contents<'a> {
         let segments = if self.control.kind == Kind::Nop { 0 } else { self.control.segments };
         let end = bytes.len().min(segments as usize * SEGMENT_BYTES);

@@ -1,23 +1,23 @@
-//! The 16-byte segments that send entries are made of.
+//! The 16-byte segments of send entries.
 //!
-//! Layout: Linux `include/linux/mlx5/qp.h`, `struct mlx5_wqe_ctrl_seg`, `mlx5_wqe_eth_seg`, `mlx5_wqe_data_seg` and
-//! `mlx5_wqe_inline_seg`. Big endian.
+//! Layout: Linux `include/linux/mlx5/qp.h`, `struct mlx5_wqe_ctrl_seg`, `mlx5_wqe_eth_seg`,
+//! `mlx5_wqe_data_seg` and `mlx5_wqe_inline_seg`. Big endian.
 
 /// Bytes of a segment.
 pub const SEGMENT_BYTES: usize = 16;
-/// Bytes of a block, the unit that entries are counted in.
+/// Bytes of a block, the unit of an entry's size.
 pub const BLOCK_BYTES: usize = 64;
 /// Segments in a block.
 pub const BLOCK_SEGMENTS: u32 = (BLOCK_BYTES / SEGMENT_BYTES) as u32;
-/// Blocks of an entry at most: what the control segment's six bits count.
+/// Most blocks of an entry: the control segment counts in six bits.
 pub const BLOCKS_MAX: u32 = 15;
-/// Segments of an entry at most.
+/// Most segments of an entry.
 pub const SEGMENTS_MAX: u32 = BLOCKS_MAX * BLOCK_SEGMENTS;
 /// Segments before the first pointer: control, Ethernet.
 pub const HEAD_SEGMENTS: u32 = 2;
-/// Packets in an entry at most.
+/// Most packets of an entry.
 pub const POINTERS_MAX: u32 = SEGMENTS_MAX - HEAD_SEGMENTS;
-/// Bytes of a packet that may travel inside an entry: 16 segments, less the length (`MLX5E_XDP_INLINE_WQE_SZ_THRSD`).
+/// Most bytes of a packet inside an entry: 16 segments, less the length (`MLX5E_XDP_INLINE_WQE_SZ_THRSD`).
 pub const INLINE_BYTES_MAX: usize = 16 * SEGMENT_BYTES - INLINE_HEADER_BYTES;
 /// Bytes before a packet inside an entry.
 pub(super) const INLINE_HEADER_BYTES: usize = 4;
@@ -30,10 +30,10 @@ const INSERT_VLAN: u16 = 1 << 15;
 /// One segment.
 pub(super) type Segment = [u8; SEGMENT_BYTES];
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: fills the ring to its end, so that the next entry is in one piece.
+    /// No packet: fills the ring to its end, so that the next entry is in one piece.
     Nop,
     /// One packet.
     Send,
@@ -58,7 +58,7 @@ impl Kind {
 /// The control segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// What the entry is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// The entry's first block, counted from the queue's start.
     pub index: u16,
@@ -66,7 +66,7 @@ pub struct Control {
     pub queue: u32,
     /// All segments, this one included.
     pub segments: u32,
-    /// Whether a completion is wanted.
+    /// True if a completion is wanted.
     pub completion: bool,
 }
 
@@ -85,7 +85,7 @@ impl Control {
         segment
     }
 
-    /// Or the opcode that there is none of.
+    /// Reads a control segment, or returns the unknown opcode.
     pub(super) fn from_segment(segment: &Segment) -> Result<Self, u8> {
         let (first, second) = (word(segment, 0), word(segment, 4));
         Ok(Self {
@@ -98,21 +98,21 @@ impl Control {
     }
 }
 
-/// The Ethernet segment: what is to be done to each packet of an entry.
+/// The Ethernet segment: the offloads for each packet of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ethernet {
-    /// Checksums to be filled in (`cs_flags`).
+    /// Checksums to fill in (`cs_flags`).
     pub checksums: u8,
-    /// Payload of the pieces that a super-packet is cut into; 0 for none.
+    /// Payload of the segments that a super-packet is cut into; 0 for none.
     pub mss: u16,
-    /// For the flow tables: encryption, among other things.
+    /// Metadata for the flow tables: encryption, among others.
     pub metadata: u32,
-    /// A tag to be put in.
+    /// A VLAN tag to insert.
     pub vlan: Option<u16>,
 }
 
 impl Ethernet {
-    /// Whether a packet with it may share an entry.
+    /// True if a packet with it may share an entry.
     pub fn shares(&self) -> bool {
         self.mss == 0 && self.vlan.is_none() && self.metadata == 0
     }
@@ -140,7 +140,7 @@ impl Ethernet {
     }
 }
 
-/// Where a packet, or a piece of one, lies.
+/// The location of a packet, or a piece of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pointer {
     /// Its first byte.
@@ -152,7 +152,7 @@ pub struct Pointer {
 }
 
 impl Pointer {
-    /// As it lies in an entry.
+    /// Returns the bytes of the segment.
     pub(crate) fn to_segment(self) -> Segment {
         let mut segment = [0; SEGMENT_BYTES];
         segment[0..4].copy_from_slice(&(self.len_bytes & !INLINE).to_be_bytes());
@@ -161,7 +161,7 @@ impl Pointer {
         segment
     }
 
-    /// `None` where the bytes themselves follow.
+    /// Reads a pointer; `None` if the packet's bytes follow instead.
     pub(crate) fn from_segment(segment: &Segment) -> Option<Self> {
         let len_bytes = word(segment, 0);
         let address = u64::from(word(segment, 8)) << 32 | u64::from(word(segment, 12));
@@ -169,17 +169,17 @@ impl Pointer {
     }
 }
 
-/// What is before the bytes of a packet inside an entry.
+/// Returns the header of a packet inside an entry.
 pub(super) fn inline_header(len_bytes: usize) -> [u8; INLINE_HEADER_BYTES] {
     (len_bytes as u32 | INLINE).to_be_bytes()
 }
 
-/// The length that such a header gives.
+/// Returns the length in such a header.
 pub(super) fn inline_len_bytes(segment: &Segment) -> usize {
     (word(segment, 0) & !INLINE) as usize
 }
 
-/// Segments of a packet of so many bytes inside an entry.
+/// Returns the segments of a packet of `len_bytes` inside an entry.
 pub(super) fn inline_segments(len_bytes: usize) -> u32 {
     (len_bytes + INLINE_HEADER_BYTES).div_ceil(SEGMENT_BYTES) as u32
 }

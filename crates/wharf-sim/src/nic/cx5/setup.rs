@@ -1,4 +1,4 @@
-//! A machine with a `cx5` in it.
+//! A machine with a `cx5`.
 
 use super::compress::{CompletionWriter, Compress};
 use super::driver::{Driver, Spec};
@@ -15,45 +15,46 @@ use crate::nic::receive::ReceiveFormat;
 use crate::nic::test_bed::TestBed;
 use wharf_core::device::DeviceError;
 
-/// Frames lie so many bytes apart.
+/// Distance of frames in bytes.
 const FRAME_BYTES: u32 = 2048;
 /// 62 strides, headroom and colour.
 const STRIDING_FRAME_BYTES: u32 = 16384;
-/// Frames in the hands of one processor, at most.
+/// Most frames that one processor holds.
 const SPARE_FRAMES: u32 = 512;
 
-/// What to build.
+/// The machine to build.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Queue pairs, each with a processor.
     pub queues: usize,
-    /// How each is set up.
+    /// The settings of each.
     pub spec: Spec,
-    /// `rx_cqe_compress`: how sessions of received packets' completions are made; `None` for off.
+    /// `rx_cqe_compress`: the settings of sessions of receive completions; `None` for off.
     pub rx_cqe_compress: Option<Compress>,
-    /// What the NIC takes its time over.
+    /// The NIC's costs.
     pub port: PortCosts,
-    /// What comes from the wire.
+    /// The packets from the wire.
     pub arrivals: Arrivals,
-    /// What the processors do with it.
+    /// The processors' job.
     pub job: Job,
-    /// And in what time.
+    /// The processors' costs.
     pub cores: CoreCosts,
 }
 
 /// The machine of a `cx5`.
 pub type Cx5Machine = Machine<Driver<Single>, Entries, Descriptors>;
 
-/// The machine of a `cx5` that receives by strides.
+/// The machine of a `cx5` with striding receive.
 pub type StridingMachine = Machine<Driver<Striding>, Entries, Strides>;
 
-/// The machine of a NIC whose entries are of 16 bytes.
+/// The machine of a NIC with entries of 16 bytes.
 pub type SlimMachine = Machine<Pair<Slim>, SlimEntries, Descriptors>;
 
-/// Builds that one: rings of 2^[`Spec::log_receive`] both ways; the switches for multi-packet entries do not apply.
+/// Builds a [`SlimMachine`] with rings of 2^[`Spec::log_receive`] both ways. The switches for multi-packet
+/// entries do not apply.
 ///
 /// # Errors
-/// [`RunError`]: no memory, or rings of a size that cannot be.
+/// [`RunError`]: too little memory, or rings of an invalid size.
 pub fn build_slim(setup: Setup) -> Result<SlimMachine, RunError> {
     let log = setup.spec.log_receive;
     if !(6..=15).contains(&log) {
@@ -80,18 +81,18 @@ pub fn build_slim(setup: Setup) -> Result<SlimMachine, RunError> {
     Machine::new(port, drivers, pool, clock, setup.job, setup.cores)
 }
 
-/// Builds it.
+/// Builds a [`Cx5Machine`].
 ///
 /// # Errors
-/// [`RunError`]: no memory, or rings of a size that cannot be.
+/// [`RunError`]: too little memory, or rings of an invalid size.
 pub fn build(setup: Setup) -> Result<Cx5Machine, RunError> {
     build_with(setup, FRAME_BYTES, FRAME_BYTES, Descriptors::new)
 }
 
-/// Builds one with striding receive: frames of many strides, 2^[`Spec::log_receive`] completions.
+/// Builds a [`StridingMachine`]: frames of many strides, 2^[`Spec::log_receive`] completions.
 ///
 /// # Errors
-/// [`RunError`]: no memory, or rings of a size that cannot be.
+/// [`RunError`]: too little memory, or rings of an invalid size.
 pub fn build_striding(setup: Setup) -> Result<StridingMachine, RunError> {
     build_with(setup, STRIDING_FRAME_BYTES, STRIDE_BYTES, Strides::new)
 }

@@ -1,9 +1,9 @@
-//! Entries of 16 bytes: a pointer each, and what else there is to say lies in the 16 bytes before the packet, read
-//! with it. Proposed at netdev 0x13 as the descriptor of the future ("metadata in the buffer"); no NIC has it. Receiving
-//! is as ever.
+//! Send entries of 16 bytes: a pointer each. All other fields lie in the 16 bytes before the packet and are
+//! read with it. This was proposed at netdev 0x13 as the descriptor of the future ("metadata in the buffer");
+//! no NIC has it. Receiving is unchanged.
 //!
-//! An entry is a data segment (`struct mlx5_wqe_data_seg`) that points to the metadata; the first byte of its key, of
-//! which devices use 24 bits, says whether a completion is wanted.
+//! An entry is a data segment (`struct mlx5_wqe_data_seg`) that points to the metadata. Devices use 24 bits
+//! of its key; the first byte says whether a completion is wanted.
 
 use super::completion::{Completion, Opcode};
 use super::compress::{CompletionRing, CompletionWriter};
@@ -15,7 +15,7 @@ use crate::nic::queue_pair::{Kick, Lie, RingBytes};
 use crate::nic::ring::Ring;
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
-/// What is read before each packet.
+/// Bytes of metadata before each packet.
 pub const METADATA_BYTES: u32 = 16;
 const DOORBELL_BYTES: u64 = 8;
 const KEY: u32 = 0x1000;
@@ -27,14 +27,14 @@ fn entry(address: u64, len_bytes: u32, completion: bool) -> Pointer {
     Pointer { address: address - u64::from(METADATA_BYTES), len_bytes: len_bytes + METADATA_BYTES, key }
 }
 
-/// Where the queues of a pair lie.
+/// The locations of a pair's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
-    /// Entries to send.
+    /// Send entries.
     pub send: Ring,
     /// Their completions.
     pub sent: CompletionRing,
-    /// Buffers to receive into.
+    /// Receive buffers.
     pub receive: ReceiveQueues,
 }
 
@@ -55,7 +55,7 @@ pub struct Slim {
     queues: Queues,
     sent: CompletionReader,
     received: CompletionReader,
-    /// To send: next to write, what the doorbell said, oldest outstanding, completed up to here.
+    /// To send: next to write, last doorbell, oldest outstanding, completed up to here.
     next: u32,
     told: u32,
     oldest: u32,
@@ -66,7 +66,7 @@ pub struct Slim {
 }
 
 impl Slim {
-    /// Of these queues.
+    /// Creates the driver's side of `queues`.
     ///
     /// # Errors
     /// They are not in memory.
@@ -178,7 +178,7 @@ pub struct SlimEntries {
 }
 
 impl SlimEntries {
-    /// Of queue number `queue`.
+    /// Creates the format for queue number `queue`.
     pub fn new(completions: CompletionWriter, queue: u32) -> Self {
         Self { completions, queue }
     }

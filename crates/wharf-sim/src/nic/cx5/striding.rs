@@ -1,9 +1,11 @@
-//! Striding receive: a buffer of many strides takes packets one behind the other, and the driver copies them out.
+//! Striding receive: a buffer of many strides takes packets one behind the other, and the driver copies them
+//! out.
 //!
-//! A buffer's entry is a next segment and a data segment (`struct mlx5e_rx_wqe_ll`). A completion says which buffer
-//! (`wqe_id`), at which stride (`wqe_counter`), and in its byte count how many strides the packet took (bits 16 to 30)
-//! beside its length. What is left of a buffer that cannot take the longest packet goes with its last packet. (Linux
-//! `mlx5/core/en_rx.c`, `mlx5e_handle_rx_cqe_mpwrq`; there a packet of its own says so, a "filler".)
+//! A buffer's entry is a next segment and a data segment (`struct mlx5e_rx_wqe_ll`). A completion names the
+//! buffer (`wqe_id`) and the stride (`wqe_counter`). Its byte count holds the number of strides (bits 16 to
+//! 30) beside the packet's length. The strides left when the longest packet no longer fits go with the last
+//! packet. (Linux `mlx5/core/en_rx.c`, `mlx5e_handle_rx_cqe_mpwrq`; there a packet of its own says so, a
+//! "filler".)
 
 use super::completion::{Completion, Opcode, Selected};
 use super::compress::CompletionWriter;
@@ -16,14 +18,14 @@ use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame};
 
-/// A stride (`MLX5_MPWRQ_LOG_STRIDE_SIZE_CQE_COMPRESS` 8).
+/// Bytes of a stride (`MLX5_MPWRQ_LOG_STRIDE_SIZE_CQE_COMPRESS` 8).
 pub const STRIDE_BYTES: u32 = 256;
 /// Strides of the longest packet, 1522 bytes.
 const LONGEST: u32 = 6;
 const ENTRY_BYTES: usize = 2 * SEGMENT_BYTES;
-/// What mini completions say: the stride, and no counter that goes up.
+/// The field in mini completions: the stride. No counter goes up.
 pub const SELECTED: Selected = Selected::Stride;
-/// Packets of a buffer go into so many completions at most, so many buffers' into one queue.
+/// Most buffers: one completion queue takes the completions of all their packets.
 const BUFFERS: u32 = 16;
 
 fn strides_of(len_bytes: u32) -> u32 {
@@ -35,7 +37,7 @@ fn strides_of(len_bytes: u32) -> u32 {
 pub struct Striding {
     queues: ReceiveQueues,
     reader: CompletionReader,
-    /// Each with the strides of it that have been taken.
+    /// Each buffer, with the number of its strides taken.
     posted: Vec<Option<(Frame, u32)>>,
     next: u32,
     strides: u32,
@@ -43,7 +45,7 @@ pub struct Striding {
 }
 
 impl ReceiveHalf for Striding {
-    /// 2^`log` completions, and buffers of that many strides in all.
+    /// Creates a half with 2^`log` completions, and buffers with as many strides in all.
     fn new(log: u32, memory: &mut HostMemory) -> Result<Self, MemoryFault> {
         let queues = ReceiveQueues::allocate(BUFFERS.ilog2(), ENTRY_BYTES, log, memory);
         let reader = CompletionReader::new(queues.completions, SELECTED, memory)?;
@@ -56,7 +58,7 @@ impl ReceiveHalf for Striding {
     }
 
     fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble> {
-        // Memory first: a completion read could not be read again.
+        // Memory first: a completion once read cannot be read again.
         if self.fresh.is_empty() && around.cache.take(&mut self.fresh, 1, STRIDE_BYTES).is_err() {
             return Ok(None);
         }
@@ -90,7 +92,7 @@ impl ReceiveHalf for Striding {
         self.strides = around.region.data_bytes_max() / STRIDE_BYTES;
         let len_bytes = self.strides * STRIDE_BYTES;
         let before = self.next;
-        // Completions must have place for a packet to each stride of all buffers.
+        // The completion queue must have room for a packet per stride of all buffers.
         let most = (self.queues.completions.slots() / self.strides.max(1)).clamp(1, BUFFERS);
         let there = self.posted.iter().flatten().count() as u32;
         for _ in there..most {
@@ -133,15 +135,16 @@ pub struct Strides {
     completions: CompletionWriter,
     queue: u32,
     record: u64,
-    /// Strides taken of the buffer that is being filled.
+    /// Strides taken of the buffer being filled.
     taken: u32,
-    /// Of the packet that is being written: its first stride, and how many go with it.
+    /// First stride and number of strides of the packet being written.
     packet: (u32, u32),
     kept: u64,
 }
 
 impl Strides {
-    /// Of queue number `queue`, whose driver says at `record` how many buffers it has posted.
+    /// Creates the format for queue number `queue`, whose driver writes the number of posted buffers to
+    /// `record`.
     pub fn new(completions: CompletionWriter, queue: u32, record: u64) -> Self {
         Self { completions, queue, record, taken: 0, packet: (0, 0), kept: 0 }
     }

@@ -1,10 +1,10 @@
-//! The driver's side of a send queue: writes entries, and counts what is outstanding.
+//! The driver's side of a send queue: writes entries, and counts the outstanding ones.
 //!
-//! With multi-packet entries, packets gather in an open session until it closes: because the Ethernet segment
-//! differs, the packet is in pieces, wants a tag, a cut or encryption, the entry is full, or the doorbell is due.
-//! Entries are in one piece: where one might not fit before the ring's end, empty ones fill it up. (Linux
-//! `mlx5/core/en/xdp.c`, `en_tx.c`. One difference: there a session of packets inside the entry counts as full
-//! once the longest would not fit; here, once the next does not.)
+//! With multi-packet entries, packets gather in an open session. It closes if the Ethernet segment differs,
+//! the packet is in pieces or wants a tag, segmentation or encryption, the entry is full, or the doorbell is
+//! due. Entries are in one piece: where one might not fit before the ring's end, empty ones fill the rest.
+//! (Linux `mlx5/core/en/xdp.c`, `en_tx.c`. One difference: there a session of packets inside the entry counts
+//! as full once the longest would not fit; here, once the next does not.)
 
 use super::segment::{
     BLOCK_BYTES, BLOCK_SEGMENTS, BLOCKS_MAX, Control, Ethernet, HEAD_SEGMENTS, INLINE_BYTES_MAX, Kind,
@@ -13,10 +13,11 @@ use super::segment::{
 use crate::nic::host_memory::{HostMemory, MemoryFault};
 use std::collections::VecDeque;
 
-/// Packets outstanding down to which they are written into the entries, once that has begun (`MLX5E_XDP_INLINE_WATERMARK_LOW`).
+/// Outstanding packets down to which packets are written into entries, once that has begun
+/// (`MLX5E_XDP_INLINE_WATERMARK_LOW`).
 const INLINE_UNTIL: usize = 10;
 
-/// Where a send queue lies.
+/// The location of a send queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendRing {
     /// Its first block.
@@ -28,65 +29,66 @@ pub struct SendRing {
 }
 
 impl SendRing {
-    /// Blocks.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u32 {
         1 << self.log_blocks
     }
 
-    /// Bytes that they take.
+    /// Returns their bytes.
     pub fn len_bytes(&self) -> usize {
         self.blocks() as usize * BLOCK_BYTES
     }
 
-    /// The place of a free-running index in the ring.
+    /// Returns the ring's place of a free-running index.
     pub fn place(&self, index: u16) -> u32 {
         u32::from(index) & (self.blocks() - 1)
     }
 
-    /// Where a block lies.
+    /// Returns the address of a block.
     pub fn block(&self, index: u16) -> u64 {
         self.address + u64::from(self.place(index)) * BLOCK_BYTES as u64
     }
 }
 
-/// Which entries are written.
+/// The kind of entries written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode {
-    /// Several packets to an entry: `xdp_tx_mpwqe`, `skb_tx_mpwqe`.
+    /// Several packets per entry: `xdp_tx_mpwqe`, `skb_tx_mpwqe`.
     pub multi: bool,
-    /// Packets outstanding from which on they travel inside the entry (only with `multi`); `None` for never.
+    /// Outstanding packets from which on packets travel inside the entry (only with `multi`); `None` for
+    /// never.
     pub inline_from: Option<usize>,
-    /// Whether a completion is asked for with every entry, not only with the last before a doorbell.
+    /// True if every entry asks for a completion, not only the last before a doorbell.
     pub completion_each: bool,
 }
 
-/// A packet to be sent.
+/// A packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing<'a> {
-    /// What is to be done to it.
+    /// Its offloads.
     pub ethernet: Ethernet,
-    /// Where it lies; more than one where it is not linear.
+    /// Its location; several pieces if it is not linear.
     pub pieces: &'a [Pointer],
-    /// Its bytes, where the driver may copy them.
+    /// Its bytes, if the driver may copy them.
     pub bytes: Option<&'a [u8]>,
 }
 
-/// Why a packet was not written.
+/// The reason for which a packet was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// No room: completions must come first.
+    /// The ring is full.
     #[error("the ring of {blocks} blocks is full")]
     Full {
-        /// Blocks that there are.
+        /// Blocks of the ring.
         blocks: u32,
     },
-    /// A packet that no entry can describe.
+    /// A packet in too many pieces.
     #[error("a packet in {pieces} pieces: 1 to {most} can be")]
     Pieces {
-        /// In how many.
+        /// Its pieces.
         pieces: usize,
-        /// How many can be.
+        /// Most pieces.
         most: u32,
     },
     /// The ring is not in memory.
@@ -94,11 +96,11 @@ pub enum WriteError {
     Memory(#[from] MemoryFault),
 }
 
-/// A completion of what is not outstanding.
+/// A completion of an entry that is not outstanding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("completion of entry {index}, which is not outstanding ({outstanding} are)")]
 pub struct NotOutstanding {
-    /// The block that it names.
+    /// The block in the completion.
     pub index: u16,
     /// Entries outstanding.
     pub outstanding: usize,
@@ -119,26 +121,26 @@ struct Written {
     packets: u32,
 }
 
-/// Writes one send queue.
+/// A writer of one send queue.
 #[derive(Debug)]
 pub struct EntryWriter {
     ring: SendRing,
     mode: Mode,
-    /// Where the next entry begins, or the open one does.
+    /// The start of the next or the open entry.
     next: u16,
     session: Option<Session>,
     /// The control segment of the last entry, if no doorbell was rung for it.
     unrung: Option<Control>,
     written: VecDeque<Written>,
-    /// Blocks and packets outstanding, those of the open session left out.
+    /// Blocks and packets outstanding, without those of the open session.
     blocks: u32,
     packets: usize,
-    /// Packets travel inside the entries for now.
+    /// True while packets travel inside the entries.
     inline: bool,
 }
 
 impl EntryWriter {
-    /// For this queue.
+    /// Creates a writer for this queue.
     pub fn new(ring: SendRing, mode: Mode) -> Self {
         let written = VecDeque::with_capacity(ring.blocks() as usize);
         Self {
@@ -154,18 +156,18 @@ impl EntryWriter {
         }
     }
 
-    /// As if `index` blocks had been used already: indices wrap at 2^16.
+    /// Begins as if `index` blocks had been used already: indices wrap at 2^16.
     #[must_use]
     pub fn starting_at(self, index: u16) -> Self {
         Self { next: index, ..self }
     }
 
-    /// Packets outstanding.
+    /// Returns the number of outstanding packets.
     pub fn outstanding(&self) -> usize {
         self.packets + self.session.map_or(0, |session| session.packets as usize)
     }
 
-    /// Whether a packet in one piece fits, whatever becomes of the open session.
+    /// True if a packet in one piece fits, in any state of the open session.
     pub fn has_room(&self) -> bool {
         if !self.mode.multi {
             return self.fits(1);
@@ -178,14 +180,14 @@ impl EntryWriter {
         Self::room_at(&self.ring, self.next, self.blocks, blocks)
     }
 
-    /// Whether `blocks` in one piece fit at `next`, with `used` of them used.
+    /// True if `blocks` in one piece fit at `next`, with `used` blocks in use.
     fn room_at(ring: &SendRing, next: u16, used: u32, blocks: u32) -> bool {
         let edge = ring.blocks() - ring.place(next);
         let nops = if edge < blocks { edge } else { 0 };
         used + nops + blocks <= ring.blocks()
     }
 
-    /// Writes one packet. Nothing is visible to the NIC before [`EntryWriter::ring`].
+    /// Writes one packet. The NIC sees it only after [`EntryWriter::ring`].
     ///
     /// # Errors
     /// [`WriteError`]; the packet is not written.
@@ -219,8 +221,8 @@ impl EntryWriter {
         if session.segments == SEGMENTS_MAX { self.close(memory).map_err(Into::into) } else { Ok(()) }
     }
 
-    /// The doorbell is due: closes the session, asks for a completion, and says up to which block the NIC may read;
-    /// `None` where there is nothing new.
+    /// Closes the session before a doorbell, and asks for a completion. Returns the block up to which the NIC
+    /// may read, or `None` if there is nothing new.
     ///
     /// # Errors
     /// The ring is not in memory.
@@ -232,7 +234,7 @@ impl EntryWriter {
         Ok(Some(self.next))
     }
 
-    /// All entries up to the one that begins at block `index` have been sent; how many packets those were.
+    /// Notes that all entries up to the one at block `index` were sent. Returns the number of their packets.
     ///
     /// # Errors
     /// [`NotOutstanding`]; nothing is taken as sent.
@@ -249,7 +251,7 @@ impl EntryWriter {
         Ok(packets)
     }
 
-    /// Switches between pointers and bytes by how much is outstanding.
+    /// Switches between pointers and bytes by the number of outstanding packets.
     fn watch(&mut self) {
         let outstanding = self.outstanding();
         self.inline = match self.mode.inline_from {
@@ -304,7 +306,7 @@ impl EntryWriter {
         Ok(self.write_head(Kind::Send, packet.ethernet, segments, 1, memory)?)
     }
 
-    /// Writes control and Ethernet segment of the entry at `next`, and goes on behind it.
+    /// Writes control and Ethernet segment of the entry at `next`, and advances behind it.
     fn write_head(
         &mut self, kind: Kind, ethernet: Ethernet, segments: u32, packets: u32, memory: &mut HostMemory,
     ) -> Result<(), MemoryFault> {

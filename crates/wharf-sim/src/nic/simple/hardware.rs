@@ -1,7 +1,7 @@
-//! A NIC in the manner of the 82599 as far as `bulk` needs one: a price per doorbell, a latency of fetching, a wire.
+//! A NIC after the 82599, as far as `bulk` needs one: a cost per doorbell, a latency of fetching, a wire.
 //!
-//! Doorbells of all queues are served one after the other, `doorbell_ps` each, whatever number of descriptors each
-//! is for: that is the limit that bulk dequeue was made against. What the bus carries is not reckoned here.
+//! Doorbells of all queues are served one after the other, `doorbell_ps` each, for any number of descriptors:
+//! bulk dequeue was made against that limit. The bus is not modelled.
 
 use super::memory::{Descriptor, TxMemory, open};
 use super::{Departed, Hardware};
@@ -9,13 +9,13 @@ use crate::engine::take_due;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-/// Preamble 8, checksum 4 and the gap of 12 bytes that follow each frame on the wire.
+/// Bytes on the wire besides each frame: preamble 8, checksum 4, gap 12.
 pub const WIRE_OVERHEAD_BYTES: u64 = 24;
 /// The shortest frame on the wire, without its checksum.
 const FRAME_BYTES_MIN: u64 = 60;
 const PS: u64 = 1000;
 
-/// What it takes its time over.
+/// The NIC's costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
     /// Serving one doorbell, picoseconds.
@@ -24,7 +24,7 @@ pub struct Costs {
     pub fetch_ns: u64,
     /// From the last bit of a frame until its descriptor is written back, nanoseconds.
     pub write_back_ns: u64,
-    /// One byte on the wire, picoseconds; 0 takes the wire away.
+    /// One byte on the wire, picoseconds; 0 for no wire.
     pub wire_ps_per_byte: u64,
     /// All frames of a doorbell are written back together, when the last one is.
     pub written_back_together: bool,
@@ -37,7 +37,7 @@ pub struct Simple {
     frame_bytes: u64,
     doorbells_free_ps: u64,
     wire_free_ps: u64,
-    /// When the wire changes its speed, and to how many picoseconds a byte.
+    /// Times at which the wire changes its speed, and the new picoseconds a byte.
     changes: VecDeque<(u64, u64)>,
     queues: Vec<Queue>,
 }
@@ -48,12 +48,12 @@ struct Queue {
     /// Next descriptor to fetch, next to write back.
     fetch: u32,
     written_back: u32,
-    /// When each of those between them is written back.
+    /// The time of each write-back between them.
     write_backs_ns: VecDeque<u64>,
 }
 
 impl Simple {
-    /// With a queue for each memory, for frames that lie `frame_bytes` apart.
+    /// Creates the hardware with a queue per memory, for frames that lie `frame_bytes` apart.
     pub fn new(costs: Costs, memories: Vec<Arc<Mutex<TxMemory>>>, frame_bytes: u32) -> Self {
         let queue = |memory| Queue { memory, fetch: 0, written_back: 0, write_backs_ns: VecDeque::new() };
         let queues = memories.into_iter().map(queue).collect();
@@ -67,8 +67,8 @@ impl Simple {
         }
     }
 
-    /// On a wire that changes its speed: for frames that begin then (nanoseconds) or later, to so many picoseconds a byte.
-    /// In order of time.
+    /// Changes the wire's speed for frames that begin at a time (nanoseconds) or later, to so many
+    /// picoseconds a byte. In order of time.
     #[must_use]
     pub fn changing(mut self, changes: impl IntoIterator<Item = (u64, u64)>) -> Self {
         self.changes = changes.into_iter().map(|(at_ns, ps)| (at_ns * PS, ps)).collect();

@@ -1,4 +1,5 @@
-//! What driver and hardware share: a ring of 16-byte descriptors and the tail register; and the driver.
+//! The memory that driver and hardware share: a ring of 16-byte descriptors and the tail register; and the
+//! driver.
 //!
 //! Layout: Intel 82599 data sheet, 7.2.3.2.4 (advanced transmit data descriptor), read and written back.
 
@@ -15,7 +16,7 @@ const DATA: u32 = 3 << 20;
 const LENGTH_MASK: u32 = 0xffff;
 const DONE: u32 = 1;
 const PAYLOAD_SHIFT: u32 = 14;
-/// Descriptors that stay free: head and tail would be equal in a full ring as in an empty one.
+/// Descriptors that stay free: in a full ring head and tail would be equal, as in an empty one.
 const SPARE: usize = 1;
 
 /// One advanced transmit data descriptor, as it lies in memory.
@@ -23,7 +24,7 @@ const SPARE: usize = 1;
 pub struct Descriptor(pub [u8; 16]);
 
 impl Descriptor {
-    /// For a frame of `len_bytes` at `address`, to be reported when done.
+    /// Creates a descriptor for a frame of `len_bytes` at `address`, with a report when done.
     #[inline]
     pub fn data(address: u64, len_bytes: u32) -> Self {
         let command = DATA | EOP | IFCS | RS | DEXT | (len_bytes & LENGTH_MASK);
@@ -44,25 +45,25 @@ impl Descriptor {
         u32::from_le_bytes([self.0[AT], self.0[AT + 1], self.0[AT + 2], self.0[AT + 3]])
     }
 
-    /// Where the frame lies.
+    /// Returns the frame's address.
     #[inline]
     pub fn address(&self) -> u64 {
         u64::from(self.word::<4>()) << 32 | u64::from(self.word::<0>())
     }
 
-    /// Its length.
+    /// Returns its length.
     #[inline]
     pub fn len_bytes(&self) -> u32 {
         self.word::<8>() & LENGTH_MASK
     }
 
-    /// As the hardware writes it back.
+    /// Returns the descriptor as the hardware writes it back.
     #[inline]
     pub fn done() -> Self {
         Self::of_words(0, u64::from(DONE) << 32)
     }
 
-    /// Whether the hardware has written it back.
+    /// True if the hardware has written it back.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.word::<12>() & DONE != 0
@@ -74,18 +75,18 @@ impl Descriptor {
 pub struct TxMemory {
     /// The ring.
     pub descriptors: Box<[Descriptor]>,
-    /// What the driver has written, or is about to write, to the tail register.
+    /// The driver's last write to the tail register, or the one to come.
     pub tail: u32,
 }
 
 impl TxMemory {
-    /// A ring of `frames` descriptors, rounded up to a power of two.
+    /// Creates a ring of `frames` descriptors, rounded up to a power of two.
     pub fn new(frames: usize) -> Arc<Mutex<Self>> {
         let descriptors = vec![Descriptor::default(); frames.max(2).next_power_of_two()];
         Arc::new(Mutex::new(Self { descriptors: descriptors.into(), tail: 0 }))
     }
 
-    /// The descriptor of a free-running index.
+    /// Returns the descriptor of a free-running index.
     #[inline]
     pub fn at(&mut self, index: u32) -> &mut Descriptor {
         let mask = self.descriptors.len() - 1;
@@ -93,17 +94,17 @@ impl TxMemory {
     }
 }
 
-/// Locks it; each half is done with it before the other begins.
+/// Locks the memory; each half is done with it before the other begins.
 #[inline]
 pub(super) fn open(memory: &Mutex<TxMemory>) -> MutexGuard<'_, TxMemory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The near half: a driver for one transmit queue.
+/// The driver of one transmit queue.
 #[derive(Debug)]
 pub struct Driver {
     memory: Arc<Mutex<TxMemory>>,
-    /// In the order of their descriptors, from `next_to_clean` to `next_to_use`.
+    /// Frames in the order of their descriptors, from `next_to_clean` to `next_to_use`.
     held: VecDeque<Frame>,
     next_to_use: u32,
     next_to_clean: u32,
@@ -113,7 +114,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Of the queue with this memory.
+    /// Creates the driver of the queue with this memory.
     pub fn new(memory: Arc<Mutex<TxMemory>>) -> Self {
         let frames = open(&memory).descriptors.len();
         let room = frames - SPARE;
@@ -145,7 +146,7 @@ impl Device for Driver {
         self.held.iter().for_each(see);
     }
 
-    /// Resets the queue: what is not done by now never will be.
+    /// Resets the queue: frames not done by now never will be.
     fn close(&mut self) -> Result<(), DeviceError> {
         self.closed = true;
         Ok(())
