@@ -1,9 +1,10 @@
-//! What an interface is: its bus, wire, queues, rings, flags and byte limits, from sysfs and ethtool.
+//! The settings of an interface: its bus, wire, queues, rings, flags and byte limits, from sysfs and ethtool.
 //!
-//! Everything may be missing: a virtual interface has no PCI device, an ordinary user does not see all of a
-//! device's configuration space, a driver does not tell. What could not be read is in [`Interface::missing`], with
-//! the reason. A tree recorded on another machine is read like `/sys`; in it, `class/net/IF/ethtool/` may have
-//! what `ethtool -i`, `-g`, `-l` and `--show-priv-flags` printed, as `driver`, `rings`, `channels`, `private-flags`.
+//! Any value may be missing: a virtual interface has no PCI device, an ordinary user does not see all of a
+//! device's configuration space, a driver may not report. [`Interface::missing`] lists the values that could
+//! not be read, with the reasons. A tree recorded on another machine is read like `/sys`. In it,
+//! `class/net/IF/ethtool/` may hold the output of `ethtool -i`, `-g`, `-l` and `--show-priv-flags`, as
+//! `driver`, `rings`, `channels`, `private-flags`.
 
 mod pci;
 mod recorded;
@@ -19,12 +20,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wharf_sys::ethtool::Ethtool;
 
-/// Where sysfs is on a running system.
+/// The path of sysfs on a running system.
 pub const SYSFS: &str = "/sys";
 
-/// More than any attribute has: a file of a recorded tree may be anything.
+/// More than any attribute has: a file of a recorded tree may be of any size.
 const FILE_BYTES_MAX: u64 = 65536;
-/// Faster than any wire; what drivers say that do not know is above it.
+/// Faster than any wire; a driver that does not know its speed reports more.
 const SPEED_MBIT_MAX: i64 = 100_000_000;
 
 /// An interface, as far as it could be read. Its JSON is part of a report: keys are added to, never renamed.
@@ -72,13 +73,13 @@ fn serialize_flags<S: Serializer>(flags: &[(String, bool)], serializer: S) -> Re
 pub struct ByteLimit {
     /// The queue's number.
     pub queue: u32,
-    /// Bytes that it may have with the NIC, now.
+    /// Bytes that may be in flight to the NIC.
     pub limit_bytes: u64,
-    /// The least that the limit may be.
+    /// The least value of the limit.
     pub limit_min_bytes: u64,
-    /// The most that it may be.
+    /// The greatest value of the limit.
     pub limit_max_bytes: u64,
-    /// Bytes with the NIC now.
+    /// Bytes in flight to the NIC.
     pub inflight_bytes: u64,
 }
 
@@ -91,7 +92,7 @@ pub struct Missing {
     pub why: String,
 }
 
-/// No such interface.
+/// An interface that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {why}")]
 pub struct NoInterface {
@@ -99,10 +100,10 @@ pub struct NoInterface {
     why: String,
 }
 
-/// Reads what there is to know about `name` under `root`, which is [`SYSFS`] or a recorded tree.
+/// Reads the settings of `name` under `root`, which is [`SYSFS`] or a recorded tree.
 ///
 /// # Errors
-/// [`NoInterface`]; what cannot be read of one that is there is no error.
+/// [`NoInterface`]. A value that cannot be read is no error.
 pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
     let fault = |why: String| NoInterface { name: name.escape_debug().to_string(), why };
     let is_name = !name.is_empty() && name.len() <= 15 && name != "." && name != ".." && !name.contains('/');
@@ -124,7 +125,7 @@ pub fn read(root: &Path, name: &str) -> Result<Interface, NoInterface> {
     Ok(reader.interface)
 }
 
-/// The names in a folder, for an error.
+/// Returns the names in a folder, for an error.
 fn listed(folder: &Path) -> String {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -143,7 +144,7 @@ impl Reader {
         self.interface.missing.push(Missing { what, why: why.to_string() });
     }
 
-    /// A value, or `None` and the reason kept.
+    /// Returns a value, or keeps the reason and returns `None`.
     fn keep<T>(&mut self, what: &'static str, read: Result<T, String>) -> Option<T> {
         read.map_err(|why| self.miss(what, why)).ok()
     }
@@ -206,7 +207,7 @@ impl Reader {
             _ => error.to_string(),
         };
         let driver = self.keep("driver", ethtool.driver(&name).map_err(told));
-        // Behind a virtual interface there is no device, but ethtool knows its driver.
+        // A virtual interface has no device, but ethtool knows its driver.
         self.interface.driver = self.interface.driver.take().or(driver.map(|driver| driver.0));
         self.interface.rings = self.keep("rings", ethtool.rings(&name).map_err(told));
         self.interface.channels = self.keep("channels", ethtool.channels(&name).map_err(told));
@@ -235,7 +236,7 @@ impl Reader {
     }
 }
 
-/// The driver of a device: its link in a live tree, its uevent in a recorded one.
+/// Returns the driver of a device: from its link in a live tree, from its uevent in a recorded one.
 fn driver(device: &Path) -> Option<String> {
     let linked = fs::read_link(device.join("driver"))
         .ok()
@@ -243,12 +244,12 @@ fn driver(device: &Path) -> Option<String> {
     linked.or_else(|| {
         let uevent = file_text(&device.join("uevent")).ok()?;
         let driver = uevent.lines().find_map(|line| line.strip_prefix("DRIVER="))?;
-        // It is shown as it is.
+        // The name is shown as it is.
         (!driver.contains(char::is_control)).then(|| driver.to_string())
     })
 }
 
-/// A file's start: of a larger one, as much as an attribute may have.
+/// Returns the start of a file, at most as long as an attribute.
 fn file_start(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
@@ -259,7 +260,7 @@ fn file_text(path: &Path) -> io::Result<String> {
     String::from_utf8(file_start(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no text"))
 }
 
-/// The number in a file.
+/// Returns the number in a file.
 fn number(path: &Path) -> Result<i64, String> {
     let text = file_text(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "sysfs has no such file".to_string(),

@@ -1,9 +1,9 @@
-//! NICs as files describe them: what each moves over the bus for a packet, and what that costs.
+//! Descriptions of NICs: the transfers of each packet over the bus, and their costs.
 //!
-//! A description is TOML: `crates/wharf-plan/nics/*.toml` are built in, others are read from files. Every number
-//! carries its source and a mark: published, fitted or assumed. A way (`tx`, `rx`) is a list of [`Transfer`]s,
-//! each with its size and how many packets share it, and a feature is a set of changes to those. The planner
-//! adds up the same transfers that a model of the NIC charges one by one.
+//! A description is TOML: `crates/wharf-plan/nics/*.toml` are built in, others are read from files. Every
+//! number carries its source and a mark: published, fitted or assumed. A way (`tx`, `rx`) is a list of
+//! [`Transfer`]s. Each has its size and the number of packets that share it. A feature is a set of changes to
+//! those. The planner adds up the same transfers that a model of the NIC charges one by one.
 //!
 //! ```toml
 //! [tx.entry]               # the NIC fetches descriptors
@@ -26,14 +26,14 @@ pub use transfer::{By, Inline, Share, Transfer};
 
 use crate::pcie::Link;
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// Stated by a data sheet, a driver's source, a paper or a talk.
     Published,
     /// Chosen so that a published figure comes out.
     Fitted,
-    /// Nobody says: a guess, with its reason.
+    /// A guess, with its reason.
     Assumed,
     /// Given by the user.
     Given,
@@ -42,7 +42,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// All, as files name them.
+    /// All marks, with their names in files.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("published", Self::Published),
         ("fitted", Self::Fitted),
@@ -51,7 +51,7 @@ impl Mark {
         ("read", Self::Read),
     ];
 
-    /// As files name it.
+    /// Returns its name in files.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].0
     }
@@ -64,9 +64,9 @@ pub struct Figure {
     pub key: String,
     /// The number.
     pub value: u64,
-    /// How sure it is.
+    /// The kind of origin.
     pub mark: Mark,
-    /// Who says so.
+    /// The source.
     pub source: String,
 }
 
@@ -75,11 +75,11 @@ pub struct Figure {
 pub struct Nic {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// A description in words.
     pub what: String,
-    /// Names of the kernel's drivers for it.
+    /// The kernel's drivers for it.
     pub drivers: Vec<String>,
-    /// The link that it has.
+    /// Its link.
     pub link: Link,
     /// Bits a second on its wire.
     pub wire_bits_per_second: Figure,
@@ -93,7 +93,7 @@ pub struct Nic {
     pub latency_ns: Figure,
     /// Reads of descriptors that a queue has in flight.
     pub fetches_in_flight: Figure,
-    /// What a doorbell costs a processor.
+    /// Time that a doorbell costs a processor.
     pub doorbell_ns: Figure,
     /// Clock of the host's processors.
     pub clock_mhz: Figure,
@@ -106,19 +106,19 @@ pub struct Nic {
 /// One way of packets.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// What crosses the bus.
+    /// The transfers over the bus.
     pub transfers: Vec<Transfer>,
-    /// What a packet costs a processor, doorbells not counted.
+    /// Cycles of a processor per packet, without doorbells.
     pub cpu_cycles: Figure,
-    /// Memory is handed out in pieces of this size: a packet takes as many as it needs.
+    /// Memory is allocated in pieces of this size; a packet takes as many as it needs.
     pub buffer_bytes: Figure,
-    /// What taking a page costs a processor.
+    /// Cycles of a processor per page taken.
     pub page_cycles: Figure,
-    /// Time for which taking a page keeps out all other processors.
+    /// Time for which taking a page locks out all other processors.
     pub page_shared_ns: Figure,
 }
 
-/// What one packet costs, in billionths, so that shares of batches add up without fractions.
+/// The cost of one packet, in billionths, so that shares of batches add up without fractions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Bytes towards the NIC.
@@ -142,7 +142,7 @@ const PAGE_BYTES: u64 = 4096;
 impl std::ops::Add for Cost {
     type Output = Self;
 
-    /// Saturating: descriptions may be absurd.
+    /// Saturates: descriptions may be absurd.
     fn add(self, other: Self) -> Self {
         let sum = |field: fn(&Self) -> u64| field(&self).saturating_add(field(&other));
         Self {
@@ -161,7 +161,7 @@ impl Way {
         [&self.cpu_cycles, &self.buffer_bytes, &self.page_cycles, &self.page_shared_ns]
     }
 
-    /// What a packet of `size` bytes costs over `link`.
+    /// Returns the cost of a packet of `size` bytes over `link`.
     pub fn cost(&self, link: &Link, size: u32) -> Cost {
         let moved = self.shares(link, size).into_iter().map(|share| share.cost);
         let buffer = self.buffer_bytes.value;
@@ -169,14 +169,14 @@ impl Way {
         moved.fold(Cost { pages: bytes * ONE / PAGE_BYTES, ..Cost::default() }, |sum, cost| sum + cost)
     }
 
-    /// What each transfer has to do with that, in the order of the file.
+    /// Returns the share of each transfer in that, in the order of the file.
     pub fn shares(&self, link: &Link, size: u32) -> Vec<Share<'_>> {
         transfer::shares(&self.transfers, link, size)
     }
 }
 
 impl Nic {
-    /// All numbers that are not a transfer's.
+    /// Returns all numbers that do not belong to a transfer.
     pub fn figures(&self) -> Vec<&Figure> {
         let own = [
             &self.wire_bits_per_second,

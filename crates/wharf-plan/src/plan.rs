@@ -1,9 +1,8 @@
-//! What a server can carry, and what stops it: the transfers of a NIC's description against its bus, its wire,
-//! its processors and their memory.
+//! The planner: the packet rate that a server can carry, and the part that limits it. It compares the
+//! transfers of a NIC's description with the bus, the wire, the processors and their memory.
 //!
-//! Everything is in integers, so that an answer is the same to the byte on every machine. Interrupts are not
-//! charged, and each part is looked at alone: what queues for two of them at once is for a model in virtual
-//! time to say.
+//! All arithmetic is in integers, so that an answer is the same to the byte on every machine. Interrupts are
+//! not charged. Each part is looked at alone; queueing for two parts at once needs a model in virtual time.
 
 mod answer;
 pub mod chart;
@@ -22,33 +21,33 @@ use crate::nics::{Choice, Description, Feature, FileError, Nic};
 use crate::pcie::Link;
 use std::cmp::Reverse;
 
-/// What is asked.
+/// A question.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Packets.
     pub load: Load,
     /// Processors that handle packets.
     pub cores: u32,
-    /// Whose figures come first.
+    /// The direction whose figures come first.
     pub direction: Direction,
-    /// What ought to be carried; the wire's speed unless told otherwise.
+    /// The rate to be carried; by default the wire's speed.
     pub target: Option<Target>,
-    /// In place of the link that the description has.
+    /// A link in place of the description's.
     pub link: Option<Link>,
-    /// Features and numbers.
+    /// Features and numbers set.
     pub choice: Choice,
 }
 
-/// What one feature does, others staying as they are.
+/// The effect of one feature, with all others unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureOutcome {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub what: String,
-    /// Whether it is on in the question.
+    /// True if it is on in the question.
     pub on: bool,
-    /// Packets a second with it, sending, receiving and both.
+    /// Packets a second with it: sending, receiving and both.
     pub with: [u64; 3],
     /// Packets a second without it.
     pub without: [u64; 3],
@@ -57,21 +56,21 @@ pub struct FeatureOutcome {
 /// An answer.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The NIC as asked for.
+    /// The NIC under the question's choice.
     pub nic: Nic,
     /// Its link.
     pub link: Link,
     /// Sending, receiving and both at once.
     pub outcomes: [Outcome; 3],
-    /// What is on.
+    /// Features that are on.
     pub features_on: Vec<String>,
-    /// What each feature buys.
+    /// The effect of each feature.
     pub features: Vec<FeatureOutcome>,
     /// All features that go together.
     pub together: [Outcome; 3],
-    /// Which those are.
+    /// The features that are on then.
     pub together_on: Vec<String>,
-    /// Whether it reaches the target.
+    /// The verdict on the target.
     pub answer: Answer,
 }
 
@@ -91,7 +90,7 @@ pub fn plan(description: &Description, question: &Question) -> Result<Plan, File
     Ok(Plan { link: nic.link, nic, outcomes, features_on: on, features, together, together_on, answer })
 }
 
-/// The rates for each size of a sweep, as asked for and with all features.
+/// Returns the rates for each size of a sweep, as asked for and with all features.
 ///
 /// # Errors
 /// As [`plan`].
@@ -114,7 +113,7 @@ pub fn sweep(
 pub struct SweepRow {
     /// Bytes of the frame.
     pub size: u32,
-    /// As asked for.
+    /// The outcome as asked for.
     pub outcome: Outcome,
     /// Packets a second with all features.
     pub together_pps: u64,
@@ -133,7 +132,7 @@ fn outcomes(
     Ok(Direction::ALL.map(|direction| Outcome::new(&nic, question, direction)))
 }
 
-/// What each feature does. One that cannot be beside the numbers that were set is left out.
+/// Returns the effect of each feature. A feature that conflicts with the numbers set is left out.
 fn feature_outcomes(description: &Description, question: &Question) -> Vec<FeatureOutcome> {
     let are_on = description.switched_on(&question.choice);
     let rates = |name: &str, on| {
@@ -152,7 +151,7 @@ fn feature_outcomes(description: &Description, question: &Question) -> Vec<Featu
     description.features().iter().filter_map(one).collect()
 }
 
-/// The question's choice with one feature on or off; what cannot be on beside it goes off.
+/// Returns the question's choice with one feature on or off; features that it excludes go off.
 fn switched(description: &Description, question: &Question, name: &str, on: bool) -> Choice {
     let mut choice = question.choice.clone();
     if on {
@@ -168,8 +167,8 @@ fn switched(description: &Description, question: &Question, name: &str, on: bool
     choice
 }
 
-/// All features on that neither exclude one that is on already nor were switched off by hand. Of those that
-/// exclude each other, the one that buys most goes first.
+/// Switches on all features that neither exclude one that is on nor were switched off by hand. Of features
+/// that exclude each other, the one with the greater effect goes first.
 fn all_together(description: &Description, question: &Question, features: &[FeatureOutcome]) -> Choice {
     let at = question.direction as usize;
     let mut all = question.choice.clone();
@@ -183,7 +182,7 @@ fn all_together(description: &Description, question: &Question, features: &[Feat
         }
         let mut more = all.clone();
         more.features.insert(feature.name.clone(), true);
-        // What is excluded by one that is on is an error here.
+        // A feature excluded by one that is on is an error here.
         if description.nic(&more).is_ok() {
             all = more;
         }

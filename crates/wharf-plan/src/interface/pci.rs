@@ -6,7 +6,7 @@ use super::{file_start, file_text};
 use serde::Serialize;
 use std::path::Path;
 
-/// A link as it was negotiated.
+/// A negotiated link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PcieLink {
     /// Generation, 1 to 6.
@@ -27,13 +27,13 @@ pub struct PcieLink {
     pub tags: Option<u32>,
 }
 
-/// What could not be read, and why.
+/// Values that could not be read, and the reasons.
 type Missed = Vec<(&'static str, String)>;
 
 const STATUS: usize = 0x06;
 const STATUS_CAPABILITIES: u16 = 1 << 4;
 const CAPABILITIES: usize = 0x34;
-/// The standard header ends, and capabilities begin.
+/// Bytes of the standard header; capabilities follow.
 const HEADER_BYTES: usize = 0x40;
 const PCI_EXPRESS: u8 = 0x10;
 /// Offsets in the capability.
@@ -42,7 +42,7 @@ const LINK_CONTROL: usize = 0x10;
 const LINK_STATUS: usize = 0x12;
 const DEVICE_CONTROL_2: usize = 0x28;
 
-/// What the capability says.
+/// The fields of the capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Capability {
     speed: u32,
@@ -53,7 +53,7 @@ struct Capability {
     tags: u32,
 }
 
-/// Reads the link of `device`, or of the one that it hangs on (virtio).
+/// Reads the link of `device`, or of its parent (virtio).
 pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
     let is_pci =
         |folder: &Path| folder.join("config").is_file() || folder.join("current_link_speed").is_file();
@@ -89,7 +89,7 @@ pub(super) fn read(device: &Path) -> Result<(PcieLink, Missed), String> {
     Ok((link, missed))
 }
 
-/// What the capability does not say, and why.
+/// Returns the values that the capability lacks, and the reasons.
 fn missed(capability: &Result<Capability, String>) -> Missed {
     let sizes = match capability {
         Err(why) => return vec![("MPS, MRRS, RCB, tags", why.clone())],
@@ -99,7 +99,7 @@ fn missed(capability: &Result<Capability, String>) -> Missed {
     reserved.map(|(what, _)| (what, "the configuration space has a reserved value".into())).collect()
 }
 
-/// Reads `8.0 GT/s PCIe`.
+/// Parses `8.0 GT/s PCIe`.
 fn generation(text: &str) -> Option<u32> {
     let speeds = ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"];
     let speed = text.split_whitespace().next()?;
@@ -108,7 +108,7 @@ fn generation(text: &str) -> Option<u32> {
     (1..).zip(speeds).find(|(_, known)| is(known)).map(|(generation, _)| generation)
 }
 
-/// Lanes; none while there is no link, for which sysfs has 0 or 255.
+/// Parses a number of lanes. While there is no link, sysfs has 0 or 255.
 fn lanes(text: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|lanes| (1..=32).contains(lanes))
 }
@@ -117,7 +117,7 @@ fn word(config: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]))
 }
 
-/// A size of 128 bytes and up, by its code of three bits; the last two codes are reserved.
+/// Returns a size of 128 bytes and up, by its code of three bits; the last two codes are reserved.
 fn size(code: u16) -> Option<u32> {
     Some(code & 7).filter(|&code| code <= 5).map(|code| 128 << code)
 }
@@ -134,7 +134,7 @@ fn capability(config: &[u8]) -> Result<Capability, String> {
     if config.len() <= HEADER_BYTES {
         return Err("only root may read the configuration space beyond its first 64 bytes".into());
     }
-    // A list of capabilities has at most 48 entries of 4 bytes; a loop in it is a lie.
+    // A list of capabilities has at most 48 entries of 4 bytes; a loop in it is invalid.
     for _ in 0..48 {
         if at < HEADER_BYTES {
             break;

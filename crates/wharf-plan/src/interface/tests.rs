@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A tree that is gone with the test.
+/// A tree that is deleted with the test.
 struct Tree(PathBuf);
 
 impl Tree {
@@ -120,7 +120,7 @@ fn garbage_is_missing_and_never_shown_as_it_is() {
         let missing = interface.missing.iter().find(|missing| missing.what == what);
         missing.unwrap_or_else(|| panic!("{path}: {:?}", interface.missing)).why.clone()
     };
-    // What old kernels have for an unknown speed.
+    // Old kernels write this for an unknown speed.
     assert_eq!(told("speed", b"4294967295\n", "wire speed"), "the driver does not say");
     assert_eq!(told("speed", &[0xff; 9], "wire speed"), "no text");
     assert!(told("speed", &[0; 100_000], "wire speed").len() < 200);

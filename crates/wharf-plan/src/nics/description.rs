@@ -1,4 +1,4 @@
-//! Descriptions of NICs: files, the features in them, and what the user sets.
+//! Descriptions of NICs: files, their features, and the user's settings.
 
 use super::section::{FileError, Section};
 use super::transfer::{NAMES, Transfer, named};
@@ -18,35 +18,35 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("simple", include_str!("../../nics/simple.toml")),
     ("virtio", include_str!("../../nics/virtio.toml")),
 ];
-/// What every description builds on.
+/// The defaults of every description.
 const HOST: &str = include_str!("../../nics/host.toml");
 
-/// The largest file that is looked at.
+/// The largest file that is read.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
-/// The most features of one description. A question is answered once for each of them, so that their number bounds how
-/// long that takes.
+/// The most features of one description. A question is answered once for each of them, so this bounds the
+/// time.
 const FEATURES_MAX: usize = 64;
 const ANY: RangeInclusive<u64> = 0..=1_000_000_000;
 
 /// A switch of a NIC, its driver or its host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Feature {
-    /// As ethtool names it, where it knows it.
+    /// Its name, as in ethtool if ethtool knows it.
     pub name: String,
-    /// What it does.
+    /// Its effect.
     pub what: String,
-    /// Whether it is on unless told otherwise.
+    /// True if it is on by default.
     pub default: bool,
     /// Features that go off when this one goes on.
     pub excludes: Vec<String>,
-    /// How sure its numbers are.
+    /// The mark of its numbers.
     pub mark: Mark,
-    /// Who says so.
+    /// The source of its numbers.
     pub source: String,
     set: Table,
 }
 
-/// What a file says about the question itself; the command line goes before it.
+/// A file's answers to the question itself; the command line takes precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlanDefaults {
     /// Bytes of a frame with its check sequence.
@@ -55,18 +55,19 @@ pub struct PlanDefaults {
     pub cores: Option<u32>,
 }
 
-/// What is switched and set beyond a description.
+/// The user's switches and settings beside a description.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
-    /// Features that are asked for, by name.
+    /// Features asked for, by name.
     pub features: BTreeMap<String, bool>,
-    /// Features as they were found, in place of the description's defaults; what is asked for goes before.
+    /// Features as found on an interface, in place of the description's defaults. Those asked for take
+    /// precedence.
     pub found: BTreeMap<String, bool>,
     /// Keys such as `rx.completion.every`, with their value, mark and source.
     pub sets: Vec<(String, String, Mark, String)>,
 }
 
-/// A NIC as a file describes it.
+/// A NIC as described by a file.
 #[derive(Debug, Clone)]
 pub struct Description {
     file: String,
@@ -76,28 +77,28 @@ pub struct Description {
 }
 
 impl Description {
-    /// Names of those that are built in.
+    /// Returns the names of the built-in descriptions.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// The one of this name.
+    /// Returns the built-in description of this name.
     pub fn built_in(name: &str) -> Option<Result<Self, FileError>> {
         let (name, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
         Some(Self::parse(&format!("{name}.toml"), text))
     }
 
-    /// The one whose drivers include `driver`.
+    /// Returns the description whose drivers include `driver`.
     pub fn of_driver(driver: &str) -> Option<Self> {
         let all = Self::names().filter_map(|name| Self::built_in(name)?.ok());
         let is_for = |nic: &Nic| nic.drivers.iter().any(|name| name == driver);
         all.into_iter().find(|description| description.nic(&Choice::default()).is_ok_and(|nic| is_for(&nic)))
     }
 
-    /// Reads a description; `file` names it in errors.
+    /// Parses a description; `file` names it in errors.
     ///
     /// # Errors
-    /// [`FileError`] names the first key that cannot be, and what is allowed.
+    /// [`FileError`] names the first invalid key, and the allowed values.
     pub fn parse(file: &str, text: &str) -> Result<Self, FileError> {
         let fault = |key: &str, what: String| FileError { file: file.into(), key: key.into(), what };
         if text.len() > FILE_BYTES_MAX {
@@ -119,7 +120,7 @@ impl Description {
         Ok(description)
     }
 
-    /// Each feature, on and off, must leave a NIC that can be.
+    /// Checks that each feature, on and off, leaves a valid NIC.
     fn check(&self) -> Result<(), FileError> {
         let one = |name: &str, on| Choice { features: [(name.to_string(), on)].into(), ..Choice::default() };
         self.nic(&Choice::default())?;
@@ -140,22 +141,23 @@ impl Description {
         Ok(PlanDefaults { size, cores })
     }
 
-    /// Its file.
+    /// Returns the name of its file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// What can be switched, by name.
+    /// Returns its features, by name.
     pub fn features(&self) -> &[Feature] {
         &self.features
     }
 
-    /// What it says about the question itself.
+    /// Returns its answers to the question itself.
     pub fn defaults(&self) -> &PlanDefaults {
         &self.defaults
     }
 
-    /// Features that are on under a choice: those asked for first, then the defaults that they leave room for.
+    /// Returns the features that are on under a choice: those asked for first, then the defaults that they
+    /// permit.
     pub fn switched_on(&self, choice: &Choice) -> Vec<&str> {
         let asked = |feature: &Feature| choice.features.get(&feature.name).copied();
         let mut on: Vec<&Feature> =
@@ -173,15 +175,15 @@ impl Description {
         on.iter().map(|feature| feature.name.as_str()).collect()
     }
 
-    /// The NIC under a choice.
+    /// Returns the NIC under a choice.
     ///
     /// # Errors
-    /// [`FileError`] for a feature that there is not, one that another excludes, and a key that cannot be so.
+    /// [`FileError`] for an unknown feature, one that another excludes, and an invalid key.
     pub fn nic(&self, choice: &Choice) -> Result<Nic, FileError> {
         self.check_choice(choice)?;
         let on = self.switched_on(choice);
         let mut table = self.table.clone();
-        // Those that are on by default are laid first: what is asked for beyond them builds on them.
+        // Defaults are applied first: the features asked for build on them.
         let is_on = |feature: &&Feature| on.contains(&feature.name.as_str());
         for default in [true, false] {
             for feature in self.features.iter().filter(is_on).filter(|feature| feature.default == default) {
@@ -217,7 +219,7 @@ impl Description {
     }
 }
 
-/// Lays `over` over `table`: tables are merged, everything else is replaced.
+/// Lays `over` over `table`: tables are merged, all other values replaced.
 fn merge(table: &mut Table, over: &Table) {
     for (key, value) in over {
         match (table.get_mut(key), value) {
@@ -227,14 +229,14 @@ fn merge(table: &mut Table, over: &Table) {
     }
 }
 
-/// Sets the number at a path such as `rx.completion.every`; `None` where there is none.
+/// Sets the number at a path such as `rx.completion.every`. Returns `None` if there is none.
 fn set(table: &mut Table, path: &str, value: &str, mark: Mark, source: &str) -> Option<()> {
     let value = match value {
         "true" | "on" => Value::Boolean(true),
         "false" | "off" => Value::Boolean(false),
         text => text.parse().map_or_else(|_| Value::String(text.into()), Value::Integer),
     };
-    // These were read before, or say nothing about a NIC.
+    // These were read before, or do not concern a NIC.
     if matches!(path.split('.').next(), Some("features" | "plan")) {
         return None;
     }
@@ -251,7 +253,7 @@ fn set(table: &mut Table, path: &str, value: &str, mark: Mark, source: &str) -> 
             )
         }
         Some(Value::Table(_)) => return None,
-        // A number of a transfer or a link, which the file may leave out; what is unknown is told on reading.
+        // A number of a transfer or a link, which the file may leave out. Reading reports an unknown one.
         _ => value,
     };
     table.insert(key.into(), value);

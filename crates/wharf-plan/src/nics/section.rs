@@ -1,23 +1,23 @@
-//! A table of a file, read key by key; what is wrong is told in one line: file, key, what is allowed.
+//! A table of a file, read key by key. An error is one line: file, key, allowed values.
 
 use super::{Figure, Mark};
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
-/// What is wrong with a file.
+/// A fault of a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}: {what}", printable(.file), printable(.key))]
 pub struct FileError {
-    /// Which file.
+    /// The file.
     pub file: String,
-    /// Which key in it, or which line.
+    /// The key in it, or the line.
     pub key: String,
-    /// What is wrong, and what is allowed.
+    /// The fault, and the allowed values.
     pub what: String,
 }
 
-/// `text` on one line, and without what a terminal would obey.
+/// Returns `text` on one line, without control characters.
 fn printable(text: &str) -> String {
     let one = |letter: char| match letter.is_control() {
         true => letter.escape_default().to_string(),
@@ -26,7 +26,7 @@ fn printable(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
-/// A table, and which of its keys were asked for.
+/// A table, and the keys of it that were read.
 pub(super) struct Section<'a> {
     file: &'a str,
     path: String,
@@ -37,12 +37,12 @@ pub(super) struct Section<'a> {
 type Read<T> = Result<T, FileError>;
 
 impl<'a> Section<'a> {
-    /// The whole of a file.
+    /// Creates the section of a whole file.
     pub(super) fn root(file: &'a str, table: &'a Table) -> Self {
         Self { file, path: String::new(), table, known: RefCell::default() }
     }
 
-    /// An error about `key`.
+    /// Returns an error about `key`.
     pub(super) fn fault(&self, key: &str, what: impl Into<String>) -> FileError {
         FileError { file: self.file.into(), key: self.full(key), what: what.into() }
     }
@@ -69,7 +69,7 @@ impl<'a> Section<'a> {
         Err(self.fault(key, format!("{shown} cannot be: {allowed}")))
     }
 
-    /// What `read` makes of the key's value.
+    /// Reads the key's value with `read`.
     fn with<T>(
         &self, key: &'static str, allowed: &str, read: impl Fn(&'a Value) -> Option<T>,
     ) -> Read<Option<T>> {
@@ -83,7 +83,7 @@ impl<'a> Section<'a> {
         self.with(key, "a text", Value::as_str)
     }
 
-    /// A text that is shown as it is.
+    /// Returns a text that is shown as it is.
     pub(super) fn line(&self, key: &'static str) -> Read<Option<&'a str>> {
         let plain = |text: &&str| !text.contains(char::is_control);
         self.with(key, "a text of one line, without control characters", |value| value.as_str().filter(plain))
@@ -102,7 +102,7 @@ impl<'a> Section<'a> {
         self.with(key, &numbers(allowed), |value| whole(value, allowed))
     }
 
-    /// One of a few numbers.
+    /// Returns one of a few numbers.
     pub(super) fn one_of(&self, key: &'static str, allowed: &[u32]) -> Read<Option<u32>> {
         let listed: Vec<String> = allowed.iter().map(u32::to_string).collect();
         let find = |value: &Value| {
@@ -112,7 +112,7 @@ impl<'a> Section<'a> {
         self.with(key, &format!("one of {}", listed.join(", ")), find)
     }
 
-    /// One of `names`.
+    /// Returns one of `names`.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, names: &[(&str, T)]) -> Read<Option<T>> {
         let listed: Vec<&str> = names.iter().map(|name| name.0).collect();
         let find =
@@ -120,7 +120,7 @@ impl<'a> Section<'a> {
         self.with(key, &format!("one of {}", listed.join(", ")), find)
     }
 
-    /// A number with its origin: a table of value, mark and source, or a number alone.
+    /// Returns a number with its origin: a table of value, mark and source, or a number alone.
     pub(super) fn figure(&self, key: &'static str, allowed: &RangeInclusive<u64>) -> Read<Option<Figure>> {
         if !matches!(self.table.get(key), Some(Value::Table(_))) {
             let given =
@@ -134,24 +134,24 @@ impl<'a> Section<'a> {
         Ok(Some(Figure { key: self.full(key), value, mark, source }))
     }
 
-    /// The mark and source that a table carries.
+    /// Returns the mark and source of a table.
     pub(super) fn origin(&self) -> Read<(Mark, String)> {
         let mark = self.choice("mark", &Mark::NAMES)?.unwrap_or(Mark::Given);
         Ok((mark, self.text("source")?.unwrap_or(self.file).into()))
     }
 
-    /// The table that is the key's value.
+    /// Returns the table at `key`.
     pub(super) fn section(&self, key: &'static str) -> Read<Option<Section<'a>>> {
         let table = self.with(key, "a table", Value::as_table)?;
         Ok(table.map(|table| Section { table, path: self.full(key), ..Self::root(self.file, table) }))
     }
 
-    /// The table that is the key's value, unread.
+    /// Returns the table at `key`, unread.
     pub(super) fn table(&self, key: &'static str) -> Read<Option<&'a Table>> {
         self.with(key, "a table", Value::as_table)
     }
 
-    /// All tables in this one, whatever their names.
+    /// Returns all tables in this one, under any names.
     pub(super) fn sections(&self) -> Read<Vec<(&'a str, Section<'a>)>> {
         let section = |(key, value): (&'a String, &'a Value)| match value {
             _ if key.contains(char::is_control) => {
@@ -165,12 +165,12 @@ impl<'a> Section<'a> {
         self.table.iter().map(section).collect()
     }
 
-    /// The value of a key that must be there.
+    /// Returns the value of a required key.
     pub(super) fn need<T>(&self, key: &str, value: Option<T>) -> Read<T> {
         value.ok_or_else(|| self.fault(key, "is missing"))
     }
 
-    /// Whether every key was asked for; an error for the first that was not.
+    /// Checks that every key was read. The first one that was not is an error.
     pub(super) fn finish(&self) -> Read<()> {
         let known = self.known.borrow();
         match self.table.keys().find(|key| !known.contains(&key.as_str())) {
@@ -185,7 +185,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A number within bounds.
+/// Returns a number within bounds.
 fn whole(value: &Value, allowed: &RangeInclusive<u64>) -> Option<u64> {
     u64::try_from(value.as_integer()?).ok().filter(|number| allowed.contains(number))
 }

@@ -8,7 +8,7 @@ fn nic(name: &str, features: &[(&str, bool)], sets: &[(&str, &str)]) -> Nic {
     Description::built_in(name).unwrap().unwrap().nic(&choice).unwrap()
 }
 
-/// Hundredths of a byte, towards the NIC and the host.
+/// Hundredths of a byte, to the NIC and to the host.
 fn hundredths(way: &Way, link: &str, size: u32) -> (u64, u64) {
     let cost = way.cost(&link.parse().unwrap(), size);
     let hundredths = |billionths: u64| (billionths + 5_000_000) / 10_000_000;
@@ -112,7 +112,7 @@ fn every_number_that_is_built_in_has_an_origin() {
     assert!(Description::of_driver("veth").is_none() && Description::built_in("x").is_none());
 }
 
-/// A description with one thing changed.
+/// Returns a description with one thing changed.
 fn changed(from: &str, to: &str) -> String {
     let text = include_str!("../../nics/ixgbe.toml");
     assert!(text.contains(from), "{from}");
@@ -125,7 +125,8 @@ fn fault(text: &str) -> String {
     message["my.toml: ".len()..].to_string()
 }
 
-/// Each text is told in one line: with the message, or with one that begins so where it ends in a space.
+/// Checks that each text is an error of one line with this message, or one that begins so if it ends in a
+/// space.
 #[track_caller]
 fn told(cases: &[(String, &str)]) {
     for (text, message) in cases {
@@ -289,7 +290,7 @@ fn a_number_alone_stands_for_the_user() {
     assert_eq!((nic.tags.value, nic.tags.mark, nic.tags.source.as_str()), (48, Mark::Given, "mine.toml"));
 }
 
-/// What was found stands in place of the defaults: what is asked for goes before it, and needs no room made.
+/// Features found replace the defaults. Those asked for come before them, and need no room made.
 #[test]
 fn features_that_were_found_give_way_to_those_asked_for() {
     let description = Description::built_in("cx5").unwrap().unwrap();
@@ -301,7 +302,7 @@ fn features_that_were_found_give_way_to_those_asked_for() {
     assert!(description.nic(&choice).is_ok());
 }
 
-/// What is allowed is told for what is no number, too; and a description is no longer than can be gone through.
+/// The allowed values are told for texts, too; a description has a bounded length.
 #[test]
 fn what_is_allowed_is_told_whatever_was_given() {
     let ixgbe = include_str!("../../nics/ixgbe.toml");

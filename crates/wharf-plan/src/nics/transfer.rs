@@ -1,10 +1,10 @@
-//! A transfer over the bus: how large it is, and how many packets share it.
+//! A transfer over the bus: its size, and the number of packets that share it.
 
 use super::section::Section;
 use super::{Cost, FileError, Mark, ONE};
 use crate::pcie::{Link, Traffic};
 
-/// Who moves the bytes, and which way.
+/// The actor and the direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The processor writes to the NIC.
@@ -38,39 +38,39 @@ pub struct Inline {
 /// A transfer: one unit of `bytes + packet_bytes x every` for `every` packets, `batch` units at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// What it carries: `entry`, `packet`, `completion`...
+    /// Its contents: `entry`, `packet`, `completion`...
     pub name: &'static str,
-    /// Who moves it.
+    /// Its actor.
     pub by: By,
-    /// Bytes of a unit, whatever is in it.
+    /// Bytes of a unit besides packets.
     pub bytes: u64,
     /// Bytes in a unit for each packet.
     pub packet_bytes: u64,
-    /// Whether the packet itself goes along.
+    /// True if the packet itself is part of it.
     pub payload: bool,
     /// Packets to a unit.
     pub every: u64,
     /// Units in a transfer.
     pub batch: u64,
-    /// As many packets to a unit as this other transfer has.
+    /// The other transfer whose packets per unit it takes over.
     pub follows: Option<String>,
-    /// Units begin anew with each unit of this other transfer, full or not.
+    /// The other transfer with each unit of which a new unit begins, full or not.
     pub within: Option<String>,
-    /// The largest unit, where packets are inlined; one packet goes into each at least.
+    /// The largest unit, if packets are inlined; it holds at least one packet.
     pub bytes_max: u64,
     /// Inlining, if the NIC does that.
     pub inline: Option<Inline>,
-    /// How sure that is.
+    /// The mark of these numbers.
     pub mark: Mark,
-    /// Who says so.
+    /// Their source.
     pub source: String,
 }
 
-/// Names that transfers may have.
+/// The names of transfers.
 pub(super) const NAMES: [&str; 8] =
     ["doorbell", "index", "ring", "entry", "packet", "completion", "mini_completion", "interrupt"];
 
-/// What a transfer costs each packet.
+/// The cost of a transfer to each packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Share<'a> {
     /// The transfer.
@@ -85,7 +85,7 @@ const BYTES: std::ops::RangeInclusive<u64> = 0..=65536;
 const COUNT: std::ops::RangeInclusive<u64> = 1..=65536;
 
 impl Transfer {
-    /// Reads one; `None` where it is switched off.
+    /// Reads one; `None` if it is switched off.
     pub(super) fn read(name: &'static str, section: &Section<'_>) -> Result<Option<Self>, FileError> {
         let by = section.choice("by", &BY)?;
         let (mark, source) = section.origin()?;
@@ -123,7 +123,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Bytes in a unit for a packet of `size`, and whether the packet is among them.
+    /// Returns the bytes in a unit for a packet of `size`, and true if the packet is among them.
     fn per_packet(&self, size: u64) -> (u64, bool) {
         match self.inline {
             Some(inline) if size <= inline.max_bytes => {
@@ -133,7 +133,7 @@ impl Transfer {
         }
     }
 
-    /// Packets to a unit, by itself.
+    /// Returns the packets of a unit, before `follows` and `within`.
     fn own_every(&self, size: u64) -> u64 {
         match self.per_packet(size) {
             (bytes, true) => (self.bytes_max.saturating_sub(self.bytes) / bytes.max(1)).max(1),
@@ -150,7 +150,7 @@ impl Transfer {
         }
     }
 
-    /// What it costs a packet of `size` where `every` packets share a unit, and units begin anew every
+    /// Returns its cost to a packet of `size` if `every` packets share a unit, and units begin anew every
     /// `session` packets.
     fn cost(&self, link: &Link, size: u64, every: u64, session: Option<u64>) -> Cost {
         let data = self.bytes + self.per_packet(size).0 * every + if self.payload { size } else { 0 };
@@ -174,7 +174,7 @@ impl Transfer {
     }
 }
 
-/// `count` for `packets`, in billionths of one.
+/// Returns `count` per `packets`, in billionths.
 fn share(count: u128, packets: u64) -> u64 {
     let (count, packets) = (count * u128::from(ONE), u128::from(packets.max(1)));
     u64::try_from((count + packets / 2) / packets).unwrap_or(u64::MAX)
@@ -190,12 +190,12 @@ impl Inline {
     }
 }
 
-/// The transfer that another one names.
+/// Returns the transfer of this name.
 pub(super) fn named<'a>(transfers: &'a [Transfer], name: &str) -> Option<&'a Transfer> {
     transfers.iter().find(|transfer| transfer.name == name)
 }
 
-/// What each transfer costs a packet of `size`.
+/// Returns the cost of each transfer to a packet of `size`.
 pub(super) fn shares<'a>(transfers: &'a [Transfer], link: &Link, size: u32) -> Vec<Share<'a>> {
     let size = u64::from(size);
     let inlined = transfers.iter().any(|transfer| transfer.per_packet(size).1);
@@ -208,6 +208,6 @@ pub(super) fn shares<'a>(transfers: &'a [Transfer], link: &Link, size: u32) -> V
         let session = transfer.within.as_deref().and_then(|name| named(transfers, name)).map(every_of);
         Share { transfer, every, cost: transfer.cost(link, size, every, session) }
     };
-    // What is inlined is not read again.
+    // Inlined packets are not read again.
     transfers.iter().filter(|transfer| !(inlined && transfer.payload)).map(one).collect()
 }

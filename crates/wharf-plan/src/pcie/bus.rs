@@ -1,8 +1,8 @@
-//! A link in use: what has crossed it, which reads are in flight, when a transfer is through.
+//! A link in use: its traffic, the reads in flight, and the times of transfers.
 
 use super::{Link, Traffic};
 
-/// What a bus is.
+/// The settings of a bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusSpec {
     /// The link.
@@ -13,7 +13,7 @@ pub struct BusSpec {
     pub latency_ps: u64,
 }
 
-/// What has crossed a bus.
+/// The traffic of a bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BusTotals {
     /// Bytes on the link, TLP headers counted.
@@ -28,9 +28,9 @@ pub struct BusTotals {
 
 /// A bus with its two directions, each of which carries one TLP after another.
 ///
-/// Times are in picoseconds. A transfer may be charged only at the time when it starts: `now` never goes back
-/// for one direction, so that a read is two calls, [`Bus::request`] and, `latency_ps` after what that
-/// returned, [`Bus::complete`].
+/// Times are in picoseconds. A transfer may be charged only at its start: `now` never goes back for one
+/// direction. So a read is two calls, [`Bus::request`] and, `latency_ps` after the time that it returned,
+/// [`Bus::complete`].
 #[derive(Debug, Clone)]
 pub struct Bus {
     spec: BusSpec,
@@ -38,29 +38,29 @@ pub struct Bus {
     to_host_free_ps: u64,
     tags_taken: u64,
     totals: BusTotals,
-    /// Time that each way takes, for what has been put on it so far.
+    /// Time of all traffic put on each direction so far.
     charged_ps: Traffic,
 }
 
 impl Bus {
-    /// An idle bus at time 0.
+    /// Creates an idle bus at time 0.
     pub fn new(spec: BusSpec) -> Self {
         let (totals, charged_ps) = (BusTotals::default(), Traffic::default());
         Self { spec, to_nic_free_ps: 0, to_host_free_ps: 0, tags_taken: 0, totals, charged_ps }
     }
 
-    /// What it is.
+    /// Returns its settings.
     pub fn spec(&self) -> &BusSpec {
         &self.spec
     }
 
-    /// What has crossed it so far.
+    /// Returns its traffic so far.
     pub fn totals(&self) -> &BusTotals {
         &self.totals
     }
 
-    /// Picoseconds in which each way was used, up to `now_ps`: what waits for its turn is not counted, so that no way is
-    /// used for longer than there was time.
+    /// Returns the picoseconds in which each direction was used, up to `now_ps`. Traffic that waits for its
+    /// turn is not counted.
     pub fn busy_ps(&self, now_ps: u64) -> Traffic {
         Traffic {
             to_nic: self.charged_ps.to_nic - self.to_nic_free_ps.saturating_sub(now_ps),
@@ -68,27 +68,27 @@ impl Bus {
         }
     }
 
-    /// Read requests in flight.
+    /// Returns the number of read requests in flight.
     pub fn tags_taken(&self) -> u64 {
         self.tags_taken
     }
 
-    /// The processor writes `bytes` to the NIC at `now_ps`: when they are all there.
+    /// Writes `bytes` from the processor to the NIC at `now_ps`. Returns the time at which all are there.
     pub fn write_to_nic(&mut self, now_ps: u64, bytes: u64) -> u64 {
         self.totals.data.to_nic += bytes;
         let traffic = self.spec.link.write_to_nic(bytes);
         self.send(now_ps, traffic)
     }
 
-    /// The NIC writes `bytes` to memory at `now_ps`: when they are all there.
+    /// Writes `bytes` from the NIC to memory at `now_ps`. Returns the time at which all are there.
     pub fn nic_write(&mut self, now_ps: u64, bytes: u64) -> u64 {
         self.totals.data.to_host += bytes;
         let traffic = self.spec.link.nic_write(bytes);
         self.send(now_ps, traffic)
     }
 
-    /// The NIC asks for `bytes` at `now_ps`: when the last request is at the host, or `None` where there are
-    /// too few tags. A read that wants more tags than there are at all is let through alone.
+    /// Requests `bytes` for the NIC at `now_ps`. Returns the time at which the last request is at the host,
+    /// or `None` if there are too few tags. A read that wants more tags than exist is let through alone.
     pub fn request(&mut self, now_ps: u64, bytes: u64) -> Option<u64> {
         let requests = self.spec.link.read_requests(0, bytes);
         if self.tags_taken > 0 && self.tags_taken + requests > u64::from(self.spec.tags) {
@@ -101,7 +101,8 @@ impl Bus {
         Some(self.send(now_ps, Traffic { to_nic: 0, to_host }))
     }
 
-    /// The host answers a read of `bytes` at `now_ps`: when all data are at the NIC and the tags free.
+    /// Answers a read of `bytes` at `now_ps`. Returns the time at which all data are at the NIC and the tags
+    /// free.
     pub fn complete(&mut self, now_ps: u64, bytes: u64) -> u64 {
         self.tags_taken = self.tags_taken.saturating_sub(self.spec.link.read_requests(0, bytes));
         self.totals.data.to_nic += bytes;
@@ -109,7 +110,8 @@ impl Bus {
         self.send(now_ps, Traffic { to_nic, to_host: 0 })
     }
 
-    /// Puts `traffic`, which goes one way, behind what that way carries already; when it is through.
+    /// Puts `traffic`, which goes one way, behind the traffic of that direction. Returns the time at which it
+    /// is through.
     fn send(&mut self, now_ps: u64, traffic: Traffic) -> u64 {
         self.totals.bytes += traffic;
         let (free, charged, bytes) = match traffic.to_nic {

@@ -1,4 +1,4 @@
-//! What a link is, and the bits a second that it leaves for transaction layer packets.
+//! The properties of a link, and the bits a second that it leaves for transaction layer packets.
 
 /// Lane counts of the specification's tables.
 pub(crate) const LANES: [u32; 7] = [1, 2, 4, 8, 12, 16, 32];
@@ -12,7 +12,7 @@ const DLLP_BYTES: u128 = 8;
 /// Clock compensation: so many bytes on a lane in every [`SKIP_INTERVAL`].
 const SKIP_BYTES: u128 = 4;
 const SKIP_INTERVAL: u128 = 1538;
-/// Header, sequence number, check and framing of a TLP, as the specification's formula for limits has them.
+/// Header, sequence number, check and framing of a TLP, as in the specification's formula for limits.
 const TLP_OVERHEAD_BYTES: u32 = 28;
 
 /// A generation of PCI Express.
@@ -29,7 +29,7 @@ pub enum Generation {
     /// 32 GT/s, 128b/130b.
     Gen5,
     /// 64 GT/s in flits of 256 bytes. An estimate: it has no acknowledgements of its own, and those of
-    /// generation 5 are charged in their place.
+    /// generation 5 are charged instead.
     Gen6,
 }
 
@@ -37,22 +37,22 @@ impl Generation {
     /// All, the oldest first.
     pub const ALL: [Self; 6] = [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6];
 
-    /// The generation of this number, 1 to 6.
+    /// Returns the generation of this number, 1 to 6.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|generation| generation.number() == number)
     }
 
-    /// 1 to 6.
+    /// Returns its number, 1 to 6.
     pub fn number(self) -> u32 {
         self as u32 + 1
     }
 
-    /// Whether its figures are an estimate.
+    /// True if its figures are an estimate.
     pub fn is_estimate(self) -> bool {
         self == Self::Gen6
     }
 
-    /// Transfers a second on a lane, in millions.
+    /// Returns the transfers a second on a lane, in millions.
     pub fn megatransfers(self) -> u32 {
         match self {
             Self::Gen1 => 2500,
@@ -64,7 +64,7 @@ impl Generation {
         }
     }
 
-    /// Bits that are data, of so many on the lane.
+    /// Returns the number of data bits, and the number of bits that carry them on the lane.
     fn coding(self) -> (u128, u128) {
         match self {
             Self::Gen1 | Self::Gen2 => (8, 10),
@@ -73,7 +73,7 @@ impl Generation {
         }
     }
 
-    /// Time that a receiver takes to answer, in symbols: the InternalDelay of the specification.
+    /// Returns a receiver's time to answer, in symbols: the specification's InternalDelay.
     fn internal_delay(self) -> u32 {
         match self {
             Self::Gen1 => 19,
@@ -83,7 +83,7 @@ impl Generation {
     }
 }
 
-/// How a host cuts the answer to a read.
+/// The way that a host cuts the answer to a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Completions {
     /// As large as the maximum payload allows, ending at completion boundaries.
@@ -93,7 +93,7 @@ pub enum Completions {
     Boundary,
 }
 
-/// A link as it was negotiated. [`Link::new`] and the setters keep it to what the specification allows.
+/// A negotiated link. [`Link::new`] and the setters permit only values of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     generation: Generation,
@@ -104,19 +104,19 @@ pub struct Link {
     completions: Completions,
 }
 
-/// What cannot be, in one line with what can.
+/// An invalid property, with the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {value} cannot be: {allowed}")]
 pub struct LinkError {
-    /// Which property.
+    /// The property.
     pub key: &'static str,
-    /// What was given.
+    /// The value given.
     pub value: String,
-    /// What is allowed.
+    /// The allowed values.
     pub allowed: String,
 }
 
-/// `value`, if it is one of `allowed`.
+/// Returns `value` if it is one of `allowed`.
 fn one_of(key: &'static str, value: u32, allowed: &[u32]) -> Result<u32, LinkError> {
     if allowed.contains(&value) {
         return Ok(value);
@@ -126,8 +126,8 @@ fn one_of(key: &'static str, value: u32, allowed: &[u32]) -> Result<u32, LinkErr
 }
 
 impl Link {
-    /// A link with a maximum payload of 256 bytes, read requests of 512 and a completion boundary of 64, as
-    /// servers set them.
+    /// Creates a link with a maximum payload of 256 bytes, read requests of 512 and a completion boundary of
+    /// 64, as servers set them.
     ///
     /// # Errors
     /// Lanes other than 1, 2, 4, 8, 12, 16 or 32.
@@ -137,66 +137,66 @@ impl Link {
         Ok(Self { generation, lanes, mps_bytes, mrrs_bytes, rcb_bytes, completions: Completions::Payload })
     }
 
-    /// With another maximum payload.
+    /// Sets the maximum payload.
     ///
     /// # Errors
-    /// Other sizes than powers of two from 128 to 4096.
+    /// Sizes other than powers of two from 128 to 4096.
     pub fn mps(self, bytes: u32) -> Result<Self, LinkError> {
         Ok(Self { mps_bytes: one_of("mps", bytes, &SIZES)?, ..self })
     }
 
-    /// With another maximum read request.
+    /// Sets the maximum read request.
     ///
     /// # Errors
-    /// Other sizes than powers of two from 128 to 4096.
+    /// Sizes other than powers of two from 128 to 4096.
     pub fn mrrs(self, bytes: u32) -> Result<Self, LinkError> {
         Ok(Self { mrrs_bytes: one_of("mrrs", bytes, &SIZES)?, ..self })
     }
 
-    /// With another read completion boundary.
+    /// Sets the read completion boundary.
     ///
     /// # Errors
-    /// Other sizes than 64 and 128.
+    /// Sizes other than 64 and 128.
     pub fn rcb(self, bytes: u32) -> Result<Self, LinkError> {
         Ok(Self { rcb_bytes: one_of("rcb", bytes, &BOUNDARIES)?, ..self })
     }
 
-    /// With completions cut in another way.
+    /// Sets the way that completions are cut.
     pub fn completions(self, completions: Completions) -> Self {
         Self { completions, ..self }
     }
 
-    /// Its generation.
+    /// Returns its generation.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// Its lanes.
+    /// Returns its lanes.
     pub fn lanes(&self) -> u32 {
         self.lanes
     }
 
-    /// Maximum payload of a TLP, in bytes.
+    /// Returns the maximum payload of a TLP, in bytes.
     pub fn mps_bytes(&self) -> u32 {
         self.mps_bytes
     }
 
-    /// Maximum read request, in bytes.
+    /// Returns the maximum read request, in bytes.
     pub fn mrrs_bytes(&self) -> u32 {
         self.mrrs_bytes
     }
 
-    /// Read completion boundary, in bytes.
+    /// Returns the read completion boundary, in bytes.
     pub fn rcb_bytes(&self) -> u32 {
         self.rcb_bytes
     }
 
-    /// How reads are answered.
+    /// Returns the way that reads are answered.
     pub fn completion_cut(&self) -> Completions {
         self.completions
     }
 
-    /// Bits a second on all lanes, after coding.
+    /// Returns the bits a second on all lanes, after coding.
     pub fn raw_bits_per_second(&self) -> u64 {
         let (data, line) = self.generation.coding();
         rounded(self.line_bits_per_second() * data, line)
@@ -206,11 +206,12 @@ impl Link {
         u128::from(self.generation.megatransfers()) * 1_000_000 * u128::from(self.lanes)
     }
 
-    /// Bytes within which one acknowledgement is due, and one flow control update: the same formula for both.
+    /// Returns the bytes within which one acknowledgement is due, and one flow control update: the same
+    /// formula for both.
     ///
     /// ((MPS + 28) x factor / lanes) + internal delay, in whole symbols. Two entries for 32 lanes of the
-    /// public model's tables (flow control, generation 1, MPS 2048: 248; acknowledgement, generation 2, MPS
-    /// 4096: 237) are not what this gives (148, 327), nor what its other table has in their place.
+    /// public model's tables differ (flow control, generation 1, MPS 2048: 248; acknowledgement, generation
+    /// 2, MPS 4096: 237). This gives 148 and 327; the model's other table differs from both.
     pub fn ack_limit_bytes(&self) -> u32 {
         let small = self.mps_bytes <= 256;
         let factor_tenths = match (self.lanes, small) {
@@ -224,8 +225,8 @@ impl Link {
             + self.generation.internal_delay()
     }
 
-    /// Bits a second, each way, that are left for TLPs after acknowledgements, flow control and clock
-    /// compensation.
+    /// Returns the bits a second, each way, that are left for TLPs after acknowledgements, flow control and
+    /// clock compensation.
     pub fn tlp_bits_per_second(&self) -> u64 {
         let limit = u128::from(self.ack_limit_bytes());
         let (data, line) = self.generation.coding();
@@ -234,13 +235,13 @@ impl Link {
         rounded(self.line_bits_per_second() * data * left, line * limit * SKIP_INTERVAL)
     }
 
-    /// Picoseconds that so many bytes of TLPs take on the link.
+    /// Returns the picoseconds that `bytes` of TLPs take on the link.
     pub fn picoseconds(&self, bytes: u64) -> u64 {
         rounded(u128::from(bytes) * 8 * 1_000_000_000_000, u128::from(self.tlp_bits_per_second()))
     }
 }
 
-/// The nearest whole number, or the largest that there is.
+/// Returns the nearest whole number, or the largest that there is.
 fn rounded(number: u128, divisor: u128) -> u64 {
     u64::try_from((number + divisor / 2) / divisor).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Links as people write them: `gen3x16`, `gen4x8,mps=512,mrrs=1024,rcb=128`.
+//! Links as text: `gen3x16`, `gen4x8,mps=512,mrrs=1024,rcb=128`.
 
 use super::link::{BOUNDARIES, LANES, SIZES};
 use super::{Completions, Generation, Link, LinkError};
@@ -11,7 +11,7 @@ fn fault(key: &'static str, value: &str, allowed: impl Into<String>) -> LinkErro
     LinkError { key, value: format!("\"{}\"", value.escape_debug()), allowed: allowed.into() }
 }
 
-/// A number; a text that is none is told with the numbers that are allowed.
+/// Parses a number. The error lists the allowed numbers.
 fn number(key: &'static str, text: &str, allowed: &[u32]) -> Result<u32, LinkError> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| {
@@ -23,7 +23,7 @@ fn number(key: &'static str, text: &str, allowed: &[u32]) -> Result<u32, LinkErr
 impl FromStr for Link {
     type Err = LinkError;
 
-    /// Reads `genGxL[,mps=..][,mrrs=..][,rcb=..][,completions=payload|boundary]`.
+    /// Parses `genGxL[,mps=..][,mrrs=..][,rcb=..][,completions=payload|boundary]`.
     fn from_str(text: &str) -> Result<Self, LinkError> {
         let mut parts = text.split(',');
         let mut link = speed(parts.next().unwrap_or_default())?;
@@ -47,7 +47,7 @@ impl FromStr for Link {
     }
 }
 
-/// Reads `gen3x16`.
+/// Parses `gen3x16`.
 fn speed(text: &str) -> Result<Link, LinkError> {
     let want = || fault("link", text, "generation and lanes, such as gen3x16");
     let (generation, lanes) =

@@ -131,7 +131,7 @@ fn a_bus_carries_one_tlp_after_another_and_counts_tags() {
     bus.nic_write(0, 64);
     assert_eq!(bus.totals().bytes, Traffic { to_nic: 84 + 32, to_host: 3 * 24 + 88 });
     assert_eq!(bus.totals().data, Traffic { to_nic: 72, to_host: 64 });
-    // A read of more requests than there are tags goes alone rather than never.
+    // A read of more requests than there are tags goes alone; otherwise it would never go.
     let mut small = Bus::new(BusSpec { tags: 1, ..spec });
     assert!(small.request(0, 4096).is_some() && small.request(0, 1).is_none());
     small.complete(0, 4096);
@@ -232,7 +232,8 @@ proptest! {
     }
 }
 
-/// What waits for its turn has not used the link yet: no way is used for longer than there was time.
+/// Traffic that waits for its turn has not used the link yet: no direction is used for longer than the time
+/// that passed.
 #[test]
 fn a_bus_is_busy_for_no_longer_than_there_was_time() {
     let link: Link = "gen3x16".parse().unwrap();

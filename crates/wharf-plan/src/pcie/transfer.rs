@@ -1,13 +1,13 @@
-//! How transfers are cut into TLPs, and the bytes that those are on the link.
+//! The TLPs of transfers, and their bytes on the link.
 
 use super::{Completions, Link};
 
-/// What a memory write costs beyond its data: framing, sequence number, check (8) and a header with an address
+/// Bytes of a memory write beyond its data: framing, sequence number, check (8) and a header with an address
 /// of 64 bits (16), no ECRC.
 pub const WRITE_OVERHEAD_BYTES: u64 = 24;
-/// What a read request is: the same header, and no data.
+/// Bytes of a read request: the same header, and no data.
 pub const READ_REQUEST_BYTES: u64 = 24;
-/// What a completion costs beyond its data: framing, sequence number, check (8) and a header (12).
+/// Bytes of a completion beyond its data: framing, sequence number, check (8) and a header (12).
 pub const COMPLETION_OVERHEAD_BYTES: u64 = 20;
 
 /// No TLP crosses a boundary of this many bytes.
@@ -36,8 +36,8 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-/// Pieces of at most `most` bytes, none across a page, that `bytes` from `offset` on are cut into.
-/// `most` is a power of two of at most a page.
+/// Returns the number of pieces of at most `most` bytes, none across a page, that `bytes` from `offset` on
+/// are cut into. `most` is a power of two of at most a page.
 fn pieces(offset: u64, bytes: u64, most: u64) -> u64 {
     let first = bytes.min(PAGE_BYTES - offset % PAGE_BYTES);
     let rest = bytes - first;
@@ -46,18 +46,18 @@ fn pieces(offset: u64, bytes: u64, most: u64) -> u64 {
 }
 
 impl Link {
-    /// TLPs of a write of `bytes` to an address that is `offset` beyond a page's start.
+    /// Returns the TLPs of a write of `bytes` to an address `offset` beyond a page's start.
     pub fn write_tlps(&self, offset: u64, bytes: u64) -> u64 {
         pieces(offset, bytes, self.mps_bytes().into())
     }
 
-    /// Requests of a read of `bytes` from an address that is `offset` beyond a page's start.
+    /// Returns the requests of a read of `bytes` from an address `offset` beyond a page's start.
     pub fn read_requests(&self, offset: u64, bytes: u64) -> u64 {
         pieces(offset, bytes, self.mrrs_bytes().into())
     }
 
-    /// Completions that answer such a read: as few as the specification allows, or one for each completion
-    /// boundary, by [`Link::completions`].
+    /// Returns the completions that answer such a read: as few as the specification allows, or one for each
+    /// completion boundary, by [`Link::completions`].
     pub fn read_completions(&self, offset: u64, bytes: u64) -> u64 {
         let (mut at, end) = (offset % PAGE_BYTES, offset % PAGE_BYTES + bytes);
         let most = u64::from(self.mrrs_bytes());
@@ -73,7 +73,7 @@ impl Link {
         completions
     }
 
-    /// Completions for one request.
+    /// Returns the completions for one request.
     fn completions_of_request(&self, at: u64, bytes: u64) -> u64 {
         let (boundary, most) = (u64::from(self.rcb_bytes()), u64::from(self.mps_bytes()));
         let into = at % boundary;
@@ -85,32 +85,34 @@ impl Link {
         }
     }
 
-    /// What a write costs in the direction that it goes.
+    /// Returns the bytes of a write.
     fn write_bytes(&self, offset: u64, bytes: u64) -> u64 {
         self.write_tlps(offset, bytes) * WRITE_OVERHEAD_BYTES + bytes
     }
 
-    /// The processor writes to the NIC: a doorbell, a tail pointer, a descriptor pushed.
+    /// Returns the traffic of a processor's write to the NIC: a doorbell, a tail pointer, a descriptor
+    /// pushed.
     pub fn write_to_nic(&self, bytes: u64) -> Traffic {
         Traffic { to_nic: self.write_bytes(0, bytes), to_host: 0 }
     }
 
-    /// The NIC writes to memory: a received packet, a completion, a descriptor written back, an interrupt.
+    /// Returns the traffic of the NIC's write to memory: a received packet, a completion, a descriptor
+    /// written back, an interrupt.
     pub fn nic_write(&self, bytes: u64) -> Traffic {
         self.nic_write_at(0, bytes)
     }
 
-    /// As [`Link::nic_write`], to an address that is `offset` beyond a page's start.
+    /// As [`Link::nic_write`], to an address `offset` beyond a page's start.
     pub fn nic_write_at(&self, offset: u64, bytes: u64) -> Traffic {
         Traffic { to_nic: 0, to_host: self.write_bytes(offset, bytes) }
     }
 
-    /// The NIC reads memory: descriptors, a packet to send.
+    /// Returns the traffic of the NIC's read of memory: descriptors, a packet to send.
     pub fn nic_read(&self, bytes: u64) -> Traffic {
         self.nic_read_at(0, bytes)
     }
 
-    /// As [`Link::nic_read`], from an address that is `offset` beyond a page's start.
+    /// As [`Link::nic_read`], from an address `offset` beyond a page's start.
     pub fn nic_read_at(&self, offset: u64, bytes: u64) -> Traffic {
         Traffic {
             to_nic: self.read_completions(offset, bytes) * COMPLETION_OVERHEAD_BYTES + bytes,
@@ -118,7 +120,7 @@ impl Link {
         }
     }
 
-    /// The processor reads a register of the NIC, of at most eight bytes.
+    /// Returns the traffic of a processor's read of a register of the NIC, of at most eight bytes.
     pub fn read_from_nic(&self, bytes: u64) -> Traffic {
         Traffic { to_nic: READ_REQUEST_BYTES, to_host: COMPLETION_OVERHEAD_BYTES + bytes }
     }

@@ -1,10 +1,10 @@
-//! Whether a target is reached, and what stops it, in words.
+//! The verdict on a target, and the limits below it, in words.
 
 use super::{Direction, FeatureOutcome, Limit, Outcome, Question};
 use crate::nics::{Nic, ONE};
 use std::cmp::Reverse;
 
-/// What ought to be carried, each way.
+/// A rate to be carried, each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Bits a second on the wire, preamble and gap counted, as line rates are.
@@ -13,18 +13,18 @@ pub enum Target {
     Packets(u64),
 }
 
-/// Whether it is.
+/// The verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What was asked.
+    /// The target asked for.
     pub target: Target,
-    /// That many packets a second.
+    /// The target in packets a second.
     pub target_pps: u64,
-    /// Whether the server can, as asked for.
+    /// True if the server reaches it as asked for.
     pub reached: bool,
-    /// Whether it can with all features that go together.
+    /// True if it does with all features that go together.
     pub reached_together: bool,
-    /// What is below the target, the lowest first.
+    /// Limits below the target, the lowest first.
     pub stops: Vec<Limit>,
     /// The same with all features that go together.
     pub stops_together: Vec<Limit>,
@@ -32,12 +32,12 @@ pub struct Answer {
     pub words: String,
 }
 
-/// Bits of a packet on the wire, in billionths.
+/// Returns the bits of a packet on the wire, in billionths.
 fn wire_bits(nic: &Nic, question: &Question) -> u128 {
     8 * u128::from(question.load.packet_bytes() + nic.wire_overhead_bytes.value * ONE)
 }
 
-/// Bits a second on the wire at so many packets a second.
+/// Returns the bits a second on the wire at `pps` packets a second.
 pub(super) fn bits_per_second(nic: &Nic, question: &Question, pps: u64) -> u64 {
     u64::try_from(u128::from(pps) * wire_bits(nic, question) / u128::from(ONE)).unwrap_or(u64::MAX)
 }
@@ -100,7 +100,7 @@ impl Answer {
         format!("{all}, stopped by the {}.{}", together.binding.words(), others(&self.stops_together))
     }
 
-    /// The question in words.
+    /// Returns the question in words.
     fn asked(&self, question: &Question) -> String {
         let verb = match question.direction {
             Direction::Tx => "send",
@@ -115,7 +115,7 @@ impl Answer {
     }
 }
 
-/// The most packets a second that switching one feature gives, and which way: `tx_push off`.
+/// Returns the highest packet rate that switching one feature gives, and the switch: `tx_push off`.
 fn best_alone(features: &[FeatureOutcome], direction: Direction) -> (u64, String) {
     let at = direction as usize;
     let ways = features.iter().flat_map(|one| [(one.with[at], one, "on"), (one.without[at], one, "off")]);
@@ -123,7 +123,7 @@ fn best_alone(features: &[FeatureOutcome], direction: Direction) -> (u64, String
     best.map_or((0, String::new()), |(pps, feature, way)| (pps, format!("{} {way}", feature.name)))
 }
 
-/// What is below the target, the lowest first.
+/// Returns the limits below the target, the lowest first.
 fn stops(outcome: &Outcome, target_pps: u64) -> Vec<Limit> {
     let mut stops: Vec<Limit> = outcome
         .limits
@@ -135,20 +135,20 @@ fn stops(outcome: &Outcome, target_pps: u64) -> Vec<Limit> {
     stops
 }
 
-/// What else would stop it, once the first does not.
+/// Returns the limits that remain once the first is gone, in words.
 fn others(stops: &[Limit]) -> String {
     let name = |limit: &Limit| format!("{} {}", limit.part.words(), mpps(limit.pps.unwrap_or(0)));
     let names: Vec<String> = stops.iter().skip(1).map(name).collect();
     if names.is_empty() { String::new() } else { format!(" Too little as well: {}.", names.join(", ")) }
 }
 
-/// Millions, to two places.
+/// Returns millions, to two places.
 pub(super) fn mpps(pps: u64) -> String {
     let hundredths = (u128::from(pps) + 5_000) / 10_000;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// Bits a second in the unit that suits.
+/// Returns bits a second in the unit that suits.
 fn gbit(bits: u64) -> String {
     let tenths = (u128::from(bits) + 50_000_000) / 100_000_000;
     match tenths % 10 {

@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 /// Pixels.
 const SIZE: (u32, u32) = (900, 520);
 
-/// Labels along the sizes, at most.
+/// Most labels along the sizes.
 const X_LABELS: usize = 11;
 
-/// A colour for each part.
+/// Returns the colour of a part.
 const fn colour(part: Part) -> RGBColor {
     match part {
         Part::Wire => RGBColor(90, 90, 90),
@@ -25,7 +25,7 @@ const fn colour(part: Part) -> RGBColor {
     }
 }
 
-/// What goes wrong with a picture.
+/// An error of the drawing library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot draw: {0}")]
 pub struct ChartError(String);
@@ -38,11 +38,11 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// Bits a second on the wire over sizes: what each part allows, what comes out, and what would with all
-/// features. Parts that never come near what comes out are left out.
+/// Draws bits a second on the wire over sizes: the limit of each part, the outcome, and the outcome with all
+/// features. Parts far above the outcome are left out.
 ///
 /// # Errors
-/// [`ChartError`], with what the drawing library says; for an empty sweep too.
+/// [`ChartError`], with the drawing library's message; also for an empty sweep.
 pub fn svg(plan: &Plan, question: &Question, rows: &[SweepRow]) -> Result<String, ChartError> {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
         return Err(ChartError("there are no sizes to draw".into()));
@@ -74,7 +74,7 @@ fn lines(rows: &[SweepRow], gbps: &dyn Fn(u32, u64) -> f64) -> Vec<Line> {
     let parts = Part::ALL.into_iter().filter(|&part| rows.iter().any(|row| near(&row.outcome, part)));
     let together = points(&|row| Some(row.together_pps));
     let come_out = points(&|row| Some(row.outcome.pps));
-    // Wide lines first: what binds lies on them.
+    // Wide lines first: the binding limit lies on them.
     let mut lines = vec![
         Line { name: "with all features", colour: RGBColor(255, 200, 120), width: 9, points: together },
         Line { name: "comes out", colour: RGBColor(200, 200, 200), width: 9, points: come_out },
@@ -110,7 +110,7 @@ fn draw(
         .draw()?;
     for line in lines {
         let style = line.colour.stroke_width(line.width);
-        // What lies above the picture is left out, not drawn along its edge.
+        // Points above the picture are left out, not drawn along its edge.
         let inside: Vec<(f64, f64)> = line.points.iter().filter(|point| point.1 <= top).copied().collect();
         let drawn = chart.draw_series(LineSeries::new(inside, style))?.label(line.name);
         drawn.legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
@@ -125,7 +125,7 @@ fn draw(
     Ok(())
 }
 
-/// A page with the picture inside, the answer in words, and `table` as it was printed.
+/// Returns a page with the picture inside, the answer in words, and `table` as it was printed.
 pub fn page(plan: &Plan, svg: &str, table: &str) -> String {
     let mut page = String::new();
     let title = escaped(&format!("{} on {}", plan.nic.name, plan.link));

@@ -1,4 +1,4 @@
-//! What each part of a server allows.
+//! The limits of a server's parts.
 
 use super::Question;
 use crate::nics::{Cost, Figure, Nic, ONE, Way};
@@ -6,7 +6,7 @@ use crate::nics::{Cost, Figure, Nic, ONE, Way};
 const PICOSECONDS: u128 = 1_000_000_000_000;
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// Which packets.
+/// The direction of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Sent.
@@ -21,7 +21,7 @@ impl Direction {
     /// All, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Tx, Self::Rx, Self::Both];
 
-    /// As options and JSON name it.
+    /// Returns its name in options and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tx => "tx",
@@ -31,7 +31,7 @@ impl Direction {
     }
 }
 
-/// A part of a server that may stop it.
+/// A part that may limit a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The line.
@@ -44,7 +44,7 @@ pub enum Part {
     Tags,
     /// Reads of descriptors, queue by queue.
     DescriptorFetch,
-    /// Processors that do nothing but ring.
+    /// Processors that only ring doorbells.
     Doorbells,
     /// Processors.
     Cpu,
@@ -65,7 +65,7 @@ impl Part {
         Self::Memory,
     ];
 
-    /// As JSON names it.
+    /// Returns its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wire => "wire",
@@ -79,7 +79,7 @@ impl Part {
         }
     }
 
-    /// As people call it.
+    /// Returns its name in reports and tables.
     pub fn words(self) -> &'static str {
         match self {
             Self::Wire => "wire",
@@ -94,32 +94,32 @@ impl Part {
     }
 }
 
-/// What a part allows.
+/// The packet rate that a part allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// The part.
     pub part: Part,
-    /// Packets a second, each way where both are asked for; `None` where it has nothing to do with packets.
+    /// Packets a second, each way if both are asked for; `None` if packets do not use it.
     pub pps: Option<u64>,
 }
 
-/// What comes out for one direction.
+/// The outcome for one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which.
+    /// The direction.
     pub direction: Direction,
-    /// What a packet costs; with both directions, one of each.
+    /// The cost of a packet; for both directions, of one each.
     pub cost: Cost,
-    /// What each part allows, in the order of [`Part::ALL`].
+    /// The limits of all parts, in the order of [`Part::ALL`].
     pub limits: Vec<Limit>,
     /// The least of them.
     pub binding: Part,
-    /// That many packets a second, each way where both are asked for.
+    /// That limit in packets a second, each way if both are asked for.
     pub pps: u64,
 }
 
 impl Outcome {
-    /// Works out one direction.
+    /// Computes one direction.
     pub(super) fn new(nic: &Nic, question: &Question, direction: Direction) -> Self {
         let parts = Costs::new(nic, question, direction);
         let limits: Vec<Limit> =
@@ -130,22 +130,22 @@ impl Outcome {
         Self { direction, cost: parts.cost, limits, binding, pps }
     }
 
-    /// What `part` allows.
+    /// Returns the limit of `part`.
     pub fn limit(&self, part: Part) -> Option<u64> {
         self.limits.iter().find(|limit| limit.part == part)?.pps
     }
 }
 
-/// What a packet costs each part.
+/// The costs of a packet to each part.
 struct Costs<'a> {
     nic: &'a Nic,
     question: &'a Question,
     cost: Cost,
-    /// Of the way with more of them: each has queues of its own.
+    /// Those of the direction with more of them: each has queues of its own.
     fetches: u64,
-    /// Processor time, doorbells not counted.
+    /// Processor time, without doorbells.
     cycles: u64,
-    /// Cycles and shared nanoseconds that its pages cost, in billionths.
+    /// Cycles and shared nanoseconds of its pages, in billionths.
     pages: (u128, u128),
 }
 
@@ -203,7 +203,7 @@ impl<'a> Costs<'a> {
         rate(u128::from(self.nic.wire_bits_per_second.value) * u128::from(ONE), 8 * bytes)
     }
 
-    /// Pages, from each processor's own stock, and under a lock that all share.
+    /// Returns the limit of taking pages from each processor's own stock, and under a lock that all share.
     fn memory(&self) -> Option<u64> {
         let (cycles, shared_ns) = self.pages;
         let own =
@@ -221,7 +221,7 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// `number / each`, rounded down; `None` where each costs nothing.
+/// Returns `number / each`, rounded down; `None` if each costs nothing.
 fn rate(number: u128, each: u128) -> Option<u64> {
     (each > 0).then(|| u64::try_from(number / each).unwrap_or(u64::MAX))
 }

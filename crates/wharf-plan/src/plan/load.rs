@@ -17,7 +17,7 @@ pub struct Load {
     parts: Vec<(u32, u32)>,
 }
 
-/// What cannot be asked, in one line with what can.
+/// An invalid size, with the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadError(String);
@@ -29,17 +29,17 @@ fn size(text: &str) -> Result<u32, LoadError> {
 }
 
 impl Load {
-    /// Frames of `size` bytes, check sequence counted.
+    /// Creates frames of `size` bytes, check sequence included.
     pub fn one_size(size: u32) -> Self {
         Self { parts: vec![(size, 1)] }
     }
 
-    /// The simple Internet mixture: 64, 594 and 1518 bytes, 7 to 4 to 1.
+    /// Creates the simple Internet mixture: 64, 594 and 1518 bytes, 7 to 4 to 1.
     pub fn imix() -> Self {
         Self { parts: IMIX.to_vec() }
     }
 
-    /// Reads a size.
+    /// Parses a size.
     ///
     /// # Errors
     /// Sizes other than 64 to 16384.
@@ -47,7 +47,7 @@ impl Load {
         size(text).map(Self::one_size)
     }
 
-    /// `64-byte packets`, or the mixture.
+    /// Returns `64-byte packets`, or the mixture's name.
     pub fn name(&self) -> String {
         match self.parts[..] {
             [(size, _)] => format!("{size}-byte packets"),
@@ -55,7 +55,7 @@ impl Load {
         }
     }
 
-    /// The mean of what `of` says about each size, weighted.
+    /// Returns the weighted mean of `of` over all sizes.
     fn mean(&self, of: impl Fn(u32) -> u64) -> u64 {
         let weights: u128 = self.parts.iter().map(|part| u128::from(part.1)).sum();
         let sum: u128 =
@@ -63,12 +63,12 @@ impl Load {
         u64::try_from((sum + weights / 2) / weights).unwrap_or(u64::MAX)
     }
 
-    /// Bytes of a packet, in billionths.
+    /// Returns the mean bytes of a packet, in billionths.
     pub fn packet_bytes(&self) -> u64 {
         self.mean(|size| u64::from(size) * crate::nics::ONE)
     }
 
-    /// What a packet costs by size, averaged.
+    /// Returns the mean cost of a packet.
     pub fn cost(&self, of: impl Fn(u32) -> Cost) -> Cost {
         let costs: Vec<(u32, Cost)> = self.parts.iter().map(|&(size, _)| (size, of(size))).collect();
         let mean = |field: fn(&Cost) -> u64| {
@@ -85,7 +85,7 @@ impl Load {
     }
 }
 
-/// Sizes to go through: `size=64..1518`, every `step` bytes.
+/// The sizes of a sweep: `size=64..1518`, every `step` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep {
     first: u32,
@@ -94,10 +94,10 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Those that reports draw where none is asked for.
+    /// The sweep that reports draw by default.
     pub const DEFAULT: Self = Self { first: 64, last: 1518, step: 2 };
 
-    /// The sizes, the last of them included.
+    /// Returns the sizes, including the last.
     pub fn sizes(&self) -> impl Iterator<Item = u32> {
         let Self { first, last, step } = *self;
         let (first, last, step) = (first as usize, last as usize, step as usize);
@@ -109,7 +109,7 @@ impl Sweep {
 impl std::str::FromStr for Sweep {
     type Err = LoadError;
 
-    /// Reads `size=64..1518` or `size=64..1518,step=64`.
+    /// Parses `size=64..1518` or `size=64..1518,step=64`.
     fn from_str(text: &str) -> Result<Self, LoadError> {
         let want =
             || LoadError("want sizes to go through, such as size=64..1518 or size=64..1518,step=64".into());

@@ -1,28 +1,28 @@
-//! A plan as programs read it. Keys are a promise: they are added to, never renamed.
+//! A plan as JSON. Keys are a promise: they are added to, never renamed.
 
 use super::answer::bits_per_second;
 use super::{FeatureOutcome, Limit, Outcome, Plan, Question, SweepRow, Target};
 use crate::nics::{Cost, Figure, ONE, Transfer, Way};
 use serde::Serialize;
 
-/// The whole.
+/// The whole report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The NIC's name.
     pub nic: String,
     /// The link: `gen3x16,mps=256,mrrs=512,rcb=64`.
     pub link: String,
-    /// Whether figures of the link's generation are an estimate.
+    /// True if figures of the link's generation are an estimate.
     pub link_is_estimate: bool,
     /// Bytes of a frame with its check sequence; the mean of a mixture.
     pub packet_bytes: f64,
     /// Processors.
     pub cores: u32,
-    /// Which packets the figures that follow are of: `tx`, `rx` or `both`.
+    /// The direction of the figures that follow: `tx`, `rx` or `both`.
     pub direction: &'static str,
     /// Bytes on the bus.
     pub bus: Bus,
-    /// What each part allows.
+    /// The limits of all parts.
     pub limits: Vec<LimitRow>,
     /// The part that binds.
     pub binding: &'static str,
@@ -30,17 +30,17 @@ pub struct Report {
     pub mpps: f64,
     /// Billions of bits a second on the wire, preamble and gap counted.
     pub gbps: f64,
-    /// What each feature does, alone.
+    /// The effect of each feature alone.
     pub features: Vec<FeatureRow>,
     /// All features that go together.
     pub together: Together,
-    /// Whether the target is reached.
+    /// The verdict on the target.
     pub target: TargetRow,
     /// Sending, receiving and both at once.
     pub directions: Vec<DirectionRow>,
     /// A row for each size; empty without a sweep.
     pub sweep: Vec<SweepLine>,
-    /// What each transfer adds.
+    /// The share of each transfer.
     pub transfers: Vec<TransferRow>,
     /// Every other number, with its origin.
     pub figures: Vec<FigureRow>,
@@ -53,13 +53,13 @@ pub struct Bus {
     pub to_nic_bytes: f64,
     /// Towards the host.
     pub to_host_bytes: f64,
-    /// What the link carries each way, in billions of bits a second.
+    /// The link's capacity each way, in billions of bits a second.
     pub tlp_gbps: f64,
-    /// What it would carry without acknowledgements and flow control.
+    /// The capacity without acknowledgements and flow control.
     pub raw_gbps: f64,
 }
 
-/// A part and what it allows.
+/// A part and its limit.
 #[derive(Debug, Clone, Serialize)]
 pub struct LimitRow {
     /// The part.
@@ -73,24 +73,24 @@ pub struct LimitRow {
 pub struct FeatureRow {
     /// Its name.
     pub name: String,
-    /// Whether it is on.
+    /// True if it is on.
     pub on: bool,
-    /// What it does.
+    /// Its description.
     pub what: String,
-    /// With it, others as they are.
+    /// The rate with it, all others unchanged.
     pub mpps_with: f64,
-    /// Without it.
+    /// The rate without it.
     pub mpps_without: f64,
 }
 
 /// All features that go together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Together {
-    /// Which are on.
+    /// The features that are on.
     pub features: Vec<String>,
-    /// With them.
+    /// The rate with them.
     pub mpps: f64,
-    /// What binds then.
+    /// The part that binds then.
     pub binding: &'static str,
 }
 
@@ -101,15 +101,15 @@ pub struct TargetRow {
     pub mpps: f64,
     /// In billions of bits a second, where it was given so.
     pub gbps: Option<f64>,
-    /// Whether it is reached.
+    /// True if it is reached.
     pub reached: bool,
-    /// Whether all features together reach it.
+    /// True if all features together reach it.
     pub reached_together: bool,
     /// Parts below it, the lowest first.
     pub stopped_by: Vec<&'static str>,
     /// The same with all features.
     pub stopped_by_together: Vec<&'static str>,
-    /// For people.
+    /// Sentences for people.
     pub words: String,
 }
 
@@ -120,7 +120,7 @@ pub struct DirectionRow {
     pub direction: &'static str,
     /// Bytes on the bus.
     pub bus: Bus,
-    /// What each part allows.
+    /// The limits of all parts.
     pub limits: Vec<LimitRow>,
     /// The part that binds.
     pub binding: &'static str,
@@ -139,7 +139,7 @@ pub struct SweepLine {
     pub to_host_bytes: f64,
     /// Millions of packets a second.
     pub mpps: f64,
-    /// What binds.
+    /// The part that binds.
     pub binding: &'static str,
     /// With all features that go together.
     pub mpps_together: f64,
@@ -150,19 +150,19 @@ pub struct SweepLine {
 pub struct TransferRow {
     /// `tx` or `rx`.
     pub way: &'static str,
-    /// What it carries.
+    /// Its name.
     pub name: &'static str,
     /// Packets that share a unit of it.
     pub every: u64,
     /// Units in a transfer.
     pub batch: u64,
-    /// Bytes towards the NIC for a packet, over all sizes of a mixture.
+    /// Bytes to the NIC per packet, over all sizes of a mixture.
     pub to_nic_bytes: f64,
-    /// Bytes towards the host.
+    /// Bytes to the host.
     pub to_host_bytes: f64,
-    /// How sure its numbers are.
+    /// The mark of its numbers.
     pub mark: &'static str,
-    /// Who says so.
+    /// The source of its numbers.
     pub source: String,
 }
 
@@ -173,13 +173,13 @@ pub struct FigureRow {
     pub key: String,
     /// Its value.
     pub value: u64,
-    /// How sure it is.
+    /// Its mark.
     pub mark: &'static str,
-    /// Who says so.
+    /// Its source.
     pub source: String,
 }
 
-/// Bytes to a thousandth.
+/// Returns bytes to a thousandth.
 fn thousandths(billionths: u64) -> f64 {
     (billionths.saturating_add(500_000) / 1_000_000) as f64 / 1e3
 }
@@ -193,7 +193,8 @@ fn limit_rows(limits: &[Limit]) -> Vec<LimitRow> {
     limits.iter().filter_map(row).collect()
 }
 
-/// What each transfer of a way adds. Those that no packet has, as all are inlined, are left out.
+/// Returns the share of each transfer of a direction. Transfers that no packet has, as all are inlined, are
+/// left out.
 fn transfer_rows(way: &'static str, of: &Way, plan: &Plan, question: &Question) -> Vec<TransferRow> {
     let mean = u32::try_from((question.load.packet_bytes() + ONE / 2) / ONE).unwrap_or(u32::MAX);
     let share = |transfer: &Transfer, size| {
@@ -217,7 +218,7 @@ fn transfer_rows(way: &'static str, of: &Way, plan: &Plan, question: &Question) 
 }
 
 impl Report {
-    /// What `plan` and the rows of a sweep say to `question`.
+    /// Creates the report of `plan` and of a sweep's rows for `question`.
     pub fn new(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> Self {
         let at = question.direction as usize;
         let (outcome, together) = (&plan.outcomes[at], &plan.together[at]);

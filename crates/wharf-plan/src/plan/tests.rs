@@ -20,7 +20,7 @@ fn ask(nic: &str, question: &Question) -> Plan {
     plan(&Description::built_in(nic).unwrap().unwrap(), question).unwrap()
 }
 
-/// What the bus alone allows, in units of 100 kpps.
+/// Returns the bus's limit alone, in units of 100 kpps.
 fn bus(nic: &str, direction: Direction, question: &Question) -> u64 {
     let plan = ask(nic, question);
     let outcome = &plan.outcomes[direction as usize];
@@ -63,11 +63,11 @@ fn the_wire_is_ethernet() {
     assert_eq!(plan.outcomes[0].limit(Part::Wire), Some(812_743));
 }
 
-/// What was published for this NIC, and what its description gives without having been fitted to it.
+/// Published figures of this NIC, and those of its description, which was not fitted to them.
 #[test]
 fn published_packet_rates_are_near() {
     let rate = |features: &[(&str, bool)], direction: Direction| {
-        // 24 rings, as where they were published: the bus is what binds.
+        // 24 rings, as in the publication: the bus binds.
         let question = Question { cores: 24, ..question("gen3x16", 64, features, &[]) };
         ask("cx5", &question).outcomes[direction as usize].pps / 10_000
     };
@@ -150,18 +150,18 @@ fn features_are_judged_alone_and_together() {
     assert!(of("xmit_more").without[0] < plan.outcomes[0].pps);
     assert!(of("xdp_tx_mpwqe").with[0] > plan.outcomes[0].pps && !of("xdp_tx_mpwqe").on);
     assert_eq!(of("rx_cqe_compress").with[0], plan.outcomes[0].pps, "nothing for sending");
-    // tx_push cannot be with multi-packet entries: it is judged without them.
+    // tx_push excludes multi-packet entries: it is judged without them.
     let mpwqe = ask("cx5", &question("gen3x16", 64, &[("xdp_tx_mpwqe", true)], &[]));
     let push = mpwqe.features.iter().find(|feature| feature.name == "tx_push").unwrap();
     assert!(push.with[0] < mpwqe.outcomes[0].pps);
     let best = plan.features.iter().map(|feature| feature.with[2]).max().unwrap();
     assert!(plan.together[2].pps >= best, "{:?}", plan.together_on);
-    // What was switched off by hand stays off.
+    // Features switched off by hand stay off.
     let off = ask("cx5", &question("gen3x16", 64, &[("rx_cqe_compress", false)], &[]));
     assert!(!off.together_on.iter().any(|name| name == "rx_cqe_compress"));
 }
 
-/// Whatever is on or off, the answer in words offers what the table of features shows to be more.
+/// With any features on or off, the answer in words offers what the table of features shows to be more.
 #[test]
 fn the_answer_offers_what_helps() {
     for nic in Description::names() {
@@ -185,12 +185,12 @@ fn the_answer_offers_what_helps() {
     // Of features that exclude each other, the better goes into all that go together.
     let off = ask("cx5", &question("gen3x16", 64, &[("skb_tx_mpwqe", false)], &[]));
     assert!(off.together_on.iter().any(|name| name == "xdp_tx_inline"), "{:?}", off.together_on);
-    // A feature that cannot be beside what was set is left out; the plan is still made.
+    // A feature that conflicts with a setting is left out; the plan is still made.
     let set = ask("cx5", &question("gen3x16", 64, &[], &[("tx.entry.off", "true")]));
     assert!(!set.features.iter().any(|feature| feature.name == "xdp_tx_mpwqe") && set.features.len() > 3);
 }
 
-/// The rows of transfers are parts of the whole, of mixtures too.
+/// The rows of transfers add up to the whole, also for mixtures.
 #[test]
 fn transfers_add_up_to_what_is_on_the_bus() {
     for features in [&[][..], &[("xdp_tx_inline", true)]] {
@@ -205,7 +205,7 @@ fn transfers_add_up_to_what_is_on_the_bus() {
     }
 }
 
-/// Descriptions may be absurd: what is too much to count is the largest that there is.
+/// Descriptions may be absurd: a number too large to count is the largest there is.
 #[test]
 fn absurd_sizes_saturate() {
     let absurd = |name: &str, session: &str| {
