@@ -1,24 +1,24 @@
 //! `fault`: a wrapper around any device that makes it fail, seeded: the same seed, the same faults.
 //!
-//! Each fault happens by chance or every so manieth time ([`FaultSpec`]):
+//! Each fault happens by chance or at every n-th event ([`FaultSpec`]):
 //!
 //! | key | what happens | of |
 //! |---|---|---|
 //! | `error` | the frame comes back as failed, `injected`, and never reaches the device | frames taken |
 //! | `short` | a call takes a part of its batch only, at least one frame | calls with two frames or more |
 //! | `stall` | the device takes, completes and receives nothing for a while | calls with frames; receptions |
-//! | `lost` | completions have come and nobody is told: the call that fetched them gives none, and what says when to look again says "never" | calls that fetched any |
+//! | `lost` | completions come without a notification: the call that fetched them gives none, and the device says that it need not be looked at again | calls that fetched any |
 //! | `late` | a completion comes later, and those behind it with it | completions |
 //! | `reorder` | up to eight later completions overtake one | completions |
 //! | `alloc` | memory for a frame is refused | frames received; takes of a sender |
 //!
-//! Each kind has a random generator of its own, SplitMix64, and its n-th event always has the same fate: which
-//! frames fail does not depend on how they come together in calls, nor on other faults being on or off.
+//! Each kind has a SplitMix64 generator of its own, and its n-th event always has the same fate. Which frames fail does not depend
+//! on how they are grouped into calls, nor on other faults.
 //!
-//! A sender's allocation is no call of the device: [`FailingMemory`] decides that one, where frames are taken.
+//! A sender's allocation is not a call of the device: [`FailingMemory`] decides on it, where frames are taken.
 //!
-//! No frame is lost, doubled or sent in another order for it, and doorbells are rung as ever. A stall goes by
-//! time, so it ends by itself, and the call after it is spared; [`Device::close`] ends all faults.
+//! No frame is lost, doubled or reordered by a fault, and doorbells are rung as ever. A stall ends by time, and the call after it
+//! is spared. [`Device::close`] ends all faults.
 
 mod counts;
 mod later;
@@ -44,10 +44,10 @@ use wharf_devices::host::ExactClock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame};
 
-/// Why frames fail that were made to.
+/// Reason of frames that failed by injection.
 pub const INJECTED: &str = "injected";
 
-/// A device that fails as its specification says.
+/// A wrapper that makes a device fail as its specification says.
 pub struct Fault<D> {
     inner: D,
     error: Roll,
@@ -55,15 +55,15 @@ pub struct Fault<D> {
     stall: Stall,
     alloc: Roll,
     later: Later,
-    /// Frames at the front of the next batch whose fate is known: they were left over.
+    /// Leftover frames at the front of the next batch, whose fate is drawn already.
     spared: usize,
-    /// Frames on their way to the device, and those of a batch that it is not offered.
+    /// Frames on their way to the device, which may take a part of them.
     part: Batch,
     rest: Batch,
     failed: VecDeque<(Frame, &'static str)>,
-    /// Frames failed in a call with `more`, so that no doorbell was rung for them.
+    /// Frames failed in a call with `more`: their doorbell is still to be rung.
     owes_doorbell: bool,
-    /// What the device has completed.
+    /// Completions of the device.
     done: Completions,
     closed: bool,
     counts: Arc<FaultCounts>,
@@ -76,7 +76,7 @@ impl<D: Device> std::fmt::Debug for Fault<D> {
 }
 
 impl<D> Fault<D> {
-    /// `inner` with the faults of `spec`.
+    /// Wraps `inner` with the faults of `spec`.
     pub fn new(inner: D, spec: &FaultSpec) -> Self {
         let roll = |chance, kind| Roll::new(chance, spec.seed, kind as u64);
         let (clock, counts) = (Arc::new(ExactClock), Arc::new(FaultCounts::default()));
@@ -98,7 +98,7 @@ impl<D> Fault<D> {
         }
     }
 
-    /// The clock for stalls and late completions; the host's exact one by default.
+    /// Sets the clock for stalls and late completions; the host's exact one by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.stall.clock = clock.clone();
@@ -106,7 +106,7 @@ impl<D> Fault<D> {
         self
     }
 
-    /// How often what was injected, to be read while the path has the device.
+    /// Returns the counts of injected faults. They may be read while the path has the device.
     pub fn counts(&self) -> Arc<FaultCounts> {
         self.counts.clone()
     }
@@ -115,7 +115,7 @@ impl<D> Fault<D> {
         self.failed.len() + self.later.held()
     }
 
-    /// Returns how many of `offered` frames this call takes at most, where there is `room`.
+    /// Returns the most of `offered` frames that this call takes, where there is `room`.
     fn most(&mut self, offered: usize, room: usize) -> usize {
         if offered < 2 || !self.short.is_on() || !self.short.happens() {
             return offered.min(room);
@@ -124,11 +124,11 @@ impl<D> Fault<D> {
         room.min(self.short.up_to(offered as u64 - 1) as usize)
     }
 
-    /// Moves up to `most` frames to `part`, but those that fail; how many were moved.
+    /// Moves up to `most` frames to `part`, except those that fail. Returns the number moved.
     fn sort_out(&mut self, batch: &mut Batch, most: usize) -> usize {
         let mut left = most;
         while left > 0 && !batch.is_empty() {
-            // Those that the device left last time have had their draw.
+            // Leftovers of the last call have had their draw.
             let known = self.spared.min(left);
             let clear = if known > 0 { known } else { self.error.clear_of(left as u64) as usize };
             if clear > 0 {
@@ -153,7 +153,7 @@ impl<D> Fault<D> {
         most - left
     }
 
-    /// Puts what the device has left back to the front of `batch`.
+    /// Puts leftovers of the device back to the front of `batch`.
     fn put_back(&mut self, batch: &mut Batch) {
         self.spared += self.part.len();
         if !self.part.is_empty() {
@@ -163,7 +163,7 @@ impl<D> Fault<D> {
         }
     }
 
-    /// Gives up to `budget` frames that failed; how many.
+    /// Gives up to `budget` failed frames. Returns their number.
     fn give_failed(&mut self, budget: usize, into: &mut Completions) -> usize {
         let count = self.failed.len().min(budget);
         into.failed.extend(self.failed.drain(..count));
@@ -172,7 +172,7 @@ impl<D> Fault<D> {
 }
 
 impl<D: TxDevice> Fault<D> {
-    /// Fetches what the device has completed; gives what of it is to be given.
+    /// Fetches completions from the device, and gives those that are due.
     fn reap_later(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
         let fetched = self.inner.reap(BATCH_FRAMES_MAX, &mut self.done);
         self.failed.extend(self.done.failed.drain(..));
@@ -191,7 +191,7 @@ impl<D: Device> Notify for Fault<D> {
         self.stall.is_on() || (is_quiet && self.failed.is_empty() && !self.later.is_ready())
     }
 
-    /// None while notifications may be lost: what the device inside makes readable cannot be taken back.
+    /// Returns none while notifications may be lost: a descriptor that the device makes readable cannot be unset.
     fn wait_fd(&self) -> Option<RawFd> {
         if self.later.is_off() { self.inner.wait_fd() } else { None }
     }
@@ -300,7 +300,7 @@ impl<D: RxDevice> RxDevice for Fault<D> {
     }
 }
 
-/// Whether the device stands still.
+/// The stall of a device.
 struct Stall {
     roll: Roll,
     time_ns: u64,
@@ -313,8 +313,8 @@ impl Stall {
         Self { roll, time_ns, until_ns: None, clock }
     }
 
-    /// Whether the device stands still in this call: it does already, or begins to. The first call after a
-    /// stall is spared, or with a chance of 100 % nothing would ever go.
+    /// True if the device stands still in this call: the stall goes on, or begins. The first call after a stall is spared, or with a
+    /// chance of 100 % nothing would ever be sent.
     fn begins(&mut self, counts: &FaultCounts) -> bool {
         match self.until_ns {
             Some(until_ns) if self.clock.now_ns() < until_ns => true,

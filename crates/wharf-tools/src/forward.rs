@@ -1,21 +1,20 @@
-//! Forwarding: whatever arrives at one device leaves by another, and the other way round.
+//! Forwarding: frames that arrive at one device leave by another, both ways.
 //!
-//! Each direction is a path of its own, with its own discipline: a receive side that hands what arrives to the sender of a
-//! transmit queue. What cannot be sent yet waits, and no more is received meanwhile: then the device's own ring fills, and
-//! what it has no room for is dropped there and counted. Frames are never copied on the way; what a device does with its own
-//! memory is its affair.
+//! Each direction is a path of its own with its own discipline: a receive side hands arrivals to the sender of a transmit queue.
+//! Frames that cannot be sent yet wait, and the direction receives no more meanwhile. The device's own ring then fills, and the device
+//! drops and counts what does not fit. The forwarder never copies frames; a device may, within its own memory.
 //!
 //! ```text
 //!   A ── receive ──► Pass ── Sender ──► TxQueue (discipline, byte limit) ── transmit ──► B
 //!   A ◄── transmit ── TxQueue ◄── Sender ── Pass ◄── receive ── B
 //! ```
-//! A device that does both ways by itself ([`End::One`]) shares the pool of the other direction: what arrives there lies where
-//! it is sent from. Otherwise each direction has memory of its own, and neither can starve the other.
+//! A device that does both ways ([`End::One`]) shares the pool of the other direction: arrivals lie in the memory that it sends
+//! from. Otherwise each direction has memory of its own, and neither can starve the other.
 //!
-//! Ends of several queues ([`Forward::of_queues`]): where both have as many, what arrives by one leaves by the one of the same number,
-//! as if there were so many forwarders, each with memory of its own. A flow stays where the device that it arrives at has put it. Where
-//! only one end has several, they are one forwarder: the single queue's flows are spread over the others by their hash
-//! ([`wharf_packet::flow_hash`]), and those of the others meet in it. Either way the frames of a flow keep their order.
+//! Ends of several queues ([`Forward::of_queues`]): if both have as many, arrivals of one queue leave by the queue of the same number,
+//! as if there were that many forwarders, each with memory of its own. A flow keeps the queue that its device chose. If only one end has
+//! several, they are one forwarder: the single queue's flows are spread over the others by hash ([`wharf_packet::flow_hash`]), and the
+//! others' flows meet in the single queue. Either way the frames of a flow keep their order.
 
 mod direction;
 mod end;
@@ -35,25 +34,25 @@ use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc};
 use wharf_core::queue::QueueError;
 use wharf_devices::host::{HostClock, PollerThread};
 
-/// Frames of memory by default: of one direction, or of both where they share it. A quarter waits for packets at each end of an
-/// AF_XDP pair; two rings of 2048, two disciplines of 1000 and what lies in caches come to another half. Disciplines that hold
-/// more have more ([`ForwardBuilder::qdisc_packets`]).
+/// Frames of memory by default: of one direction, or of both if they share it. A quarter waits for packets at each end of an AF_XDP
+/// pair. Two rings of 2048, two disciplines of 1000 and the caches come to another half. Larger disciplines get more
+/// ([`ForwardBuilder::qdisc_packets`]).
 pub const FRAMES: u32 = 16384;
-/// Bytes of one by default: 1536 of data.
+/// Bytes of a frame by default: 1536 of data.
 pub const FRAME_BYTES: u32 = 2048;
-/// The same where all that is received may be super-packets: fewer, and large enough for one, since the kernel copies few
-/// pieces faster than many (`bench/tap.sh`). What is not used takes no memory.
+/// Frames where all arrivals may be super-packets: fewer, and each large enough for one, since the kernel copies few pieces faster
+/// than many (`bench/tap.sh`). Unused ones take no memory.
 pub const SUPER_FRAMES: u32 = 4096;
 /// Least memory of a direction that receives super-packets: four of the longest.
 const SUPER_POOL_BYTES: u64 = 4 << 16;
-/// Whatever a discipline holds: 256 MiB of ordinary frames, which an AF_XDP end would have the kernel keep in memory.
+/// Most memory, however large the discipline: 256 MiB of ordinary frames, which an AF_XDP end would pin.
 const FRAMES_MAX: u32 = 1 << 17;
-/// Bytes of one, then.
+/// Bytes of such a frame.
 pub const SUPER_FRAME_BYTES: u32 = 65536;
 /// Packets in the default discipline: the kernel's `txqueuelen`.
 const FIFO_PACKETS: usize = 1000;
 
-/// Why nothing is forwarded.
+/// The reason why nothing is forwarded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForwardError {
@@ -63,28 +62,28 @@ pub enum ForwardError {
     /// See [`PoolError`].
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// Neither end receives what the other one could send.
+    /// Neither end receives frames that the other could send.
     #[error("nothing to forward: {a} and {b} both only send, or both only receive")]
     Nothing {
-        /// One end.
+        /// The first end.
         a: String,
-        /// The other.
+        /// The second end.
         b: String,
     },
-    /// The ends have different numbers of queues, and neither has one.
+    /// The ends have different numbers of queues, and neither has just one.
     #[error("{a_queues} queues of {a} and {b_queues} of {b}: as many of both, or one of one")]
     Queues {
-        /// One end.
+        /// The first end.
         a: String,
         /// Its queues.
         a_queues: usize,
-        /// The other.
+        /// The second end.
         b: String,
         /// Its queues.
         b_queues: usize,
     },
-    /// Too little memory for whole super-packets to be received, of 64 KiB each: besides the one that is being received, some is
-    /// with the sender, the device and the qdisc.
+    /// Too little memory for super-packets of 64 KiB: besides the one being received, some are with the sender, the device and the
+    /// discipline.
     #[error(
         "{frames} frames of {frame_bytes} B are too few: {name} receives super-packets, which want {SUPER_POOL_BYTES} B in all"
     )]
@@ -96,7 +95,7 @@ pub enum ForwardError {
         /// The end that receives.
         name: String,
     },
-    /// The system gave no thread, or no such processor.
+    /// The system gave no thread, or not the processor asked for.
     #[error("cannot start a poller: {0}")]
     Thread(#[from] std::io::Error),
 }
@@ -104,14 +103,14 @@ pub enum ForwardError {
 /// Makes the discipline of one direction, for frames of a pool.
 pub type MakeQdisc = Box<dyn Fn(&PagePool) -> Box<dyn Qdisc>>;
 
-/// How a forwarder should be. See [`Forward::builder`].
+/// Settings of a forwarder: see [`Forward::builder`].
 #[derive(Debug)]
 pub struct ForwardBuilder {
     ends: [Vec<End>; 2],
     how: How,
 }
 
-/// All but the ends.
+/// Settings without the ends.
 struct How {
     frames: Option<u32>,
     frame_bytes: Option<u32>,
@@ -130,7 +129,7 @@ impl std::fmt::Debug for How {
     }
 }
 
-/// Forwards, by threads of its own, until it is finished or dropped.
+/// A forwarder: it runs on threads of its own until it is finished or dropped.
 #[derive(Debug)]
 pub struct Forward {
     /// Stopped first.
@@ -139,13 +138,13 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Between two devices. A direction for which one end lacks a side is left out.
+    /// Makes a forwarder between two devices. It leaves out a direction for which one end lacks a side.
     pub fn builder(a: End, b: End) -> ForwardBuilder {
         Self::of_queues(vec![a], vec![b])
     }
 
-    /// Between two devices that have several queues, each of which is an end: see the module. Either both have as many, or one has
-    /// one.
+    /// Makes a forwarder between two devices of several queues, each of which is an end: see the module. Both have as many, or one
+    /// has one.
     pub fn of_queues(a: Vec<End>, b: Vec<End>) -> ForwardBuilder {
         let how = How {
             frames: None,
@@ -161,18 +160,18 @@ impl Forward {
         ForwardBuilder { ends: [a, b], how }
     }
 
-    /// The directions that there are, that of the first end's arrivals first.
+    /// Returns its directions, that of the first end's arrivals first.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
     }
 
-    /// Whether nothing will arrive any more, anywhere, and all that has was taken over.
+    /// True if nothing will arrive any more at either end, and all arrivals have gone into the queues.
     pub fn is_over(&self) -> bool {
         self.directions.iter().all(Direction::is_over)
     }
 
-    /// Ends it: nothing is received any more, and what is inside is sent for up to `grace`. What is left then comes back
-    /// unsent, and is counted as returned. What was wrong with the devices as they closed is in the summaries.
+    /// Ends it: it receives no more, and sends what is inside for up to `grace`. The rest comes back unsent and is counted as returned.
+    /// The summaries have the devices' errors as they closed.
     pub fn finish(self, grace: Duration) -> Vec<Summary> {
         let Self { pollers, directions } = self;
         drop(pollers);
@@ -190,7 +189,7 @@ impl Forward {
 }
 
 impl ForwardBuilder {
-    /// Frames of memory for each queue, and bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
+    /// Sets the frames of memory for each queue, and the bytes of each: [`FRAMES`] and [`FRAME_BYTES`] by default, [`SUPER_FRAMES`] and
     /// [`SUPER_FRAME_BYTES`] between ends that receive super-packets whole.
     #[must_use]
     pub fn memory(mut self, frames: Option<u32>, frame_bytes: Option<u32>) -> Self {
@@ -198,62 +197,62 @@ impl ForwardBuilder {
         self
     }
 
-    /// The discipline of each direction; a FIFO of 1000 packets by default.
+    /// Sets the discipline of each direction; a FIFO of 1000 packets by default.
     #[must_use]
     pub fn qdisc(mut self, make: MakeQdisc) -> Self {
         self.how.qdisc = make;
         self
     }
 
-    /// Packets that a discipline holds, all bands together; 1000 by default. For more than that there is more memory by default, in
-    /// each direction, or a full discipline would leave none to receive into.
+    /// Sets the number of packets that a discipline holds, all bands together; 1000 by default. A larger one gets more memory by
+    /// default, or a full discipline would leave none to receive into.
     #[must_use]
     pub fn qdisc_packets(mut self, packets: u32) -> Self {
         self.how.qdisc_packets = packets;
         self
     }
 
-    /// Cuts super-packets of more than so many bytes on a wire before the discipline: what a token bucket holds, for one.
+    /// Segments super-packets of more than `bytes` bytes on a wire before the discipline: more than a token bucket holds, for example.
     #[must_use]
     pub fn longest_bytes(mut self, bytes: u64) -> Self {
         self.how.longest_bytes = Some(bytes);
         self
     }
 
-    /// Drops what the discipline has no room for, in place of letting it wait. A packet of high priority then never waits
-    /// behind others for which there is no room.
+    /// Drops frames for which the discipline has no room, in place of having them wait. A packet of high priority then never waits
+    /// behind others.
     #[must_use]
     pub fn drop_tail(mut self, drops: bool) -> Self {
         self.how.drops_tail = drops;
         self
     }
 
-    /// How pollers wait, and how much they do at a time.
+    /// Sets how pollers wait, and how much they do at a time.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.how.settings = settings;
         self
     }
 
-    /// Threads: one for each queue, the default, which is both directions of it; up to two for each, one a direction; or fewer, which
-    /// share them out.
+    /// Sets the number of threads: one for each queue, both directions of it, by default. Up to two for each queue are one for each
+    /// direction; fewer share the queues.
     #[must_use]
     pub fn pollers(mut self, pollers: usize) -> Self {
         self.how.pollers = Some(pollers);
         self
     }
 
-    /// Processors to pin the pollers to, in turn; none by default.
+    /// Pins the pollers to processors, in turn; to none by default.
     #[must_use]
     pub fn cpus(mut self, cpus: Vec<usize>) -> Self {
         self.how.cpus = cpus;
         self
     }
 
-    /// Begins.
+    /// Starts forwarding.
     ///
     /// # Errors
-    /// [`ForwardError`]: above all, what a device meets as it is attached to its memory.
+    /// [`ForwardError`]: above all, a device's error as it is attached to its memory.
     pub fn start(self) -> Result<Forward, ForwardError> {
         let Self { ends, how } = self;
         let queues = ends[0].len().max(ends[1].len());
@@ -268,7 +267,7 @@ impl ForwardBuilder {
     }
 }
 
-/// What is forwarded by itself: queue by queue, or all of them.
+/// Groups the queues that forward by themselves: queue by queue, or all of them.
 fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
     let name = |end: &[Sides]| end.first().map_or(String::new(), |side| side.name.clone());
     let [a, b] = ends;
@@ -282,8 +281,8 @@ fn lines(ends: [Vec<Sides>; 2]) -> Result<Vec<Line>, ForwardError> {
 }
 
 impl How {
-    /// Each direction's receivers and queues, by one thread for each of the `queues`, or by as many as there are to be. A queue whose
-    /// device also receives is looked after by whoever receives from it.
+    /// Starts the pollers: one for each of the `queues`, or as many as were asked for. A queue whose device also receives is served by
+    /// the poller that receives from it.
     fn start_pollers(
         &self, directions: &[Direction], queues: usize,
     ) -> Result<Vec<PollerThread>, ForwardError> {
@@ -295,7 +294,7 @@ impl How {
                 builder = builder.pin(cpu);
             }
             for (at, direction) in directions.iter().enumerate() {
-                // Both directions of a queue by one thread where there are no more threads than queues.
+                // One thread takes both directions of a queue if there are no more threads than queues.
                 let is_mine = |&number: &usize| (at * queues + number) % threads == thread;
                 let mine = (0..direction.receivers.len()).filter(is_mine);
                 builder =

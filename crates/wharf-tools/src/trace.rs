@@ -1,14 +1,12 @@
-//! `trace`: a wrapper around any device that writes into a capture what the device takes, when it takes it, and
-//! what it receives.
+//! `trace`: a wrapper around any device that writes the frames that the device takes and receives into a capture.
 //!
-//! The file is written by a thread of its own: a disk that is slow or full never holds up the path, nor costs it
-//! a frame. What the disk could not follow is not in the file, and counted ([`TraceCounts::missed`]); at the
-//! first error of the file the trace ends, cut to whole frames. [`Device::close`] writes the rest and says in one
-//! line what is missing.
+//! A thread of its own writes the file: a slow or full disk neither holds up the path nor costs a frame. Frames that the disk could
+//! not take are missing in the file, and counted ([`TraceCounts::missed`]). At the first error of the file the trace ends, cut to whole
+//! frames. [`Device::close`] writes the rest and says in one line how much is missing.
 //!
-//! A frame that is sent bears the time at which the device took it, one received its own time stamp where it has
-//! one. The device's later verdict on a frame (failed, `link-down`) is not in the file, unless only what was sent is to be in it
-//! ([`Trace::sent_only`]): then a frame is written when the device gives it back as sent.
+//! A sent frame bears the time at which the device took it, a received one its own time stamp if it has one. The file shows nothing of
+//! a frame's later fate (failed, `link-down`), except with [`Trace::sent_only`]: a frame is then written when the device returns it as
+//! sent.
 
 mod file;
 mod handoff;
@@ -26,7 +24,7 @@ use wharf_core::pool::Cache;
 use wharf_devices::host::WallClock;
 use wharf_mem::{Batch, Frame, Region};
 
-/// A device whose frames are written into a capture.
+/// A wrapper that writes a device's frames into a capture.
 pub struct Trace<D> {
     inner: D,
     to: TraceFile,
@@ -35,17 +33,17 @@ pub struct Trace<D> {
     sent_only: bool,
     /// Frames that the device holds.
     held: usize,
-    /// The device is closed, and the file is to be once all its frames have come back.
+    /// The device is closed; the file is to be finished once all of its frames have come back.
     finishes: bool,
     offered: Offered,
     clock: Arc<dyn Clock>,
 }
 
-/// The bytes of the frames that the device is being offered: those that it takes are out of reach afterwards.
+/// Bytes of the frames offered to the device: it owns those that it takes.
 #[derive(Debug, Default)]
 struct Offered {
     bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// End of each frame in `bytes`.
     ends: Vec<usize>,
 }
 
@@ -56,7 +54,7 @@ impl<D: Device> std::fmt::Debug for Trace<D> {
 }
 
 impl TraceFile {
-    /// `inner`, traced into this file. Of a device that both sends and receives, both are.
+    /// Wraps `inner` and traces it into this file, both ways if it sends and receives.
     pub fn around<D: Device>(&self, inner: D) -> Trace<D> {
         self.lock().users += 1;
         let (to, offered, clock) = (self.clone(), Offered::default(), Arc::new(WallClock));
@@ -66,37 +64,36 @@ impl TraceFile {
 }
 
 impl<D: Device> Trace<D> {
-    /// `inner`, traced into a file of its own: see [`TraceFile::create`].
+    /// Wraps `inner` and traces it into a file of its own: see [`TraceFile::create`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`TraceFile::create`].
     pub fn new(inner: D, path: &Path) -> Result<Self, DeviceError> {
         Ok(TraceFile::create(path)?.around(inner))
     }
 
-    /// Only what was sent is to be in the file: nothing that is received, and of what the device takes those frames that it gives
-    /// back as sent, when it does.
+    /// Traces sent frames alone: no received ones, and of the frames that the device takes those that it returns as sent, when it does.
     #[must_use]
     pub fn sent_only(mut self) -> Self {
         self.sent_only = true;
         self
     }
 
-    /// The clock for time stamps, counting from 1970; the wall clock by default.
+    /// Sets the clock for time stamps, counting from 1970; the wall clock by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// What is in the file and what is not, to be read while the path has the device.
+    /// Returns the counts of the file. They may be read while the path has the device.
     pub fn counts(&self) -> Arc<TraceCounts> {
         self.to.counts.clone()
     }
 }
 
 impl<D> Trace<D> {
-    /// Notes frames that are whole in memory, each with its own time stamp, where it is to have one, or else that of now.
+    /// Writes frames that are whole in memory, each with its own time stamp if it may bear one, or else the present time.
     fn note(&self, frames: &[Frame], region: &Region, own_stamps: bool) {
         if frames.is_empty() {
             return;
@@ -110,7 +107,7 @@ impl<D> Trace<D> {
         }
     }
 
-    /// Notes that `taken` of the frames offered went.
+    /// Writes the first `taken` of the frames offered.
     fn record_taken(&mut self, taken: usize) {
         let now_ns = self.clock.now_ns();
         let Self { to, offered, .. } = self;
@@ -123,7 +120,7 @@ impl<D> Trace<D> {
         }
     }
 
-    /// Closes the file, unless others are traced into it; what is missing there, if anything.
+    /// Closes the file unless other devices are traced into it. Returns an error if frames are missing in it.
     fn finish(&mut self) -> Result<(), DeviceError> {
         if std::mem::replace(&mut self.is_closed, true) { Ok(()) } else { self.to.leave() }
     }
@@ -135,7 +132,7 @@ impl Offered {
         self.ends.clear();
         let Some(region) = region else { return };
         for frame in batch.frames() {
-            // A frame of another pool has no bytes here; the device below refuses it.
+            // A frame of another pool has no bytes here; the device refuses it.
             region.chunks(frame).into_iter().flatten().for_each(|chunk| self.bytes.extend_from_slice(chunk));
             self.ends.push(self.bytes.len());
         }
@@ -158,7 +155,7 @@ impl<D: Device> Device for Trace<D> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         let closed = self.inner.close();
-        // Frames that had left by then may still have to be given back.
+        // Frames that had left by then may still have to come back.
         self.finishes = self.sent_only && self.held > 0;
         let finished = if self.finishes { Ok(()) } else { self.finish() };
         closed.and(finished)

@@ -1,4 +1,4 @@
-//! Completions that are lost sight of, come late, or in another order.
+//! Completions that are lost, late or reordered.
 
 use super::counts::{FaultCounts, Kind};
 use super::roll::Roll;
@@ -10,20 +10,20 @@ use wharf_core::device::Completions;
 use wharf_core::host::Clock;
 use wharf_mem::{Batch, Frame};
 
-/// Completions that overtake one, at most.
+/// Most completions that overtake one.
 const OVERTAKE_MAX: u64 = 8;
 
-/// What the device below has completed and the path has not been given yet.
+/// Completions of the device that have not been given to the path yet.
 pub(super) struct Later {
     lost: Roll,
     late: Roll,
     late_ns: u64,
     reorder: Roll,
-    /// In order, each with the time from which on it is given; those behind wait.
+    /// In order, each with the time from which on it is given. Those behind it wait.
     queue: VecDeque<(Frame, u64)>,
-    /// Each with how many others are given before it.
+    /// Each with the number of completions that are given before it.
     overtaken: Vec<(Frame, u64)>,
-    /// A completion has come, and nobody was told.
+    /// A completion has come without a notification.
     silent: bool,
     clock: Arc<dyn Clock>,
     counts: Arc<FaultCounts>,
@@ -49,7 +49,7 @@ impl Later {
         self.clock = clock;
     }
 
-    /// Whether completions pass as they come.
+    /// True if completions pass as they come.
     pub(super) fn is_off(&self) -> bool {
         !(self.lost.is_on() || self.late.is_on() || self.reorder.is_on())
     }
@@ -63,9 +63,9 @@ impl Later {
         self.overtaken.iter().for_each(|(frame, _)| see(frame));
     }
 
-    /// Takes what has been completed, and decides when it is given.
+    /// Takes completions, and decides when each is given.
     pub(super) fn take_in(&mut self, sent: &mut Batch) {
-        // Whoever was not told looks again by himself: what he then finds is not lost once more.
+        // A caller without a notification looks again by itself. The completions that it then finds are not lost once more.
         let found_silent = std::mem::take(&mut self.silent);
         if sent.is_empty() {
             return;
@@ -94,7 +94,7 @@ impl Later {
         self.clock.now_ns().saturating_add(self.late_ns)
     }
 
-    /// Gives up to `budget` frames whose time has come.
+    /// Gives up to `budget` frames that are due.
     pub(super) fn give(&mut self, budget: usize, into: &mut Completions) {
         if self.silent {
             return;
@@ -105,7 +105,7 @@ impl Later {
             let Some((frame, _)) = self.queue.pop_front() else { break };
             given += push(into, frame);
         }
-        // A call that gives nothing counts as one that overtakes: the last frame of all must come as well.
+        // A call that gives nothing counts as one that overtakes, or the last frame of all would never come.
         let passed = given.max(1) as u64;
         for at in (0..self.overtaken.len()).rev() {
             let (_, others) = &mut self.overtaken[at];
@@ -116,7 +116,7 @@ impl Later {
         }
     }
 
-    /// Gives up to `budget` frames that are held, whatever their time: the device is closed. How many.
+    /// Gives up to `budget` held frames, due or not: the device is closed. Returns their number.
     pub(super) fn give_all(&mut self, budget: usize, into: &mut Completions) -> usize {
         self.silent = false;
         let (budget, mut given) = (budget.min(into.sent.room()), 0);
@@ -133,12 +133,12 @@ impl Later {
         self.queue.front().is_some_and(|&(_, due_ns)| is_due(due_ns))
     }
 
-    /// Whether a completion could be given now and somebody is told so.
+    /// True if a completion could be given now and its notification is not lost.
     pub(super) fn is_ready(&self) -> bool {
         !self.silent && (self.is_first_due() || !self.overtaken.is_empty())
     }
 
-    /// In how many nanoseconds there is something to give, as far as anybody is told; `None` for nothing held.
+    /// Returns the nanoseconds until the next completion is due, or `None` if none is held or its notification is lost.
     pub(super) fn next_ns(&self) -> Option<u64> {
         if self.silent {
             return Some(u64::MAX);
@@ -149,7 +149,7 @@ impl Later {
     }
 }
 
-/// Into a batch that has room, as the caller has seen: 1.
+/// Pushes into a batch that has room, as the caller has seen. Returns 1.
 fn push(into: &mut Completions, frame: Frame) -> usize {
     let pushed = into.sent.push(frame);
     debug_assert!(pushed.is_ok(), "the budget is within the room");

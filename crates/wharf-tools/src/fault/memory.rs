@@ -1,17 +1,17 @@
-//! Allocations of a sender that fail.
+//! Failing allocations of a sender.
 
 use super::counts::{FaultCounts, Kind};
 use super::roll::Roll;
 use super::spec::FaultSpec;
 use std::sync::Arc;
 
-/// Streams of senders are told from those of devices by this.
+/// Distinguishes streams of senders from those of devices.
 const STREAMS_OF_SENDERS: u64 = 1 << 32;
 
-/// Decides which of a sender's takes from its pool find it empty, whatever is in it.
+/// Decides which of a sender's takes from its pool fail, whatever the pool holds.
 ///
-/// It stands before the pool and not inside it: a switch there would be looked at by every take of every
-/// program. Whoever takes frames asks here first, and does on `true` what it does when the pool is empty.
+/// It stands before the pool: a switch inside would cost every take of every program. The caller asks it before each take, and on
+/// `true` does what it does when the pool is empty.
 #[derive(Debug)]
 pub struct FailingMemory {
     roll: Roll,
@@ -19,13 +19,13 @@ pub struct FailingMemory {
 }
 
 impl FailingMemory {
-    /// For sender number `sender`; each has faults of its own.
+    /// Makes that of sender number `sender`. Each has faults of its own.
     pub fn new(spec: &FaultSpec, sender: u32, counts: &Arc<FaultCounts>) -> Self {
         let roll = Roll::new(spec.alloc, spec.seed, STREAMS_OF_SENDERS + u64::from(sender));
         Self { roll, counts: counts.clone() }
     }
 
-    /// Whether this take fails.
+    /// True if this take fails.
     #[inline]
     pub fn fails(&mut self) -> bool {
         if !self.roll.is_on() || !self.roll.happens() {
@@ -37,7 +37,7 @@ impl FailingMemory {
 }
 
 impl Default for FailingMemory {
-    /// None fails.
+    /// Makes one that never fails.
     fn default() -> Self {
         Self::new(&FaultSpec::default(), 0, &Arc::default())
     }

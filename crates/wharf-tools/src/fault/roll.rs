@@ -1,4 +1,4 @@
-//! When a fault happens: by chance from a seeded generator, or at every so manieth event.
+//! The events at which a fault happens: by chance from a seeded generator, or every n-th one.
 
 use super::spec::Chance;
 
@@ -20,42 +20,41 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 to `bound` - 1; 0 for a bound of 0.
+    /// Returns a number from 0 to `bound` - 1, or 0 for a bound of 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
 
-/// The fate of one kind of event after the other.
+/// The fates of one kind of event.
 ///
-/// Fates are drawn ahead and used up by events, so that the n-th event of its kind has the same fate however
-/// events come together in calls.
+/// Fates are drawn ahead, so that the n-th event of a kind has the same fate however events are grouped into calls.
 #[derive(Debug, Clone)]
 pub(super) struct Roll {
     chance: Chance,
     random: SplitMix64,
     /// Events ahead that are known to go well.
     clear: u64,
-    /// Whether the one behind those is known to fail.
+    /// True if the event behind those is known to fail.
     hit: bool,
 }
 
 impl Roll {
-    /// For `chance`, from a generator of its own: `stream` tells it from others of the same seed, so that
-    /// switching one fault on changes no other.
+    /// Makes that of `chance`. Its generator is distinguished by `stream` from others of the same seed, so that a fault switched on
+    /// changes no other.
     pub(super) fn new(chance: Chance, seed: u64, stream: u64) -> Self {
-        // Streams that are neighbours must not be the same numbers, shifted: mixed once more.
+        // Neighbouring streams must not be the same numbers, shifted: one more round of mixing.
         let mixed = SplitMix64::new(seed).next().wrapping_add(stream);
         Self { chance, random: SplitMix64::new(SplitMix64::new(mixed).next()), clear: 0, hit: false }
     }
 
-    /// Whether it can ever fail.
+    /// True if an event can fail.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.chance != Chance::Never
     }
 
-    /// How many of the next `most` events go well before the first that fails; `most` when none does.
+    /// Returns how many of the next `most` events go well before the first that fails, or `most` if none fails.
     #[inline]
     pub(super) fn clear_of(&mut self, most: u64) -> u64 {
         if self.chance == Chance::Never {
@@ -81,14 +80,14 @@ impl Roll {
         }
     }
 
-    /// Uses up `count` events that go well, as [`Roll::clear_of`] has said of at least so many.
+    /// Uses up `count` events that go well, at most as many as [`Roll::clear_of`] has returned.
     #[inline]
     pub(super) fn pass(&mut self, count: u64) {
         debug_assert!(count <= self.clear || self.chance == Chance::Never);
         self.clear = self.clear.saturating_sub(count);
     }
 
-    /// Uses up one event; whether it fails.
+    /// Uses up one event. Returns true if it fails.
     #[inline]
     pub(super) fn happens(&mut self) -> bool {
         if self.clear_of(1) == 1 {
@@ -99,7 +98,7 @@ impl Roll {
         true
     }
 
-    /// A number from 1 to `most`, for how far a fault goes.
+    /// Returns a number from 1 to `most`, for the extent of a fault.
     pub(super) fn up_to(&mut self, most: u64) -> u64 {
         1 + self.random.below(most)
     }
@@ -125,12 +124,12 @@ mod tests {
         );
     }
 
-    /// Which of the first 10 000 events fail, asked one by one.
+    /// Returns the failing ones of the first 10 000 events, asked one by one.
     fn one_by_one(mut roll: Roll) -> Vec<u64> {
         (0..10_000).filter(|_| roll.happens()).collect()
     }
 
-    /// As asked in groups of all sizes.
+    /// Returns the same, asked in groups of all sizes.
     fn in_groups(mut roll: Roll) -> Vec<u64> {
         let (mut at, mut failed) = (0, Vec::new());
         while at < 10_000 {
@@ -174,7 +173,7 @@ mod tests {
         let events = |seed, stream| one_by_one(Roll::new(Chance::Millionths(10_000), seed, stream));
         assert_eq!(events(7, 1), events(7, 1));
         assert!(events(7, 1) != events(7, 2) && events(7, 1) != events(8, 1));
-        // As another implementation of the same generator has it, in every version.
+        // The numbers of another implementation of the generator.
         assert_eq!(events(7, 1)[..4], [232, 270, 286, 326]);
     }
 }

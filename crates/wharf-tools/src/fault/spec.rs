@@ -1,4 +1,4 @@
-//! Which faults, and how often: read from `seed=7,stall=1%:2ms,short=10%`.
+//! The faults to inject, read from `seed=7,stall=1%:2ms,short=10%`.
 
 use std::time::Duration;
 use wharf_core::options::{Key, OptionError, Options, Values, split};
@@ -22,22 +22,22 @@ const fn key(name: &'static str, default: &'static str, meaning: &'static str) -
     Key { name, values: Values::Text, default, meaning }
 }
 
-/// How often something happens.
+/// The chance of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Chance {
-    /// Not at all.
+    /// Zero.
     #[default]
     Never,
-    /// By chance: so many of a million, at most all of them.
+    /// By chance, in millionths: at most 1 000 000.
     Millionths(u32),
-    /// Exactly every so manieth time, from 1 on.
+    /// Every n-th time exactly, n from 1 on.
     Every(u64),
 }
 
 /// The faults that a [`super::Fault`] injects. [`FaultSpec::parse`] reads one; each field can be set as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultSpec {
-    /// What chance depends on: the same seed, the same faults. 1 by default.
+    /// Seed of all chance: the same seed gives the same faults. 1 by default.
     pub seed: u64,
     /// Frames that fail when they are handed over, with the reason [`super::INJECTED`].
     pub error: Chance,
@@ -45,22 +45,22 @@ pub struct FaultSpec {
     pub short: Chance,
     /// Calls to transmit, and receptions, after which the device stands still.
     pub stall: Chance,
-    /// For how long, 1 ms by default.
+    /// Length of a stall, 1 ms by default.
     pub stall_time: Duration,
-    /// Completions of which nobody is told: what was completed is found by whoever looks again by himself.
+    /// Completions without a notification: the caller finds them when it looks again by itself.
     pub lost: Chance,
-    /// Frames whose completion comes late, and with it those behind it.
+    /// Frames whose completion comes late, and delays those behind it.
     pub late: Chance,
-    /// How late, 100 us by default.
+    /// Delay of a late completion, 100 us by default.
     pub late_time: Duration,
-    /// Frames whose completion up to eight later ones overtake.
+    /// Frames that up to eight later completions overtake.
     pub reorder: Chance,
     /// Allocations that fail: takes of a sender ([`super::FailingMemory`]), frames of a receiving device.
     pub alloc: Chance,
 }
 
 impl Default for FaultSpec {
-    /// No faults.
+    /// Makes a specification without faults.
     fn default() -> Self {
         let never = Chance::Never;
         Self {
@@ -79,9 +79,8 @@ impl Default for FaultSpec {
 }
 
 impl FaultSpec {
-    /// Reads `key=value,...`. `seed` is a number; the others are a chance (`1%`, `0.05%`, or `1/100` for
-    /// exactly every hundredth), `stall` and `late` with a time of their own behind a colon where the default
-    /// does not suit: `stall=1%:5ms`.
+    /// Reads `key=value,...`. `seed` is a number. Every other value is a chance: `1%`, `0.05%`, or `1/100` for exactly every hundredth.
+    /// `stall` and `late` take a time behind a colon: `stall=1%:5ms`.
     ///
     /// # Errors
     /// [`OptionError`]: one line that says what is allowed.
@@ -121,7 +120,7 @@ impl FaultSpec {
     }
 }
 
-/// `1%` or `1/100`.
+/// Reads `1%` or `1/100`.
 fn read_chance(options: &Options, key: &str, value: &str) -> Result<Chance, OptionError> {
     let wrong = |why: &str| {
         options.fault(format!(

@@ -1,4 +1,4 @@
-//! One direction, while it runs and when it is over.
+//! One direction, while it runs and once it is over.
 
 use super::pass::{Activity, Counts};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use wharf_core::rx::RxQueue;
 use wharf_core::sender::DROP_TAIL;
 use wharf_devices::GONE;
 
-/// One direction: what arrives at one end, and the queues that it leaves by at the other.
+/// One direction: the receive sides of one end, and the queues of the other.
 #[derive(Debug)]
 pub struct Direction {
     from: String,
@@ -21,14 +21,14 @@ pub struct Direction {
     pub(super) queues: Vec<TxQueue>,
     pub(super) has_bql: bool,
     pub(super) receivers: Vec<RxQueue>,
-    /// Their devices are those of the other direction's queues.
+    /// True if the devices of the receivers are those of the other direction's queues.
     pub(super) is_of_queue: bool,
     pub(super) activity: Arc<Activity>,
     /// By receiver.
     pub(super) counts: Vec<Arc<Counts>>,
 }
 
-/// What came of a direction. Every frame received is accounted for:
+/// The result of a direction. Every received frame is accounted for:
 /// `received - cut + pieces = accepted by the queues + dropped before them + returned`.
 #[derive(Debug)]
 pub struct Summary {
@@ -36,31 +36,30 @@ pub struct Summary {
     pub from: String,
     /// The end that they left by.
     pub to: String,
-    /// Its queues: they are shut down, and their counters stand.
+    /// Its queues, shut down; their counters are final.
     pub queues: Vec<TxQueue>,
-    /// Whether these have a byte queue limit.
+    /// True if the queues have a byte queue limit.
     pub has_bql: bool,
     /// Frames received.
     pub received: u64,
-    /// Super-packets that were cut before the queue, and their pieces that went on.
+    /// Super-packets that were segmented before the queue.
     pub cut: u64,
-    /// See `cut`.
+    /// Segments of these that went on.
     pub pieces: u64,
-    /// Frames that were received and came back unsent at the end: from before the queue, and from within.
+    /// Frames that were received and came back unsent at the end, from before the queue and from within.
     pub returned: u64,
-    /// Frames lost, by reason: where they arrive, before the queue, within, and where they leave.
+    /// Frames lost, by reason: at the receiving device, before the queue, within, and at the sending device.
     pub drops: BTreeMap<String, u64>,
-    /// From the first frames received to the last, or to when frames were last seen to have left: see
-    /// [`Direction::note_departures`].
+    /// Time from the first frames received to the last, or to the last departure seen: see [`Direction::note_departures`].
     pub span_ns: u64,
-    /// The same without pauses: a second and more in which nothing moved, and nothing was inside. What rates are over.
+    /// The same without pauses of a second and more in which nothing moved and nothing was inside. Rates are over this time.
     pub active_ns: u64,
-    /// What the devices said as they closed.
+    /// Errors of the devices as they closed.
     pub errors: Vec<DeviceError>,
-    /// The memory at the end, that of all queues together.
+    /// The memory at the end, of all queues together.
     pub audit: Audit,
     counts: Vec<Arc<Counts>>,
-    /// Where it arrives.
+    /// Drops of the receiving device.
     receive_drops: BTreeMap<String, u64>,
 }
 
@@ -78,37 +77,37 @@ impl Direction {
         }
     }
 
-    /// The end that frames come from.
+    /// Returns the end that frames come from.
     pub fn from(&self) -> &str {
         &self.from
     }
 
-    /// The end that they leave by.
+    /// Returns the end that they leave by.
     pub fn to(&self) -> &str {
         &self.to
     }
 
-    /// Its queues.
+    /// Returns its queues.
     pub fn queues(&self) -> &[TxQueue] {
         &self.queues
     }
 
-    /// Whether these have a byte queue limit.
+    /// True if the queues have a byte queue limit.
     pub fn has_bql(&self) -> bool {
         self.has_bql
     }
 
-    /// Where they arrive, by queue.
+    /// Returns its receive sides, by queue.
     pub fn receivers(&self) -> &[RxQueue] {
         &self.receivers
     }
 
-    /// Frames lost so far, by reason. Asks the devices: not for every packet.
+    /// Returns the frames lost so far, by reason. It asks the devices, so it is not for every packet.
     pub fn drops(&self) -> BTreeMap<String, u64> {
         all_drops(receive_drops(&self.receivers), &self.queues, &self.counts)
     }
 
-    /// Why nothing can leave by it for good, where that is so: what it leaves by has been found to be gone.
+    /// Returns the reason if nothing can leave by it for good: the device that it leaves by is gone.
     pub fn gone(&self) -> Option<String> {
         let is_gone = |queue: &&TxQueue| {
             let counters = queue.counters();
@@ -118,8 +117,8 @@ impl Direction {
         Some(queue.counters().last_error().unwrap_or_else(|| format!("{}: gone", self.to)))
     }
 
-    /// Notes that frames have left since it was called last, if any have: what a discipline keeps back leaves long after it came,
-    /// and belongs to the time that a rate is over. To be called now and then by whoever supervises.
+    /// Notes departures since the last call. Frames that a discipline holds back leave long after they came, and belong to the time that
+    /// a rate is over. The supervising thread calls it now and then.
     pub fn note_departures(&self) {
         let (mut packets, mut is_inside) = (0, false);
         for counters in self.queues.iter().map(TxQueue::counters) {
@@ -129,19 +128,19 @@ impl Direction {
         self.activity.departed(packets, is_inside);
     }
 
-    /// Whether nothing will arrive any more, and all that has was taken over.
+    /// True if nothing will arrive any more, and all arrivals have gone into the queues.
     pub(super) fn is_over(&self) -> bool {
         self.receivers.iter().all(RxQueue::has_ended) && sum(&self.counts, |counts| &counts.waiting) == 0
     }
 
-    /// Sends what is inside until `deadline_ns` of the host's clock; what has not left by then comes back.
+    /// Sends frames inside until `deadline_ns` of the host's clock. The rest comes back.
     pub(super) fn drain(&self, deadline_ns: u64) {
         self.note_departures();
         self.queues.iter().for_each(|queue| _ = queue.drain(deadline_ns));
         self.note_departures();
     }
 
-    /// Closes the receive side. Nobody polls any more; the queues are still to be shut down.
+    /// Closes the receive side, once nothing polls it. The queues are still to be shut down.
     pub(super) fn close(self) -> Summary {
         let Self { from, to, queues, has_bql, receivers, activity, counts, .. } = self;
         let receive_drops = receive_drops(&receivers);
@@ -167,7 +166,7 @@ impl Direction {
 }
 
 impl Summary {
-    /// Takes stock, once the queues of all that share the memory are shut down.
+    /// Takes the audit, once the queues of all that share the memory are shut down.
     pub(super) fn settle(&mut self) {
         self.queues.iter().for_each(TxQueue::poll);
         let mut pools = Vec::new();
@@ -186,7 +185,7 @@ impl Summary {
         self.drops = all_drops(std::mem::take(&mut self.receive_drops), &self.queues, &self.counts);
     }
 
-    /// What is missing in the account, if anything: frames received that are neither sent, dropped, nor returned.
+    /// Returns a line if received frames are neither sent, dropped nor returned.
     pub fn missing(&self) -> Option<String> {
         let (sent, failed) = (self.total(|counters| &counters.sent), self.total(|counters| &counters.failed));
         let before = at_senders(&self.queues) + sum(&self.counts, |counts| &counts.refused);
@@ -198,7 +197,7 @@ impl Summary {
         })
     }
 
-    /// A sum over the queues.
+    /// Returns a sum over the queues.
     fn total(&self, count: impl Fn(&QueueCounters) -> &Counter) -> u64 {
         self.queues.iter().map(|queue| count(queue.counters()).get()).sum()
     }
@@ -216,7 +215,7 @@ fn receive_drops(receivers: &[RxQueue]) -> BTreeMap<String, u64> {
     drops
 }
 
-/// Those where frames arrive, before the queues, within them, and where they leave.
+/// Returns drops at the receiving device, before the queues, within them, and at the sending device.
 fn all_drops(
     mut drops: BTreeMap<String, u64>, queues: &[TxQueue], counts: &[Arc<Counts>],
 ) -> BTreeMap<String, u64> {

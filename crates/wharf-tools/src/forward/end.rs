@@ -1,32 +1,32 @@
-//! One end of a forwarder: a device, or one for each way.
+//! One end of a forwarder: a device, or one for each direction.
 
 use wharf_core::device::{AnyDevice, Device, DeviceError, Duplex, RxDevice, TxDevice};
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 
-/// One end.
+/// One end of a forwarder.
 pub enum End {
     /// A device that sends and receives.
     One(Box<dyn Duplex>),
     /// A device that sends, and another one that receives.
     Two {
-        /// Sends.
+        /// The device that sends.
         sending: Box<dyn TxDevice>,
-        /// Receives.
+        /// The device that receives.
         receiving: Box<dyn RxDevice>,
     },
-    /// It only receives.
+    /// A device that only receives.
     Source(Box<dyn RxDevice>),
-    /// It only sends.
+    /// A device that only sends.
     Sink(Box<dyn TxDevice>),
 }
 
-/// Which end of a forwarder: a capture is read at the first and written at the second.
+/// The place of an end in a forwarder: a capture is read at the first and written at the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// The first.
+    /// The first end.
     First,
-    /// The second.
+    /// The second end.
     Second,
 }
 
@@ -74,7 +74,7 @@ impl End {
         })
     }
 
-    /// Its device's name.
+    /// Returns its device's name.
     pub fn name(&self) -> String {
         match self {
             End::One(device) => device.name(),

@@ -1,4 +1,4 @@
-//! `Line`: what is forwarded by itself, both ways: a queue of each end, or, where only one end has several, all of them.
+//! `Line`: queues that forward by themselves, both ways: one queue of each end, or all of them if only one end has several.
 
 use super::direction::Direction;
 use super::end::Sides;
@@ -16,21 +16,21 @@ use wharf_core::rx::{Handler, RxQueue};
 use wharf_core::sender::{SendNow, Sender, Spread};
 use wharf_devices::host::{HostClock, HostPark};
 
-/// The queues of each end, at least one; one of the ends, if not both, has no more than that.
+/// The queues of each end, at least one. At most one of the ends has more.
 pub(super) struct Line {
     pub(super) sides: [Vec<Sides>; 2],
 }
 
-/// Where frames come from.
+/// The end that frames come from.
 struct Source<'a> {
     sides: &'a mut [Sides],
-    /// The queues of the other direction, which have the devices where these do both.
+    /// The queues of the other direction. They have the devices if these do both ways.
     back: &'a [TxQueue],
     pool: &'a PagePool,
 }
 
 impl Line {
-    /// Adds what it is to the directions, of which that of the first end's arrivals is the first.
+    /// Starts its directions and adds them to `directions`, that of the first end's arrivals first.
     pub(super) fn start(
         self, how: &How, directions: &mut [Option<Direction>; 2],
     ) -> Result<(), ForwardError> {
@@ -69,7 +69,7 @@ impl Line {
     }
 }
 
-/// Whether there is memory for super-packets to be received.
+/// Checks that there is memory to receive super-packets into.
 fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
     let (frames, frame_bytes) = (pool.frames(), pool.region().spec().frame_bytes);
     match u64::from(frames) * u64::from(frame_bytes) < SUPER_POOL_BYTES {
@@ -79,9 +79,9 @@ fn suffices(pool: &PagePool, name: &str) -> Result<(), ForwardError> {
 }
 
 impl How {
-    /// Memory for each direction of so many `queues`: the same where a device does both; `large` where both receive super-packets.
+    /// Makes memory for each direction of `queues` queues: the same if a device does both ways, `large` if both receive super-packets.
     fn pools(&self, shared: bool, large: bool, queues: usize) -> Result<[PagePool; 2], ForwardError> {
-        // Whoever says how many, or how large, has the usual for the other.
+        // A user that sets one of number and size has the usual one for the other.
         let is_open = large && self.frames.is_none() && self.frame_bytes.is_none();
         let (frames, bytes) = if is_open { (SUPER_FRAMES, SUPER_FRAME_BYTES) } else { (FRAMES, FRAME_BYTES) };
         let further = self.qdisc_packets.saturating_sub(FIFO_PACKETS as u32).saturating_mul(2);
@@ -97,14 +97,14 @@ impl How {
         Ok([first, second])
     }
 
-    /// Small queues are off: what is forwarded is nobody's own.
+    /// Builds the transmit queue. Small queues are off: no local sender produces these frames.
     fn queue(&self, pool: &PagePool, device: AnyDevice) -> Result<TxQueue, ForwardError> {
         let builder = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))
             .map_err(wharf_core::queue::QueueError::from)?;
         Ok(builder.qdisc((self.qdisc)(pool)).small_queues(None).build()?)
     }
 
-    /// What comes from each side goes to the queues `leaving`.
+    /// Hands arrivals of each side to the queues `leaving`.
     fn add_receivers(
         &self, direction: &mut Direction, leaving: &[TxQueue], from: Source<'_>,
     ) -> Result<(), ForwardError> {
@@ -137,7 +137,7 @@ impl How {
         }
     }
 
-    /// Sends by the one of `senders`, or by that of each frame's flow.
+    /// Sends by the only sender, or by the one of each frame's flow.
     fn spread<S: SendNow + Send + 'static>(
         &self, mut senders: Vec<S>, activity: &Arc<Activity>,
     ) -> Result<(Handler, Arc<Counts>), ForwardError> {

@@ -1,4 +1,4 @@
-//! What a direction does with what arrives.
+//! The handler of a direction's arrivals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,50 +9,50 @@ use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::SendNow;
 use wharf_devices::host::ExactClock;
 
-/// Of one receive side: written by the one thread that polls it; read by anybody.
+/// Counts of one receive side. The thread that polls it writes them; any thread may read them.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Frames that wait to be sent.
     pub(super) waiting: AtomicU64,
-    /// Frames freed since the queue is closed.
+    /// Frames freed because the queue is closed.
     pub(super) refused: AtomicU64,
-    /// Super-packets that were cut before the queue, and the pieces of them that went on.
+    /// Super-packets that were segmented before the queue, and the segments that went on.
     pub(super) cut: AtomicU64,
     pub(super) pieces: AtomicU64,
 }
 
-/// When frames moved in a direction: written by all who poll its receive sides, and by who supervises.
+/// Times at which frames moved in a direction. All pollers of its receive sides write them, and the supervising thread.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
-    /// When the first frames went on, and the last, on the exact clock; 0 for never.
+    /// Times of the first and the last frames that went on, on the exact clock; 0 for never.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
-    /// When frames were last seen to move, or to be inside, and all pauses before.
+    /// Time at which frames last moved or were inside, and the sum of all pauses before.
     stirred_ns: AtomicU64,
     paused_ns: AtomicU64,
-    /// Frames that were known to have left.
+    /// Departures known so far.
     departed: AtomicU64,
 }
 
-/// A time that long in which nothing moved, with nothing inside, is a pause.
+/// Shortest time that is a pause: nothing moved, and nothing was inside.
 const PAUSE_NS: u64 = 1_000_000_000;
-/// What is left without pauses is the time that a rate is over, unless it is as short as this: of a frame now and then.
+/// Shortest time without pauses that a rate is over: below it, a frame came only now and then.
 const ACTIVE_NS_MIN: u64 = 100_000_000;
 
 impl Activity {
-    /// From the first frames that went on to the last.
+    /// Returns the time from the first frames that went on to the last.
     pub(super) fn span_ns(&self) -> u64 {
         self.last_ns.load(Relaxed).saturating_sub(self.first_ns.load(Relaxed))
     }
 
-    /// The same without pauses.
+    /// Returns the same without pauses.
     pub(super) fn active_ns(&self) -> u64 {
         let span_ns = self.span_ns();
         let active_ns = span_ns.saturating_sub(self.paused_ns.load(Relaxed));
         if active_ns < ACTIVE_NS_MIN { span_ns } else { active_ns }
     }
 
-    /// So many frames have left in all, and there are some inside or not.
+    /// Notes that `packets` frames have left in all, and whether some are inside.
     pub(super) fn departed(&self, packets: u64, is_inside: bool) {
         if self.departed.swap(packets, Relaxed) < packets {
             self.moved_at(ExactClock.now_ns());
@@ -61,14 +61,14 @@ impl Activity {
         }
     }
 
-    /// Frames have gone on.
+    /// Notes that frames have gone on.
     pub(super) fn moved(&self) {
         self.moved_at(ExactClock.now_ns());
     }
 
     fn moved_at(&self, now_ns: u64) {
         if self.first_ns.load(Relaxed) == 0 {
-            // Whoever came first was the first.
+            // The first of several threads sets it.
             let _ = self.first_ns.compare_exchange(0, now_ns, Relaxed, Relaxed);
         }
         self.last_ns.fetch_max(now_ns, Relaxed);
@@ -84,8 +84,8 @@ impl Activity {
     }
 }
 
-/// Sends what comes by `by`, in pieces where `limiter` says so. What a sender leaves waits, and is shown again: nothing else is
-/// received before.
+/// Makes the handler that sends arrivals by `by`, segmented if `limiter` says so. Frames that the sender leaves wait and are shown
+/// again; nothing else is received before.
 pub(super) fn handler(
     mut by: impl SendNow + Send + 'static, mut limiter: Option<GsoLimiter>, activity: Arc<Activity>,
 ) -> (Handler, Arc<Counts>) {
@@ -106,7 +106,7 @@ pub(super) fn handler(
         }
         let left = burst.len() as u64;
         if sent.is_err() {
-            // The queue is closed, or dead: there is nowhere to send to.
+            // The queue is closed or dead: there is nothing to send by.
             noted.refused.fetch_add(left, Relaxed);
             return Rest::Free;
         }
@@ -135,7 +135,7 @@ mod tests {
     fn what_waits_inside_is_no_pause_and_a_frame_now_and_then_all_the_time() {
         let activity = Activity::default();
         activity.moved_at(S);
-        // A rate lets a frame go every two seconds: there are always some inside.
+        // A rate lets a frame leave every two seconds: some are always inside.
         for tenth in 1..=40 {
             activity.stir(S + tenth * S / 10);
             if tenth % 20 == 0 {

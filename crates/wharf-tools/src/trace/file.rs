@@ -1,4 +1,4 @@
-//! The capture that devices are traced into, and the accounts of it.
+//! The capture that devices are traced into, and its counts.
 
 use super::handoff::Handoff;
 use std::path::Path;
@@ -8,7 +8,7 @@ use wharf_core::device::DeviceError;
 use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
 use wharf_devices::pcap::{create_file, device_error};
 
-/// What a trace has, and what it lacks. Read by anybody at any time; final once the device is closed.
+/// Counts of a trace. Any thread may read them at any time; they are final once the device is closed.
 #[derive(Debug, Default)]
 pub struct TraceCounts {
     seen: AtomicU64,
@@ -17,12 +17,12 @@ pub struct TraceCounts {
 }
 
 impl TraceCounts {
-    /// Frames in the file, or on their way into it.
+    /// Returns the frames in the file, or on their way into it.
     pub fn frames(&self) -> u64 {
         self.seen.load(Relaxed).saturating_sub(self.missed())
     }
 
-    /// Frames that are not in the file, because the disk was too slow, full or gone.
+    /// Returns the frames that are missing in the file because the disk was too slow, full or gone.
     pub fn missed(&self) -> u64 {
         self.missed.load(Relaxed)
     }
@@ -41,7 +41,7 @@ impl TraceCounts {
     }
 }
 
-/// A capture that devices are traced into: one, or several at once. It is whole when all of them are closed.
+/// A capture that one or several devices are traced into. It is whole once all of them are closed.
 #[derive(Clone)]
 pub struct TraceFile {
     pub(super) name: String,
@@ -53,7 +53,7 @@ pub struct TraceFile {
 pub(super) struct File {
     /// `None` once finished.
     writer: Option<PcapWriter<Handoff>>,
-    /// Devices that are not closed.
+    /// Devices that are still open.
     pub(super) users: usize,
 }
 
@@ -64,11 +64,11 @@ impl std::fmt::Debug for TraceFile {
 }
 
 impl TraceFile {
-    /// The file at `path`, which is created, or emptied if it is there.
+    /// Creates the file at `path`, or empties the one that is there.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when the file cannot be written, or there is no thread to be had, and
-    /// [`DeviceError::Unsupported`] when the path names anything but a file.
+    /// [`DeviceError::Io`] if the file cannot be written or no thread can be started, and [`DeviceError::Unsupported`] if the path is
+    /// not that of a file.
     pub fn create(path: &Path) -> Result<Self, DeviceError> {
         let name = format!("trace:{}", wharf_devices::pcap::format::displayed(&path.to_string_lossy()));
         let file = create_file(path).map_err(|error| device_error(&name, error))?;
@@ -89,7 +89,7 @@ impl TraceFile {
         Ok(Self { name, file: Arc::new(Mutex::new(File { writer: Some(writer), users: 0 })), counts })
     }
 
-    /// What is in the file and what is not.
+    /// Returns its counts.
     pub fn counts(&self) -> Arc<TraceCounts> {
         self.counts.clone()
     }
@@ -98,7 +98,7 @@ impl TraceFile {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A device is closed. After the last one, writes the rest and waits until the disk has it; what is missing, if anything.
+    /// Notes that a device is closed. After the last one, writes the rest and waits for the disk. Returns an error if frames are missing.
     pub(super) fn leave(&self) -> Result<(), DeviceError> {
         let mut file = self.lock();
         file.users -= 1;
@@ -107,7 +107,7 @@ impl TraceFile {
         }
         let Some(mut writer) = file.writer.take() else { return Ok(()) };
         writer.sink_mut().wait_for_room();
-        // What cannot be written is counted by the thread, which knows why.
+        // The thread counts frames that cannot be written: it knows the reason.
         let _ = writer.flush();
         writer.sink_mut().finish();
         let missed = self.counts.missed();
@@ -124,7 +124,7 @@ impl TraceFile {
 }
 
 impl File {
-    /// Whether there is a file to write to.
+    /// True if there is a file to write to.
     pub(super) fn is_open(&mut self) -> bool {
         self.writer.as_mut().is_some_and(|writer| !writer.sink_mut().is_broken())
     }

@@ -1,4 +1,4 @@
-//! From the path to the disk: chunks of whole records, handed to a thread that writes them.
+//! Hand-off from the path to the disk: a thread writes chunks of whole records.
 
 use super::TraceCounts;
 use std::fs::File;
@@ -9,16 +9,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use wharf_devices::pcap::format::{ByteOrder, RECORD_HEADER_LEN, captured_len};
 
-/// Bytes that may wait for the disk: a tenth of a second of 1 Gbit/s and more, and little beside a pool.
+/// Most bytes that wait for the disk: more than a tenth of a second of 1 Gbit/s, and little beside a pool.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// Where the capture's writer writes: to the file itself, then to a thread.
+/// The sink of the capture's writer: the file itself, then a thread.
 pub(super) struct Handoff {
     /// `None` once the thread has it.
     file: Option<File>,
     thread: Option<(Sender<Vec<u8>>, JoinHandle<()>)>,
     state: Arc<State>,
-    /// Take everything, however much waits.
+    /// Takes everything, however much waits.
     patient: bool,
 }
 
@@ -29,12 +29,12 @@ struct State {
 }
 
 impl Handoff {
-    /// To the file at once, until [`Handoff::start`]: so that a file that cannot be written shows at the start.
+    /// Makes one that writes to the file itself until [`Handoff::start`]: a file that cannot be written then shows at the start.
     pub(super) fn direct(file: File) -> Self {
         Self { file: Some(file), thread: None, state: Arc::default(), patient: false }
     }
 
-    /// From now on by a thread.
+    /// Hands all further chunks to a thread.
     pub(super) fn start(&mut self, counts: Arc<TraceCounts>) -> io::Result<()> {
         match self.file.take() {
             Some(file) => self.start_to(file, counts),
@@ -42,7 +42,7 @@ impl Handoff {
         }
     }
 
-    /// As [`Handoff::start`], to another disk.
+    /// Does what [`Handoff::start`] does, with another disk.
     pub(super) fn start_to(
         &mut self, disk: impl Disk + Send + 'static, counts: Arc<TraceCounts>,
     ) -> io::Result<()> {
@@ -53,34 +53,34 @@ impl Handoff {
         Ok(())
     }
 
-    /// As if the thread had it, in tests of other disks.
+    /// Drops the file as if the thread had it, in tests of other disks.
     #[cfg(test)]
     pub(super) fn forget_file(&mut self) {
         self.file = None;
     }
 
-    /// Whether the file has failed.
+    /// True if the file has failed.
     pub(super) fn is_broken(&self) -> bool {
         self.state.broken.load(Relaxed)
     }
 
-    /// Refuses nothing any more: the path is through.
+    /// Takes everything from now on: the path is done.
     pub(super) fn wait_for_room(&mut self) {
         self.patient = true;
     }
 
-    /// Waits until the thread has written what it was handed.
+    /// Waits until the thread has written all chunks.
     pub(super) fn finish(&mut self) {
         if let Some((chunks, thread)) = self.thread.take() {
             drop(chunks);
-            // It does not panic; should it have, what it did not write is missing in the file, and that shows.
+            // It does not panic. If it did, its unwritten frames would show as missing.
             let _ = thread.join();
         }
     }
 }
 
 impl Write for Handoff {
-    /// Takes all or nothing: [`ErrorKind::WouldBlock`] while too much waits. The writer keeps its records then.
+    /// Takes all or nothing: [`ErrorKind::WouldBlock`] while too much waits. The writer then keeps its records.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(file) = &mut self.file {
             return file.write(bytes);
@@ -99,7 +99,7 @@ impl Write for Handoff {
     }
 }
 
-/// Writes chunk after chunk; after the first error counts their records as missed.
+/// Writes chunk after chunk. After the first error it counts their records as missed.
 fn write_all(mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, counts: &TraceCounts) {
     let mut written_bytes = wharf_devices::pcap::format::FILE_HEADER_LEN as u64;
     for chunk in chunks {
@@ -109,7 +109,7 @@ fn write_all(mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, cou
                 Err(error) => {
                     counts.fail(error);
                     state.broken.store(true, Relaxed);
-                    // Half a record at the end would make the rest unreadable for strict readers.
+                    // Half a record at the end would make the file unreadable for strict readers.
                     disk.cut(written_bytes);
                 }
             }
@@ -121,20 +121,20 @@ fn write_all(mut disk: impl Disk, chunks: &Receiver<Vec<u8>>, state: &State, cou
     }
 }
 
-/// What is written to.
+/// A file, or a test's disk.
 pub(super) trait Disk: Write {
-    /// Makes it `len_bytes` long, as far as that can be.
+    /// Cuts it to `len_bytes`, if that is possible.
     fn cut(&mut self, len_bytes: u64);
 }
 
 impl Disk for File {
     fn cut(&mut self, len_bytes: u64) {
-        // What is no regular file stays as it is.
+        // Anything but a regular file stays as it is.
         let _ = self.set_len(len_bytes);
     }
 }
 
-/// Records in a chunk of whole ones, written by [`PcapOptions::default`](wharf_devices::pcap::format::PcapOptions).
+/// Counts the records in a chunk of whole ones, written by [`PcapOptions::default`](wharf_devices::pcap::format::PcapOptions).
 fn records(chunk: &[u8]) -> u64 {
     let (mut at, mut count) = (0, 0);
     while let Some(header) = chunk.get(at..).and_then(|rest| rest.first_chunk::<RECORD_HEADER_LEN>()) {

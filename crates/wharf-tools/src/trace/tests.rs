@@ -17,7 +17,7 @@ impl Clock for At {
     }
 }
 
-/// A disk that waits for a word before each write, and has so much room.
+/// A disk that waits for permission before each write, and has limited room.
 struct Slow {
     go: Receiver<()>,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -26,7 +26,7 @@ struct Slow {
 
 impl Write for Slow {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Whoever gave the word is gone: from now on it is fast.
+        // The test has dropped the permissions: the disk is fast from now on.
         let _ = self.go.recv();
         let mut file = self.bytes.lock().unwrap();
         let count = bytes.len().min(self.room - file.len());
@@ -45,8 +45,8 @@ impl Disk for Slow {
     }
 }
 
-/// Sends `frames` frames of 1000 bytes over a traced null device onto such a disk, all of which must go; then
-/// lets the disk go on and closes. Frames in the file, and missed, and what closing said.
+/// Sends `frames` frames of 1000 bytes over a traced null device onto such a disk, then lets the disk go on and closes. Returns the
+/// frames in the file, those missed, and the result of closing.
 fn over_disk(room: usize, frames: u64) -> (u64, u64, Result<(), DeviceError>, Vec<u8>) {
     let (word, go) = channel();
     let bytes = Arc::new(Mutex::new(Vec::new()));
@@ -105,7 +105,7 @@ fn a_good_disk_has_every_frame_and_nothing_to_say() {
     closed.unwrap();
 }
 
-/// Gives nothing back before it is closed: then what it was given first as sent, and the rest as failed.
+/// A device that returns nothing before it is closed: then its first frames as sent, the rest as failed.
 #[derive(Default)]
 struct Holding {
     held: std::collections::VecDeque<Frame>,
@@ -169,7 +169,7 @@ impl TxDevice for Holding {
     }
 }
 
-/// Frames that have failed are not in a trace of what was sent, and those are that come back only once the device is closed.
+/// Failed frames are not in a trace of sent ones. Frames that come back only once the device is closed are.
 #[test]
 fn of_what_was_sent_only_no_frame_is_there_that_failed() {
     let file = std::env::temp_dir().join(format!("wharf-trace-sent-{}.pcap", std::process::id()));
