@@ -47,8 +47,10 @@ pub struct QueueCounters {
     pub sent: Counter,
     /// Frames that came back, sent or not, when somebody polled to receive.
     pub cleaned_from_receive: Counter,
-    /// Frames completed as failed, and those that the discipline gave up.
+    /// Frames completed as failed, and those that the discipline dropped.
     pub failed: Counter,
+    /// Frames that the discipline dropped: a part of `failed`.
+    pub qdisc_drops: Counter,
     /// Bytes of frames completed as failed: what is left of `bytes` was sent, once all is completed.
     pub failed_bytes: Counter,
     /// Frames given back unsent at shutdown.
@@ -61,23 +63,25 @@ pub struct QueueCounters {
     pub lost: Counter,
     /// Changes ([`crate::tx::queue::TxQueue::apply`]) and wake-ups that panicked; the queue went on.
     pub panics: AtomicU64,
-    /// Reasons of failed frames, and the last device error.
+    /// Reasons of frames that the device failed.
     reasons: Mutex<Vec<(&'static str, u64)>>,
+    /// Reasons of frames that the discipline dropped.
+    qdisc_reasons: Mutex<Vec<(&'static str, u64)>>,
     last_error: Mutex<Option<String>>,
 }
 
 impl QueueCounters {
+    /// Counts a frame that the device failed.
     pub(crate) fn fail(&self, reason: &'static str) {
-        self.fail_many(reason, 1);
+        self.failed.add(1);
+        add(&mut crate::pool::lock(&self.reasons), reason, 1);
     }
 
-    pub(crate) fn fail_many(&self, reason: &'static str, count: u64) {
+    /// Counts frames that the discipline dropped.
+    pub(crate) fn qdisc_dropped(&self, reason: &'static str, count: u64) {
         self.failed.add(count);
-        let mut reasons = crate::pool::lock(&self.reasons);
-        match reasons.iter_mut().find(|entry| entry.0 == reason) {
-            Some(entry) => entry.1 += count,
-            None => reasons.push((reason, count)),
-        }
+        self.qdisc_drops.add(count);
+        add(&mut crate::pool::lock(&self.qdisc_reasons), reason, count);
     }
 
     pub(crate) fn error(&self, error: &DeviceError) {
@@ -91,8 +95,17 @@ impl QueueCounters {
         self.sent.get() + self.failed.get() + self.returned.get()
     }
 
-    /// Failed frames by reason.
+    /// Returns the number of failed frames by reason, of the device and of the discipline.
     pub fn failures(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.device_failures();
+        crate::pool::lock(&self.qdisc_reasons)
+            .iter()
+            .for_each(|&(reason, count)| add(&mut all, reason, count));
+        all
+    }
+
+    /// Returns the number of frames that the device failed, by reason.
+    pub fn device_failures(&self) -> Vec<(&'static str, u64)> {
         crate::pool::lock(&self.reasons).clone()
     }
 
@@ -107,6 +120,13 @@ impl QueueCounters {
             0 => 0.0,
             doorbells => self.packets.get() as f64 / doorbells as f64,
         }
+    }
+}
+
+fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) {
+    match counts.iter_mut().find(|entry| entry.0 == reason) {
+        Some(entry) => entry.1 += count,
+        None => counts.push((reason, count)),
     }
 }
 

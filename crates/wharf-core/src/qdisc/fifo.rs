@@ -1,8 +1,27 @@
 //! `fifo`: first in, first out, limited by packets or by bytes (`net/sched/sch_fifo.c`).
 
+use super::registry::{QUEUE_PACKETS, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
+
+/// `fifo` of a registry.
+pub(super) const KIND: QdiscKind = QdiscKind {
+    name: "fifo",
+    usage: "fifo[:N|:SIZE]",
+    summary: "1000 packets, or N, or a size such as 64k",
+    takes_limit: true,
+    keys: &[],
+    packets: |spec| match spec.limit() {
+        Some(FifoLimit::Packets(packets)) => packets,
+        // Limited by bytes it holds as many as the usual one, of whatever length they are.
+        Some(FifoLimit::Bytes(_)) | None => QUEUE_PACKETS,
+    },
+    build: |spec, setup| {
+        let limit = spec.limit().unwrap_or(FifoLimit::Packets(QUEUE_PACKETS));
+        Box::new(Fifo::new(limit).when_full(setup.when_full))
+    },
+};
 
 /// The limit of a [`Fifo`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

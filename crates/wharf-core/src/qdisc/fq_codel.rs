@@ -9,8 +9,11 @@
 //! `qdisc_pkt_len` does.
 
 use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions};
+use super::registry::{QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::slab::{FrameList, NONE, Slab, Timed};
 use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
+use crate::options::Key;
+use std::time::Duration;
 use wharf_mem::{Batch, Frame};
 
 /// The reason of frames dropped because the limit is reached.
@@ -19,6 +22,61 @@ pub const OVERLIMIT: &str = "overlimit";
 const DROP_BATCH: u64 = 64;
 /// Most queues, as in the kernel.
 pub const FLOWS_MAX: u32 = 65_536;
+
+/// `fq_codel` of a registry.
+pub(super) const KIND: QdiscKind = QdiscKind {
+    name: "fq_codel",
+    usage: "fq_codel[:key=value,...]",
+    summary: "flow queues with controlled delay",
+    takes_limit: false,
+    keys: &[
+        Key::time(
+            "target",
+            Duration::from_secs(1),
+            "5ms",
+            "delay that a queue may keep; a tenth of interval",
+        ),
+        Key::time("interval", Duration::from_secs(10), "100ms", "longest round trip of the flows"),
+        Key::number(
+            "limit",
+            (1, QUEUE_PACKETS_MAX as u64),
+            "1 to 1048576 packets",
+            "10240",
+            "packets in all queues",
+        ),
+        Key::number("memory_limit", (1, 1 << 40), "1 to 1t bytes", "32m", "bytes in all queues"),
+        Key::number(
+            "flows",
+            (1, FLOWS_MAX as u64),
+            "1 to 65536 queues",
+            "1024",
+            "queues that flows are hashed into",
+        ),
+        Key::number("quantum", (1, 1 << 20), "1 to 1m bytes", "1514", "bytes that a queue sends in its turn"),
+        Key::on_off("ecn", "mark ECN-capable packets in place of dropping them"),
+    ],
+    packets: |spec| FqCodelOptions::of(spec, QdiscSetup::default()).limit_packets,
+    build: |spec, setup| Box::new(FqCodel::new(FqCodelOptions::of(spec, setup))),
+};
+
+impl FqCodelOptions {
+    fn of(spec: &QdiscSpec, setup: QdiscSetup) -> Self {
+        let (options, default) = (spec.options(), Self::default());
+        let ns = |key, default| options.time(key).map_or(default, |time| time.as_nanos() as u64);
+        let number = |key, default| options.number(key).unwrap_or(default);
+        Self {
+            target_ns: ns("target", default.target_ns),
+            interval_ns: ns("interval", default.interval_ns),
+            limit_packets: number("limit", default.limit_packets as u64) as usize,
+            memory_limit_bytes: number("memory_limit", default.memory_limit_bytes),
+            flows: number("flows", default.flows.into()) as u32,
+            quantum_bytes: number("quantum", default.quantum_bytes.into()) as u32,
+            ecn: options.is_on("ecn"),
+            when_full: setup.when_full,
+            seed: setup.seed,
+        }
+    }
+}
 
 /// The options of an [`FqCodel`]; the defaults are the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

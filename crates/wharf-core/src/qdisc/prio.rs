@@ -3,11 +3,23 @@
 //! As the kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back the senders of that
 //! band only.
 
+use super::registry::{QUEUE_PACKETS, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull, classify};
 use wharf_mem::{Batch, Frame};
 
 const BANDS: usize = 3;
+
+/// `prio` of a registry.
+pub(super) const KIND: QdiscKind = QdiscKind {
+    name: "prio",
+    usage: "prio",
+    summary: "three bands, by DSCP",
+    takes_limit: false,
+    keys: &[],
+    packets: |_| Prio::BANDS * QUEUE_PACKETS,
+    build: |_, setup| Box::new(Prio::new(QUEUE_PACKETS).when_full(setup.when_full)),
+};
 
 /// Priority bands.
 #[derive(Debug)]

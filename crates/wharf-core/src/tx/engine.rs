@@ -159,7 +159,7 @@ impl TxEngine {
 
     fn recycle_dropped(&mut self, sink: &mut impl Sink) {
         let Self { root, passing, netdev, .. } = self;
-        let count = |(reason, count)| netdev.counters.fail_many(reason, count);
+        let count = |(reason, count)| netdev.counters.qdisc_dropped(reason, count);
         while root.take_dropped(passing, count) > 0 {
             sink.recycle(passing);
         }

@@ -106,6 +106,15 @@ impl TxQueue {
         signals
     }
 
+    /// Returns the statistics of its discipline by name ([`crate::qdisc::Qdisc::stats`]). Empty if the queue's owner died or stays.
+    pub fn qdisc_stats(&self) -> Vec<(&'static str, u64)> {
+        let mut stats = Vec::new();
+        self.shared.inspect(AUDIT_TRIES, |state| {
+            state.engine.qdisc().stats(&mut |name, value| stats.push((name, value)));
+        });
+        stats
+    }
+
     /// Runs the queue once, unless another thread owns it.
     pub fn poll(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {

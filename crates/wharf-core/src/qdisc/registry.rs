@@ -1,0 +1,207 @@
+//! The disciplines that there are, and specifications of one: `NAME[:LIMIT]` or `NAME[:key=value,...]`.
+//!
+//! [`QdiscRegistry::default`] has those of this crate; [`QdiscRegistry::with`] adds one of a user's own, which then is parsed, built
+//! and listed as they are.
+
+use super::{FifoLimit, Qdisc, WhenFull, fifo, fq_codel, prio};
+use crate::options::{Key, OptionError, Options, split};
+use crate::units;
+
+/// The kinds of this crate.
+static BUILT_IN: [&QdiscKind; 3] = [&fifo::KIND, &prio::KIND, &fq_codel::KIND];
+
+/// Packets that a discipline takes unless told otherwise: the kernel's `txqueuelen`.
+pub const QUEUE_PACKETS: usize = 1000;
+/// Most packets that a limit can be.
+pub const QUEUE_PACKETS_MAX: usize = 1 << 20;
+
+/// A kind of discipline: one value with everything that is to be known of it.
+#[derive(Debug, Clone, Copy)]
+pub struct QdiscKind {
+    /// Name, with which specifications begin; [`Qdisc::name`] is the same.
+    pub name: &'static str,
+    /// Syntax of its specifications.
+    pub usage: &'static str,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+    /// True if a limit, in packets or as a size in bytes, may follow the colon: `fifo:1000`, `fifo:64k`.
+    pub takes_limit: bool,
+    /// Its options.
+    pub keys: &'static [Key],
+    /// Returns the number of packets that a discipline of these options holds, for the size of a pool.
+    pub packets: fn(&QdiscSpec) -> usize,
+    /// Builds an empty one.
+    pub build: fn(&QdiscSpec, QdiscSetup) -> Box<dyn Qdisc>,
+}
+
+/// What a discipline is built with besides its own options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QdiscSetup {
+    /// What its limit does when it is reached.
+    pub when_full: WhenFull,
+    /// Perturbs hashes.
+    pub seed: u64,
+}
+
+/// A specification, read against its kind.
+#[derive(Debug, Clone)]
+pub struct QdiscSpec {
+    kind: &'static QdiscKind,
+    limit: Option<FifoLimit>,
+    options: Options,
+}
+
+impl QdiscSpec {
+    fn parse(kind: &'static QdiscKind, rest: Option<&str>) -> Result<Self, OptionError> {
+        let limit = match rest {
+            Some(rest) if kind.takes_limit && !rest.contains('=') => Some(limit(kind, rest)?),
+            _ => None,
+        };
+        let parts = rest.filter(|_| limit.is_none()).map_or(Vec::new(), split);
+        let options = Options::parse(kind.name, parts.iter().map(String::as_str), &[kind.keys])?;
+        Ok(Self { kind, limit, options })
+    }
+
+    /// Returns its kind.
+    pub fn kind(&self) -> &'static QdiscKind {
+        self.kind
+    }
+
+    /// Returns the limit that follows the colon.
+    pub fn limit(&self) -> Option<FifoLimit> {
+        self.limit
+    }
+
+    /// Returns its options.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Returns the number of packets that the discipline holds.
+    pub fn packets(&self) -> usize {
+        (self.kind.packets)(self)
+    }
+
+    /// Builds an empty discipline.
+    pub fn build(&self, setup: QdiscSetup) -> Box<dyn Qdisc> {
+        (self.kind.build)(self, setup)
+    }
+}
+
+fn limit(kind: &QdiscKind, text: &str) -> Result<FifoLimit, OptionError> {
+    let read = match text.parse() {
+        Ok(packets) => (1..=QUEUE_PACKETS_MAX).contains(&packets).then_some(FifoLimit::Packets(packets)),
+        Err(_) => units::size_bytes(text).ok().filter(|&bytes| bytes > 0).map(FifoLimit::Bytes),
+    };
+    read.ok_or_else(|| {
+        let what =
+            format!("want a limit of 1 to {QUEUE_PACKETS_MAX} packets, or a size in bytes such as 64k");
+        OptionError { subject: kind.name.into(), what }
+    })
+}
+
+/// Kinds of disciplines, by name.
+#[derive(Debug, Clone)]
+pub struct QdiscRegistry {
+    kinds: Vec<&'static QdiscKind>,
+}
+
+impl Default for QdiscRegistry {
+    /// The kinds of this crate.
+    fn default() -> Self {
+        Self { kinds: BUILT_IN.to_vec() }
+    }
+}
+
+impl QdiscRegistry {
+    /// Adds `kind`, in place of one of the same name if there is one.
+    #[must_use]
+    pub fn with(mut self, kind: &'static QdiscKind) -> Self {
+        match self.kinds.iter_mut().find(|known| known.name == kind.name) {
+            Some(known) => *known = kind,
+            None => self.kinds.push(kind),
+        }
+        self
+    }
+
+    /// Returns its kinds, in the order in which they are listed.
+    pub fn kinds(&self) -> &[&'static QdiscKind] {
+        &self.kinds
+    }
+
+    /// Returns the syntax of each kind with its summary, for help.
+    pub fn usage(&self) -> String {
+        let all: Vec<String> =
+            self.kinds.iter().map(|kind| format!("{} ({})", kind.usage, kind.summary)).collect();
+        match &all[..] {
+            [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            all => all.join(""),
+        }
+    }
+
+    /// Reads a specification.
+    ///
+    /// # Errors
+    /// [`OptionError`] for a specification that cannot be, saying what can.
+    pub fn parse(&self, text: &str) -> Result<QdiscSpec, OptionError> {
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text, None),
+        };
+        match self.kinds.iter().find(|kind| kind.name == name) {
+            Some(kind) => QdiscSpec::parse(kind, rest),
+            None => {
+                let subject = format!("\"{}\"", text.escape_debug());
+                Err(OptionError { subject, what: format!("want {}", self.usage()) })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<QdiscSpec, String> {
+        QdiscRegistry::default().parse(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn known_spellings_are_read() {
+        for (text, limit, packets) in [
+            ("fifo", None, 1000),
+            ("fifo:7", Some(FifoLimit::Packets(7)), 7),
+            ("fifo:64k", Some(FifoLimit::Bytes(65536)), 1000),
+            ("prio", None, 3000),
+            ("fq_codel", None, 10_240),
+            ("fq_codel:target=1ms,limit=64,ecn=off", None, 64),
+        ] {
+            let spec = parse(text).unwrap();
+            assert_eq!((spec.limit(), spec.packets()), (limit, packets), "{text}");
+            for when_full in [WhenFull::Wait, WhenFull::DropHead] {
+                let qdisc = spec.build(QdiscSetup { when_full, seed: 1 });
+                assert_eq!((qdisc.name(), qdisc.when_full()), (spec.kind().name, when_full));
+            }
+        }
+    }
+
+    #[test]
+    fn other_spellings_are_told_what_can_be() {
+        for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3", "fifo:a=b"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["flows=0", "target=5", "target=2min", "ecn=yes", "limit=0", "rate=1", "quantum=0"] {
+            assert!(parse(&format!("fq_codel:{wrong}")).is_err(), "{wrong}");
+        }
+        assert!(parse("none").unwrap_err().contains("want fifo"));
+    }
+
+    static MINE: QdiscKind = QdiscKind { name: "mine", summary: "my own", ..fifo::KIND };
+
+    #[test]
+    fn a_kind_of_a_users_own_is_read_and_listed() {
+        let registry = QdiscRegistry::default().with(&MINE).with(&MINE);
+        assert_eq!(registry.parse("mine:5").unwrap().packets(), 5);
+        assert_eq!((registry.kinds().len(), registry.usage().contains("my own")), (4, true));
+    }
+}
