@@ -15,7 +15,7 @@ pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs}
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use send::SendArgs;
-pub(crate) use values::{Poll, QdiscChoice, SmallQueues, WhenFull};
+pub(crate) use values::{Poll, SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
 use crate::{Registries, output};
@@ -26,6 +26,7 @@ use std::any::TypeId;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use wharf::devices::spec::DeviceSpec;
+use wharf::qdisc::QdiscSpec;
 
 /// A packet transmit path for Linux user space: send traffic, see what the path did with it, measure it.
 #[derive(Debug, Parser)]
@@ -145,11 +146,15 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 
 /// Has specifications read by the kinds of `registries`.
 fn with_registries(command: clap::Command, registries: &Registries) -> clap::Command {
-    let devices = registries.devices.clone();
-    let parser = ValueParser::new(move |text: &str| devices.parse(text));
-    let is_device = |arg: &clap::Arg| arg.get_value_parser().type_id() == TypeId::of::<DeviceSpec>();
-    let command =
-        command.mut_args(|arg| if is_device(&arg) { arg.value_parser(parser.clone()) } else { arg });
+    let (devices, qdiscs) = (registries.devices.clone(), registries.qdiscs.clone());
+    let usage = format!("Queueing discipline of what is sent: {}", qdiscs.usage());
+    let device = ValueParser::new(move |text: &str| devices.parse(text));
+    let qdisc = ValueParser::new(move |text: &str| qdiscs.parse(text));
+    let command = command.mut_args(|arg| match arg.get_value_parser().type_id() {
+        read if read == TypeId::of::<DeviceSpec>() => arg.value_parser(device.clone()),
+        read if read == TypeId::of::<QdiscSpec>() => arg.value_parser(qdisc.clone()).help(usage.clone()),
+        _ => arg,
+    });
     command.mut_subcommands(|command| with_registries(command, registries))
 }
 

@@ -1,6 +1,6 @@
 //! The command line of Wharf, as a library: [`run`] parses, runs and prints.
 //!
-//! A program with devices of its own adds them to [`Registries`] and calls [`run`]: `send`, `receive`, `forward`, `bench`, help and
+//! A program with devices or disciplines of its own adds them to [`Registries`] and calls [`run`]: `send`, `receive`, `forward`, `bench`, help and
 //! `devices` then know them. `examples/own-device` is such a program.
 //!
 //! Exit codes: 0 done, 1 failed, 2 used wrongly. Each failure is one line on standard error.
@@ -27,12 +27,15 @@ use args::Command;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use wharf::devices::registry::Registry;
+use wharf::qdisc::QdiscRegistry;
 
-/// What the command line can name: kinds of devices.
+/// What the command line can name: kinds of devices and of queueing disciplines.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
     /// Kinds of devices.
     pub devices: Registry,
+    /// Kinds of queueing disciplines.
+    pub qdiscs: QdiscRegistry,
 }
 
 /// Used wrongly: exit code 2.

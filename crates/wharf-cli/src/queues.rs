@@ -34,6 +34,7 @@ pub(crate) fn of_queues(
         drops: Drops::default(),
         returned: sum(queues, |all| all.returned.get()),
         bql: BqlReport { enabled: has_bql, limit_bytes },
+        qdisc: None,
         latency_ns: None,
         latency_by_dscp: Vec::new(),
         timing_error_ns: None,

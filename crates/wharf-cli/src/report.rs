@@ -5,6 +5,7 @@ use crate::output::{grouped, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wharf::qdisc::{band_of_priority, priority_of_tos};
+use wharf::queue::TxQueue;
 use wharf::tools::traffic::{Latencies, Latency};
 
 /// One direction.
@@ -39,6 +40,8 @@ pub(crate) struct Report {
     /// Packets that came back unsent at the end.
     pub(crate) returned: u64,
     pub(crate) bql: BqlReport,
+    /// The queueing discipline; null of a receiver.
+    pub(crate) qdisc: Option<QdiscReport>,
     /// From the time stamp in generated packets; null for others.
     pub(crate) latency_ns: Option<LatencyReport>,
     /// The same by DSCP; empty where that is null.
@@ -73,6 +76,37 @@ pub(crate) struct BqlReport {
     pub(crate) enabled: bool,
     /// At the end.
     pub(crate) limit_bytes: u64,
+}
+
+/// The queueing discipline.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct QdiscReport {
+    pub(crate) name: &'static str,
+    /// Its statistics, of all queues together.
+    #[serde(flatten)]
+    pub(crate) stats: BTreeMap<&'static str, u64>,
+}
+
+impl QdiscReport {
+    /// Returns that of discipline `name` in front of these queues.
+    pub(crate) fn of(name: &'static str, queues: &[TxQueue]) -> Self {
+        let mut stats = BTreeMap::new();
+        for (name, value) in queues.iter().flat_map(TxQueue::qdisc_stats) {
+            let all: &mut u64 = stats.entry(name).or_default();
+            *all = if name.ends_with("_max") { value.max(*all) } else { *all + value };
+        }
+        Self { name, stats }
+    }
+
+    /// Returns a line for each statistic that is not 0, for people; nothing if it has none.
+    pub(crate) fn text(&self) -> String {
+        if self.stats.is_empty() {
+            return String::new();
+        }
+        let stats = self.stats.iter().filter(|stat| *stat.1 > 0);
+        let stats = stats.map(|(name, &value)| format!("{}: {}", name.replace('_', " "), grouped(value)));
+        std::iter::once(self.name.to_string()).chain(stats).collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// How long packets took.

@@ -131,6 +131,7 @@ fn several_senders_share_the_work_and_keep_their_order() {
         "--qdisc prio",
         "--qdisc fifo:16",
         "--qdisc fifo:8k",
+        "--qdisc fq_codel:interval=10s",
         "--batch off",
         "--batch bytes=3000",
         on_one.as_str(),

@@ -37,7 +37,9 @@ pub use context::{Dropped, QdiscContext};
 pub use fifo::{Fifo, FifoLimit};
 pub use fq_codel::{FLOWS_MAX, FqCodel, FqCodelOptions, OVERLIMIT};
 pub use prio::Prio;
-pub use registry::{QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec};
+pub use registry::{
+    Order, QUEUE_PACKETS, QUEUE_PACKETS_MAX, QdiscKind, QdiscRegistry, QdiscSetup, QdiscSpec,
+};
 pub use root::RootQdisc;
 pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf};
 

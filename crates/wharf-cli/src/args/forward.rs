@@ -1,10 +1,11 @@
 //! `wharf forward`.
 
-use super::values::{self, Poll, QdiscChoice, WhenFull};
+use super::values::{self, Poll, WhenFull};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use wharf::devices::spec::DeviceSpec;
+use wharf::qdisc::QdiscSpec;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,9 +42,9 @@ pub(crate) struct ForwardArgs {
     /// End after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Queueing discipline of each direction: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
+    /// Queueing discipline of each direction
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
-    pub(crate) qdisc: QdiscChoice,
+    pub(crate) qdisc: QdiscSpec,
     /// Most bits per second that leave in each direction, such as 100mbit: frames from their Ethernet header on, each segment
     /// of a super-packet counted; those longer than the burst are cut (tbf)
     #[arg(long, value_name = "RATE", value_parser = values::bits)]

@@ -1,6 +1,6 @@
 //! `wharf send`.
 
-use super::values::{self, Poll, QdiscChoice, SmallQueues, Speed, WhenFull};
+use super::values::{self, Poll, SmallQueues, Speed, WhenFull};
 use super::wrap::WrapArgs;
 use clap::Args;
 use std::net::IpAddr;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
 use wharf::engine::Batching;
+use wharf::qdisc::QdiscSpec;
 use wharf::tools::traffic::Pace;
 
 const EXAMPLES: &str = "\
@@ -116,9 +117,9 @@ pub(crate) struct SendArgs {
     /// Processors to pin threads to: the senders in turn, then the receiver, over and over
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
-    /// Queueing discipline: fifo (1000 packets), fifo:N (packets), fifo:64k (bytes) or prio (three bands, by DSCP)
+    /// Queueing discipline
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
-    pub(crate) qdisc: QdiscChoice,
+    pub(crate) qdisc: QdiscSpec,
     /// What happens to packets for which the discipline has no room
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,

@@ -1,6 +1,7 @@
 //! Values as people write them. Each error says what is allowed.
 
 use clap::ValueEnum;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use wharf::bql::{Bounds, MAX_LIMIT_BYTES};
@@ -10,13 +11,10 @@ use wharf::devices::units;
 use wharf::engine::Batching;
 use wharf::options::OptionError;
 use wharf::poller::Mode;
-use wharf::qdisc::{self, Fifo, FifoLimit, Prio, Qdisc, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
+use wharf::qdisc::{self, QdiscRegistry, QdiscSetup, QdiscSpec, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
 use wharf::tools::traffic::Pace;
 
-/// Packets that each band of `prio` takes, and a FIFO unless told otherwise: the kernel's `txqueuelen`.
-const QUEUE_PACKETS: usize = 1000;
-const QUEUE_PACKETS_MAX: usize = 1 << 20;
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
 pub(super) const SENDERS_MAX: u16 = 1024;
 pub(super) const QUEUES_MAX: u32 = 64;
@@ -30,36 +28,6 @@ pub(crate) type Speed = Pace;
 
 /// Ethernet addresses: source, then destination.
 pub(crate) type Macs = [[u8; 6]; 2];
-
-/// A queueing discipline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QdiscChoice {
-    Fifo(FifoLimit),
-    Prio,
-}
-
-impl QdiscChoice {
-    pub(crate) fn build(self, when_full: WhenFull) -> Box<dyn Qdisc> {
-        match self {
-            QdiscChoice::Fifo(limit) => Box::new(Fifo::new(limit).when_full(when_full.into())),
-            QdiscChoice::Prio => Box::new(Prio::new(QUEUE_PACKETS).when_full(when_full.into())),
-        }
-    }
-
-    /// Packets that it holds; one limited by bytes as many as the usual one, of whatever length they are.
-    pub(crate) fn packets(self) -> u32 {
-        match self {
-            QdiscChoice::Fifo(FifoLimit::Packets(packets)) => packets as u32,
-            QdiscChoice::Fifo(_) => QUEUE_PACKETS as u32,
-            QdiscChoice::Prio => (Prio::BANDS * QUEUE_PACKETS) as u32,
-        }
-    }
-
-    /// Whether packets of one sender may overtake each other, between bands.
-    pub(crate) fn has_bands(self) -> bool {
-        self == QdiscChoice::Prio
-    }
-}
 
 /// What a full queue does to packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,6 +47,13 @@ impl From<WhenFull> for qdisc::WhenFull {
             WhenFull::DropHead => Self::DropHead,
             WhenFull::Wait | WhenFull::DropTail => Self::Wait,
         }
+    }
+}
+
+impl WhenFull {
+    /// Returns what a discipline is built with, with a seed of this process.
+    pub(crate) fn setup(self) -> QdiscSetup {
+        QdiscSetup { when_full: self.into(), seed: RandomState::new().hash_one(std::process::id()) }
     }
 }
 
@@ -129,18 +104,9 @@ pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
     want(bytes, "a size from 1514 to 1g, such as 64k")
 }
 
-pub(super) fn qdisc(text: &str) -> Result<QdiscChoice, String> {
-    let fifo = |limit: &str| match limit.parse() {
-        Ok(packets) => (1..=QUEUE_PACKETS_MAX).contains(&packets).then_some(FifoLimit::Packets(packets)),
-        Err(_) => units::size_bytes(limit).ok().filter(|&bytes| bytes > 0).map(FifoLimit::Bytes),
-    };
-    let read = match text.split_once(':') {
-        None if text == "fifo" => Some(QdiscChoice::Fifo(FifoLimit::Packets(QUEUE_PACKETS))),
-        None if text == "prio" => Some(QdiscChoice::Prio),
-        Some(("fifo", limit)) => fifo(limit).map(QdiscChoice::Fifo),
-        _ => None,
-    };
-    want(read, &format!("fifo, fifo:N (packets, 1 to {QUEUE_PACKETS_MAX}), fifo:64k (bytes) or prio"))
+/// A discipline of the kinds that `wharf-core` has; [`super::parse`] puts those of its registry in their place.
+pub(super) fn qdisc(text: &str) -> Result<QdiscSpec, OptionError> {
+    QdiscRegistry::default().parse(text)
 }
 
 /// Small queues: the most bytes that one sender may have inside; `None` for no limit.
@@ -289,17 +255,6 @@ pub(crate) fn part(text: &str) -> Result<(usize, usize), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn disciplines_are_limited_by_packets_or_bytes() {
-        assert_eq!(qdisc("fifo"), Ok(QdiscChoice::Fifo(FifoLimit::Packets(1000))));
-        assert_eq!(qdisc("fifo:7"), Ok(QdiscChoice::Fifo(FifoLimit::Packets(7))));
-        assert_eq!(qdisc("fifo:64k"), Ok(QdiscChoice::Fifo(FifoLimit::Bytes(65536))));
-        assert_eq!(qdisc("prio"), Ok(QdiscChoice::Prio));
-        for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3"] {
-            assert!(qdisc(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn byte_limits_have_bounds() {

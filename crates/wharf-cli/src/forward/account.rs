@@ -1,7 +1,7 @@
 //! The account of a run: what each direction did, and whether it adds up.
 
 use crate::queues::of_queues;
-use crate::report::{Drops, Report, TraceReport};
+use crate::report::{Drops, QdiscReport, Report, TraceReport};
 use serde::Serialize;
 use wharf::tools::forward::Summary;
 
@@ -41,6 +41,7 @@ pub(super) struct DirectionReport {
 /// Draws it up; `lost` is what ended it, if a device did.
 pub(super) fn outcome(
     summaries: Vec<Summary>, lost: Option<String>, mirror: Option<TraceReport>, interrupted: bool,
+    qdisc: &'static str,
 ) -> Outcome {
     let mut faults: Vec<String> = lost.into_iter().collect();
     for summary in &summaries {
@@ -60,17 +61,18 @@ pub(super) fn outcome(
             true
         }
     });
-    let directions = summaries.into_iter().map(direction).collect();
+    let directions = summaries.into_iter().map(|summary| direction(summary, qdisc)).collect();
     Outcome { report: ForwardReport { directions, mirror }, faults, interrupted }
 }
 
-fn direction(summary: Summary) -> DirectionReport {
+fn direction(summary: Summary, qdisc: &'static str) -> DirectionReport {
     let (span_ns, active_ns) = (summary.span_ns, summary.active_ns);
     let Summary { from, to, queues, has_bql, received, cut, pieces, returned, drops, audit, .. } = summary;
     let total = drops.values().sum();
     let common = Report {
         drops: Drops { total, by_reason: drops },
         returned,
+        qdisc: Some(QdiscReport::of(qdisc, &queues)),
         seconds: span_ns as f64 / 1e9,
         ..of_queues(&to, &queues, has_bql, active_ns, &audit)
     };

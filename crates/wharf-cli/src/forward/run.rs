@@ -73,7 +73,8 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
             *end = std::mem::take(end).into_iter().map(|queue| queue.wrap_sending(traced)).collect();
         }
     }
-    let (qdisc, when_full) = (args.qdisc, args.when_full);
+    let (qdisc, when_full) = (args.qdisc.clone(), args.when_full);
+    let packets = qdisc.packets() as u32;
     let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
     let builder = Forward::of_queues(a, b);
     // What the bucket would let through only in one go is cut, as the kernel's tbf does.
@@ -84,10 +85,10 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let builder = builder
         .memory(args.frames, args.frame_bytes)
         .qdisc(Box::new(move |_| match rate {
-            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full), rate)),
-            None => qdisc.build(when_full),
+            Some(rate) => Box::new(Tbf::new(qdisc.build(when_full.setup()), rate)),
+            None => qdisc.build(when_full.setup()),
         }))
-        .qdisc_packets(qdisc.packets())
+        .qdisc_packets(packets)
         .drop_tail(when_full == crate::args::WhenFull::DropTail)
         .settings(Settings { mode: args.poll.into(), ..Settings::default() })
         .cpus(args.cpu.clone());
@@ -107,7 +108,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
         frames: file.counts().frames(),
         missed: file.counts().missed(),
     });
-    Ok(outcome(finished, lost, mirrored, signals.asked()))
+    Ok(outcome(finished, lost, mirrored, signals.asked(), args.qdisc.kind().name))
 }
 
 /// The ends, each with as many queues as it is to have, and can.

@@ -2,6 +2,7 @@
 
 use super::account::{DirectionReport, Outcome};
 use crate::output::{bytes, grouped, table, text};
+use crate::report::QdiscReport;
 
 /// A column per direction, and what it comes to.
 pub(super) fn summary(outcome: &Outcome) -> String {
@@ -43,6 +44,7 @@ const ROWS: &[Row] = &[
         true => bytes(direction.common.bql.limit_bytes),
         false => "none".into(),
     }),
+    ("discipline", |direction| direction.common.qdisc.as_ref().map_or(String::new(), QdiscReport::text)),
     ("requeues", |direction| grouped(direction.common.requeues)),
     ("dropped", |direction| grouped(direction.common.drops.total)),
     ("by reason", |direction| {

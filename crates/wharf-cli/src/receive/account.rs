@@ -124,6 +124,7 @@ impl Account {
             drops: Drops { total: by_reason.values().sum(), by_reason },
             returned: 0,
             bql: BqlReport { enabled: false, limit_bytes: 0 },
+            qdisc: None,
             latency_ns: arrivals.latencies().map(|latencies| LatencyReport::of(&latencies.all())),
             latency_by_dscp: arrivals.latencies().map(ClassReport::all_of).unwrap_or_default(),
             timing_error_ns: None,

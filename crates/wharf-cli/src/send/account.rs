@@ -1,7 +1,7 @@
 //! The account of a run: what its counters say, and whether it adds up.
 
 use crate::queues::{of_queues, sum};
-use crate::report::{ClassReport, Drops, LatencyReport, ReceivedReport, Report, TimingReport};
+use crate::report::{ClassReport, Drops, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
 use crate::wrap::Wrapped;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,14 +9,13 @@ use wharf::counters::QueueCounters;
 use wharf::device::DeviceError;
 use wharf::engine::Batching;
 use wharf::pool::Audit;
-use wharf::qdisc::DROP_HEAD;
 use wharf::queue::TxQueue;
 use wharf::sender::DROP_TAIL;
 use wharf::tools::fault::INJECTED;
 use wharf::tools::traffic::{Findings, Latency};
 
 /// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
-const NO_FAULTS: [&str; 3] = ["closed", INJECTED, DROP_HEAD];
+const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
 /// Nor is this, where the receiver hung up because the run was over.
 const HUNG_UP: &str = "link-down";
 
@@ -25,6 +24,8 @@ pub(super) struct Account {
     pub(super) device: String,
     /// Whether the device's completions are real, so that there is a byte limit.
     pub(super) has_bql: bool,
+    /// The name of the queueing discipline.
+    pub(super) qdisc: &'static str,
     /// From the first frame to the last completion.
     pub(super) span_ns: u64,
     pub(super) audit: Audit,
@@ -65,6 +66,7 @@ impl Account {
             timing_error_ns: self.timing.as_mut().and_then(timing),
             received: self.received.as_ref().map(|findings| self.received(findings, queues, lost.total)),
             drops: lost,
+            qdisc: Some(QdiscReport::of(self.qdisc, queues)),
             faults: self.wrapped.faults(),
             trace: self.wrapped.trace(),
             ..of_queues(&self.device, queues, self.has_bql, self.span_ns, &self.audit)
@@ -105,7 +107,7 @@ impl Account {
 
 fn device_faults(counters: &QueueCounters, is_cut: bool) -> Vec<String> {
     let is_none = |reason: &str| NO_FAULTS.contains(&reason) || (is_cut && reason == HUNG_UP);
-    let failures = counters.failures().into_iter().filter(|(reason, _)| !is_none(reason));
+    let failures = counters.device_failures().into_iter().filter(|(reason, _)| !is_none(reason));
     let mut faults: Vec<String> =
         failures.map(|(reason, count)| format!("{count} packets failed: {reason}")).collect();
     faults.extend(counters.last_error());

@@ -1,7 +1,7 @@
 //! What to send, checked and loaded, before anything is started.
 
 use super::traffic::Traffic;
-use crate::args::{Poll, QdiscChoice, SendArgs, SmallQueues, WhenFull, WrapArgs};
+use crate::args::{Poll, SendArgs, SmallQueues, WhenFull, WrapArgs};
 use crate::files::check_written;
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,6 +13,7 @@ use wharf::devices::host::processors;
 use wharf::devices::registry::Registry;
 use wharf::devices::spec::{DeviceSpec, Kind, QueueLayout};
 use wharf::engine::Batching;
+use wharf::qdisc::QdiscSpec;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf::tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 
@@ -48,7 +49,7 @@ pub(super) struct Plan {
     pub(super) poll: Poll,
     pub(super) senders: u16,
     pub(super) cpus: Vec<usize>,
-    pub(super) qdisc: QdiscChoice,
+    pub(super) qdisc: QdiscSpec,
     pub(super) when_full: WhenFull,
     pub(super) small_queue_bytes: Option<u32>,
     pub(super) byte_limits: Bounds,
@@ -82,7 +83,7 @@ impl Plan {
             poll: args.poll,
             senders: args.senders,
             cpus: args.cpu.clone(),
-            qdisc: args.qdisc,
+            qdisc: args.qdisc.clone(),
             when_full: args.when_full,
             small_queue_bytes: small_queue_bytes(args),
             byte_limits: args.bql,
@@ -196,7 +197,7 @@ fn replay(args: &SendArgs, path: &Path, rounds: u64) -> anyhow::Result<(String, 
         crate::output::complain(&note);
     }
     let what = format!("{} ({} frames)", capture.name(), capture.len());
-    let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.has_bands());
+    let split = Split::new(Arc::new(capture), args.senders.into(), args.qdisc.kind().order);
     Ok((what, Traffic::Replay { split, rounds }))
 }
 

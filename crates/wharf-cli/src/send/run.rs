@@ -44,7 +44,8 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let Sending { name, has_bql, queues, far_end, delay, wrapped } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let echo = plan.echo.then(|| Echo::new(&queues[0], plan.traffic.check())).transpose()?;
+    let echo =
+        plan.echo.then(|| Echo::new(&queues[0], plan.traffic.check(plan.qdisc.kind().order))).transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     let sent = send(plan, &queues, schedule.as_ref(), &wrapped, signals);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
@@ -64,8 +65,18 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let is_cut = received.as_ref().is_some_and(|received| received.is_cut);
     let received = received.map(|Received { findings, .. }| findings).or(echoed);
     let device_error = device_error.flatten();
-    let account =
-        Account { device: name, has_bql, span_ns, audit, timing, received, is_cut, device_error, wrapped };
+    let account = Account {
+        device: name,
+        has_bql,
+        qdisc: plan.qdisc.kind().name,
+        span_ns,
+        audit,
+        timing,
+        received,
+        is_cut,
+        device_error,
+        wrapped,
+    };
     Ok(account.close(&queues, batching, signals.asked()))
 }
 
@@ -101,7 +112,7 @@ fn sending(
             None => device,
         };
         let queue = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
-            .qdisc(plan.qdisc.build(plan.when_full))
+            .qdisc(plan.qdisc.build(plan.when_full.setup()))
             .batching(batching)
             .small_queues(plan.small_queue_bytes)
             .byte_limits(plan.byte_limits)

@@ -3,7 +3,7 @@
 use super::account::Outcome;
 use super::plan::Plan;
 use crate::output::{bytes, grouped, table, text, time};
-use crate::report::{ClassReport, FaultReport, Report, TimingReport};
+use crate::report::{ClassReport, FaultReport, QdiscReport, Report, TimingReport};
 use wharf::engine::Batching;
 
 /// The whole summary: a headline, a column per run, and what it comes to.
@@ -47,6 +47,7 @@ const ROWS: &[Row] = &[
         true => bytes(report.bql.limit_bytes),
         false => "none".into(),
     }),
+    ("discipline", |report| report.qdisc.as_ref().map_or(String::new(), QdiscReport::text)),
     ("requeues", |report| grouped(report.requeues)),
     ("packets by queue", |report| match &report.queues[..] {
         [] | [_] => String::new(),

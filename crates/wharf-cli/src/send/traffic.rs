@@ -1,5 +1,6 @@
 //! What is sent, one part per sender, and what checks it.
 
+use wharf::qdisc::Order;
 use wharf::tools::fault::FailingMemory;
 use wharf::tools::traffic::{
     Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify,
@@ -47,11 +48,11 @@ impl Traffic {
         }
     }
 
-    /// What checks it at the other end, from the start.
-    pub(super) fn check(&self) -> Box<dyn Verify> {
+    /// Returns what checks it at the other end of a queue that keeps `order`.
+    pub(super) fn check(&self, order: Order) -> Box<dyn Verify> {
         match self {
             Traffic::Replay { split, .. } => Box::new(split.check()),
-            Traffic::Generated { generators, .. } => Box::new(StampCheck::new(generators.clone())),
+            Traffic::Generated { generators, .. } => Box::new(StampCheck::keeping(generators.clone(), order)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! `fifo`: first in, first out, limited by packets or by bytes (`net/sched/sch_fifo.c`).
 
-use super::registry::{QUEUE_PACKETS, QdiscKind};
+use super::registry::{Order, QUEUE_PACKETS, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull};
 use wharf_mem::{Batch, Frame};
@@ -11,6 +11,7 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     usage: "fifo[:N|:SIZE]",
     summary: "1000 packets, or N, or a size such as 64k",
     takes_limit: true,
+    order: Order::All,
     keys: &[],
     packets: |spec| match spec.limit() {
         Some(FifoLimit::Packets(packets)) => packets,

@@ -9,7 +9,7 @@
 //! `qdisc_pkt_len` does.
 
 use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions};
-use super::registry::{QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
+use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
 use super::slab::{FrameList, NONE, Slab, Timed};
 use super::{Backpressure, Limit, Qdisc, QdiscContext, WhenFull};
 use crate::options::Key;
@@ -29,6 +29,7 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     usage: "fq_codel[:key=value,...]",
     summary: "flow queues with controlled delay",
     takes_limit: false,
+    order: Order::Flow,
     keys: &[
         Key::time(
             "target",

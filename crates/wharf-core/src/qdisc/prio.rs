@@ -3,7 +3,7 @@
 //! As the kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back the senders of that
 //! band only.
 
-use super::registry::{QUEUE_PACKETS, QdiscKind};
+use super::registry::{Order, QUEUE_PACKETS, QdiscKind};
 use super::store::Store;
 use super::{Backpressure, DROP_HEAD, Limit, Qdisc, QdiscContext, WhenFull, classify};
 use wharf_mem::{Batch, Frame};
@@ -16,6 +16,7 @@ pub(super) const KIND: QdiscKind = QdiscKind {
     usage: "prio",
     summary: "three bands, by DSCP",
     takes_limit: false,
+    order: Order::Band,
     keys: &[],
     packets: |_| Prio::BANDS * QUEUE_PACKETS,
     build: |_, setup| Box::new(Prio::new(QUEUE_PACKETS).when_full(setup.when_full)),

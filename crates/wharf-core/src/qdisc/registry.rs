@@ -26,12 +26,26 @@ pub struct QdiscKind {
     pub summary: &'static str,
     /// True if a limit, in packets or as a size in bytes, may follow the colon: `fifo:1000`, `fifo:64k`.
     pub takes_limit: bool,
+    /// The order that it keeps.
+    pub order: Order,
     /// Its options.
     pub keys: &'static [Key],
     /// Returns the number of packets that a discipline of these options holds, for the size of a pool.
     pub packets: fn(&QdiscSpec) -> usize,
     /// Builds an empty one.
     pub build: fn(&QdiscSpec, QdiscSetup) -> Box<dyn Qdisc>,
+}
+
+/// The packets among which a discipline keeps the order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// All.
+    #[default]
+    All,
+    /// Those of one band.
+    Band,
+    /// Those of one flow.
+    Flow,
 }
 
 /// What a discipline is built with besides its own options.

@@ -272,6 +272,19 @@ impl Generator {
         }
     }
 
+    /// Returns the number of its flows.
+    pub(super) fn flows(&self) -> u64 {
+        self.flows
+    }
+
+    /// Returns the flow of packet `number`, from 0, and the packet's place in that flow.
+    #[inline]
+    pub(super) fn place_in_flow(&self, number: u64) -> (u64, u64) {
+        let (each, flows) = (self.packets_each(), self.flows.max(1));
+        let (round, within) = (number / each / flows, number % each);
+        (number / each % flows, round * each + within)
+    }
+
     /// The source port of packet `number`, and of those that go with it.
     #[inline]
     fn port(&self, number: u64) -> u16 {

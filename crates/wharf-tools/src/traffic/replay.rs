@@ -1,33 +1,49 @@
 //! Replaying a capture by one or more senders.
 
 use super::check::ReplayCheck;
-use super::flow::lane_of;
+use super::flow::sender_of;
 use super::{Capture, Position, Source};
+use std::collections::HashMap;
 use std::sync::Arc;
+use wharf_core::qdisc::{Order, band_of_bytes};
+use wharf_packet::flow_hash;
 
 /// Bands of a queue that looks at them: the kernel's three.
-const BANDS: usize = 3;
+const BANDS: u64 = 3;
 
 /// A capture, split among senders by flow: packets of one flow go by one sender, in their order.
 #[derive(Debug, Clone)]
 pub struct Split {
     pub(super) capture: Arc<Capture>,
     senders: usize,
-    pub(super) bands: usize,
-    /// Which frames, in order, by sender, and within each by band: within a list the order stays.
-    pub(super) lanes: Arc<[Box<[u32]>]>,
+    order: Order,
+    pub(super) lanes: Arc<[Lane]>,
+    /// The lane of a sender and of what keeps its order there.
+    by_key: Arc<HashMap<(usize, u64), usize>>,
+}
+
+/// Frames of one sender that stay in order.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) sender: usize,
+    /// Their places in the capture.
+    pub(super) places: Vec<u32>,
 }
 
 impl Split {
-    /// Splits `capture` among `senders`. With `by_band` the queue between may let one band overtake another,
-    /// and only the order within each is checked.
-    pub fn new(capture: Arc<Capture>, senders: usize, by_band: bool) -> Self {
-        let (senders, bands) = (senders.max(1), if by_band { BANDS } else { 1 });
-        let mut lanes = vec![Vec::new(); senders * bands];
+    /// Splits `capture` among `senders`. The queue between keeps `order`, and only that is checked.
+    pub fn new(capture: Arc<Capture>, senders: usize, order: Order) -> Self {
+        let senders = senders.max(1);
+        let (mut lanes, mut by_key) = (Vec::new(), HashMap::new());
         for at in 0..capture.len() {
-            lanes[lane_of(capture.frame_bytes(at), senders, bands)].push(at as u32);
+            let key = key_of(capture.frame_bytes(at), senders, order);
+            let lane = *by_key.entry(key).or_insert_with(|| {
+                lanes.push(Lane { sender: key.0, places: Vec::new() });
+                lanes.len() - 1
+            });
+            lanes[lane].places.push(at as u32);
         }
-        Self { capture, senders, bands, lanes: lanes.into_iter().map(Vec::into_boxed_slice).collect() }
+        Self { capture, senders, order, lanes: lanes.into(), by_key: Arc::new(by_key) }
     }
 
     /// Number of senders.
@@ -35,9 +51,10 @@ impl Split {
         self.senders
     }
 
-    /// Which lane a received frame must have come by.
-    pub(super) fn lane_of(&self, frame: &[u8]) -> usize {
-        lane_of(frame, self.senders, self.bands)
+    /// Returns the lane that a received frame must have come by, or `Err` with the sender of one that is in no lane.
+    pub(super) fn lane_of(&self, frame: &[u8]) -> Result<usize, usize> {
+        let key = key_of(frame, self.senders, self.order);
+        self.by_key.get(&key).copied().ok_or(key.0)
     }
 
     /// One source per sender, each going `rounds` times through its part; [`u64::MAX`] for no end.
@@ -49,6 +66,16 @@ impl Split {
     pub fn check(&self) -> ReplayCheck {
         ReplayCheck::new(self.clone())
     }
+}
+
+/// Returns the sender of a frame, and what of it keeps its order.
+fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
+    let kept = match order {
+        Order::All => 0,
+        Order::Band => u64::from(band_of_bytes(frame)).min(BANDS - 1),
+        Order::Flow => flow_hash(frame),
+    };
+    (sender_of(frame, senders), kept)
 }
 
 /// One sender's part of a capture, over and over.
@@ -64,8 +91,8 @@ pub struct Replay {
 
 impl Replay {
     fn new(split: &Split, sender: usize, rounds: u64) -> Self {
-        let lanes = &split.lanes[sender * split.bands..][..split.bands];
-        let mut places = lanes.concat();
+        let lanes = split.lanes.iter().filter(|lane| lane.sender == sender);
+        let mut places: Vec<u32> = lanes.flat_map(|lane| &lane.places).copied().collect();
         places.sort_unstable();
         let end = match rounds {
             u64::MAX if !places.is_empty() => u64::MAX,
@@ -143,7 +170,7 @@ mod tests {
     #[test]
     fn one_sender_goes_through_it_again_and_again() {
         let capture = Arc::new(Capture::of(&[(b"one", 100), (b"three", 110)]));
-        let replay = Split::new(capture, 1, false).replays(2).remove(0);
+        let replay = Split::new(capture, 1, Order::All).replays(2).remove(0);
         let position = replay.position(3);
         assert_eq!(position, Position { packets: 3, bytes: 11, time_ns: 30 });
         let frames = all(replay);
@@ -155,7 +182,7 @@ mod tests {
     fn senders_share_by_flow_and_keep_the_order() {
         let frames: Vec<Vec<u8>> = (0..60).map(|n| [frame(n % 10), vec![n]].concat()).collect();
         let places: Vec<(&[u8], u64)> = frames.iter().map(|frame| (&frame[..], 0)).collect();
-        let split = Split::new(Arc::new(Capture::of(&places)), 3, true);
+        let split = Split::new(Arc::new(Capture::of(&places)), 3, Order::Band);
         let mut total = 0;
         for replay in split.replays(1) {
             let frames = all(replay);
@@ -172,7 +199,7 @@ mod tests {
     #[test]
     fn a_sender_without_a_flow_has_nothing_to_do() {
         let capture = Arc::new(Capture::of(&[(b"one flow only", 0)]));
-        let ends: Vec<u64> = Split::new(capture, 8, false)
+        let ends: Vec<u64> = Split::new(capture, 8, Order::All)
             .replays(u64::MAX)
             .iter()
             .map(Source::remaining)

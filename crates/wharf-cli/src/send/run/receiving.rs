@@ -40,7 +40,11 @@ pub(super) struct Received {
 impl Receiving {
     /// Receives from `far_end`, where a frame arrives `delay` after it has left.
     pub(super) fn start(plan: &Plan, far_end: Box<dyn Duplex>, delay: Duration) -> anyhow::Result<Self> {
-        let receiver = Receiver::new(far_end, &pool(plan, RECEIVER_FRAMES)?, plan.traffic.check())?;
+        let receiver = Receiver::new(
+            far_end,
+            &pool(plan, RECEIVER_FRAMES)?,
+            plan.traffic.check(plan.qdisc.kind().order),
+        )?;
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();
         let receive = move || {

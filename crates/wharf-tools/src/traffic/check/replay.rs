@@ -2,6 +2,7 @@
 
 use super::super::Split;
 use super::{Arrival, Check, Findings, Verify, first_difference};
+use wharf_packet::{Ecn, ecn, mark_ce};
 
 /// How far ahead a frame that was not expected is looked for, to go on behind what was lost.
 const AHEAD: usize = 4096;
@@ -25,14 +26,11 @@ impl ReplayCheck {
     #[cold]
     fn differs(&mut self, lane: usize, frame: &[u8]) {
         let Self { split, next, findings } = self;
-        let (sender, places, at) = (lane / split.bands, &split.lanes[lane], next[lane]);
-        if places.is_empty() {
-            return findings.fail(1, || format!("a frame of sender {sender}, which sends none"));
-        }
+        let (super::super::replay::Lane { sender, places }, at) = (&split.lanes[lane], next[lane]);
         let place_of = |ahead: usize| (at + ahead) % places.len();
         let expected = |ahead: usize| places[place_of(ahead)] as usize;
-        let found =
-            (1..places.len().min(AHEAD)).find(|&ahead| split.capture.frame_bytes(expected(ahead)) == frame);
+        let found = (1..places.len().min(AHEAD))
+            .find(|&ahead| is_same(split.capture.frame_bytes(expected(ahead)), frame));
         match found {
             Some(lost) => findings.lose(lost as u64, || {
                 format!("sender {sender}: {lost} lost before frame {} of the capture", expected(lost) + 1)
@@ -49,14 +47,33 @@ impl ReplayCheck {
     }
 }
 
+/// True if `frame` is `sent`, or `sent` with a mark of congestion.
+#[inline]
+fn is_same(sent: &[u8], frame: &[u8]) -> bool {
+    sent == frame || (sent.len() == frame.len() && ecn(frame) == Some(Ecn::Ce) && is_marked(sent, frame))
+}
+
+#[cold]
+fn is_marked(sent: &[u8], frame: &[u8]) -> bool {
+    let mut marked = sent.to_vec();
+    mark_ce(&mut marked) && marked == frame
+}
+
 impl Check for ReplayCheck {
     #[inline]
     fn check(&mut self, frame: &[u8], _at: Arrival) {
         self.findings.received(frame);
-        let lane = self.split.lane_of(frame);
-        let (places, at) = (&self.split.lanes[lane], self.next[lane]);
+        let lane = match self.split.lane_of(frame) {
+            Ok(lane) => lane,
+            Err(sender) => {
+                return self
+                    .findings
+                    .fail(1, || format!("a frame of sender {sender}, which sends none such"));
+            }
+        };
+        let (places, at) = (&self.split.lanes[lane].places, self.next[lane]);
         let expected = places.get(at).map(|&place| self.split.capture.frame_bytes(place as usize));
-        if expected != Some(frame) {
+        if !expected.is_some_and(|expected| is_same(expected, frame)) {
             return self.differs(lane, frame);
         }
         self.next[lane] = if at + 1 == places.len() { 0 } else { at + 1 };
@@ -74,13 +91,14 @@ mod tests {
     use super::super::super::Capture;
     use super::*;
     use std::sync::Arc;
+    use wharf_core::qdisc::Order;
 
     const FRAMES: [&[u8]; 4] =
         [b"frame of host one", b"frame of host two", b"frame of host three", b"the last frame"];
 
     fn check(senders: usize, received: &[&[u8]]) -> Findings {
         let capture = Capture::of(&FRAMES.map(|frame| (frame, 0)));
-        let mut check = Split::new(Arc::new(capture), senders, false).check();
+        let mut check = Split::new(Arc::new(capture), senders, Order::All).check();
         received.iter().for_each(|frame| check.check(frame, Arrival::default()));
         check.findings().clone()
     }
@@ -111,10 +129,11 @@ mod tests {
     #[test]
     fn senders_may_interleave_but_not_reorder() {
         let capture = Arc::new(Capture::of(&FRAMES.map(|frame| (frame, 0))));
-        let split = Split::new(capture, 2, false);
-        let by_sender: Vec<&[u8]> = split.lanes.iter().flatten().map(|&at| FRAMES[at as usize]).collect();
+        let split = Split::new(capture, 2, Order::All);
+        let by_sender: Vec<&[u8]> =
+            split.lanes.iter().flat_map(|lane| &lane.places).map(|&at| FRAMES[at as usize]).collect();
         assert_eq!(check(2, &by_sender).errors, 0);
-        assert!(split.lanes.iter().any(|lane| lane.len() > 1));
+        assert!(split.lanes.iter().any(|lane| lane.places.len() > 1));
         let backwards: Vec<&[u8]> = by_sender.iter().rev().copied().collect();
         assert!(check(2, &backwards).errors > 0);
     }

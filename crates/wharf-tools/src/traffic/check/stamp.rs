@@ -2,21 +2,30 @@
 
 use super::super::{Generator, Latencies, stamp_of};
 use super::{Arrival, Check, Clocks, Findings, Verify, first_difference};
+use wharf_core::qdisc::Order;
+use wharf_packet::{Ecn, ecn, mark_ce};
 
 /// Makes each packet anew from the sequence number and the time that it carries, and compares.
 #[derive(Debug)]
 pub struct StampCheck {
     generators: Vec<Generator>,
-    /// Per sender, the number expected next.
-    next: Vec<u64>,
+    /// By sender, and by flow where only that order is kept, the place expected next.
+    next: Vec<Vec<u64>>,
     again: Vec<u8>,
     findings: Findings,
 }
 
 impl StampCheck {
-    /// For packets of these generators, one per sender, in the order of senders.
+    /// Checks packets of these generators, one per sender, in the order of senders.
     pub fn new(generators: Vec<Generator>) -> Self {
-        let next = vec![0; generators.len()];
+        Self::keeping(generators, Order::All)
+    }
+
+    /// Checks packets that pass a queue which keeps `order`.
+    pub fn keeping(generators: Vec<Generator>, order: Order) -> Self {
+        // Packets of one sender are of one band.
+        let flows = |generator: &Generator| if order == Order::Flow { generator.flows().max(1) } else { 1 };
+        let next = generators.iter().map(|generator| vec![0; flows(generator) as usize]).collect();
         let findings = Findings { latencies: Some(Latencies::default()), ..Findings::default() };
         Self { generators, next, again: Vec::new(), findings }
     }
@@ -30,15 +39,18 @@ impl StampCheck {
         if self.again == frame {
             return true;
         }
+        if ecn(frame) == Some(Ecn::Ce) && mark_ce(&mut self.again) && self.again == frame {
+            // A queue on the way has marked it.
+            return true;
+        }
         let byte = first_difference(&self.again, frame);
         self.findings.fail(1, || format!("sender {sender}: packet {number} differs from byte {byte} on"));
         false
     }
 
     #[cold]
-    fn out_of_order(&mut self, sender: usize, number: u64) {
-        let expected = self.next[sender];
-        match number.checked_sub(expected) {
+    fn out_of_order(&mut self, sender: usize, number: u64, (place, expected): (u64, u64)) {
+        match place.checked_sub(expected) {
             Some(lost) => {
                 self.findings.lose(lost, || format!("sender {sender}: {lost} lost before packet {number}"))
             }
@@ -59,15 +71,22 @@ impl Check for StampCheck {
             return self.findings.fail(1, || "a frame without the stamp of a sender".into());
         };
         let sender = usize::from(stamp.sender);
+        let (flow, place) = match self.next[sender].len() {
+            1 => (0, stamp.number),
+            _ => self.generators[sender].place_in_flow(stamp.number),
+        };
         if !self.compare(frame, sender, stamp.number, stamp.time_ns) {
             // What it says cannot be trusted, unless it is what was expected.
-            self.next[sender] += u64::from(stamp.number == self.next[sender]);
+            let next = &mut self.next[sender][flow as usize];
+            *next += u64::from(place == *next);
             return;
         }
-        if stamp.number != self.next[sender] {
-            self.out_of_order(sender, stamp.number);
+        let expected = std::mem::replace(&mut self.next[sender][flow as usize], place + 1);
+        if place != expected {
+            self.out_of_order(sender, stamp.number, (place, expected));
+            let next = &mut self.next[sender][flow as usize];
+            *next = expected.max(*next);
         }
-        self.next[sender] = self.next[sender].max(stamp.number + 1);
         if let Some(latencies) = &mut self.findings.latencies {
             latencies.record(self.generators[sender].tos(), at.monotonic_ns.saturating_sub(stamp.time_ns));
         }
