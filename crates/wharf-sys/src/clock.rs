@@ -1,24 +1,26 @@
-//! Clocks. All count nanoseconds from the same unspecified origin (CLOCK_MONOTONIC's).
+//! Clocks in nanoseconds. The monotonic ones share an unspecified origin.
 
-/// CLOCK_MONOTONIC, exact: about 20 ns a read where the time stamp counter is slow, as in virtual machines.
+/// Returns `CLOCK_MONOTONIC`, exact, in nanoseconds. A read takes about 20 ns where the time stamp counter is
+/// slow, as in virtual machines.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// CLOCK_MONOTONIC_COARSE: the time of the last timer tick (1 to 10 ms old), for about 3 ns.
+/// Returns `CLOCK_MONOTONIC_COARSE`: the time of the last timer tick, 1 to 10 ms old, in nanoseconds. A read
+/// takes about 3 ns.
 #[inline]
 pub fn coarse_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// CLOCK_REALTIME: nanoseconds since 1970, for time stamps in captures.
+/// Returns `CLOCK_REALTIME`, nanoseconds since 1970: for time stamps in captures.
 pub fn realtime_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// The processor's time stamp counter in its own ticks, for profiles of a few nanoseconds; where there is
-/// none, nanoseconds.
+/// Returns the processor's time stamp counter in its own ticks, for profiles of a few nanoseconds. Without a
+/// counter: nanoseconds.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -33,7 +35,7 @@ pub fn ticks() -> u64 {
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result; these clocks exist on every Linux that Wharf runs on.
+    // SAFETY: `time` is a valid place for the result. These clocks exist on every Linux that Wharf runs on.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

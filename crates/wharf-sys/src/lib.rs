@@ -7,6 +7,7 @@
 compile_error!("Wharf runs on Linux only");
 
 pub mod affinity;
+pub mod cache_line;
 pub mod clock;
 pub mod epoll;
 pub mod errno;
@@ -16,7 +17,6 @@ pub mod fence;
 pub mod guard;
 mod ifreq;
 pub mod interface;
-pub mod line;
 pub mod mapping;
 pub mod namespace;
 pub mod netlink;

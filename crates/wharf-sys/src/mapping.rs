@@ -1,17 +1,18 @@
-//! A shared, sealed memory mapping: what a pool's region lies in.
+//! `Mapping`: a shared, sealed memory mapping, which holds a pool's region.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Bytes of a huge page as asked for here (`MFD_HUGE_2MB`).
+/// Bytes of a huge page (`MFD_HUGE_2MB`).
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// Bytes of an ordinary page on every architecture that Wharf is built for.
+/// Bytes of an ordinary page, on every architecture that Wharf is built for.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Memory that other processes and devices can share: a memfd, mapped read-write, sealed against shrinking.
+/// Memory that other processes and devices can share: a memfd, mapped read-write and sealed against
+/// truncation.
 ///
-/// Sealing matters: a peer that could shrink the file would turn an access here into SIGBUS.
+/// A peer that could truncate the file would turn an access here into `SIGBUS`; the seal prevents that.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -20,18 +21,19 @@ pub struct Mapping {
     fd: OwnedFd,
 }
 
-// SAFETY: `Mapping` owns its address range and file; it hands out only a raw pointer, so that moving it
-// to another thread, or sharing it, touches no memory.
+// SAFETY: `Mapping` owns its address range and file. It hands out only a raw pointer: moving or sharing it
+// touches no memory.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: every method takes `&self` and reads plain fields.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len_bytes` (rounded up to whole pages): 2 MiB huge pages when enough are free, else 4 KiB pages.
+    /// Maps `len_bytes`, rounded up to whole pages: 2 MiB huge pages if enough are free, otherwise 4 KiB
+    /// pages.
     ///
     /// # Errors
-    /// Those of memfd_create(2), ftruncate(2), fcntl(2) and mmap(2) for the 4 KiB pages; huge pages that
-    /// are not to be had are no error.
+    /// Those of `memfd_create(2)`, `ftruncate(2)`, `fcntl(2)` and `mmap(2)` for the 4 KiB pages. A lack of
+    /// huge pages is no error.
     pub fn shared(len_bytes: usize) -> io::Result<Self> {
         match Self::with_pages(len_bytes, HUGE_PAGE_BYTES, libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
             Ok(mapping) => Ok(mapping),
@@ -39,10 +41,10 @@ impl Mapping {
         }
     }
 
-    /// As [`Mapping::shared`], but on 4 KiB pages even where huge pages are free.
+    /// Does as [`Mapping::shared`] on 4 KiB pages, even if huge pages are free.
     ///
     /// # Errors
-    /// As [`Mapping::shared`].
+    /// Those of [`Mapping::shared`].
     pub fn shared_small_pages(len_bytes: usize) -> io::Result<Self> {
         Self::with_pages(len_bytes, PAGE_BYTES, 0)
     }
@@ -54,14 +56,14 @@ impl Mapping {
             .filter(|&len| i64::try_from(len).is_ok())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let fd = memfd(flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)?;
-        // SAFETY: plain calls on a descriptor that we own; no pointers.
+        // SAFETY: plain calls on a descriptor that this function owns; no pointers.
         unsafe {
             check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t))?;
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
             check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing of ours.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), len_bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -72,23 +74,25 @@ impl Mapping {
         Ok(Self { start, len_bytes, page_bytes, fd })
     }
 
-    /// The first byte; valid for [`Mapping::len_bytes`] bytes while `self` lives.
+    /// Returns the first byte's address. [`Mapping::len_bytes`] bytes from there on are valid while `self`
+    /// lives.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Bytes mapped: a whole number of pages.
+    /// Returns the number of bytes mapped: whole pages.
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// Bytes of one page: [`HUGE_PAGE_BYTES`] or [`PAGE_BYTES`].
+    /// Returns the bytes of one page: [`HUGE_PAGE_BYTES`] or [`PAGE_BYTES`].
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// The memfd behind it, to hand to a peer.
+    /// Returns the memfd, for a peer to map. The caller answers for what the peer writes: see the text of the
+    /// type that makes references to these bytes (`wharf_mem::Region::share_with_peer`).
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -96,14 +100,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this range was mapped by `with_pages`, belongs to `self` alone, and whoever uses its
-        // bytes holds `self` (the region keeps it in an `Arc`).
+        // SAFETY: this range was mapped by `with_pages` and belongs to `self` alone. A user of its bytes
+        // keeps `self` alive (the region is in an `Arc`).
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
     }
 }
 
 fn memfd(flags: libc::c_uint) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string literal; a descriptor that comes back is new and ours alone.
+    // SAFETY: the name is a C string literal. A descriptor that comes back is new and owned by nothing else.
     unsafe {
         let fd = check(libc::memfd_create(c"wharf-region".as_ptr(), flags))?;
         Ok(OwnedFd::from_raw_fd(fd))
@@ -120,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_up_to_whole_pages_and_starts_zeroed() {
+    fn a_new_mapping_is_of_whole_pages_and_zeroed() {
         let mapping = Mapping::shared_small_pages(5000).unwrap();
         assert_eq!((mapping.len_bytes(), mapping.page_bytes()), (8192, 4096));
         // SAFETY: the last byte of a mapping that lives.
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn cannot_be_shrunk_by_a_peer() {
+    fn a_peer_that_truncates_is_refused() {
         let mapping = Mapping::shared(1).unwrap();
         // SAFETY: a plain call on a descriptor.
         let cut = unsafe { libc::ftruncate(mapping.fd().as_raw_fd(), 0) };

@@ -1,27 +1,28 @@
-//! Network namespaces (network_namespaces(7)): which network the calling thread sees.
+//! Network namespaces: `network_namespaces(7)`.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 
-/// Puts the calling thread, and what it spawns from now on, into a new network of its own: only a loopback that is
-/// down. The namespace lives as long as a thread or process in it.
+/// Moves the calling thread, and threads that it spawns later, into a new network namespace, which has only a
+/// loopback that is down. The namespace lives as long as a thread or process in it.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN.
+/// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn enter_new_network() -> io::Result<()> {
-    // SAFETY: takes a number; concerns only what the calling thread sees of the network.
+    // SAFETY: takes a number. It changes only which network the calling thread sees.
     let returned = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Does `work` in the network `space`, a descriptor of one, in a thread of its own: the calling one stays where it is.
+/// Calls `work` in the network namespace `space`, on a thread of its own: the calling thread stays in its
+/// namespace.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_ADMIN, EINVAL when that is no network, and when there is no further thread to be had.
+/// `EPERM` without `CAP_SYS_ADMIN`; `EINVAL` if `space` is no network namespace; those of a new thread.
 pub fn within<T: Send>(space: OwnedFd, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let there = move || {
-        // SAFETY: takes numbers; concerns only what this thread sees of the network.
+        // SAFETY: takes numbers. It changes only which network this thread sees.
         if unsafe { libc::setns(space.as_raw_fd(), libc::CLONE_NEWNET) } == -1 {
             return Err(io::Error::last_os_error());
         }

@@ -1,4 +1,4 @@
-//! Socket options, and returns of libc calls.
+//! Socket options, and results of libc calls.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -12,7 +12,7 @@ pub(crate) fn set<T: Copy>(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value, len) } as isize).map(drop)
 }
 
-/// Reads an option of whole numbers into `value`; how many bytes of it were written.
+/// Reads an option of whole numbers into `value`, and returns the number of bytes written.
 pub(crate) fn get<const N: usize>(
     fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &mut [u32; N],
 ) -> io::Result<usize> {
@@ -23,7 +23,7 @@ pub(crate) fn get<const N: usize>(
     check(returned as isize).map(|_| len as usize)
 }
 
-/// The return of a libc call as a result: -1 becomes the error in `errno`.
+/// Turns the return of a libc call into a result: -1 becomes the error in `errno`.
 #[inline]
 pub(crate) fn check(returned: isize) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())

@@ -1,15 +1,15 @@
-//! Memory shared with a peer that need not be trusted: another process may write it at any time.
+//! Memory shared with an untrusted peer: another process may write it at any time.
 //!
-//! Nobody ever has a reference to its bytes: words are read and written as atomics, longer pieces are copied by volatile
-//! accesses. So what was read once is what is then checked and used, whatever the peer writes meanwhile. What the peer
-//! can do is write nonsense, and, where its file is not sealed against that, shrink it: see `guard`.
+//! No reference to its bytes is ever made. Words are accessed as atomics; longer pieces are copied by
+//! volatile accesses. What was read once is what is checked and used, whatever the peer writes meanwhile. The
+//! peer can write nonsense, and can truncate a file that is not sealed: see [`crate::guard`].
 
 mod table;
 
 pub use table::{Pair, Record, Short, Table, Words};
 
+use crate::cache_line::prefetch;
 use crate::guard::Guard;
-use crate::line::prefetch;
 use crate::mapping::Mapping;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -29,30 +29,30 @@ pub struct Area {
     owner: Owner,
 }
 
-/// Who unmaps it.
+/// The owner of the address range, which unmaps it.
 #[derive(Debug)]
 enum Owner {
     Mapping(Mapping),
-    /// The area: a peer's file may be made shorter, so it is guarded.
+    /// The area itself. A peer may truncate its file: then the mapping is guarded.
     Area(Option<Guard>),
 }
 
-// SAFETY: `Area` owns its address range, and all accesses to it, in `View`, are atomic or volatile.
+// SAFETY: `Area` owns its address range. All accesses to it, in `View`, are atomic or volatile.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Memory of our own, to be given to a peer.
+    /// Takes memory of this process, to be given to a peer.
     pub fn new(mapping: Mapping) -> Self {
         Self { start: mapping.start(), len_bytes: mapping.len_bytes(), owner: Owner::Mapping(mapping) }
     }
 
-    /// The first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps).
+    /// Maps the first `len_bytes` of a peer's file, rounded up to its block size (a huge page, perhaps).
     ///
     /// # Errors
-    /// `InvalidInput` when it is empty or the file is shorter; `Unsupported` when the peer may truncate the file
-    /// and [`crate::guard::install`] was not called; those of `fstat(2)` and `mmap(2)`.
+    /// `InvalidInput` for 0 bytes, or more than the file has. `Unsupported` if the peer may truncate the file
+    /// and [`crate::guard::install`] was not called. Those of `fstat(2)` and `mmap(2)`.
     pub fn of_peer(fd: BorrowedFd<'_>, len_bytes: u64) -> io::Result<Self> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
         let (file_bytes, block_bytes) = size_of_file(fd)?;
@@ -63,7 +63,7 @@ impl Area {
             usize::try_from(len_bytes).ok().and_then(|len| len.checked_next_multiple_of(block_bytes));
         let len_bytes = len_bytes.ok_or_else(|| bad("too long to be mapped".into()))?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing of ours.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), len_bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
@@ -72,7 +72,8 @@ impl Area {
         }
         let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
         let mut area = Self { start, len_bytes, owner: Owner::Area(None) };
-        // SAFETY: `area` owns the mapping and unmaps it after the guard is dropped; there are no references to its contents.
+        // SAFETY: `area` owns the mapping, and unmaps it after the guard is dropped. There are no references
+        // to its contents.
         match unsafe { Guard::new(area.addresses()) } {
             Ok(guard) => area.owner = Owner::Area(Some(guard)),
             Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
@@ -82,12 +83,12 @@ impl Area {
         Ok(area)
     }
 
-    /// Bytes mapped.
+    /// Returns the number of bytes mapped.
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// The mapping, where it is our own.
+    /// Returns the mapping, if it is this process's own.
     pub fn mapping(&self) -> Option<&Mapping> {
         match &self.owner {
             Owner::Mapping(mapping) => Some(mapping),
@@ -95,7 +96,7 @@ impl Area {
         }
     }
 
-    /// Whether the peer has made its file shorter: since then this is zeroed memory of our own.
+    /// True if the peer has truncated its file: from then on this is zeroed private memory.
     #[inline]
     pub fn is_broken(&self) -> bool {
         matches!(&self.owner, Owner::Area(Some(guard)) if guard.is_broken())
@@ -111,27 +112,28 @@ impl Drop for Area {
     fn drop(&mut self) {
         if let Owner::Area(guard) = &mut self.owner {
             drop(guard.take());
-            // SAFETY: mapped by `of_peer`, and `self`'s alone; views hold an `Arc` of it.
+            // SAFETY: mapped by `of_peer`, and owned by `self` alone. Views hold an `Arc` of it.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         }
     }
 }
 
-/// Whether the file cannot be made shorter any more: until then its owner can make an access raise SIGBUS.
+/// True if the file cannot be truncated (`F_SEAL_SHRINK`). Until then its owner can make an access raise
+/// `SIGBUS`.
 pub fn is_sealed(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: a plain call on a descriptor.
     let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
     seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
 }
 
-/// Asks for a file not to become shorter any more; whether it cannot.
+/// Seals a file against truncation, if its owner allows that. Returns true if it is sealed.
 pub fn seal(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: as above.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
     is_sealed(fd)
 }
 
-/// Bytes of a file, and of its blocks.
+/// Returns the number of bytes of a file and of one of its blocks.
 fn size_of_file(fd: BorrowedFd<'_>) -> io::Result<(u64, usize)> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `stat` has room for what the call writes.
@@ -157,19 +159,19 @@ unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
 
-/// What is copied at a time, at any address: an array of bytes would be read byte by byte, being volatile.
+/// A word that is copied at any address. (A volatile copy of an array of bytes would go byte by byte.)
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 struct Unaligned<W>(W);
 
-/// As much as a register holds that every processor of this kind has.
+/// The widest register that every processor of this architecture has.
 #[cfg(target_arch = "x86_64")]
 type Wide = std::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
 type Wide = u64;
 
-/// Copies the `BYTES` bytes from `start` on, each read once and volatile: a peer that has that memory, too, cannot change
-/// what was checked before it is used.
+/// Copies the `BYTES` bytes from `start` on, each read once and volatile: a peer that has that memory, too,
+/// cannot change what was checked before it is used.
 ///
 /// # Safety
 /// The bytes lie inside a mapping that lives. This process does not write them meanwhile.
@@ -184,37 +186,37 @@ pub unsafe fn snapshot<const BYTES: usize>(start: NonNull<u8>) -> [u8; BYTES] {
 macro_rules! words {
     ($($word:ty, $atomic:ty: $load:ident, $load_acquire:ident, $store:ident, $store_release:ident;)*) => {
         $(
-            #[doc = concat!("Reads the ", stringify!($word), " at byte `at`, in the machine's order, relaxed.")]
+            #[doc = concat!("Reads the ", stringify!($word), " at byte `at`, in the machine's byte order, relaxed.")]
             ///
             /// # Panics
-            /// When it does not lie within, or not aligned.
+            /// If the word is not inside, or not aligned.
             #[inline(always)]
             pub fn $load(&self, at: usize) -> $word {
                 <$atomic>::load(self.word(at), Ordering::Relaxed)
             }
 
-            #[doc = concat!("As `", stringify!($load), "`: what the peer wrote before it released this is seen after.")]
+            #[doc = concat!("Reads as `", stringify!($load), "`, acquire: writes of the peer before its release are visible afterwards.")]
             ///
             /// # Panics
-            /// As there.
+            /// As above.
             #[inline(always)]
             pub fn $load_acquire(&self, at: usize) -> $word {
                 <$atomic>::load(self.word(at), Ordering::Acquire)
             }
 
-            #[doc = concat!("Writes the ", stringify!($word), " at byte `at`, in the machine's order, relaxed.")]
+            #[doc = concat!("Writes the ", stringify!($word), " at byte `at`, in the machine's byte order, relaxed.")]
             ///
             /// # Panics
-            /// When it does not lie within, or not aligned.
+            /// If the word is not inside, or not aligned.
             #[inline(always)]
             pub fn $store(&self, at: usize, value: $word) {
                 <$atomic>::store(self.word(at), value, Ordering::Relaxed);
             }
 
-            #[doc = concat!("As `", stringify!($store), "`: whoever acquires this sees all that was written before.")]
+            #[doc = concat!("Writes as `", stringify!($store), "`, release: a peer that acquires the word sees all earlier writes.")]
             ///
             /// # Panics
-            /// As there.
+            /// As above.
             #[inline(always)]
             pub fn $store_release(&self, at: usize, value: $word) {
                 <$atomic>::store(self.word(at), value, Ordering::Release);
@@ -223,14 +225,14 @@ macro_rules! words {
     };
 }
 
-/// What a word of memory may be accessed as.
+/// Types by which a word of shared memory may be accessed.
 trait Atomic {}
 impl Atomic for AtomicU16 {}
 impl Atomic for AtomicU32 {}
 impl Atomic for AtomicU64 {}
 
 impl View {
-    /// `len_bytes` of `area` from byte `at` on; `None` where they do not lie within.
+    /// Returns `len_bytes` of `area` from byte `at` on; `None` if they are not inside it.
     pub fn new(area: &Arc<Area>, at: usize, len_bytes: usize) -> Option<Self> {
         at.checked_add(len_bytes).filter(|&end| end <= area.len_bytes)?;
         // SAFETY: inside the mapping, or just behind it.
@@ -238,7 +240,7 @@ impl View {
         Some(Self { area: area.clone(), start, len_bytes })
     }
 
-    /// `len_bytes` of this from byte `at` on; `None` where they do not lie within.
+    /// Returns `len_bytes` of this view from byte `at` on; `None` if they are not inside it.
     pub fn part(&self, at: usize, len_bytes: usize) -> Option<Self> {
         at.checked_add(len_bytes).filter(|&end| end <= self.len_bytes)?;
         // SAFETY: as above.
@@ -246,18 +248,18 @@ impl View {
         Some(Self { area: self.area.clone(), start, len_bytes })
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes.
     #[inline]
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
     }
 
-    /// The memory that it is a part of.
+    /// Returns the area that this is a part of.
     pub fn area(&self) -> &Arc<Area> {
         &self.area
     }
 
-    /// Whether it begins at a multiple of `align_bytes`, a power of two.
+    /// True if the view begins at a multiple of `align_bytes`, a power of two.
     pub fn is_aligned(&self, align_bytes: usize) -> bool {
         (self.start.as_ptr() as usize).is_multiple_of(align_bytes)
     }
@@ -274,12 +276,12 @@ impl View {
         // SAFETY: inside the mapping, which lives as long as `self`.
         let place = unsafe { self.start.add(at) }.cast::<A>();
         assert!(place.is_aligned());
-        // SAFETY: inside and aligned; an atomic may be any bits. No reference to these bytes is ever made but as atomics;
-        // the peer, whose accesses are its own, has its own mapping of them.
+        // SAFETY: inside and aligned; any bits are a valid atomic. References to these bytes are made as
+        // atomics only. The peer accesses them through a mapping of its own.
         unsafe { place.as_ref() }
     }
 
-    /// Has the line at byte `at` brought to this processor, if it lies within: a hint.
+    /// Prefetches the cache line of byte `at`, if it is inside.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
         if at < self.len_bytes {
@@ -287,38 +289,39 @@ impl View {
         }
     }
 
-    /// Copies the bytes from `at` on to `to`; false, and nothing, where they do not lie within.
+    /// Copies the bytes from `at` on to `to`. Returns false, and copies nothing, if they are not inside.
     #[inline(always)]
     pub fn copy_out(&self, at: usize, to: &mut [u8]) -> bool {
         if at > self.len_bytes || self.len_bytes - at < to.len() {
             return false;
         }
-        // SAFETY: `at` lies within, or just behind it.
+        // SAFETY: `at` is inside, or just behind the end.
         let from = unsafe { self.start.add(at) };
-        // SAFETY: both are `to.len()` bytes long: the one was checked just now, the other is borrowed mutably. They do not
-        // overlap: nobody has a reference to what is shared.
+        // SAFETY: both are `to.len()` bytes long: the one was checked just now, the other is borrowed
+        // mutably. They do not overlap, since there are no references to shared bytes.
         unsafe { copy::<true>(from, NonNull::from(&mut *to).cast(), to.len()) };
         true
     }
 
-    /// Copies `from` to the bytes from `at` on; false, and nothing, where they do not lie within.
+    /// Copies `from` to the bytes from `at` on. Returns false, and copies nothing, if they are not inside.
     #[inline(always)]
     pub fn copy_in(&self, at: usize, from: &[u8]) -> bool {
         if at > self.len_bytes || self.len_bytes - at < from.len() {
             return false;
         }
-        // SAFETY: `at` lies within, or just behind it.
+        // SAFETY: `at` is inside, or just behind the end.
         let to = unsafe { self.start.add(at) };
-        // SAFETY: as above; of `from` bytes are only read.
+        // SAFETY: as above; the bytes of `from` are only read.
         unsafe { copy::<false>(NonNull::from(from).cast(), to, from.len()) };
         true
     }
 }
 
-/// Copies `len` bytes out of shared memory, or into it: in words as wide as can be, of which the last one overlaps the one before.
+/// Copies `len` bytes out of shared memory (`OUT`) or into it, in the widest words; the last word overlaps
+/// the one before.
 ///
 /// # Safety
-/// Both lie within memory that lives, and do not overlap; the one that is not shared is borrowed.
+/// Both sides lie inside memory that lives, and do not overlap. The side that is not shared is borrowed.
 #[inline(always)]
 unsafe fn copy<const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, len: usize) {
     // SAFETY: each word ends at `len` at the latest.
@@ -343,10 +346,10 @@ unsafe fn copy<const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, len: usize) 
 
 const WIDE_BYTES: usize = size_of::<Wide>();
 
-/// Copies the first word and the last one of `len` bytes, which is all of them.
+/// Copies the first and the last word of `len` bytes, which together are all of them.
 ///
 /// # Safety
-/// As [`copy`], for at least a word and at most two.
+/// That of [`copy`]; `len` is one word to two words.
 #[inline(always)]
 unsafe fn both<W: Copy, const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, len: usize) {
     // SAFETY: the caller's.
@@ -356,11 +359,11 @@ unsafe fn both<W: Copy, const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, len
     }
 }
 
-/// Copies the word at byte `at`. Volatile on the shared side: what is read is what is used, though the peer may write at the same
-/// time.
+/// Copies the word at byte `at`, volatile on the shared side: the value read is the value used, though the
+/// peer may write at the same time.
 ///
 /// # Safety
-/// As [`copy`], with a word from there on; `W` may be any bits.
+/// That of [`copy`], for a word from `at` on. Any bits are a valid `W`.
 #[inline(always)]
 unsafe fn step<W: Copy, const OUT: bool>(from: NonNull<u8>, to: NonNull<u8>, at: usize) {
     // SAFETY: the caller's. `Unaligned` needs no alignment.

@@ -1,30 +1,30 @@
-//! What has come over a stream socket, before it is read.
+//! Bytes of a stream socket, before they are read.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Descriptors that may come with one message.
+/// The most descriptors that may come with one message.
 pub const DESCRIPTORS_MAX: usize = 32;
 
-/// Copies what has come and not been read to the front of `to`, and leaves it to be read; how many bytes: 0 when the other end
-/// has closed, `None` when nothing has come yet. It ends where descriptors came with something.
+/// Copies unread bytes to the front of `to`, and leaves them unread (`MSG_PEEK`). Returns their number: 0 if
+/// the other end has closed, `None` if there are none yet. The bytes end where descriptors came with them.
 ///
 /// # Errors
-/// InvalidData when more than [`DESCRIPTORS_MAX`] descriptors came with it; EMFILE where there may be no more descriptors here, as far
-/// as recvmsg(2) says; those of recvmsg(2).
+/// `InvalidData` if more than [`DESCRIPTORS_MAX`] descriptors came; `EMFILE` if this process may have no more
+/// descriptors; those of `recvmsg(2)`.
 pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> {
-    /// Room for the control message, aligned as its header is (cmsg(3)): 16 bytes and the descriptors.
+    /// Room for the control message, aligned as its header is (`cmsg(3)`): 16 bytes and the descriptors.
     #[repr(align(8))]
     struct Control([u8; 16 + DESCRIPTORS_MAX * size_of::<libc::c_int>()]);
     let mut control = Control([0; 16 + DESCRIPTORS_MAX * size_of::<libc::c_int>()]);
     let mut part = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    // SAFETY: numbers and null pointers.
+    // SAFETY: plain numbers and null pointers.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len() as _;
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: places for bytes and control messages, of the lengths said, which live as long as the call.
+    // SAFETY: places for bytes and control messages, of the lengths given, which live as long as the call.
     let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let Ok(count) = usize::try_from(count) else {
         return match io::Error::last_os_error() {
@@ -32,10 +32,10 @@ pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> 
             error => Err(error),
         };
     };
-    // SAFETY: as the kernel has filled it in.
+    // SAFETY: recvmsg has just filled `message` in.
     let came = unsafe { close_all(&message) };
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        // There was room for more, but not in this process.
+        // The message has room for more: it is this process that may have no more.
         if came < DESCRIPTORS_MAX {
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
@@ -45,12 +45,14 @@ pub fn peek(socket: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Option<usize>> 
     Ok(Some(count))
 }
 
-/// Closes the descriptors that came with a message that was looked at: whoever reads it gets others. How many.
+/// Closes the descriptors that came with a peeked message, and returns their number: a later read gets
+/// others.
 ///
 /// # Safety
 /// recvmsg has filled in `message`, whose control buffer lives.
 unsafe fn close_all(message: &libc::msghdr) -> usize {
-    // SAFETY: the macros of cmsg(3) stay within what the kernel wrote; the descriptors in there are new and ours.
+    // SAFETY: the macros of `cmsg(3)` stay inside what the kernel wrote. The descriptors there are new, and
+    // owned by nothing else.
     unsafe {
         let first = libc::CMSG_FIRSTHDR(message);
         if first.is_null()
@@ -69,10 +71,10 @@ unsafe fn close_all(message: &libc::msghdr) -> usize {
     }
 }
 
-/// Bytes that have come and not been read.
+/// Returns the number of unread bytes (`FIONREAD`).
 ///
 /// # Errors
-/// Those of ioctl(2).
+/// Those of `ioctl(2)`.
 pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     let mut count: libc::c_int = 0;
     // SAFETY: FIONREAD writes an int.
@@ -80,10 +82,10 @@ pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
     if done == 0 { Ok(usize::try_from(count).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether nothing more will come than what has.
+/// True if the other end will send nothing more: all that is left is what came before.
 pub fn has_ended(socket: BorrowedFd<'_>) -> bool {
     let mut fds = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one entry, which lives as long as the call, which does not wait.
+    // SAFETY: one entry, which lives as long as the call. The call does not wait.
     unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
 }
 
@@ -95,7 +97,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn what_is_looked_at_is_still_there() {
+    fn peeked_bytes_are_still_unread() {
         let (mut near, mut far) = UnixStream::pair().unwrap();
         let mut bytes = [0; 4];
         assert_eq!(peek(near.as_fd(), &mut bytes).unwrap(), None);

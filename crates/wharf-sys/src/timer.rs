@@ -1,16 +1,16 @@
-//! How late timed sleeps may end.
+//! The slack of timed sleeps.
 
-/// Lets the calling thread's timed sleeps end within about a microsecond of their time, in place of the 50 that
-/// the kernel takes to bundle wake-ups. prctl(2), PR_SET_TIMERSLACK.
+/// Sets the calling thread's timer slack to 1 ns (`prctl(2)`, `PR_SET_TIMERSLACK`): its timed sleeps end
+/// within about a microsecond of their time. The kernel's default is 50 us, to bundle wake-ups.
 pub fn precise_sleeps() {
-    // SAFETY: this option takes a number; 1 is the least that is not "back to the default".
+    // SAFETY: this option takes a number. 0 would mean the default.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn takes_effect() {
+    fn precise_sleeps_set_the_slack() {
         super::precise_sleeps();
         // SAFETY: as above.
         assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }, 1);

@@ -10,7 +10,7 @@ use wharf_core::device::{Completions, Transmitted};
 use wharf_mem::{Batch, Frame, Meta, Region};
 use wharf_packet::checksum;
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
-use wharf_sys::line::prefetch_to_write;
+use wharf_sys::cache_line::prefetch_to_write;
 
 /// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.
 pub(super) const SEGMENTS_MAX: usize = 64;

@@ -1,21 +1,22 @@
-//! `Table`: equal records in shared memory, each of atomic words; what lies where is checked once, the index each time.
+//! `Table`: equal records of atomic words in shared memory. Place and alignment are checked once, the index
+//! at each access.
 
 use super::View;
-use crate::line::{prefetch, prefetch_to_write};
+use crate::cache_line::{prefetch, prefetch_to_write};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// Two words of 8 bytes.
+/// A record of two words of 8 bytes.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Record([AtomicU64; 2]);
 
-/// Two words of 4 bytes.
+/// A record of two words of 4 bytes.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pair([AtomicU32; 2]);
 
-/// One word of 2 bytes.
+/// A record of one word of 2 bytes.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Short(AtomicU16);
@@ -24,7 +25,7 @@ const _: () = assert!(size_of::<Record>() == Record::BYTES && align_of::<Record>
 const _: () = assert!(size_of::<Pair>() == 8 && align_of::<Pair>() == 4);
 const _: () = assert!(size_of::<Short>() == 2 && align_of::<Short>() == 2);
 
-/// What a table is made of: atomic words without anything between them, of which any bits are some.
+/// Types that a table may consist of: atomic words without padding. Any bits are a valid value.
 pub trait Words: sealed::Sealed {}
 
 mod sealed {
@@ -50,7 +51,7 @@ pub struct Table<W> {
     of: PhantomData<W>,
 }
 
-// Derived, it would want the words to be, too.
+// Derived, it would want `W: Clone`.
 impl<W> Clone for Table<W> {
     fn clone(&self) -> Self {
         Self { view: self.view.clone(), count: self.count, of: PhantomData }
@@ -58,52 +59,52 @@ impl<W> Clone for Table<W> {
 }
 
 impl<W: Words> Table<W> {
-    /// The whole records of `view`; `None` where it does not begin where such a record may.
+    /// Returns the whole records of `view`; `None` if the view is not aligned for them.
     pub fn new(view: View) -> Option<Self> {
         let count = view.len_bytes() / size_of::<W>();
         view.is_aligned(align_of::<W>()).then_some(Self { view, count, of: PhantomData })
     }
 
-    /// Its bytes.
+    /// Returns the table's bytes.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// The records.
+    /// Returns the records.
     #[inline(always)]
     pub fn all(&self) -> &[W] {
         let start = self.view.start.cast::<W>().as_ptr();
-        // SAFETY: so many records lie within the view, aligned, as it begins aligned; within the mapping, which lives as long as
-        // `self`. They are atomics (`Words` is sealed), which may be any bits; the peer, whose accesses are its own, has its
-        // own mapping of them.
+        // SAFETY: so many records lie inside the view, aligned as its beginning is, and inside the mapping,
+        // which lives as long as `self`. They are atomics (`Words` is sealed), and any bits are valid. The
+        // peer accesses them through a mapping of its own.
         unsafe { std::slice::from_raw_parts(start, self.count) }
     }
 }
 
 impl Record {
-    /// Bytes of a record, and how it is aligned.
+    /// Bytes of a record, and its alignment.
     pub const BYTES: usize = 16;
 
-    /// Both words, in the machine's order, relaxed.
+    /// Reads both words, in the machine's byte order, relaxed.
     #[inline(always)]
     pub fn load(&self) -> [u64; 2] {
         let [first, second] = &self.0;
         [first.load(Ordering::Relaxed), second.load(Ordering::Relaxed)]
     }
 
-    /// The first word, relaxed.
+    /// Reads the first word, relaxed.
     #[inline(always)]
     pub fn load_first(&self) -> u64 {
         self.0[0].load(Ordering::Relaxed)
     }
 
-    /// The second word, relaxed.
+    /// Reads the second word, relaxed.
     #[inline(always)]
     pub fn load_second(&self) -> u64 {
         self.0[1].load(Ordering::Relaxed)
     }
 
-    /// The second word: what the peer wrote before it released this is seen after.
+    /// Reads the second word, acquire: writes of the peer before its release are visible afterwards.
     #[inline(always)]
     pub fn load_second_acquire(&self) -> u64 {
         self.0[1].load(Ordering::Acquire)
@@ -121,19 +122,19 @@ impl Record {
         self.0[1].store(word, Ordering::Relaxed);
     }
 
-    /// Writes the second word: whoever acquires it sees all that was written before.
+    /// Writes the second word, release: a peer that acquires it sees all earlier writes.
     #[inline(always)]
     pub fn store_second_release(&self, word: u64) {
         self.0[1].store(word, Ordering::Release);
     }
 
-    /// Has its line brought to this processor: a hint.
+    /// Prefetches the record's cache line.
     #[inline(always)]
     pub fn prefetch(&self) {
         prefetch(std::ptr::from_ref(self).cast());
     }
 
-    /// Has its line brought to this processor, to be written: a hint.
+    /// Prefetches the record's cache line for a write.
     #[inline(always)]
     pub fn prefetch_to_write(&self) {
         prefetch_to_write(std::ptr::from_ref(self).cast());
@@ -141,7 +142,7 @@ impl Record {
 }
 
 impl Pair {
-    /// Both words, in the machine's order, relaxed.
+    /// Reads both words, in the machine's byte order, relaxed.
     #[inline(always)]
     pub fn load(&self) -> [u32; 2] {
         let [first, second] = &self.0;
@@ -158,13 +159,13 @@ impl Pair {
 }
 
 impl Short {
-    /// The word, in the machine's order, relaxed.
+    /// Reads the word, in the machine's byte order, relaxed.
     #[inline(always)]
     pub fn load(&self) -> u16 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Writes it, relaxed.
+    /// Writes the word, relaxed.
     #[inline(always)]
     pub fn store(&self, word: u16) {
         self.0.store(word, Ordering::Relaxed);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn words_lie_where_the_view_has_them() {
+    fn a_record_that_is_written_is_read_through_the_view() {
         let view = View::new(&area(), 32, 40).unwrap();
         let table = Table::<Record>::new(view.clone()).unwrap();
         let [first, second] = table.all() else { panic!("half a record is none") };
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn shorter_words_too() {
+    fn a_pair_or_short_that_is_written_is_read_through_the_view() {
         let view = View::new(&area(), 4, 19).unwrap();
         let pairs = Table::<Pair>::new(view.clone()).unwrap();
         assert_eq!(pairs.all().len(), 2);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_aligned_is_refused() {
+    fn an_unaligned_view_is_refused() {
         let at = |at| View::new(&area(), at, 64).unwrap();
         assert!(Table::<Record>::new(at(8)).is_none() && Table::<Record>::new(at(16)).is_some());
         assert!(Table::<Pair>::new(at(2)).is_none() && Table::<Pair>::new(at(4)).is_some());

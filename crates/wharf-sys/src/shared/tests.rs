@@ -1,4 +1,4 @@
-//! Words, copies, bounds; a peer's file.
+//! Words, copies and bounds of views; a peer's file.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn view(len_bytes: usize) -> View {
 }
 
 #[test]
-fn words_are_where_they_were_written() {
+fn a_word_that_is_written_is_read_in_its_place() {
     let view = view(64);
     view.store_u16(2, 0x1234);
     view.store_u32_release(4, 0x89ab_cdef);
@@ -23,7 +23,7 @@ fn words_are_where_they_were_written() {
 }
 
 #[test]
-fn copies_of_every_length_and_place_are_exact() {
+fn a_copy_of_any_length_and_place_is_exact() {
     let view = view(4096);
     let bytes: Vec<u8> = (0..200u8).collect();
     for at in 0..40 {
@@ -41,7 +41,7 @@ fn copies_of_every_length_and_place_are_exact() {
 }
 
 #[test]
-fn what_lies_outside_is_not_copied() {
+fn bytes_outside_are_not_copied() {
     let view = view(64);
     let mut to = [7u8; 65];
     assert!(
@@ -56,12 +56,12 @@ fn what_lies_outside_is_not_copied() {
 
 #[test]
 #[should_panic(expected = "assertion")]
-fn a_word_beyond_the_end_is_a_bug_of_ours() {
+fn a_word_beyond_the_end_panics() {
     view(64).load_u32(62);
 }
 
 #[test]
-fn a_peers_file_is_the_same_memory_and_not_longer_than_it_is() {
+fn a_peers_file_is_mapped_up_to_its_length() {
     let mapping = Mapping::shared_small_pages(8192).unwrap();
     let ours = Arc::new(Area::of_peer(mapping.fd(), 5000).unwrap());
     assert!(is_sealed(mapping.fd()) && seal(mapping.fd()));
