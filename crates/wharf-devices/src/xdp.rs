@@ -28,7 +28,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
-use wharf_sys::interface::Asker;
+use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::mapping::{Mapping, PAGE_BYTES};
 use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
 
@@ -78,7 +78,7 @@ fn find(interface_name: &str) -> Result<Link, DeviceError> {
         |source| DeviceError::Io { device, what, source }
     };
     XdpSocket::open().map_err(|error| fault(&no_socket("an AF_XDP socket", &error))(error))?;
-    let asker = Asker::open().map_err(fault("cannot ask about interfaces"))?;
+    let asker = InterfaceSocket::open().map_err(fault("cannot ask about interfaces"))?;
     Link::find(name, interface_name, asker.as_fd())
 }
 

@@ -1,4 +1,4 @@
-//! epoll(7), edge by edge: many file descriptors to wait on, each of which can be masked.
+//! `epoll(7)`, edge-triggered: a set of file descriptors to wait for, each of which can be masked.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -6,47 +6,48 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Events fetched in one call.
 const EVENTS: usize = 32;
 
-/// A set of file descriptors, each under a number of its own.
+/// A set of file descriptors, each with a number of the caller's.
 #[derive(Debug)]
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// An empty one.
+    /// Makes an empty set.
     ///
     /// # Errors
-    /// The system is out of descriptors.
+    /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn new() -> io::Result<Self> {
         // SAFETY: epoll_create1 takes a number only.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor, and nobody else knows of it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds `fd` under `number`: each time that something happens to it, it is told of once, or not at all while it is
-    /// masked, as it is at first unless `unmasked`.
+    /// Adds `fd` under `number`, masked or `unmasked`. Each event of an unmasked descriptor is reported once;
+    /// those of a masked one are not.
     ///
     /// # Errors
-    /// There is no such descriptor, it cannot be waited on, or it is in the set already.
+    /// `EBADF` for no descriptor, `EPERM` if it cannot be waited for, `EEXIST` if it is in the set.
     pub fn add(&self, fd: RawFd, number: u64, unmasked: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, number, unmasked)
     }
 
-    /// Masks or unmasks `fd`, of the same number as before. Unmasked, it is told of if it is readable or writable at
-    /// that moment, and each time that something happens.
+    /// Masks or unmasks `fd`, which keeps its number. A descriptor that is readable or writable when it is
+    /// unmasked is reported at once.
     ///
     /// # Errors
-    /// It is not in the set.
+    /// `ENOENT` if it is not in the set.
     pub fn set(&self, fd: RawFd, number: u64, unmasked: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, number, unmasked)
     }
 
-    /// Takes `fd` out of the set. One that a peer has, too, stays in it even when it is closed here.
+    /// Removes `fd` from the set. A descriptor that a peer has, too, stays in the set even when it is closed
+    /// here.
     ///
     /// # Errors
-    /// It is not in the set.
+    /// `ENOENT` if it is not in the set.
     pub fn remove(&self, fd: RawFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, false)
     }
@@ -54,29 +55,32 @@ impl Epoll {
     fn control(&self, what: libc::c_int, fd: RawFd, number: u64, unmasked: bool) -> io::Result<()> {
         let wanted = if unmasked { libc::EPOLLIN | libc::EPOLLOUT } else { 0 };
         let mut event = libc::epoll_event { events: (libc::EPOLLET | wanted) as u32, u64: number };
-        // SAFETY: one event, which the kernel reads within the call. A number that is no descriptor is refused.
+        // SAFETY: one event, which the kernel reads during the call. It refuses a number that is no
+        // descriptor.
         let done = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Waits until something is to be told, or for `timeout_ns`: `u64::MAX` for no bound. A signal ends it early.
+    /// Waits for an event, at most `timeout_ns` nanoseconds; `u64::MAX` waits without bound. A signal ends
+    /// the wait early.
     pub fn wait(&self, timeout_ns: u64) {
         let mut fds = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let seconds = i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX);
         let timeout =
             libc::timespec { tv_sec: seconds, tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long };
         let timeout = if timeout_ns == u64::MAX { std::ptr::null() } else { &raw const timeout };
-        // SAFETY: one entry and one time, or none, which live as long as the call; no signal mask. What it returns is
-        // found by `told`: an error is a signal, after which nothing need be ready.
+        // SAFETY: one entry and one time, or none, which live as long as the call; no signal mask. The result
+        // is ignored: `take_events` finds the events, and an error is a signal, after which there need be
+        // none.
         unsafe { libc::ppoll(&raw mut fds, 1, timeout, std::ptr::null()) };
     }
 
-    /// Shows the numbers of those to which something has happened, each once.
-    pub fn told(&self, mut see: impl FnMut(u64)) {
+    /// Calls `see` with the number of each descriptor that has an event, once, and clears the events.
+    pub fn take_events(&self, mut see: impl FnMut(u64)) {
         loop {
             let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
             let (fd, room) = (self.0.as_raw_fd(), EVENTS as libc::c_int);
-            // SAFETY: room for as many events as are asked for; a timeout of 0 does not wait.
+            // SAFETY: room for as many events as are asked for. A timeout of 0 does not wait.
             let count = unsafe { libc::epoll_wait(fd, events.as_mut_ptr(), room, 0) };
             let count = usize::try_from(count).unwrap_or(0);
             events[..count].iter().for_each(|event| see(event.u64));
@@ -88,7 +92,7 @@ impl Epoll {
 }
 
 impl AsRawFd for Epoll {
-    /// Readable while something is to be told: a set can be in a set.
+    /// Returns the set's own descriptor, which is readable while there are events: a set can be in a set.
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -100,49 +104,53 @@ mod tests {
     use crate::event::EventFd;
     use std::os::fd::AsFd;
 
-    fn told(epoll: &Epoll) -> Vec<u64> {
+    fn taken(epoll: &Epoll) -> Vec<u64> {
         let mut numbers = Vec::new();
-        epoll.told(|number| numbers.push(number));
+        epoll.take_events(|number| numbers.push(number));
         numbers
     }
 
     #[test]
-    fn an_event_is_told_once_and_a_masked_one_never() {
+    fn an_event_is_reported_once_and_a_masked_one_never() {
         let (epoll, event) = (Epoll::new().unwrap(), EventFd::new().unwrap());
         let fd = event.as_fd().as_raw_fd();
         epoll.add(fd, 7, false).unwrap();
         event.signal();
-        assert_eq!(told(&epoll), []);
+        assert_eq!(taken(&epoll), []);
         epoll.set(fd, 7, true).unwrap();
-        assert_eq!((told(&epoll), told(&epoll)), (vec![7], vec![]), "what is so when it is unmasked, once");
+        assert_eq!(
+            (taken(&epoll), taken(&epoll)),
+            (vec![7], vec![]),
+            "readable when it is unmasked: reported once"
+        );
         event.signal();
         epoll.wait(u64::MAX);
-        assert_eq!((told(&epoll), told(&epoll)), (vec![7], vec![]));
+        assert_eq!((taken(&epoll), taken(&epoll)), (vec![7], vec![]));
         epoll.set(fd, 7, false).unwrap();
         event.signal();
         epoll.wait(1);
-        assert_eq!(told(&epoll), []);
+        assert_eq!(taken(&epoll), []);
         assert!(epoll.add(-1, 0, true).is_err() && epoll.add(fd, 8, true).is_err());
     }
 
     #[test]
-    fn a_set_in_a_set_tells_of_each_event_again() {
+    fn a_set_in_a_set_reports_each_event_again() {
         let (outer, inner, event) = (Epoll::new().unwrap(), Epoll::new().unwrap(), EventFd::new().unwrap());
         inner.add(event.as_fd().as_raw_fd(), 1, true).unwrap();
         outer.add(inner.as_raw_fd(), 2, true).unwrap();
         for _ in 0..3 {
-            // Nobody makes it unreadable: each signal counts all the same.
+            // The counter stays readable: each signal is an event all the same.
             event.signal();
-            assert_eq!((told(&outer), told(&inner)), (vec![2], vec![1]));
-            assert_eq!((told(&outer), told(&inner)), (vec![], vec![]));
+            assert_eq!((taken(&outer), taken(&inner)), (vec![2], vec![1]));
+            assert_eq!((taken(&outer), taken(&inner)), (vec![], vec![]));
         }
         event.signal();
         event.signal();
-        assert_eq!(told(&outer), [2], "told of nothing twice, whatever the inner one still has to tell");
+        assert_eq!(taken(&outer), [2], "no event is reported twice, though the inner set has more");
         event.signal();
-        assert_eq!(told(&outer), [2]);
+        assert_eq!(taken(&outer), [2]);
         inner.remove(event.as_fd().as_raw_fd()).unwrap();
         event.signal();
-        assert_eq!(told(&inner), []);
+        assert_eq!(taken(&inner), []);
     }
 }

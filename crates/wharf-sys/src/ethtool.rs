@@ -1,4 +1,4 @@
-//! What the kernel says of a network interface through SIOCETHTOOL: driver, rings, channels, private flags.
+//! Driver, rings, channels and private flags of a network interface: `SIOCETHTOOL`.
 
 use crate::ifreq::{self, EthtoolAnswer, Request};
 use std::ffi::CStr;
@@ -14,10 +14,10 @@ const ETHTOOL_GPFLAGS: u32 = 0x27;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETH_SS_PRIV_FLAGS: u32 = 2;
 const STRING_BYTES: usize = 32;
-/// Private flags are the bits of a u32.
+/// Private flags are the bits of a `u32`.
 const FLAGS_MAX: usize = 32;
 
-/// Numbers of descriptors.
+/// Ring sizes, in descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Rings {
@@ -43,7 +43,7 @@ pub struct Channels {
     pub combined: u32,
 }
 
-/// A socket to ask by.
+/// A socket for `SIOCETHTOOL`.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
@@ -119,8 +119,8 @@ unsafe impl EthtoolAnswer for DriverInfo {}
 unsafe impl EthtoolAnswer for RingParameters {}
 // SAFETY: laid out as struct ethtool_channels, of fixed size.
 unsafe impl EthtoolAnswer for ChannelNumbers {}
-// SAFETY: laid out as struct ethtool_gstrings; asked only for private flags, of which there are at most 32, since
-// the kernel has a u32 for them.
+// SAFETY: laid out as struct ethtool_gstrings. It is used for private flags only, of which there are at most
+// 32: the kernel keeps them in a u32.
 unsafe impl EthtoolAnswer for Strings {}
 // SAFETY: laid out as struct ethtool_value, of fixed size.
 unsafe impl EthtoolAnswer for Value {}
@@ -129,7 +129,7 @@ impl Ethtool {
     /// Opens a socket; needs no privilege.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// Those of `socket(2)`.
     pub fn open() -> io::Result<Self> {
         Ok(Self { socket: ifreq::socket(libc::AF_INET)? })
     }
@@ -138,10 +138,10 @@ impl Ethtool {
         Request::named(interface)?.ask_ethtool(self.socket.as_fd(), answer)
     }
 
-    /// The driver's name, and how many private flags it has.
+    /// Returns the driver's name and its number of private flags.
     ///
     /// # Errors
-    /// What ioctl(2) says: ENODEV without such an interface, EOPNOTSUPP where the driver does not tell.
+    /// Those of `ioctl(2)`: `ENODEV` without such an interface, `EOPNOTSUPP` if the driver does not answer.
     pub fn driver(&self, interface: &str) -> io::Result<(String, u32)> {
         let mut answer = DriverInfo {
             command: ETHTOOL_GDRVINFO,
@@ -161,10 +161,10 @@ impl Ethtool {
         Ok((text(&answer.driver), answer.private_flags))
     }
 
-    /// Sizes of rings.
+    /// Returns the sizes of the rings.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`].
+    /// Those of [`Ethtool::driver`].
     pub fn rings(&self, interface: &str) -> io::Result<Rings> {
         let mut answer = RingParameters {
             command: ETHTOOL_GRINGPARAM,
@@ -181,10 +181,10 @@ impl Ethtool {
         Ok(Rings { rx: answer.rx, tx: answer.tx, rx_max: answer.rx_max, tx_max: answer.tx_max })
     }
 
-    /// Numbers of channels.
+    /// Returns the numbers of channels.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`].
+    /// Those of [`Ethtool::driver`].
     pub fn channels(&self, interface: &str) -> io::Result<Channels> {
         let mut answer = ChannelNumbers {
             command: ETHTOOL_GCHANNELS,
@@ -201,10 +201,10 @@ impl Ethtool {
         Ok(Channels { rx: answer.rx, tx: answer.tx, combined: answer.combined })
     }
 
-    /// The driver's own switches, by name.
+    /// Returns the driver's private flags, by name.
     ///
     /// # Errors
-    /// As [`Ethtool::driver`].
+    /// Those of [`Ethtool::driver`].
     pub fn private_flags(&self, interface: &str) -> io::Result<Vec<(String, bool)>> {
         let (_, count) = self.driver(interface)?;
         if count == 0 {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_has_no_rings_and_what_is_not_there_is_told() {
+    fn an_interface_without_rings_is_an_error() {
         let ethtool = Ethtool::open().unwrap();
         for name in ["lo", "no-such-if", "much-too-long-a-name", ""] {
             assert!(ethtool.rings(name).is_err(), "{name}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_at_the_first_zero() {
+    fn a_text_ends_at_its_first_zero() {
         assert_eq!((text(b"ab\0c"), text(b"ab"), text(b"")), ("ab".into(), "ab".into(), String::new()));
     }
 }

@@ -1,42 +1,43 @@
-//! An event counter behind a file descriptor: what a poll loop waits on, and another thread makes readable.
+//! An event counter behind a file descriptor: poll loops wait for it, and other threads signal it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-/// eventfd(2), non-blocking, closed on exec.
+/// An `eventfd(2)`: non-blocking, closed on exec.
 #[derive(Debug)]
 pub struct EventFd {
     fd: OwnedFd,
-    /// Whether a peer has it, too.
+    /// True if a peer has the descriptor, too.
     is_shared: bool,
 }
 
 impl EventFd {
-    /// A new one, not readable.
+    /// Makes a counter at 0, not readable.
     ///
     /// # Errors
-    /// The system is out of descriptors.
+    /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes numbers only.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just given us this descriptor, and nobody else knows of it.
+        // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, is_shared: false })
     }
 
-    /// A peer's, which is made non-blocking: a counter that it has filled must not stop who signals.
+    /// Takes a peer's counter, and makes it non-blocking: a counter that the peer has filled must not stop a
+    /// signalling thread.
     ///
     /// # Errors
-    /// InvalidInput for anything that is no such counter; those of fcntl(2).
+    /// `InvalidInput` if `fd` is no eventfd; those of `fcntl(2)`.
     pub fn of_peer(fd: OwnedFd) -> io::Result<Self> {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
         if link.as_os_str() != "anon_inode:[eventfd]" {
             let what = format!("{} is no eventfd", link.display().to_string().escape_debug());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        // SAFETY: plain calls on a descriptor that we own.
+        // SAFETY: plain calls on a descriptor that is owned here.
         let done = unsafe {
             let flags = libc::fcntl(fd.as_raw_fd(), libc::F_GETFL);
             flags != -1 && libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) != -1
@@ -44,7 +45,7 @@ impl EventFd {
         if done { Ok(Self { fd, is_shared: true }) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Makes it readable.
+    /// Makes the counter readable.
     pub fn signal(&self) {
         if self.is_shared {
             return signal_shared(self.fd.as_raw_fd());
@@ -52,17 +53,17 @@ impl EventFd {
         add_one(self.fd.as_raw_fd());
     }
 
-    /// Waits until it is readable.
+    /// Waits until the counter is readable.
     ///
     /// # Errors
-    /// A signal came first.
+    /// `EINTR` if a signal came first.
     pub fn wait(&self) -> io::Result<()> {
         let mut fds = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one entry, which lives as long as the call.
         if unsafe { libc::poll(&raw mut fds, 1, -1) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Makes it unreadable; whether it was readable.
+    /// Makes the counter unreadable, and returns true if it was readable.
     pub fn clear(&self) -> bool {
         let mut count = [0u8; 8];
         // SAFETY: eight writable bytes.
@@ -71,22 +72,24 @@ impl EventFd {
     }
 }
 
-/// Makes a counter readable that a peer has, too, and may have made blocking, and filled: then it is readable already. (A peer
-/// that fills it in the moment between the two calls could still hold up who signals, until it is read.)
+/// Makes a counter readable that a peer has, too. The peer may have made it blocking and filled it: then it
+/// is readable already. (A peer that fills it between the two calls can still hold the caller up, until it is
+/// read.)
 pub fn signal_shared(fd: RawFd) {
     if has(fd, libc::POLLOUT) {
         add_one(fd);
     }
 }
 
-/// Makes a counter unreadable that a peer has, too, and may have made blocking; what it was at, 0 where it was not readable.
+/// Makes a counter unreadable that a peer has, too, and may have made blocking. Returns its value: 0 if it
+/// was not readable.
 pub fn take_shared(fd: RawFd) -> u64 {
     let mut count = 0u64;
     let part = libc::iovec { iov_base: (&raw mut count).cast(), iov_len: size_of::<u64>() };
     // SAFETY: one part of eight writable bytes, which live as long as the call.
     let read = unsafe { libc::preadv2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
     let read = match read {
-        // A kernel before 5.8, which knows of no reading without waiting here.
+        // Linux before 5.8 has no `RWF_NOWAIT` here.
         -1 if is_unsupported() && has(fd, libc::POLLIN) => {
             // SAFETY: as above.
             unsafe { libc::readv(fd, &raw const part, 1) }
@@ -98,7 +101,7 @@ pub fn take_shared(fd: RawFd) -> u64 {
 
 fn add_one(fd: RawFd) {
     let one = 1u64.to_ne_bytes();
-    // SAFETY: eight readable bytes. It fails only where the counter is full, and then it is readable.
+    // SAFETY: eight readable bytes. The call fails only if the counter is full, and then it is readable.
     unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
 }
 
@@ -108,7 +111,7 @@ fn is_unsupported() -> bool {
 
 fn has(fd: RawFd, events: libc::c_short) -> bool {
     let mut fds = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: one entry, which lives as long as the call, which does not wait.
+    // SAFETY: one entry, which lives as long as the call. The call does not wait.
     unsafe { libc::poll(&raw mut fds, 1, 0) > 0 }
 }
 
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readable_from_signal_to_clear() {
+    fn a_signalled_counter_is_readable_until_it_is_cleared() {
         let event = EventFd::new().unwrap();
         assert!(!event.clear());
         event.signal();
@@ -133,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn a_peers_counter_that_is_full_does_not_block_and_anything_else_is_refused() {
-        // SAFETY: a number in, a descriptor out, which is ours.
+    fn a_full_counter_of_a_peer_does_not_block() {
+        // SAFETY: a number in, a descriptor out, which nothing else owns.
         let blocking = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, 0)) };
         let event = EventFd::of_peer(blocking.try_clone().unwrap()).unwrap();
         let full = (u64::MAX - 1).to_ne_bytes();
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(written, 8);
         event.signal();
         assert!(event.clear());
-        // One that the peer has made blocking again, and filled; then one that it has emptied.
+        // The peer has made it blocking again and filled it; then it has emptied it.
         // SAFETY: plain calls on a descriptor that is open, and eight readable bytes.
         unsafe {
             libc::fcntl(blocking.as_raw_fd(), libc::F_SETFL, 0);

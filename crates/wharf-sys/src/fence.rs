@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_refuses_registration_gets_full_fences() {
-        let fence = fence_with(|_| false, || panic!("nobody has executed a compiler fence"));
+        let fence = fence_with(|_| false, || panic!("no thread has executed a compiler fence"));
         assert_eq!(rounds_that_miss(&fence), 0);
         assert_eq!((fence.mode.load(Ordering::Relaxed), fence.register()), (SYMMETRIC, false));
     }

@@ -1,46 +1,46 @@
-//! What the kernel says of a network interface: `netdevice(7)`. Almost any socket can be asked (one of `AF_XDP` cannot);
-//! it knows the interfaces of the network namespace that it was opened in.
+//! State and settings of a network interface: `netdevice(7)`. Almost any socket can be asked (one of `AF_XDP`
+//! cannot). It knows the interfaces of the network namespace that it was opened in.
 
 use crate::ethtool;
 use crate::ifreq::{self, Operation, Request};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An interface, by the number that stays the same when it is renamed.
+/// An interface, by its number, which a rename does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number in the socket's network namespace.
+    /// Number of the interface in the socket's network namespace.
     pub index: i32,
-    /// Whether its frames begin with an Ethernet header.
+    /// True if its frames begin with an Ethernet header.
     pub is_ethernet: bool,
 }
 
-/// What may change about an interface while it is used.
+/// The state of an interface, which may change while it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceState {
-    /// Longest payload of a frame, bytes, Ethernet header and VLAN tag not counted.
+    /// Length of the longest payload of a frame, bytes, without Ethernet header and VLAN tag.
     pub mtu_bytes: u32,
-    /// Whether it is switched on.
+    /// True if the interface is switched on (`IFF_UP`).
     pub is_up: bool,
-    /// Whether it has a carrier, too: the other end is there.
+    /// True if it has a carrier, too (`IFF_RUNNING`): the other end is there.
     pub is_running: bool,
 }
 
-/// A socket for nothing but questions, and no privilege.
+/// A socket for questions about interfaces; needs no privilege.
 #[derive(Debug)]
-pub struct Asker(OwnedFd);
+pub struct InterfaceSocket(OwnedFd);
 
-impl Asker {
-    /// Opens one.
+impl InterfaceSocket {
+    /// Opens a socket.
     ///
     /// # Errors
-    /// The process has too many files open.
+    /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn open() -> io::Result<Self> {
         ifreq::socket(libc::AF_UNIX).map(Self)
     }
 }
 
-impl AsFd for Asker {
+impl AsFd for InterfaceSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -50,7 +50,7 @@ impl Interface {
     /// Looks up the interface `name` in the network namespace of `socket`.
     ///
     /// # Errors
-    /// ENODEV when there is none; a name longer than 15 bytes names none.
+    /// `ENODEV` if there is none; a name of more than 15 bytes names none.
     pub fn find(socket: BorrowedFd<'_>, name: &str) -> io::Result<Self> {
         let mut request = Request::named(name)?;
         request.ask(socket, Operation::GET_INDEX)?;
@@ -60,13 +60,14 @@ impl Interface {
         Ok(Self { index, is_ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) })
     }
 
-    /// How it stands now.
+    /// Returns the interface's state.
     ///
     /// # Errors
-    /// ENODEV when it is gone; EAGAIN while it is being renamed.
+    /// `ENODEV` if it is gone, `EAGAIN` while it is being renamed.
     pub fn state(&self, socket: BorrowedFd<'_>) -> io::Result<InterfaceState> {
         self.state_by_name(socket).map_err(|error| {
-            // For milliseconds it has its new name, and is not to be found by it (`dev_change_name` in net/core/dev.c).
+            // For milliseconds it has its new name, and is not found by it (`dev_change_name` in
+            // net/core/dev.c).
             let is_there =
                 error.raw_os_error() == Some(libc::ENODEV) && Request::of_index(socket, self.index).is_ok();
             if is_there { io::Error::from_raw_os_error(libc::EAGAIN) } else { error }
@@ -78,17 +79,17 @@ impl Interface {
         request.ask(socket, Operation::GET_MTU)?;
         let mtu_bytes = request.mtu().max(0) as u32;
         let (is_up, mut is_running) = flags(socket, &mut request)?;
-        // The kernel tells of a new carrier up to a second late, and until then drops what is sent.
+        // The kernel reports a new carrier up to a second late, and until then drops what is sent.
         if is_up && !is_running && ethtool::sync_carrier(socket, &mut request).is_ok() {
             is_running = flags(socket, &mut request)?.1;
         }
         Ok(InterfaceState { mtu_bytes, is_up, is_running: is_up && is_running })
     }
 
-    /// Switches it on.
+    /// Switches the interface on.
     ///
     /// # Errors
-    /// EPERM without CAP_NET_ADMIN, ENODEV when it is gone.
+    /// `EPERM` without `CAP_NET_ADMIN`, `ENODEV` if it is gone.
     pub fn bring_up(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let mut request = Request::of_index(socket, self.index)?;
         request.ask(socket, Operation::GET_FLAGS)?;
@@ -96,20 +97,20 @@ impl Interface {
         request.ask(socket, Operation::SET_FLAGS)
     }
 
-    /// Sets the longest payload of a frame.
+    /// Sets the MTU: the length of the longest payload of a frame, bytes.
     ///
     /// # Errors
-    /// EINVAL when the interface allows no such MTU; as [`Interface::bring_up`].
+    /// `EINVAL` if the interface does not allow it; those of [`Interface::bring_up`].
     pub fn set_mtu(&self, socket: BorrowedFd<'_>, mtu_bytes: i32) -> io::Result<()> {
         let mut request = Request::of_index(socket, self.index)?;
         request.set_mtu(mtu_bytes);
         request.ask(socket, Operation::SET_MTU)
     }
 
-    /// Sets how many frames wait in each of its queues: of a TAP, those that nobody has read yet.
+    /// Sets `tx_queue_len`, in frames: of a TAP, the number of frames that wait in each queue to be read.
     ///
     /// # Errors
-    /// As [`Interface::bring_up`].
+    /// Those of [`Interface::bring_up`].
     pub fn set_queue_frames(&self, socket: BorrowedFd<'_>, frames: i32) -> io::Result<()> {
         let mut request = Request::of_index(socket, self.index)?;
         request.set_queue_length(frames);
@@ -117,7 +118,7 @@ impl Interface {
     }
 }
 
-/// Asks whether the interface of `request` is up, and whether it is running.
+/// Returns whether the interface of `request` is up, and whether it is running.
 fn flags(socket: BorrowedFd<'_>, request: &mut Request) -> io::Result<(bool, bool)> {
     request.ask(socket, Operation::GET_FLAGS)?;
     Ok((request.flags() & libc::IFF_UP != 0, request.flags() & libc::IFF_RUNNING != 0))

@@ -1,7 +1,7 @@
 //! Mappings, system calls and clocks: the one crate that talks to the kernel.
 //!
-//! Everything here is a thin, safe wrapper around something unsafe, each block with its reason.
-//! Nothing here knows what a packet is.
+//! Each module is a thin, safe wrapper around calls that are unsafe, each block with its argument. No module knows a
+//! protocol. One call changes the whole process and is only made on request: [`guard::install`], a signal handler.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("Wharf runs on Linux only");

@@ -1,5 +1,6 @@
 //! `Mapping`: a shared, sealed memory mapping, which holds a pool's region.
 
+use crate::option::check;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -58,9 +59,9 @@ impl Mapping {
         let fd = memfd(flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)?;
         // SAFETY: plain calls on a descriptor that this function owns; no pointers.
         unsafe {
-            check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t))?;
+            check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t) as isize)?;
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-            check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals))?;
+            check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as isize)?;
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
@@ -109,14 +110,9 @@ impl Drop for Mapping {
 fn memfd(flags: libc::c_uint) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string literal. A descriptor that comes back is new and owned by nothing else.
     unsafe {
-        let fd = check(libc::memfd_create(c"wharf-region".as_ptr(), flags))?;
-        Ok(OwnedFd::from_raw_fd(fd))
+        let fd = check(libc::memfd_create(c"wharf-region".as_ptr(), flags) as isize)?;
+        Ok(OwnedFd::from_raw_fd(fd as libc::c_int))
     }
-}
-
-/// The return of a libc call as a result: -1 becomes the error in `errno`.
-fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
-    if returned == -1 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! One question to rtnetlink(7): how many frames an interface has dropped on their way out.
+//! One question to `rtnetlink(7)`: the number of frames that an interface has dropped on transmit.
 
 use crate::interface::Interface;
+use crate::option::check;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -8,10 +9,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 const RTM_GETSTATS: u16 = 94;
 const RTM_NEWSTATS: u16 = 92;
 const IFLA_STATS_LINK_64: u16 = 1;
-/// Where `tx_dropped` stands among the numbers of `struct rtnl_link_stats64`.
+/// Index of `tx_dropped` in `struct rtnl_link_stats64`.
 const TX_DROPPED: usize = 7;
 
-/// `struct if_stats_msg`, behind the header of the message.
+/// `struct if_stats_msg`, with the message's header.
 #[repr(C)]
 struct StatsMessage {
     header: libc::nlmsghdr,
@@ -29,12 +30,12 @@ const _: () = assert!(MESSAGE_BYTES == 28);
 pub struct Netlink(OwnedFd);
 
 impl Netlink {
-    /// Opens one.
+    /// Opens a socket.
     ///
     /// # Errors
-    /// The process has too many files open.
+    /// `EMFILE`, `ENFILE`: out of descriptors.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain numbers; a descriptor that comes back is new and ours alone.
+        // SAFETY: plain numbers; a descriptor that comes back is new and owned by nothing else.
         unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
             let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
@@ -42,11 +43,11 @@ impl Netlink {
         }
     }
 
-    /// Frames that an interface has dropped on their way out since it was made: of a TAP, those that came faster than
-    /// they were read.
+    /// Returns the number of frames that an interface has dropped on transmit since it was made: of a TAP,
+    /// those that came faster than they were read.
     ///
     /// # Errors
-    /// ENODEV when it is gone.
+    /// `ENODEV` if the interface is gone.
     pub fn transmit_drops(&self, interface: &Interface) -> io::Result<u64> {
         // SAFETY: plain numbers, for which zero is valid.
         let mut question: StatsMessage = unsafe { std::mem::zeroed() };
@@ -66,7 +67,7 @@ impl Netlink {
     }
 }
 
-/// What an answer says: header, message, attributes.
+/// Reads the number from an answer: header, message, attributes.
 fn dropped(answer: &[u8]) -> io::Result<u64> {
     const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
     const NUMBERS_AT: usize = 4;
@@ -90,17 +91,13 @@ fn dropped(answer: &[u8]) -> io::Result<u64> {
     Err(strange())
 }
 
-fn check(returned: isize) -> io::Result<usize> {
-    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::Asker;
+    use crate::interface::InterfaceSocket;
     use std::os::fd::AsFd;
 
-    /// What sysfs says of the same counter: another way through the kernel to it.
+    /// Reads the same counter from sysfs: another way through the kernel to it.
     fn drops_by_sysfs(name: &str) -> u64 {
         let path = format!("/sys/class/net/{name}/statistics/tx_dropped");
         std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
@@ -108,7 +105,7 @@ mod tests {
 
     #[test]
     fn drops_are_those_of_sysfs_for_each_interface() {
-        let (netlink, asker) = (Netlink::open().unwrap(), Asker::open().unwrap());
+        let (netlink, asker) = (Netlink::open().unwrap(), InterfaceSocket::open().unwrap());
         for entry in std::fs::read_dir("/sys/class/net").unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let Ok(interface) = Interface::find(asker.as_fd(), &name) else { continue };
@@ -136,7 +133,7 @@ mod tests {
             let _ = dropped(&answer[..len]);
         }
         assert!(dropped(&answer[..90]).is_err() && dropped(&[]).is_err());
-        // Attributes of no length lead to an end, too.
+        // Attributes of no length do not loop for ever.
         answer[28..32].fill(0);
         assert!(dropped(&answer).is_err());
     }

@@ -3,6 +3,16 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+/// Types that the kernel may fill as a socket option.
+///
+/// # Safety
+/// Plain numbers: any bits are a valid value.
+pub(crate) unsafe trait Plain {}
+// SAFETY: a number.
+unsafe impl Plain for libc::c_int {}
+// SAFETY: numbers.
+unsafe impl<const N: usize> Plain for [u32; N] {}
+
 /// Sets an option to a value of plain numbers.
 pub(crate) fn set<T: Copy>(
     fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T,
@@ -12,15 +22,25 @@ pub(crate) fn set<T: Copy>(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value, len) } as isize).map(drop)
 }
 
-/// Reads an option of whole numbers into `value`, and returns the number of bytes written.
-pub(crate) fn get<const N: usize>(
-    fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &mut [u32; N],
+/// Reads an option into `value`, and returns the number of bytes written.
+pub(crate) fn get<T: Plain>(
+    fd: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &mut T,
 ) -> io::Result<usize> {
-    let mut len = size_of::<[u32; N]>() as libc::socklen_t;
-    // SAFETY: the value has room for that many bytes, and any bits are valid numbers.
+    let mut len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value has room for that many bytes, and any bits are valid (`Plain`).
     let returned =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut len) };
+        unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, (&raw mut *value).cast(), &raw mut len) };
     check(returned as isize).map(|_| len as usize)
+}
+
+/// Sets the size of a buffer by the first option, which needs `CAP_NET_ADMIN`, or else by the second, up to the system's
+/// bound.
+pub(crate) fn set_buffer(fd: BorrowedFd<'_>, forced: libc::c_int, bounded: libc::c_int, bytes: usize) {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
+    if set(fd, libc::SOL_SOCKET, forced, &bytes).is_err() {
+        // Cannot fail: the kernel cuts down what is too much.
+        let _ = set(fd, libc::SOL_SOCKET, bounded, &bytes);
+    }
 }
 
 /// Turns the return of a libc call into a result: -1 becomes the error in `errno`.

@@ -1,9 +1,9 @@
-//! AF_PACKET sockets (packet(7)): frames straight to and from a network interface, by rings that are shared with
-//! the kernel.
+//! AF_PACKET sockets (`packet(7)`): frames straight to and from a network interface, through rings shared
+//! with the kernel.
 //!
-//! What the kernel writes into a ring while it is ours to read it writes before it hands a block or slot over:
-//! the status words are atomics, everything else is touched only between two of them. Kernel structures are
-//! `libc`'s, with their sizes asserted where they are used.
+//! The kernel writes to a block or slot before it hands it over, and not while this process owns it. The
+//! status words are atomics; all else is accessed only between two of them. Kernel structures are `libc`'s;
+//! their sizes are asserted where they are used.
 
 mod mapped;
 mod receive;
@@ -14,6 +14,6 @@ pub use receive::{BlockRing, ReceiveShape, Received};
 pub use socket::{PacketSocket, Statistics};
 pub use transmit::{SlotRing, SlotState};
 
-/// Bytes of the header (virtio 1.2, section 5.1.6, without the number of buffers) that stands before each frame
-/// where [`PacketSocket::enable_vnet_header`] was called.
+/// Bytes of the header in front of each frame after [`PacketSocket::enable_vnet_header`]: `struct
+/// virtio_net_hdr` (virtio 1.2, section 5.1.6) without the number of buffers.
 pub const VNET_HEADER_BYTES: usize = 10;

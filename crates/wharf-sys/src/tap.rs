@@ -1,20 +1,22 @@
-//! TAP interfaces: a virtual Ethernet interface of the kernel whose other end is a file (Documentation/networking/tuntap.rst,
-//! `drivers/net/tun.c`). Before each frame, both ways, stands a virtio net header.
+//! TAP interfaces: a virtual Ethernet interface of the kernel, whose other end is a file
+//! (Documentation/networking/tuntap.rst, `drivers/net/tun.c`). A virtio net header is in front of each frame,
+//! both ways.
 
 use crate::ifreq::{Operation, Request};
-use crate::interface::Asker;
+use crate::interface::InterfaceSocket;
 use crate::namespace;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The file that an interface is made by.
+/// The file that makes interfaces.
 const TUN: &str = "/dev/net/tun";
-/// Bytes of the header before each frame: virtio 1.2, section 5.1.6, without the number of buffers.
+/// Bytes of the header before each frame: `struct virtio_net_hdr` (virtio 1.2, section 5.1.6) without the
+/// number of buffers.
 pub const VNET_HEADER_BYTES: usize = 10;
 
-/// What the kernel may leave to us, the most first: later kernels know more of it.
+/// Offload flags, most first: later kernels know more of them.
 const OFFLOADS: [(libc::c_uint, Offloads); 3] = [
     (TCP | libc::TUN_F_TSO_ECN | libc::TUN_F_USO4 | libc::TUN_F_USO6, Offloads::TcpUdp),
     (TCP | libc::TUN_F_TSO_ECN, Offloads::Tcp),
@@ -22,20 +24,20 @@ const OFFLOADS: [(libc::c_uint, Offloads); 3] = [
 ];
 const TCP: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
 
-/// What the kernel leaves to us of frames that it hands over.
+/// Work that the kernel leaves to the reader of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offloads {
-    /// Nothing: they are as on a wire.
+    /// None: frames are as on a wire.
     None,
     /// To fill in checksums.
     Checksum,
-    /// That, and to cut TCP super-packets.
+    /// To fill in checksums, and to segment TCP super-packets.
     Tcp,
-    /// That, and those of UDP (Linux 6.2).
+    /// To fill in checksums, and to segment TCP and UDP super-packets (Linux 6.2).
     TcpUdp,
 }
 
-/// A queue of a TAP interface. The interface goes with its last queue, unless it is persistent.
+/// A queue of a TAP interface. The interface is removed with its last queue, unless it is persistent.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -43,19 +45,20 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Whether an interface may have that name: 1 to 15 bytes, none of them white space, control, `/`, `:` or `%`, and
-    /// neither `.` nor `..`.
+    /// True if an interface may have that name: 1 to 15 bytes, without white space, control characters, `/`,
+    /// `:` and `%`, and neither `.` nor `..`.
     pub fn is_name(name: &str) -> bool {
         let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | ':' | '%');
         (1..libc::IFNAMSIZ).contains(&name.len()) && !name.contains(is_odd) && name != "." && name != ".."
     }
 
-    /// Makes interface `name` in the network namespace of the calling thread, or takes the one that there is, which
-    /// must be a TAP that nobody has. With `multi_queue` others may open it, too, each a queue of it.
+    /// Makes interface `name` in the calling thread's network namespace, or takes an existing one, which must
+    /// be a free TAP. With `multi_queue` others may open it, too, each a queue of it.
     ///
     /// # Errors
-    /// ENOENT without /dev/net/tun; EPERM without CAP_NET_ADMIN, unless it was made for this user; EBUSY when somebody
-    /// has it; EINVAL when it is no TAP, or of one queue only; E2BIG when it has no further queue.
+    /// `ENOENT` without /dev/net/tun; `EPERM` without `CAP_NET_ADMIN`, unless it was made for this user;
+    /// `EBUSY` if another process has it; `EINVAL` if it is no TAP, or has one queue only; `E2BIG` if it has
+    /// no further queue.
     pub fn open(name: &str, multi_queue: bool) -> io::Result<Self> {
         if !Self::is_name(name) {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -63,7 +66,7 @@ impl Tap {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(TUN)?;
         let attached = attach(&file, name, multi_queue);
         let is_multi_queue = match attached {
-            // One that is there already may be of several queues, and must be asked for as such.
+            // An existing interface may have several queues: then it must be opened so.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !multi_queue => {
                 attach(&file, name, true).map_err(|_| error)?;
                 true
@@ -72,37 +75,37 @@ impl Tap {
         };
         let tap = Self { file, is_multi_queue };
         tap.set(libc::TUNSETVNETHDRSZ, VNET_HEADER_BYTES as libc::c_int)?;
-        // In the byte order of the machine, whatever a former user wanted. The second is not in every kernel.
+        // In the machine's byte order, whatever an earlier user set. Not every kernel knows the second.
         tap.set(libc::TUNSETVNETLE, 0)?;
         let _ = tap.set(libc::TUNSETVNETBE, 0);
         Ok(tap)
     }
 
-    /// The file's descriptor: readable when there is a frame.
+    /// Returns the file's descriptor, which is readable while there is a frame.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Whether the interface is of several queues.
+    /// True if the interface has several queues.
     pub fn is_multi_queue(&self) -> bool {
         self.is_multi_queue
     }
 
-    /// What the interface is called now, and whether it stays when nobody has it open.
+    /// Returns the interface's present name, and true if it is persistent.
     ///
     /// # Errors
-    /// EBADFD when it is gone.
+    /// `EBADFD` if it is gone.
     pub fn name(&self) -> io::Result<(String, bool)> {
         let mut request = Request::empty();
         request.ask(self.fd(), Operation::GET_TUN)?;
         Ok((request.name(), request.flags() & libc::IFF_PERSIST != 0))
     }
 
-    /// Has the kernel leave us all that it can, or nothing; what that is. It goes for all queues of the interface, and
-    /// stays with a persistent one.
+    /// Makes the kernel leave as much work as it can to the reader, or none, and returns what it leaves. This
+    /// is a setting of the interface: it holds for all queues, and stays with a persistent one.
     ///
     /// # Errors
-    /// EBADFD when it is gone.
+    /// `EBADFD` if it is gone.
     pub fn set_offloads(&self, wanted: bool) -> io::Result<Offloads> {
         for (flags, offloads) in OFFLOADS.into_iter().filter(|_| wanted) {
             match number(&self.file, libc::TUNSETOFFLOAD, flags as libc::c_ulong) {
@@ -115,29 +118,30 @@ impl Tap {
         Ok(Offloads::None)
     }
 
-    /// Whether the interface stays when nobody has it open.
+    /// Sets whether the interface stays when no process has it open.
     ///
     /// # Errors
-    /// EBADFD when it is gone.
+    /// `EBADFD` if it is gone.
     pub fn set_persistent(&self, stays: bool) -> io::Result<()> {
         number(&self.file, libc::TUNSETPERSIST, libc::c_ulong::from(stays))
     }
 
-    /// Bytes of frames (counted with the kernel's own overhead) that may be on their way through the kernel before it
-    /// takes no more; nearly without bound at first. For all queues of the interface.
+    /// Sets the send buffer: bytes of frames, with the kernel's overhead, that may be in the kernel before it
+    /// takes no more. The default is nearly without bound. It holds for all queues.
     ///
     /// # Errors
-    /// EINVAL for 0 or less.
+    /// `EINVAL` for 0 or less.
     pub fn set_send_buffer(&self, bytes: i32) -> io::Result<()> {
         self.set(libc::TUNSETSNDBUF, bytes)
     }
 
-    /// What answers questions about the interface, which may have been moved to another namespace since.
+    /// Opens a socket in the interface's network namespace, to which it may have been moved.
     ///
     /// # Errors
-    /// EBADFD when it is gone, EPERM without CAP_NET_ADMIN and CAP_SYS_ADMIN, ENOTTY before Linux 5.3.
-    pub fn asker(&self) -> io::Result<Asker> {
-        // SAFETY: takes no argument; a descriptor that comes back is new and ours alone.
+    /// `EBADFD` if it is gone, `EPERM` without `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`, `ENOTTY` before Linux
+    /// 5.3.
+    pub fn interface_socket(&self) -> io::Result<InterfaceSocket> {
+        // SAFETY: takes no argument; a descriptor that comes back is new and owned by nothing else.
         let space = unsafe {
             let fd = libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS as _);
             if fd == -1 {
@@ -145,24 +149,24 @@ impl Tap {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        namespace::within(space, Asker::open)?
+        namespace::within(space, InterfaceSocket::open)?
     }
 
-    /// Reads a frame with its header into the `pieces`, one after the other; bytes of both, those that they had no
-    /// room for not counted.
+    /// Reads a frame with its header into the `pieces`, in order. Returns the number of bytes read: what the
+    /// pieces have no room for is cut off.
     ///
     /// # Errors
-    /// EAGAIN when there is none, EBADFD when the interface is gone.
+    /// `EAGAIN` if there is no frame, `EBADFD` if the interface is gone.
     #[inline]
     pub fn read(&self, pieces: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         (&self.file).read_vectored(pieces)
     }
 
-    /// Hands a frame with its header to the kernel, which has it when this returns.
+    /// Writes a frame with its header. The kernel has taken it when this returns.
     ///
     /// # Errors
-    /// EIO when the interface is down, EBADFD when it is gone, EINVAL for what cannot be; EAGAIN and ENOBUFS when
-    /// there is no room now.
+    /// `EIO` if the interface is down, `EBADFD` if it is gone, `EINVAL` for an impossible header or frame;
+    /// `EAGAIN` and `ENOBUFS` if there is no room now.
     #[inline]
     pub fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         (&self.file).write_vectored(pieces)
@@ -182,7 +186,7 @@ fn attach(file: &File, name: &str, multi_queue: bool) -> io::Result<()> {
     request.ask(file.as_fd(), Operation::SET_TUN)
 }
 
-/// An ioctl(2) of this file that takes a number.
+/// Does an `ioctl(2)` of this file that takes a number.
 fn number(file: &File, what: libc::Ioctl, value: libc::c_ulong) -> io::Result<()> {
     // SAFETY: private, and called only for those that take a number in place of an address.
     done(unsafe { libc::ioctl(file.as_raw_fd(), what as _, value) })
@@ -197,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn a_name_that_no_interface_may_have_is_refused() {
         for name in ["a", "tap0", "wharf-tap.1_2", "fifteen-bytes-x"] {
             assert!(Tap::is_name(name), "{name}");
         }

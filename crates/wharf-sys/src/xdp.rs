@@ -1,11 +1,11 @@
-//! AF_XDP sockets: frames between a queue of a network interface and memory that is shared with the kernel, by four
-//! rings. Documentation/networking/af_xdp.rst and include/uapi/linux/if_xdp.h of Linux; nothing here wants a library
-//! or a compiler at run time.
+//! AF_XDP sockets: frames between a queue of a network interface and memory shared with the kernel, by four
+//! rings (Documentation/networking/af_xdp.rst, include/uapi/linux/if_xdp.h). No library or compiler is needed
+//! at run time.
 //!
-//! The *UMEM* is a mapping that a socket was given ([`XdpSocket::register`]). Addresses are bytes from its start. The
-//! kernel touches only what was named to it, by a descriptor in the transmit ring or an address in the fill ring, and until
-//! it names that itself in the completion or receive ring. Whoever puts addresses into rings has to own what lies
-//! there until then: a device keeps its frames in a table.
+//! The *UMEM* is a mapping that a socket was given ([`XdpSocket::register`]). Addresses are bytes from its
+//! start. The kernel accesses only buffers that a descriptor in the transmit ring or an address in the fill
+//! ring has named, until it names them itself in the completion or receive ring. The caller that puts
+//! addresses into rings owns those buffers until then: a device keeps their frames in a table.
 
 mod abi;
 mod area;

@@ -68,7 +68,7 @@ impl HostWait {
         let bell = Arc::new(Bell { state: AtomicU8::new(AWAKE), event });
         let wait = Self { epoll, bell, watched: BTreeMap::new(), told: Vec::new() };
         // An event counter is writable, and says so once.
-        wait.epoll.told(|_| {});
+        wait.epoll.take_events(|_| {});
         Ok(wait)
     }
 
@@ -86,7 +86,7 @@ impl HostWait {
 
     fn collect(&mut self) {
         let (told, bell) = (&mut self.told, &self.bell);
-        self.epoll.told(|number| match number {
+        self.epoll.take_events(|number| match number {
             BELL => _ = bell.event.clear(),
             at => told.push(at as usize),
         });

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use wharf_core::device::DeviceError;
 use wharf_core::host::Clock;
-use wharf_sys::interface::{Asker, Interface};
+use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::netlink::Netlink;
 use wharf_sys::tap::{Offloads, Tap};
 
@@ -27,7 +27,7 @@ pub(super) struct End {
     pub(super) health: Health,
     interface: Interface,
     /// Of the namespace that it was opened in.
-    asker: Asker,
+    asker: InterfaceSocket,
     /// The interface has been moved to another one.
     is_elsewhere: bool,
     /// When its MTU may be looked at there again.
@@ -59,7 +59,7 @@ impl End {
             let what = refusal(&error, name, options.multi_queue);
             fault(&what)(error)
         })?;
-        let asker = Asker::open().map_err(fault("cannot ask for the interface"))?;
+        let asker = InterfaceSocket::open().map_err(fault("cannot ask for the interface"))?;
         let set_up = fault("cannot set up the interface");
         let interface = Interface::find(asker.as_fd(), name).map_err(set_up.clone())?;
         let offloads = prepare(&tap, &interface, &asker, options, &fault)?;
@@ -106,7 +106,8 @@ impl End {
             return self.health.look(self.asker.as_fd());
         }
         // A socket would keep that namespace from ending: none is kept.
-        let there = tap.asker().and_then(|asker| Ok((Interface::find(asker.as_fd(), &name)?, asker)));
+        let there =
+            tap.interface_socket().and_then(|asker| Ok((Interface::find(asker.as_fd(), &name)?, asker)));
         match there {
             Ok((interface, asker)) => {
                 self.health.follow(interface, &name);
@@ -191,7 +192,8 @@ impl End {
 
 /// Sets what was asked for, and switches the interface on.
 fn prepare<F: FnOnce(io::Error) -> DeviceError>(
-    tap: &Tap, interface: &Interface, asker: &Asker, options: TapOptions, fault: &impl Fn(&str) -> F,
+    tap: &Tap, interface: &Interface, asker: &InterfaceSocket, options: TapOptions,
+    fault: &impl Fn(&str) -> F,
 ) -> Result<Offloads, DeviceError> {
     let asker = asker.as_fd();
     if let Some(stays) = options.persist {

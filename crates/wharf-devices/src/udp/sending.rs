@@ -111,7 +111,7 @@ impl Sending {
         let mut writer = outgoing.begin();
         let begun = (self.apart, self.begun_bytes);
         plan.fill(&mut writer, &batch.frames()[..count], region, addressing, joining, begun);
-        let first = (!writer.is_empty()).then(|| writer.sent(0).message);
+        let first = (!writer.is_empty()).then(|| writer.written(0).message);
         let answer = if writer.is_empty() { Ok(0) } else { kernel.send(&mut writer) };
         let is_joined = first.is_some_and(|first| first.segment_bytes.is_some());
         let sent = *answer.as_ref().unwrap_or(&0);

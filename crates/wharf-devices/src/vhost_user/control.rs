@@ -117,7 +117,7 @@ impl<'a> Waits<'a> {
 
     fn wait(&self, timeout_ns: u64) {
         self.set.wait(timeout_ns);
-        self.set.told(|_| {});
+        self.set.take_events(|_| {});
         self.link.wake.clear();
     }
 }

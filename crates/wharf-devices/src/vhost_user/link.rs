@@ -174,7 +174,7 @@ impl Link {
 
     /// What has happened until now is not told of any more.
     pub(super) fn look(&self) {
-        self.poll.told(|_| {});
+        self.poll.take_events(|_| {});
     }
 
     /// Notes what is to be told to whoever moves frames.

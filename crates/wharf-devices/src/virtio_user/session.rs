@@ -82,7 +82,7 @@ impl Events {
 
     /// Makes it unreadable, once the calls are taken.
     pub(super) fn clear(&self) {
-        self.set.told(|_| {});
+        self.set.take_events(|_| {});
     }
 }
 

@@ -16,7 +16,7 @@ use wharf_core::device::{Device, DeviceError, Notify, RxDevice};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::ethtool::Ethtool;
-use wharf_sys::interface::Asker;
+use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::mapping::PAGE_BYTES;
 use wharf_sys::xdp::{Bind, Hook, XdpSocket};
 
@@ -77,7 +77,7 @@ struct Open {
     _program: Arc<Program>,
     rings: Rings,
     socket: Arc<XdpSocket>,
-    asker: Asker,
+    asker: InterfaceSocket,
 }
 
 impl XdpReceiver {
@@ -183,7 +183,7 @@ impl XdpReceiver {
         let prepared = prepare(&socket)?;
         let (fill, receive) =
             (socket.fill_ring(ENTRIES).map_err(&refused)?, socket.receive_ring(ENTRIES).map_err(&refused)?);
-        let asker = Asker::open().map_err(&refused)?;
+        let asker = InterfaceSocket::open().map_err(&refused)?;
         let program = self.programs.attached(index, hook)?;
         bind(&socket, index, queue, how)?;
         program.direct(queue, &socket)?;

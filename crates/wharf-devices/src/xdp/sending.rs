@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
 use wharf_mem::{Batch, Frame, Region};
-use wharf_sys::interface::Asker;
+use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
 
 /// Descriptors of the transmit ring, and of the completion ring: what DPDK takes, too.
@@ -50,7 +50,7 @@ pub struct XdpSender {
 #[derive(Debug)]
 pub(super) struct Socket {
     socket: Arc<XdpSocket>,
-    asker: Asker,
+    asker: InterfaceSocket,
     zero_copy: bool,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Socket {
 pub(super) struct Made {
     completion: Consumer<u64>,
     transmit: Producer<Descriptor>,
-    asker: Asker,
+    asker: InterfaceSocket,
 }
 
 impl Made {
@@ -71,7 +71,7 @@ impl Made {
         // Older kernels take 32 frames a call: then the doorbell is rung again.
         socket.set_transmit_budget(ENTRIES);
         socket.set_send_buffer(SEND_BUFFER_BYTES);
-        Ok(Self { completion, transmit, asker: Asker::open().map_err(&rings)? })
+        Ok(Self { completion, transmit, asker: InterfaceSocket::open().map_err(&rings)? })
     }
 
     /// Sends by a socket that is bound.

@@ -84,10 +84,10 @@ fn a_driver_without_buffers_makes_frames_wait_and_its_kick_is_seen() {
         assert!(rig.device.arm(), "there is nothing to be done");
         let wait = wharf_sys::epoll::Epoll::new().unwrap();
         wait.add(rig.device.wait_fd().unwrap(), 1, true).unwrap();
-        wait.told(|_| {});
+        wait.take_events(|_| {});
         pair.post(8);
         let mut told = 0;
-        wait.told(|_| told += 1);
+        wait.take_events(|_| told += 1);
         assert_eq!(told, 1, "{features:#x}: the kick");
         rig.device.disarm();
         rig.reap();

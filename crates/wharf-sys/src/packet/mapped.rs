@@ -1,16 +1,16 @@
-//! Memory of a socket's ring, mapped.
+//! The mapped memory of a socket's ring.
 
 use super::PacketSocket;
-use super::socket::check;
+use crate::option::check;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// Bytes of a ring's block, so that a ring of ordinary frames needs few of them; a multiple of any page.
+/// Bytes of a ring's block, a multiple of any page: a ring of ordinary frames needs few blocks.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 
-/// A socket with the one ring that it may have.
+/// A socket with its one ring.
 #[derive(Debug)]
 pub(super) struct Mapped {
     socket: PacketSocket,
@@ -18,8 +18,8 @@ pub(super) struct Mapped {
     len_bytes: usize,
 }
 
-// SAFETY: `Mapped` owns its address range and hands out only pointers; what may be done with those is said
-// where they are used, and is bound to borrows of their users.
+// SAFETY: `Mapped` owns its address range and hands out only pointers. Their users argue each access, and
+// bind it to borrows.
 unsafe impl Send for Mapped {}
 
 impl Mapped {
@@ -27,7 +27,7 @@ impl Mapped {
     pub(super) fn new(socket: PacketSocket, len_bytes: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at an address that the kernel chooses overlaps nothing of ours.
+        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, socket.fd().as_raw_fd(), 0)
         };
@@ -42,28 +42,28 @@ impl Mapped {
         &self.socket
     }
 
-    /// Address of byte `at`, which has `len` bytes of the ring behind it.
+    /// Returns the address of byte `at`, with `len` bytes of the ring behind it.
     ///
     /// # Panics
-    /// When it has not: a wrong sum of this module.
+    /// If they are not inside: a wrong sum of this module.
     #[inline]
     pub(super) fn place(&self, at: usize, len: usize) -> NonNull<u8> {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len_bytes), "byte {at} of a ring");
-        // SAFETY: within the mapping, as just checked.
+        // SAFETY: inside the mapping, as just checked.
         unsafe { self.start.add(at) }
     }
 
-    /// The status word at byte `at`, a multiple of 4.
+    /// Returns the status word at byte `at`, a multiple of 4.
     #[inline]
     pub(super) fn word(&self, at: usize) -> &AtomicU32 {
         let place = self.place(at, 4);
         debug_assert!(place.cast::<u32>().is_aligned());
-        // SAFETY: inside the mapping, which lives as long as `self`; aligned, since rings begin on a page and
+        // SAFETY: inside the mapping, which lives as long as `self`. Aligned, since rings begin on a page and
         // `at` is a multiple of 4. The kernel accesses these words as whole words.
         unsafe { AtomicU32::from_ptr(place.cast().as_ptr()) }
     }
 
-    /// Tells the kernel to look at the ring: sendto(2) without data or waiting.
+    /// Makes the kernel look at the ring: `sendto(2)` without data or waiting.
     pub(super) fn kick(&self) -> io::Result<usize> {
         let fd = self.socket.fd().as_raw_fd();
         // SAFETY: no data and no address: null is what the kernel expects of a ring's socket.
@@ -73,7 +73,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and `self`'s alone; nobody can still borrow from it.
+        // SAFETY: mapped by `new`, and owned by `self` alone, which is not borrowed any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
     }
 }

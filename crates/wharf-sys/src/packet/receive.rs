@@ -1,7 +1,8 @@
-//! `BlockRing`: PACKET_RX_RING, version 3: blocks that the kernel fills with frames and hands over whole.
+//! `BlockRing`: `PACKET_RX_RING`, version 3: blocks that the kernel fills with frames and hands over whole.
 //!
-//! A block is ours from when its status says so until we give it back; what lies in it does not change meanwhile.
-//! The kernel hands over a block when it is full, or some time after its first frame.
+//! This process owns a block from the moment its status says so until it gives the block back; the kernel
+//! does not write it meanwhile. The kernel hands over a block when it is full, or a fixed time after its
+//! first frame.
 
 use super::mapped::Mapped;
 use super::{PacketSocket, VNET_HEADER_BYTES};
@@ -11,22 +12,22 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 const _: () = assert!(size_of::<libc::tpacket3_hdr>() == 48 && align_of::<libc::tpacket3_hdr>() == 4);
 const _: () = assert!(size_of::<libc::tpacket_block_desc>() == 48 && size_of::<libc::tpacket_req3>() == 28);
 
-/// Of a block's description: its status, how many frames, and where the first one is.
+/// In a block's description: its status, its number of frames, and the offset of the first.
 const BLOCK_AT: usize = std::mem::offset_of!(libc::tpacket_block_desc, hdr);
 const STATUS_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
 const FRAMES_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, num_pkts);
 const FIRST_AT: usize = BLOCK_AT + std::mem::offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
-/// Where the socket address behind a frame's header keeps what kind of frame it is.
+/// Offset of the packet type in the socket address behind a frame's header.
 const KIND_AT: usize = size_of::<libc::tpacket3_hdr>() + std::mem::offset_of!(libc::sockaddr_ll, sll_pkttype);
 
-/// How a ring should be.
+/// The dimensions of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveShape {
     /// Bytes of a block: a multiple of a page, and more than the longest frame with its header.
     pub block_bytes: u32,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// After how long a block that is not full is handed over, ms.
+    /// Time after which a block that is not full is handed over, milliseconds.
     pub retire_ms: u32,
 }
 
@@ -35,11 +36,11 @@ pub struct ReceiveShape {
 pub struct BlockRing {
     mapped: Mapped,
     shape: ReceiveShape,
-    /// The block at hand, or the next one to look at.
+    /// The current block, or the next one to look at.
     block: u32,
-    /// Whether that is ours.
+    /// True if this process owns the current block.
     is_ours: bool,
-    /// Frames of it that have not been seen, and where the first of them is in the block.
+    /// Number of its frames that have not been read, and the offset of the first of them.
     left: u32,
     frame_at: usize,
 }
@@ -47,32 +48,32 @@ pub struct BlockRing {
 /// One frame, as it lies in the ring.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
-    /// Its bytes, without the VLAN tag that the kernel took out.
+    /// The frame's bytes, without the VLAN tag that the kernel took out.
     pub bytes: &'a [u8],
-    /// How many it had: more than there are here if it was cut short.
+    /// Length on the wire, bytes: more than `bytes` has if the frame was cut off.
     pub wire_bytes: u32,
-    /// The header before it.
+    /// The virtio net header.
     pub vnet_header: [u8; VNET_HEADER_BYTES],
     /// The (outer) VLAN tag that was taken out: protocol and control information.
     pub vlan: Option<(u16, u16)>,
-    /// When it arrived, nanoseconds since 1970.
+    /// Time of arrival, nanoseconds since 1970.
     pub time_ns: u64,
-    /// Whether this host sent it.
+    /// True if this host sent the frame.
     pub is_outgoing: bool,
 }
 
 impl BlockRing {
-    /// A ring. The socket has its vnet header enabled, and is not bound yet.
+    /// Makes a ring. The socket has its vnet header enabled, and is not bound yet.
     ///
     /// # Errors
-    /// EINVAL for a shape that cannot be; ENOMEM.
+    /// `EINVAL` for impossible dimensions; `ENOMEM`.
     pub fn new(socket: PacketSocket, shape: ReceiveShape) -> io::Result<Self> {
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         let request = libc::tpacket_req3 {
             tp_block_size: shape.block_bytes,
             tp_block_nr: shape.blocks,
-            // Of no meaning in version 3, but it must divide the block.
+            // Version 3 ignores it, but it must divide the block.
             tp_frame_size: 4096,
             tp_frame_nr: (shape.block_bytes / 4096).saturating_mul(shape.blocks),
             tp_retire_blk_tov: shape.retire_ms,
@@ -84,7 +85,7 @@ impl BlockRing {
         Ok(Self { mapped, shape, block: 0, is_ours: false, left: 0, frame_at: 0 })
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &PacketSocket {
         self.mapped.socket()
     }
@@ -93,18 +94,19 @@ impl BlockRing {
         self.block as usize * self.shape.block_bytes as usize
     }
 
-    /// Frames at hand. Where there is none any more, gives that block back and looks for the next.
+    /// Returns the number of unread frames of the current block. If there are none, gives that block back and
+    /// takes the next.
     #[inline]
     pub fn ready(&mut self) -> u32 {
         while self.left == 0 && self.next_block() {}
         self.left
     }
 
-    /// Whether there was one.
+    /// Takes the next block, and returns true if there was one.
     fn next_block(&mut self) -> bool {
         let start = self.block_start();
         if self.is_ours {
-            // Release: what we read of the block is read before the kernel may write it again.
+            // Release: all reads of the block are done before the kernel may write it again.
             self.mapped.word(start + STATUS_AT).store(libc::TP_STATUS_KERNEL, Release);
             self.block = (self.block + 1) % self.shape.blocks;
             self.is_ours = false;
@@ -119,7 +121,7 @@ impl BlockRing {
         self.is_ours
     }
 
-    /// The header of the frame at hand; `None` when there is none, or it does not lie within the block.
+    /// Returns the header of the first unread frame; `None` if there is none, or it is not inside the block.
     #[inline]
     fn header(&self) -> Option<libc::tpacket3_hdr> {
         let room = KIND_AT + 1;
@@ -128,12 +130,13 @@ impl BlockRing {
             return None;
         }
         let place = self.mapped.place(self.block_start() + self.frame_at, room);
-        // SAFETY: inside the mapping and aligned, as just checked; the block is ours, so that nobody writes it.
-        // Volatile, once: what is then checked is what is used.
+        // SAFETY: inside the mapping and aligned, as just checked. This process owns the block: nothing
+        // writes it. Volatile, once: what is checked is what is used.
         Some(unsafe { place.cast::<libc::tpacket3_hdr>().as_ptr().read_volatile() })
     }
 
-    /// The frame at hand: the first of [`BlockRing::ready`]; `None` also if it does not lie within its block.
+    /// Returns the first unread frame: see [`BlockRing::ready`]. `None` if there is none, or it is not inside
+    /// its block.
     #[inline]
     pub fn frame(&self) -> Option<Received<'_>> {
         let header = self.header()?;
@@ -147,8 +150,9 @@ impl BlockRing {
         let (data, vnet) =
             (self.mapped.place(start + mac_at, len), self.mapped.place(start + vnet_at, VNET_HEADER_BYTES));
         let kind = self.mapped.place(start + KIND_AT, 1);
-        // SAFETY: all within the block, which is ours until `next_block` gives it back; that wants `&mut self`,
-        // and these borrow `&self`. Until then the kernel writes none of it. All bits are valid bytes.
+        // SAFETY: all inside the block, which this process owns until `next_block` gives it back. That wants
+        // `&mut self`, and these borrow `&self`: until then the kernel does not write it. Any bits are a
+        // valid byte.
         let (bytes, vnet_header, kind) = unsafe {
             (
                 std::slice::from_raw_parts(data.as_ptr(), len),
@@ -166,12 +170,12 @@ impl BlockRing {
         })
     }
 
-    /// Goes on to the next frame.
+    /// Moves on to the next frame.
     #[inline]
     pub fn advance(&mut self) {
         let next = self.header().map_or(0, |header| header.tp_next_offset as usize);
         self.frame_at = self.frame_at.saturating_add(next);
-        // Without a way to the next frame, the rest of the block is lost.
+        // Without an offset of the next frame, the rest of the block is lost.
         self.left = if next == 0 { 0 } else { self.left - 1 };
     }
 }

@@ -1,8 +1,8 @@
-//! `SlotRing`: PACKET_TX_RING, version 2: slots that we fill and the kernel empties.
+//! `SlotRing`: `PACKET_TX_RING`, version 2: slots that this process fills and the kernel empties.
 //!
-//! A slot is ours while its status is available. [`SlotRing::request`] hands it over; the kernel looks at it only
-//! inside [`SlotRing::ring_doorbell`], in order, and gives it back when the frame has left: that is a real completion.
-//! What the kernel did not take in a doorbell still stands as requested.
+//! This process owns a slot while its status is available. [`SlotRing::request`] hands it over. The kernel
+//! looks at it only inside [`SlotRing::ring_doorbell`], in order, and gives it back when the frame has left:
+//! that is a real completion. A slot that a doorbell did not take stays requested.
 
 use super::mapped::{BLOCK_BYTES, Mapped};
 use super::{PacketSocket, VNET_HEADER_BYTES};
@@ -12,39 +12,40 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 const _: () = assert!(size_of::<libc::tpacket2_hdr>() == 32 && libc::TPACKET2_HDRLEN == 52);
 const _: () = assert!(size_of::<libc::tpacket_req>() == 16);
 
-/// Where a frame begins in its slot, bytes, without PACKET_TX_HAS_OFF: the socket address is not kept there.
+/// Offset of a frame in its slot, bytes, without `PACKET_TX_HAS_OFF`: the socket address is not kept there.
 const DATA_AT: usize = libc::TPACKET2_HDRLEN - size_of::<libc::sockaddr_ll>();
 const STATUS_AT: usize = std::mem::offset_of!(libc::tpacket2_hdr, tp_status);
 const LEN_AT: usize = std::mem::offset_of!(libc::tpacket2_hdr, tp_len);
 const LINE_BYTES: usize = 64;
 
-/// Who has a slot.
+/// The owner of a slot, and its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
-    /// We, to fill: its frame has left.
+    /// This process: the slot's frame has left, and it may be filled.
     Available,
-    /// We asked for it to be sent, and the kernel has not looked yet.
+    /// The kernel, which has not looked at it yet.
     Requested,
-    /// The kernel: its frame is on its way.
+    /// The kernel, which is sending it.
     Sending,
-    /// The kernel cannot send it as it is, and will look at nothing behind it.
+    /// The kernel cannot send it as it is, and looks at no slot behind it.
     Refused,
 }
 
-/// A transmit ring. Each frame in it is a header of [`VNET_HEADER_BYTES`] and then its bytes.
+/// A transmit ring. Each frame in it is a header of [`VNET_HEADER_BYTES`], then its bytes.
 #[derive(Debug)]
 pub struct SlotRing {
     mapped: Mapped,
-    /// Where each slot begins.
+    /// Offset of each slot.
     starts: Box<[u32]>,
     slot_bytes: usize,
 }
 
 impl SlotRing {
-    /// A ring of `slots` slots for frames of up to `frame_bytes`. The socket has its vnet header enabled, and is bound.
+    /// Makes a ring of at least `slots` slots for frames of up to `frame_bytes`. The socket has its vnet
+    /// header enabled, and is bound.
     ///
     /// # Errors
-    /// EINVAL for a ring of no slots, or frames beyond 65 000 bytes; ENOMEM.
+    /// `EINVAL` for 0 slots, or frames of more than 65,000 bytes; `ENOMEM`.
     pub fn new(socket: PacketSocket, slots: u32, frame_bytes: usize) -> io::Result<Self> {
         let slot_bytes = slot_bytes(frame_bytes);
         if slots == 0 || slot_bytes > BLOCK_BYTES {
@@ -68,18 +69,19 @@ impl SlotRing {
         Ok(Self { mapped, starts, slot_bytes })
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &PacketSocket {
         self.mapped.socket()
     }
 
-    /// Slots that there are: at least as many as asked for, in whole blocks. The kernel goes round all of them.
+    /// Returns the number of slots: at least as many as asked for, in whole blocks. The kernel goes round all
+    /// of them.
     #[inline]
     pub fn slots(&self) -> u32 {
         self.starts.len() as u32
     }
 
-    /// Longest frame, bytes.
+    /// Returns the length of the longest frame, bytes.
     pub fn frame_bytes_max(&self) -> usize {
         self.slot_bytes - DATA_AT - VNET_HEADER_BYTES
     }
@@ -89,7 +91,7 @@ impl SlotRing {
         self.starts[slot as usize] as usize
     }
 
-    /// Who has slot `slot`.
+    /// Returns the owner of slot `slot`.
     #[inline]
     pub fn state(&self, slot: u32) -> SlotState {
         // Acquire pairs with the kernel's barrier before it gives a slot back: (A) in `room`.
@@ -105,7 +107,7 @@ impl SlotRing {
         }
     }
 
-    /// The bytes of slot `slot`, vnet header first, to fill; `None` while it is not ours.
+    /// Returns the bytes of slot `slot`, vnet header first, to fill; `None` unless it is available.
     #[inline]
     pub fn room(&mut self, slot: u32) -> Option<&mut [u8]> {
         if self.state(slot) != SlotState::Available {
@@ -113,12 +115,13 @@ impl SlotRing {
         }
         let len = self.slot_bytes - DATA_AT;
         let place = self.mapped.place(self.start(slot) + DATA_AT, len);
-        // SAFETY: (A) the slot is available: the kernel reads it only after `request`, and not before the doorbell;
-        // both borrow the ring mutably, which this slice does already. Any bit pattern is a valid byte.
+        // SAFETY: (A) the slot is available: the kernel reads it only after `request`, and not before the
+        // doorbell. Both borrow the ring mutably, as this slice does. Any bits are a valid byte.
         Some(unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), len) })
     }
 
-    /// Asks for slot `slot`, filled with `len` bytes (vnet header included), to be sent at the next doorbell.
+    /// Requests that slot `slot`, filled with `len` bytes (vnet header included), is sent at the next
+    /// doorbell.
     #[inline]
     pub fn request(&mut self, slot: u32, len: usize) {
         let start = self.start(slot);
@@ -126,7 +129,7 @@ impl SlotRing {
         self.mapped.word(start + STATUS_AT).store(libc::TP_STATUS_SEND_REQUEST, Release);
     }
 
-    /// Takes slot `slot` back that the kernel has not taken; whether it was such a one.
+    /// Takes back slot `slot`, if the kernel has not taken it, and returns true if so.
     pub fn withdraw(&mut self, slot: u32) -> bool {
         let is_ours = matches!(self.state(slot), SlotState::Requested | SlotState::Refused);
         if is_ours {
@@ -135,8 +138,8 @@ impl SlotRing {
         is_ours
     }
 
-    /// Moves the frame of slot `from`, which the kernel has not taken, into slot `to`, which is ours, as a request;
-    /// `from` is ours then. Whether it was so.
+    /// Moves the frame of slot `from`, if the kernel has not taken it, into the available slot `to`, as a
+    /// request; `from` is available then. Returns true if so.
     pub fn shift(&mut self, from: u32, to: u32) -> bool {
         let len = self.mapped.word(self.start(from) + LEN_AT).load(Relaxed) as usize;
         if self.state(to) != SlotState::Available || !self.withdraw(from) {
@@ -145,24 +148,26 @@ impl SlotRing {
         let (source, target) = (self.start(from) + DATA_AT, self.start(to) + DATA_AT);
         let room = self.slot_bytes - DATA_AT;
         let (source, target) = (self.mapped.place(source, room), self.mapped.place(target, room));
-        // SAFETY: both slots are ours, as just checked, are within the mapping, and do not overlap.
+        // SAFETY: this process owns both slots, as just checked. They are inside the mapping, and do not
+        // overlap.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target.as_ptr(), len.min(room)) };
         self.request(to, len);
         true
     }
 
-    /// Lets the kernel take what was requested, in order, as far as it has room.
+    /// Makes the kernel take requested slots, in order, as far as it has room.
     ///
     /// # Errors
-    /// EAGAIN and ENOBUFS when it has none now, ENETDOWN, ENXIO when the interface is gone, and EINVAL and the like for
-    /// a refused slot. Slots before the one that it failed at were taken.
+    /// `EAGAIN` and `ENOBUFS` if it has no room now, `ENETDOWN`, `ENXIO` if the interface is gone, `EINVAL`
+    /// and the like for a refused slot. Slots before the failing one were taken.
     #[inline]
     pub fn ring_doorbell(&mut self) -> io::Result<()> {
         self.mapped.kick().map(drop)
     }
 }
 
-/// Whole cache lines, and an odd number of them, so that slots do not all begin in the same few sets of a cache.
+/// Returns the bytes of a slot: an odd number of cache lines, so that slots do not all begin in the same few
+/// cache sets.
 fn slot_bytes(frame_bytes: usize) -> usize {
     let lines = (DATA_AT + VNET_HEADER_BYTES + frame_bytes).div_ceil(LINE_BYTES);
     (lines | 1) * LINE_BYTES
@@ -173,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_hold_their_frames_in_an_odd_number_of_lines() {
+    fn a_slot_has_an_odd_number_of_lines_with_room_for_its_frame() {
         for frame_bytes in [60, 1514, 1522, 9018, 65_000] {
             let bytes = slot_bytes(frame_bytes);
             assert!(bytes >= frame_bytes + DATA_AT + VNET_HEADER_BYTES && bytes <= BLOCK_BYTES);

@@ -1,4 +1,4 @@
-//! Socket addresses as the kernel has them: `sockaddr_in` and `sockaddr_in6`.
+//! Socket addresses in the kernel's form: `sockaddr_in` and `sockaddr_in6`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -9,7 +9,7 @@ const FAMILY_V6: [u8; 2] = (libc::AF_INET6 as u16).to_ne_bytes();
 const V4_BYTES: usize = 16;
 const V6_BYTES: usize = 28;
 
-/// Room for either.
+/// Room for an address of either kind.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(4))]
 pub(super) struct Address(pub(super) [u8; V6_BYTES]);
@@ -17,7 +17,7 @@ pub(super) struct Address(pub(super) [u8; V6_BYTES]);
 impl Address {
     pub(super) const EMPTY: Self = Self([0; V6_BYTES]);
 
-    /// Writes `address`; its length in bytes.
+    /// Writes `address`, and returns its length, bytes.
     pub(super) fn write(&mut self, address: &SocketAddr) -> usize {
         let to = &mut self.0;
         to[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -38,7 +38,7 @@ impl Address {
         }
     }
 
-    /// What the kernel has written, `len` bytes of it; `None` for any other kind.
+    /// Reads the address that the kernel has written, `len` bytes; `None` for any other kind.
     pub(super) fn read(&self, len: usize) -> Option<SocketAddr> {
         let bytes = self.0.get(..len)?;
         let port = u16::from_be_bytes(array(bytes, 2)?);
@@ -55,7 +55,7 @@ impl Address {
     }
 }
 
-/// `N` bytes from `at` on.
+/// Returns `N` bytes from `at` on.
 pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn an_address_that_is_written_is_read() {
         let mut place = Address::EMPTY;
         for text in ["192.0.2.1:53", "[2001:db8::1]:65535", "[fe80::1%7]:1", "[::ffff:192.0.2.1]:0"] {
             let address: SocketAddr = text.parse().unwrap();

@@ -1,4 +1,5 @@
-//! Control messages: cmsg(3). A header (length with itself, level, type) and its data, each at a multiple of a word.
+//! Control messages: `cmsg(3)`. A header (length with itself, level, type) and data, each at a multiple of a
+//! word.
 
 use super::address::array;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +11,8 @@ const TYPE_AT: usize = std::mem::offset_of!(libc::cmsghdr, cmsg_type);
 const _: () = assert!(HEADER.is_multiple_of(WORD) && HEADER >= TYPE_AT + 4);
 const _: () = assert!(size_of::<libc::in_pktinfo>() == 12 && size_of::<libc::in6_pktinfo>() == 20);
 
-/// Room for all that is asked for at once, and more: packet information of IPv4 and IPv6, and a segment's size.
+/// Room for more than all that is ever asked for at once: packet information of IPv4 and IPv6, and a segment
+/// size.
 const CONTROL_BYTES: usize = 128;
 
 /// The control messages of one message.
@@ -21,7 +23,7 @@ pub(super) struct Control(pub(super) [u8; CONTROL_BYTES]);
 impl Control {
     pub(super) const EMPTY: Self = Self([0; CONTROL_BYTES]);
 
-    /// Appends a message behind the first `len` bytes; the new length.
+    /// Appends a message behind the first `len` bytes, and returns the new length.
     fn push(&mut self, len: usize, level: libc::c_int, kind: libc::c_int, data: &[u8]) -> usize {
         let to = &mut self.0[len..];
         to[..HEADER].fill(0);
@@ -32,12 +34,12 @@ impl Control {
         len + (HEADER + data.len()).next_multiple_of(WORD)
     }
 
-    /// The size of segments: UDP_SEGMENT, udp(7).
+    /// Appends the segment size: `UDP_SEGMENT`, `udp(7)`.
     pub(super) fn push_segment(&mut self, len: usize, bytes: u16) -> usize {
         self.push(len, libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes())
     }
 
-    /// The address to send from: IP_PKTINFO, ip(7), and IPV6_PKTINFO, ipv6(7).
+    /// Appends the source address: `IP_PKTINFO`, `ip(7)`, or `IPV6_PKTINFO`, `ipv6(7)`.
     pub(super) fn push_source(&mut self, len: usize, source: IpAddr) -> usize {
         match source {
             IpAddr::V4(source) => {
@@ -53,29 +55,29 @@ impl Control {
         }
     }
 
-    /// What the kernel has written, `len` bytes of it.
-    pub(super) fn read(&self, len: usize) -> Told {
-        let mut told = Told::default();
+    /// Reads the `len` bytes that the kernel has written.
+    pub(super) fn read(&self, len: usize) -> ControlInfo {
+        let mut info = ControlInfo::default();
         let mut rest = self.0.get(..len).unwrap_or(&self.0);
         while let Some((level, kind, data, behind)) = first(rest) {
-            told.note(level, kind, data);
+            info.note(level, kind, data);
             rest = behind;
         }
-        told
+        info
     }
 }
 
-/// What control messages say of a datagram.
+/// The contents of a datagram's control messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Told {
-    /// The address that it was sent to, and the interface that it came by.
+pub(super) struct ControlInfo {
+    /// The destination address, and the number of the receiving interface.
     pub(super) to: Option<IpAddr>,
     pub(super) interface: u32,
-    /// Bytes of each of the datagrams that it was put together from.
+    /// Bytes of each datagram that the kernel has coalesced.
     pub(super) segment_bytes: Option<usize>,
 }
 
-impl Told {
+impl ControlInfo {
     fn note(&mut self, level: libc::c_int, kind: libc::c_int, data: &[u8]) {
         match (level, kind) {
             (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -96,7 +98,7 @@ impl Told {
     }
 }
 
-/// The first message of `bytes`, level, type and data, and what lies behind it.
+/// Returns the first message of `bytes` (level, type and data), and the bytes behind it.
 fn first(bytes: &[u8]) -> Option<(libc::c_int, libc::c_int, &[u8], &[u8])> {
     let len = usize::from_ne_bytes(array(bytes, 0)?);
     let (level, kind) =
@@ -111,18 +113,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_written_one_behind_the_other_and_read_back() {
+    fn messages_that_are_written_are_read() {
         let mut control = Control::EMPTY;
         let len = control.push_segment(0, 1200);
         let len = control.push_source(len, "2001:db8::7".parse().unwrap());
         assert_eq!(len, HEADER.next_multiple_of(WORD) + WORD + HEADER + 24);
-        let told = control.read(len);
-        assert_eq!((told.to, told.interface), (Some("2001:db8::7".parse().unwrap()), 0));
-        assert_eq!(told.segment_bytes, None, "that was a request");
+        let info = control.read(len);
+        assert_eq!((info.to, info.interface), (Some("2001:db8::7".parse().unwrap()), 0));
+        assert_eq!(info.segment_bytes, None, "that was a request");
         let len = control.push(0, libc::SOL_UDP, libc::UDP_GRO, &1452i32.to_ne_bytes());
         let data = [2, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 9];
         let len = control.push(len, libc::IPPROTO_IP, libc::IP_PKTINFO, &data);
-        let wanted = Told {
+        let wanted = ControlInfo {
             to: Some("192.0.2.9".parse().unwrap()),
             interface: u32::from_ne_bytes([2, 0, 0, 0]),
             segment_bytes: Some(1452),
@@ -131,15 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_lies_about_its_length_says_nothing() {
+    fn a_message_with_a_wrong_length_is_ignored() {
         let mut control = Control::EMPTY;
         let len = control.push(0, libc::SOL_UDP, libc::UDP_GRO, &(-5i32).to_ne_bytes());
         for len in 0..=len {
-            assert_eq!(control.read(len), Told::default());
+            assert_eq!(control.read(len), ControlInfo::default());
         }
         for lie in [0, 1, HEADER - 1, CONTROL_BYTES + 1, usize::MAX] {
             control.0[..WORD].copy_from_slice(&lie.to_ne_bytes());
-            assert_eq!(control.read(CONTROL_BYTES), Told::default(), "{lie}");
+            assert_eq!(control.read(CONTROL_BYTES), ControlInfo::default(), "{lie}");
         }
     }
 }

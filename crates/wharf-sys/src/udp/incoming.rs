@@ -1,4 +1,4 @@
-//! `Incoming`: the arrays and buffers of recvmmsg(2).
+//! `Incoming`: the arrays and buffers of `recvmmsg(2)`.
 
 use super::UdpSocket;
 use super::address::Address;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Bytes of a buffer: more than the longest datagram, and than whatever the kernel puts together, has.
+/// Bytes of a buffer: more than any datagram, coalesced or not.
 pub const DATAGRAM_BYTES_MAX: usize = 1 << 16;
 
 /// The arrays and buffers of one `recvmmsg(2)`, allocated once.
@@ -34,25 +34,25 @@ struct Place {
 // SAFETY: all pointers in it point to vectors of its own.
 unsafe impl Send for Incoming {}
 
-/// A message received: a datagram, or several of one flow that the kernel has put together.
+/// A received message: a datagram, or several of one flow that the kernel has coalesced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// Its bytes.
+    /// The message's bytes.
     pub bytes: &'a [u8],
-    /// Bytes of each of the datagrams that it consists of, but for the last, which may be shorter; at least 1.
+    /// Bytes of each datagram but the last, which may be shorter; at least 1.
     pub segment_bytes: usize,
-    /// Who sent it.
+    /// The sender's address.
     pub from: Option<SocketAddr>,
-    /// The address that it was sent to.
+    /// The destination address.
     pub to: Option<IpAddr>,
-    /// The number of the interface that it came by, 0 where that is not known.
+    /// The number of the receiving interface; 0 if it is not known.
     pub interface: u32,
-    /// Whether it was longer than its buffer.
+    /// True if the message was longer than its buffer.
     pub is_cut_short: bool,
 }
 
 impl Incoming {
-    /// Room for `messages` messages.
+    /// Makes room for `messages` messages.
     pub fn new(messages: usize) -> Self {
         // SAFETY: `mmsghdr` is plain numbers and pointers, for which zero is valid.
         let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
@@ -78,13 +78,13 @@ impl Incoming {
         all
     }
 
-    /// Receives what there is, without waiting; how many messages. Those of the last call are gone.
+    /// Receives messages without waiting, and returns their number. Those of the last call are gone.
     ///
     /// # Errors
-    /// EAGAIN when there is none; what a message of ICMP has told of an earlier datagram, once.
+    /// `EAGAIN` if there is none; an error that ICMP has reported of an earlier datagram, once.
     #[inline]
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        // The kernel has written into those of the last call.
+        // The kernel has changed these in the last call.
         for header in &mut self.headers[..self.messages] {
             header.msg_hdr.msg_namelen = size_of::<Address>() as libc::socklen_t;
             header.msg_hdr.msg_controllen = size_of::<Control>() as _;
@@ -100,19 +100,19 @@ impl Incoming {
         Ok(self.messages)
     }
 
-    /// Message `at` of the last call; `None` where there is none.
+    /// Returns message `at` of the last call; `None` if there is none.
     #[inline]
     pub fn message(&self, at: usize) -> Option<Received<'_>> {
         let header = self.headers[..self.messages].get(at)?;
         let (place, buffer) = (self.places.get(at)?, self.buffers.chunks_exact(DATAGRAM_BYTES_MAX).nth(at)?);
-        let told = place.control.read(header.msg_hdr.msg_controllen);
+        let info = place.control.read(header.msg_hdr.msg_controllen);
         let bytes = &buffer[..(header.msg_len as usize).min(buffer.len())];
         Some(Received {
             bytes,
-            segment_bytes: told.segment_bytes.unwrap_or(bytes.len()).max(1),
+            segment_bytes: info.segment_bytes.unwrap_or(bytes.len()).max(1),
             from: place.address.read(header.msg_hdr.msg_namelen as usize),
-            to: told.to,
-            interface: told.interface,
+            to: info.to,
+            interface: info.interface,
             is_cut_short: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         })
     }

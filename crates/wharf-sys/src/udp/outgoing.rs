@@ -1,4 +1,4 @@
-//! `Outgoing`: the arrays of sendmmsg(2), and `Writer`, which fills them for one call.
+//! `Outgoing`: the arrays of `sendmmsg(2)`, and `Writer`, which fills them for one call.
 
 use super::UdpSocket;
 use super::address::Address;
@@ -8,14 +8,14 @@ use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// How a message is sent.
+/// The addresses and segment size of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Message {
-    /// Where to; `None` where the socket is connected.
+    /// The destination; `None` if the socket is connected.
     pub to: Option<SocketAddr>,
-    /// The address to send from; `None` for whichever the kernel takes.
+    /// The source address; `None` leaves it to the kernel.
     pub from: Option<IpAddr>,
-    /// Bytes of the datagrams that the kernel is to cut it into (UDP_SEGMENT); `None` for one datagram.
+    /// Bytes of the datagrams that the kernel segments it into (`UDP_SEGMENT`); `None` for one datagram.
     pub segment_bytes: Option<u16>,
 }
 
@@ -47,7 +47,7 @@ struct Place {
 unsafe impl Send for Outgoing {}
 
 impl Outgoing {
-    /// Room for `messages` messages of `pieces` pieces in all, and to put `joined_bytes` of them together
+    /// Makes room for `messages` messages of `pieces` pieces in all, and for `joined_bytes` of joined pieces
     /// ([`Writer::join`]).
     pub fn new(messages: usize, pieces: usize, joined_bytes: usize) -> Self {
         let message = Message::default();
@@ -63,49 +63,49 @@ impl Outgoing {
         }
     }
 
-    /// Begins a call: there are no messages yet.
+    /// Begins a call without messages.
     #[inline]
     pub fn begin<'b>(&mut self) -> Writer<'_, 'b> {
         Writer { all: self, pieces: 0, first: 0, messages: 0, joined: 0, bytes: PhantomData }
     }
 }
 
-/// The messages of one call. It borrows the bytes that they are to carry.
+/// The messages of one call. It borrows the bytes that they carry.
 #[derive(Debug)]
 pub struct Writer<'m, 'b> {
     all: &'m mut Outgoing,
-    /// Pieces written, and the first of the message under way.
+    /// Number of pieces written, and the first of the unfinished message.
     pieces: usize,
     first: usize,
     messages: usize,
-    /// Bytes put together.
+    /// Bytes of joined pieces.
     joined: usize,
     bytes: PhantomData<&'b [u8]>,
 }
 
 /// A message that was written.
 #[derive(Debug, Clone, Copy)]
-pub struct Sent<'a> {
-    /// Its bytes, one piece behind the other.
+pub struct WrittenMessage<'a> {
+    /// Its bytes, piece by piece.
     pub pieces: &'a [IoSlice<'a>],
-    /// How it is sent.
+    /// Its addresses and segment size.
     pub message: Message,
 }
 
 impl<'b> Writer<'_, 'b> {
-    /// Pieces that there is still room for.
+    /// Returns the number of pieces that there is room for.
     #[inline]
     pub fn room_pieces(&self) -> usize {
         self.all.pieces.len() - self.pieces
     }
 
-    /// Messages that there is still room for.
+    /// Returns the number of messages that there is room for.
     #[inline]
     pub fn room_messages(&self) -> usize {
         self.all.headers.len() - self.messages
     }
 
-    /// Messages written.
+    /// Returns the number of messages written.
     #[inline]
     pub fn len(&self) -> usize {
         self.messages
@@ -116,7 +116,7 @@ impl<'b> Writer<'_, 'b> {
         self.messages == 0
     }
 
-    /// Appends a piece to the message under way; whether there was room.
+    /// Appends a piece to the unfinished message, and returns true if there was room.
     #[inline]
     pub fn piece(&mut self, bytes: &'b [u8]) -> bool {
         let Some(place) = self.all.pieces.get_mut(self.pieces) else { return false };
@@ -184,27 +184,27 @@ impl<'b> Writer<'_, 'b> {
     ///
     /// # Panics
     /// When there is no such message.
-    pub fn sent(&self, at: usize) -> Sent<'_> {
+    pub fn written(&self, at: usize) -> WrittenMessage<'_> {
         assert!(at < self.messages, "message {at} of {}", self.messages);
         let place = &self.all.places[at];
         let pieces = &self.all.pieces[place.pieces.0..place.pieces.1];
         // SAFETY: each piece is of bytes that are borrowed as long as this writer lives, or of `joined`, which is not written
         // while `self` is borrowed. `IoSlice` has the layout of `iovec`.
         let pieces = unsafe { std::slice::from_raw_parts(pieces.as_ptr().cast(), pieces.len()) };
-        Sent { pieces, message: place.message }
+        WrittenMessage { pieces, message: place.message }
     }
 
-    /// Sends all messages, without waiting; how many the kernel took, the first ones. What kept it from more is what the
-    /// next call says.
+    /// Sends all messages, without waiting, and returns the number that the kernel took, the first ones. The
+    /// next call reports why it took no more.
     ///
     /// # Errors
-    /// What kept it from taking the first one: sendmsg(2), udp(7).
+    /// The reason why it did not take the first one: `sendmsg(2)`, `udp(7)`.
     #[inline]
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let fd = socket.fd().as_raw_fd();
         let (headers, count) = (self.all.headers.as_mut_ptr(), self.messages as libc::c_uint);
-        // SAFETY: so many headers have been written by `message`. They point to addresses and control messages, which
-        // are this borrow's, and to pieces of bytes that are borrowed as long as this writer lives.
+        // SAFETY: so many headers were written by `message`. They point to addresses and control messages of
+        // this borrow, and to pieces of bytes that are borrowed as long as this writer lives.
         let sent = unsafe { libc::sendmmsg(fd, headers, count, libc::MSG_DONTWAIT as _) };
         crate::option::check(sent as isize)
     }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_have_their_pieces_and_no_more_than_there_is_room_for() {
+    fn a_call_takes_the_messages_that_it_has_room_for() {
         let mut all = Outgoing::new(2, 3, 0);
         let bytes = [1u8, 2, 3, 4];
         for _ in 0..2 {
@@ -228,9 +228,9 @@ mod tests {
             assert!(writer.message(&Message::default()) && !writer.message(&Message::default()));
             assert_eq!((writer.len(), writer.room_messages()), (2, 0));
             let joined =
-                |at| writer.sent(at).pieces.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<u8>>();
+                |at| writer.written(at).pieces.iter().flat_map(|piece| piece.to_vec()).collect::<Vec<u8>>();
             assert_eq!((joined(0), joined(1)), (bytes.to_vec(), vec![3, 4]));
-            assert_eq!((writer.sent(0).message, writer.sent(1).message), (message, Message::default()));
+            assert_eq!((writer.written(0).message, writer.written(1).message), (message, Message::default()));
         }
     }
 
@@ -242,7 +242,10 @@ mod tests {
         assert!(writer.piece(&bytes[..1]) && writer.piece(&bytes[1..2]) && writer.join());
         assert!(writer.piece(&bytes[2..]) && writer.join() && !writer.join());
         assert!(writer.message(&Message::default()));
-        assert_eq!(writer.sent(0).pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>(), [[1, 2, 3]]);
+        assert_eq!(
+            writer.written(0).pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>(),
+            [[1, 2, 3]]
+        );
     }
 
     #[test]
@@ -257,7 +260,7 @@ mod tests {
                 assert!(writer.message(&Message::default()));
             }
             let pieces =
-                |at: usize| writer.sent(at).pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>();
+                |at: usize| writer.written(at).pieces.iter().map(|piece| piece.to_vec()).collect::<Vec<_>>();
             assert_eq!(pieces(0), [[1, 2]]);
             assert_eq!(pieces(1), [[3, 4]]);
             assert_eq!(pieces(2), [[5], [6]]);

@@ -1,15 +1,16 @@
-//! The socket and its options.
+//! The UDP socket and its options.
 
-use crate::option::{get, set};
+use crate::option::{get, set, set_buffer};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// getsockopt(2), level SOL_SOCKET: include/uapi/asm-generic/socket.h, and what it gives, include/uapi/linux/sock_diag.h.
+/// `SO_MEMINFO` (include/uapi/asm-generic/socket.h) and an index of what it returns
+/// (include/uapi/linux/sock_diag.h).
 const SO_MEMINFO: libc::c_int = 55;
 const MEMINFO_NUMBERS: usize = 9;
 
-/// A UDP socket, IPv4 or IPv6. Nothing ever waits in it.
+/// A UDP socket, IPv4 or IPv6. No call waits.
 #[derive(Debug)]
 pub struct UdpSocket {
     socket: std::net::UdpSocket,
@@ -17,20 +18,20 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// A socket that receives what is sent to `local`, and sends from it.
+    /// Opens a socket that receives what is sent to `local`, and sends from there.
     ///
     /// # Errors
-    /// EADDRINUSE, EADDRNOTAVAIL for an address of another machine, EACCES for a port below 1024.
+    /// `EADDRINUSE`; `EADDRNOTAVAIL` for another machine's address; `EACCES` for a port below 1024.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
         let socket = std::net::UdpSocket::bind(local)?;
         let local = socket.local_addr()?;
         Ok(Self { socket, local })
     }
 
-    /// A socket from a port that the kernel chooses to `peer`, from which alone it receives.
+    /// Opens a socket from a port that the kernel chooses to `peer`, from which alone it receives.
     ///
     /// # Errors
-    /// ENETUNREACH where there is no way to it, EACCES for a broadcast address.
+    /// `ENETUNREACH` without a route, `EACCES` for a broadcast address.
     pub fn connect(peer: SocketAddr) -> io::Result<Self> {
         let any = if peer.is_ipv4() {
             SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))
@@ -43,38 +44,41 @@ impl UdpSocket {
         Ok(Self { socket, local })
     }
 
-    /// Its descriptor.
+    /// Returns the socket's descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Its own address and port.
+    /// Returns the socket's own address and port.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// What ICMP has told of datagrams sent since the last call, if that was not the answer to another one: SO_ERROR.
+    /// Returns the error that ICMP has reported of a datagram since the last call, unless another call has
+    /// returned it (`SO_ERROR`).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Those of `getsockopt(2)`.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.socket.take_error()
     }
 
-    /// Whether the kernel knows segmented sends: UDP_SEGMENT, Linux 4.18. Any single one may still be refused.
+    /// True if the kernel knows segmented sends (`UDP_SEGMENT`, Linux 4.18). It may still refuse a single
+    /// one.
     pub fn can_segment(&self) -> bool {
         get(self.fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &mut [0]).is_ok()
     }
 
-    /// Lets the kernel put datagrams of one flow together: UDP_GRO, Linux 5.0; whether it knows that.
+    /// Makes the kernel coalesce datagrams of one flow (`UDP_GRO`, Linux 5.0), and returns true if it knows
+    /// that.
     pub fn join_received(&self) -> bool {
         set(self.fd(), libc::SOL_UDP, libc::UDP_GRO, &1i32).is_ok()
     }
 
-    /// Has the address told that each datagram was sent to: IP_PKTINFO, IPV6_RECVPKTINFO.
+    /// Makes the kernel report each datagram's destination address (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Those of `setsockopt(2)`.
     pub fn tell_destinations(&self) -> io::Result<()> {
         match self.local {
             SocketAddr::V4(_) => set(self.fd(), libc::IPPROTO_IP, libc::IP_PKTINFO, &1i32),
@@ -82,21 +86,17 @@ impl UdpSocket {
         }
     }
 
-    /// Lets up to `bytes` (counted with the kernel's own overhead) wait to be received; beyond the system's bound where
-    /// the process may, else up to that.
+    /// Sets the receive buffer, bytes, with the kernel's overhead. A process without `CAP_NET_ADMIN` gets at
+    /// most the system's bound.
     pub fn set_receive_buffer(&self, bytes: usize) {
-        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
-        if set(self.fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes).is_err() {
-            // Cannot fail: what is too much is cut down.
-            let _ = set(self.fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes);
-        }
+        set_buffer(self.fd(), libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes);
     }
 
-    /// Datagrams that there was no room for since the socket was opened; the number wraps. Several that had been put
-    /// together ([`UdpSocket::join_received`]) count as one.
+    /// Returns the number of datagrams dropped for lack of room since the socket was opened; the number
+    /// wraps. Coalesced datagrams ([`UdpSocket::join_received`]) count as one.
     ///
     /// # Errors
-    /// ENOPROTOOPT before Linux 4.12.
+    /// `ENOPROTOOPT` before Linux 4.12.
     pub fn drops(&self) -> io::Result<u32> {
         let mut numbers = [0; MEMINFO_NUMBERS];
         get(self.fd(), libc::SOL_SOCKET, SO_MEMINFO, &mut numbers)?;

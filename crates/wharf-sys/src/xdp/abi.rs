@@ -1,10 +1,12 @@
-//! What is shared with the kernel, as in linux/if_xdp.h: numbers and layouts. Headers of the distributions that Wharf
-//! is built on are older than some of them.
+//! Numbers and layouts of include/uapi/linux/if_xdp.h. Some are younger than the headers of the distributions
+//! that Wharf is built on.
+
+use crate::option::Plain;
 
 pub(super) const AF_XDP: libc::c_int = 44;
 pub(super) const SOL_XDP: libc::c_int = 283;
 
-/// Options of the socket.
+/// Socket options.
 pub(super) const XDP_MMAP_OFFSETS: libc::c_int = 1;
 pub(super) const XDP_RX_RING: libc::c_int = 2;
 pub(super) const XDP_TX_RING: libc::c_int = 3;
@@ -16,29 +18,29 @@ pub(super) const XDP_OPTIONS: libc::c_int = 8;
 /// Linux 6.17.
 pub(super) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// Where rings are mapped from.
+/// Offsets at which rings are mapped.
 pub(super) const XDP_PGOFF_RX_RING: u64 = 0;
 pub(super) const XDP_PGOFF_TX_RING: u64 = 0x8000_0000;
 pub(super) const XDP_UMEM_PGOFF_FILL_RING: u64 = 0x1_0000_0000;
 pub(super) const XDP_UMEM_PGOFF_COMPLETION_RING: u64 = 0x1_8000_0000;
 
-/// Flags of bind(2).
+/// Flags of `bind(2)`.
 pub(super) const XDP_COPY: u16 = 1 << 1;
 pub(super) const XDP_ZEROCOPY: u16 = 1 << 2;
 pub(super) const XDP_USE_NEED_WAKEUP: u16 = 1 << 3;
 /// Linux 6.6.
 pub(super) const XDP_USE_SG: u16 = 1 << 4;
 
-/// Of a UMEM: addresses in the fill ring are taken as they are, in place of the chunk that they lie in.
+/// UMEM flag: addresses in the fill ring are taken as they are, not as the chunk that they are in.
 pub(super) const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1;
-/// Of [`XDP_OPTIONS`].
+/// Flag of [`XDP_OPTIONS`].
 pub(super) const XDP_OPTIONS_ZEROCOPY: u32 = 1;
-/// In the flags of a fill or transmit ring: the kernel looks at it only when it is called.
+/// Flag of a fill or transmit ring: the kernel looks at it only when it is called.
 pub(super) const XDP_RING_NEED_WAKEUP: u32 = 1;
 
-/// In [`Descriptor::options`]: the packet goes on in the next one.
+/// Flag of [`Descriptor::options`]: the packet goes on in the next descriptor.
 pub const PACKET_CONTINUES: u32 = 1;
-/// Bytes that the kernel leaves before the data of every frame received, besides the UMEM's headroom.
+/// Bytes that the kernel leaves in front of each received frame, besides the UMEM's headroom.
 pub const PACKET_HEADROOM_BYTES: u32 = 256;
 
 /// `struct sockaddr_xdp`.
@@ -55,6 +57,7 @@ const _: () = assert!(size_of::<Address>() == 16);
 
 /// `struct xdp_umem_reg`.
 #[repr(C)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct UmemRegistration {
     pub(super) addr: u64,
     pub(super) len: u64,
@@ -66,7 +69,7 @@ pub(super) struct UmemRegistration {
 
 const _: () = assert!(size_of::<UmemRegistration>() == 32);
 
-/// `struct xdp_ring_offset`: where a ring's parts lie, bytes from the start of its mapping.
+/// `struct xdp_ring_offset`: offsets of a ring's parts in its mapping, bytes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RingOffsets {
@@ -92,10 +95,10 @@ const _: () = assert!(size_of::<RingOffsets>() == 32 && size_of::<Offsets>() == 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Descriptor {
-    /// Where it begins, bytes from the UMEM's start. When received into a UMEM of unaligned chunks: what the fill
-    /// ring said, and in the upper 16 bits how far behind that.
+    /// Offset of the data in the UMEM, bytes. Of a frame received into unaligned chunks: the fill ring's
+    /// address, and in the upper 16 bits the offset from there.
     pub addr: u64,
-    /// Its bytes.
+    /// Length, bytes.
     pub len: u32,
     /// [`PACKET_CONTINUES`], or 0.
     pub options: u32,
@@ -103,21 +106,21 @@ pub struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16 && align_of::<Descriptor>() == 8);
 
-/// `struct xdp_statistics`: what has gone wrong since the socket was bound.
+/// `struct xdp_statistics`: error counters since the socket was bound.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Frames dropped since there was no buffer in the fill ring, or it was too short.
+    /// Frames dropped since the fill ring had no buffer, or one that is too short.
     pub received_dropped: u64,
-    /// Addresses in the fill ring that are none.
+    /// Invalid addresses in the fill ring.
     pub received_invalid: u64,
     /// Descriptors in the transmit ring that the kernel cannot use.
     pub transmit_invalid: u64,
     /// Frames dropped since the receive ring was full.
     pub receive_ring_full: u64,
-    /// Times that the fill ring was found empty.
+    /// Number of times that the fill ring was empty.
     pub fill_ring_empty: u64,
-    /// Times that the transmit ring was found empty.
+    /// Number of times that the transmit ring was empty.
     pub transmit_ring_empty: u64,
 }
 
@@ -131,3 +134,10 @@ pub(super) struct Options {
 }
 
 const _: () = assert!(size_of::<Options>() == 4);
+
+// SAFETY: numbers, in all three.
+unsafe impl Plain for Offsets {}
+// SAFETY: as above.
+unsafe impl Plain for Statistics {}
+// SAFETY: as above.
+unsafe impl Plain for Options {}

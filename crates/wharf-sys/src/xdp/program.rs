@@ -1,9 +1,9 @@
-//! The program that hands a queue's frames to a socket: six instructions, loaded and attached by bpf(2) alone.
+//! The program that hands a queue's frames to a socket: six instructions, loaded and attached by `bpf(2)`.
 //!
 //! Layouts and numbers: include/uapi/linux/bpf.h.
 
 use super::XdpSocket;
-use super::socket::check;
+use crate::option::check;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -15,16 +15,16 @@ const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
-/// The program does not mind frames in several buffers: Linux 5.18.
+/// The program accepts frames in several buffers: Linux 5.18.
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 /// linux/if_link.h.
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// What becomes of frames of queues that have no socket.
+/// Verdict for frames of queues without a socket.
 const XDP_PASS: i32 = 2;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
-/// Of `struct xdp_md`: the number of the queue.
+/// In `struct xdp_md`: the offset of the queue's number.
 const RX_QUEUE_INDEX_AT: i16 = 16;
 
 /// `struct bpf_insn`.
@@ -39,15 +39,15 @@ struct Instruction {
 
 const _: () = assert!(size_of::<Instruction>() == 8);
 
-/// Of registers `to` and `from`: bit fields, which begin at the low end on little-endian machines only.
+/// Registers `to` and `from` are bit fields, which begin at the low end on little-endian machines only.
 const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
     let registers = if cfg!(target_endian = "little") { to | from << 4 } else { to << 4 | from };
     Instruction { code, registers, offset, immediate }
 }
 
-/// `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)`.
+/// Returns the instructions of `return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS)`.
 const fn redirect(map: i32) -> [Instruction; 6] {
-    // BPF_PSEUDO_MAP_FD, in the place of a register: the number is a descriptor.
+    // BPF_PSEUDO_MAP_FD, in place of a register: the number is a descriptor.
     const MAP_FD: u8 = 1;
     [
         instruction(0x61, 2, 1, RX_QUEUE_INDEX_AT, 0), // r2 = *(u32 *)(r1 + 16)
@@ -59,7 +59,7 @@ const fn redirect(map: i32) -> [Instruction; 6] {
     ]
 }
 
-/// The first members of `union bpf_attr`, for each command; the kernel takes the others as 0.
+/// The first members of `union bpf_attr`, for each command. The kernel takes the others as 0.
 #[repr(C)]
 struct MapCreate {
     map_type: u32,
@@ -104,33 +104,33 @@ struct LinkCreate {
 const _: () = assert!(size_of::<MapCreate>() == 16 && size_of::<MapUpdate>() == 32);
 const _: () = assert!(size_of::<ProgramLoad>() == 72 && size_of::<LinkCreate>() == 16);
 
-/// Where the program runs.
+/// The place where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
-    /// In the driver, before the kernel makes a packet of it.
+    /// In the driver, before the kernel makes an `sk_buff`.
     Native,
-    /// In the kernel's general path, with any driver.
+    /// In the kernel's generic path, with any driver.
     Generic,
 }
 
-/// The program, loaded, with its map of sockets by queue.
+/// The loaded program, with its map of sockets by queue.
 #[derive(Debug)]
 pub struct Redirect {
     program: OwnedFd,
     map: OwnedFd,
 }
 
-/// The program, attached to an interface until this is dropped.
+/// The program attached to an interface, until this is dropped.
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
 }
 
 impl Redirect {
-    /// Loads it, for queues up to number `queue_max`.
+    /// Loads the program for queues 0 to `queue_max`.
     ///
     /// # Errors
-    /// EPERM without CAP_BPF and CAP_NET_ADMIN in the first user namespace.
+    /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN` in the first user namespace.
     pub fn load(queue_max: u32) -> io::Result<Self> {
         let entries = queue_max.saturating_add(1);
         let create = MapCreate { map_type: BPF_MAP_TYPE_XSKMAP, key_bytes: 4, value_bytes: 4, entries };
@@ -141,10 +141,10 @@ impl Redirect {
         Ok(Self { program, map })
     }
 
-    /// Attaches it to interface `index`.
+    /// Attaches the program to interface `index`.
     ///
     /// # Errors
-    /// EOPNOTSUPP where the driver cannot, EBUSY or EEXIST when the interface has such a program already.
+    /// `EOPNOTSUPP` if the driver cannot; `EBUSY` or `EEXIST` if the interface has such a program.
     pub fn attach(&self, index: i32, hook: Hook) -> io::Result<Attached> {
         let flags = match hook {
             Hook::Native => XDP_FLAGS_DRV_MODE,
@@ -155,10 +155,10 @@ impl Redirect {
         Ok(Attached { _link: descriptor(BPF_LINK_CREATE, &link)? })
     }
 
-    /// Lets `socket`, which is bound, have the frames of queue `queue`.
+    /// Directs the frames of queue `queue` to `socket`, which is bound.
     ///
     /// # Errors
-    /// E2BIG beyond the queues that it was loaded for.
+    /// `E2BIG` beyond the queues that it was loaded for.
     pub fn direct(&self, queue: u32, socket: &XdpSocket) -> io::Result<()> {
         let socket = socket.fd().as_raw_fd();
         let update = MapUpdate {
@@ -194,13 +194,14 @@ fn load(instructions: &[Instruction], flags: u32) -> io::Result<OwnedFd> {
 
 fn descriptor<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, attributes)? as i32;
-    // SAFETY: these commands give a descriptor that is new and ours alone.
+    // SAFETY: these commands return a descriptor that is new and owned by nothing else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<usize> {
     let (at, len) = ((&raw const *attributes), size_of::<T>() as libc::c_ulong);
-    // SAFETY: attributes of that length, which the kernel reads; what they point to lives as long as the call.
+    // SAFETY: attributes of that length, which the kernel reads. What they point to lives as long as the
+    // call.
     check(unsafe { libc::syscall(libc::SYS_bpf, command as libc::c_long, at, len) } as isize)
 }
 
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn the_program_is_the_one_that_the_kernels_headers_spell() {
+    fn the_program_equals_the_one_by_the_kernels_macros() {
         let bytes: Vec<u8> = redirect(0x0102)
             .iter()
             .flat_map(|one| {

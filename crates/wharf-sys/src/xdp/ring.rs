@@ -1,13 +1,12 @@
-//! The rings: one side produces entries, the other consumes them. Indices run free and wrap at 2^32; an entry's place is
-//! its index modulo the ring.
+//! The rings: one side produces entries, the other consumes them. Indices count up and wrap at 2^32; an
+//! entry's place is its index modulo the ring's size.
 //!
-//! [`Producer`]: `put` entries (no more than there is `room` for), then `publish` all of them: (A) Release, pairs with
-//! (B) Acquire in [`Consumer::ready`]: entries are written before they are seen.
-//! [`Consumer`]: `take` entries, then `release` their places: (C) Release, pairs with (D) Acquire in [`Producer::room`]:
-//! entries are read before they are written again.
+//! - A [`Producer`] puts entries (no more than it has `room` for), then publishes all of them. (A) Release
+//!   pairs with (B), Acquire in [`Consumer::ready`]: entries are written before they are seen.
+//! - A [`Consumer`] takes entries, then releases their places. (C) Release pairs with (D), Acquire in
+//!   [`Producer::room`]: entries are read before they are written again.
 //!
-//! The other side may be the kernel, or another type of these two over the same [`Shared`]: that is how tests stand in
-//! for it.
+//! The other side is the kernel; in tests, it is the other one of these two types over the same [`Shared`].
 
 use super::abi::{Descriptor, RingOffsets, XDP_RING_NEED_WAKEUP};
 use super::area::Area;
@@ -16,7 +15,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// What a ring is made of.
+/// Entries of a ring: plain numbers, of which any bits are valid.
 pub trait Entry: Copy + private::Sealed {}
 
 mod private {
@@ -29,7 +28,7 @@ mod private {
 impl Entry for u64 {}
 impl Entry for Descriptor {}
 
-/// A ring, before it is said which side of it we are.
+/// A ring, before it becomes a producer or a consumer.
 #[derive(Debug)]
 pub struct Shared<T> {
     area: Arc<Area>,
@@ -50,7 +49,7 @@ impl<T> Clone for Shared<T> {
 const LINE_BYTES: usize = 64;
 
 impl<T: Entry> Shared<T> {
-    /// Of `entries` entries, a power of two, that lie in `area` as `offsets` say.
+    /// Makes a ring of `entries` entries, a power of two, that are in `area` at `offsets`.
     pub(super) fn new(area: Area, offsets: &RingOffsets, entries: u32) -> io::Result<Self> {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
         let shared = Self {
@@ -72,10 +71,11 @@ impl<T: Entry> Shared<T> {
         if all_fit { Ok(shared) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
     }
 
-    /// A ring in memory of our own, its indices at `start`, for tests: make both a [`Producer`] and a [`Consumer`] of it.
+    /// Makes a ring in anonymous memory, its indices at `start`, for tests: both a [`Producer`] and a
+    /// [`Consumer`] of it can be made.
     ///
     /// # Errors
-    /// EINVAL unless `entries` is a power of two; the system has no memory.
+    /// `EINVAL` unless `entries` is a power of two; those of `mmap(2)`.
     pub fn own(entries: u32, start: u32) -> io::Result<Self> {
         let offsets = RingOffsets {
             producer: 0,
@@ -90,7 +90,7 @@ impl<T: Entry> Shared<T> {
         Ok(shared)
     }
 
-    /// Says, on behalf of the kernel, whether it looks only when it is called.
+    /// Sets the kernel's flag `XDP_RING_NEED_WAKEUP`, in its place.
     pub fn set_needs_wakeup(&self, needs: bool) {
         let flags = if needs { XDP_RING_NEED_WAKEUP } else { 0 };
         self.area.word(self.flags_at).store(flags, Relaxed);
@@ -108,7 +108,7 @@ pub struct Producer<T> {
     ring: Shared<T>,
     /// The next entry to be written.
     next: u32,
-    /// What the other side had taken when we last looked.
+    /// The consumer's index, when it was last read.
     taken: u32,
 }
 
@@ -120,13 +120,14 @@ impl<T: Entry> Producer<T> {
         Self { ring, next, taken }
     }
 
-    /// Entries that there are.
+    /// Returns the number of entries of the ring.
     #[inline]
     pub fn entries(&self) -> u32 {
         self.ring.entries
     }
 
-    /// Entries that may be put now. A side that claims to have taken what was never put gets nothing more.
+    /// Returns the number of entries that may be put now: 0 if the consumer claims to have taken entries that
+    /// were never put.
     #[inline]
     pub fn room(&mut self) -> u32 {
         self.taken = self.taken();
@@ -138,7 +139,8 @@ impl<T: Entry> Producer<T> {
         self.ring.entries.saturating_sub(self.next.wrapping_sub(self.taken))
     }
 
-    /// Writes an entry; false, and nothing, when the ring is full. The other side sees it once it is published.
+    /// Writes an entry; returns false, and writes nothing, if the ring is full. The consumer sees it once it
+    /// is published.
     #[inline]
     pub fn put(&mut self, entry: T) -> bool {
         if self.room_at_hand() == 0 && self.room() == 0 {
@@ -149,11 +151,11 @@ impl<T: Entry> Producer<T> {
         true
     }
 
-    /// Writes entries, as many as there are and there is room for, of which the index of the next one tells.
+    /// Writes entries, as many as there are and there is room for. [`Producer::next`] tells their number.
     #[inline(always)]
     pub fn put_all(&mut self, entries: impl Iterator<Item = T>) {
         let room = self.room_at_hand() as usize;
-        // What is written may be anywhere, for all that the compiler knows: the index stays at hand meanwhile.
+        // A local copy: for all that the compiler knows, a write to an entry may change the index.
         let mut next = self.next;
         for entry in entries.take(room) {
             self.ring.area.write(self.ring.place(next), entry);
@@ -162,38 +164,38 @@ impl<T: Entry> Producer<T> {
         self.next = next;
     }
 
-    /// Shows the other side all that was put.
+    /// Shows the consumer all entries that were put.
     #[inline]
     pub fn publish(&self) {
         // (A)
         self.ring.area.word(self.ring.producer_at).store(self.next, Release);
     }
 
-    /// The index of the next entry.
+    /// Returns the index of the next entry.
     #[inline]
     pub fn next(&self) -> u32 {
         self.next
     }
 
-    /// The index of the first entry that the other side has not taken, as far as it says.
+    /// Returns the index of the first entry that the consumer has not taken, as it claims.
     #[inline]
     pub fn taken(&self) -> u32 {
         // (D)
         self.ring.area.word(self.ring.consumer_at).load(Acquire)
     }
 
-    /// Entries put that the other side has not taken.
+    /// Returns the number of entries that the consumer has not taken.
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.next.wrapping_sub(self.taken())
     }
 
-    /// The entry of index `index`, as it was put, while the ring has not gone round since.
+    /// Returns the entry of index `index`, as it was put, unless it was overwritten since.
     pub fn entry(&self, index: u32) -> T {
         self.ring.area.read(self.ring.place(index))
     }
 
-    /// Whether the other side looks at the ring only when it is called.
+    /// True if the kernel looks at the ring only when it is called.
     #[inline]
     pub fn needs_wakeup(&self) -> bool {
         self.ring.area.word(self.ring.flags_at).load(Relaxed) & XDP_RING_NEED_WAKEUP != 0
@@ -206,7 +208,7 @@ pub struct Consumer<T> {
     ring: Shared<T>,
     /// The next entry to be read.
     next: u32,
-    /// What the other side had published when we last looked.
+    /// The producer's index, when it was last read.
     published: u32,
 }
 
@@ -217,7 +219,8 @@ impl<T: Entry> Consumer<T> {
         Self { ring, next, published: next }
     }
 
-    /// Entries to be taken; never more than the ring has, whatever the other side says.
+    /// Returns the number of entries that may be taken: never more than the ring has, whatever the producer
+    /// claims.
     #[inline]
     pub fn ready(&mut self) -> u32 {
         // (B)
@@ -241,7 +244,7 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
-    /// Reads entries until there are none left, or `each` wants no more.
+    /// Reads entries until there are none left, or `each` returns false.
     #[inline(always)]
     pub fn take_while(&mut self, mut each: impl FnMut(T) -> bool) {
         let mut goes_on = true;
@@ -255,7 +258,7 @@ impl<T: Entry> Consumer<T> {
         }
     }
 
-    /// Gives the places of what was taken back.
+    /// Gives the places of taken entries back.
     #[inline]
     pub fn release(&self) {
         // (C)

@@ -1,6 +1,6 @@
 //! `XdpSocket`: the socket, its memory and its rings.
 //!
-//! In this order: open, register the memory, make all rings that will be used, set the transmit budget, bind.
+//! The order of calls: open, register the memory, make all rings, set the transmit budget, bind.
 
 use super::abi::{
     AF_XDP, Address, Descriptor, Offsets, Options, RingOffsets, SOL_XDP, Statistics, UmemRegistration,
@@ -12,58 +12,59 @@ use super::abi::{
 use super::area::Area;
 use super::ring::{Consumer, Entry, Producer, Shared};
 use crate::mapping::Mapping;
+use crate::option::{check, get, set, set_buffer};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// An AF_XDP socket. Its queue is free again when it and all its rings are dropped, some time later at the kernel's
-/// leisure.
+/// An AF_XDP socket. When it and all its rings are dropped, the kernel frees its queue some time later.
 #[derive(Debug)]
 pub struct XdpSocket {
     fd: OwnedFd,
 }
 
-/// How the kernel should see the memory.
+/// The kernel's division of the memory into buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UmemShape {
     /// Bytes of a buffer, from 2048 to a page; a power of two unless `is_unaligned`.
     pub chunk_bytes: u32,
-    /// Bytes left free before each frame received, besides [`super::PACKET_HEADROOM_BYTES`].
+    /// Bytes left free in front of each received frame, besides [`super::PACKET_HEADROOM_BYTES`].
     pub headroom_bytes: u32,
-    /// Whether buffers may begin anywhere.
+    /// True if buffers may begin anywhere.
     pub is_unaligned: bool,
 }
 
-/// How to bind.
+/// The options of a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bind {
-    /// Whether the adapter reads and writes the memory itself; else the kernel copies.
+    /// True if the adapter accesses the memory itself; otherwise the kernel copies.
     pub zero_copy: bool,
-    /// Whether packets may lie in several buffers: Linux 6.6.
+    /// True if packets may be in several buffers (Linux 6.6).
     pub multi_buffer: bool,
 }
 
 impl XdpSocket {
-    /// Opens one.
+    /// Opens a socket.
     ///
     /// # Errors
-    /// EPERM without CAP_NET_RAW, EAFNOSUPPORT where the kernel has no AF_XDP.
+    /// `EPERM` without `CAP_NET_RAW`, `EAFNOSUPPORT` if the kernel has no AF_XDP.
     pub fn open() -> io::Result<Self> {
-        // SAFETY: plain numbers; a descriptor that comes back is new and ours alone.
+        // SAFETY: plain numbers; a descriptor that comes back is new and owned by nothing else.
         unsafe {
             let fd = libc::socket(AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
             if fd == -1 { Err(io::Error::last_os_error()) } else { Ok(Self { fd: OwnedFd::from_raw_fd(fd) }) }
         }
     }
 
-    /// The socket's descriptor.
+    /// Returns the socket's descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Shares all of `memory`, which must live longer than the socket. The kernel keeps its pages in memory.
+    /// Shares all of `memory`, which must live longer than the socket. The kernel pins its pages.
     ///
     /// # Errors
-    /// ENOBUFS when RLIMIT_MEMLOCK forbids that, EINVAL for a shape that cannot be, EBUSY when there is some already.
+    /// `ENOBUFS` if `RLIMIT_MEMLOCK` is too low, `EINVAL` for an impossible shape, `EBUSY` if memory was
+    /// registered before.
     pub fn register(&self, memory: &Mapping, shape: &UmemShape) -> io::Result<()> {
         let registration = UmemRegistration {
             addr: memory.start().as_ptr() as u64,
@@ -73,39 +74,39 @@ impl XdpSocket {
             flags: if shape.is_unaligned { XDP_UMEM_UNALIGNED_CHUNK_FLAG } else { 0 },
             transmit_metadata_bytes: 0,
         };
-        self.set(SOL_XDP, XDP_UMEM_REG, &registration)
+        set(self.fd(), SOL_XDP, XDP_UMEM_REG, &registration)
     }
 
     /// Makes the transmit ring, of `entries`, a power of two.
     ///
     /// # Errors
-    /// EINVAL for another number, ENOMEM.
+    /// `EINVAL` for another number, `ENOMEM`.
     pub fn transmit_ring(&self, entries: u32) -> io::Result<Producer<Descriptor>> {
         self.ring(XDP_TX_RING, XDP_PGOFF_TX_RING, entries, |all| all.transmit).map(Producer::new)
     }
 
-    /// Makes the completion ring.
+    /// Makes the completion ring, of `entries`, a power of two.
     ///
     /// # Errors
-    /// As [`XdpSocket::transmit_ring`].
+    /// Those of [`XdpSocket::transmit_ring`].
     pub fn completion_ring(&self, entries: u32) -> io::Result<Consumer<u64>> {
         let ring = self
             .ring(XDP_UMEM_COMPLETION_RING, XDP_UMEM_PGOFF_COMPLETION_RING, entries, |all| all.completion);
         ring.map(Consumer::new)
     }
 
-    /// Makes the fill ring.
+    /// Makes the fill ring, of `entries`, a power of two.
     ///
     /// # Errors
-    /// As [`XdpSocket::transmit_ring`].
+    /// Those of [`XdpSocket::transmit_ring`].
     pub fn fill_ring(&self, entries: u32) -> io::Result<Producer<u64>> {
         self.ring(XDP_UMEM_FILL_RING, XDP_UMEM_PGOFF_FILL_RING, entries, |all| all.fill).map(Producer::new)
     }
 
-    /// Makes the receive ring.
+    /// Makes the receive ring, of `entries`, a power of two.
     ///
     /// # Errors
-    /// As [`XdpSocket::transmit_ring`].
+    /// Those of [`XdpSocket::transmit_ring`].
     pub fn receive_ring(&self, entries: u32) -> io::Result<Consumer<Descriptor>> {
         self.ring(XDP_RX_RING, XDP_PGOFF_RX_RING, entries, |all| all.receive).map(Consumer::new)
     }
@@ -114,10 +115,10 @@ impl XdpSocket {
         &self, option: libc::c_int, from: u64, entries: u32, which: impl Fn(Offsets) -> RingOffsets,
     ) -> io::Result<Shared<T>> {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
-        self.set(SOL_XDP, option, &entries)?;
+        set(self.fd(), SOL_XDP, option, &entries)?;
         let mut offsets = Offsets::default();
-        // Linux before 5.4 knows no flags, and says less.
-        if self.get(SOL_XDP, XDP_MMAP_OFFSETS, &mut offsets)? != size_of::<Offsets>() {
+        // Linux before 5.4 knows no flags, and returns less.
+        if get(self.fd(), SOL_XDP, XDP_MMAP_OFFSETS, &mut offsets)? != size_of::<Offsets>() {
             return Err(io::Error::from_raw_os_error(libc::ENOSYS));
         }
         let offsets = which(offsets);
@@ -128,27 +129,23 @@ impl XdpSocket {
         Shared::new(Area::of_socket(self.fd(), from, len_bytes)?, &offsets, entries)
     }
 
-    /// Lets the kernel take up to `frames` in one call, from 32 to the transmit ring's entries, which ring there is
-    /// already; whether the kernel knows that (Linux 6.17). Else it takes 32.
+    /// Lets the kernel take up to `frames` in one call: 32 to the number of entries of the transmit ring,
+    /// which was made before. Returns true if the kernel knows that (Linux 6.17); otherwise it takes 32.
     pub fn set_transmit_budget(&self, frames: u32) -> bool {
-        self.set(SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames).is_ok()
+        set(self.fd(), SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &frames).is_ok()
     }
 
-    /// Lets up to `bytes` of frames (counted with the kernel's own overhead) be under way; beyond the system's
-    /// bound where the process may, else up to that.
+    /// Sets the send buffer: bytes of frames, with the kernel's overhead, that may be in the kernel. A
+    /// process without `CAP_NET_ADMIN` gets at most the system's bound.
     pub fn set_send_buffer(&self, bytes: usize) {
-        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
-        if self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
-            // Cannot fail: what is too much is cut down.
-            let _ = self.set(libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
-        }
+        set_buffer(self.fd(), libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes);
     }
 
-    /// Binds it to queue `queue` of interface `index`.
+    /// Binds the socket to queue `queue` of interface `index`.
     ///
     /// # Errors
-    /// EBUSY when the queue has a socket already (or one that was closed a moment ago), EOPNOTSUPP when it cannot be
-    /// that way, EINVAL when there is no such queue, ENETDOWN, ENODEV.
+    /// `EBUSY` if the queue has a socket, or had one a moment ago; `EOPNOTSUPP` if the driver cannot bind
+    /// that way; `EINVAL` if there is no such queue; `ENETDOWN`, `ENODEV`.
     pub fn bind(&self, index: i32, queue: u32, how: Bind) -> io::Result<()> {
         let copying = if how.zero_copy { XDP_ZEROCOPY } else { XDP_COPY };
         let gathering = if how.multi_buffer { XDP_USE_SG } else { 0 };
@@ -164,11 +161,11 @@ impl XdpSocket {
         check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) } as isize).map(drop)
     }
 
-    /// Lets the kernel look at the transmit ring: sendto(2) without data or waiting.
+    /// Makes the kernel look at the transmit ring: `sendto(2)` without data or waiting.
     ///
     /// # Errors
-    /// EAGAIN and ENOBUFS when it could not take all now, EBUSY when the interface dropped a frame, and nothing behind it
-    /// was looked at, ENETDOWN, ENXIO when it is bound no more.
+    /// `EAGAIN` and `ENOBUFS` if it could not take all now; `EBUSY` if the interface dropped a frame, and
+    /// nothing behind it was looked at; `ENETDOWN`; `ENXIO` if the socket is bound no more.
     #[inline]
     pub fn kick(&self) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
@@ -177,10 +174,10 @@ impl XdpSocket {
         check(sent).map(drop)
     }
 
-    /// Lets the adapter look at the fill ring: recvfrom(2) without data or waiting.
+    /// Makes the adapter look at the fill ring: `recvfrom(2)` without data or waiting.
     ///
     /// # Errors
-    /// ENETDOWN, ENXIO.
+    /// `ENETDOWN`, `ENXIO`.
     pub fn wake_fill(&self) -> io::Result<()> {
         let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null_mut());
         // SAFETY: as in `kick`.
@@ -188,44 +185,23 @@ impl XdpSocket {
         check(received).map(drop)
     }
 
-    /// What has gone wrong since it was bound.
+    /// Reads the error counters since the socket was bound.
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Those of `getsockopt(2)`.
     pub fn statistics(&self) -> io::Result<Statistics> {
         let mut statistics = Statistics::default();
-        self.get(SOL_XDP, XDP_STATISTICS, &mut statistics)?;
+        get(self.fd(), SOL_XDP, XDP_STATISTICS, &mut statistics)?;
         Ok(statistics)
     }
 
-    /// Whether the adapter reads and writes the memory itself.
+    /// True if the adapter accesses the memory itself.
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Those of `getsockopt(2)`.
     pub fn is_zero_copy(&self) -> io::Result<bool> {
         let mut options = Options::default();
-        self.get(SOL_XDP, XDP_OPTIONS, &mut options)?;
+        get(self.fd(), SOL_XDP, XDP_OPTIONS, &mut options)?;
         Ok(options.flags & XDP_OPTIONS_ZEROCOPY != 0)
     }
-
-    fn set<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-        let (value, len) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
-        // SAFETY: the value has that many bytes, which the kernel reads.
-        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, name, value, len) } as isize).map(drop)
-    }
-
-    /// How many bytes of `value` were written.
-    fn get<T>(&self, level: libc::c_int, name: libc::c_int, value: &mut T) -> io::Result<usize> {
-        let mut len = size_of::<T>() as libc::socklen_t;
-        // SAFETY: the value has room for that many bytes, and is plain numbers wherever this is called.
-        let returned = unsafe {
-            libc::getsockopt(self.fd.as_raw_fd(), level, name, (&raw mut *value).cast(), &raw mut len)
-        };
-        check(returned as isize).map(|_| len as usize)
-    }
-}
-
-/// The return of a libc call as a result: -1 becomes the error in `errno`.
-pub(super) fn check(returned: isize) -> io::Result<usize> {
-    usize::try_from(returned).map_err(|_| io::Error::last_os_error())
 }

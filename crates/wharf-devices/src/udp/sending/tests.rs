@@ -48,7 +48,7 @@ impl Kernel for Model {
         assert!(!messages.is_empty());
         let (max, errno) = self.script.pop_front().unwrap_or((usize::MAX, 0));
         for at in 0..messages.len() {
-            let sent = messages.sent(at);
+            let sent = messages.written(at);
             let bytes: Vec<u8> = sent.pieces.iter().flat_map(|piece| piece.iter().copied()).collect();
             let taken = if at >= max { Err(errno) } else { self.take(&bytes, sent.message) };
             if let Err(errno) = taken {

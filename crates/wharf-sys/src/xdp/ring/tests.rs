@@ -6,7 +6,7 @@ fn both(entries: u32, start: u32) -> (Producer<u64>, Consumer<u64>, Shared<u64>)
 }
 
 #[test]
-fn everything_arrives_once_and_in_order_over_the_end_of_the_indices() {
+fn entries_arrive_once_and_in_order_as_indices_wrap() {
     for start in [0, u32::MAX - 3, u32::MAX, 1 << 31] {
         let (mut producer, mut consumer, _) = both(8, start);
         let (mut put, mut taken) = (0u64, 0u64);
@@ -31,7 +31,7 @@ fn everything_arrives_once_and_in_order_over_the_end_of_the_indices() {
 }
 
 #[test]
-fn many_are_put_and_taken_as_one_by_one() {
+fn entries_put_and_taken_in_bulk_stay_in_order() {
     for start in [0, u32::MAX - 3] {
         let (mut producer, mut consumer, _) = both(8, start);
         let (mut put, mut taken) = (0u64, 0u64);
@@ -57,7 +57,7 @@ fn many_are_put_and_taken_as_one_by_one() {
 }
 
 #[test]
-fn nothing_is_seen_before_it_is_published_nor_overwritten_before_it_is_released() {
+fn an_entry_is_seen_once_published_and_kept_until_released() {
     let (mut producer, mut consumer, _) = both(2, u32::MAX);
     assert!(producer.put(1) && producer.put(2) && !producer.put(3));
     assert_eq!(consumer.take(), None);
@@ -71,18 +71,18 @@ fn nothing_is_seen_before_it_is_published_nor_overwritten_before_it_is_released(
 }
 
 #[test]
-fn a_side_that_lies_gets_no_more_than_the_ring() {
+fn an_index_out_of_range_gets_no_more_than_the_ring() {
     let (mut producer, mut consumer, shared) = both(4, 0);
     assert!(producer.put(7));
     shared.area.word(shared.consumer_at).store(3, Relaxed);
     assert_eq!((producer.room(), producer.put(8)), (0, false), "more taken than put");
     shared.area.word(shared.producer_at).store(1 << 20, Relaxed);
     assert_eq!(consumer.ready(), 4);
-    assert_eq!(std::iter::from_fn(|| consumer.take()).take(100).count(), 100, "bounded by whoever asks");
+    assert_eq!(std::iter::from_fn(|| consumer.take()).take(100).count(), 100, "the caller bounds it");
 }
 
 #[test]
-fn an_entry_can_be_looked_up_again_and_the_flag_is_seen() {
+fn an_entry_that_was_put_is_read_again() {
     let (mut producer, _, shared) = both(4, u32::MAX - 1);
     for address in [10, 11, 12] {
         producer.put(address);
@@ -94,7 +94,7 @@ fn an_entry_can_be_looked_up_again_and_the_flag_is_seen() {
 }
 
 #[test]
-fn a_ring_that_does_not_fit_its_memory_is_none() {
+fn a_ring_beyond_its_memory_is_an_error() {
     let offsets = RingOffsets { producer: 0, consumer: 64, flags: 128, entries: 192 };
     let fault = |len_bytes, offsets, entries| {
         let made = Shared::<Descriptor>::new(Area::own(len_bytes).unwrap(), &offsets, entries);
