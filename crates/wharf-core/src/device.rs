@@ -17,23 +17,40 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, MemError, Region};
 
-/// What a device can do.
+/// Moment at which a transmit side gives frames back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Capabilities {
+pub enum CompletionMode {
+    /// When the frame was taken by something below that does not tell when it leaves. There is no byte queue limit
+    /// (`bql.enabled` is false): quota and ring room bound the batch.
+    #[default]
+    None,
+    /// When the frame has really left. The byte queue limit learns from it.
+    Real,
+    /// When it suits the device (virtio-net without tx NAPI). Senders are then released when the device takes a frame, as by
+    /// `skb_orphan`; only the ring bounds what they have in it.
+    Late,
+}
+
+/// Properties of a transmit side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TxInfo {
     /// Frames that it can hold; `None` for no bound.
     pub ring_frames: Option<u32>,
-    /// Whether its completions say that a frame has really left. Without that there is no byte queue limit
-    /// (`bql.enabled` is false), and quota and ring room bound the batch.
-    pub real_completions: bool,
-    /// Whether it gives frames back late, whenever that suits it: their senders are then not charged for what it holds, or
-    /// they might wait for something that nobody looks for. So nothing but its ring bounds what a sender has in it.
-    pub orphans: bool,
+    /// Moment at which it gives frames back.
+    pub completions: CompletionMode,
     /// Buffers of one frame that it can gather; 1 for devices that take no chains.
     pub segments_max: u16,
-    /// Whether it cuts super-packets itself.
+    /// True if it cuts super-packets itself.
     pub segmentation: bool,
-    /// Whether it fills in checksums.
+    /// True if it fills in checksums.
     pub checksum: bool,
+}
+
+impl TxInfo {
+    /// Returns true if frames come back when they have really left.
+    pub fn has_real_completions(&self) -> bool {
+        self.completions == CompletionMode::Real
+    }
 }
 
 /// What can be wrong with a device. Each says what and where.
@@ -170,6 +187,11 @@ pub trait Notify {
     fn wait_fd(&self) -> Option<RawFd> {
         None
     }
+
+    /// Returns the notifications since the device was opened, if it counts them.
+    fn signals(&mut self) -> Option<Signals> {
+        None
+    }
 }
 
 /// The part of a device that both sides share.
@@ -191,13 +213,8 @@ pub trait Device: Notify + Send {
     /// Shows each frame that the device holds to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));
 
-    /// Returns what the device counts of notifications, if it does.
-    fn signals(&mut self) -> Option<Signals> {
-        None
-    }
-
     /// Ends the device: it completes files and lets go of memory. Frames that it was still sending come back by
-    /// [`TxDevice::reap`], as failed; memory posted for arrivals by [`RxDevice::take_waiting`].
+    /// [`TxDevice::reap`], as failed; memory posted for arrivals by [`RxDevice::reclaim`].
     ///
     /// # Errors
     /// What could not be completed.
@@ -212,7 +229,7 @@ pub trait Device: Notify + Send {
 /// `Frame` in a table, and a number read from a ring becomes a frame only by taking it out of that table.
 pub trait TxDevice: Device {
     /// Returns what the device can do.
-    fn capabilities(&self) -> Capabilities;
+    fn info(&self) -> TxInfo;
 
     /// Takes frames from the front of `batch`, in order, and leaves what it has no room for: it drops none.
     /// Rings at most one doorbell, and rings it if it took any unless `more` says that another call follows
@@ -223,17 +240,15 @@ pub trait TxDevice: Device {
     /// Rings the doorbell that a call with `more` has left out. Returns true if there was one.
     fn flush(&mut self) -> bool;
 
-    /// Gives back up to `budget` frames that have left, as far as `into` has room.
+    /// Gives back up to `budget` frames that have left, as far as `into` has room. With `urgent` a thread waits for them: the
+    /// device gives them back now, whatever its [`CompletionMode`].
     ///
     /// # Errors
     /// The device completed what it does not hold. What it did hold is still good.
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError>;
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError>;
 
     /// Returns the number of frames that it holds.
     fn outstanding(&self) -> usize;
-
-    /// Somebody waits for what has left: the next [`TxDevice::reap`] gives it back, whatever the device would rather wait for.
-    fn force_completion(&mut self) {}
 
     /// Returns in how many nanoseconds the next completion is due, when the device knows.
     fn next_completion_ns(&self) -> Option<u64> {
@@ -250,32 +265,21 @@ pub trait RxDevice: Device {
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError>;
 
     /// Returns true if nothing will ever be received any more: the other end closed, the file is read.
-    fn receive_ended(&self) -> bool;
-
-    /// Returns true if super-packets may be received whole, of tens of kilobytes each: large buffers are worth their
-    /// memory then.
-    fn receives_super_packets(&self) -> bool {
-        false
-    }
+    fn ended(&self) -> bool;
 
     /// Moves memory that was posted for arrivals to the back of `to`, as far as there is room, once the device is closed.
     /// Returns the number of frames moved.
-    fn take_waiting(&mut self, _to: &mut Batch) -> usize {
+    fn reclaim(&mut self, _to: &mut Batch) -> usize {
         0
     }
 
     /// Shows how many frames were dropped before they could be received, by reason, since the device was opened:
     /// those that the kernel had no room for in a ring, above all.
-    fn receive_drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
+    fn drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
 
-    /// Returns in how many nanoseconds the next frame arrives, when the device knows.
+    /// Returns within how many nanoseconds [`RxDevice::receive`] must be called again though nothing notifies: when the next
+    /// frame arrives, if the device knows; or where only a look shows that nothing can arrive any more.
     fn next_arrival_ns(&self) -> Option<u64> {
-        None
-    }
-
-    /// Returns within how many nanoseconds [`RxDevice::receive`] must be called again though nothing notifies: where only a
-    /// look shows that nothing can arrive any more. `None` where [`Notify::wait_fd`] tells of that, too.
-    fn next_look_ns(&self) -> Option<u64> {
         None
     }
 }
@@ -293,7 +297,7 @@ pub fn close_receiver(device: &mut (impl RxDevice + ?Sized), cache: &mut Cache) 
     const BUDGET: usize = 64;
     let closed = device.close();
     let mut posted = Batch::new(BUDGET);
-    while device.take_waiting(&mut posted) > 0 {
+    while device.reclaim(&mut posted) > 0 {
         // Frames of another pool stay out.
         let _ = cache.give(&mut posted);
         posted = Batch::new(BUDGET);

@@ -129,18 +129,18 @@ impl RxQueue {
         self.shared.ended.load(Relaxed)
     }
 
-    /// Shows how many frames were dropped before they could be received, by reason: see [`RxDevice::receive_drops`]. Of a
+    /// Shows how many frames were dropped before they could be received, by reason: see [`RxDevice::drops`]. Of a
     /// device that is closed nothing, where it belongs to no transmit queue. Waits for a poll under way.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(queue) = &self.shared.of {
             return queue.shared.look_at_device(|device| {
                 if let Some(device) = device.rx() {
-                    device.receive_drops(see);
+                    device.drops(see);
                 }
             });
         }
         if let Some(device) = &mut lock(&self.shared.state).device {
-            device.receive_drops(see);
+            device.drops(see);
         }
     }
 
@@ -247,7 +247,7 @@ impl RxShared {
             }
         };
         let dues = [found.due_ns, seen.due_ns].into_iter().flatten();
-        (found.due_ns, found.look_ns) = (dues.min(), seen.look_ns);
+        found.due_ns = dues.min();
         (found.received, found.receives) = (seen.received, seen.receives);
         found.more |= seen.received as usize >= budget && budget > 0;
         found
@@ -267,8 +267,8 @@ impl RxShared {
         });
         self.received.fetch_add(received as u64, Relaxed);
         seen.received = received as u32;
-        (seen.due_ns, seen.look_ns) = (device.next_arrival_ns(), device.next_look_ns());
-        if received == 0 && device.receive_ended() {
+        seen.due_ns = device.next_arrival_ns();
+        if received == 0 && device.ended() {
             seen.receives = false;
             self.ended.store(true, Relaxed);
         }

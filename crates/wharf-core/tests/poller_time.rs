@@ -8,7 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 use wharf_core::device::{
-    AnyDevice, Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    AnyDevice, CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    TxInfo,
 };
 use wharf_core::host::{Clock, Wait, Wake};
 use wharf_core::poller::{Mode, Poller, PollerStop, Settings};
@@ -60,8 +61,8 @@ impl Device for End {
 }
 
 impl TxDevice for End {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { ring_frames: Some(64), real_completions: true, ..Capabilities::default() }
+    fn info(&self) -> TxInfo {
+        TxInfo { ring_frames: Some(64), completions: CompletionMode::Real, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
@@ -76,7 +77,7 @@ impl TxDevice for End {
         false
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let (mut line, now_ns) = (self.1.lock().unwrap(), self.0.now_ns());
         for _ in 0..budget {
             if line.leaving.front().is_none_or(|(_, leaves_ns)| *leaves_ns > now_ns) {
@@ -102,7 +103,7 @@ impl RxDevice for End {
         Ok(count)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         false
     }
 }

@@ -271,7 +271,7 @@ impl RxDevice for Source {
         Ok(taken)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.arrivals.ended.load(SeqCst) && self.arrivals.waiting.lock().unwrap().is_empty()
     }
 }

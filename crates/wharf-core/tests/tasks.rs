@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf_core::host::{self, Park};
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
@@ -259,8 +259,8 @@ impl Device for Interrupted {
 }
 
 impl TxDevice for Interrupted {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    fn info(&self) -> TxInfo {
+        self.inner.info()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -271,11 +271,11 @@ impl TxDevice for Interrupted {
         self.inner.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if let Some(call) = self.in_reap.lock().unwrap().take() {
             call();
         }
-        self.inner.reap(budget, into)
+        self.inner.reap(budget, urgent, into)
     }
 
     fn outstanding(&self) -> usize {

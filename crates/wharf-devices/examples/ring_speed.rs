@@ -133,7 +133,7 @@ impl Round for Devices {
         timed(&mut spent[1], || self.device.receive(&mut self.to, &mut self.received, BATCH))?;
         let count = self.received.len();
         timed(&mut spent[2], || self.to.give(&mut self.received))?;
-        timed(&mut spent[3], || self.driver.reap(BATCH, &mut self.done))?;
+        timed(&mut spent[3], || self.driver.reap(BATCH, false, &mut self.done))?;
         if (count, self.done.sent.len()) != (BATCH, BATCH) {
             return Err("packets are missing".into());
         }

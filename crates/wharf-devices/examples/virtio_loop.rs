@@ -103,7 +103,7 @@ impl Loop {
             self.batches += 1;
             self.kicks += u64::from(self.device.transmit(&mut self.batch, false).doorbell);
         }
-        self.device.reap(256, &mut self.done)?;
+        self.device.reap(256, false, &mut self.done)?;
         if let Some((_, reason)) = self.done.failed.first() {
             return Err(format!("a frame failed: {reason}").into());
         }

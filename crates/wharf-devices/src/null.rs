@@ -2,7 +2,9 @@
 
 use crate::spec::{Can, Kind, Opened, QueueLayout};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_mem::{Batch, Frame, Region};
 
 /// Frames held between two reaps: far more than an owner's quota.
@@ -60,11 +62,10 @@ impl Device for Null {
 }
 
 impl TxDevice for Null {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(RING_FRAMES as u32),
-            real_completions: true,
-            orphans: false,
+            completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,
@@ -87,7 +88,7 @@ impl TxDevice for Null {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         into.sent.append(&mut self.held, budget);
         Ok(())
     }

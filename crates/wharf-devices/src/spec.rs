@@ -188,6 +188,8 @@ pub struct Opened {
     pub receiving: Option<Box<dyn RxDevice>>,
     /// The other end, where that is in this process: a wire's.
     pub far_end: Option<Box<dyn Duplex>>,
+    /// True if super-packets arrive whole, of tens of kilobytes each: large buffers are worth their memory then.
+    pub super_packets: bool,
     /// Time that a frame takes to the other end: a wire's delay.
     pub delay: Duration,
 }
@@ -202,7 +204,7 @@ impl std::fmt::Debug for Opened {
 impl Opened {
     /// Makes one of a device alone.
     pub fn new(device: AnyDevice) -> Self {
-        Self { device, receiving: None, far_end: None, delay: Duration::ZERO }
+        Self { device, receiving: None, far_end: None, super_packets: false, delay: Duration::ZERO }
     }
 
     /// Makes one of a device that sends only.

@@ -23,7 +23,7 @@ pub(crate) use spec::KIND;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -118,6 +118,11 @@ impl Tap {
         let (sending, receiving) = (Sending::default(), Receiving::default());
         Ok(Self { end, sending, receiving, region: None, mode, leaves_uncut })
     }
+
+    /// Returns true if super-packets arrive whole.
+    pub fn receives_super_packets(&self) -> bool {
+        self.leaves_uncut
+    }
 }
 
 impl Notify for Tap {
@@ -153,11 +158,10 @@ impl Device for Tap {
 }
 
 impl TxDevice for Tap {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(sending::HELD_FRAMES_MAX as u32),
-            real_completions: false,
-            orphans: false,
+            completions: CompletionMode::None,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,
@@ -175,7 +179,7 @@ impl TxDevice for Tap {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.reap(budget, into);
         self.end.health.take_error()
     }
@@ -191,15 +195,11 @@ impl RxDevice for Tap {
         self.receiving.receive(&mut self.end, cache, to, budget)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.end.is_over()
     }
 
-    fn receives_super_packets(&self) -> bool {
-        self.leaves_uncut
-    }
-
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(drops) = self.end.kernel_drops() {
             see("kernel", drops);
         }

@@ -35,7 +35,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use trouble::{EACCES, EADDRNOTAVAIL};
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -225,11 +225,10 @@ impl Device for Udp {
 }
 
 impl TxDevice for Udp {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(RING_FRAMES as u32),
-            real_completions: false,
-            orphans: false,
+            completions: CompletionMode::None,
             segments_max: plan::PIECES_MAX as u16,
             segmentation: true,
             // The kernel makes its own.
@@ -250,7 +249,7 @@ impl TxDevice for Udp {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.reap(budget, into)
     }
 
@@ -271,11 +270,11 @@ impl RxDevice for Udp {
         receiving.receive(socket, cache, to, budget.min(to.room()), name, told)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.socket.is_none()
     }
 
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
         see("kernel", self.drops.total);
         self.receiving.show_drops(see);

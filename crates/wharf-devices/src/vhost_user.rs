@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -172,11 +172,10 @@ impl Device for VhostUser {
 
 impl TxDevice for VhostUser {
     /// What the driver does not take is done here: so these do not depend on who connects when.
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(sending::RING_FRAMES as u32),
-            real_completions: true,
-            orphans: false,
+            completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,
@@ -191,7 +190,7 @@ impl TxDevice for VhostUser {
         self.sending.flush(&self.link)
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.reap(&self.link, budget, into);
         self.link.take_fault()
     }
@@ -214,11 +213,11 @@ impl RxDevice for VhostUser {
     }
 
     /// Another driver may come at any time.
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.thread.is_none()
     }
 
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.receiving.drops(see);
     }
 }

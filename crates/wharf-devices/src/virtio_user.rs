@@ -42,7 +42,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Signals, Transmitted, TxDevice,
+    Completions, Device, DeviceError, Duplex, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame, Region};
@@ -240,6 +240,12 @@ impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
     fn wait_fd(&self) -> Option<RawFd> {
         Some(self.door.events.wait_fd())
     }
+
+    fn signals(&mut self) -> Option<Signals> {
+        self.count();
+        let kicks = self.signals.kicks + self.pairs.as_ref().map_or(0, Pairs::kicks);
+        Some(Signals { kicks, ..self.signals })
+    }
 }
 
 impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
@@ -279,12 +285,6 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         self.between.visit(see);
     }
 
-    fn signals(&mut self) -> Option<Signals> {
-        self.count();
-        let kicks = self.signals.kicks + self.pairs.as_ref().map_or(0, Pairs::kicks);
-        Some(Signals { kicks, ..self.signals })
-    }
-
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(session) = &self.session {
             // One that does not answer is cut off.
@@ -297,12 +297,11 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
 }
 
 impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
-    fn capabilities(&self) -> Capabilities {
+    fn info(&self) -> TxInfo {
         let has = |bits: u64| self.features & bits == bits;
-        Capabilities {
+        TxInfo {
             ring_frames: Some(u32::from(self.door.options.size) * u32::from(self.door.options.pairs)),
-            real_completions: !C::ORPHANS,
-            orphans: C::ORPHANS,
+            completions: C::COMPLETIONS,
             segments_max: SEGMENTS_MAX.min(self.door.options.size.into()) as u16,
             segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
             checksum: has(feature::CSUM),
@@ -330,7 +329,10 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        if urgent {
+            self.cleaning.force_completion();
+        }
         self.catch_up();
         if let Some(pairs) = &mut self.pairs {
             let before = into.len();
@@ -351,10 +353,6 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
 
     fn outstanding(&self) -> usize {
         self.pairs.as_ref().map_or(0, Pairs::held) + self.between.len()
-    }
-
-    fn force_completion(&mut self) {
-        self.cleaning.force_completion();
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
@@ -380,15 +378,15 @@ impl<R: DriverRing + 'static, C: Cleaning> RxDevice for VirtioUser<R, C> {
         self.lost.take().map_or(Ok(0), Err)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.pairs.is_none() && self.dial.is_none()
     }
 
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.between.take_waiting(to)
+    fn reclaim(&mut self, to: &mut Batch) -> usize {
+        self.between.reclaim(to)
     }
 
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         let mut drops = self.drops;
         self.pairs.iter().for_each(|pairs| drops.add(pairs.drops()));
         see("malformed", drops.malformed);

@@ -35,7 +35,7 @@ pub(crate) use spec::KIND;
 use std::sync::Arc;
 use std::time::Duration;
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::host::Clock;
 use wharf_core::pool::{Cache, PoolError};
@@ -205,11 +205,10 @@ impl Device for Wire {
 }
 
 impl TxDevice for Wire {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(self.ring_frames),
-            real_completions: true,
-            orphans: false,
+            completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: true,
             checksum: true,
@@ -227,7 +226,7 @@ impl TxDevice for Wire {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.reap(budget, into);
         Ok(())
     }
@@ -249,7 +248,7 @@ impl RxDevice for Wire {
     }
 
     /// True once a call to receive has found that nothing is left and nothing can come.
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.receiving.has_ended()
     }
 

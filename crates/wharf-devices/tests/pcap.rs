@@ -74,7 +74,7 @@ fn push(cache: &mut Cache, batch: &mut Batch, bytes: &[u8], time_ns: u64) {
 /// Takes completions home; how many were sent, and why the others failed.
 fn reap(device: &mut dyn TxDevice, cache: &mut Cache) -> (usize, Vec<&'static str>) {
     let mut done = Completions::new(256);
-    device.reap(256, &mut done).unwrap();
+    device.reap(256, false, &mut done).unwrap();
     let sent = done.sent.len();
     cache.give(&mut done.sent).unwrap();
     let reasons = done.failed.iter().map(|failed| failed.1).collect();
@@ -131,7 +131,7 @@ fn a_capture_read_and_written_again_is_the_same() {
         let mut cache = pool.cache("both").unwrap();
         to.attach(pool.region().clone()).unwrap();
         let mut batch = Batch::new(64);
-        while !from.rx_mut().unwrap().receive_ended() {
+        while !from.rx_mut().unwrap().ended() {
             from.rx_mut().unwrap().receive(&mut cache, &mut batch, 64).unwrap();
             to.tx_mut().unwrap().transmit(&mut batch, false);
             assert!(batch.is_empty());
@@ -152,7 +152,7 @@ fn the_ring_is_bounded_and_a_closed_sink_takes_nothing() {
     let pool = pool(1024);
     let mut cache = pool.cache("one").unwrap();
     sink.attach(pool.region().clone()).unwrap();
-    let ring = sink.capabilities().ring_frames.unwrap() as usize;
+    let ring = sink.info().ring_frames.unwrap() as usize;
     let (mut batch, mut taken) = (Batch::new(64), 0);
     while taken < ring {
         (0..64).for_each(|_| push(&mut cache, &mut batch, &[1; 60], 0));
@@ -212,7 +212,7 @@ fn a_full_disk_fails_frames_and_is_reported_once() {
     send(&mut sink, &mut cache);
     let buffered = 44; // 64 KiB and one record
     let mut done = Completions::new(256);
-    let error = sink.reap(256, &mut done).unwrap_err().to_string();
+    let error = sink.reap(256, false, &mut done).unwrap_err().to_string();
     assert_eq!(error, "pcap:x.pcap: byte 24: cannot write: no storage space");
     assert_eq!((done.sent.len(), done.failed.len()), (buffered, 64 - buffered));
     assert!(done.failed.iter().all(|failed| failed.1 == "write-error"));
@@ -248,7 +248,7 @@ fn frames_that_no_capture_can_hold_fail_with_their_reason() {
     }
     sink.transmit(&mut batch, false);
     let mut done = Completions::new(8);
-    let error = sink.reap(8, &mut done).unwrap_err().to_string();
+    let error = sink.reap(8, false, &mut done).unwrap_err().to_string();
     assert_eq!(error, format!("pcap:{}: byte 24: record of length 0", path.display()));
     let reasons: Vec<_> = done.failed.iter().map(|failed| failed.1).collect();
     assert_eq!((done.sent.len(), reasons), (1, vec!["empty", "empty", "bad-time"]));
@@ -278,7 +278,7 @@ fn snapped_packets_are_an_error_unless_told_what_to_make_of_them() {
 
     let mut source = PcapSource::open(&path, Snapped::Refuse).unwrap();
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 1, "what came before is delivered");
-    assert!(!source.receive_ended());
+    assert!(!source.ended());
     let error = source.receive(&mut cache, &mut batch, 8).unwrap_err().to_string();
     let expected = format!(
         "pcap:{}: byte 110: record of 60 bytes was snapped from a packet of 100: replay it with snapped=pad or \
@@ -286,7 +286,7 @@ fn snapped_packets_are_an_error_unless_told_what_to_make_of_them() {
         path.display()
     );
     assert_eq!(error, expected);
-    assert!(source.receive_ended());
+    assert!(source.ended());
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 0);
     cache.give(&mut batch).unwrap();
 
@@ -317,7 +317,7 @@ fn reading_waits_for_memory_and_builds_chains() {
     let (mut batch, mut source) = (Batch::new(8), PcapSource::open(&path, Snapped::Refuse).unwrap());
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 1, "the second needs four frames");
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 0);
-    assert!(!source.receive_ended());
+    assert!(!source.ended());
     cache.give(&mut batch).unwrap();
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 1);
     let frame = batch.pop().unwrap();
@@ -326,7 +326,7 @@ fn reading_waits_for_memory_and_builds_chains() {
     cache.give_one(frame).unwrap();
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 1);
     assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 0);
-    assert!(source.receive_ended());
+    assert!(source.ended());
     cache.give(&mut batch).unwrap();
     assert_eq!(small.audit().out(), 0);
 

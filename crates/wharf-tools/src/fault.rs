@@ -173,8 +173,8 @@ impl<D> Fault<D> {
 
 impl<D: TxDevice> Fault<D> {
     /// Fetches completions from the device, and gives those that are due.
-    fn reap_later(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let fetched = self.inner.reap(BATCH_FRAMES_MAX, &mut self.done);
+    fn reap_later(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        let fetched = self.inner.reap(BATCH_FRAMES_MAX, urgent, &mut self.done);
         self.failed.extend(self.done.failed.drain(..));
         self.later.take_in(&mut self.done.sent);
         self.later.give(budget, into);
@@ -184,7 +184,7 @@ impl<D: TxDevice> Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Notify for Fault<D> {
-    delegate!(inner: disarm);
+    delegate!(inner: disarm, signals);
 
     fn arm(&mut self) -> bool {
         let is_quiet = self.inner.arm();
@@ -199,7 +199,7 @@ impl<D: Device> Notify for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Fault<D> {
-    delegate!(inner: name, mode, attach, signals);
+    delegate!(inner: name, mode, attach);
 
     fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.inner.visit(see);
@@ -216,7 +216,7 @@ impl<D: Device> Device for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Fault<D> {
-    delegate!(inner: capabilities, hurry);
+    delegate!(inner: info);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         if self.closed {
@@ -225,7 +225,7 @@ impl<D: TxDevice> TxDevice for Fault<D> {
         if !batch.is_empty() && self.stall.begins(&self.counts) {
             return Transmitted { doorbell: self.flush(), stopped: true };
         }
-        let ring_frames = self.inner.capabilities().ring_frames.map_or(usize::MAX, |frames| frames as usize);
+        let ring_frames = self.inner.info().ring_frames.map_or(usize::MAX, |frames| frames as usize);
         let offered = batch.len();
         let most = self.most(offered, ring_frames.saturating_sub(self.outstanding()));
         let is_short = most < offered;
@@ -244,7 +244,7 @@ impl<D: TxDevice> TxDevice for Fault<D> {
         self.inner.flush() || owed
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if self.stall.is_on() {
             return Ok(());
         }
@@ -252,9 +252,13 @@ impl<D: TxDevice> TxDevice for Fault<D> {
         let left = budget - failed;
         if self.closed {
             let held = self.later.give_all(left, into);
-            return self.inner.reap(left - held, into);
+            return self.inner.reap(left - held, urgent, into);
         }
-        if self.later.is_off() { self.inner.reap(left, into) } else { self.reap_later(left, into) }
+        if self.later.is_off() {
+            self.inner.reap(left, urgent, into)
+        } else {
+            self.reap_later(left, urgent, into)
+        }
     }
 
     fn outstanding(&self) -> usize {
@@ -277,8 +281,7 @@ impl<D: TxDevice> TxDevice for Fault<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice> RxDevice for Fault<D> {
-    delegate!(inner: receive_ended, receives_super_packets, take_waiting, receive_drops);
-    delegate!(inner: next_arrival_ns, next_look_ns);
+    delegate!(inner: ended, reclaim, drops, next_arrival_ns);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         if self.stall.is_on() {

@@ -8,7 +8,7 @@
 //!   A ── receive ──► Pass ── Sender ──► TxQueue (discipline, byte limit) ── transmit ──► B
 //!   A ◄── transmit ── TxQueue ◄── Sender ── Pass ◄── receive ── B
 //! ```
-//! A device that does both ways ([`End::One`]) shares the pool of the other direction: arrivals lie in the memory that it sends
+//! A device that does both ways shares the pool of the other direction: arrivals lie in the memory that it sends
 //! from. Otherwise each direction has memory of its own, and neither can starve the other.
 //!
 //! Ends of several queues ([`Forward::of_queues`]): if both have as many, arrivals of one queue leave by the queue of the same number,
@@ -313,12 +313,13 @@ impl How {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wharf_core::device::AnyDevice;
     use wharf_devices::null::Null;
 
     #[test]
     fn queues_that_have_no_other_end_are_refused() {
         for (a, b, refused) in [(2, 3, true), (0, 1, true), (0, 0, true), (1, 3, false), (2, 2, false)] {
-            let ends = |count: usize| (0..count).map(|_| End::Sink(Box::new(Null::default()))).collect();
+            let ends = |count: usize| (0..count).map(|_| AnyDevice::tx(Null::default()).into()).collect();
             let started = Forward::of_queues(ends(a), ends(b)).start();
             match started {
                 Err(ForwardError::Queues { a_queues, b_queues, .. }) => {

@@ -141,12 +141,12 @@ impl Offered {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Notify for Trace<D> {
-    delegate!(inner: arm, disarm, wait_fd);
+    delegate!(inner: arm, disarm, wait_fd, signals);
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device> Device for Trace<D> {
-    delegate!(inner: name, mode, visit, signals);
+    delegate!(inner: name, mode, visit);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.region = Some(region.clone());
@@ -164,7 +164,7 @@ impl<D: Device> Device for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Trace<D> {
-    delegate!(inner: capabilities, flush, outstanding, hurry, next_completion_ns);
+    delegate!(inner: info, flush, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();
@@ -181,9 +181,9 @@ impl<D: TxDevice> TxDevice for Trace<D> {
         done
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let (before, sent_before) = (into.len(), into.sent.len());
-        let reaped = self.inner.reap(budget, into);
+        let reaped = self.inner.reap(budget, urgent, into);
         self.held = self.held.saturating_sub(into.len() - before);
         if let (true, Some(region)) = (self.sent_only, &self.region) {
             self.note(into.sent.frames().get(sent_before..).unwrap_or_default(), region, false);
@@ -197,8 +197,7 @@ impl<D: TxDevice> TxDevice for Trace<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice> RxDevice for Trace<D> {
-    delegate!(inner: receive_ended, receives_super_packets, take_waiting, receive_drops);
-    delegate!(inner: next_arrival_ns, next_look_ns);
+    delegate!(inner: ended, reclaim, drops, next_arrival_ns);
 
     fn receive(&mut self, cache: &mut Cache, to: &mut Batch, budget: usize) -> Result<usize, DeviceError> {
         let before = to.len();

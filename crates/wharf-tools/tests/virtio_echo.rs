@@ -43,7 +43,7 @@ fn switch(path: &Path, client: bool, stop: &AtomicBool) {
             device.receive(&mut cache, &mut batch, 64).unwrap();
         }
         device.transmit(&mut batch, false);
-        device.reap(256, &mut done).unwrap();
+        device.reap(256, false, &mut done).unwrap();
         cache.give(&mut done.sent).unwrap();
     }
     cache.give(&mut batch).unwrap();

@@ -5,7 +5,7 @@
 //! of 1514 bytes.
 
 use std::sync::Arc;
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf::devices::host::{HostClock, HostPark};
 use wharf::devices::null::Null;
 use wharf::gso::{SegmentJob, SoftwareGso};
@@ -37,8 +37,8 @@ impl Device for Helpless {
 }
 
 impl TxDevice for Helpless {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segmentation: false, checksum: false, segments_max: 1, ..self.0.capabilities() }
+    fn info(&self) -> TxInfo {
+        TxInfo { segmentation: false, checksum: false, segments_max: 1, ..self.0.info() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -49,8 +49,8 @@ impl TxDevice for Helpless {
         self.0.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.0.reap(budget, into)
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        self.0.reap(budget, urgent, into)
     }
 
     fn outstanding(&self) -> usize {

@@ -73,7 +73,7 @@ fn swallow(mut far_end: Box<dyn Duplex>) -> Result<u64, Error> {
     let pool = PagePool::builder().frames(1024).build()?;
     far_end.attach(pool.region().clone())?;
     let (mut cache, mut arrived, mut packets) = (pool.cache("far end")?, Batch::new(64), 0);
-    while !far_end.receive_ended() {
+    while !far_end.ended() {
         packets += far_end.receive(&mut cache, &mut arrived, 64)? as u64;
         cache.give(&mut arrived)?;
     }

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf::device::{CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf::devices::host::{HostClock, HostPark, pin, processors};
 use wharf::devices::null::Null;
 use wharf::mem::{Batch, Frame, Region};
@@ -92,8 +92,8 @@ impl Device for Gate {
 }
 
 impl TxDevice for Gate {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { ring_frames: Some(RING as u32), real_completions: true, ..Default::default() }
+    fn info(&self) -> TxInfo {
+        TxInfo { ring_frames: Some(RING as u32), completions: CompletionMode::Real, ..Default::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
@@ -109,7 +109,7 @@ impl TxDevice for Gate {
         false
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         for _ in 0..budget {
             let Some(frame) = self.open.load(SeqCst).then(|| self.held.pop_front()).flatten() else { break };
             if let Err(frame) = into.sent.push(frame) {

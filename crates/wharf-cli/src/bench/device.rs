@@ -173,7 +173,7 @@ impl Moves for Receives {
             }
         }
         anyhow::ensure!(
-            packets > 0 || !self.device.receive_ended(),
+            packets > 0 || !self.device.ended(),
             "{}: nothing comes from it any more, too soon to measure",
             self.device.name()
         );

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf::devices::host::ticks;
 use wharf::devices::null::Null;
 use wharf::direct::Direct;
@@ -173,8 +173,8 @@ impl Device for Timed {
 }
 
 impl TxDevice for Timed {
-    fn capabilities(&self) -> Capabilities {
-        self.device.capabilities()
+    fn info(&self) -> TxInfo {
+        self.device.info()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -188,9 +188,9 @@ impl TxDevice for Timed {
         self.device.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.watch.enter(Stage::Complete);
-        self.device.reap(budget, into)
+        self.device.reap(budget, urgent, into)
     }
 
     fn outstanding(&self) -> usize {

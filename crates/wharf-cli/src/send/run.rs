@@ -101,7 +101,7 @@ fn sending(
     let to = plan.to.clone();
     let opened = signals.unless_asked(move || to.open(direction, queues))?;
     for opened in opened.map_err(opening)? {
-        let completes = opened.device.as_tx().is_some_and(|device| device.capabilities().real_completions);
+        let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
         let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
         let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
         let device = match schedule {

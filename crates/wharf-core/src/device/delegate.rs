@@ -6,7 +6,7 @@ use parts::{Device, Notify, RxDevice, TxDevice};
 #[doc(hidden)]
 pub mod parts {
     pub use crate::device::{
-        Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice,
+        Completions, Device, DeviceError, Notify, RxDevice, Signals, Transmitted, TxDevice, TxInfo,
     };
     pub use crate::pool::Cache;
     pub use wharf_mem::{Batch, Frame, Region};
@@ -61,7 +61,7 @@ macro_rules! delegate {
     };
     (@ ($self:ident, $to:expr) signals) => {
         fn signals(&mut $self) -> Option<$crate::device::parts::Signals> {
-            $crate::device::parts::Device::signals(&mut $to)
+            $crate::device::parts::Notify::signals(&mut $to)
         }
     };
     (@ ($self:ident, $to:expr) close) => {
@@ -69,9 +69,9 @@ macro_rules! delegate {
             $crate::device::parts::Device::close(&mut $to)
         }
     };
-    (@ ($self:ident, $to:expr) capabilities) => {
-        fn capabilities(&$self) -> $crate::device::parts::Capabilities {
-            $crate::device::parts::TxDevice::capabilities(&$to)
+    (@ ($self:ident, $to:expr) info) => {
+        fn info(&$self) -> $crate::device::parts::TxInfo {
+            $crate::device::parts::TxDevice::info(&$to)
         }
     };
     (@ ($self:ident, $to:expr) transmit) => {
@@ -88,18 +88,13 @@ macro_rules! delegate {
     };
     (@ ($self:ident, $to:expr) reap) => {
         #[inline]
-        fn reap(&mut $self, budget: usize, into: &mut $crate::device::parts::Completions) -> Result<(), $crate::device::parts::DeviceError> {
-            $crate::device::parts::TxDevice::reap(&mut $to, budget, into)
+        fn reap(&mut $self, budget: usize, urgent: bool, into: &mut $crate::device::parts::Completions) -> Result<(), $crate::device::parts::DeviceError> {
+            $crate::device::parts::TxDevice::reap(&mut $to, budget, urgent, into)
         }
     };
     (@ ($self:ident, $to:expr) outstanding) => {
         fn outstanding(&$self) -> usize {
             $crate::device::parts::TxDevice::outstanding(&$to)
-        }
-    };
-    (@ ($self:ident, $to:expr) hurry) => {
-        fn force_completion(&mut $self) {
-            $crate::device::parts::TxDevice::force_completion(&mut $to);
         }
     };
     (@ ($self:ident, $to:expr) next_completion_ns) => {
@@ -113,24 +108,19 @@ macro_rules! delegate {
             $crate::device::parts::RxDevice::receive(&mut $to, cache, to, budget)
         }
     };
-    (@ ($self:ident, $to:expr) receive_ended) => {
-        fn receive_ended(&$self) -> bool {
-            $crate::device::parts::RxDevice::receive_ended(&$to)
+    (@ ($self:ident, $to:expr) ended) => {
+        fn ended(&$self) -> bool {
+            $crate::device::parts::RxDevice::ended(&$to)
         }
     };
-    (@ ($self:ident, $to:expr) receives_super_packets) => {
-        fn receives_super_packets(&$self) -> bool {
-            $crate::device::parts::RxDevice::receives_super_packets(&$to)
+    (@ ($self:ident, $to:expr) reclaim) => {
+        fn reclaim(&mut $self, to: &mut $crate::device::parts::Batch) -> usize {
+            $crate::device::parts::RxDevice::reclaim(&mut $to, to)
         }
     };
-    (@ ($self:ident, $to:expr) take_waiting) => {
-        fn take_waiting(&mut $self, to: &mut $crate::device::parts::Batch) -> usize {
-            $crate::device::parts::RxDevice::take_waiting(&mut $to, to)
-        }
-    };
-    (@ ($self:ident, $to:expr) receive_drops) => {
-        fn receive_drops(&mut $self, see: &mut dyn FnMut(&'static str, u64)) {
-            $crate::device::parts::RxDevice::receive_drops(&mut $to, see);
+    (@ ($self:ident, $to:expr) drops) => {
+        fn drops(&mut $self, see: &mut dyn FnMut(&'static str, u64)) {
+            $crate::device::parts::RxDevice::drops(&mut $to, see);
         }
     };
     (@ ($self:ident, $to:expr) next_arrival_ns) => {
@@ -138,30 +128,24 @@ macro_rules! delegate {
             $crate::device::parts::RxDevice::next_arrival_ns(&$to)
         }
     };
-    (@ ($self:ident, $to:expr) next_look_ns) => {
-        fn next_look_ns(&$self) -> Option<u64> {
-            $crate::device::parts::RxDevice::next_look_ns(&$to)
-        }
-    };
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Notify + ?Sized> Notify for Box<D> {
-    delegate!(*self: arm, disarm, wait_fd);
+    delegate!(*self: arm, disarm, wait_fd, signals);
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Device + ?Sized> Device for Box<D> {
-    delegate!(*self: name, mode, attach, visit, signals, close);
+    delegate!(*self: name, mode, attach, visit, close);
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice + ?Sized> TxDevice for Box<D> {
-    delegate!(*self: capabilities, transmit, flush, reap, outstanding, hurry, next_completion_ns);
+    delegate!(*self: info, transmit, flush, reap, outstanding, next_completion_ns);
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: RxDevice + ?Sized> RxDevice for Box<D> {
-    delegate!(*self: receive, receive_ended, receives_super_packets, take_waiting);
-    delegate!(*self: receive_drops, next_arrival_ns, next_look_ns);
+    delegate!(*self: receive, ended, reclaim, drops, next_arrival_ns);
 }

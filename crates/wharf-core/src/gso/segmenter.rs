@@ -15,7 +15,7 @@
 use super::work::{Went, Work};
 use crate::delegate;
 use crate::device::{
-    Capabilities, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice, TxSide,
+    Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice, TxInfo, TxSide,
 };
 use crate::pool::PagePool;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const SUPER_BYTES: u32 = 65535 + 22;
 /// A device that takes any frame of its pool, over one that does not.
 pub struct Segmenter<D> {
     device: D,
-    can: Capabilities,
+    can: TxInfo,
     pool: PagePool,
     /// From the first batch on in which a frame might ask for something.
     work: Option<Box<Work>>,
@@ -40,7 +40,7 @@ pub struct Segmenter<D> {
 
 /// Puts `device`, which is attached, into a [`Segmenter`] if there are frames of `pool` that it would not take as they are.
 pub(crate) fn completed(device: TxSide, pool: &PagePool) -> TxSide {
-    let Capabilities { segmentation, checksum, segments_max, .. } = device.capabilities();
+    let TxInfo { segmentation, checksum, segments_max, .. } = device.info();
     let buffers = SUPER_BYTES.div_ceil(pool.region().data_bytes_max());
     if segmentation && checksum && u32::from(segments_max) >= buffers {
         return device;
@@ -60,7 +60,7 @@ impl<D: TxDevice> std::fmt::Debug for Segmenter<D> {
 impl<D: TxDevice> Segmenter<D> {
     /// Around `device`, for frames of `pool`.
     pub fn new(device: D, pool: &PagePool) -> Self {
-        let (can, done) = (device.capabilities(), Completions::new(BATCH_FRAMES_MAX));
+        let (can, done) = (device.info(), Completions::new(BATCH_FRAMES_MAX));
         Self { device, can, pool: pool.clone(), work: None, busy: false, done, closed: false }
     }
 
@@ -81,12 +81,14 @@ impl<D: TxDevice> Segmenter<D> {
     }
 
     #[inline(never)]
-    fn reap_with_care(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        let Some(work) = &mut self.work else { return self.device.reap(budget, into) };
+    fn reap_with_care(
+        &mut self, budget: usize, urgent: bool, into: &mut Completions,
+    ) -> Result<(), DeviceError> {
+        let Some(work) = &mut self.work else { return self.device.reap(budget, urgent, into) };
         let mut left = budget - work.give_failed(budget, into);
         loop {
             let room = left.min(into.sent.room()).min(BATCH_FRAMES_MAX);
-            let reaped = self.device.reap(room, &mut self.done);
+            let reaped = self.device.reap(room, urgent, &mut self.done);
             let came = self.done.len();
             left = left.saturating_sub(work.sort(&mut self.done, into));
             if !self.closed {
@@ -104,7 +106,7 @@ impl<D: TxDevice> Segmenter<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> Notify for Segmenter<D> {
-    delegate!(device: disarm, wait_fd);
+    delegate!(device: disarm, wait_fd, signals);
 
     fn arm(&mut self) -> bool {
         self.device.arm() && !self.has_failed()
@@ -113,12 +115,12 @@ impl<D: TxDevice> Notify for Segmenter<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> Device for Segmenter<D> {
-    delegate!(device: name, mode, signals);
+    delegate!(device: name, mode);
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.device.attach(region)?;
         // It may know better now.
-        self.can = self.device.capabilities();
+        self.can = self.device.info();
         Ok(())
     }
 
@@ -141,10 +143,10 @@ impl<D: TxDevice> Device for Segmenter<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Segmenter<D> {
-    delegate!(device: flush, hurry);
+    delegate!(device: flush);
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { segments_max: u16::MAX, segmentation: true, checksum: true, ..self.can }
+    fn info(&self) -> TxInfo {
+        TxInfo { segments_max: u16::MAX, segmentation: true, checksum: true, ..self.can }
     }
 
     #[inline]
@@ -156,8 +158,12 @@ impl<D: TxDevice> TxDevice for Segmenter<D> {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        if self.busy { self.reap_with_care(budget, into) } else { self.device.reap(budget, into) }
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        if self.busy {
+            self.reap_with_care(budget, urgent, into)
+        } else {
+            self.device.reap(budget, urgent, into)
+        }
     }
 
     fn outstanding(&self) -> usize {
@@ -172,6 +178,5 @@ impl<D: TxDevice> TxDevice for Segmenter<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Duplex> RxDevice for Segmenter<D> {
-    delegate!(device: receive, receive_ended, receives_super_packets, take_waiting);
-    delegate!(device: receive_drops, next_arrival_ns, next_look_ns);
+    delegate!(device: receive, ended, reclaim, drops, next_arrival_ns);
 }

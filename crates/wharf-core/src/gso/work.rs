@@ -10,7 +10,7 @@
 use super::flight::{Flight, Place};
 use super::own::Own;
 use super::{SegmentJob, SoftwareGso};
-use crate::device::{Capabilities, Completions, TxDevice};
+use crate::device::{Completions, TxDevice, TxInfo};
 use crate::offload;
 use crate::pool::{Cache, PagePool};
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub(super) struct Work {
     /// From the first packet on that is to be cut.
     cache: Option<Cache>,
     /// What the device can do.
-    can: Capabilities,
+    can: TxInfo,
     software: SoftwareGso,
     own: Own,
     flight: Flight,
@@ -50,7 +50,7 @@ pub(super) enum Went {
 }
 
 impl Work {
-    pub(super) fn new(pool: &PagePool, can: Capabilities) -> Self {
+    pub(super) fn new(pool: &PagePool, can: TxInfo) -> Self {
         let batch = || Batch::new(BATCH_FRAMES_MAX);
         Self {
             pool: pool.clone(),

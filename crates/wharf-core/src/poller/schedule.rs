@@ -79,8 +79,6 @@ pub struct PollOutcome {
     pub unarmed: bool,
     /// When the next frame is due, from now, where the device knows.
     pub due_ns: Option<u64>,
-    /// Within what time from now somebody must look again, where the device does not tell of everything.
-    pub look_ns: Option<u64>,
     /// Frames may arrive.
     pub receives: bool,
     /// There will never be anything any more.

@@ -40,7 +40,7 @@ impl RxDevice for Long {
         Ok(to.len() - before)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         false
     }
 }

@@ -176,10 +176,10 @@ impl TxEngine {
         &self.netdev.counters
     }
 
-    /// Somebody waits for what has left: see [`crate::device::TxDevice::force_completion`].
+    /// Makes the next reap an urgent one: see [`crate::device::TxDevice::reap`].
     #[cold]
     pub fn force_completion(&mut self) {
-        self.netdev.device.force_completion();
+        self.netdev.urgent = true;
     }
 
     /// The device.

@@ -7,7 +7,9 @@ pub mod sleepers;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_core::pool::{Burst, PagePool};
 use wharf_core::queue::{QueueBuilder, TxQueue};
@@ -136,8 +138,12 @@ impl Device for Gate {
 }
 
 impl TxDevice for Gate {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { ring_frames: Some(self.ring as u32), real_completions: true, ..Default::default() }
+    fn info(&self) -> TxInfo {
+        TxInfo {
+            ring_frames: Some(self.ring as u32),
+            completions: CompletionMode::Real,
+            ..Default::default()
+        }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -165,7 +171,7 @@ impl TxDevice for Gate {
         false
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         assert_eq!(self.control.bomb.load(SeqCst), 0, "the bomb of the test");
         for _ in 0..budget {
             if self.held.is_empty() || self.control.allowed.load(SeqCst) == 0 {

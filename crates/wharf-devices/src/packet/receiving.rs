@@ -68,7 +68,7 @@ fn is_final(error: &DeviceError) -> bool {
 ///
 /// They arrive as on a wire: checksums that their sender had left to a network adapter are filled in, VLAN tags are back
 /// in their place. [`Meta::time_ns`] of each is when it arrived, since 1970. What the kernel dropped since its
-/// ring was full is shown by [`RxDevice::receive_drops`] as `kernel`.
+/// ring was full is shown by [`RxDevice::drops`] as `kernel`.
 ///
 /// An interface that is switched off is told once, and goes on when it is on again.
 #[derive(Debug)]
@@ -337,11 +337,11 @@ impl RxDevice for PacketReceiver {
         Ok(to.len() - before)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.ended || self.ring.is_none()
     }
 
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_kernel_drops();
         self.drops.show(see);
     }

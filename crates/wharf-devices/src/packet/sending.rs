@@ -12,7 +12,9 @@ use doorbell::LOOK_EVERY;
 use slots::Slots;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::packet::{PacketSocket, SlotRing};
 use whole::{CHUNKS_MAX, Unsent, Whole};
@@ -291,11 +293,10 @@ impl Device for PacketSender {
 }
 
 impl TxDevice for PacketSender {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(self.ring_frames),
-            real_completions: true,
-            orphans: false,
+            completions: CompletionMode::Real,
             segments_max: CHUNKS_MAX as u16,
             segmentation: true,
             checksum: true,
@@ -333,7 +334,7 @@ impl TxDevice for PacketSender {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if self.refused {
             self.ring();
         }

@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_core::host::Clock;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
@@ -161,11 +163,10 @@ impl<W: Write + Send> Device for PcapSink<W> {
 }
 
 impl<W: Write + Send> TxDevice for PcapSink<W> {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
+    fn info(&self) -> TxInfo {
+        TxInfo {
             ring_frames: Some(RING_FRAMES as u32),
-            real_completions: true,
-            orphans: false,
+            completions: CompletionMode::Real,
             segments_max: u16::MAX,
             segmentation: false,
             checksum: false,
@@ -193,7 +194,7 @@ impl<W: Write + Send> TxDevice for PcapSink<W> {
         std::mem::take(&mut self.owes_doorbell)
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let sent = into.sent.append(&mut self.written, budget);
         let count = self.failed.len().min(budget - sent);
         into.failed.extend(self.failed.drain(..count));

@@ -161,7 +161,7 @@ impl RxDevice for PcapSource {
         Ok(received)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.ended && self.record.is_none() && self.error.is_none()
     }
 }

@@ -77,7 +77,7 @@ fn what_is_right_opens() {
         assert_eq!(opened.far_end.is_some(), spec.starts_with("wire"), "{opened:?}");
     }
     let opened = open("wire:rate=10gbit,delay=1ms,ring=64,overhead=0", Direction::Receive).unwrap();
-    assert_eq!(opened.device.as_tx().unwrap().capabilities().ring_frames, Some(64));
+    assert_eq!(opened.device.as_tx().unwrap().info().ring_frames, Some(64));
 }
 
 #[test]

@@ -47,6 +47,10 @@ pub(crate) static KIND: Kind = Kind {
     )
 };
 
+fn opened(tap: Tap) -> Opened {
+    Opened { super_packets: tap.receives_super_packets(), ..Opened::duplex(tap) }
+}
+
 /// Opens a file for each queue, both ways whatever the direction.
 fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError> {
     let (name, options, count) = (spec.place(), spec.options(), spec.devices(opening.queues));
@@ -62,7 +66,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         send_buffer_bytes: spec.number("sndbuf"),
     };
     match count {
-        1 => Ok(vec![Opened::duplex(Tap::open(name, wanted)?)]),
-        _ => Ok(Tap::open_queues(name, wanted, count)?.into_iter().map(Opened::duplex).collect()),
+        1 => Ok(vec![opened(Tap::open(name, wanted)?)]),
+        _ => Ok(Tap::open_queues(name, wanted, count)?.into_iter().map(opened).collect()),
     }
 }

@@ -83,7 +83,7 @@ impl Between {
     }
 
     /// As that, to the back of `to`, as far as there is room; how much.
-    pub(super) fn take_waiting(&mut self, to: &mut Batch) -> usize {
+    pub(super) fn reclaim(&mut self, to: &mut Batch) -> usize {
         self.waiting.take(to)
     }
 }

@@ -11,13 +11,14 @@
 //! and is asked only before a poller sleeps. What has not left when it sleeps is told of; so nothing rests for ever.
 
 use std::fmt::Debug;
+use wharf_core::device::CompletionMode;
 use wharf_core::host::Clock;
 use wharf_sys::affinity;
 
 /// When to clean. Told of all that happens to the queue, and asked before it is looked into.
 pub(super) trait Cleaning: Debug + Send + 'static {
-    /// Whether frames are given back late, so that nobody may be charged for them.
-    const ORPHANS: bool;
+    /// Moment at which frames are given back.
+    const COMPLETIONS: CompletionMode;
 
     /// Frames went in.
     fn transmitted(&mut self);
@@ -61,7 +62,7 @@ impl Napi {
 }
 
 impl Cleaning for Napi {
-    const ORPHANS: bool = false;
+    const COMPLETIONS: CompletionMode = CompletionMode::Real;
 
     #[inline]
     fn transmitted(&mut self) {
@@ -101,7 +102,7 @@ pub(super) struct AtTransmit {
 }
 
 impl Cleaning for AtTransmit {
-    const ORPHANS: bool = true;
+    const COMPLETIONS: CompletionMode = CompletionMode::Late;
 
     #[inline]
     fn transmitted(&mut self) {
@@ -148,7 +149,7 @@ impl<C: Clock> Ticking<C> {
 }
 
 impl<C: Clock + 'static> Cleaning for Ticking<C> {
-    const ORPHANS: bool = true;
+    const COMPLETIONS: CompletionMode = CompletionMode::Late;
 
     #[inline]
     fn transmitted(&mut self) {

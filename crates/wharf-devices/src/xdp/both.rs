@@ -2,12 +2,10 @@
 
 use super::XdpReceiver;
 use super::receiving::ReceiveOptions;
-use super::sending::{Made, Sending, Socket, capabilities};
+use super::sending::{Made, Sending, Socket, info};
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
-};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -90,8 +88,8 @@ impl Device for XdpBoth {
 }
 
 impl TxDevice for XdpBoth {
-    fn capabilities(&self) -> Capabilities {
-        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
+    fn info(&self) -> TxInfo {
+        info(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     #[inline]
@@ -105,7 +103,7 @@ impl TxDevice for XdpBoth {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.as_mut().map_or(Ok(()), |sending| sending.reap(budget, into))
     }
 
@@ -121,19 +119,19 @@ impl RxDevice for XdpBoth {
         self.receiver.receive(cache, to, budget)
     }
 
-    fn receive_ended(&self) -> bool {
-        self.receiver.receive_ended()
+    fn ended(&self) -> bool {
+        self.receiver.ended()
     }
 
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
-        self.receiver.take_waiting(to)
+    fn reclaim(&mut self, to: &mut Batch) -> usize {
+        self.receiver.reclaim(to)
     }
 
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.receiver.receive_drops(see);
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+        self.receiver.drops(see);
     }
 
-    fn next_look_ns(&self) -> Option<u64> {
-        self.receiver.next_look_ns()
+    fn next_arrival_ns(&self) -> Option<u64> {
+        self.receiver.next_arrival_ns()
     }
 }

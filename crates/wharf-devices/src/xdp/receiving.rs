@@ -50,7 +50,7 @@ pub struct ReceiveOptions {
 ///
 /// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, wait for them in the fill
 /// ring, and come back when the device is closed. What was dropped since there was none is shown by
-/// [`RxDevice::receive_drops`] as `kernel`, what the ring had no room for as `ring-full`.
+/// [`RxDevice::drops`] as `kernel`, what the ring had no room for as `ring-full`.
 ///
 /// An interface that is switched off is told once, and goes on when it is on again.
 #[derive(Debug)]
@@ -328,22 +328,22 @@ impl RxDevice for XdpReceiver {
         Ok(received)
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         self.ended || self.open.is_none()
     }
 
-    fn take_waiting(&mut self, to: &mut Batch) -> usize {
+    fn reclaim(&mut self, to: &mut Batch) -> usize {
         let count = self.reclaimed.len().min(to.room());
         self.reclaimed.drain(..count).for_each(|frame| drop(to.push(frame)));
         count
     }
 
-    fn receive_drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
+    fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.count_drops();
         self.drops.show(see);
     }
 
-    fn next_look_ns(&self) -> Option<u64> {
-        (!self.receive_ended()).then_some(LOOK_NS)
+    fn next_arrival_ns(&self) -> Option<u64> {
+        (!self.ended()).then_some(LOOK_NS)
     }
 }

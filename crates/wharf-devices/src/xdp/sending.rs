@@ -16,7 +16,9 @@ use rings::{DESCRIPTORS_MAX, Rings};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
@@ -86,11 +88,10 @@ impl Made {
 }
 
 /// What a device that sends so can do, which gathers the buffers of a frame or does not.
-pub(super) fn capabilities(gathers: bool) -> Capabilities {
-    Capabilities {
+pub(super) fn info(gathers: bool) -> TxInfo {
+    TxInfo {
         ring_frames: Some(ENTRIES),
-        real_completions: true,
-        orphans: false,
+        completions: CompletionMode::Real,
         segments_max: if gathers { DESCRIPTORS_MAX as u16 } else { 1 },
         segmentation: false,
         checksum: true,
@@ -174,8 +175,8 @@ impl Device for XdpSender {
 }
 
 impl TxDevice for XdpSender {
-    fn capabilities(&self) -> Capabilities {
-        capabilities(self.sending.as_ref().is_none_or(Sending::gathers))
+    fn info(&self) -> TxInfo {
+        info(self.sending.as_ref().is_none_or(Sending::gathers))
     }
 
     #[inline]
@@ -189,7 +190,7 @@ impl TxDevice for XdpSender {
     }
 
     #[inline]
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.sending.as_mut().map_or(Ok(()), |sending| sending.reap(budget, into))
     }
 

@@ -158,7 +158,7 @@ impl Ends {
 
     /// Numbers of the packets completed as sent, and of those failed with their reasons.
     pub fn reap(&mut self) -> (Vec<u32>, Vec<(u32, &'static str)>) {
-        self.near.reap(usize::MAX, &mut self.done).unwrap();
+        self.near.reap(usize::MAX, false, &mut self.done).unwrap();
         let region = self.near_pool.region();
         let number =
             |frame: &Frame| u32::from_be_bytes(region.bytes(frame).unwrap()[4..8].try_into().unwrap());

@@ -75,23 +75,23 @@ fn removed_under_traffic() {
         ip("link del va");
         (0..40).for_each(|number| from.offer(&frame(number, 100)));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(256, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(256, false, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("packet:va: the interface is gone"), "{error}");
         assert_eq!(from.reap(), (0, vec!["gone"; 40]));
         from.offer(&frame(0, 100));
         assert_eq!(from.send_all(), (0, vec!["gone"]), "for good, and told once");
-        assert!(from.device.tx_mut().unwrap().reap(256, &mut from.done).is_ok());
+        assert!(from.device.tx_mut().unwrap().reap(256, false, &mut from.done).is_ok());
         from.assert_all_home();
 
         assert_eq!(to.receive(40).len(), 40, "what had come is still received");
         let error = loop {
             match to.device.rx_mut().unwrap().receive(&mut to.cache, &mut to.batch, 64) {
-                Ok(count) => assert!(count == 0 && !to.device.rx_mut().unwrap().receive_ended()),
+                Ok(count) => assert!(count == 0 && !to.device.rx_mut().unwrap().ended()),
                 Err(error) => break error.to_string(),
             }
         };
         assert!(error.starts_with("packet:vb: the interface is gone"), "{error}");
-        assert!(to.device.rx_mut().unwrap().receive_ended());
+        assert!(to.device.rx_mut().unwrap().ended());
         to.assert_all_home();
     });
 }
@@ -103,7 +103,7 @@ fn down_and_up_again() {
         ip("link set va down");
         from.offer(&frame(0, 100));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(256, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(256, false, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("packet:va: the interface is down"), "{error}");
         assert_eq!(from.reap(), (0, vec!["link-down"]));
         from.offer(&frame(0, 100));
@@ -128,7 +128,7 @@ fn an_mtu_that_shrinks_under_traffic_is_told_as_one() {
         ip("link set va mtu 600");
         from.offer(&frame(8, 9000));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(0, false, &mut from.done).unwrap_err().to_string();
         assert!(error.contains("a frame of 9000 bytes is too long: va's MTU of 600"), "{error}");
         assert_eq!(from.reap(), (0, vec!["too-long"]));
         from.assert_all_home();
@@ -146,7 +146,7 @@ fn the_other_ends_mtu_too_small_is_no_wait_without_end() {
             let until = Instant::now() + Duration::from_secs(20);
             let error = loop {
                 from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-                match from.device.tx_mut().unwrap().reap(0, &mut from.done) {
+                match from.device.tx_mut().unwrap().reap(0, false, &mut from.done) {
                     Err(error) => break error,
                     Ok(()) => assert!(Instant::now() < until, "{len} bytes: nothing is told"),
                 }

@@ -208,7 +208,7 @@ impl End {
 
     pub fn reap(&mut self) -> (usize, Vec<&'static str>) {
         // Errors of the device are looked at by those tests that make some.
-        let _ = self.device.tx_mut().unwrap().reap(256, &mut self.done);
+        let _ = self.device.tx_mut().unwrap().reap(256, false, &mut self.done);
         let sent = self.done.sent.len();
         self.cache.give(&mut self.done.sent).unwrap();
         let failed = self.done.failed.drain(..).map(|(frame, reason)| {

@@ -65,7 +65,7 @@ fn received_of_tcp(
             end.cache.give(&mut end.batch).unwrap();
             idle = if count == 0 { idle + 1 } else { 0 };
         }
-        end.device.rx_mut().unwrap().receive_drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
+        end.device.rx_mut().unwrap().drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
         end.assert_all_home();
         check(frames);
     });

@@ -7,7 +7,7 @@ use wharf_core::device::AnyDevice;
 
 fn kernel_drops(device: &mut AnyDevice) -> u64 {
     let mut drops = 0;
-    device.rx_mut().unwrap().receive_drops(&mut |reason, count| {
+    device.rx_mut().unwrap().drops(&mut |reason, count| {
         assert!(reason == "kernel" || count == 0, "{reason}: {count}");
         drops += count;
     });

@@ -12,7 +12,7 @@ fn down_and_up_again_both_ways() {
         ip("link set t0 down");
         (0..3).for_each(|number| tap.offer(&frame(number, 100)));
         tap.device.tx_mut().unwrap().transmit(&mut tap.batch, false);
-        let error = tap.device.tx_mut().unwrap().reap(0, &mut tap.done).unwrap_err();
+        let error = tap.device.tx_mut().unwrap().reap(0, false, &mut tap.done).unwrap_err();
         assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
         assert!(
             error.to_string().starts_with("tap:t0: the interface is down: `ip link set t0 up`"),
@@ -20,7 +20,7 @@ fn down_and_up_again_both_ways() {
         );
         assert_eq!(tap.reap(), (0, vec!["link-down"; 3]));
         assert_eq!(tap.receive_within(1, std::time::Duration::from_millis(5)), [[0u8; 0]; 0]);
-        assert!(!tap.device.rx_mut().unwrap().receive_ended(), "it may come back");
+        assert!(!tap.device.rx_mut().unwrap().ended(), "it may come back");
         tap.offer(&frame(3, 100));
         assert_eq!(tap.send_all(), (0, vec!["link-down"]));
         ip("link set t0 up");
@@ -46,13 +46,13 @@ fn removed_under_traffic() {
         ip("link del t0");
         (0..3).for_each(|number| tap.offer(&frame(number, 100)));
         tap.device.tx_mut().unwrap().transmit(&mut tap.batch, false);
-        let error = tap.device.tx_mut().unwrap().reap(0, &mut tap.done).unwrap_err();
+        let error = tap.device.tx_mut().unwrap().reap(0, false, &mut tap.done).unwrap_err();
         assert!(matches!(error, DeviceError::Lost { .. }), "{error}");
         assert!(error.to_string().starts_with("tap:t0: the interface is gone"), "{error}");
         assert_eq!(tap.reap(), (0, vec!["gone"; 3]));
         tap.offer(&frame(3, 100));
         assert_eq!(tap.send_all(), (0, vec!["gone"]), "for good, and told once");
-        assert!(tap.device.tx_mut().unwrap().reap(0, &mut tap.done).is_ok());
+        assert!(tap.device.tx_mut().unwrap().reap(0, false, &mut tap.done).is_ok());
 
         let mut receiver = End::receiver("tap:t1");
         ip("link del t1");
@@ -63,7 +63,7 @@ fn removed_under_traffic() {
             .receive(&mut receiver.cache, &mut receiver.batch, 64)
             .unwrap_err();
         assert!(error.to_string().starts_with("tap:t1: the interface is gone"), "{error}");
-        assert!(receiver.device.rx_mut().unwrap().receive_ended());
+        assert!(receiver.device.rx_mut().unwrap().ended());
         [tap, receiver].iter_mut().for_each(End::assert_all_home);
     });
 }

@@ -27,16 +27,14 @@ fn one_that_is_made_goes_with_its_device() {
         let shown = details("t0");
         assert!(shown.contains("mtu 9000") && shown.contains("qlen 64") && shown.contains(",UP"), "{shown}");
         assert!(opened.device.mode().is_some_and(|mode| mode.starts_with("tso")));
-        assert!(!opened.device.as_tx().unwrap().capabilities().real_completions);
+        assert!(!opened.device.as_tx().unwrap().info().has_real_completions());
         drop(opened);
         assert!(!is_there("t0"));
         let mut opened = open("tap:t0,offload=off", Direction::Receive).unwrap();
         assert_eq!(opened.device.mode(), Some("no offloads"));
         opened.device.close().unwrap();
         assert!(
-            !is_there("t0")
-                && opened.device.rx_mut().unwrap().receive_ended()
-                && opened.device.wait_fd().is_none()
+            !is_there("t0") && opened.device.rx_mut().unwrap().ended() && opened.device.wait_fd().is_none()
         );
     });
 }

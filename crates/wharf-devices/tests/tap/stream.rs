@@ -45,7 +45,7 @@ impl Way {
         }
         while !self.batch.is_empty() {
             to.transmit(&mut self.batch, false);
-            to.reap(256, &mut self.done).unwrap();
+            to.reap(256, false, &mut self.done).unwrap();
             assert!(self.done.failed.is_empty(), "{:?}", self.done.failed);
             cache.give(&mut self.done.sent).unwrap();
         }
@@ -63,7 +63,7 @@ fn join(mut ends: [Box<dyn Duplex>; 2], pool: &PagePool, stop: &AtomicBool) -> P
         ways[1].carry(&mut **b, &mut **a, &mut cache, &mut passed);
     }
     for end in &mut ends {
-        end.receive_drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
+        end.drops(&mut |reason, count| assert_eq!(count, 0, "{reason}"));
     }
     assert_eq!(pool.audit().out(), 0);
     passed

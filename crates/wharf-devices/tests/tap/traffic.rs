@@ -119,7 +119,7 @@ fn without_memory_packets_wait_and_none_is_lost() {
             assert_eq!(pool.audit().out(), 0);
         }
         let mut drops = Vec::new();
-        device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
+        device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
         assert_eq!(drops, [("kernel", 0)]);
     });
 }
@@ -148,7 +148,7 @@ fn what_no_pool_holds_is_dropped_by_name_and_so_is_what_the_ring_had_no_room_for
             cache.give(&mut to).unwrap();
         }
         let mut drops = Vec::new();
-        device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
+        device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
         assert_eq!(drops, [("kernel", 20 - received), ("too-long", 1)]);
     });
 }

@@ -11,7 +11,7 @@ fn payload(number: u32, len: usize) -> Vec<u8> {
 
 fn drops(rig: &mut Rig) -> Vec<(&'static str, u64)> {
     let mut drops = Vec::new();
-    rig.device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
+    rig.device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
     drops
 }
 

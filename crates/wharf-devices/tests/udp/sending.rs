@@ -142,6 +142,6 @@ fn a_closed_device_sends_nothing() {
     rig.device.close().unwrap();
     rig.offer(&frame(address, address, b"late"));
     assert_eq!((rig.send(), &rig.failed[..]), (0, &["closed"][..]));
-    assert!(rig.device.rx_mut().unwrap().receive_ended() && rig.device.wait_fd().is_none());
+    assert!(rig.device.rx_mut().unwrap().ended() && rig.device.wait_fd().is_none());
     rig.assert_all_home();
 }

@@ -222,7 +222,7 @@ fn what_a_driver_leaves_to_us_is_checked_and_kept() {
     assert!(pair.send(&peer, &PLAIN, &[1; 13], 1));
     assert_eq!(rig.receive(), []);
     let mut drops = Vec::new();
-    rig.device.receive_drops(&mut |reason, count| drops.push((reason, count)));
+    rig.device.drops(&mut |reason, count| drops.push((reason, count)));
     assert_eq!(drops, [("too-short", 1), ("malformed", 6)]);
     assert!(pair.send(&peer, &PLAIN, &packet, 1), "all buffers came back");
     assert_eq!(rig.receive().len(), 1);

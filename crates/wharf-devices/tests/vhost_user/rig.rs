@@ -60,7 +60,7 @@ impl Rig {
 
     pub fn reap(&mut self) {
         let mut done = Completions::new(256);
-        if let Err(error) = self.device.reap(256, &mut done) {
+        if let Err(error) = self.device.reap(256, false, &mut done) {
             self.errors.push(error.to_string());
         }
         self.sent += done.sent.len();

@@ -89,7 +89,7 @@ impl Far {
 
     pub fn reap(&mut self) {
         let mut done = Completions::new(64);
-        self.device.reap(64, &mut done).unwrap();
+        self.device.reap(64, false, &mut done).unwrap();
         self.cache.give(&mut done.sent).unwrap();
     }
 

@@ -70,7 +70,7 @@ fn failures_come_within_the_budget() {
     let mut ends = Ends::new(&WireSpec::default());
     ends.send(10);
     ends.far = None;
-    ends.near.reap(4, &mut ends.done).unwrap();
+    ends.near.reap(4, false, &mut ends.done).unwrap();
     assert_eq!((ends.done.failed.len(), ends.near.outstanding()), (4, 6));
     let mut seen = 0;
     ends.near.visit(&mut |_| seen += 1);
@@ -92,10 +92,10 @@ fn closing_gives_back_what_has_not_left_and_lets_the_far_end_finish() {
     ends.near.close().unwrap();
     assert_eq!(ends.reap(), (vec![], each(4..7, "closed")));
     assert_eq!(ends.send(1), Transmitted { doorbell: false, stopped: true }, "a closed end takes nothing");
-    assert!(!ends.far.as_ref().unwrap().receive_ended());
+    assert!(!ends.far.as_ref().unwrap().ended());
     assert_eq!(ends.receive(9), [0, 1, 2, 3]);
     assert_eq!(ends.receive(9), [0u32; 0]);
-    assert!(ends.far.as_ref().unwrap().receive_ended());
+    assert!(ends.far.as_ref().unwrap().ended());
     assert_eq!(ends.reap().0, [0, 1, 2, 3]);
     ends.assert_all_home();
 }
@@ -105,13 +105,13 @@ fn a_near_end_that_goes_ends_the_receiving_after_the_last_frame() {
     let mut ends = Ends::new(&WireSpec::default());
     let far = ends.far.as_mut().unwrap();
     assert_eq!(far.receive(&mut ends.to, &mut ends.received, 9).unwrap(), 0);
-    assert!(!far.receive_ended());
+    assert!(!far.ended());
     ends.near.close().unwrap();
     let far = ends.far.as_mut().unwrap();
     assert_eq!(far.receive(&mut ends.to, &mut ends.received, 0).unwrap(), 0);
-    assert!(!far.receive_ended(), "a call without budget has not looked");
+    assert!(!far.ended(), "a call without budget has not looked");
     assert_eq!(far.receive(&mut ends.to, &mut ends.received, 9).unwrap(), 0);
-    assert!(far.receive_ended());
+    assert!(far.ended());
     assert!(far.is_far_end_gone());
     ends.assert_all_home();
 }

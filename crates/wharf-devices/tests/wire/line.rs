@@ -30,7 +30,7 @@ fn every_frame_leaves_when_its_transmission_is_over_and_not_before() {
         ends.send(200);
         for (number, &leave_ns) in times_ns.iter().enumerate() {
             clock.set(leave_ns - 1);
-            ends.near.reap(0, &mut wharf_core::device::Completions::new(0)).unwrap();
+            ends.near.reap(0, false, &mut wharf_core::device::Completions::new(0)).unwrap();
             assert_eq!(ends.receive(9), [0u32; 0], "packet {number} is still on the line");
             assert_eq!(ends.near.next_completion_ns(), Some(1));
             clock.set(leave_ns);
@@ -52,7 +52,7 @@ fn a_line_that_is_fed_in_time_runs_without_a_gap() {
     ends.send(2);
     for (number, &leave_ns) in times_ns.iter().enumerate() {
         clock.set(leave_ns);
-        ends.near.reap(0, &mut wharf_core::device::Completions::new(0)).unwrap();
+        ends.near.reap(0, false, &mut wharf_core::device::Completions::new(0)).unwrap();
         assert_eq!(ends.receive(9), [number as u32], "at {leave_ns} ns");
         ends.reap();
         if number + 2 < 5000 {
@@ -135,13 +135,13 @@ fn frames_under_way_when_an_end_goes_are_in_nobodys_hands() {
     ends.send(3);
     ends.receive(9);
     ends.near.close().unwrap();
-    assert!(!ends.far.as_ref().unwrap().receive_ended(), "three are still to come");
+    assert!(!ends.far.as_ref().unwrap().ended(), "three are still to come");
     assert_eq!(ends.receive(9), [0u32; 0]);
-    assert!(!ends.far.as_ref().unwrap().receive_ended());
+    assert!(!ends.far.as_ref().unwrap().ended());
     clock.set(1_000_000_000);
     assert_eq!(ends.receive(9), [0, 1, 2]);
     assert_eq!(ends.receive(9), [0u32; 0]);
-    assert!(ends.far.as_ref().unwrap().receive_ended());
+    assert!(ends.far.as_ref().unwrap().ended());
     ends.reap();
     ends.assert_all_home();
 }

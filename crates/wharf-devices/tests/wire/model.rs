@@ -100,7 +100,7 @@ impl Model {
     }
 
     fn reap(&mut self, budget: usize) {
-        self.ends.near.reap(budget, &mut self.done).unwrap();
+        self.ends.near.reap(budget, false, &mut self.done).unwrap();
         assert!(self.done.failed.is_empty() && self.done.len() <= budget);
         for frame in self.done.sent.frames() {
             let bytes = self.ends.near_pool.region().bytes(frame).unwrap();

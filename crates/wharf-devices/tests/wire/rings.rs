@@ -57,7 +57,7 @@ fn both_directions_are_one_anothers_equal() {
         assert_eq!(ends[to].receive(&mut cache, &mut received, 8).unwrap(), 5);
         cache.give(&mut received).unwrap();
         let mut done = wharf_core::device::Completions::new(8);
-        ends[from].reap(8, &mut done).unwrap();
+        ends[from].reap(8, false, &mut done).unwrap();
         assert_eq!(done.len(), 5);
         cache.give(&mut done.sent).unwrap();
     }
@@ -104,7 +104,7 @@ fn a_receiver_without_memory_lets_frames_wait() {
     let far = ends.far.as_mut().unwrap();
     assert_eq!(far.receive(&mut ends.to, &mut kept, 8).unwrap(), 4, "as many as it has memory for");
     assert_eq!(far.receive(&mut ends.to, &mut kept, 4).unwrap(), 0);
-    assert!(!far.receive_ended());
+    assert!(!far.ended());
     assert_eq!(ends.reap().0, [0, 1, 2, 3], "only these have left");
     ends.to.give(&mut kept).unwrap();
     assert_eq!(ends.receive(9), [4, 5, 6, 7]);
@@ -124,9 +124,9 @@ fn budgets_and_room_bound_every_call() {
     ends.to.give(&mut small).unwrap();
     assert_eq!(ends.receive(100).len(), 12);
     let mut done = wharf_core::device::Completions::new(6);
-    ends.near.reap(4, &mut done).unwrap();
+    ends.near.reap(4, false, &mut done).unwrap();
     assert_eq!(done.len(), 4);
-    ends.near.reap(4, &mut done).unwrap();
+    ends.near.reap(4, false, &mut done).unwrap();
     assert_eq!(done.len(), 6, "what the completions have room for");
     ends.from.give(&mut done.sent).unwrap();
     assert_eq!(ends.reap().0.len(), 14);
@@ -143,7 +143,7 @@ fn an_end_is_attached_once_and_before_it_sends() {
     ends.offer(1);
     near.transmit(&mut ends.batch, false);
     assert_eq!(far.receive(&mut ends.to, &mut ends.received, 1).unwrap(), 0);
-    near.reap(8, &mut ends.done).unwrap();
+    near.reap(8, false, &mut ends.done).unwrap();
     assert_eq!(ends.done.failed[0].1, "not-attached");
     let (frame, _) = ends.done.failed.pop().unwrap();
     ends.from.give_one(frame).unwrap();
@@ -160,7 +160,7 @@ fn a_frame_of_another_pool_fails_and_comes_back() {
     ends.offer(1);
     ends.near.transmit(&mut ends.batch, false);
     assert_eq!(ends.receive(9), [0, 1, 2]);
-    ends.near.reap(9, &mut ends.done).unwrap();
+    ends.near.reap(9, false, &mut ends.done).unwrap();
     let (frame, reason) = ends.done.failed.pop().unwrap();
     assert_eq!((reason, ends.done.sent.len()), ("foreign-pool", 3));
     cache.give_one(frame).unwrap();

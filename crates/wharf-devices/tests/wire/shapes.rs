@@ -55,7 +55,7 @@ fn super_packets_cross_whole_with_their_requests() {
             assert_eq!(got, chunks, "frames of {frame_bytes} B");
             assert_eq!(ends.far_pool.region().meta(&frame).unwrap(), meta.copied().unwrap_or_default());
             ends.to.give_one(frame).unwrap();
-            ends.near.reap(9, &mut ends.done).unwrap();
+            ends.near.reap(9, false, &mut ends.done).unwrap();
             assert_eq!(ends.done.sent.frames()[0].len_bytes(), 3501, "completed as it was given");
             ends.from.give(&mut ends.done.sent).unwrap();
         }
@@ -108,7 +108,7 @@ fn an_empty_frame_arrives_empty() {
     let (frame, bytes, _) = receive_one(&mut ends);
     assert_eq!(bytes, []);
     ends.to.give_one(frame).unwrap();
-    ends.near.reap(9, &mut ends.done).unwrap();
+    ends.near.reap(9, false, &mut ends.done).unwrap();
     ends.from.give(&mut ends.done.sent).unwrap();
     ends.assert_all_home();
 }

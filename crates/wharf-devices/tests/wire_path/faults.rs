@@ -5,9 +5,7 @@ use crate::common::{NoClock, assert_conserved, len_of, pool, read, within_a_minu
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::thread;
-use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
-};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
 use wharf_core::pool::PagePool;
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark, PollerThread};
@@ -72,8 +70,8 @@ impl Device for Faulty {
 }
 
 impl TxDevice for Faulty {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
+    fn info(&self) -> TxInfo {
+        self.wire.info()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -91,9 +89,9 @@ impl TxDevice for Faulty {
         self.wire.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if !self.happens(self.rates.lazy) {
-            self.wire.reap(budget, into)?;
+            self.wire.reap(budget, false, into)?;
         }
         if self.happens(self.rates.longer)
             && let (Some(region), Some(frame)) = (&self.region, into.sent.frames_mut().first_mut())
@@ -120,7 +118,7 @@ impl TxDevice for Faulty {
 fn receive_all(mut far: Wire, pool: PagePool) -> u32 {
     let mut cache = pool.cache("far").unwrap();
     let (mut batch, mut next) = (Batch::new(64), 0);
-    while !far.receive_ended() {
+    while !far.ended() {
         far.receive(&mut cache, &mut batch, 64).unwrap();
         for frame in batch.frames() {
             assert_eq!(read(pool.region().bytes(frame).unwrap()), (0, next));

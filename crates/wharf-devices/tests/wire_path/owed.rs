@@ -4,9 +4,7 @@ use crate::common::{NoClock, assert_conserved, pool, within_a_minute};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
-};
+use wharf_core::device::{CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark};
@@ -89,7 +87,7 @@ fn shutdown_among_senders_strands_nothing() {
                 (0..2).for_each(|_| drop(scope.spawn(|| send_until_closed(&queue, 1 + round % 8))));
                 scope.spawn(|| {
                     let (mut cache, mut batch) = (far_pool.cache("far").unwrap(), Batch::new(64));
-                    while !far.receive_ended() {
+                    while !far.ended() {
                         far.receive(&mut cache, &mut batch, 64).unwrap();
                         cache.give(&mut batch).unwrap();
                     }
@@ -133,8 +131,8 @@ impl Device for Liar {
 }
 
 impl TxDevice for Liar {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { real_completions: true, ..Capabilities::default() }
+    fn info(&self) -> TxInfo {
+        TxInfo { completions: CompletionMode::Real, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _more: bool) -> Transmitted {
@@ -145,7 +143,7 @@ impl TxDevice for Liar {
         false
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         if let (Some(own), false) = (&mut self.own, self.held.is_empty()) {
             own.take(&mut into.sent, 1, 60).unwrap();
         }

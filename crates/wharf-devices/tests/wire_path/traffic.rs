@@ -5,9 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
-};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
 use wharf_core::engine::Batching;
 use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_core::qdisc::{Prio, set_priority};
@@ -48,8 +46,8 @@ impl Device for Watched {
 }
 
 impl TxDevice for Watched {
-    fn capabilities(&self) -> Capabilities {
-        self.wire.capabilities()
+    fn info(&self) -> TxInfo {
+        self.wire.info()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -65,8 +63,8 @@ impl TxDevice for Watched {
         self.wire.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.wire.reap(budget, into)
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        self.wire.reap(budget, false, into)
     }
 
     fn outstanding(&self) -> usize {
@@ -124,7 +122,7 @@ impl Far {
 
     /// Receives until the other end is gone; how many of each sender.
     fn run(mut self) -> Vec<u32> {
-        while !self.wire.receive_ended() {
+        while !self.wire.ended() {
             if self.poll() == 0 {
                 thread::yield_now();
             }

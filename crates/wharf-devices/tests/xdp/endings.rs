@@ -65,12 +65,12 @@ fn removed_under_traffic() {
         ip("link del va");
         (0..40).for_each(|number| from.offer(&frame(number, 100)));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(0, false, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: the interface is gone"), "{error}");
         assert_eq!(from.reap(), (0, vec!["gone"; 40]));
         from.offer(&frame(0, 100));
         assert_eq!(from.send_all(), (0, vec!["gone"]), "for good, and told once");
-        assert!(from.device.tx_mut().unwrap().reap(256, &mut from.done).is_ok());
+        assert!(from.device.tx_mut().unwrap().reap(256, false, &mut from.done).is_ok());
         from.assert_all_home();
     });
 }
@@ -82,7 +82,7 @@ fn switched_off_and_on_again() {
         ip("link set va down");
         (0..5).for_each(|number| from.offer(&frame(number, 100)));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(256, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(256, false, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: the interface is down"), "{error}");
         assert_eq!(from.device.tx_mut().unwrap().outstanding(), 5, "what the kernel has got waits");
         from.offer(&frame(9, 100));
@@ -104,7 +104,7 @@ fn without_a_carrier_frames_fail_until_it_is_back() {
         wait_until("va", false);
         (0..5).for_each(|number| from.offer(&frame(number, 100)));
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(0, false, &mut from.done).unwrap_err().to_string();
         assert!(error.starts_with("xdp:va: va has no carrier"), "{error}");
         assert_eq!(from.send_all(), (0, vec!["link-down"; 5]));
         ip("link set vb up");
@@ -174,7 +174,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
             let message = error(&mut to);
             assert!(message.starts_with("xdp:vb: the interface is down: `ip link set vb up`"), "{message}");
             assert!(to.receive_within(1, Duration::from_millis(1)).is_empty(), "told once");
-            assert!(!to.device.rx_mut().unwrap().receive_ended());
+            assert!(!to.device.rx_mut().unwrap().ended());
             ip("link set vb up");
             wait_until("va", true);
         }
@@ -183,7 +183,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
         ip("link del va");
         let message = error(&mut to);
         assert!(message.starts_with("xdp:vb: the interface is gone"), "{message}");
-        assert!(to.device.rx_mut().unwrap().receive_ended());
+        assert!(to.device.rx_mut().unwrap().ended());
         super::receiving::finish(to);
     });
 }
@@ -196,7 +196,7 @@ fn what_is_too_long_or_too_short_is_counted_and_disturbs_nothing() {
             from.offer(&vec![2; len]);
         }
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(0, false, &mut from.done).unwrap_err().to_string();
         assert!(error.contains("a frame of 1515 bytes is too long: va's MTU of 1500"), "{error}");
         let (sent, mut failed) = from.send_all();
         failed.sort_unstable();
@@ -214,7 +214,7 @@ fn what_the_other_end_is_too_small_for_fails_and_is_told() {
             from.offer(&frame(1, len));
         }
         from.device.tx_mut().unwrap().transmit(&mut from.batch, false);
-        let error = from.device.tx_mut().unwrap().reap(0, &mut from.done).unwrap_err().to_string();
+        let error = from.device.tx_mut().unwrap().reap(0, false, &mut from.done).unwrap_err().to_string();
         assert!(error.contains("drops frames: the MTU of its other end"), "{error}");
         assert_eq!(from.send_all(), (2, vec!["refused"; 2]));
         from.assert_all_home();

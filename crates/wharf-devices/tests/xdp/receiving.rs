@@ -12,7 +12,7 @@ use wharf_mem::Batch;
 
 fn drops(device: &mut AnyDevice) -> Vec<(&'static str, u64)> {
     let mut drops = Vec::new();
-    device.rx_mut().unwrap().receive_drops(&mut |reason, count| drops.push((reason, count)));
+    device.rx_mut().unwrap().drops(&mut |reason, count| drops.push((reason, count)));
     drops
 }
 
@@ -21,7 +21,7 @@ pub fn finish(mut end: End) {
     let device = end.device.rx_mut().unwrap();
     device.close().unwrap();
     let mut posted = Batch::new(64);
-    while device.take_waiting(&mut posted) > 0 {
+    while device.reclaim(&mut posted) > 0 {
         end.cache.give(&mut posted).unwrap();
     }
     end.assert_all_home();

@@ -299,7 +299,7 @@ impl<D: NicDriver> Core<D> {
 
     /// Takes back the frames that were sent.
     fn reap(&mut self) -> Result<usize, RunError> {
-        self.driver.reap(256, &mut self.done)?;
+        self.driver.reap(256, false, &mut self.done)?;
         let count = self.done.len();
         self.cache.give(&mut self.done.sent)?;
         Ok(count)

@@ -5,7 +5,7 @@ use super::host_memory::{Doorbell, HostMemory, MemoryFault, SharedMemory, open};
 use super::{NicDriver, fill};
 use std::sync::Arc;
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -197,9 +197,9 @@ impl<B: RingBytes> Device for Pair<B> {
 }
 
 impl<B: RingBytes> TxDevice for Pair<B> {
-    fn capabilities(&self) -> Capabilities {
+    fn info(&self) -> TxInfo {
         let ring_frames = Some(self.rings.fits() as u32);
-        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
+        TxInfo { ring_frames, completions: CompletionMode::Real, segments_max: 1, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -227,7 +227,7 @@ impl<B: RingBytes> TxDevice for Pair<B> {
         self.kick(false, kick, &mut memory)
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let result = self.reap_sent(budget, into);
         // Packets not sent by now never will be.
         if self.closed && (result.is_err() || into.len() < budget) {
@@ -255,7 +255,7 @@ impl<B: RingBytes> RxDevice for Pair<B> {
         result
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         false
     }
 }

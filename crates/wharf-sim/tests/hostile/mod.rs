@@ -118,7 +118,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Rig<D, S, R> {
     }
 
     fn reap(&mut self) {
-        self.seen.lies += usize::from(self.driver.reap(64, &mut self.done).is_err());
+        self.seen.lies += usize::from(self.driver.reap(64, false, &mut self.done).is_err());
         self.seen.sent += self.done.sent.len();
         self.cache.give(&mut self.done.sent).unwrap();
         for (frame, _) in self.done.failed.drain(..) {

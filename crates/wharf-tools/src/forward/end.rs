@@ -1,24 +1,16 @@
 //! One end of a forwarder: a device, or one for each direction.
 
-use wharf_core::device::{AnyDevice, Device, DeviceError, Duplex, RxDevice, TxDevice};
+use wharf_core::device::{AnyDevice, DeviceError, RxDevice};
 use wharf_devices::registry::Registry;
 use wharf_devices::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
 
-/// One end of a forwarder.
-pub enum End {
-    /// A device that sends and receives.
-    One(Box<dyn Duplex>),
-    /// A device that sends, and another one that receives.
-    Two {
-        /// The device that sends.
-        sending: Box<dyn TxDevice>,
-        /// The device that receives.
-        receiving: Box<dyn RxDevice>,
-    },
-    /// A device that only receives.
-    Source(Box<dyn RxDevice>),
-    /// A device that only sends.
-    Sink(Box<dyn TxDevice>),
+/// One end.
+pub struct End {
+    /// The device; it only receives where it is the first end's capture.
+    device: AnyDevice,
+    /// The receive side, where that is a device of its own.
+    receiving: Option<Box<dyn RxDevice>>,
+    super_packets: bool,
 }
 
 /// The place of an end in a forwarder: a capture is read at the first and written at the second.
@@ -32,13 +24,7 @@ pub enum Place {
 
 impl std::fmt::Debug for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self {
-            End::One(_) => "One",
-            End::Two { .. } => "Two",
-            End::Source(_) => "Source",
-            End::Sink(_) => "Sink",
-        };
-        write!(f, "{kind}({})", self.name())
+        write!(f, "End({:?}, receives apart: {})", self.device, self.receiving.is_some())
     }
 }
 
@@ -63,48 +49,32 @@ impl End {
     }
 
     fn of(opened: Opened) -> Result<Self, DeviceError> {
-        let Opened { device, receiving, far_end, .. } = opened;
+        let Opened { device, receiving, far_end, super_packets, .. } = opened;
         if far_end.is_some() {
             let what = "its other end is in this process, where nobody is".into();
             return Err(DeviceError::Unsupported { device: device.name(), what });
         }
-        Ok(match (device, receiving) {
-            (AnyDevice::Tx(sending), Some(receiving)) => End::Two { sending, receiving },
-            (device, _) => device.into(),
-        })
+        Ok(Self { device, receiving, super_packets })
     }
 
-    /// Returns its device's name.
+    /// Returns the name of the device.
     pub fn name(&self) -> String {
-        match self {
-            End::One(device) => device.name(),
-            End::Two { sending: device, .. } | End::Sink(device) => device.name(),
-            End::Source(device) => device.name(),
-        }
+        self.device.name()
     }
 
     /// Puts the wrapper that `wrap` makes around the device that sends, if there is one.
+    #[must_use]
     pub fn wrap_sending(self, wrap: impl FnOnce(AnyDevice) -> AnyDevice) -> Self {
-        let (device, receiving) = match self {
-            End::One(device) => (device.into(), None),
-            End::Two { sending, receiving } => (sending.into(), Some(receiving)),
-            End::Sink(device) => (device.into(), None),
-            End::Source(_) => return self,
-        };
-        match (wrap(device), receiving) {
-            (AnyDevice::Tx(sending), Some(receiving)) => End::Two { sending, receiving },
-            (device, _) => device.into(),
+        match self.device {
+            AnyDevice::Rx(_) => self,
+            device => Self { device: wrap(device), ..self },
         }
     }
 }
 
 impl From<AnyDevice> for End {
     fn from(device: AnyDevice) -> Self {
-        match device {
-            AnyDevice::Tx(device) => End::Sink(device),
-            AnyDevice::Rx(device) => End::Source(device),
-            AnyDevice::Duplex(device) => End::One(device),
-        }
+        Self { device, receiving: None, super_packets: false }
     }
 }
 
@@ -124,20 +94,19 @@ pub(super) struct Sides {
     /// The device that sends; `Duplex` receives as well.
     sending: Option<AnyDevice>,
     receiving: Option<Box<dyn RxDevice>>,
+    super_packets: bool,
     /// True if one device does both.
     pub(super) is_one: bool,
 }
 
 impl From<End> for Sides {
     fn from(end: End) -> Self {
-        let (name, is_one) = (end.name(), matches!(end, End::One(_)));
-        let (sending, receiving) = match end {
-            End::One(device) => (Some(device.into()), None),
-            End::Sink(device) => (Some(device.into()), None),
-            End::Two { sending, receiving } => (Some(sending.into()), Some(receiving)),
-            End::Source(device) => (None, Some(device)),
+        let (name, is_one) = (end.name(), matches!(end.device, AnyDevice::Duplex(_)));
+        let (sending, receiving) = match end.device {
+            AnyDevice::Rx(device) => (None, Some(device)),
+            device => (Some(device), end.receiving),
         };
-        Self { name, sending, receiving, is_one }
+        Self { name, sending, receiving, super_packets: end.super_packets, is_one }
     }
 }
 
@@ -148,8 +117,7 @@ impl Sides {
 
     /// Returns true if super-packets may arrive.
     pub(super) fn receives_super_packets(&self) -> bool {
-        let of_one = self.sending.as_ref().and_then(AnyDevice::as_rx);
-        self.receiving.as_deref().or(of_one).is_some_and(|device| device.receives_super_packets())
+        self.receives() && self.super_packets
     }
 
     pub(super) fn sends(&self) -> bool {

@@ -54,8 +54,7 @@ impl Line {
             let [from, to] = [at, 1 - at].map(|at| names[at].clone());
             let direction = directions[at].get_or_insert_with(|| Direction::new(from, to));
             for device in sides[1 - at].iter_mut().filter_map(Sides::take_sending) {
-                direction.has_bql =
-                    device.as_tx().is_some_and(|device| device.capabilities().real_completions);
+                direction.has_bql = device.as_tx().is_some_and(|device| device.info().has_real_completions());
                 leaving[at].push(how.queue(&pools[at], device)?);
             }
         }

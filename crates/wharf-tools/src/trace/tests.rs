@@ -3,7 +3,7 @@ use super::*;
 use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
-use wharf_core::device::Capabilities;
+use wharf_core::device::{CompletionMode, TxInfo};
 use wharf_core::pool::PagePool;
 use wharf_devices::null::Null;
 
@@ -68,7 +68,7 @@ fn over_disk(room: usize, frames: u64) -> (u64, u64, Result<(), DeviceError>, Ve
     for _ in 0..frames {
         cache.take(&mut batch, 1, 1000).unwrap();
         trace.transmit(&mut batch, false);
-        trace.reap(64, &mut done).unwrap();
+        trace.reap(64, false, &mut done).unwrap();
         assert_eq!(done.sent.len(), 1, "the path loses nothing, and waits for no disk");
         cache.give(&mut done.sent).unwrap();
     }
@@ -138,8 +138,8 @@ impl Device for Holding {
 }
 
 impl TxDevice for Holding {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { real_completions: true, segments_max: 1, ..Capabilities::default() }
+    fn info(&self) -> TxInfo {
+        TxInfo { completions: CompletionMode::Real, segments_max: 1, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, _: bool) -> Transmitted {
@@ -151,7 +151,7 @@ impl TxDevice for Holding {
         false
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let budget = if self.is_closed { budget } else { 0 };
         for frame in self.held.drain(..budget.min(self.held.len())) {
             self.given_back += 1;
@@ -183,8 +183,8 @@ fn of_what_was_sent_only_no_frame_is_there_that_failed() {
     trace.transmit(&mut batch, false);
     assert_eq!(counts.frames(), 0, "taken, and not sent");
     trace.close().unwrap();
-    trace.reap(2, &mut done).unwrap();
-    trace.reap(64, &mut done).unwrap();
+    trace.reap(2, false, &mut done).unwrap();
+    trace.reap(64, false, &mut done).unwrap();
     assert_eq!((done.sent.len(), done.failed.len(), counts.frames()), (LEFT, 10 - LEFT, LEFT as u64));
     let bytes = std::fs::metadata(&file).unwrap().len();
     std::fs::remove_file(&file).unwrap();

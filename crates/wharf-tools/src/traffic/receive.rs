@@ -124,7 +124,7 @@ impl<C: Check> Receiver<C> {
         let mut idle = Idle::new(self.waits, &*self.device);
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
             // Before polling: what was sent before the end was announced is there now.
-            let ended = self.device.receive_ended();
+            let ended = self.device.ended();
             let budget = BUDGET.min(usize::try_from(left).unwrap_or(BUDGET));
             let received = self.poll_up_to(budget)?;
             left -= received as u64;
@@ -159,7 +159,7 @@ impl<C: Check> Receiver<C> {
 
     /// Shows what was dropped before it could be received, by reason.
     pub fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
-        self.device.receive_drops(see);
+        self.device.drops(see);
     }
 
     /// What looks at the frames.

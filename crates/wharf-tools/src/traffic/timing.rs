@@ -91,12 +91,12 @@ impl<D: TxDevice> std::fmt::Debug for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> Notify for Timed<D> {
-    delegate!(device: arm, disarm, wait_fd);
+    delegate!(device: arm, disarm, wait_fd, signals);
 }
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> Device for Timed<D> {
-    delegate!(device: name, mode, attach, visit, signals);
+    delegate!(device: name, mode, attach, visit);
 
     fn close(&mut self) -> Result<(), DeviceError> {
         let noted = &self.schedule.errors;
@@ -107,7 +107,7 @@ impl<D: TxDevice> Device for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: TxDevice> TxDevice for Timed<D> {
-    delegate!(device: capabilities, flush, reap, outstanding, hurry, next_completion_ns);
+    delegate!(device: info, flush, reap, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         self.due_ns.clear();
@@ -120,8 +120,7 @@ impl<D: TxDevice> TxDevice for Timed<D> {
 
 #[deny(clippy::missing_trait_methods)]
 impl<D: Duplex> RxDevice for Timed<D> {
-    delegate!(device: receive, receive_ended, receives_super_packets, take_waiting);
-    delegate!(device: receive_drops, next_arrival_ns, next_look_ns);
+    delegate!(device: receive, ended, reclaim, drops, next_arrival_ns);
 }
 
 #[cfg(test)]
@@ -154,7 +153,7 @@ mod tests {
         let late_ns = 1_000_000_000 * (6 - left as u64 - 1);
         assert!(errors.max_ns() >= late_ns && errors.max_ns() < late_ns + 900_000_000, "{errors:?}");
         let mut back = Completions::new(8);
-        device.reap(8, &mut back).unwrap();
+        device.reap(8, false, &mut back).unwrap();
         cache.give(&mut back.sent).unwrap();
         back.failed.drain(..).for_each(|(frame, _)| cache.give_one(frame).map_err(|error| error.0).unwrap());
         cache.give(&mut batch).unwrap();

@@ -62,7 +62,7 @@ impl Rig {
 
     /// Numbers sent and failed.
     fn reap(&mut self) -> (Vec<u32>, Vec<u32>) {
-        self.device.reap(256, &mut self.done).unwrap();
+        self.device.reap(256, false, &mut self.done).unwrap();
         let sent = self.done.sent.frames().iter().map(Frame::len_bytes).collect();
         assert!(self.done.failed.iter().all(|failed| failed.1 == INJECTED));
         let failed = self.done.failed.iter().map(|(frame, _)| frame.len_bytes()).collect();

@@ -94,7 +94,7 @@ fn receiver(memory: &Memory, budget: usize) -> u64 {
         near.transmit(&mut batch, false);
         count += far.receive(&mut to, &mut received, budget).unwrap() as u64;
         to.give(&mut received).unwrap();
-        near.reap(256, &mut done).unwrap();
+        near.reap(256, false, &mut done).unwrap();
         from.give(&mut done.sent).unwrap();
     }
     count

@@ -84,7 +84,7 @@ impl Device for Recorder {
 }
 
 impl TxDevice for Recorder {
-    delegate!(inner: capabilities, flush, reap, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let region = self.region.as_ref().unwrap();
@@ -104,7 +104,7 @@ impl Device for Watched {
 }
 
 impl TxDevice for Watched {
-    delegate!(inner: capabilities, flush, reap, outstanding, next_completion_ns);
+    delegate!(inner: info, flush, reap, outstanding, next_completion_ns);
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let offered = batch.len();
@@ -132,7 +132,7 @@ struct Rig {
 fn drain(mut far: Wire) {
     let pool = pool(256);
     let (mut cache, mut batch) = (pool.cache("far").unwrap(), Batch::new(64));
-    while !far.receive_ended() {
+    while !far.ended() {
         if far.receive(&mut cache, &mut batch, 64).unwrap() == 0 {
             thread::yield_now();
         }

@@ -123,7 +123,7 @@ impl Rig {
     fn reap(&mut self, budget: usize) {
         self.now_ns += 20_000;
         self.clock.set(self.now_ns);
-        self.device.reap(budget, &mut self.done).unwrap();
+        self.device.reap(budget, false, &mut self.done).unwrap();
         assert!(self.done.len() <= budget);
         while let Some(frame) = self.done.sent.pop() {
             self.back(frame, None);
@@ -344,7 +344,7 @@ fn what_cannot_be_cut_says_why_and_disturbs_nothing() {
         rig.offered.push((rig.batch.frames()[1].index(), Err(())));
         rig.offer(&Kind::Plain { len: 61, stamped: false }, 0);
         rig.transmit(false);
-        rig.device.reap(256, &mut rig.done).unwrap();
+        rig.device.reap(256, false, &mut rig.done).unwrap();
         assert_eq!(rig.done.failed[0].1, reason);
         assert_eq!((rig.done.sent.len(), rig.done.failed.len(), rig.device.outstanding()), (2, 1, 0));
         rig.reap(256);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf_mem::{Batch, Frame, Region};
 
 /// What a test sees of it.
@@ -54,9 +54,9 @@ impl Device for Plain {
 }
 
 impl TxDevice for Plain {
-    fn capabilities(&self) -> Capabilities {
+    fn info(&self) -> TxInfo {
         let (ring_frames, segments_max) = (Some(self.ring as u32), self.segments_max);
-        Capabilities { ring_frames, real_completions: true, segments_max, ..Capabilities::default() }
+        TxInfo { ring_frames, completions: CompletionMode::Real, segments_max, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -83,7 +83,7 @@ impl TxDevice for Plain {
         is_owed
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let room = into.sent.room();
         for _ in 0..budget.min(self.rung).min(room) {
             into.sent.push(self.held.pop_front().unwrap()).unwrap();

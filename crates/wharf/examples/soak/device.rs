@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
-use wharf::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf::mem::{Batch, Region};
 
 /// The wrapper's findings and its orders.
@@ -85,8 +85,8 @@ impl Device for Watcher {
 }
 
 impl TxDevice for Watcher {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    fn info(&self) -> TxInfo {
+        self.inner.info()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -105,9 +105,9 @@ impl TxDevice for Watcher {
         self.inner.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         self.explode_if_told();
-        self.inner.reap(budget, into)
+        self.inner.reap(budget, urgent, into)
     }
 
     fn outstanding(&self) -> usize {

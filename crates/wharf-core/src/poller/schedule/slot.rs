@@ -162,5 +162,5 @@ fn rest_ns(found: &PollOutcome) -> u64 {
         PollOutcome { in_device: 0, .. } => u64::MAX,
         _ => REST_NS_MAX,
     };
-    [found.due_ns, found.look_ns].into_iter().flatten().fold(longest_ns, u64::min)
+    found.due_ns.map_or(longest_ns, |due_ns| due_ns.min(longest_ns))
 }

@@ -21,7 +21,6 @@ const NOTHING: PollOutcome = PollOutcome {
     busy: false,
     unarmed: false,
     due_ns: None,
-    look_ns: None,
     receives: false,
     over: false,
 };
@@ -45,7 +44,7 @@ fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it
 #[test]
 fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
-    let quiet = PollOutcome { look_ns: Some(1000), ..LISTENS };
+    let quiet = PollOutcome { due_ns: Some(1000), ..LISTENS };
     schedule.step(0, Event::Began);
     for now_ns in [0, 1000, 2000] {
         assert_eq!(schedule.step(now_ns, Event::Polled(quiet)), poll(0, IrqChange::Unmask));

@@ -7,7 +7,7 @@ use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
 use crate::bql::{Bql, BqlError, StallDetector};
 use crate::counters::QueueCounters;
-use crate::device::{Completions, DeviceError, TxSide};
+use crate::device::{CompletionMode, Completions, DeviceError, TxSide};
 use crate::host::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub(super) struct NetdevQueue {
     pub(super) bql: Option<Bql>,
     /// Frames in the device.
     pub(super) in_device: usize,
+    /// True if a thread waits for frames that have left: the next reap is urgent.
+    pub(super) urgent: bool,
     completions: Completions,
     /// Holds one failed frame on its way to the sink.
     failed: Batch,
@@ -37,15 +39,27 @@ impl NetdevQueue {
     pub(super) fn new(
         pool: u8, device: TxSide, hold: Duration, clock: Arc<dyn Clock>, counters: Arc<QueueCounters>,
     ) -> Self {
-        let can = device.capabilities();
-        let bql = can.real_completions.then(|| {
+        let completion_mode = device.info().completions;
+        let bql = (completion_mode == CompletionMode::Real).then(|| {
             let mut bql = Bql::new(hold);
             bql.reset(Duration::from_nanos(clock.now_ns()));
             bql
         });
         let (completions, failed) = (Completions::new(REAP_BUDGET), Batch::new(1));
-        let orphans = can.orphans.then(Orphans::default);
-        Self { pool, device, bql, in_device: 0, completions, failed, orphans, stall: None, clock, counters }
+        let orphans = (completion_mode == CompletionMode::Late).then(Orphans::default);
+        Self {
+            pool,
+            device,
+            bql,
+            in_device: 0,
+            urgent: false,
+            completions,
+            failed,
+            orphans,
+            stall: None,
+            clock,
+            counters,
+        }
     }
 
     /// Returns the bytes that may be handed over, with one packet past them; `None` if the limit is closed.
@@ -121,12 +135,13 @@ impl NetdevQueue {
     fn reap_charged(&mut self, sink: &mut impl Sink) -> u32 {
         let mut reaped = 0;
         while self.in_device > 0 {
-            if let Err(error) = self.device.reap(REAP_BUDGET, &mut self.completions) {
+            if let Err(error) = self.device.reap(REAP_BUDGET, self.urgent, &mut self.completions) {
                 self.counters.error(&error);
             }
             let count = self.complete(sink);
             reaped += count as u32;
             if count < REAP_BUDGET {
+                self.urgent = false;
                 break;
             }
         }
@@ -251,7 +266,7 @@ impl NetdevQueue {
         self.reap(sink);
         // What waited for frames to arrive was never sent, and counts as nothing.
         let Some(device) = self.device.rx() else { return };
-        while device.take_waiting(&mut self.completions.sent) > 0 {
+        while device.reclaim(&mut self.completions.sent) > 0 {
             sink.recycle(&mut self.completions.sent);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::host::spin;
 use std::sync::Arc;
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use wharf_devices::null::Null;
 use wharf_mem::{Batch, Frame, Region};
 
@@ -36,8 +36,8 @@ impl Device for Drain {
 }
 
 impl TxDevice for Drain {
-    fn capabilities(&self) -> Capabilities {
-        self.null.capabilities()
+    fn info(&self) -> TxInfo {
+        self.null.info()
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -51,8 +51,8 @@ impl TxDevice for Drain {
         self.null.flush()
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
-        self.null.reap(budget, into)
+    fn reap(&mut self, budget: usize, urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
+        self.null.reap(budget, urgent, into)
     }
 
     fn outstanding(&self) -> usize {

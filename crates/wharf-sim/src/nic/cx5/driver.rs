@@ -13,7 +13,7 @@ use crate::nic::{NicDriver, fill};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::device::{
-    Capabilities, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice,
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
@@ -187,9 +187,9 @@ impl<R: ReceiveHalf> Device for Driver<R> {
 }
 
 impl<R: ReceiveHalf> TxDevice for Driver<R> {
-    fn capabilities(&self) -> Capabilities {
+    fn info(&self) -> TxInfo {
         let ring_frames = Some(self.queues.send.blocks());
-        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
+        TxInfo { ring_frames, completions: CompletionMode::Real, segments_max: 1, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -222,7 +222,7 @@ impl<R: ReceiveHalf> TxDevice for Driver<R> {
         true
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let read = self.read_sent();
         for _ in 0..budget.min(into.sent.room()).min(self.done) {
             let Some(frame) = self.held.pop_front() else { break };
@@ -254,7 +254,7 @@ impl<R: ReceiveHalf> RxDevice for Driver<R> {
         result
     }
 
-    fn receive_ended(&self) -> bool {
+    fn ended(&self) -> bool {
         false
     }
 }

@@ -159,7 +159,7 @@ mod tests {
         let mut back = Completions::new(8);
         for (now_ns, count) in [(1844, 0), (1845, 1), (1911, 1), (1979, 3)] {
             nic.write_back(0, now_ns);
-            driver.reap(8, &mut back).unwrap();
+            driver.reap(8, false, &mut back).unwrap();
             assert_eq!(back.sent.len(), count, "{now_ns}");
         }
         assert_eq!((nic.next_write_back_ns(0), driver.outstanding()), (None, 0));

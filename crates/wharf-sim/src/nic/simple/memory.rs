@@ -5,7 +5,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wharf_core::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_mem::{Batch, Frame, Region};
 
 const EOP: u32 = 1 << 24;
@@ -154,9 +156,9 @@ impl Device for Driver {
 }
 
 impl TxDevice for Driver {
-    fn capabilities(&self) -> Capabilities {
+    fn info(&self) -> TxInfo {
         let ring_frames = Some((self.room + self.held.len()) as u32);
-        Capabilities { ring_frames, real_completions: true, segments_max: 1, ..Capabilities::default() }
+        TxInfo { ring_frames, completions: CompletionMode::Real, segments_max: 1, ..TxInfo::default() }
     }
 
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
@@ -184,7 +186,7 @@ impl TxDevice for Driver {
         owed
     }
 
-    fn reap(&mut self, budget: usize, into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, budget: usize, _urgent: bool, into: &mut Completions) -> Result<(), DeviceError> {
         let mut memory = open(&self.memory);
         for _ in 0..budget.min(into.sent.room()) {
             if self.next_to_clean == self.next_to_use || !memory.at(self.next_to_clean).is_done() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::device::{Capabilities, Completions, Device, DeviceError, Notify, Transmitted, TxDevice};
+use crate::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
 use crate::host::{NoClock, Park, Wake};
 use crate::pool::PagePool;
 use crate::tx::queue::TxQueue;
@@ -40,8 +40,8 @@ impl Device for Idle {
 }
 
 impl TxDevice for Idle {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+    fn info(&self) -> TxInfo {
+        TxInfo::default()
     }
 
     fn transmit(&mut self, _batch: &mut Batch, _more: bool) -> Transmitted {
@@ -52,7 +52,7 @@ impl TxDevice for Idle {
         false
     }
 
-    fn reap(&mut self, _budget: usize, _into: &mut Completions) -> Result<(), DeviceError> {
+    fn reap(&mut self, _budget: usize, _urgent: bool, _into: &mut Completions) -> Result<(), DeviceError> {
         Ok(())
     }
 

@@ -64,7 +64,7 @@ impl<R: ReceiveHalf> Alone<R> {
 
     fn end(mut self) {
         self.driver.close().unwrap();
-        self.driver.reap(64, &mut self.done).unwrap();
+        self.driver.reap(64, false, &mut self.done).unwrap();
         self.done.failed.drain(..).for_each(|(frame, _)| self.cache.give_one(frame).unwrap());
         self.cache.give(&mut self.done.sent).unwrap();
         self.driver.unpost(&mut self.cache);
@@ -84,14 +84,14 @@ fn what_was_never_sent_cannot_be_completed() {
     let sent = |counter, opcode| Completion::new(opcode, counter, 0, 0);
     for lie in [sent(1, Opcode::Sent), sent(31, Opcode::Sent), sent(u16::MAX, Opcode::SendError)] {
         alone.sent.push(lie, &mut *open(&alone.memory)).unwrap();
-        let error = alone.driver.reap(64, &mut alone.done).unwrap_err().to_string();
+        let error = alone.driver.reap(64, false, &mut alone.done).unwrap_err().to_string();
         assert!(error.contains("not outstanding"), "{error}");
         assert_eq!((alone.done.len(), alone.driver.outstanding()), (0, 5));
     }
     // A good completion for all five; the same again is one too many.
     for good in [true, false] {
         alone.sent.push(sent(0, Opcode::Sent), &mut *open(&alone.memory)).unwrap();
-        assert_eq!(alone.driver.reap(64, &mut alone.done).is_ok(), good);
+        assert_eq!(alone.driver.reap(64, false, &mut alone.done).is_ok(), good);
         assert_eq!(alone.done.len(), 5);
     }
     alone.end();
