@@ -11,7 +11,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use wharf::device::{CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
+use wharf::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf::devices::host::{HostClock, HostPark, pin, processors};
 use wharf::devices::null::Null;
 use wharf::mem::{Batch, Frame, Region};

@@ -69,7 +69,12 @@ impl Rig {
             assert!(Instant::now() < until, "stuck with {}", self.batch.len());
             self.device.tx_mut().unwrap().transmit(&mut self.batch, false);
             self.errors.extend(
-                self.device.tx_mut().unwrap().reap(256, false, &mut self.done).err().map(|error| error.to_string()),
+                self.device
+                    .tx_mut()
+                    .unwrap()
+                    .reap(256, false, &mut self.done)
+                    .err()
+                    .map(|error| error.to_string()),
             );
             sent += self.done.sent.len();
             self.cache.give(&mut self.done.sent).unwrap();

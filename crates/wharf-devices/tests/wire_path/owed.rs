@@ -4,7 +4,9 @@ use crate::common::{NoClock, assert_conserved, pool, within_a_minute};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use wharf_core::device::{CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
+};
 use wharf_core::pool::{Cache, PagePool};
 use wharf_core::queue::TxQueue;
 use wharf_devices::host::{HostClock, HostPark};

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use wharf_core::device::{CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
+use wharf_core::device::{
+    CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
+};
 use wharf_mem::{Batch, Frame, Region};
 
 /// What a test sees of it.
