@@ -1,22 +1,23 @@
-//! Enqueue disciplines: how the frames of many threads get into one qdisc, and who runs it.
+//! Enqueue disciplines: the ways in which the frames of many threads get into one qdisc, and the thread that
+//! runs it.
 //!
-//! Ours is [`lanes`](crate::tx::queue::TxQueue). Those here are the kernel's, as types over the same [`TxEngine`](crate::tx::engine::TxEngine),
-//! qdiscs, owner policies and devices, to be compared with it:
+//! Wharf's own way is lanes ([`TxQueue`](wharf_core::queue::TxQueue)). These are the kernel's, as types over
+//! the same [`TxEngine`](wharf_core::engine::TxEngine), qdiscs, owner policies and devices:
 //!
 //! | | puts frames in by | bulk |
 //! |---|---|---|
 //! | [`RootLock`], 2011 | a root lock around the qdisc, for every packet | one packet |
-//! | [`BusyLock`], 2010 on | the same; contenders queue up at a second lock first | one packet |
-//! | [`LocklessList`], 2025 | a list; who found it empty takes the root lock and puts all in | 64, within the byte limit |
+//! | [`BusyLock`], 2010 on | the same; contenders first queue at a second lock | one packet |
+//! | [`LocklessList`], 2025 | a list; the thread that found it empty takes the root lock and puts all in | 64, within the byte limit |
 //!
-//! Under the root lock, one thread at a time is RUNNING: it takes a bulk out, lets go of the lock, and hands the bulk
-//! to the device under a lock of the device's; then the root lock again. Whoever finds somebody RUNNING leaves. After
-//! its quota the runner clears RUNNING and comes back once, as the kernel does in its softirq, unless another has
-//! taken over. A full qdisc drops (ENOBUFS): nobody waits.
+//! Under the root lock, one thread at a time is RUNNING. It takes a bulk out, releases the lock, and hands
+//! the bulk to the device under the device's lock; then it takes the root lock again. A thread that finds
+//! another RUNNING leaves. After its quota the runner clears RUNNING and comes back once, as the kernel does
+//! in its softirq, unless another thread has taken over. A full qdisc drops (ENOBUFS); no thread waits.
 //!
-//! A lock is spun for, in no order, and after some microseconds slept for. A kernel's holder cannot be pre-empted, a
-//! thread can: a queue in order of arrival would then stand still until the scheduler has gone round, once for each
-//! who waits, and spinning on would keep the holder from its processor.
+//! A thread spins for a lock, in no order, and sleeps after some microseconds. The kernel's holder cannot be
+//! preempted, a thread can. A queue in order of arrival would then stand still until the scheduler has gone
+//! round, once for each waiter, and endless spinning would keep the holder from its processor.
 
 mod discipline;
 mod queue;

@@ -1,7 +1,8 @@
 //! The path's own `TxEngine` with its byte limit, over a NIC whose wire changes its speed.
 //!
-//! One sender always has packets waiting in `prio`; a probe of the first band comes now and then, passes them all, and
-//! waits for what the NIC holds: that is the delay which the limit is for. One processor, interrupts a least time apart.
+//! One sender always has packets waiting in `prio`. A probe in the first band comes now and then, passes them
+//! all, and waits for the bytes in the NIC; the limit is there to bound that delay. One processor; interrupts
+//! a least time apart.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,79 +21,79 @@ use wharf_sim::nic::simple::{Costs, Simple, WIRE_OVERHEAD_BYTES};
 use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
 
 const FRAME_BYTES: u32 = 2048;
-/// Packets handed over between two looks at anything else.
+/// Packets handed over before other events are handled.
 const QUOTA: u32 = 64;
-/// Probes inside at most, a band of the kernel's: more of them than the slowest wire takes wait outside for ever, and are not made.
+/// Most probes inside, a band of the kernel's. Probes that the slowest wire cannot carry are not made.
 const PROBES_MAX: usize = 1000;
 /// Streams: the sender's packets, and probes.
 const BULK: usize = 0;
 const PROBE: usize = 1;
-/// What has something due.
+/// Slots of the agenda.
 const CPU_SLOT: usize = 0;
 const INTERRUPT_SLOT: usize = 1;
 const PROBE_SLOT: usize = 2;
 const SAMPLE_SLOT: usize = 3;
 
-/// What is run.
+/// A run's settings.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// With the byte limit, or with the ring alone.
+    /// True with the byte limit; else the ring alone limits.
     pub limited: bool,
-    /// The wire, phase by phase: picoseconds a byte, nanoseconds long.
+    /// The phases of the wire: picoseconds a byte, and their length in nanoseconds.
     pub phases: Vec<(u64, u64)>,
     /// Descriptors.
     pub ring_frames: usize,
-    /// Packets of the sender that are inside at most.
+    /// Most packets of the sender inside.
     pub window_packets: usize,
-    /// Length of its packets, and of a probe.
+    /// Length of its packets.
     pub frame_bytes: u32,
-    /// Of a probe.
+    /// Length of a probe.
     pub probe_bytes: u32,
     /// Mean time between two probes.
     pub probe_every_ns: u64,
-    /// Time between two looks at the limit.
+    /// Time between two samples of the limit.
     pub sample_every_ns: u64,
     /// The limit's hold time.
     pub hold_ns: u64,
     /// Least time between two interrupts.
     pub interrupt_gap_ns: u64,
-    /// A packet through the driver.
+    /// Time of a packet in the driver.
     pub driver_ns: u64,
-    /// An interrupt, until what it completed is home.
+    /// Time of an interrupt with its completions.
     pub interrupt_ns: u64,
-    /// The NIC, but for the wire.
+    /// The NIC without its wire.
     pub nic: Costs,
-    /// Of the generator.
+    /// Seed of the generator.
     pub seed: u64,
 }
 
-/// What came of one phase.
+/// The result of one phase.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Phase {
-    /// Limit and bytes in the NIC, whenever looked at.
+    /// Samples: time, limit, and bytes in the NIC.
     pub samples: Vec<(u64, u32, u64)>,
-    /// Probes: when sent, how long until on the wire.
+    /// Probes: time of sending, and delay until on the wire.
     pub probes: Vec<(u64, u64)>,
-    /// Millionths of the wire's time that were used.
+    /// Millionths of the wire's time in use.
     pub used_ppm: u64,
     /// Packets that left.
     pub packets: u64,
 }
 
-/// What came of a run, by phase; and packets in all.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// By phase.
     pub phases: Vec<Phase>,
-    /// Of the whole run.
+    /// Packets of the whole run.
     pub packets_in_all: u64,
 }
 
-/// What waits outside of the run.
+/// Packets that wait outside of the engine.
 struct Waiting {
     cache: Cache,
     probes: VecDeque<Frame>,
-    /// Packets that the sender may put in.
+    /// Packets that the sender may still put in.
     window: usize,
     frame_bytes: u32,
     witness: ConservationChecker,
@@ -101,7 +102,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// A frame that enters now.
+    /// Takes a frame for a packet that enters now.
     fn take(&mut self, stream: usize, len_bytes: u32) -> Option<Frame> {
         if let Err(error) = self.cache.take(&mut self.stock, 1, len_bytes) {
             self.failed = Some(error.into());
@@ -155,19 +156,19 @@ struct Path {
     nic: Simple,
     random: Random,
     departed: Vec<Departed>,
-    /// Probes inside, in order: when they were sent.
+    /// Times of sending of the probes inside, in order.
     probes_ns: VecDeque<u64>,
     last_interrupt_ns: u64,
     phases: Vec<Phase>,
-    /// When each ends.
+    /// The end of each phase.
     ends_ns: Vec<u64>,
     ending: bool,
 }
 
-/// Runs a setup; what came of it. `goes_on` is asked now and then.
+/// Runs a setup. Asks `goes_on` after each slice of time.
 ///
 /// # Errors
-/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let frames = (setup.window_packets + (setup.ring_frames + PROBES_MAX).next_multiple_of(4096)) as u32;
@@ -215,12 +216,12 @@ impl Path {
         })
     }
 
-    /// The phase at some time, while there is one.
+    /// Returns the phase at `at_ns`.
     fn phase_at(&self, at_ns: u64) -> Option<usize> {
         self.ends_ns.iter().position(|&end_ns| at_ns < end_ns)
     }
 
-    /// A call to the device, and when the processor is free again.
+    /// Calls the device, and schedules the end of the call.
     fn transmit(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let (taken, pause) = self.run.transmit_bulk(&mut self.waiting, QUOTA);
         let Self { nic, departed, .. } = self;
@@ -290,7 +291,7 @@ impl Path {
         agenda.set(SAMPLE_SLOT, now_ns + self.setup.sample_every_ns);
     }
 
-    /// Whether all went well; what came of it.
+    /// Checks the rules. Returns the result.
     fn finish(mut self, pool: &PagePool) -> Result<Outcome, RunError> {
         self.waiting.failed.take().map_or(Ok(()), Err)?;
         let accepted = self.waiting.witness.packets();
@@ -309,7 +310,7 @@ impl Path {
     }
 }
 
-/// The path over a driver that writes into `memory`.
+/// Creates the engine over a driver that writes into `memory`.
 fn path(
     setup: &Setup, memory: &Arc<Mutex<TxMemory>>, pool: &PagePool, clock: &Arc<VirtualClock>,
 ) -> Result<TxEngine, RunError> {

@@ -1,15 +1,15 @@
-//! The kernel's transmit path of 2014 on modelled processors: what `bulk` was measured on.
+//! The transmit path of Linux 3.18 on modelled processors: the system on which `bulk` was measured.
 //!
-//! Every processor has a transmit queue of its own, with its qdisc behind a root lock, and an interrupt vector that
-//! brings its completions. A process takes the root lock, puts its packet into the qdisc and, if nobody runs that,
-//! runs it: bulk dequeue under the root lock, the driver under the queue's lock, one doorbell, the root lock again.
-//! Completions come in a softirq, which runs the qdisc if the byte limit had stopped it. (Linux 3.18,
-//! `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
+//! Every processor has a transmit queue, with its qdisc behind a root lock, and an interrupt vector that
+//! brings its completions. A process takes the root lock, puts its packet into the qdisc and, if no processor
+//! runs that, runs it: bulk dequeue under the root lock, the driver under the queue's lock, one doorbell, the
+//! root lock again. Completions come in a softirq, which runs the qdisc if the byte limit had stopped it.
+//! (`net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
 //!
-//! The decisions are the real ones: [`TxEngine`](wharf_core::engine::TxEngine), `Bql`, `Fifo` and [`Owner`](wharf_core::owner::Owner),
-//! one call to the device at a time. What is modelled is how long each step takes and who must wait for whom:
-//! `xmit` for the way through the locks, `softirq` for completions and acknowledgements, `process` for the
-//! senders, `processor` for what a processor does next.
+//! The decisions are the real ones: [`TxEngine`](wharf_core::engine::TxEngine), `Bql`, `Fifo` and
+//! [`Owner`](wharf_core::owner::Owner), one call to the device at a time. Modelled are the time of each step,
+//! and the waiting for locks: in `xmit` the way through the locks, in `softirq` completions and
+//! acknowledgements, in `process` the senders, in `processor` the choice of the next work.
 
 mod costs;
 pub mod far;
@@ -37,17 +37,17 @@ use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::harness;
 use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
 
-/// Frames lie so many bytes apart: the kernel's half page, or a whole one for those that do not fit.
+/// Distance of frames in bytes: the kernel's half page, or a whole one for longer frames.
 const FRAME_BYTES: u32 = 2048;
 const LARGE_FRAME_BYTES: u32 = 4096;
-/// The longest that fits into half a page, behind its headroom.
+/// The longest frame that fits into half a page, behind its headroom.
 const SMALL_BYTES_MAX: u32 = 1536;
 
 /// The modelled machine.
 struct Kernel<H> {
     setup: Setup,
     processors: Vec<Processor>,
-    /// Queue n is served by the interrupts of processor n.
+    /// The interrupts of processor n serve queue n.
     queues: Vec<TxQueue>,
     vectors: Vec<Vector>,
     streams: Vec<Stream>,
@@ -55,30 +55,30 @@ struct Kernel<H> {
     stock: Stock,
     witness: ConservationChecker,
     departed: Vec<Departed>,
-    /// Who receives, where that is modelled.
+    /// The receiving host, if it is modelled.
     far: Option<Far>,
     random: Random,
-    /// Packets of each stream that came home in the reap under way.
+    /// Packets of each stream that completed in the reap under way.
     home: Vec<u32>,
-    /// Streams stop making packets, so that all can drain.
+    /// Streams make no more packets, so that all can drain.
     ending: bool,
 }
 
-/// What brings interrupts to one processor.
+/// An interrupt vector of one processor.
 #[derive(Debug, Default)]
 struct Vector {
     last_ns: u64,
-    /// Masked from an interrupt to the end of the polling that it began.
+    /// True from an interrupt to the end of its polling.
     masked: bool,
-    /// Acknowledgements on their way: when they come, for which stream, of how many packets.
+    /// Acknowledgements in flight: time of arrival, stream, and number of packets.
     acks: VecDeque<(u64, usize, u32)>,
 }
 
-/// Runs a setup over the NIC that `hardware` makes of the queues' memories; what came of it. `goes_on` is asked now and
-/// then whether to go on.
+/// Runs a setup over the NIC that `hardware` makes of the queues' memories. Asks `goes_on` after each slice
+/// of time.
 ///
 /// # Errors
-/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
 pub fn run<H: Hardware>(
     setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
     goes_on: &mut dyn FnMut() -> bool,
@@ -126,7 +126,7 @@ impl<H: Hardware> Kernel<H> {
         })
     }
 
-    /// Streams begin within the first microseconds, not all at once.
+    /// Starts the streams within the first microseconds, not all at once.
     fn start(&mut self, agenda: &mut Agenda) {
         for number in 0..self.streams.len() {
             let cpu = self.streams[number].cpu;

@@ -1,13 +1,14 @@
-//! The kernel's transmit path of late 2014 with super-packets: TCP streams and probes of high priority, one queue.
+//! The transmit path of Linux 3.18 with super-packets: TCP streams and probes of high priority, one queue.
 //!
-//! Streams put super-packets into `pfifo_fast`; whoever runs it takes them out, one or a bulk within the byte limit, cuts them
-//! behind the qdisc (GSO) or has the NIC do it (TSO), and gives packets to the driver until that is stopped. What is left
-//! is requeued and goes first: a packet of high priority waits behind it, and behind what the NIC holds. Completions and
-//! acknowledgements come with the same interrupt, a least time after the one before. (Linux 3.18, `net/core/dev.c`,
-//! `net/sched/sch_generic.c`, `ixgbe`; facts in our own words.)
+//! Streams put super-packets into `pfifo_fast`. Its runner dequeues them, one or a bulk within the byte
+//! limit. They are segmented behind the qdisc (GSO) or by the NIC (TSO), and packets go to the driver until
+//! that is stopped. The rest is requeued and goes first: a packet of high priority waits behind it, and
+//! behind the packets in the NIC. Completions and acknowledgements come with the same interrupt, a least time
+//! after the one before. (`net/core/dev.c`, `net/sched/sch_generic.c`, `ixgbe`; facts in our own words.)
 //!
-//! `Prio`, `Bql` and the pool are the path's own, the streams are [`flows`](wharf_sim::flows). The driver's stop between two packets
-//! of one super-packet is the kernel's, which our own path does not have: it cuts before it hands over.
+//! `Prio`, `Bql` and the pool are the path's own, the streams are [`flows`](wharf_sim::flows). The kernel's
+//! driver may stop between two packets of one super-packet. Wharf's own path does not have that: it segments
+//! before it hands over.
 
 mod host;
 mod nic;
@@ -25,7 +26,7 @@ use wharf_sim::engine::{Agenda, VirtualClock};
 use wharf_sim::flows::tcp::Rules;
 use wharf_sim::harness;
 
-/// Who cuts super-packets.
+/// The segmenter of super-packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
     /// The NIC.
@@ -34,41 +35,41 @@ pub enum Offload {
     Gso,
 }
 
-/// What steps take, in nanoseconds.
+/// Times of the steps, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {
     /// TCP's part in sending a super-packet, up to the qdisc.
     pub send_ns: u64,
-    /// Taking one out of the qdisc.
+    /// Dequeueing a super-packet.
     pub dequeue_ns: u64,
-    /// Cutting one packet off a super-packet.
+    /// Segmenting one packet.
     pub cut_ns: u64,
-    /// The driver, per packet (per super-packet where the NIC cuts).
+    /// The driver, per packet (per super-packet with TSO).
     pub driver_ns: u64,
     /// A doorbell.
     pub doorbell_ns: u64,
     /// A completed packet.
     pub reclaim_ns: u64,
-    /// A packet that comes back: an acknowledgement, or the answer to a probe.
+    /// An incoming packet: an acknowledgement, or the answer to a probe.
     pub receive_ns: u64,
     /// An interrupt, until its poll begins.
     pub interrupt_ns: u64,
 }
 
-/// What is run.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Streams, each with as much to send as it may.
+    /// Streams, which always have data.
     pub streams: usize,
-    /// What they go by.
+    /// Their settings.
     pub rules: Rules,
-    /// Headers of each packet of theirs.
+    /// Headers of each of their packets.
     pub header_bytes: u32,
-    /// Who cuts.
+    /// The segmenter.
     pub offload: Offload,
-    /// Several super-packets in one bulk.
+    /// True if a bulk may have several super-packets.
     pub bulk: bool,
-    /// Packets that each band takes.
+    /// Packets that each band holds.
     pub qdisc_packets: usize,
     /// Descriptors.
     pub ring_descriptors: u32,
@@ -78,29 +79,31 @@ pub struct Setup {
     pub fetch_ns: u64,
     /// Least time between two interrupts.
     pub interrupt_gap_ns: u64,
-    /// The other host's interrupts come as far apart, by a clock that differs by so many millionths at most.
+    /// The other host's interrupts are as far apart, by a clock that differs by at most so many millionths.
     pub far_drift_ppm: u64,
-    /// Probes come by the interrupts of the streams' packets there; else by others, which come at once.
+    /// True if probes come by the interrupts of the streams' packets there; else by immediate ones of their
+    /// own.
     pub far_shared: bool,
-    /// From a packet's last bit until its acknowledgement, or the answer to a probe, is back, without interrupts.
+    /// From a packet's last bit until its acknowledgement, or the answer to a probe, is back, without
+    /// interrupts.
     pub round_trip_ns: u64,
-    /// From where the answer to a probe has been received until the next probe is in the qdisc.
+    /// From the reception of a probe's answer until the next probe is in the qdisc.
     pub think_ns: u64,
-    /// Lengths of requests by UDP, whose delay is measured, and by TCP, and of an echo request.
+    /// Length of a request by UDP, whose delay is measured.
     pub udp_probe_bytes: u32,
-    /// By TCP.
+    /// Length of a request by TCP.
     pub tcp_probe_bytes: u32,
-    /// Of an echo request.
+    /// Length of an echo request.
     pub ping_bytes: u32,
-    /// How often two of these are sent, one of high priority and one of none.
+    /// Time between two pairs of those, one of high priority and one of none.
     pub ping_every_ns: u64,
     /// The byte limit's hold time.
     pub hold_ns: u64,
-    /// What steps cost.
+    /// Times of the steps.
     pub costs: Costs,
-    /// Thousandths by which that time, and TCP's time for a super-packet, vary.
+    /// Thousandths by which the ping interval, and TCP's time for a super-packet, vary.
     pub jitter_permille: u64,
-    /// Of the generator.
+    /// Seed of the generator.
     pub seed: u64,
     /// Time before measuring.
     pub settle_ns: u64,
@@ -108,10 +111,10 @@ pub struct Setup {
     pub measure_ns: u64,
 }
 
-/// Runs a setup; what came of it. `goes_on` is asked now and then.
+/// Runs a setup. Asks `goes_on` after each slice of time.
 ///
 /// # Errors
-/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let mut host = Host::new(setup, &clock)?;

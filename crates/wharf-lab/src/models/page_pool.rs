@@ -1,11 +1,11 @@
-//! Receive channels and applications over one pool: who takes pages, who frees them, and what they wait for.
+//! Receive channels and applications over one page pool: allocations, frees, and the waits for locks.
 //!
-//! A channel's processor polls: it takes a page for each packet, makes the packet of it, and puts it into the backlog of
-//! the application's processor, which reads and frees it there. The pool is the real one, with a real policy
-//! ([`PageCache`]) driven a step at a time; what is modelled is how long each
-//! step takes, and who waits for the lock of a place. Nothing but processors, windows and locks limits the rate.
+//! A channel's processor polls. It takes a page for each packet, makes the packet, and puts it into the
+//! backlog of the application's processor, which reads and frees it. The pool is the real one, with a real
+//! policy ([`PageCache`]) driven step by step. Modelled are the time of each step, and the waiting for the
+//! lock of a place. Only processors, windows and locks limit the rate.
 //!
-//! `processor`: what a processor does next. `places`: the locks. `outcome`: what is counted and checked.
+//! `processor` has the steps of a processor, `places` the locks, `outcome` the counts and checks.
 
 mod kind;
 mod outcome;
@@ -25,39 +25,39 @@ use wharf_sim::engine::lock::LockCosts;
 use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::harness;
 
-/// Frames lie so many bytes apart; nobody writes them.
+/// Distance of frames in bytes; no data are written.
 const FRAME_BYTES: u32 = 128;
-/// Frames for what lists hold back, per processor: more than seven batches of two frames a page.
+/// Frames that lists hold back, per processor: more than seven batches of two frames a page.
 const FRAMES_PER_CPU: usize = 1100;
-/// What steps take.
+/// Times of the steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {
     /// The locks of depot and mailboxes.
     pub lock: LockCosts,
-    /// A packet received, apart from its page.
+    /// Receiving a packet, without its page.
     pub receive_ns: u64,
-    /// A packet read by its application, apart from its page.
+    /// Reading a packet in its application, without its page.
     pub read_ns: u64,
-    /// A page taken from what lies here, or given to it.
+    /// Taking a page from the cache, or giving it back.
     pub page_ns: u64,
-    /// A look at a word that another processor wrote last.
+    /// An access to a word that another processor wrote last.
     pub look_miss_ns: u64,
-    /// A look at a word that this one wrote last.
+    /// An access to a word that this processor wrote last.
     pub look_hit_ns: u64,
-    /// A page through the depot, under its lock.
+    /// Moving a page to or from the depot, under its lock.
     pub depot_page_ps: u64,
-    /// A frame through a mailbox, under its lock.
+    /// Moving a frame to or from a mailbox, under its lock.
     pub mail_frame_ps: u64,
-    /// Until an idle processor has begun what it was woken for.
+    /// The time until a woken idle processor begins to work.
     pub wake_ns: u64,
 }
 
-/// What is run.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The policy.
     pub kind: PolicyKind,
-    /// Pages that a FIFO of [`PolicyKind::RecycleHead`] and its like holds.
+    /// Pages in the FIFO of [`PolicyKind::RecycleHead`] and the like.
     pub fifo_pages: usize,
     /// Processors that receive, a channel each.
     pub channels: usize,
@@ -69,15 +69,15 @@ pub struct Setup {
     pub slow_streams: usize,
     /// See `slow_streams`.
     pub slow_ns: u64,
-    /// Packets of one stream that may be anywhere between channel and freeing.
+    /// Packets of one stream between channel and freeing.
     pub window_packets: u32,
     /// Packets of one stream that come one after the other.
     pub burst_packets: u32,
-    /// What the steps cost.
+    /// Times of the steps.
     pub costs: Costs,
     /// Thousandths by which the times of receiving and reading vary, either way.
     pub jitter_permille: u64,
-    /// Of the generator.
+    /// Seed of the generator.
     pub seed: u64,
     /// Time before measuring.
     pub settle_ns: u64,
@@ -90,19 +90,20 @@ impl Setup {
         self.channels + self.applications
     }
 
-    /// Frames that cannot run out: all windows, and what lists hold back.
+    /// Returns the number of frames, enough for all windows and for the lists.
     fn frames(&self) -> u32 {
         let fifos = self.channels * self.fifo_pages;
         let frames = self.streams * self.window_packets as usize + self.cpus() * FRAMES_PER_CPU + fifos;
         frames.next_multiple_of(2) as u32
     }
 
-    /// The processor of a stream's channel.
+    /// Returns the processor of a stream's channel.
     fn channel_of(&self, stream: usize) -> usize {
         stream % self.channels
     }
 
-    /// The processor of a stream's application: those of one channel are spread, and those of one application.
+    /// Returns the processor of a stream's application. The streams of one channel are spread, and those of
+    /// one application.
     fn application_of(&self, stream: usize) -> usize {
         self.channels + (stream + stream / self.channels) % self.applications
     }
@@ -117,19 +118,20 @@ struct Machine<C> {
     /// Packets of each stream between channel and freeing.
     inside: Vec<u32>,
     witness: ConservationChecker,
-    /// By frame: whether it is out.
+    /// True for each frame that is out, by index.
     out: Vec<bool>,
     /// A page that was handed out twice.
     doubled: Option<u32>,
     random: Random,
-    /// Channels receive no more, so that all is read.
+    /// True when channels receive no more, so that all is read.
     ending: bool,
 }
 
-/// Runs a setup; what came of it. `goes_on` is asked now and then whether to go on.
+/// Runs a setup. Asks `goes_on` after each slice of time.
 ///
 /// # Errors
-/// [`RunError`]: a page or a packet was lost or doubled, there was no memory, or it was not to go on.
+/// [`RunError`]: a page or a packet was lost or doubled, there was too little memory, or `goes_on` returned
+/// false.
 pub fn run(setup: &Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let pool = harness::pool(setup.frames(), FRAME_BYTES, &clock)?;

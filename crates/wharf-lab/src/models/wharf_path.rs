@@ -1,9 +1,9 @@
-//! Our own path on modelled processors: senders with a lane each, one queue, and whoever owns it.
+//! Wharf's own path on modelled processors: senders with a lane each, one queue, and its owner.
 //!
-//! Everything is the real thing: `Sender::stage`, the owner word, [`QdiscRun`] one call to the device at a time, `TxEngine`, `Bql`,
-//! frames home by their rings. A processor is at one step; what the step costs is modelled, and the owner word is a
-//! cache line that goes from one processor to the next. Nobody sleeps: a sender that finds no frame, or its lane
-//! full, looks again after a while, and runs the queue if nobody else does.
+//! All parts are real: `Sender::stage`, the owner word, [`QdiscRun`] one call to the device at a time,
+//! `TxEngine`, `Bql`, and return rings. A processor does one step at a time. The step's time is modelled, and
+//! the owner word is a cache line that moves between processors. No sender sleeps. A sender that finds no
+//! frame, or its lane full, looks again after a while, and runs the queue if no other does.
 
 mod setup;
 
@@ -23,21 +23,21 @@ use wharf_sim::engine::{Agenda, Random, VirtualClock, VirtualPark, World};
 use wharf_sim::harness::{self, Model};
 use wharf_sim::nic::simple::{Departed, Driver, Hardware, TxMemory};
 
-/// Frames lie so many bytes apart.
+/// Distance of frames in bytes.
 const FRAME_BYTES: u32 = 2048;
 
-/// What a processor's time was for.
+/// The step that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     /// A burst is made.
     Made,
-    /// It lies in the lane, and the owner word is ours to touch.
+    /// The burst lies in the lane, and the processor may access the owner word.
     Staged,
     /// A step as owner.
     Owned,
     /// The device is done with a bulk: the doorbell.
     Driven,
-    /// It could not go on: look again.
+    /// It could not go on: it looks again.
     Again,
 }
 
@@ -64,7 +64,7 @@ struct Path<'q, H> {
     witness: ConservationChecker,
     departed: Vec<Departed>,
     random: Random,
-    /// The one that owns the queue for good, in the slot behind the others'.
+    /// The dedicated owner, in the slot behind the others'.
     server: Option<Dedicated<'q>>,
     longest_run: u64,
     entered: u64,
@@ -75,7 +75,7 @@ struct Path<'q, H> {
 /// Runs a setup over the NIC that `hardware` makes of the queue's memory.
 ///
 /// # Errors
-/// [`RunError`]: a rule of the path was broken, or there was no memory.
+/// [`RunError`]: a rule of the path was broken, or there was too little memory.
 pub fn run<H: Hardware>(
     setup: Setup, hardware: impl FnOnce(Vec<Arc<Mutex<TxMemory>>>, u32) -> H,
 ) -> Result<Outcome, RunError> {
@@ -136,17 +136,17 @@ impl<'q, H: Hardware> Path<'q, H> {
         })
     }
 
-    /// Processor `at` works from `from_ns` on, and has then done `doing`.
+    /// Lets processor `at` work from `from_ns` on, and then be done with `doing`.
     fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         processor.doing = doing;
         agenda.set(at, processor.cpu.work(from_ns, work_ns, Mode::User));
     }
 
-    /// The next burst, or what is left of the last one.
+    /// Makes the next burst, or the rest of the last one.
     fn make(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if self.ending {
-            // The first one stays until everything has left.
+            // The first processor stays until all has left.
             if self.queue.counters().sent.get() < self.entered {
                 self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
             }
@@ -157,7 +157,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         self.work(at, now_ns, make_ns, Doing::Made, agenda);
     }
 
-    /// A burst is made: frames for it, and into the lane.
+    /// Fills a burst with frames, and puts it into the lane.
     fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Processor { sender, burst, .. } = &mut self.processors[at];
         // An empty pool leaves the burst empty: look again.
@@ -185,13 +185,13 @@ impl<'q, H: Hardware> Path<'q, H> {
         self.work(at, now_ns, word_ns, Doing::Staged, agenda);
     }
 
-    /// Announces what lies in the lane; becomes the owner if there is none.
+    /// Announces the lane. The processor becomes the owner if there is none.
     fn claim(&mut self, at: usize, bit: u64, now_ns: u64, agenda: &mut Agenda) {
         self.processors[at].run = self.queue.claim(bit);
         self.next(at, now_ns, agenda);
     }
 
-    /// The next step as owner, or what else there is to do.
+    /// Does the next step as owner, or other work.
     fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if self.processors[at].run.is_some() {
             return self.own(at, now_ns, agenda);
@@ -235,7 +235,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         self.work(at, now_ns, work_ns, doing, agenda);
     }
 
-    /// Its offer is out: looks whether somebody has taken the queue; if nobody does, it takes it back.
+    /// Looks whether another processor has taken the offered queue. If none does, takes it back.
     fn stand_by(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(run) = &mut self.processors[at].run else { return };
         if !run.step_bulk(now_ns) {
@@ -244,7 +244,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         self.work(at, now_ns, self.setup.costs.look_ns, Doing::Owned, agenda);
     }
 
-    /// One round of the processor that owns the queue for good.
+    /// Does one round of the dedicated owner.
     fn serve(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(server) = &mut self.server else { return };
         self.hardware.write_back(0, now_ns);
@@ -263,7 +263,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         agenda.set(at, now_ns + work_ns.max(costs.look_ns).max(1));
     }
 
-    /// What the doorbell lets out, of which processor `at` was the owner.
+    /// Sends the frames of a doorbell, rung by processor `at`.
     fn depart(&mut self, at: usize, now_ns: u64) {
         self.hardware.doorbell(0, now_ns, &mut self.departed);
         for frame in self.departed.drain(..) {
@@ -280,7 +280,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Doing::Owned, agenda);
     }
 
-    /// Once everything has drained: conservation, order and the ledger.
+    /// Checks conservation, order and the ledger after draining.
     fn finish(self, pool: &PagePool, events: u64) -> Result<Outcome, RunError> {
         let Self { processors, queue, witness, setup, fault, longest_run, server, .. } = self;
         drop(server);

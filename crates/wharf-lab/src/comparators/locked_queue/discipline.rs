@@ -1,4 +1,4 @@
-//! The three ways in.
+//! The three enqueue disciplines.
 
 use super::queue::{Root, Shared};
 use super::spin::spin;
@@ -7,34 +7,35 @@ use std::sync::{Mutex, MutexGuard};
 use wharf_core::pool::PagePool;
 use wharf_mem::{Frame, FrameList};
 
-/// What became of a frame.
+/// The fate of an enqueued frame.
 #[derive(Debug)]
 pub enum Entered<'a> {
-    /// It is in (or was dropped by the qdisc), and the root lock is ours: run the qdisc if nobody does.
+    /// It is in (or the qdisc dropped it), and the caller holds the root lock: it runs the qdisc if no thread
+    /// does.
     First(MutexGuard<'a, Root>),
-    /// Somebody else will put it in.
+    /// Another thread will put it in.
     Left,
-    /// There was no room for it.
+    /// There was no room.
     Refused(Frame),
 }
 
 /// A way of the kernel's into a qdisc.
 pub trait Discipline: Send + Sync + Sized + 'static {
-    /// Its name, as the command line knows it.
+    /// Its name on the command line.
     const NAME: &'static str;
-    /// Most packets that are taken out and handed over at once.
+    /// Most packets dequeued and handed over at once.
     const BULK_PACKETS: usize;
 
-    /// For frames of `pool`.
+    /// Creates it for frames of `pool`.
     fn new(pool: &PagePool) -> Self;
 
-    /// Puts `frame` in.
+    /// Enqueues `frame`.
     fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a>;
 
-    /// Under the root lock: takes in what lies elsewhere.
+    /// Moves frames that lie elsewhere into the qdisc, under the root lock.
     fn gather(&self, _root: &mut Root) {}
 
-    /// Whether frames lie nowhere but in the qdisc.
+    /// True if all frames lie in the qdisc.
     fn is_gathered(&self) -> bool {
         true
     }
@@ -60,7 +61,7 @@ impl Discipline for RootLock {
     }
 }
 
-/// `root-lock+busylock`: with a second lock, so that whoever runs the qdisc has one rival at most for the first.
+/// `root-lock+busylock`: with a second lock, so that the runner has at most one rival for the first.
 #[derive(Debug)]
 pub struct BusyLock(Mutex<()>);
 
@@ -81,15 +82,16 @@ impl Discipline for BusyLock {
     }
 }
 
-/// `lockless-list`: producers touch one word; who found the list empty takes it, under the root lock.
+/// `lockless-list`: producers write one word; the thread that found the list empty takes it, under the root
+/// lock.
 #[derive(Debug)]
 pub struct LocklessList {
     list: FrameList,
-    /// About: it is set to 0 a moment after the list has been taken, as in the kernel.
+    /// Approximate: set to 0 a moment after the list has been taken, as in the kernel.
     count: AtomicUsize,
 }
 
-/// Frames on the list beyond which it drops: the kernel's `qdisc_max_burst`.
+/// Most frames on the list: the kernel's `qdisc_max_burst`.
 const LIST_PACKETS_MAX: usize = 1000;
 
 impl Discipline for LocklessList {

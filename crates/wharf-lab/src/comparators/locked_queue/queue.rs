@@ -21,9 +21,9 @@ use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::return_ring::return_ring;
 use wharf_mem::{Batch, Frame};
 
-/// Refused frames that are gathered before they go back to the pool together.
+/// Refused frames that return to the pool together.
 const REFUSED_FRAMES: usize = 64;
-/// How long a thread that serves sleeps when there is nothing to do, and one that waits for the end.
+/// Sleep of an idle server, and of a thread that waits for the end.
 const NAP_NS: u64 = 20_000;
 
 /// Frames in a sender's return ring.
@@ -62,7 +62,7 @@ impl Source for Nothing {
     }
 }
 
-/// A transmit queue of the kernel's: senders share it by the discipline `D`.
+/// A transmit queue like the kernel's: senders share it by the discipline `D`.
 pub struct LockedQueue<D> {
     shared: Arc<Shared<D>>,
 }
@@ -73,16 +73,16 @@ impl<D: Discipline> std::fmt::Debug for LockedQueue<D> {
     }
 }
 
-/// What its threads share.
+/// The state that its threads share.
 pub struct Shared<D> {
     pub(super) discipline: D,
     pub(super) root: Mutex<Root>,
-    /// Somebody runs the qdisc. Changed under the root lock only.
+    /// True while a thread runs the qdisc. Changed under the root lock only.
     pub(super) running: AtomicBool,
     pub(super) back: Mutex<Back>,
-    /// Bytes that the device takes now, as who last had it says; 0 where it is stopped, or has left something.
+    /// Bytes that the device takes now, noted by its last user; 0 if it is stopped or has left frames.
     pub(super) room_bytes: AtomicU64,
-    /// Senders leave the qdisc to a thread that serves.
+    /// True while senders leave the qdisc to a thread that serves.
     pub(super) is_served: AtomicBool,
     pub(super) policy: Policy,
     pub(super) clock: Arc<dyn Clock>,
@@ -99,10 +99,10 @@ impl<D: Discipline> std::fmt::Debug for Shared<D> {
     }
 }
 
-/// Under the root lock.
+/// The state under the root lock.
 pub struct Root {
     pub(super) qdisc: RootQdisc,
-    /// By place.
+    /// By the sender's place.
     senders: Vec<Arc<LockedCounters>>,
     one: Batch,
     refused: Batch,
@@ -115,14 +115,15 @@ impl std::fmt::Debug for Root {
     }
 }
 
-/// Under the device's lock. The run's own qdisc is the requeue slot: what the device leaves goes first next time.
+/// The state under the device's lock. The engine's own qdisc is the requeue slot: frames that the device
+/// leaves go first next time.
 pub(super) struct Back {
     pub(super) engine: TxEngine,
     pub(super) rings: ReturnRings,
 }
 
 impl Root {
-    /// Puts a frame into the qdisc, or drops it where that is full.
+    /// Puts a frame into the qdisc, or drops it if that is full.
     #[inline]
     pub(super) fn put(&mut self, frame: Frame) {
         if self.qdisc.backpressure().room(0) == 0 {
@@ -193,7 +194,7 @@ impl<D: Discipline> LockedQueue<D> {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// A sender; `name` is what the ledger calls its memory. SenderSlots of senders that are gone are not used again.
+    /// Creates a sender; the ledger calls its memory `name`. Places of former senders are not used again.
     ///
     /// # Errors
     /// [`QueueError::Senders`], [`QueueError::Pool`].
@@ -214,17 +215,17 @@ impl<D: Discipline> LockedQueue<D> {
         Ok(LockedSender::new(shared.clone(), cache, place, counters))
     }
 
-    /// What the device was given.
+    /// Returns the device's counts.
     pub fn counters(&self) -> &QueueCounters {
         &self.shared.counters
     }
 
-    /// What each sender has done, in order of their making.
+    /// Returns the counts of each sender, in order of their making.
     pub fn senders(&self) -> Vec<Arc<LockedCounters>> {
         spin(&self.shared.senders).clone()
     }
 
-    /// Runs the qdisc for all until `stop`: meanwhile senders only put in.
+    /// Runs the qdisc for all senders until `stop`; meanwhile they only enqueue.
     pub fn serve(&self, stop: &AtomicBool) {
         let (shared, mut runner) = (&*self.shared, Runner::new(None));
         shared.is_served.store(true, Relaxed);
@@ -237,7 +238,7 @@ impl<D: Discipline> LockedQueue<D> {
         runner.come(shared);
     }
 
-    /// Sends what is inside until `deadline_ns` of the queue's clock; whether all has left.
+    /// Sends all frames inside until `deadline_ns` of the queue's clock. True if all have left.
     pub fn drain(&self, deadline_ns: u64) -> bool {
         let (shared, mut runner) = (&*self.shared, Runner::new(None));
         loop {
@@ -256,7 +257,7 @@ impl<D: Discipline> LockedQueue<D> {
         }
     }
 
-    /// Gives back what has not been sent, closes the device, and says who holds frames of the pool.
+    /// Gives back unsent frames and closes the device. Returns the audit of the pool.
     pub fn close(self) -> Audit {
         let shared = &*self.shared;
         let mut root = spin(&shared.root);
@@ -277,5 +278,5 @@ impl<D: Discipline> LockedQueue<D> {
     }
 }
 
-/// Pauses of a thread that serves and finds nothing.
+/// Pauses of an idle server.
 const LOOKS_IDLE: u32 = 16;

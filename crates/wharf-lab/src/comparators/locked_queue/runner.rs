@@ -1,4 +1,4 @@
-//! Running the qdisc: RUNNING under the root lock, bulks to the device under its own.
+//! The run of a qdisc: RUNNING under the root lock, bulks to the device under its own.
 
 use super::discipline::Discipline;
 use super::queue::{Back, Root, Shared};
@@ -11,24 +11,24 @@ use wharf_core::qdisc::Limit;
 use wharf_core::run_observer::ObservedRun;
 use wharf_mem::Batch;
 
-/// One thread's hands.
+/// A thread that may run the qdisc.
 #[derive(Debug)]
 pub(super) struct Runner {
     bulk: Batch,
-    /// Whose frames are its own, where that is to be known.
+    /// The place of its own sender.
     place: Option<u16>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     /// Nothing is left, or the device takes no more.
     Done,
-    /// Its bounds were reached: it is to come back.
+    /// Its bounds were reached: it must come back.
     Spent,
 }
 
-/// What a run did.
+/// The counts of a run.
 #[derive(Debug, Default)]
 struct Ran {
     packets: u64,
@@ -40,15 +40,15 @@ impl Runner {
         Self { bulk: Batch::new(wharf_core::engine::BULK_PACKETS_MAX), place }
     }
 
-    /// Takes the root lock and runs the qdisc, if nobody does; frames that the device took.
+    /// Takes the root lock and runs the qdisc if no thread does. Returns the frames that the device took.
     pub(super) fn come<D: Discipline>(&mut self, shared: &Shared<D>) -> u64 {
         let mut root = spin(&shared.root);
         shared.discipline.gather(&mut root);
         self.run(shared, root)
     }
 
-    /// Runs the qdisc, if nobody does, and again after its bounds, unless somebody else has begun; frames that the
-    /// device took.
+    /// Runs the qdisc if no thread does, and again after its bounds unless another thread has begun. Returns
+    /// the frames that the device took.
     pub(super) fn run<'a, D: Discipline>(
         &mut self, shared: &'a Shared<D>, root: MutexGuard<'a, Root>,
     ) -> u64 {
@@ -63,7 +63,7 @@ impl Runner {
             if ended == Ended::Done {
                 return packets;
             }
-            // The kernel's softirq, on this processor, unless another comes first.
+            // This is the kernel's softirq on this processor, unless another thread comes first.
             root = spin(&shared.root);
         }
     }
@@ -113,7 +113,7 @@ impl Runner {
         (ended, ran.packets)
     }
 
-    /// The bulk to the device, under its lock, after what that had left; frames taken.
+    /// Hands the bulk to the device, under its lock, after frames left before. Returns the frames taken.
     fn hand_over<D: Discipline>(&mut self, shared: &Shared<D>, ran: &mut Ran) -> u32 {
         if let (Some(place), Some(_)) = (self.place, &shared.observer) {
             let others = self.bulk.frames().iter().filter(|frame| frame.sender() != place);
@@ -133,7 +133,7 @@ impl<D: Discipline> Shared<D> {
         self.room_bytes.store(room_bytes, Relaxed);
     }
 
-    /// Takes completions: what the kernel's interrupt would bring.
+    /// Takes completions, in place of the kernel's interrupt.
     fn reap(&self) {
         let mut back = spin(&self.back);
         let Back { engine, rings } = &mut *back;
@@ -143,7 +143,7 @@ impl<D: Discipline> Shared<D> {
         }
     }
 
-    /// The device is stopped: whether the byte limit says that it is worth another try.
+    /// True if the byte limit permits another try of a stopped device.
     fn back_moves(&self) -> bool {
         self.reap();
         let back = spin(&self.back);
@@ -151,7 +151,7 @@ impl<D: Discipline> Shared<D> {
     }
 }
 
-/// A bulk in hand as a source.
+/// A bulk as a source.
 struct BurstSource<'a>(&'a mut Batch);
 
 impl Source for BurstSource<'_> {

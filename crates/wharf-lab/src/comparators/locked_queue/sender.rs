@@ -11,21 +11,21 @@ use wharf_core::pool::{Burst, Cache, PoolError};
 use wharf_core::queue::QueueError;
 use wharf_mem::Batch;
 
-/// What one sender has done.
+/// The counts of one sender.
 #[derive(Debug, Default)]
 pub struct LockedCounters {
-    /// Frames that it offered.
+    /// Frames offered.
     pub offered: Counter,
     /// Of those, dropped by the qdisc.
     pub drops: Counter,
     /// Of those, refused before they came to the qdisc.
     pub refused: Counter,
-    /// Frames that it handed to the device while it ran the qdisc, whoever sent them.
+    /// Frames that it handed to the device as runner, from all senders.
     pub drained_packets: Counter,
 }
 
 impl LockedCounters {
-    /// Frames that it offered and that were not taken.
+    /// Returns the frames offered and not taken.
     pub fn dropped(&self) -> u64 {
         self.drops.get() + self.refused.get()
     }
@@ -56,25 +56,25 @@ impl<D: Discipline> LockedSender<D> {
         Self { shared, cache, place, runner, back: Batch::new(1), counters }
     }
 
-    /// An empty burst of the queue's pool, for up to `capacity` packets.
+    /// Returns an empty burst of the queue's pool, for up to `capacity` packets.
     pub fn burst(&self, capacity: usize) -> Burst {
         self.shared.pool.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst; how many.
+    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when all frames are under way.
+    /// [`PoolError::Exhausted`] if all frames are in use.
     #[inline]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.cache.fill(burst, count, len_bytes)
     }
 
-    /// Sends the packets of `burst`, one by one. Those that there was no room for are dropped, which
-    /// [`LockedCounters::dropped`] tells: by the list's discipline perhaps only later, and by another thread.
+    /// Sends the packets of `burst`, one by one. Packets without room are dropped and counted by
+    /// [`LockedCounters::dropped`]; with the list, perhaps later and by another thread.
     ///
     /// # Errors
-    /// [`QueueError::ForeignPool`]: the burst is as it was.
+    /// [`QueueError::ForeignPool`]: the burst is unchanged.
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         let (ours, batch) = (self.shared.pool.region().number(), burst.batch_mut());
         if let Some(foreign) = batch.frames().iter().find(|frame| frame.pool() != ours) {
@@ -103,7 +103,7 @@ impl<D: Discipline> LockedSender<D> {
         Ok(())
     }
 
-    /// What it has done.
+    /// Returns its counts.
     pub fn counters(&self) -> &Arc<LockedCounters> {
         &self.counters
     }

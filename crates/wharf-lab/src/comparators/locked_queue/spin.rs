@@ -1,12 +1,12 @@
-//! A lock that is spun for.
+//! A lock taken by spinning.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Looks at a lock that another has before going to sleep for it: some tens of microseconds, far longer than any is held
-/// by a thread that runs.
+/// Tries before a thread sleeps for the lock: some tens of microseconds, far longer than a running thread
+/// holds any.
 const SPINS: u32 = 2000;
 
-/// Takes it. One that a panicking thread left is taken as it is: its device is gone for the others, too.
+/// Takes the lock, also after a panic of its holder: the device is gone for all threads then.
 #[inline]
 pub(super) fn spin<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.try_lock() {

@@ -1,26 +1,27 @@
-//! The far host of TCP streams: what receiving takes there, and how long acknowledgements wait for it.
+//! The far host of TCP streams: the time of receiving there, and the wait of acknowledgements for it.
 //!
-//! Assumptions: its first processor takes all packets off the NIC in a softirq, and processes are spread as here, one to a
-//! stream, each on a processor of its own choice for good. A packet for a process that sleeps costs waking it; the process then
-//! reads all that has come by the time it runs, and acknowledges it, a packet in two (`tcp_prequeue` of that time: it is the process
-//! that answers). What comes before it begins to read is read in the same call. Softirqs go before processes. Goal: when an
-//! answer leaves, given when packets come. Nothing here needs an event: what comes later never delays what has come
-//! before, but for a read that is about to begin.
+//! Assumptions: its first processor takes all packets off the NIC in a softirq. Each stream has a process,
+//! spread over the processors as here and never moved. A packet for a sleeping process wakes it. The process
+//! then reads all packets that have come by the time it runs, and acknowledges one packet in two (with
+//! `tcp_prequeue` of that time the process answers). Packets that come before it begins to read are read in
+//! the same call. Softirqs go before processes. Goal: the times at which answers leave, from the times at
+//! which packets come. Nothing here needs an event: later packets never delay earlier ones, except for a read
+//! that is about to begin.
 
-/// What steps take there, in nanoseconds.
+/// Times of the steps there, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
-    /// An interrupt, where the softirq had nothing to do.
+    /// An interrupt, if the softirq was idle.
     pub interrupt_ns: u64,
-    /// A packet from the driver to its socket, and what becomes of half an acknowledgement that has been sent.
+    /// A packet from the driver to its socket, with half an acknowledgement's way back.
     pub receive_ns: u64,
-    /// Waking a process, for the softirq.
+    /// Waking a process, in the softirq.
     pub wake_ns: u64,
     /// Switching to it.
     pub switch_ns: u64,
     /// A call that reads.
     pub read_ns: u64,
-    /// A packet of it: what is copied, and half an acknowledgement.
+    /// A packet of it: its copy, and half an acknowledgement.
     pub packet_ns: u64,
 }
 
@@ -28,7 +29,7 @@ pub struct Costs {
 #[derive(Debug, Clone, Copy, Default)]
 struct Reader {
     cpu: usize,
-    /// When its last read begins, and when that is over: then it sleeps.
+    /// The beginning of its last read.
     begins_ns: u64,
     ends_ns: u64,
 }
@@ -37,21 +38,23 @@ struct Reader {
 #[derive(Debug)]
 pub(super) struct Far {
     costs: Costs,
-    /// When the softirq has nothing more to do, and each processor's processes neither.
+    /// The end of the softirq's work, and of the work of each processor's processes.
     softirq_ends_ns: u64,
     cpus_end_ns: Vec<u64>,
     readers: Vec<Reader>,
 }
 
 impl Far {
-    /// One with a process for each stream, that of stream n on the n-th processor behind the first.
+    /// Creates a host with a process for each stream, that of stream n on the n-th processor behind the
+    /// first.
     pub(super) fn new(costs: Costs, cpus: usize, streams: usize) -> Self {
         let reader = |number: usize| Reader { cpu: (number + 1) % cpus, ..Reader::default() };
         let readers = (0..streams).map(reader).collect();
         Self { costs, softirq_ends_ns: 0, cpus_end_ns: vec![0; cpus], readers }
     }
 
-    /// `packets` of `stream` come at `now_ns`, no earlier than any before: when what acknowledges them leaves.
+    /// Receives `packets` of `stream` at `now_ns`; calls come in order of time. Returns the time at which
+    /// their acknowledgement leaves.
     pub(super) fn receives(&mut self, stream: usize, packets: u32, now_ns: u64) -> u64 {
         let Self { costs, readers, cpus_end_ns, .. } = self;
         let packets = u64::from(packets);
@@ -61,7 +64,7 @@ impl Far {
         let received_ns = begins_ns + idle_ns + packets * costs.receive_ns;
         let sleeps = reader.ends_ns <= received_ns;
         let woken_ns = received_ns + if sleeps { costs.wake_ns } else { 0 };
-        // The softirq has taken its processor from whatever process runs there.
+        // The softirq has taken its processor from the process that runs there.
         cpus_end_ns[0] = cpus_end_ns[0].max(begins_ns) + woken_ns - begins_ns;
         self.softirq_ends_ns = woken_ns;
         let cpu_ends_ns = &mut cpus_end_ns[reader.cpu];
@@ -95,9 +98,9 @@ mod tests {
         let mut far = Far::new(COSTS, 2, 2);
         // Interrupt, two packets, waking; the switch, a call, two packets.
         assert_eq!(far.receives(0, 2, 1000), 1000 + 4500 + 1500 + 600 + 200);
-        // Before that process has begun: no call, no interrupt, since the softirq goes on.
+        // Before that process has begun: no call, no interrupt, since the softirq still runs.
         assert_eq!(far.receives(0, 1, 5000), 7900);
-        // It reads: another call, and it need not be woken.
+        // It reads: another call, without waking.
         assert_eq!(far.receives(0, 1, 6500), 7900 + 600 + 100);
     }
 

@@ -1,4 +1,4 @@
-//! What came of a run, and what can be wrong with one.
+//! The result of a run, and its checks.
 
 use super::{Home, Kernel, Setup};
 use wharf_core::counters::Counter;
@@ -19,18 +19,18 @@ pub(super) struct Totals {
     failed: u64,
 }
 
-/// What was measured.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// Time measured.
     pub measured_ns: u64,
-    /// Packets and bytes that left in it.
+    /// Packets that left in it.
     pub packets: u64,
     /// Their bytes, without checksums.
     pub bytes: u64,
-    /// Time of all processors together: how long there was, and what went into each mode.
+    /// Time of all processors together.
     pub processors_ns: u64,
-    /// In programs of their own.
+    /// Of that, in programs.
     pub user_ns: u64,
     /// In the kernel, for processes.
     pub system_ns: u64,
@@ -38,17 +38,17 @@ pub struct Outcome {
     pub soft_ns: u64,
     /// Of all that, in taking locks.
     pub locking_ns: u64,
-    /// Packets that failed.
+    /// Failed packets.
     pub failed: u64,
     /// Packets given to devices.
     pub given: u64,
     /// Doorbells rung for them.
     pub doorbells: u64,
-    /// Times that a root lock was spun for.
+    /// Times that a processor spun for a root lock.
     pub contended: u64,
-    /// Packets of the whole run, and events that it took: for its speed, not for its result.
+    /// Packets of the whole run, a measure of the model's speed.
     pub packets_in_all: u64,
-    /// Events.
+    /// Events of the whole run.
     pub events: u64,
 }
 
@@ -59,7 +59,7 @@ impl Outcome {
             std::array::from_fn(|n| after.spent.modes_ns[n] - before.spent.modes_ns[n]);
         Self {
             measured_ns: setup.measure_ns,
-            // Of the time measured already, whenever they were given to the NIC.
+            // Of the measured time already, whenever they were given to the NIC.
             packets: after.sent.0,
             bytes: after.sent.1,
             processors_ns: setup.measure_ns * setup.cpus as u64,
@@ -76,33 +76,33 @@ impl Outcome {
         }
     }
 
-    /// Packets per second that left.
+    /// Returns the packets per second that left.
     pub fn packets_per_s(&self) -> u64 {
         ratio(self.packets, 1_000_000_000, self.measured_ns)
     }
 
-    /// Thousandths of a packet per doorbell.
+    /// Returns thousandths of a packet per doorbell.
     pub fn packets_per_doorbell_permille(&self) -> u64 {
         ratio(self.given, 1000, self.doorbells)
     }
 
-    /// What part `ns` is of the busy time of all processors, in millionths.
+    /// Returns `ns` as a share of the busy time of all processors, in millionths.
     pub fn busy_ppm(&self, ns: u64) -> u64 {
         ratio(ns, 1_000_000, self.user_ns + self.system_ns + self.soft_ns)
     }
 
-    /// What part `ns` is of all time of all processors, in millionths.
+    /// Returns `ns` as a share of all time of all processors, in millionths.
     pub fn ppm(&self, ns: u64) -> u64 {
         ratio(ns, 1_000_000, self.processors_ns)
     }
 
-    /// Time in which processors did nothing.
+    /// Returns the idle time of all processors.
     pub fn idle_ns(&self) -> u64 {
         self.processors_ns.saturating_sub(self.user_ns + self.system_ns + self.soft_ns)
     }
 }
 
-/// `part` x `scale` / `whole`, rounded to nearest; 0 of nothing.
+/// Returns `part` x `scale` / `whole`, rounded to nearest; 0 if `whole` is 0.
 fn ratio(part: u64, scale: u64, whole: u64) -> u64 {
     if whole == 0 {
         return 0;
@@ -134,7 +134,7 @@ impl<H: Hardware> Model for Kernel<H> {
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Time spent up to `now_ns`, by all processors.
+    /// Returns the time spent up to `now_ns` by all processors.
     fn spent_until(&self, now_ns: u64) -> Spent {
         let mut spent = Spent::default();
         self.processors.iter().for_each(|processor| spent += processor.spent_until(now_ns));
@@ -146,13 +146,13 @@ impl<H: Hardware> Kernel<H> {
         spent
     }
 
-    /// Once everything has drained: conservation, order and the ledger.
+    /// Checks conservation, order and the ledger after draining.
     pub(super) fn check(&mut self, pool: &PagePool) -> Result<(), RunError> {
         self.stock.close()?;
         let mut failed = 0;
         for (number, queue) in self.queues.iter_mut().enumerate() {
             let mut home = Home { cache: &mut self.stock.cache, counts: &mut self.home };
-            // No interrupt tells of what failed last.
+            // No interrupt reports the last failures.
             queue.run.reap(&mut home);
             queue.run.close(&mut home);
             let counters = &queue.counters;

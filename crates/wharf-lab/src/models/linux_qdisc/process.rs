@@ -1,4 +1,4 @@
-//! Senders: a process makes packets as long as its socket has room, and sleeps until it has again.
+//! Senders: a process makes packets while its socket has room, and sleeps until it has again.
 
 use super::processor::Doing;
 use super::{Kernel, Queues, Setup, Traffic};
@@ -13,11 +13,11 @@ const STOCK_FRAMES: usize = 64;
 /// One stream of packets.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Where its process runs.
+    /// The processor of its process.
     pub(super) cpu: usize,
-    /// The queue that its packets take: the processor's own, where it has one (transmit packet steering).
+    /// The queue of its packets: the processor's own, if it has one (transmit packet steering).
     pub(super) queue: usize,
-    /// Where its acknowledgements come.
+    /// The processor of its acknowledgements.
     pub(super) ack_cpu: usize,
     /// Packets in its socket's buffer: not sent yet, and sent but neither completed nor acknowledged.
     pub(super) unsent: u32,
@@ -47,7 +47,7 @@ impl Stream {
     }
 }
 
-/// Frames at hand.
+/// A stock of frames.
 #[derive(Debug)]
 pub(super) struct Stock {
     pub(super) cache: Cache,
@@ -60,7 +60,7 @@ impl Stock {
         Self { cache, frames: Batch::new(STOCK_FRAMES), failed: None }
     }
 
-    /// One frame of `len_bytes`, charged to `stream`.
+    /// Takes one frame of `len_bytes`, charged to `stream`.
     #[inline]
     pub(super) fn take(&mut self, stream: usize, len_bytes: u32) -> Option<Frame> {
         if self.frames.is_empty()
@@ -73,7 +73,7 @@ impl Stock {
         Some(frame)
     }
 
-    /// Gives back what is at hand; what went wrong, if anything did.
+    /// Gives back the stock. Returns the first error.
     pub(super) fn close(&mut self) -> Result<(), PoolError> {
         self.cache.give(&mut self.frames)?;
         self.failed.take().map_or(Ok(()), Err)
@@ -81,7 +81,7 @@ impl Stock {
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Packets that a stream's buffer holds.
+    /// Returns the packets that a stream's buffer holds.
     fn buffer_packets(&self) -> u32 {
         match self.setup.traffic {
             Traffic::Socket { window_packets, .. } => window_packets,
@@ -89,7 +89,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// The process that runs goes on, or makes way for the next one, or the processor idles.
+    /// Lets the running process go on, switches to the next one, or idles the processor.
     pub(super) fn next_process(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let (buffer_packets, ending) = (self.buffer_packets(), self.ending);
         let processor = &mut self.processors[at];
@@ -119,7 +119,7 @@ impl<H: Hardware> Kernel<H> {
         self.work(at, now_ns, work_ns, Doing::Making, agenda);
     }
 
-    /// The process on `at` has a packet ready.
+    /// Handles a packet that the process on `at` has made.
     pub(super) fn packet_made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(number) = self.processors[at].process else { return self.proceed(at, now_ns, agenda) };
         let window_packets = self.setup.window_packets();
@@ -131,7 +131,7 @@ impl<H: Hardware> Kernel<H> {
         self.send_one(at, number, now_ns, agenda);
     }
 
-    /// One packet of stream `number` that lies ready enters the path on processor `at`.
+    /// Sends one ready packet of stream `number` on processor `at`.
     #[inline]
     pub(super) fn send_one(&mut self, at: usize, number: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(frame) = self.stock.take(number, self.setup.frame_bytes) else {
@@ -145,7 +145,7 @@ impl<H: Hardware> Kernel<H> {
         self.start_xmit(at, queue, Some(frame), now_ns, agenda);
     }
 
-    /// `packets` of a stream have left its buffer; what waking its process costs who does it.
+    /// Frees `packets` of a stream's buffer. Returns the cost of waking its process.
     pub(super) fn free_buffer(
         &mut self, number: usize, packets: u32, now_ns: u64, agenda: &mut Agenda,
     ) -> u64 {

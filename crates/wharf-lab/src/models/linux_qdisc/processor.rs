@@ -1,5 +1,5 @@
-//! What a processor does next. One thing at a time; softirqs before processes, and a process in the middle of its
-//! own work gives way to an interrupt and goes on after it.
+//! The choice of a processor's next work. Softirqs go before processes. An interrupt cuts a process's own
+//! work, which continues afterwards.
 
 use super::softirq::Softirq;
 use super::xmit::Xmit;
@@ -9,16 +9,16 @@ use wharf_sim::engine::Agenda;
 use wharf_sim::engine::cpu::{Cpu, Mode, Spent};
 use wharf_sim::nic::simple::Hardware;
 
-/// What is over when a processor's time has come.
+/// The work that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// It was woken, or is to wake.
+    /// None: it was woken, or is to wake.
     Idle,
     /// A process has made a packet.
     Making,
     /// A step of a transmit.
     Xmit,
-    /// It spins for a lock: nothing is due until it gets that.
+    /// Spinning for a lock: no event until it gets that.
     Spinning,
     /// A step of a softirq.
     Softirq,
@@ -29,10 +29,10 @@ pub(super) enum Doing {
 pub(super) struct Processor {
     pub(super) cpu: Cpu,
     pub(super) doing: Doing,
-    /// The stream whose process runs here, and those that wait to.
+    /// The stream whose process runs here.
     pub(super) process: Option<usize>,
     pub(super) ready: VecDeque<usize>,
-    /// What was left of the process's work when an interrupt came.
+    /// The rest of the process's work when an interrupt came.
     cut_ns: Option<u64>,
     pub(super) in_softirq: bool,
     pub(super) softirq: Softirq,
@@ -41,7 +41,7 @@ pub(super) struct Processor {
 
 impl Processor {
     pub(super) fn new(number: usize, setup: &Setup) -> Self {
-        // The kernel spreads the ticks of its processors as well.
+        // The kernel, too, spreads the ticks of its processors.
         let tick = setup.costs.tick;
         let first_ns = tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
         Self {
@@ -56,22 +56,22 @@ impl Processor {
         }
     }
 
-    /// Its time up to `now_ns`; spinning for a lock that it does not have yet is not among it.
+    /// Returns its time up to `now_ns`, without the spinning for a lock that it does not have yet.
     pub(super) fn spent_until(&self, now_ns: u64) -> Spent {
         let mut spent = self.cpu.spent_until(now_ns);
-        // Work was charged when it began; what an interrupt has cut off of it is to come.
+        // Work was charged when it began; the part that an interrupt has cut off is still to come.
         spent.modes_ns[Mode::System as usize] -= self.cut_ns.unwrap_or(0);
         spent
     }
 
-    /// Whose time it is that is being spent.
+    /// Returns the mode in which it spends its time.
     pub(super) fn mode(&self) -> Mode {
         if self.in_softirq { Mode::Soft } else { Mode::System }
     }
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Processor `at` works for `work_ns`; then it will have done `doing`.
+    /// Lets processor `at` work for `work_ns`, and then be done with `doing`.
     #[inline]
     pub(super) fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
@@ -92,7 +92,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// What was being done is done, between two steps that an interrupt may come between.
+    /// Ends a piece of work; an interrupt may come before the next.
     #[inline]
     pub(super) fn proceed(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
@@ -103,7 +103,7 @@ impl<H: Hardware> Kernel<H> {
         self.next_process(at, now_ns, agenda);
     }
 
-    /// All softirqs are done: back to what they came into.
+    /// Returns from the softirqs to the work that they interrupted.
     pub(super) fn leave_softirq(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         processor.in_softirq = false;
@@ -118,7 +118,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Something is to be done in a softirq: at once if the processor idles or is in its process's own work.
+    /// Raises a softirq: at once if the processor idles or is in its process's own work.
     pub(super) fn raise(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         match processor.doing {

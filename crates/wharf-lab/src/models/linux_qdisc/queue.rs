@@ -21,15 +21,15 @@ use wharf_tools::fault;
 pub(super) struct TxQueue {
     pub(super) root: SpinLock,
     pub(super) txq: SpinLock,
-    /// Somebody runs the qdisc.
+    /// True while a processor runs the qdisc.
     pub(super) running: bool,
-    /// What was put in since the run last looked.
+    /// Frames enqueued since the engine last looked.
     pub(super) list: List,
     pub(super) run: TxEngine,
     pub(super) counters: Arc<QueueCounters>,
-    /// How many packets each call of the driver took whose completion is to come.
+    /// Packets of each driver call whose completion is to come.
     pub(super) calls: VecDeque<u32>,
-    /// A qdisc's limit, in packets.
+    /// The qdisc's limit, in packets.
     limit_packets: usize,
     ring_frames: usize,
     wake_free_frames: usize,
@@ -69,19 +69,19 @@ impl TxQueue {
         })
     }
 
-    /// Whether the device would take a packet now.
+    /// True if the device would take a packet now.
     pub(super) fn is_open(&mut self) -> bool {
         self.run.bql().is_none_or(|bql| bql.available() >= 0) && !self.is_stopped()
     }
 
-    /// Whether the ring has stopped the queue, and is not free enough yet.
+    /// True if the ring has stopped the queue, and is not free enough yet.
     pub(super) fn is_stopped(&mut self) -> bool {
         let free_frames = self.ring_frames.saturating_sub(self.run.in_device() + 1);
         self.stopped = free_frames < if self.stopped { self.wake_free_frames } else { 1 };
         self.stopped
     }
 
-    /// Of `packets` completed, how many calls of the driver that ends.
+    /// Returns the driver calls that `packets` completions end.
     pub(super) fn calls_done(&mut self, packets: u32) -> u64 {
         let (mut left, mut done) = (packets, 0);
         while let Some(first) = self.calls.front_mut() {
@@ -96,19 +96,19 @@ impl TxQueue {
         done
     }
 
-    /// Whether packets wait.
+    /// True if packets wait.
     pub(super) fn has_backlog(&self) -> bool {
         !self.list.0.is_empty() || self.run.backlog() > 0
     }
 
-    /// Whether the qdisc takes another packet. The streams' windows keep within that; if they do not, there is a
-    /// fault in the setup, since the model has no path for drops.
+    /// True if the qdisc takes another packet. The streams' windows keep within its limit. If they do not,
+    /// the setup is wrong, since the model has no path for drops.
     pub(super) fn has_room(&self) -> bool {
         self.list.0.len() + self.run.backlog() < self.limit_packets
     }
 }
 
-/// Packets put in, in order.
+/// Packets enqueued, in order.
 #[derive(Debug, Default)]
 pub(super) struct List(pub(super) VecDeque<Frame>);
 
@@ -128,7 +128,7 @@ impl Source for List {
     }
 }
 
-/// Completed packets: counted for their stream, and back to the pool.
+/// The sink of completed packets: counts them for their stream, and returns them to the pool.
 pub(super) struct Home<'a> {
     pub(super) cache: &'a mut Cache,
     pub(super) counts: &'a mut [u32],

@@ -1,12 +1,14 @@
-//! One qdisc that all processors share, over a dummy device: what dequeue fairness was measured on in 2011.
+//! One qdisc that all processors share, over a dummy device: the system on which dequeue fairness was
+//! measured in 2011.
 //!
-//! Every processor has a process that sends as fast as it can. How its packets get into the qdisc is a [`Discipline`]: by the
-//! root lock, with a second lock for contenders, or by a list. Whoever finds nobody RUNNING runs the qdisc, within the
-//! bounds of an owner policy, and comes back in its softirq once they are reached. A full qdisc drops: the process
-//! yields, and sends the next one. (Linux 2.6.38, `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
+//! Every processor has a process that sends as fast as it can. Its packets get into the qdisc by a
+//! [`Discipline`]: by the root lock, with a second lock for contenders, or by a list. A processor that finds
+//! none RUNNING runs the qdisc, within the bounds of an owner policy, and comes back in its softirq once they
+//! are reached. A full qdisc drops: the process yields, and sends the next one. (Linux 2.6.38,
+//! `net/core/dev.c`, `net/sched/sch_generic.c`; facts in our own words.)
 //!
-//! The decisions are the real ones: `TxEngine`, `Fifo` and [`Owner`](wharf_core::owner::Owner). What is modelled is how long each
-//! step takes and who must wait for whom: `steps.rs`.
+//! The decisions are the real ones: `TxEngine`, `Fifo` and [`Owner`](wharf_core::owner::Owner). Modelled are
+//! the time of each step and the waiting for locks: `steps.rs`.
 
 mod steps;
 
@@ -31,35 +33,36 @@ use wharf_sim::engine::lock::{LockCosts, LockKind, SpinLock};
 use wharf_sim::engine::{Agenda, Random, VirtualClock};
 use wharf_sim::harness::{self, Model};
 
-/// How packets get into the qdisc.
+/// The way of packets into the qdisc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
-    /// By the root lock, taken out and handed over one at a time.
+    /// By the root lock; dequeued and handed over one at a time.
     RootLock,
-    /// The same, contenders one by one.
+    /// The same; contenders come one by one.
     BusyLock,
-    /// By a list; who found it empty puts all in, and bulks are taken out.
+    /// By a list. The processor that found it empty enqueues all; bulks are dequeued.
     LocklessList,
 }
 
-/// Time that the steps take, in nanoseconds.
+/// Times of the steps, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {
     /// Making a packet and sending it, up to the qdisc.
     pub make_ns: u64,
     /// Every lock.
     pub lock: LockCosts,
-    /// Who gets one.
+    /// The order in which spinners get a lock.
     pub lock_kind: LockKind,
     /// The list's head.
     pub list: LineCosts,
-    /// Putting a packet into the qdisc.
+    /// Enqueueing a packet.
     pub enqueue_ns: u64,
-    /// Taking one out.
+    /// Dequeueing a packet.
     pub dequeue_ns: u64,
     /// The dummy device: the packet is counted and freed.
     pub device_ns: u64,
-    /// More for a packet that another processor has made: its lines, and memory that goes back to that one.
+    /// The extra time for a packet that another processor made: its cache lines, and memory that goes back to
+    /// that processor.
     pub remote_ns: u64,
     /// Freeing a packet that was dropped, and sched_yield(2).
     pub drop_ns: u64,
@@ -67,26 +70,26 @@ pub struct Costs {
     pub tick: Tick,
 }
 
-/// What is run, and for how long.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// How packets get in.
+    /// The way of packets into the qdisc.
     pub discipline: Discipline,
-    /// How long one runs the qdisc.
+    /// Bounds of one run of the qdisc.
     pub policy: Policy,
-    /// A processor more that runs the qdisc and sends nothing; the others then only put in.
+    /// True if a further processor runs the qdisc and sends nothing; the others then only enqueue.
     pub dedicated: bool,
     /// Processors that send.
     pub cpus: usize,
-    /// Packets that the qdisc takes.
+    /// Packets that the qdisc holds.
     pub qdisc_packets: usize,
     /// Length of packets, without checksum.
     pub frame_bytes: u32,
-    /// What the steps cost.
+    /// Times of the steps.
     pub costs: Costs,
     /// Thousandths by which the time of making varies, either way.
     pub jitter_permille: u64,
-    /// Of the generator.
+    /// Seed of the generator.
     pub seed: u64,
     /// Time before measuring.
     pub settle_ns: u64,
@@ -94,16 +97,16 @@ pub struct Setup {
     pub measure_ns: u64,
 }
 
-/// What one processor has done within the time of measuring.
+/// The counts of one processor within the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Done {
     /// Packets offered to the qdisc.
     pub offered: u64,
     /// Of those, dropped.
     pub dropped: u64,
-    /// Packets handed to the device, whoever made them.
+    /// Packets handed to the device, from all processors.
     pub drained: u64,
-    /// Of those, made by others.
+    /// Of those, packets of other processors.
     pub for_others: u64,
     /// Time in the dequeue region.
     pub dequeue_ns: u64,
@@ -112,7 +115,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// What has been done since `before`.
+    /// Returns the counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -126,12 +129,12 @@ impl Done {
     }
 }
 
-/// What was measured.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// By processor that sends.
+    /// By sending processor.
     pub by_cpu: Vec<Done>,
-    /// How long was measured.
+    /// Time measured.
     pub measured_ns: u64,
     /// Packets of the longest run of the qdisc, in the whole time.
     pub longest_run: u32,
@@ -148,9 +151,9 @@ struct Machine {
     /// The device's lock.
     txq: SpinLock,
     head: CacheLine,
-    /// Pushed, and not put in.
+    /// Packets on the list, not enqueued.
     pushed: List,
-    /// Put into the qdisc and not yet seen by the run: a part of it.
+    /// Packets enqueued that the engine has not seen yet: a part of the qdisc.
     list: List,
     run: TxEngine,
     running: bool,
@@ -162,10 +165,10 @@ struct Machine {
     ending: bool,
 }
 
-/// Runs a setup; what came of it. `goes_on` is asked now and then whether to go on.
+/// Runs a setup. Asks `goes_on` after each slice of time.
 ///
 /// # Errors
-/// [`RunError`]: a rule of the path was broken, there was no memory, or it was not to go on.
+/// [`RunError`]: a rule of the path was broken, there was too little memory, or `goes_on` returned false.
 pub fn run(setup: Setup, goes_on: &mut dyn FnMut() -> bool) -> Result<Outcome, RunError> {
     let clock = Arc::new(VirtualClock::default());
     let frames = setup.qdisc_packets as u32 + 64 * (setup.cpus as u32 + 2) + 4096;
@@ -229,7 +232,7 @@ impl Machine {
         })
     }
 
-    /// Once everything has drained: conservation, order and the ledger.
+    /// Checks conservation, order and the ledger after draining.
     fn check(&mut self, pool: &PagePool) -> Result<(), RunError> {
         self.stock.close()?;
         let inside = self.run.backlog() + self.run.in_device() + self.list.0.len() + self.pushed.0.len();
@@ -254,7 +257,7 @@ impl Model for Machine {
     }
 }
 
-/// A processor's account of its time.
+/// Returns an empty account of a processor's time.
 fn account(number: usize, setup: &Setup) -> Cpu {
     let tick = setup.costs.tick;
     Cpu::new(tick, tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 2))

@@ -1,4 +1,4 @@
-//! What interrupts bring: completions and acknowledgements, by polling, and qdiscs to run.
+//! Softirqs: completions and acknowledgements, by polling, and qdiscs to run.
 
 use super::processor::{Doing, Processor};
 use super::queue::Home;
@@ -7,36 +7,36 @@ use std::collections::VecDeque;
 use wharf_sim::engine::Agenda;
 use wharf_sim::nic::simple::Hardware;
 
-/// What a processor has to do in softirqs.
+/// The pending softirq work of a processor.
 #[derive(Debug, Default)]
 pub(super) struct Softirq {
     /// An interrupt has come: poll.
     poll: bool,
-    /// Polling: no interrupt until it is over.
+    /// Polling; interrupts are masked until it is over.
     polling: bool,
-    /// Queues to be run.
+    /// Queues to run.
     run: VecDeque<usize>,
-    /// Acknowledgements received, to be seen to: stream, packets.
+    /// Acknowledgements received: stream, packets.
     acked: VecDeque<(usize, u32)>,
     /// Packets that acknowledgements allow to be sent: stream, packets.
     allowed: Option<(usize, u32)>,
     step: Step,
 }
 
-/// What is over when the time of a softirq has come.
+/// The step that ends at a softirq's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Step {
     /// The interrupt: now the poll.
     #[default]
     Entered,
-    /// Completions or an acknowledgement seen to.
+    /// Completions or an acknowledgement were handled.
     Done,
-    /// A packet of the stream that may send is made.
+    /// A packet of the stream that may send was made.
     Made,
 }
 
 impl Softirq {
-    /// The qdisc of `queue` is to be run.
+    /// Schedules a run of the qdisc of `queue` (`__netif_schedule`).
     pub(super) fn run_later(&mut self, queue: usize) {
         if !self.run.contains(&queue) {
             self.run.push_back(queue);
@@ -50,7 +50,7 @@ impl Softirq {
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// The vector of processor `at` interrupts it.
+    /// Interrupts processor `at`.
     pub(super) fn interrupt(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.vectors[at].last_ns = now_ns;
         self.vectors[at].masked = true;
@@ -58,8 +58,8 @@ impl<H: Hardware> Kernel<H> {
         self.raise(at, now_ns, agenda);
     }
 
-    /// Sees to it that processor `at` is interrupted when there is something for it: a completion of its queue, an
-    /// acknowledgement, but not before the gap between two interrupts is over.
+    /// Schedules the next interrupt of processor `at`, for a completion of its queue or an acknowledgement,
+    /// but not before the gap between two interrupts is over.
     #[inline]
     pub(super) fn arm(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let vector = &self.vectors[at];
@@ -76,7 +76,7 @@ impl<H: Hardware> Kernel<H> {
         agenda.set_no_later(self.vector_slot(at), due_ns.max(earliest_ns).max(now_ns));
     }
 
-    /// The next thing to do in softirqs, or back to processes.
+    /// Begins the next softirq work, or returns to processes.
     pub(super) fn next_softirq(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let softirq = &mut self.processors[at].softirq;
         if std::mem::take(&mut softirq.poll) {
@@ -112,7 +112,7 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Sends one of the packets that an acknowledgement has allowed, unless the process has been quicker.
+    /// Sends one of the packets that an acknowledgement has allowed, unless the process was faster.
     fn send_allowed(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let allowed = &mut self.processors[at].softirq.allowed;
         let Some((number, packets)) = *allowed else { return self.proceed(at, now_ns, agenda) };
@@ -135,7 +135,7 @@ impl<H: Hardware> Kernel<H> {
         self.softirq_work(at, now_ns, work_ns, Step::Done, agenda);
     }
 
-    /// Takes the completions of queue `at`; how long that takes.
+    /// Takes the completions of queue `at`. Returns the time.
     fn reap(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) -> u64 {
         self.nic.write_back(at, now_ns);
         let queue = &mut self.queues[at];
@@ -149,7 +149,7 @@ impl<H: Hardware> Kernel<H> {
         if packets > 0 { work_ns + self.completed(at, now_ns, agenda) } else { work_ns }
     }
 
-    /// Packets of queue `at` are done: sockets have room again, or an acknowledgement is on its way.
+    /// Handles completed packets of queue `at`: sockets have room again, or an acknowledgement is on its way.
     fn completed(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) -> u64 {
         let mut work_ns = 0;
         for stream in (at..self.streams.len()).step_by(self.queues.len()) {
@@ -172,7 +172,7 @@ impl<H: Hardware> Kernel<H> {
         work_ns
     }
 
-    /// An acknowledgement of `packets`: the window has moved, and lets others go.
+    /// Handles an acknowledgement of `packets`: the window moves, and permits others.
     fn acknowledged(&mut self, at: usize, stream: usize, packets: u32, now_ns: u64, agenda: &mut Agenda) {
         let work_ns = u64::from(packets.div_ceil(2)) * self.tcp_costs().1;
         let waking_ns = self.free_buffer(stream, packets, now_ns, agenda);
@@ -184,7 +184,7 @@ impl<H: Hardware> Kernel<H> {
         self.softirq_work(at, now_ns, work_ns + waking_ns, Step::Done, agenda);
     }
 
-    /// Sending one packet, receiving one acknowledgement.
+    /// Returns the times of sending one packet and of receiving one acknowledgement.
     fn tcp_costs(&self) -> (u64, u64) {
         match self.setup.traffic {
             Traffic::Tcp { send_ns, ack_ns, .. } => (send_ns, ack_ns),

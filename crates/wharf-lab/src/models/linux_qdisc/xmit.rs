@@ -1,14 +1,14 @@
 //! A packet's way through the locks: root lock, qdisc, queue lock, driver, doorbell, root lock again.
 //!
 //! ```text
-//! want root ─► enqueue ─► somebody runs it: release, done
+//! want root ─► enqueue ─► another runs it: release, done
 //!                    └──► ours: dequeue a bulk ─► release root ─► driver ─► doorbell ─► want root ─┐
 //!                                   ▲                                                              │
 //!                                   └──────────────── more, and quota left ────────────────────────┤
 //!                                                         empty, stopped or spent: release, done ◄─┘
 //! ```
-//! The doorbell is a write to uncached memory, which the next locked instruction waits for: that time shows in the
-//! root lock that follows, and is why bulk dequeue took load off `_raw_spin_lock`.
+//! The doorbell is a write to uncached memory, and the next locked instruction waits for it. That time shows
+//! in the root lock that follows, and is the reason why bulk dequeue took load off `_raw_spin_lock`.
 
 use super::Kernel;
 use super::processor::{Doing, Processor};
@@ -20,39 +20,39 @@ use wharf_sim::engine::Agenda;
 use wharf_sim::engine::lock::HandedOver;
 use wharf_sim::nic::simple::Hardware;
 
-/// What is over when the time of a transmit has come.
+/// The step that ends at a transmit's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
-    /// Waiting for the root lock ended with having it.
+    /// It has the root lock.
     #[default]
     HaveRoot,
-    /// The bulk is dequeued: the root lock goes back, the driver's turn.
+    /// The bulk is dequeued: the root lock is released for the driver.
     Dequeued,
-    /// The driver is done with the bulk: the doorbell.
+    /// The driver is done with the bulk: the doorbell follows.
     Driven,
-    /// The doorbell has left the processor: the root lock once more.
+    /// The doorbell has left the processor: the root lock again.
     Rung,
-    /// Nothing more to do with the root lock.
+    /// It is done with the root lock.
     Leaving,
 }
 
-/// One transmit, of a packet or of what waits.
+/// One transmit, of a packet or of waiting packets.
 #[derive(Debug, Default)]
 pub(super) struct Xmit {
     queue: usize,
-    /// The packet to be put in.
+    /// The packet to enqueue.
     frame: Option<Frame>,
     phase: Phase,
-    /// Begun to run what waits, not to put something in.
+    /// True if it was begun to run waiting packets, not to enqueue one.
     woken: bool,
-    /// Set while it is us who run the qdisc.
+    /// Set while this transmit runs the qdisc.
     owner: Option<Owner>,
     taken: u32,
     pause: Option<Pause>,
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Processor `at` puts `frame` into `queue`, if there is one, and runs that.
+    /// Enqueues `frame`, if there is one, into `queue` on processor `at`, and runs that.
     #[inline]
     pub(super) fn start_xmit(
         &mut self, at: usize, queue: usize, frame: Option<Frame>, now_ns: u64, agenda: &mut Agenda,
@@ -87,8 +87,8 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Holding the root lock: puts the packet in, and takes a bulk out if the qdisc is ours. That takes time from
-    /// `from_ns` on.
+    /// Enqueues the packet under the root lock, and dequeues a bulk if the qdisc is this processor's to run.
+    /// That takes time from `from_ns` on.
     #[inline]
     fn with_root(&mut self, at: usize, now_ns: u64, from_ns: u64, agenda: &mut Agenda) {
         let Processor { xmit, softirq, .. } = &mut self.processors[at];
@@ -113,12 +113,12 @@ impl<H: Hardware> Kernel<H> {
         self.work(at, from_ns, work_ns, Doing::Xmit, agenda);
     }
 
-    /// The bulk is out of the qdisc: others may have the root lock while the driver writes descriptors.
+    /// Releases the root lock while the driver writes the bulk's descriptors.
     fn drive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.release_root(at, now_ns, agenda);
         let processor = &mut self.processors[at];
         let queue = &mut self.queues[processor.xmit.queue];
-        // Only who runs the qdisc takes this lock, so it is free.
+        // Only the runner takes this lock, so it is free.
         let taking_ns = queue.txq.acquire(at, now_ns).unwrap_or(0);
         let mode = processor.mode();
         let have_ns = processor.cpu.lock(now_ns, taking_ns, mode);
@@ -128,7 +128,7 @@ impl<H: Hardware> Kernel<H> {
         self.work(at, have_ns, work_ns, Doing::Xmit, agenda);
     }
 
-    /// One doorbell for the bulk. It is under way to the NIC; what comes next waits until it has left here.
+    /// Rings one doorbell for the bulk. The next step waits until it has left the processor.
     fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         let number = processor.xmit.queue;
@@ -145,7 +145,7 @@ impl<H: Hardware> Kernel<H> {
         self.arm(number, now_ns, agenda);
     }
 
-    /// Gives the root lock back, to whoever spins for it.
+    /// Releases the root lock, to a spinner if there is one.
     fn release_root(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let number = self.processors[at].xmit.queue;
         let Some(HandedOver { cpu, since_ns, at_ns }) =
@@ -162,7 +162,7 @@ impl<H: Hardware> Kernel<H> {
 }
 
 impl Xmit {
-    /// Whether there is (still) something for us to do here: the owner's own decisions.
+    /// True if this transmit has more to do here, by the owner's own decisions.
     #[inline]
     fn decide(&mut self, queue: &mut TxQueue, policy: Policy, now_ns: u64) -> Action {
         let Some(owner) = &mut self.owner else {
@@ -177,11 +177,11 @@ impl Xmit {
             return Action::Transmit;
         };
         owner.step(now_ns, Event::Transmitted { packets: self.taken, pause });
-        // Completions are for the softirq to take: here it is only seen whether it has.
+        // The softirq takes completions; here the owner only sees the result.
         let open = queue.is_open();
         let mut action = owner.step(now_ns, Event::Reaped { packets: u32::from(open), open });
         if action == Action::Leave && open && queue.has_backlog() {
-            // Put in while we were with the driver.
+            // It was enqueued while this processor was in the driver.
             owner.step(now_ns, Event::Refused);
             action = owner.step(now_ns, Event::PendingHandled);
         }
@@ -189,7 +189,7 @@ impl Xmit {
         action
     }
 
-    /// Takes one bulk out of the qdisc and has the driver write it; how many packets.
+    /// Dequeues one bulk and has the driver write it. Returns the number of packets.
     #[inline]
     fn dequeue(&mut self, queue: &mut TxQueue) -> u32 {
         let quota = self.owner.as_ref().map_or(0, Owner::quota_left);

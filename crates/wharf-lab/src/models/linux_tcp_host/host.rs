@@ -1,6 +1,6 @@
-//! The host: one processor that does everything, an interrupt, and what is on its way back.
+//! The host: one processor, an interrupt, and the packets on their way back.
 //!
-//! What the processor does next is `poll.rs`; running the qdisc is `xmit.rs`.
+//! `poll.rs` chooses the processor's next work; `xmit.rs` runs the qdisc.
 
 use super::Setup;
 use super::nic::{Far, Nic};
@@ -19,24 +19,24 @@ use wharf_sim::engine::{Agenda, Random, VirtualClock, World};
 use wharf_sim::flows::tcp::{Ack, Piece, Receiver, Rules, Source};
 use wharf_sim::harness::{self, Model};
 
-/// Buffers lie so many bytes apart: a super-packet with its headers.
+/// Distance of buffers in bytes: a super-packet with its headers.
 const FRAME_BYTES: u32 = 65_536;
-/// Super-packets inside at most.
+/// Most super-packets inside.
 const FRAMES: u32 = 8192;
 
-/// What has something due.
+/// Slots of the agenda.
 pub(super) const SLOTS: usize = PROBES + Kind::ALL.len();
 const CPU: usize = 0;
 const INTERRUPT: usize = 1;
 const TIMER: usize = 2;
-/// The first of the probes'.
+/// The first slot of the probes.
 pub(super) const PROBES: usize = 3;
 
 /// Bands: `pfifo_fast`'s first and second.
 pub(super) const HIGH: u8 = 0;
 pub(super) const NORMAL: u8 = 1;
 
-/// What lies in a buffer.
+/// The contents of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Info {
     Free,
@@ -47,14 +47,14 @@ pub(super) enum Info {
     Stream {
         number: usize,
         piece: Piece,
-        /// When TCP sent it.
+        /// The time at which TCP sent it.
         sent_ns: u64,
-        /// Packets cut off so far.
+        /// Packets segmented so far.
         cut: u32,
     },
 }
 
-/// What comes back.
+/// An incoming packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Answer {
     Ack(usize, Ack),
@@ -64,12 +64,12 @@ pub(super) enum Answer {
 pub(super) struct Stream {
     pub(super) source: Source,
     receiver: Receiver,
-    /// Position that the next super-packet to leave must have, where nothing is sent again.
+    /// Position of the next super-packet to leave, if none is sent again.
     next_out: u64,
 }
 
 impl Stream {
-    /// One that has more to send than there is time for.
+    /// Creates a stream with more data than there is time for.
     fn new(rules: Rules) -> Self {
         let mut source = Source::new(rules);
         source.write(u64::MAX >> 1);
@@ -82,10 +82,10 @@ pub(super) struct Host {
     pub(super) setup: Setup,
     pub(super) qdisc: RootQdisc,
     pub(super) bql: Bql,
-    /// The bulk under way; what the driver left of it.
+    /// The bulk under way, or the rest that the driver left.
     pub(super) batch: Batch,
     pub(super) nic: Nic,
-    /// Super-packets whose last packet the driver has.
+    /// Super-packets of which the driver has the last packet.
     pub(super) in_nic: VecDeque<Frame>,
     pub(super) infos: Vec<Info>,
     pub(super) totals: Totals,
@@ -98,7 +98,7 @@ pub(super) struct Host {
     pub(super) probes: Vec<Probe>,
     pub(super) limits: Vec<(u64, u32)>,
     passing: Batch,
-    /// The processor is at something, whose doorbell is to come.
+    /// True while the processor works; the doorbell follows.
     busy: bool,
     pub(super) tasks: Tasks,
     entered: u64,
@@ -153,8 +153,7 @@ impl Host {
         }
     }
 
-    /// Streams have nothing more, and no probes are sent.
-    /// Puts something into the qdisc; whether it had room.
+    /// Enqueues a packet. True if there was room.
     fn enqueue(&mut self, info: Info, band: u8, len_bytes: u32) -> bool {
         if self.qdisc.backpressure().room(band) == 0 {
             return false;
@@ -178,7 +177,7 @@ impl Host {
         true
     }
 
-    /// All that stream `number` may send now goes into the qdisc; TCP's time for it.
+    /// Enqueues all that stream `number` may send now. Returns TCP's time for it.
     pub(super) fn pump(&mut self, number: usize, now_ns: u64) -> u64 {
         let mut work_ns = 0;
         while !self.ending
@@ -187,7 +186,7 @@ impl Host {
             work_ns += self.random.around(self.setup.costs.send_ns, self.setup.jitter_permille);
             let len_bytes = piece.len_bytes + self.setup.header_bytes;
             if !self.enqueue(Info::Stream { number, piece, sent_ns: now_ns, cut: 0 }, NORMAL, len_bytes) {
-                // Dropped at the tail; recovery finds out.
+                // Dropped at the tail; recovery will find out.
                 self.streams[number].source.completed(&piece);
                 break;
             }
@@ -195,7 +194,8 @@ impl Host {
         work_ns
     }
 
-    /// A probe is sent. Where its band is full it is not, and its program waits for ever: that of high priority never is.
+    /// Sends a probe, unless its band is full. Its program then waits for ever; that of high priority never
+    /// does.
     fn asks(&mut self, kind: Kind, now_ns: u64, agenda: &mut Agenda) {
         if self.ending {
             return;
@@ -206,7 +206,7 @@ impl Host {
         }
     }
 
-    /// A super-packet has left as a whole: its buffer goes home. The stream that it was of, if that may go on.
+    /// Frees the buffer of a super-packet that has left. Returns its stream, if that may go on.
     pub(super) fn frees(&mut self, index: u32) -> Option<usize> {
         self.left += 1;
         match self.in_nic.pop_front() {
@@ -227,7 +227,7 @@ impl Host {
         }
     }
 
-    /// What the driver has written goes out; what will come back of it is known then.
+    /// Sends the driver's packets, and schedules the answers to them.
     fn doorbell(&mut self, now_ns: u64) {
         let Self { nic, infos, streams, answers, setup, far, fault, .. } = self;
         nic.doorbell(now_ns, &mut |at_ns, packet| {
@@ -258,7 +258,7 @@ impl Host {
         });
     }
 
-    /// The processor is free: the next thing that it has to do.
+    /// Begins the processor's next work.
     fn next_work(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let work_ns = self.next_step(now_ns, agenda);
         self.busy = work_ns.is_some();
@@ -271,17 +271,17 @@ impl Host {
     fn interrupt_due(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let answer_ns = self.answers.front().map(|&(at_ns, _)| at_ns);
         match self.nic.interrupt_at_ns(answer_ns) {
-            // What was due while they were masked is due now.
+            // Interrupts due while they were masked come now.
             Some(at_ns) => agenda.set(INTERRUPT, at_ns.max(now_ns)),
             None => agenda.clear(INTERRUPT),
         }
     }
 
-    /// Streams that have waited too long; and looks again later.
+    /// Handles the timeouts of streams, and schedules the next look.
     fn timers(&mut self, now_ns: u64, agenda: &mut Agenda) {
         for number in 0..self.streams.len() {
             self.streams[number].source.timed_out(now_ns);
-            // What TCP takes for it is charged with the next poll: it is rare.
+            // TCP's time for it is charged with the next poll: it is rare.
             self.pump(number, now_ns);
         }
         if !self.ending {
@@ -289,7 +289,7 @@ impl Host {
         }
     }
 
-    /// Whether all went well; what came of it.
+    /// Checks the rules. Returns the result.
     pub(super) fn finish(self, before: Totals, after: Totals) -> Result<Outcome, RunError> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -317,7 +317,7 @@ impl Host {
     }
 }
 
-/// Puts `answer` among those on their way, in order of arrival.
+/// Inserts `answer`, in order of arrival.
 fn come(answers: &mut VecDeque<(u64, Answer)>, at_ns: u64, answer: Answer) {
     let behind = answers.iter().rev().take_while(|(other_ns, _)| *other_ns > at_ns).count();
     answers.insert(answers.len() - behind, (at_ns, answer));

@@ -1,24 +1,24 @@
-//! The NIC: packets go out one after the other at the wire's rate; an interrupt says what has left.
+//! The NIC: packets leave one after the other at the wire's rate; interrupts report them.
 
 use super::Setup;
 use std::collections::VecDeque;
 use wharf_sim::engine::{Random, take_due};
 
-/// What follows and precedes each frame on the wire, checksum included.
+/// Bytes around each frame on the wire, checksum included.
 const AROUND_BYTES: u64 = 24;
 const FRAME_BYTES_MIN: u64 = 60;
 
-/// Something on its way out.
+/// A packet on its way out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet {
-    /// Buffer of its super-packet.
+    /// The buffer of its super-packet.
     pub(super) index: u32,
-    /// Bytes that the byte limit knows, and descriptors.
+    /// Bytes for the byte limit.
     pub(super) bytes: u32,
     pub(super) descriptors: u32,
-    /// It is, or holds, the last packet of its super-packet.
+    /// True if it is, or holds, the last packet of its super-packet.
     pub(super) last: bool,
-    /// Packets on the wire, and their bytes with headers: more than one where the NIC cuts.
+    /// Packets on the wire: more than one with TSO.
     pub(super) packets: u32,
 }
 
@@ -30,14 +30,14 @@ pub(super) struct Nic {
     wire_free_ps: u64,
     descriptors_max: u32,
     pub(super) descriptors: u32,
-    /// Written by the driver; the doorbell is to come.
+    /// Packets written by the driver; the doorbell follows.
     pub(super) owed: VecDeque<Packet>,
-    /// When each has left.
+    /// Packets with the times at which they leave.
     on_wire: VecDeque<(u64, Packet)>,
     gap_ns: u64,
     last_interrupt_ns: u64,
     pub(super) masked: bool,
-    /// Bytes that went out, with what is around them.
+    /// Bytes sent, with all that is around them.
     pub(super) wire_bytes: u64,
     pub(super) packets: u64,
 }
@@ -60,18 +60,18 @@ impl Nic {
         }
     }
 
-    /// Whether the driver may write so many descriptors more.
+    /// True if the driver may write `descriptors` more.
     pub(super) fn has_room(&self, descriptors: u32) -> bool {
         self.descriptors + descriptors <= self.descriptors_max
     }
 
-    /// The driver writes one.
+    /// Writes a packet.
     pub(super) fn write(&mut self, packet: Packet) {
         self.descriptors += packet.descriptors;
         self.owed.push_back(packet);
     }
 
-    /// What the driver has written goes out, and `departs` is told of each when.
+    /// Sends the packets written, and tells `departs` the time of each.
     pub(super) fn doorbell(&mut self, now_ns: u64, departs: &mut impl FnMut(u64, &Packet)) {
         let at_wire_ps = (now_ns + self.fetch_ns) * 1000;
         while let Some(packet) = self.owed.pop_front() {
@@ -86,14 +86,14 @@ impl Nic {
         }
     }
 
-    /// The next that has left by `now_ns`, as the driver finds it.
+    /// Returns the next packet that has left by `now_ns`, as the driver finds it.
     pub(super) fn next_left(&mut self, now_ns: u64) -> Option<Packet> {
         let packet = take_due(&mut self.on_wire, now_ns)?;
         self.descriptors -= packet.descriptors;
         Some(packet)
     }
 
-    /// When it interrupts next, if answers come at `answer_ns`.
+    /// Returns the time of the next interrupt, if answers come at `answer_ns`.
     pub(super) fn interrupt_at_ns(&self, answer_ns: Option<u64>) -> Option<u64> {
         let left_ns = self.on_wire.front().map(|&(at_ns, _)| at_ns);
         let event_ns = left_ns.into_iter().chain(answer_ns).min()?;
@@ -104,13 +104,14 @@ impl Nic {
         (self.last_interrupt_ns, self.masked) = (now_ns, true);
     }
 
-    /// Nothing is inside.
+    /// True if no packet is inside.
     pub(super) fn is_empty(&self) -> bool {
         self.owed.is_empty() && self.on_wire.is_empty()
     }
 }
 
-/// The other host: what it receives it looks at when its own NIC interrupts, which under load is at fixed times, by its clock.
+/// The other host. It sees packets at its NIC's interrupts, which under load come at fixed times, by its own
+/// clock.
 #[derive(Debug)]
 pub(super) struct Far {
     period_ps: u64,
@@ -119,14 +120,14 @@ pub(super) struct Far {
 
 impl Far {
     pub(super) fn new(setup: &Setup, random: &mut Random) -> Self {
-        // Its clock is fast or slow by so much, as quartz is.
+        // Its clock is fast or slow by this, as quartz is.
         let (gap_ns, drift_ppm) = (setup.interrupt_gap_ns.max(1), setup.far_drift_ppm);
         let period_ps =
             gap_ns * 1000 + gap_ns * random.below(2 * drift_ppm + 1) / 1000 - gap_ns * drift_ppm / 1000;
         Self { period_ps, phase_ps: random.below(period_ps) }
     }
 
-    /// Its first interrupt after something has come at `at_ns`.
+    /// Returns the time of its first interrupt after an arrival at `at_ns`.
     pub(super) fn interrupt_after_ns(&self, at_ns: u64) -> u64 {
         let since_ps = at_ns * 1000 + self.period_ps - self.phase_ps;
         let periods = since_ps.div_ceil(self.period_ps);

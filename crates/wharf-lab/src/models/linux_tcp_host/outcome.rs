@@ -1,13 +1,13 @@
-//! What came of a run.
+//! The result of a run.
 
 /// A probe and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// When it was sent.
+    /// The time at which it was sent.
     pub sent_ns: u64,
-    /// How long until its last bit was on the wire.
+    /// Delay until its last bit was on the wire.
     pub queued_ns: u64,
-    /// How long until the next one was sent, its answer read: what a transaction takes.
+    /// Time until the next one was sent, after its answer: a transaction.
     pub transaction_ns: u64,
 }
 
@@ -24,45 +24,46 @@ pub(super) struct Totals {
     pub(super) limits: usize,
 }
 
-/// What was measured.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// From when on, and for how long, was measured.
+    /// Start of the measured time.
     pub from_ns: u64,
-    /// How long.
+    /// Length of the measured time.
     pub measured_ns: u64,
-    /// Packets that left, and bytes with all that is around them.
+    /// Packets that left.
     pub packets: u64,
     /// Bytes on the wire.
     pub wire_bytes: u64,
-    /// Times that a part of a bulk came back from the driver.
+    /// Times that the driver returned a part of a bulk.
     pub requeues: u64,
-    /// Times that super-packets were taken out of the qdisc, and how many.
+    /// Times that super-packets were dequeued.
     pub bulks: u64,
-    /// Super-packets.
+    /// Super-packets dequeued.
     pub super_packets: u64,
     /// Interrupts.
     pub interrupts: u64,
-    /// Probes whose answers came, in order.
+    /// Probes with answers, in order.
     pub probes: Vec<Probe>,
-    /// The byte limit to begin with, and whenever it has changed.
+    /// The byte limit at the start and at each change.
     pub limits: Vec<(u64, u32)>,
     /// Packets of the whole run.
     pub packets_in_all: u64,
 }
 
 impl Outcome {
-    /// How many a second.
+    /// Returns `count` per second.
     pub fn per_second(&self, count: u64) -> u64 {
         (u128::from(count) * 1_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
     }
 
-    /// Mean time of a transaction: one second by their number, as netperf-wrapper has it (`rr_to_ms`).
+    /// Returns the mean time of a transaction: one second by their number, as in netperf-wrapper
+    /// (`rr_to_ms`).
     pub fn mean_transaction_ns(&self) -> u64 {
         self.probes.iter().map(|probe| probe.transaction_ns).sum::<u64>() / (self.probes.len() as u64).max(1)
     }
 
-    /// The same for each part of the time measured, `part_ns` long and as a whole within it, that has any.
+    /// Returns the same for each whole part of the measured time, `part_ns` long, that has any.
     pub fn mean_by_part_ns(&self, part_ns: u64) -> Vec<u64> {
         let whole = (self.measured_ns / part_ns.max(1)).max(1);
         let part_of = |probe: &Probe| probe.sent_ns.checked_sub(self.from_ns).map(|ns| ns / part_ns.max(1));

@@ -1,9 +1,10 @@
-//! What the processor does next: the poll of an interrupt, runs of the qdisc, TCP that was held back.
+//! The processor's next work: the poll of an interrupt, runs of the qdisc, streams held back.
 //!
-//! As `ixgbe_poll` does: first what has left, then what has come, packet by packet. An acknowledgement lets TCP send, and
-//! `dev_queue_xmit` runs the qdisc there and then, in the middle of the poll: what lies behind it in the receive ring, the
-//! answer to a probe perhaps, is looked at when the driver has stopped. What completions alone have opened is run when the poll
-//! is over (`NET_TX_SOFTIRQ`), and streams that small queues held back send after that (a tasklet).
+//! As in `ixgbe_poll`, completions come first, then incoming packets one by one. An acknowledgement lets TCP
+//! send, and `dev_queue_xmit` runs the qdisc at once, in the middle of the poll. The packets behind it in the
+//! receive ring, perhaps the answer to a probe, wait until the driver has stopped. A queue opened by
+//! completions alone is run after the poll (`NET_TX_SOFTIRQ`). Streams that small queues held back send after
+//! that (a tasklet).
 
 use super::host::{Answer, Host, PROBES};
 use super::outcome::Probe;
@@ -12,21 +13,21 @@ use std::time::Duration;
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, take_due};
 
-/// What is to be done, in this order; what has come is done after `polls`, while the interrupt is masked.
+/// The pending work, in this order; incoming packets come after `polls`, while the interrupt is masked.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// Somebody has put something into the qdisc, and runs it.
+    /// A packet was enqueued: run the qdisc.
     pub(super) runs: bool,
     /// An interrupt has come.
     pub(super) polls: bool,
     /// Completions have opened the queue.
     scheduled: bool,
-    /// Streams that small queues let go on.
+    /// Streams that small queues released.
     released: Vec<usize>,
 }
 
 impl Host {
-    /// The next step, and how long it takes; `None` where there is nothing to do.
+    /// Does the next step. Returns its time, or `None` if there is nothing to do.
     pub(super) fn next_step(&mut self, now_ns: u64, agenda: &mut Agenda) -> Option<u64> {
         loop {
             if self.tasks.runs {
@@ -56,7 +57,7 @@ impl Host {
         }
     }
 
-    /// Takes back what has left.
+    /// Frees the packets that have left.
     fn reclaim(&mut self, now_ns: u64) -> u64 {
         let costs = self.setup.costs;
         let (mut work_ns, mut bytes) = (costs.interrupt_ns, 0u32);
@@ -83,7 +84,7 @@ impl Host {
         work_ns
     }
 
-    /// One packet that has come.
+    /// Handles one incoming packet.
     fn receive(&mut self, answer: Answer, now_ns: u64, agenda: &mut Agenda) -> u64 {
         let work_ns = self.setup.costs.receive_ns;
         match answer {
@@ -98,7 +99,7 @@ impl Host {
         }
     }
 
-    /// A probe's answer is with its program. It asks again, if it is one of those.
+    /// Delivers a probe's answer to its program, which may ask again.
     fn answered(&mut self, kind: Kind, probe: Probe, now_ns: u64, agenda: &mut Agenda) {
         if !kind.follows() {
             return;

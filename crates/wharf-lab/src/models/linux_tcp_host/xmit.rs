@@ -1,4 +1,4 @@
-//! Running the qdisc: out of it, cut, to the driver until that stops.
+//! A run of the qdisc: packets are dequeued, segmented and given to the driver until that stops.
 
 use super::Offload;
 use super::host::{Host, Info};
@@ -6,13 +6,14 @@ use super::nic::Packet;
 use wharf_core::qdisc::Limit;
 use wharf_mem::Frame;
 
-/// A descriptor points at so many bytes of a super-packet at most: a page's fragment.
+/// Most bytes of a super-packet that a descriptor points at: a page's fragment.
 const FRAGMENT_BYTES: u32 = 4096;
-/// Super-packets in one bulk at most.
+/// Most super-packets of one bulk.
 const BULK_PACKETS_MAX: usize = 64;
 
 impl Host {
-    /// One round of `qdisc_restart`: how long it takes; `None` where there is nothing to do, or the driver is stopped.
+    /// Does one round of `qdisc_restart`. Returns its time, or `None` if there is nothing to do, or the
+    /// driver is stopped.
     pub(super) fn transmit(&mut self) -> Option<u64> {
         if self.is_stopped() {
             return None;
@@ -35,8 +36,8 @@ impl Host {
         Some(work_ns + handed * self.setup.costs.driver_ns + self.setup.costs.doorbell_ns)
     }
 
-    /// What comes to an empty qdisc goes past it (`TCQ_F_CAN_BYPASS`), without a look at whether the driver is stopped; if it is, this
-    /// packet is requeued, and goes first. (What cutting it takes is not charged.)
+    /// Lets a packet for an empty qdisc bypass it (`TCQ_F_CAN_BYPASS`), even if the driver is stopped; the
+    /// packet is then requeued, and goes first. (The time of segmenting it is not charged.)
     pub(super) fn bypasses(&mut self) {
         if self.is_stopped() {
             self.qdisc.dequeue(&mut self.batch, Limit::packets(1));
@@ -44,8 +45,9 @@ impl Host {
         }
     }
 
-    /// Takes out what the byte limit allows, and one packet past it: a limit with nothing left lets one through. Without bulks of
-    /// super-packets (the first patch of the two) one of these ends it, and may follow small packets.
+    /// Dequeues the packets that the byte limit allows, and one past it: an exhausted limit lets one through.
+    /// Without bulks of super-packets (the first patch of the two) a super-packet ends the bulk, and may
+    /// follow small packets.
     fn dequeue(&mut self) -> usize {
         let bytes = self.bql.available().max(1) as u64;
         if self.setup.bulk {
@@ -67,7 +69,7 @@ impl Host {
         self.bql.available() < 0 || !self.nic.has_room(self.needs_descriptors())
     }
 
-    /// Descriptors that must be free for the driver not to stop.
+    /// Returns the descriptors that must be free for the driver not to stop.
     fn needs_descriptors(&self) -> u32 {
         match self.setup.offload {
             Offload::Gso => 4,
@@ -75,13 +77,13 @@ impl Host {
         }
     }
 
-    /// How many in the batch are no probes.
+    /// Returns the number of the streams' packets in the batch.
     fn of_streams(&self) -> u64 {
         let is_one = |frame: &&Frame| matches!(self.infos[frame.index() as usize], Info::Stream { .. });
         self.batch.frames().iter().filter(is_one).count() as u64
     }
 
-    /// What it takes to cut the whole of the batch.
+    /// Returns the time of segmenting the batch.
     fn cutting_ns(&self) -> u64 {
         if self.setup.offload == Offload::Tso {
             return 0;
@@ -93,7 +95,7 @@ impl Host {
         self.batch.frames().iter().map(packets).sum::<u64>() * self.setup.costs.cut_ns
     }
 
-    /// The batch goes to the driver, packet by packet, until that stops; what is left stays in the batch.
+    /// Gives the batch to the driver, packet by packet, until that stops. The rest stays in the batch.
     fn hand_over(&mut self) {
         while let Some(index) = self.batch.frames().first().map(Frame::index) {
             let Some(packet) = self.next_packet(index) else { break };
@@ -110,7 +112,7 @@ impl Host {
         }
     }
 
-    /// The next packet of the super-packet in that buffer.
+    /// Returns the next packet of the super-packet in that buffer.
     fn next_packet(&mut self, index: u32) -> Option<Packet> {
         let (header_bytes, mss_bytes) = (self.setup.header_bytes, self.setup.rules.mss_bytes);
         match &mut self.infos[index as usize] {

@@ -24,17 +24,17 @@ pub enum PolicyKind {
     SenderCache,
 }
 
-/// What is done with a policy, whichever it is.
+/// An action over any policy.
 pub trait UsePolicy {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
-    /// Does it.
+    /// Does it with `policy`.
     fn with<P: Policy>(self, policy: &P) -> Self::Output;
 }
 
 impl PolicyKind {
-    /// All, the one that others are compared with first.
+    /// All; the first is the baseline.
     pub const ALL: [Self; 8] = [
         Self::Allocator,
         Self::RecycleHead,
@@ -46,7 +46,7 @@ impl PolicyKind {
         Self::SenderCache,
     ];
 
-    /// What rows call it.
+    /// Returns its name in rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocator => "allocator",
@@ -60,7 +60,7 @@ impl PolicyKind {
         }
     }
 
-    /// Makes it over `pool`, FIFOs holding `fifo_pages`, for `what`.
+    /// Creates the policy over `pool`, with FIFOs of `fifo_pages`, and does `what` with it.
     pub fn with<U: UsePolicy>(self, pool: &PagePool, fifo_pages: usize, what: U) -> U::Output {
         let recycle = |on_busy| Recycle::new(pool, on_busy, fifo_pages);
         match self {

@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The result of a run.
 
 use super::{Machine, Setup};
 use crate::comparators::page_policy::PageCache;
@@ -18,7 +18,7 @@ pub(super) struct Totals {
     packets: u64,
 }
 
-/// What was measured; pairs are of all channels, and of all applications.
+/// The result of a run; pairs are of all channels, and of all applications.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Time measured.
@@ -27,23 +27,23 @@ pub struct Outcome {
     pub packets: u64,
     /// Time that processors worked or spun.
     pub busy_ns: [u64; 2],
-    /// Of that, spinning for a lock that another had.
+    /// Of that, spinning for a lock.
     pub spinning_ns: [u64; 2],
     /// Frames taken by channels, and freed by applications.
     pub pages: [u64; 2],
-    /// The same by processor: those that channels have, then those that applications have.
+    /// The same by processor: channels, then applications.
     pub pages_by_cpu: Vec<u64>,
-    /// Of those taken: how many had come back by the policy's own way.
+    /// Frames taken that had come back by the policy's own way.
     pub recycled: u64,
-    /// Times that what lay with a channel was not enough.
+    /// Times that a channel's cache had too few pages.
     pub slow_paths: u64,
     /// Locks taken by all.
     pub locks: u64,
-    /// Of those freed: how many went back by the policy's own way.
+    /// Frames freed that went back by the policy's own way.
     pub remote_returns: u64,
     /// Looks at the head of a FIFO that found it in use.
     pub head_blocked: u64,
-    /// Packets of the whole run, and events that it took.
+    /// Packets of the whole run.
     pub packets_in_all: u64,
     /// Events.
     pub events: u64,
@@ -76,7 +76,7 @@ impl Outcome {
         }
     }
 
-    /// Packets per second.
+    /// Returns packets per second.
     pub fn packets_per_s(&self) -> u64 {
         (u128::from(self.packets) * 1_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
     }
@@ -105,7 +105,8 @@ impl<C: PageCache> Model for Machine<C> {
 }
 
 impl<C: PageCache> Machine<C> {
-    /// Once all is read: every packet came out once and in order, and every page was out once.
+    /// Checks, once all is read, that every packet came out once and in order, and that no page was out
+    /// twice.
     pub(super) fn check(&self) -> Result<(), RunError> {
         self.witness.check()?;
         if let Some(index) = self.doubled {

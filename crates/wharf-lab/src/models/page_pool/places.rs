@@ -1,4 +1,4 @@
-//! The locks of depot and mailboxes, and how long they are held.
+//! The locks of depot and mailboxes, and the times that they are held.
 
 use super::Costs;
 use crate::comparators::page_policy::Place;
@@ -7,15 +7,15 @@ use wharf_sim::engine::lock::{HandedOver, LockKind, SpinLock};
 
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The depot's, then one per mailbox.
+    /// The depot's lock, then one per mailbox.
     locks: Vec<SpinLock>,
     costs: Costs,
 }
 
 impl Places {
-    /// A mailbox for each processor: caches are numbered as they are made, a processor each.
+    /// Creates a mailbox for each processor: caches are numbered as they are made, one per processor.
     pub(super) fn new(cpus: usize, costs: Costs) -> Self {
-        // Queued spin locks serve in order, and each waits on a line of its own.
+        // Queued spin locks serve in order, and each spinner waits on a line of its own.
         let locks = (0..=cpus).map(|_| SpinLock::new(LockKind::Ticket, costs.lock)).collect();
         Self { locks, costs }
     }
@@ -37,7 +37,7 @@ impl Places {
         self.locks[Self::number(place)].release(now_ns, random)
     }
 
-    /// How long moving so many there, or from there, takes.
+    /// Returns the time of moving `moved` pages there or from there.
     pub(super) fn held_ns(&self, place: Place, moved: usize) -> u64 {
         let each_ps = match place {
             Place::Depot => self.costs.depot_page_ps,

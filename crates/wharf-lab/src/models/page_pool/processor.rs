@@ -1,4 +1,4 @@
-//! What a processor does next: a step of its cache's state machine, and the time that it takes.
+//! A processor: each step of its cache's state machine, and the step's time.
 
 use super::{Costs, Machine, Setup};
 use crate::comparators::page_policy::{PageCache, Place, Wanted};
@@ -10,15 +10,15 @@ use wharf_sim::engine::cpu::{Cpu, Mode, Tick};
 use wharf_sim::engine::lock::HandedOver;
 use wharf_sim::nic::simple::Departed;
 
-/// Bytes of a packet: its length decides nothing here.
+/// Bytes of a packet; the length matters to no step.
 const PACKET_BYTES: u32 = 64;
-/// Before a channel that found no page at all looks again.
+/// The time until a channel that found no page looks again.
 const AGAIN_NS: u64 = 1000;
 
-/// What a processor's time was for, up to now.
+/// The step that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It has nothing in hand.
+    /// It holds no packet.
     Ready,
     /// A packet is received.
     Received,
@@ -28,7 +28,7 @@ enum Phase {
     Wants(Place),
     /// It has that lock.
     Has(Place),
-    /// It is done there.
+    /// It is done with that place.
     Leaves(Place),
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Processor<C> {
     pub(super) cpu: Cpu,
     pub(super) cache: C,
     phase: Phase,
-    /// Nothing is due until somebody wakes it.
+    /// True if it has no event until it is woken.
     idle: bool,
-    /// What is in hand.
+    /// The frame at hand.
     hand: Batch,
-    /// A channel: the stream whose burst this is, and what is left of the burst.
+    /// Of a channel: the stream of the burst, and the rest of the burst.
     stream: Option<usize>,
     burst_left: u32,
-    /// An application: packets to be read, and those of slow streams that wait to be freed, and until when.
+    /// Of an application: packets to read; and those of slow streams that wait to be freed, with the times.
     backlog: VecDeque<Frame>,
     slow: VecDeque<(u64, Frame)>,
 }
@@ -87,7 +87,7 @@ impl<C: PageCache> Machine<C> {
         if self.is_channel(at) { Mode::Soft } else { Mode::System }
     }
 
-    /// Processor `at` works, and is in `phase` when it is done.
+    /// Lets processor `at` work, and then be in `phase`.
     fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, phase: Phase, agenda: &mut Agenda) {
         let mode = self.mode(at);
         let processor = &mut self.processors[at];
@@ -96,7 +96,7 @@ impl<C: PageCache> Machine<C> {
         agenda.set(at, done_ns);
     }
 
-    /// A channel takes a page for the next packet.
+    /// Takes a page for a channel's next packet.
     fn receive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let Some(stream) = self.next_stream(at) else {
             self.processors[at].idle = true;
@@ -106,7 +106,7 @@ impl<C: PageCache> Machine<C> {
         let Processor { cache, hand, .. } = &mut self.processors[at];
         let before = cache.counters();
         let wanted = Wanted { sender: stream as u16, len_bytes: PACKET_BYTES };
-        // The only error is a length that does not fit, which this one does.
+        // The only error is a length too long, and this one fits.
         let taken = cache.take_here(hand, 1, wanted).unwrap_or(0);
         let page_ns = page_ns(&costs, &before, &cache.counters());
         if taken == 0 {
@@ -131,7 +131,7 @@ impl<C: PageCache> Machine<C> {
         }
     }
 
-    /// The stream of the next packet: that of the burst, or any whose window is open; `None` when there is none.
+    /// Returns the stream of the next packet: that of the burst, or any with an open window.
     fn next_stream(&mut self, at: usize) -> Option<usize> {
         if self.ending {
             return None;
@@ -149,7 +149,7 @@ impl<C: PageCache> Machine<C> {
         processor.stream
     }
 
-    /// A channel has made its packet: into the backlog of the application's processor, and on with the next.
+    /// Puts a channel's packet into the backlog of the application's processor, and goes on with the next.
     fn received(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if let Some(frame) = self.processors[at].hand.pop() {
             let to = self.setup.application_of(usize::from(frame.sender()));
@@ -166,7 +166,7 @@ impl<C: PageCache> Machine<C> {
         }
     }
 
-    /// An application frees what a slow stream has done with, reads what has come, or waits.
+    /// Frees the packets that slow streams are done with, reads a packet, or waits.
     fn read(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         processor.idle = false;
@@ -176,7 +176,7 @@ impl<C: PageCache> Machine<C> {
             return self.free(at, frame, now_ns, agenda);
         }
         if let Some(frame) = processor.backlog.pop_front() {
-            // Room for one, and it is empty.
+            // There is room for one, and it is empty.
             let _ = processor.hand.push(frame);
             let read_ns = self.random.around(self.setup.costs.read_ns, self.setup.jitter_permille);
             return self.work(at, now_ns, read_ns, Phase::Read, agenda);
@@ -187,7 +187,7 @@ impl<C: PageCache> Machine<C> {
         }
     }
 
-    /// An application has read a packet.
+    /// Handles a packet that an application has read.
     fn has_read(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.processors[at].phase = Phase::Ready;
         let Some(frame) = self.processors[at].hand.pop() else { return };
@@ -200,7 +200,7 @@ impl<C: PageCache> Machine<C> {
         self.free(at, frame, now_ns, agenda);
     }
 
-    /// An application frees a page; the stream's window opens by one.
+    /// Frees an application's page. The stream's window opens by one.
     fn free(&mut self, at: usize, frame: Frame, now_ns: u64, agenda: &mut Agenda) {
         let stream = usize::from(frame.sender());
         self.inside[stream] -= 1;
@@ -208,7 +208,7 @@ impl<C: PageCache> Machine<C> {
         let costs = self.setup.costs;
         let processor = &mut self.processors[at];
         let before = processor.cache.counters();
-        // Room for one, and it is empty; the frame is of this pool.
+        // There is room for one, and it is empty; the frame is of this pool.
         let _ = processor.hand.push(frame);
         let _ = processor.cache.give_here(&mut processor.hand);
         let page_ns = page_ns(&costs, &before, &processor.cache.counters());
@@ -222,13 +222,13 @@ impl<C: PageCache> Machine<C> {
     }
 
     fn want(&mut self, at: usize, place: Place, now_ns: u64, agenda: &mut Agenda) {
-        // Who has to spin has nothing due until the lock comes to it.
+        // A processor that spins has no event until it gets the lock.
         if let Some(taking_ns) = self.places.acquire(place, at, now_ns) {
             self.work(at, now_ns, taking_ns, Phase::Has(place), agenda);
         }
     }
 
-    /// With the lock: what the policy does there.
+    /// Does the policy's work at a place, under its lock.
     fn visit(&mut self, at: usize, place: Place, now_ns: u64, agenda: &mut Agenda) {
         let is_channel = self.is_channel(at);
         let cache = &mut self.processors[at].cache;
@@ -260,7 +260,7 @@ impl<C: PageCache> Machine<C> {
     }
 }
 
-/// What taking or giving a page took, without any lock: by what the cache has counted meanwhile.
+/// Returns the time of taking or giving a page without any lock, by the cache's counts meanwhile.
 fn page_ns(costs: &Costs, before: &PageCounters, after: &PageCounters) -> u64 {
     let misses = after.misses - before.misses;
     let hits = after.looks - before.looks - misses;

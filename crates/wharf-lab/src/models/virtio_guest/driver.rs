@@ -1,6 +1,6 @@
 //! The guest: its driver, its stack and its program, one step at a time.
 //!
-//! What comes first: interrupts, what the qdisc holds, the polls that they ask for, sockets that were told something, programs.
+//! Order of work: interrupts, packets in the qdisc, polls, sockets that were told, programs.
 
 use super::machine::{GUEST, HEADER_BYTES, Inbound, Machine, VHOST};
 use super::ring::{Content, Packet};
@@ -8,7 +8,7 @@ use super::{Release, Traffic};
 use wharf_sim::engine::Agenda;
 
 impl Machine {
-    /// What the guest has written into the ring is there for vhost.
+    /// Shows vhost the packet that the guest has written into the ring.
     pub(super) fn guest_written(&mut self, now_ns: u64, agenda: &mut Agenda) {
         if let Some(packet) = self.written.take() {
             self.ring.add(packet);
@@ -17,7 +17,7 @@ impl Machine {
         }
     }
 
-    /// Whatever comes next, or idling.
+    /// Begins the guest's next work, or idles it.
     pub(super) fn guest_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let work_ns = self
             .interrupt()
@@ -39,7 +39,7 @@ impl Machine {
             if self.setup.release == Release::Napi {
                 self.polls_transmitted = true;
             } else {
-                // `skb_xmit_done`: the queue is woken, and its next transmit frees.
+                // `skb_xmit_done`: the queue is woken, and its next transmit frees buffers.
                 self.stopped = false;
             }
             return Some(work_ns);
@@ -55,7 +55,7 @@ impl Machine {
         None
     }
 
-    /// `start_xmit` of the first that waits.
+    /// Does `start_xmit` for the first waiting packet.
     fn transmit(&mut self, agenda: &Agenda) -> Option<u64> {
         if self.stopped {
             return None;
@@ -76,7 +76,7 @@ impl Machine {
         Some(work_ns + if self.sleeps(VHOST, agenda) { costs.kick_ns } else { 0 })
     }
 
-    /// A ring without room for any packet stops the queue, until enough of it has been used.
+    /// Stops the queue if the ring has no room for any packet, until enough of it has been used.
     fn stops_if_full(&mut self) {
         self.stopped = self.ring.is_full();
         if self.stopped && self.setup.release != Release::Napi && !self.ring.enable_delayed() {
@@ -85,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// Frees what the host has used; how long that takes.
+    /// Frees the buffers that the host has used. Returns the time.
     fn free_used(&mut self) -> u64 {
         let mut count = 0;
         while let Some(packet) = self.ring.free_one() {
@@ -97,7 +97,7 @@ impl Machine {
         count * self.setup.costs.free_ns
     }
 
-    /// Frees, and lets the queue go on if there is room again.
+    /// Frees buffers, and restarts the queue if there is room again. Returns the time.
     fn clean(&mut self) -> u64 {
         let work_ns = self.free_used();
         self.stopped &= self.ring.is_full();
@@ -108,7 +108,7 @@ impl Machine {
         std::mem::take(&mut self.freeing).then(|| self.setup.costs.interrupt_ns + self.clean())
     }
 
-    /// A packet's socket is told that it has left: small queues and send buffers have room again.
+    /// Tells a packet's socket that it has left: small queues and send buffers have room again.
     fn tells(&mut self, packet: &Packet) {
         let flow = &mut self.flows[packet.flow];
         match packet.content {
@@ -126,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// The poll of what has come: one packet.
+    /// Polls the receive ring for one packet.
     fn receive(&mut self, now_ns: u64) -> Option<u64> {
         if !self.polls_received {
             return None;
@@ -153,7 +153,7 @@ impl Machine {
         Some(costs.receive_ns)
     }
 
-    /// The poll of what has been used.
+    /// Polls the transmit ring for used buffers.
     fn poll_transmitted(&mut self) -> Option<u64> {
         if !std::mem::take(&mut self.polls_transmitted) {
             return None;
@@ -165,7 +165,7 @@ impl Machine {
         Some(work_ns)
     }
 
-    /// A stream whose window or small queue has opened goes on, in a softirq.
+    /// Continues a stream whose window or small queue has opened, in a softirq.
     fn told_one(&mut self, now_ns: u64) -> Option<u64> {
         let number = self.told.pop_front()?;
         let work_ns = self.pump(number, now_ns);
@@ -176,7 +176,7 @@ impl Machine {
         Some(work_ns)
     }
 
-    /// All that a stream may send now goes into the qdisc; how long TCP takes for it.
+    /// Enqueues all that a stream may send now. Returns TCP's time for it.
     fn pump(&mut self, flow: usize, now_ns: u64) -> u64 {
         let mut work_ns = 0;
         while !self.ending {
@@ -192,7 +192,7 @@ impl Machine {
         work_ns
     }
 
-    /// Puts a packet into the qdisc; whether that had room.
+    /// Enqueues a packet. True if there was room.
     fn enqueue(&mut self, packet: Packet) -> bool {
         self.entered += 1;
         let has_room = self.qdisc.len() < self.setup.qdisc_packets;
@@ -209,7 +209,7 @@ impl Machine {
         written - acked < self.setup.send_buffer_bytes
     }
 
-    /// The next program that may go on does one thing.
+    /// Lets the next ready program do one step.
     fn program(&mut self, now_ns: u64) -> Option<u64> {
         if self.ending {
             return None;

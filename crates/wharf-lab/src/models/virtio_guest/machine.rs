@@ -1,4 +1,4 @@
-//! Guest, vhost and peer, and what lies between them.
+//! Guest, vhost and peer, and the queues between them.
 
 use super::outcome::{Outcome, Totals};
 use super::peer::Peer;
@@ -12,7 +12,7 @@ use wharf_sim::flows::tcp::{Ack, Receiver, Source};
 use wharf_sim::flows::udp::Blast;
 use wharf_sim::harness::Model;
 
-/// What has something due.
+/// Slots of the agenda.
 pub(super) const SLOTS: usize = 5;
 pub(super) const GUEST: usize = 0;
 pub(super) const VHOST: usize = 1;
@@ -20,11 +20,11 @@ pub(super) const PEER: usize = 2;
 const TIMER: usize = 3;
 const FREEING: usize = 4;
 
-/// How often TCP's timeouts are looked at.
+/// Interval of the checks of TCP's timeouts.
 const TIMER_EVERY_NS: u64 = 10_000_000;
 /// Headers of a packet.
 pub(super) const HEADER_BYTES: u32 = 66;
-/// What a datagram is charged beyond its payload.
+/// Bytes that a datagram is charged beyond its payload.
 const DATAGRAM_CHARGE_BYTES: u64 = 768;
 
 /// A packet for the guest.
@@ -35,7 +35,7 @@ pub(super) enum Inbound {
         flow: usize,
         bytes: u32,
     },
-    /// Says nothing that matters here, but has to be carried and received.
+    /// A packet without content that matters here, which is carried and received all the same.
     Bare,
 }
 
@@ -45,9 +45,9 @@ pub(super) struct Flow {
     pub(super) source: Source,
     pub(super) receiver: Receiver,
     pub(super) blast: Blast,
-    /// Its program waits for room to write more.
+    /// True while its program waits for room to write more.
     pub(super) waits: bool,
-    /// When its program asked.
+    /// The time at which its program asked.
     pub(super) asked_ns: Option<u64>,
 }
 
@@ -64,43 +64,43 @@ impl Flow {
     }
 }
 
-/// A thread of execution: what it does ends when its slot is due.
+/// A thread of execution. Its work ends when its slot is due.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     pub(super) busy: bool,
-    /// Since when it has had nothing to do.
+    /// The time since which it is idle.
     idle_since_ns: u64,
-    /// When what it does began.
+    /// The beginning of its work.
     began_ns: u64,
     busy_ns: u64,
 }
 
-/// All of it.
+/// The whole machine.
 pub(super) struct Machine {
     pub(super) setup: Setup,
     pub(super) random: Random,
     pub(super) flows: Vec<Flow>,
     pub(super) threads: [Thread; 3],
     pub(super) totals: Totals,
-    /// The transmit ring, and what goes into it when what the guest does now is done.
+    /// The transmit ring.
     pub(super) ring: Ring,
     pub(super) written: Option<Packet>,
     pub(super) qdisc: VecDeque<Packet>,
     pub(super) stopped: bool,
-    /// What has come into the guest; whether that interrupts it; what interrupted it.
+    /// Packets received by the guest.
     pub(super) received: VecDeque<Inbound>,
     pub(super) receive_armed: bool,
     pub(super) interrupted: [bool; 2],
     pub(super) polls_transmitted: bool,
     pub(super) polls_received: bool,
-    /// The timer says that buffers are to be freed.
+    /// True if the timer has come to free buffers.
     pub(super) freeing: bool,
-    /// Programs that may go on, in turn, and streams whose sockets were told that something has left.
+    /// Programs that may go on, in turn.
     pub(super) ready: VecDeque<usize>,
     pub(super) told: VecDeque<usize>,
     pub(super) vhost: Vhost,
     pub(super) peer: Peer,
-    /// Of those that guest and peer were told of at once, how many are left.
+    /// Of those that guest and peer found ready at once, the number left.
     pub(super) found: [usize; 2],
     pub(super) answers_ns: Vec<u64>,
     pub(super) entered: u64,
@@ -147,12 +147,12 @@ impl Machine {
         }
     }
 
-    /// Time that varies as everything does.
+    /// Returns a time that varies by the jitter.
     pub(super) fn around(&mut self, ns: u64) -> u64 {
         self.random.around(ns, self.setup.jitter_permille)
     }
 
-    /// Thread `at` works for so long from `now_ns` on.
+    /// Lets thread `at` work for `work_ns` from `now_ns` on.
     pub(super) fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, agenda: &mut Agenda) {
         let work_ns = self.around(work_ns).max(1);
         let thread = &mut self.threads[at];
@@ -163,7 +163,7 @@ impl Machine {
         agenda.set(at, now_ns + work_ns);
     }
 
-    /// What thread `at` did is done.
+    /// Ends the work of thread `at`.
     fn ends(&mut self, at: usize, now_ns: u64) {
         let thread = &mut self.threads[at];
         if thread.busy {
@@ -172,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// There is something for thread `at`: if it has nothing else to do, it is on its way.
+    /// Wakes thread `at` if it is idle.
     pub(super) fn wakes(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if self.threads[at].busy || agenda.due_ns(at).is_some() {
             return;
@@ -193,7 +193,8 @@ impl Machine {
         agenda.set(at, now_ns + latency_ns);
     }
 
-    /// What it takes a program, of guest (0) or peer (1), to find out that it may go on, with `waiting` more that may as well.
+    /// Returns the time in which a program of guest (0) or peer (1) finds that it may go on, with `waiting`
+    /// more that may as well.
     pub(super) fn finding_ns(&mut self, program: usize, waiting: usize) -> u64 {
         if let Some(left) = self.found[program].checked_sub(1) {
             self.found[program] = left;
@@ -203,7 +204,7 @@ impl Machine {
         self.setup.costs.find_ns
     }
 
-    /// Whether thread `at` sleeps and nobody has woken it.
+    /// True if thread `at` sleeps and was not woken.
     pub(super) fn sleeps(&self, at: usize, agenda: &Agenda) -> bool {
         !self.threads[at].busy && agenda.due_ns(at).is_none()
     }
@@ -231,7 +232,7 @@ impl Machine {
         }
     }
 
-    /// Whether all went well; what came of it.
+    /// Checks the rules. Returns the result.
     pub(super) fn finish(mut self, before: Totals, after: Totals) -> Result<Outcome, RunError> {
         // With `upstream` the last ones wait for a transmit that never comes.
         while self.ring.free_one().is_some() {}
@@ -297,7 +298,7 @@ impl World for Machine {
     }
 }
 
-/// Bytes on the way, headers included.
+/// Returns a packet's bytes on the way, headers included.
 pub(super) fn carried_bytes(packet: &Packet) -> u32 {
     match packet.content {
         Content::Ack => HEADER_BYTES,

@@ -1,46 +1,46 @@
-//! What came of a run.
+//! The result of a run.
 
 /// Sums up to some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Totals {
-    /// Time that the guest (polling for it included), vhost and the peer took.
+    /// Busy time of the guest (host polling included), vhost and the peer.
     pub(super) busy_ns: [u64; 3],
-    /// What the peer has read of streams.
+    /// Bytes of streams that the peer has read.
     pub(super) read_bytes: u64,
-    /// Packets with a stream's data that have left the guest, and their payload.
+    /// Packets with a stream's data that have left the guest.
     pub(super) data_packets: u64,
     pub(super) data_bytes: u64,
     pub(super) kicks: u64,
     pub(super) transmit_interrupts: u64,
     pub(super) interrupts: u64,
-    /// Answers, all of which have their time.
+    /// Answers; each has its time.
     pub(super) answers: usize,
-    /// Packets that the qdisc, or the peer's socket, had no room for.
+    /// Packets dropped by the qdisc or the peer's socket.
     pub(super) dropped: u64,
 }
 
-/// What was measured.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// For how long.
+    /// Time measured.
     pub measured_ns: u64,
-    /// Time that guest, vhost and peer took.
+    /// Busy time of guest, vhost and peer.
     pub busy_ns: u64,
-    /// What the peer has read of streams.
+    /// Bytes of streams that the peer has read.
     pub read_bytes: u64,
-    /// Packets with a stream's data that left the guest, and their payload.
+    /// Packets with a stream's data that left the guest.
     pub data_packets: u64,
     /// Their payload.
     pub data_bytes: u64,
-    /// Times that the guest left to the host for a kick.
+    /// Exits of the guest to the host for a kick.
     pub kicks: u64,
     /// Interrupts of the transmit ring.
     pub transmit_interrupts: u64,
     /// Interrupts of both rings.
     pub interrupts: u64,
-    /// How long each answer took, least first.
+    /// Time of each answer, least first.
     pub answers_ns: Vec<u64>,
-    /// Packets that a qdisc, or the peer's socket, had no room for.
+    /// Packets dropped by a qdisc, or by the peer's socket.
     pub dropped: u64,
     /// Packets of the whole run.
     pub packets_in_all: u64,
@@ -67,13 +67,13 @@ impl Outcome {
         }
     }
 
-    /// Within which so many thousandths of the answers came; 0 where there were none.
+    /// Returns the time within which `permille` thousandths of the answers came; 0 if there were none.
     pub fn answered_within_ns(&self, permille: usize) -> u64 {
         let last = self.answers_ns.len().saturating_sub(1);
         self.answers_ns.get(last * permille / 1000).copied().unwrap_or(0)
     }
 
-    /// Bits that the peer has read in a second.
+    /// Returns the bits per second that the peer has read.
     pub fn bits_per_s(&self) -> u64 {
         (u128::from(self.read_bytes) * 8_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
     }

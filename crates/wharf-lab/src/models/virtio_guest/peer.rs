@@ -15,7 +15,7 @@ pub(super) struct Peer {
 }
 
 impl Machine {
-    /// What the peer was reading is read.
+    /// Ends the peer's reading of a message.
     pub(super) fn peer_read(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let Some(packet) = self.peer.reading.take() else { return };
         match packet.content {
@@ -48,7 +48,7 @@ impl Machine {
         self.wakes(VHOST, now_ns, agenda);
     }
 
-    /// The next message, or sleep.
+    /// Begins the next message, or sleeps.
     pub(super) fn peer_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let Some(packet) = self.peer.unread.pop_front() else { return };
         let work_ns = self.reading_ns(&packet) + self.waking_ns(agenda);
@@ -56,7 +56,7 @@ impl Machine {
         self.work(PEER, now_ns, work_ns, agenda);
     }
 
-    /// What vhost, asleep, costs who answers.
+    /// Returns the cost of waking vhost to the answering thread.
     fn waking_ns(&self, agenda: &Agenda) -> u64 {
         if self.sleeps(VHOST, agenda) { self.setup.costs.wake_ns } else { 0 }
     }

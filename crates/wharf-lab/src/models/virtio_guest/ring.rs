@@ -1,9 +1,10 @@
-//! The transmit ring: who has a packet, and who wants to be told. Indices are those of the specification, and wrap.
+//! The transmit ring: the owner of each buffer, and the notifications asked for. Indices are those of the
+//! specification, and wrap.
 
 use std::collections::VecDeque;
 use wharf_sim::flows::tcp::Piece;
 
-/// What is in a buffer.
+/// The contents of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Piece(Piece),
@@ -24,22 +25,22 @@ pub(super) struct Packet {
 /// Descriptors that must be free for the queue not to stop: `2 + MAX_SKB_FRAGS`.
 const SPARE: u16 = 19;
 
-/// A split virtqueue with the event index, as far as it decides anything.
+/// A split virtqueue with the event index, as far as it matters to the model.
 #[derive(Debug)]
 pub(super) struct Ring {
     size: u16,
     available: u16,
     used: u16,
     freed: u16,
-    /// At which `used` the driver wants to be told; `None` while it does not.
+    /// The `used` index at which the driver wants an interrupt; `None` for no interrupt.
     used_event: Option<u16>,
-    /// Made available, not taken yet; and used, not freed yet.
+    /// Packets made available and not taken yet.
     waiting: VecDeque<Packet>,
     done: VecDeque<Packet>,
 }
 
 impl Ring {
-    /// Indices begin near their end, so that every run wraps them.
+    /// Creates a ring. Indices begin near their end, so that every run wraps them.
     pub(super) fn new(size: u16) -> Self {
         let start = u16::MAX - 100;
         let (waiting, done) = (VecDeque::new(), VecDeque::new());
@@ -51,12 +52,12 @@ impl Ring {
         self.waiting.push_back(packet);
     }
 
-    /// Packets not freed yet.
+    /// Returns the number of packets not freed yet.
     pub(super) fn in_flight(&self) -> u16 {
         self.available.wrapping_sub(self.freed)
     }
 
-    /// Whether a packet in as many pieces as there can be might not fit.
+    /// True if a packet in the greatest number of pieces might not fit.
     pub(super) fn is_full(&self) -> bool {
         self.size < self.in_flight() + SPARE
     }
@@ -65,7 +66,7 @@ impl Ring {
         self.waiting.front().copied()
     }
 
-    /// The host is done with the first; whether it must interrupt for that.
+    /// Marks the first packet as used. True if that needs an interrupt.
     pub(super) fn use_first(&mut self) -> bool {
         let Some(packet) = self.waiting.pop_front() else { return false };
         self.done.push_back(packet);
@@ -85,13 +86,13 @@ impl Ring {
         self.used_event = None;
     }
 
-    /// Asks to be told of the next; false if that has been.
+    /// Asks for an interrupt at the next used packet. False if one is used already.
     pub(super) fn enable_interrupt(&mut self) -> bool {
         self.used_event = Some(self.freed);
         self.done.is_empty()
     }
 
-    /// Asks to be told after 3/4 of what is under way; false if more have been used.
+    /// Asks for an interrupt after 3/4 of the packets in flight. False if more have been used.
     pub(super) fn enable_delayed(&mut self) -> bool {
         let delay = (u32::from(self.in_flight()) * 3 / 4) as u16;
         self.used_event = Some(self.freed.wrapping_add(delay));

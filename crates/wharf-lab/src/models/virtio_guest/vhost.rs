@@ -9,7 +9,7 @@ use wharf_sim::engine::Agenda;
 /// Bytes of one ring in a row (`VHOST_NET_WEIGHT`).
 const WEIGHT_BYTES: u32 = 0x8_0000;
 
-/// What it has in its hands.
+/// The packet that it carries.
 #[derive(Debug, Clone, Copy)]
 enum Carried {
     Out(Packet),
@@ -19,13 +19,13 @@ enum Carried {
 /// The thread.
 #[derive(Debug)]
 pub(super) struct Vhost {
-    /// What is for the guest, and how long it is.
+    /// Packets for the guest, with their lengths.
     pub(super) inbound: VecDeque<(Inbound, u32)>,
     carrying: Option<Carried>,
-    /// How much of the same ring in a row, and whether that is the guest's transmit ring.
+    /// Bytes carried of the same ring in a row.
     carried_bytes: u32,
     outward: bool,
-    /// Work for interrupts and wake-ups that comes before the next packet.
+    /// Time for interrupts and wake-ups, to be spent before the next packet.
     owed_ns: u64,
 }
 
@@ -36,7 +36,7 @@ impl Default for Vhost {
 }
 
 impl Machine {
-    /// What vhost had in its hands is where it goes.
+    /// Delivers the packet that vhost has carried.
     pub(super) fn vhost_carried(&mut self, now_ns: u64, agenda: &mut Agenda) {
         match self.vhost.carrying.take() {
             None => {}
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// Interrupts the guest for a ring: 0 for what it transmits.
+    /// Interrupts the guest for a ring: 0 for the transmit ring.
     fn interrupts(&mut self, ring: usize, now_ns: u64, agenda: &mut Agenda) {
         self.totals.interrupts += 1;
         self.vhost.owed_ns += self.setup.costs.signal_ns;
@@ -66,7 +66,7 @@ impl Machine {
         self.wakes(GUEST, now_ns, agenda);
     }
 
-    /// A packet of the guest is in the peer's socket, or has no room there.
+    /// Delivers a packet of the guest to the peer's socket, or drops it there.
     fn delivered(&mut self, packet: Packet, now_ns: u64, agenda: &mut Agenda) {
         match packet.content {
             Content::Ack => return,
@@ -98,19 +98,19 @@ impl Machine {
         }
     }
 
-    /// Whether a message is acknowledged before it is answered.
+    /// True if a message is acknowledged before it is answered.
     pub(super) fn answers_at_once(&self, bytes: u32) -> bool {
         matches!(self.setup.traffic, Traffic::Requests { tcp: true, .. })
             && bytes > self.setup.rules.mss_bytes
     }
 
-    /// Something for the guest lies ready for vhost.
+    /// Queues a packet for the guest with vhost.
     pub(super) fn enters_guest(&mut self, inbound: Inbound, bytes: u32) {
         self.entered += 1;
         self.vhost.inbound.push_back((inbound, bytes));
     }
 
-    /// The next packet, or sleep.
+    /// Begins the next packet, or sleeps.
     pub(super) fn vhost_next(&mut self, now_ns: u64, agenda: &mut Agenda) {
         let costs = self.setup.costs;
         if self.vhost.carried_bytes >= WEIGHT_BYTES {
@@ -146,11 +146,11 @@ impl Machine {
         self.work(VHOST, now_ns, work_ns + owed_ns, agenda);
     }
 
-    /// What copying a packet out of the guest takes.
+    /// Returns the time of copying a packet out of the guest.
     fn carrying_ns(&self, packet: &Packet) -> u64 {
         let costs = self.setup.costs;
         let flows = self.flows.len() as u64;
-        // As many streams as the cache holds are found there, of all that take turns.
+        // The cache holds the data of as many streams, of all that take turns.
         let cold_ps = costs.cold_ps_per_byte * flows.saturating_sub(costs.cache_flows) / flows.max(1);
         let ps_per_byte = match packet.content {
             Content::Datagram => costs.datagram_ps_per_byte,

@@ -1,11 +1,11 @@
-//! What is run, what its steps take, and what was measured.
+//! The settings, the costs and the result of a run.
 
 use wharf_core::engine::Batching;
 use wharf_core::owner::Policy;
 use wharf_sim::engine::cache_line::LineCosts;
 use wharf_sim::engine::cpu::Tick;
 
-/// What steps take, in nanoseconds.
+/// Times of the steps, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {
     /// Making a packet.
@@ -18,11 +18,11 @@ pub struct Costs {
     pub pull_ns: u64,
     /// The driver, per packet.
     pub driver_ns: u64,
-    /// What the next step waits for a doorbell to have left the processor.
+    /// The wait of the next step for a doorbell to leave the processor.
     pub doorbell_drain_ns: u64,
-    /// A completed packet, until it is on its way home.
+    /// A completed packet, until it is in its return ring.
     pub reclaim_ns: u64,
-    /// Before a sender that could not go on looks again.
+    /// The time until a sender that could not go on looks again.
     pub again_ns: u64,
     /// One look of an owner that stands by.
     pub look_ns: u64,
@@ -30,14 +30,14 @@ pub struct Costs {
     pub tick: Tick,
 }
 
-/// What is run.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Processors, each with one sender.
     pub cpus: usize,
-    /// How long one owns the queue.
+    /// Bounds of one ownership.
     pub policy: Policy,
-    /// A processor more that owns the queue for good and sends nothing.
+    /// True if a further processor owns the queue for good and sends nothing.
     pub dedicated: bool,
     /// Packets handed over at a time.
     pub burst: usize,
@@ -49,11 +49,11 @@ pub struct Setup {
     pub ring_frames: usize,
     /// Frames of the pool.
     pub pool_frames: u32,
-    /// What the steps cost.
+    /// Times of the steps.
     pub costs: Costs,
     /// Thousandths by which the time of making varies, either way.
     pub jitter_permille: u64,
-    /// Of the generator.
+    /// Seed of the generator.
     pub seed: u64,
     /// Time before measuring.
     pub settle_ns: u64,
@@ -61,24 +61,24 @@ pub struct Setup {
     pub measure_ns: u64,
 }
 
-/// What was measured.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Packets that left within the time of measuring.
+    /// Packets that left within the measured time.
     pub packets: u64,
-    /// How long that was.
+    /// Time measured.
     pub measured_ns: u64,
-    /// In the whole run: packets, doorbells rung for them, and packets by sender.
+    /// Packets of the whole run.
     pub packets_in_all: u64,
     /// Doorbells.
     pub doorbells: u64,
-    /// By sender: what it sent.
+    /// Packets sent, by sender.
     pub by_sender: Vec<u64>,
-    /// By sender: what it handed to the device as owner, for itself and others.
+    /// Packets handed to the device as owner, by sender.
     pub drained: Vec<u64>,
-    /// By sender: of that, sent by others.
+    /// Of those, packets of other senders.
     pub for_others: Vec<u64>,
-    /// By sender: time as owner, standing by left out.
+    /// Time as owner, without standing by, by sender.
     pub owned_ns: Vec<u64>,
     /// Packets of the longest run of an owner.
     pub longest_run: u64,
@@ -87,12 +87,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Packets per second.
+    /// Returns packets per second.
     pub fn packets_per_s(&self) -> u64 {
         (u128::from(self.packets) * 1_000_000_000 / u128::from(self.measured_ns.max(1))) as u64
     }
 
-    /// Thousandths of a packet per doorbell.
+    /// Returns thousandths of a packet per doorbell.
     pub fn packets_per_doorbell_permille(&self) -> u64 {
         self.packets_in_all * 1000 / self.doorbells.max(1)
     }

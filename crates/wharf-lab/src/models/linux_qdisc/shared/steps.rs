@@ -1,7 +1,7 @@
-//! What the processors do, a step at a time.
+//! The steps of the processors.
 //!
 //! ```text
-//! Making ─► [Busy ─►] Root ─► put in ─► somebody runs it, or full: Release ─► Making
+//! Making ─► [Busy ─►] Root ─► put in ─► another runs it, or full: Release ─► Making
 //!             list: Push ─┘     └─► ours: take out ─► Dequeued ─► Driven ─► Root …
 //!                                                       bounds reached, or empty: Release ─► back once ─► Making
 //! ```
@@ -16,26 +16,26 @@ use wharf_sim::engine::lock::HandedOver;
 use wharf_sim::engine::{Agenda, World};
 use wharf_sim::nic::simple::Departed;
 
-/// What is over when a processor's time has come.
+/// The step that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     /// A packet is made.
     Making,
-    /// The list's head is ours to write.
+    /// It may write the list's head.
     Push,
     /// It has the second lock.
     Busy,
     /// It has the root lock.
     Root,
-    /// It spins: nothing is due.
+    /// It spins: no event.
     Spinning,
     /// A bulk is out of the qdisc.
     Dequeued,
     /// The device is done with it.
     Driven,
-    /// Nothing more to do with the root lock.
+    /// It is done with the root lock.
     Release,
-    /// Nothing was there to be run, for one that only runs.
+    /// A processor that only runs the qdisc found nothing.
     Idle,
 }
 
@@ -44,17 +44,17 @@ pub(super) enum Doing {
 pub(super) struct Processor {
     cpu: Cpu,
     doing: Doing,
-    /// What it does once it has the lock that it spins for.
+    /// The step that follows once it has the lock that it spins for.
     wanted: Doing,
     packet: Option<Frame>,
-    /// Whether it holds the second lock.
+    /// True while it holds the second lock.
     has_busy: bool,
-    /// Set while it is the one to run the qdisc, and since when.
+    /// Set while it runs the qdisc, since `began_ns`.
     owner: Option<Owner>,
     began_ns: u64,
     taken: u32,
     pause: Option<Pause>,
-    /// Its bounds were reached: it is to come back.
+    /// True if it must come back: its bounds were reached.
     comes_back: bool,
     yields: bool,
     serves: bool,
@@ -81,7 +81,7 @@ impl Processor {
         }
     }
 
-    /// What it has done by `now_ns`.
+    /// Returns its counts up to `now_ns`.
     pub(super) fn done(&self, now_ns: u64) -> Done {
         let running_ns = if self.owner.is_some() { now_ns.saturating_sub(self.began_ns) } else { 0 };
         let dequeue_ns = self.done.dequeue_ns + running_ns;
@@ -109,7 +109,7 @@ impl World for Machine {
 }
 
 impl Machine {
-    /// Processor `at` works from `from_ns` on, and has then done `doing`.
+    /// Lets processor `at` work from `from_ns` on, and then be done with `doing`.
     fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         processor.doing = doing;
@@ -135,7 +135,7 @@ impl Machine {
         }
     }
 
-    /// Gives the lock for `doing` back, to whoever spins for it.
+    /// Releases the lock for `doing`, to a spinner if there is one.
     fn give(&mut self, doing: Doing, now_ns: u64, agenda: &mut Agenda) {
         let lock = match doing {
             Doing::Busy => &mut self.busy,
@@ -150,7 +150,7 @@ impl Machine {
         agenda.set(cpu, at_ns);
     }
 
-    /// The next packet, or the end.
+    /// Makes the next packet, or ends.
     fn next(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         if self.processors[at].serves {
             let more = !self.ending || self.has_backlog() || !self.pushed.0.is_empty();
@@ -168,7 +168,7 @@ impl Machine {
         self.work(at, now_ns, drop_ns + make_ns, Doing::Making, agenda);
     }
 
-    /// A packet is made: in with it.
+    /// Enqueues the packet that was made.
     fn made(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         if processor.packet.is_none() {
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// On the list; whoever found it empty goes for the root lock.
+    /// Pushes onto the list. The processor that found it empty takes the root lock.
     fn push(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let was_empty = self.pushed.0.is_empty();
         if self.pushed.0.len() >= self.setup.qdisc_packets {
@@ -228,7 +228,7 @@ impl Machine {
         self.list.0.push_back(frame);
     }
 
-    /// Holding the root lock: puts in what there is, and takes a bulk out if the qdisc is ours to run.
+    /// Enqueues under the root lock, and dequeues a bulk if the qdisc is this processor's to run.
     fn with_root(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let mut work_ns = 0;
         if self.processors[at].owner.is_none() {
@@ -244,7 +244,7 @@ impl Machine {
         self.work(at, now_ns, work_ns, doing, agenda);
     }
 
-    /// Whether the qdisc is ours to run (on).
+    /// True if the qdisc is this processor's to run, or to run on.
     fn goes_on(&mut self, at: usize, now_ns: u64) -> bool {
         let others_only = self.setup.dedicated && !self.processors[at].serves && !self.ending;
         let processor = &mut self.processors[at];
@@ -269,7 +269,7 @@ impl Machine {
         true
     }
 
-    /// Takes one bulk out of the qdisc, and has the device take it in the next step; the time of the first part.
+    /// Dequeues one bulk, which the device takes in the next step. Returns the time of the first part.
     fn dequeue(&mut self, at: usize) -> u64 {
         let quota = self.processors[at].owner.as_ref().map_or(0, Owner::quota_left);
         let (taken, pause) = self.run.transmit_bulk(&mut self.list, quota);
@@ -277,13 +277,13 @@ impl Machine {
         u64::from(taken) * self.setup.costs.dequeue_ns
     }
 
-    /// The bulk is out: others may have the root lock while the device has it.
+    /// Releases the root lock while the device has the bulk.
     fn drive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.give(Doing::Root, now_ns, agenda);
         if std::mem::take(&mut self.processors[at].has_busy) {
             self.give(Doing::Busy, now_ns, agenda);
         }
-        // Only who runs the qdisc takes this lock, so it is free.
+        // Only the runner takes this lock, so it is free.
         let taking_ns = self.txq.acquire(at, now_ns).unwrap_or(0);
         let have_ns = self.processors[at].cpu.lock(now_ns, taking_ns, Mode::System);
         let mut home = Home { machine_cpu: at, now_ns, of_others: 0, freed: Vec::new() };
@@ -301,14 +301,15 @@ impl Machine {
         self.work(at, have_ns, work_ns, Doing::Driven, agenda);
     }
 
-    /// The device is done with the bulk: the root lock once more.
+    /// Takes the root lock again after the device has taken the bulk.
     fn driven(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let released = self.txq.release(now_ns, &mut self.random);
         debug_assert_eq!(released, None);
         self.want(at, Doing::Root, now_ns, agenda);
     }
 
-    /// Lets go of the locks. Who was to come back does so in its softirq, before its process goes on.
+    /// Releases the locks. A processor that must come back does so in its softirq, before its process goes
+    /// on.
     fn release(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.give(Doing::Root, now_ns, agenda);
         if std::mem::take(&mut self.processors[at].has_busy) {
@@ -321,7 +322,7 @@ impl Machine {
     }
 }
 
-/// Packets that the dummy device is done with.
+/// The sink of completed packets.
 struct Home {
     machine_cpu: usize,
     now_ns: u64,
