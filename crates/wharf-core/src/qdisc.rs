@@ -45,6 +45,9 @@ pub use tbf::{Rate, TBF_BURST_BYTES_MAX, TBF_RATE_MAX, Tbf};
 
 use wharf_mem::{Batch, Frame};
 
+/// The kinds of this crate, in the order in which they are listed.
+static BUILT_IN: &[&QdiscKind] = &[&fifo::KIND, &prio::KIND, &fq_codel::KIND];
+
 /// The bounds of one [`Qdisc::dequeue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
