@@ -7,11 +7,14 @@
 //! - [`ip_packet`] finds the IP packet behind up to two VLAN tags;
 //! - [`traffic_class`], [`dscp`], [`ecn`] read the TOS byte, [`mark_ce`] sets Congestion Experienced (RFC 3168);
 //! - [`flow_hash`] and [`QueueMap`] spread flows over queues;
+//! - [`tunnel`] finds the packet inside VXLAN, Geneve, GRE and IP in IP;
+//! - [`EthernetHeader`], [`IpHeader`] and [`UdpHeader`] write headers;
 //! - [`gso`] segments super-packets: the plan, and the headers of each segment;
 //! - [`checksum`] has the Internet checksum (RFC 1071), its incremental update (RFC 1624) and SCTP's CRC-32C.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod build;
 pub mod checksum;
 mod ecn;
 mod ether;
@@ -19,7 +22,9 @@ mod extensions;
 mod flow;
 pub mod gso;
 mod headers;
+pub mod tunnel;
 
+pub use build::{EthernetHeader, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT, IpHeader, UdpHeader};
 pub use ecn::{Ecn, dscp, ecn, mark_ce, traffic_class};
 pub use ether::{
     ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IpPacket, VLAN_BYTES,
