@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]
-pub mod headers;
 pub mod host;
 mod link;
 pub mod null;
@@ -20,10 +19,8 @@ pub mod pcap;
 mod refused;
 pub mod registry;
 pub mod requirements;
-mod segment;
 pub mod spec;
 pub mod tap;
-mod tunnel;
 pub mod udp;
 mod unix_socket;
 pub mod vhost_user;

@@ -5,8 +5,8 @@
 //! one that is asked of us: [`VnetHeader::meta`] and [`VnetHeader::to_send`]. What it says of the length of the headers
 //! is never used: they are read instead.
 
-use crate::headers::UDP_BYTES;
 use wharf_mem::Meta;
+use wharf_packet::UDP_BYTES;
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
 
 /// Bytes of the header, without the number of buffers that some devices have behind it.

@@ -1,15 +1,10 @@
 //! Where the UDP datagram lies in a frame: RFC 768, 791, 8200.
 
-use crate::headers::{
-    DESTINATION_OPTIONS, HOP_BY_HOP, IPV4_BYTES, IPV6_BYTES, ROUTING, UDP, UDP_BYTES, word,
-};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use wharf_packet::{IpPacket, ip_packet};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use wharf_packet::{Headers, UDP, UDP_BYTES, word};
 
-/// How many IPv6 extension headers before it are looked through.
-const EXTENSIONS_MAX: usize = 8;
-
-/// The frame is something else than one whole UDP datagram: another protocol, a fragment, headers cut short.
+/// The frame is no whole UDP datagram that a socket can send: another protocol, a fragment, headers cut short, a routing header
+/// with segments left, an authentication header.
 pub(super) const NOT_UDP: &str = "not-udp";
 /// Its lengths contradict each other.
 pub(super) const MALFORMED: &str = "malformed";
@@ -20,52 +15,49 @@ pub(super) const INTERFACE_MAC: [u8; 2] = [0x02, 0x57];
 /// A datagram in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Datagram {
-    is_ipv6: bool,
-    ip_at: usize,
+    headers: Headers,
     pub(super) payload_at: usize,
     pub(super) payload_bytes: usize,
 }
 
 impl Datagram {
-    /// In a frame of `len_bytes`, whose first bytes, headers and all, are `first`.
+    /// Finds the datagram in a frame of `len_bytes` that begins with `first`, in which all headers are whole.
+    ///
+    /// # Errors
+    /// [`NOT_UDP`], [`MALFORMED`].
     #[inline]
     pub(super) fn find(first: &[u8], len_bytes: usize) -> Result<Self, &'static str> {
-        let (is_ipv6, ip, udp_at) = match ip_packet(first) {
-            Some(IpPacket::V4(ip)) => (false, ip, ipv4_header_bytes(ip)),
-            Some(IpPacket::V6(ip)) => (true, ip, ipv6_header_bytes(ip)),
-            None => return Err(NOT_UDP),
-        };
-        let udp_at = udp_at.ok_or(NOT_UDP)?;
-        let udp_bytes =
-            length_at(ip, udp_at + 4).filter(|_| ip.len() >= udp_at + UDP_BYTES).ok_or(NOT_UDP)?;
-        let ip_at = first.len() - ip.len();
-        let ip_bytes =
-            if is_ipv6 { length_at(ip, 4).map(|bytes| IPV6_BYTES + bytes) } else { length_at(ip, 2) };
-        let ip_bytes = ip_bytes.ok_or(NOT_UDP)?;
-        // Behind the packet there may be padding, behind the datagram nothing that is ours to judge.
-        if ip_at + ip_bytes > len_bytes || udp_at + udp_bytes > ip_bytes || udp_bytes < UDP_BYTES {
+        let headers = Headers::parse(first).map_err(|_| NOT_UDP)?;
+        // A socket sends neither of the two: the datagram would go to a router on the way, or without its proof.
+        let is_plain = !headers.is_source_routed() && !headers.is_authenticated;
+        if headers.protocol != UDP || !is_plain {
+            return Err(NOT_UDP);
+        }
+        let payload_at = headers.payload_at(first).ok_or(NOT_UDP)?;
+        let udp_at = headers.transport_at;
+        let udp_bytes = word(first, udp_at + 4).map(usize::from).ok_or(NOT_UDP)?;
+        let end = headers.packet_end(first).ok_or(NOT_UDP)?;
+        // Padding may follow the packet; bytes of the packet behind the datagram are ignored.
+        if end > len_bytes || udp_at + udp_bytes > end || udp_bytes < UDP_BYTES {
             return Err(MALFORMED);
         }
-        let payload_at = ip_at + udp_at + UDP_BYTES;
-        Ok(Self { is_ipv6, ip_at, payload_at, payload_bytes: udp_bytes - UDP_BYTES })
+        Ok(Self { headers, payload_at, payload_bytes: udp_bytes - UDP_BYTES })
     }
 
-    /// Source address, and destination with its port, in the frame that it was found in.
+    /// Returns the source address, and the destination with its port, from the start of the frame in which the datagram was
+    /// found.
     pub(super) fn ends(&self, first: &[u8]) -> Option<(IpAddr, SocketAddr)> {
-        let port = first.get(self.payload_at - UDP_BYTES + 2..)?.first_chunk::<2>()?;
-        let port = u16::from_be_bytes(*port);
-        let addresses = first.get(self.ip_at + if self.is_ipv6 { 8 } else { 12 }..)?;
-        if !self.is_ipv6 {
-            let [source, destination]: [[u8; 4]; 2] =
-                [*addresses.first_chunk()?, *addresses.get(4..)?.first_chunk()?];
-            return Some((Ipv4Addr::from(source).into(), (Ipv4Addr::from(destination), port).into()));
-        }
-        let [source, destination]: [[u8; 16]; 2] =
-            [*addresses.first_chunk()?, *addresses.get(16..)?.first_chunk()?];
-        let destination = Ipv6Addr::from(destination);
-        // Only together with an interface does such an address say where to.
-        let scope = if destination.is_unicast_link_local() { interface_of(first) } else { 0 };
-        Some((Ipv6Addr::from(source).into(), SocketAddrV6::new(destination, port, 0, scope).into()))
+        let (_, port) = self.headers.ports(first)?;
+        let source = self.headers.source(first)?;
+        let destination = match self.headers.destination(first)? {
+            IpAddr::V4(address) => (address, port).into(),
+            IpAddr::V6(address) => {
+                // A link-local address names a host only together with an interface.
+                let scope = if address.is_unicast_link_local() { interface_of(first) } else { 0 };
+                SocketAddrV6::new(address, port, 0, scope).into()
+            }
+        };
+        Some((source, destination))
     }
 }
 
@@ -77,44 +69,12 @@ fn interface_of(frame: &[u8]) -> u32 {
     }
 }
 
-#[inline]
-fn length_at(bytes: &[u8], at: usize) -> Option<usize> {
-    word(bytes, at).map(usize::from)
-}
-
-/// Bytes before the UDP header; `None` where none follows, or not all of it.
-#[inline]
-fn ipv4_header_bytes(ip: &[u8]) -> Option<usize> {
-    let header: &[u8; IPV4_BYTES] = ip.first_chunk()?;
-    let bytes = usize::from(header[0] & 0xf) * 4;
-    // More fragments, or not the first one.
-    let is_fragment = word(header, 6)? & 0x3fff != 0;
-    (header[0] >> 4 == 4 && bytes >= IPV4_BYTES && header[9] == UDP && !is_fragment).then_some(bytes)
-}
-
-/// The same, past extension headers: of a fragment, none follows.
-#[inline]
-fn ipv6_header_bytes(ip: &[u8]) -> Option<usize> {
-    let header: &[u8; IPV6_BYTES] = ip.first_chunk()?;
-    let (mut next, mut at) = (header[6], IPV6_BYTES);
-    for _ in 0..EXTENSIONS_MAX {
-        match next {
-            UDP => return (header[0] >> 4 == 6).then_some(at),
-            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {
-                let [following, units] = *ip.get(at..)?.first_chunk()?;
-                (next, at) = (following, at + 8 + 8 * usize::from(units));
-            }
-            _ => return None,
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use etherparse::PacketBuilder;
     use proptest::prelude::*;
+    use std::net::Ipv6Addr;
 
     fn ethernet() -> etherparse::PacketBuilderStep<etherparse::Ethernet2Header> {
         PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0x57, 0, 0, 0, 9])
@@ -170,6 +130,18 @@ mod tests {
         }
         assert_eq!(Datagram::find(&whole[..44], 44), Err(MALFORMED));
         assert!(Datagram::find(&whole[..42], 46).is_ok(), "the payload lies in another piece");
+    }
+
+    /// The packet is for a router on the way, and its payload is not.
+    #[test]
+    fn segments_left_in_a_routing_header_then_no_datagram() {
+        let mut frame = written(ethernet().ipv6([1; 16], [2; 16], 64).udp(4000, 53), b"payload");
+        frame.splice(54..54, [&[UDP, 2, 2, 1, 0, 0, 0, 0][..], &[7; 16]].concat());
+        (frame[19], frame[20]) = (frame[19] + 24, 43);
+        assert_eq!(Datagram::find(&frame, frame.len()), Err(NOT_UDP));
+        frame[57] = 0;
+        let found = Datagram::find(&frame, frame.len()).unwrap();
+        assert_eq!(&frame[found.payload_at..], b"payload");
     }
 
     proptest! {

@@ -4,15 +4,17 @@
 //! ones, of which the source's names the interface; identification counts up; hop limit 64.
 
 use super::datagram::INTERFACE_MAC;
-use crate::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
+use wharf_packet::{
+    ETHERNET_BYTES, EthernetHeader, IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT, IPV6_BYTES, IpHeader, UDP,
+    UDP_BYTES, UdpHeader, word,
+};
 
 /// Bytes of the longest headers.
 pub(super) const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES;
-const HOP_LIMIT: u8 = 64;
-const IDENTIFICATION_AT: usize = ETHERNET_BYTES + 4;
-const IPV4_CHECKSUM_AT: usize = ETHERNET_BYTES + 10;
+const IDENTIFICATION_AT: usize = ETHERNET_BYTES + IPV4_IDENTIFICATION_AT;
+const CHECKSUM_AT: usize = ETHERNET_BYTES + IPV4_CHECKSUM_AT;
 
 /// The headers of datagrams of one length between two ends, but for what differs from one to the next.
 #[derive(Debug, Clone, Copy)]
@@ -25,55 +27,25 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// For datagrams of `payload_bytes`, at most 65 527, that came by interface number `interface`; `None` where the two
-    /// ends are not of one kind.
+    /// Makes the headers of datagrams of `payload_bytes`, at most 65 527, that came by interface number `interface`; `None`
+    /// where the two ends are of different IP versions.
     pub(super) fn new(
         from: SocketAddr, to: SocketAddr, interface: u32, payload_bytes: usize,
     ) -> Option<Self> {
-        let udp_bytes = u16::try_from(UDP_BYTES + payload_bytes).ok()?;
-        let mut all = Self { bytes: [0; HEADERS_BYTES_MAX], len_bytes: 0, ipv4_sum: 0, udp_sum: 0 };
-        all.push(&INTERFACE_MAC);
-        all.push(&[0; 4]);
-        all.push(&INTERFACE_MAC);
-        all.push(&interface.to_be_bytes());
-        let addresses_at = match (from.ip(), to.ip()) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                all.push_ipv4(udp_bytes)?;
-                all.push(&from.octets());
-                all.push(&to.octets());
-                all.ipv4_sum = sum(&all.bytes[ETHERNET_BYTES..all.len_bytes]);
-                ETHERNET_BYTES + 12
-            }
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                all.push(&[0x86, 0xdd, 0x60, 0, 0, 0]);
-                all.push(&udp_bytes.to_be_bytes());
-                all.push(&[UDP, HOP_LIMIT]);
-                all.push(&from.octets());
-                all.push(&to.octets());
-                ETHERNET_BYTES + 8
-            }
-            _ => return None,
-        };
-        for number in [from.port(), to.port(), udp_bytes, 0] {
-            all.push(&number.to_be_bytes());
-        }
-        // The pseudo header: addresses, protocol, length once more.
-        all.udp_sum = sum(&all.bytes[addresses_at..all.len_bytes]) + u64::from(UDP) + u64::from(udp_bytes);
-        Some(all)
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes[self.len_bytes..self.len_bytes + bytes.len()].copy_from_slice(bytes);
-        self.len_bytes += bytes.len();
-    }
-
-    /// All but the addresses; `None` for what IPv4 has no length for.
-    fn push_ipv4(&mut self, udp_bytes: u16) -> Option<()> {
-        let total_bytes = udp_bytes.checked_add(IPV4_BYTES as u16)?;
-        self.push(&[0x08, 0x00, 0x45, 0]);
-        self.push(&total_bytes.to_be_bytes());
-        self.push(&[0, 0, 0, 0, HOP_LIMIT, UDP, 0, 0]);
-        Some(())
+        let (mut bytes, udp_bytes) = ([0; HEADERS_BYTES_MAX], UDP_BYTES + payload_bytes);
+        let ip = IpHeader::new(from.ip(), to.ip(), UDP);
+        let (mut source, mut destination) = ([0; 6], [0; 6]);
+        destination[..2].copy_from_slice(&INTERFACE_MAC);
+        source[..2].copy_from_slice(&INTERFACE_MAC);
+        source[2..].copy_from_slice(&interface.to_be_bytes());
+        let ethernet = EthernetHeader { destination, source, vlan: None, ethertype: ip.ethertype() };
+        let mut at = ethernet.write(&mut bytes)?;
+        at += ip.write(&mut bytes[at..], udp_bytes)?;
+        let udp = UdpHeader { source: from.port(), destination: to.port() };
+        let len_bytes = at + udp.write(&mut bytes[at..], payload_bytes)?;
+        let ipv4_sum = if from.is_ipv4() { u64::from(!word(&bytes, CHECKSUM_AT)?) } else { 0 };
+        let udp_sum = ip.pseudo_sum(udp_bytes) + sum(&bytes[at..len_bytes]);
+        Some(Self { bytes, len_bytes, ipv4_sum, udp_sum })
     }
 
     pub(super) fn len_bytes(&self) -> usize {
@@ -87,7 +59,7 @@ impl Headers {
         if self.ipv4_sum != 0 {
             bytes[IDENTIFICATION_AT..IDENTIFICATION_AT + 2].copy_from_slice(&identification.to_be_bytes());
             let checksum = !fold(self.ipv4_sum + u64::from(identification));
-            bytes[IPV4_CHECKSUM_AT..IPV4_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+            bytes[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
         }
         let checksum = from_sum(self.udp_sum + sum(payload), UDP_OFFSET);
         let at = self.len_bytes - UDP_BYTES + UDP_OFFSET;
@@ -102,6 +74,7 @@ mod tests {
     use super::*;
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
     use proptest::prelude::*;
+    use std::net::IpAddr;
 
     fn check(from: SocketAddr, to: SocketAddr, identification: u16, payload: &[u8]) {
         let headers = Headers::new(from, to, 7, payload.len()).unwrap();

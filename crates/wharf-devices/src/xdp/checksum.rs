@@ -8,28 +8,46 @@
 //! In a tunnel it is the inner segment that is left unfinished: the sum around it, if any, is right once that is finished (the
 //! kernel's `lco_csum`).
 
-use crate::headers::{TCP, UDP, word};
-use crate::segment::{Segment, segment};
-use crate::tunnel;
 use wharf_mem::{Batch, Frame, Region};
-use wharf_packet::checksum::{self, SCTP_OFFSET, UDP_OFFSET, fold, sum};
+use wharf_packet::checksum::{self, ChunkSum, SCTP_OFFSET, TCP_OFFSET, UDP_OFFSET, fold};
+use wharf_packet::{Headers, SCTP, TCP, UDP, tunnel, word};
 
-const SCTP: u8 = 132;
-const TCP_OFFSET: usize = 16;
+/// A transport segment in its frame: offset and length in bytes, and the sum of its pseudo header, which SCTP has none of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Segment {
+    protocol: u8,
+    start: usize,
+    len: usize,
+    pseudo: u64,
+}
 
-/// Sums up `len` bytes of a frame from byte `start` of its first buffer on; `None` when it has not so many.
+impl Segment {
+    /// The segment that has `headers`; `None` for a fragment, behind an authentication header, and where the final
+    /// destination of TCP or UDP cannot be told.
+    #[inline]
+    fn new(bytes: &[u8], headers: &Headers) -> Option<Self> {
+        if !headers.is_whole() || headers.is_authenticated {
+            return None;
+        }
+        let len = headers.transport_len(bytes)?;
+        let pseudo = match headers.protocol {
+            TCP | UDP => headers.pseudo_sum(bytes, len)?,
+            _ => 0,
+        };
+        Some(Self { protocol: headers.protocol, start: headers.transport_at, len, pseudo })
+    }
+}
+
+/// Sums up `len` bytes of a frame from byte `start` of its first buffer on; `None` if it has fewer.
 fn sum_of(region: &Region, frame: &Frame, start: usize, len: usize) -> Option<u64> {
-    let (mut skip, mut left, mut total) = (start, len, 0);
+    let (mut skip, mut left, mut total) = (start, len, ChunkSum::default());
     for chunk in region.chunks(frame).ok()? {
         let part = chunk.get(skip..)?;
         let part = &part[..part.len().min(left)];
-        let part_sum = u64::from(fold(sum(part)));
-        // A part that begins at an odd byte has its words the other way round.
-        let is_odd = !(len - left).is_multiple_of(2);
-        total += if is_odd { u64::from((part_sum as u16).swap_bytes()) } else { part_sum };
+        total.add(part);
         (skip, left) = (0, left - part.len());
     }
-    (left == 0).then_some(total)
+    (left == 0).then_some(total.sum())
 }
 
 /// Finishes the unfinished checksums of the frames of `batch` from number `from` on.
@@ -60,15 +78,16 @@ fn finish(region: &Region, frame: &mut Frame) {
 #[inline]
 fn unfinished(region: &Region, frame: &Frame) -> Option<Segment> {
     let bytes = region.bytes(frame).ok()?;
-    let segment = segment(bytes)?;
-    is_unfinished(bytes, segment).or_else(|| {
-        let inner = tunnel::inner(bytes, &segment)?;
-        is_unfinished(bytes, inner.segment(bytes)?)
+    let headers = Headers::parse(bytes).ok()?;
+    is_unfinished(bytes, &headers).or_else(|| {
+        let inner = tunnel::inner(bytes, &headers)?.headers(bytes).ok()?;
+        is_unfinished(bytes, &inner)
     })
 }
 
 #[inline]
-fn is_unfinished(bytes: &[u8], segment: Segment) -> Option<Segment> {
+fn is_unfinished(bytes: &[u8], headers: &Headers) -> Option<Segment> {
+    let segment = Segment::new(bytes, headers)?;
     let offset = match segment.protocol {
         TCP => TCP_OFFSET,
         UDP => UDP_OFFSET,

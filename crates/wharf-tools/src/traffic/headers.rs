@@ -4,10 +4,9 @@
 
 use super::stamp::{MAGIC, STAMP_BYTES};
 use std::net::IpAddr;
-use wharf_devices::headers::{ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, UDP, UDP_BYTES, VLAN_BYTES};
 use wharf_packet::checksum::{self, UDP_OFFSET, fold, from_sum};
+use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader};
 
-const HOP_LIMIT: u8 = 64;
 /// The discard protocol (RFC 863).
 pub(super) const PORT_DISCARD: u16 = 9;
 
@@ -23,21 +22,42 @@ pub(super) struct Ends {
 }
 
 impl Ends {
+    fn ethernet(&self) -> EthernetHeader {
+        let (destination, source) = (self.destination_mac, self.source_mac);
+        EthernetHeader { destination, source, vlan: self.vlan, ethertype: self.ip().ethertype() }
+    }
+
+    fn ip(&self) -> IpHeader {
+        let ip = IpHeader::new(self.source, self.destination, UDP);
+        IpHeader { traffic_class: self.tos, dont_fragment: true, ..ip }
+    }
+
     /// Bytes before the IP header.
     pub(super) fn ip_at(&self) -> usize {
-        ETHERNET_BYTES + if self.vlan.is_some() { VLAN_BYTES } else { 0 }
+        self.ethernet().len_bytes()
     }
 
     /// Bytes before the UDP header.
     pub(super) fn udp_at(&self) -> usize {
-        self.ip_at() + if self.source.is_ipv4() { IPV4_BYTES } else { IPV6_BYTES }
+        self.ip_at() + self.ip().len_bytes()
     }
 
-    /// Sum of the header that a datagram of `udp_len` is summed up with, and that is nowhere (RFC 768, 8200).
+    /// Sum of the pseudo header of a datagram of `udp_len` bytes (RFC 768, 8200).
     pub(super) fn pseudo_sum(&self, udp_len: u16) -> u64 {
-        let addresses =
-            checksum::sum(&address_bytes(self.source)) + checksum::sum(&address_bytes(self.destination));
-        addresses + u64::from(UDP) + u64::from(udp_len)
+        self.ip().pseudo_sum(udp_len.into())
+    }
+
+    /// All headers before a datagram of `udp_len` bytes, its own included, without source port and UDP checksum.
+    pub(super) fn headers(&self, udp_len: u16) -> Vec<u8> {
+        let (mut bytes, ip_at, udp_at) = (vec![0; self.headers_bytes()], self.ip_at(), self.udp_at());
+        let udp = UdpHeader { source: 0, destination: PORT_DISCARD };
+        let written = [
+            self.ethernet().write(&mut bytes),
+            self.ip().write(&mut bytes[ip_at..], udp_len.into()),
+            udp.write(&mut bytes[udp_at..], usize::from(udp_len) - UDP_BYTES),
+        ];
+        debug_assert!(written.iter().all(Option::is_some), "of one IP version, and within IP's lengths");
+        bytes
     }
 
     /// Bytes before the payload.
@@ -63,15 +83,10 @@ pub(super) struct Template {
 impl Template {
     /// For frames of `len_bytes`, which is at least [`Ends::shortest_bytes`] and below 64 KiB.
     pub(super) fn new(ends: &Ends, len_bytes: u32) -> Self {
-        let mut bytes = Vec::with_capacity(len_bytes as usize);
         let udp_at = ends.udp_at();
         let udp_len = len_bytes as u16 - udp_at as u16;
-        push_ethernet(&mut bytes, ends);
-        push_ip(&mut bytes, ends, udp_len);
-        bytes.extend([0, 0]);
-        bytes.extend(PORT_DISCARD.to_be_bytes());
-        bytes.extend(udp_len.to_be_bytes());
-        bytes.extend([0, 0]);
+        let mut bytes = ends.headers(udp_len);
+        bytes.reserve_exact(len_bytes as usize - bytes.len());
         bytes.extend(MAGIC);
         bytes.extend([0; STAMP_BYTES - MAGIC.len()]);
         let filler = (0..len_bytes as usize - bytes.len()).map(|at| at as u8);
@@ -109,43 +124,6 @@ impl Template {
         header[..2].copy_from_slice(&port.to_be_bytes());
         header[UDP_OFFSET..].copy_from_slice(&checksum.to_be_bytes());
         payload.first_chunk_mut().into_iter().for_each(|payload| stamp.write(payload));
-    }
-}
-
-pub(super) fn push_ethernet(bytes: &mut Vec<u8>, ends: &Ends) {
-    bytes.extend(ends.destination_mac);
-    bytes.extend(ends.source_mac);
-    if let Some(vlan) = ends.vlan {
-        bytes.extend([0x81, 0x00]);
-        bytes.extend(vlan.to_be_bytes());
-    }
-    bytes.extend(if ends.source.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] });
-}
-
-pub(super) fn push_ip(bytes: &mut Vec<u8>, ends: &Ends, udp_len: u16) {
-    let start = bytes.len();
-    if ends.source.is_ipv4() {
-        bytes.extend([0x45, ends.tos]);
-        bytes.extend((IPV4_BYTES as u16 + udp_len).to_be_bytes());
-        bytes.extend([0, 0, 0x40, 0]); // identification 0, do not fragment
-        bytes.extend([HOP_LIMIT, UDP, 0, 0]);
-    } else {
-        bytes.extend([0x60 | ends.tos >> 4, ends.tos << 4, 0, 0]);
-        bytes.extend(udp_len.to_be_bytes());
-        bytes.extend([UDP, HOP_LIMIT]);
-    }
-    bytes.extend(address_bytes(ends.source));
-    bytes.extend(address_bytes(ends.destination));
-    if ends.source.is_ipv4() {
-        let checksum = !fold(checksum::sum(&bytes[start..]));
-        bytes[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
-    }
-}
-
-fn address_bytes(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().into(),
-        IpAddr::V6(address) => address.octets().into(),
     }
 }
 

@@ -5,16 +5,11 @@
 //! cuts: what lies in its place is the sum of the pseudo header.
 
 use super::Stamp;
-use super::headers::{Ends, Template, push_ethernet, push_ip};
+use super::headers::{Ends, Template};
 use wharf_mem::Meta;
-use wharf_packet::checksum::{UDP_OFFSET, fold};
+use wharf_packet::checksum::{UDP_OFFSET, fold, update};
 use wharf_packet::gso::GSO_UDP;
-
-/// Where in the IPv4 header identification and checksum lie.
-const IDENTIFICATION_AT: usize = 4;
-const IPV4_CHECKSUM_AT: usize = 10;
-/// Where in the UDP header the length lies.
-const UDP_LENGTH_AT: usize = 4;
+use wharf_packet::{IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT};
 
 /// What all super-packets of a generator share.
 #[derive(Debug)]
@@ -68,13 +63,9 @@ impl SuperTemplate {
     /// Headers before `packets` payloads, without source port.
     fn headers_of(&self, packets: u16) -> Box<[u8]> {
         let udp_len = (self.len_bytes(packets) as usize - self.ends.udp_at()) as u16;
-        let mut bytes = Vec::with_capacity(self.piece.payload_at());
-        push_ethernet(&mut bytes, &self.ends);
-        push_ip(&mut bytes, &self.ends, udp_len);
-        bytes.extend(&self.piece.bytes()[bytes.len()..self.piece.payload_at()]);
-        let udp = &mut bytes[self.ends.udp_at()..];
-        udp[UDP_LENGTH_AT..UDP_OFFSET].copy_from_slice(&udp_len.to_be_bytes());
-        udp[UDP_OFFSET..].copy_from_slice(&fold(self.ends.pseudo_sum(udp_len)).to_be_bytes());
+        let mut bytes = self.ends.headers(udp_len);
+        bytes[self.ends.udp_at() + UDP_OFFSET..]
+            .copy_from_slice(&fold(self.ends.pseudo_sum(udp_len)).to_be_bytes());
         bytes.into()
     }
 
@@ -104,8 +95,8 @@ impl SuperTemplate {
             let ip = &mut to[self.ends.ip_at()..];
             let checksum = u16::from_be_bytes([ip[IPV4_CHECKSUM_AT], ip[IPV4_CHECKSUM_AT + 1]]);
             // It was made with an identification of 0.
-            let checksum = !fold(u64::from(!checksum) + u64::from(identification));
-            ip[IDENTIFICATION_AT..][..2].copy_from_slice(&identification.to_be_bytes());
+            let checksum = update(checksum, 0, identification);
+            ip[IPV4_IDENTIFICATION_AT..][..2].copy_from_slice(&identification.to_be_bytes());
             ip[IPV4_CHECKSUM_AT..][..2].copy_from_slice(&checksum.to_be_bytes());
         }
     }

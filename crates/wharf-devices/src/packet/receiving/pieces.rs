@@ -4,21 +4,19 @@
 //! with what changes in them as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): identification counting up,
 //! lengths, checksums; a UDP checksum of 0, which is none, stays.
 
-use crate::headers::{IPV6_BYTES, UDP, UDP_BYTES, word};
-use crate::segment::{Segment, segment};
-use crate::tunnel::{Inner, inner};
 use wharf_core::offload::gso_request;
 use wharf_mem::Meta;
 use wharf_packet::checksum::{UDP_OFFSET, fold, from_sum, sum};
 use wharf_packet::gso::GsoPlan;
-use wharf_packet::{IpPacket, ip_packet};
+use wharf_packet::tunnel::{self, Inner};
+use wharf_packet::{Headers, IPV6_BYTES, UDP, UDP_BYTES, word};
 
 const IP_BYTES_MAX: usize = 65535;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pieces {
     /// Of the frame from byte `inner_at` on.
-    cut: GsoPlan,
+    plan: GsoPlan,
     inner_at: usize,
     outer: Option<Outer>,
 }
@@ -41,9 +39,10 @@ impl Pieces {
             Some((inner_at, outer)) => (inner_at, Some(outer)),
             None => (0, None),
         };
-        let cut = GsoPlan::of_start(&packet[inner_at..], packet.len() - inner_at, &gso_request(meta)).ok()?;
-        let ip_bytes = outer.map_or(0, |outer| inner_at - outer.ip_at + cut.segment_bytes(0));
-        (ip_bytes <= IP_BYTES_MAX).then_some(Self { cut, inner_at, outer })
+        let plan =
+            GsoPlan::of_start(&packet[inner_at..], packet.len() - inner_at, &gso_request(meta)).ok()?;
+        let ip_bytes = outer.map_or(0, |outer| inner_at - outer.ip_at + plan.segment_bytes(0));
+        (ip_bytes <= IP_BYTES_MAX).then_some(Self { plan, inner_at, outer })
     }
 
     pub(super) fn are_tunnelled(&self) -> bool {
@@ -51,18 +50,18 @@ impl Pieces {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.cut.segments()
+        self.plan.segments()
     }
 
     /// Bytes of piece `at`.
     pub(super) fn bytes(&self, at: usize) -> usize {
-        self.inner_at + self.cut.segment_bytes(at)
+        self.inner_at + self.plan.segment_bytes(at)
     }
 
     /// Writes piece `at` of `packet`, the one that this was made for, to `to`, which has [`Pieces::bytes`].
     pub(super) fn write(&self, packet: &[u8], at: usize, to: &mut [u8]) {
         let (around, piece) = to.split_at_mut(self.inner_at);
-        self.cut.write(&packet[self.inner_at..], at, piece);
+        self.plan.write(&packet[self.inner_at..], at, piece);
         around.copy_from_slice(&packet[..self.inner_at]);
         if let Some(outer) = &self.outer {
             outer.write(to, at);
@@ -73,20 +72,16 @@ impl Pieces {
 impl Outer {
     /// The headers around what begins behind them, and where that is; `None` unless the checksum is that of a segment in a UDP tunnel.
     fn read(packet: &[u8], checksum_start: usize) -> Option<(usize, Self)> {
-        let tunnel = segment(packet).filter(|segment| segment.protocol == UDP)?;
-        let Segment { start: udp_at, len, pseudo, .. } = tunnel;
-        let Inner::Ethernet(inner_at) = inner(packet, &tunnel)? else { return None };
-        if inner_at >= checksum_start || inner_at >= packet.len() {
+        let headers = Headers::parse(packet).ok().filter(|headers| headers.protocol == UDP)?;
+        let Headers { ip_at, transport_at: udp_at, is_ipv6, .. } = headers;
+        let Inner::Ethernet(inner_at) = tunnel::inner(packet, &headers)? else { return None };
+        let is_sane = headers.transport_len(packet).is_some() && !headers.is_authenticated;
+        if !is_sane || inner_at >= checksum_start || inner_at >= packet.len() {
             return None;
         }
-        let (ip, is_ipv6) = match ip_packet(packet)? {
-            IpPacket::V4(ip) => (ip, false),
-            IpPacket::V6(ip) => (ip, true),
-        };
         let has_checksum = word(packet, udp_at + UDP_OFFSET)? != 0;
-        let ip_at = packet.len() - ip.len();
-        let identification = word(ip, 4)?;
-        let pseudo = has_checksum.then_some(pseudo - len as u64);
+        let pseudo = if has_checksum { Some(headers.pseudo_sum(packet, 0)?) } else { None };
+        let identification = word(packet, ip_at + 4)?;
         Some((inner_at, Self { ip_at, is_ipv6, identification, udp_at, pseudo }))
     }
 

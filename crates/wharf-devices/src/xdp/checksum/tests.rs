@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use wharf_core::pool::{Cache, PagePool};
+use wharf_packet::checksum::sum;
 
 /// An Ethernet frame around `ip`, behind `tags` VLAN tags, with padding of ones.
 fn frame(ethertype: u16, ip: &[u8], tags: usize, padding: usize) -> Vec<u8> {
@@ -31,6 +32,10 @@ fn ipv6(protocol: u8, hops: bool, segment: &[u8]) -> Vec<u8> {
     ip.extend(extension);
     ip.extend(segment);
     ip
+}
+
+fn segment(bytes: &[u8]) -> Option<Segment> {
+    Segment::new(bytes, &Headers::parse(bytes).ok()?)
 }
 
 /// A segment of `len` bytes whose checksum lies at `offset` and is 0.
@@ -175,7 +180,7 @@ fn what_is_unfinished_in_a_tunnel_is_finished() {
 fn a_checksum_that_only_looks_unfinished_stays() {
     let mut segment = bare(40, UDP_OFFSET);
     let bytes = frame(0x800, &ipv4(UDP, 0, &segment), 0, 0);
-    let found = super::segment(&bytes).unwrap();
+    let found = self::segment(&bytes).unwrap();
     // The payload's last word is chosen so that all sums up to ones with that checksum in its place.
     segment[38..].fill(0);
     segment[6..8].copy_from_slice(&fold(found.pseudo).to_be_bytes());
@@ -183,6 +188,35 @@ fn a_checksum_that_only_looks_unfinished_stays() {
     segment[38..].copy_from_slice(&last.to_be_bytes());
     let bytes = frame(0x800, &ipv4(UDP, 0, &segment), 0, 0);
     assert_eq!(finished(&bytes, 3000), bytes);
+}
+
+/// A sender that routes by way of other hosts leaves the sum of the pseudo header with the last of them.
+#[test]
+fn routing_header_then_the_checksum_is_that_of_the_final_destination() {
+    for (kind, left) in [(0, 1), (2, 1), (2, 0), (4, 1)] {
+        let payload = bare(100, TCP_OFFSET);
+        let routing = [&[TCP, 2, kind, left, 0, 0, 0, 0][..], &[0x77; 16], &payload].concat();
+        let mut bytes = frame(0x86dd, &ipv6(43, false, &routing), 0, 0);
+        let final_destination = if left == 0 { bytes[38..54].to_vec() } else { vec![0x77; 16] };
+        let pseudo = sum(&bytes[22..38]) + sum(&final_destination) + u64::from(TCP) + 100;
+        let at = 54 + 24 + TCP_OFFSET;
+        let mut want = bytes.clone();
+        want[at..at + 2]
+            .copy_from_slice(&checksum::from_sum(pseudo + sum(&payload), TCP_OFFSET).to_be_bytes());
+        bytes[at..at + 2].copy_from_slice(&fold(pseudo).to_be_bytes());
+        assert_eq!(finished(&bytes, 3000), want, "type {kind}, {left} left");
+        assert_eq!(finished(&want, 3000), want);
+    }
+}
+
+#[test]
+fn sctp_behind_destination_options_gets_its_crc() {
+    let segment = [&[SCTP, 0, 1, 4, 0, 0, 0, 0][..], &[7; 8], &[0; 4], &[9; 20]].concat();
+    let bytes = frame(0x86dd, &ipv6(60, false, &segment), 0, 0);
+    let mut want = bytes.clone();
+    assert!(checksum::complete_sctp(&mut want, 62, SCTP_OFFSET));
+    assert_ne!(bytes, want);
+    assert_eq!(finished(&bytes, 3000), want);
 }
 
 #[test]
