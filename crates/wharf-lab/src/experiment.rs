@@ -1,7 +1,7 @@
 //! Experiments: each has a file of parameters, and makes rows beside published ones.
 //!
-//! To add one: a file here that implements [`Experiment`], its parameters in `parameters/NAME.toml`, and a line in
-//! [`all`].
+//! To add one: a file here that implements [`Experiment`], its parameters in `parameters/NAME.toml`, and a
+//! line in [`all`].
 
 mod batching;
 mod bql;
@@ -28,7 +28,7 @@ pub use row::{Row, RowKind, Series};
 use serde::Serialize;
 use wharf_sim::RunError;
 
-/// Where an experiment runs.
+/// The world in which an experiment runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum World {
@@ -47,35 +47,35 @@ impl std::fmt::Display for World {
     }
 }
 
-/// What can be asked of the lab.
+/// An experiment of the lab.
 pub trait Experiment: Sync {
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it shows, in one line.
+    /// Returns its one-line description.
     fn what(&self) -> &'static str;
 
-    /// Where it can run; the first is what is meant if nothing is said.
+    /// Returns the worlds in which it can run, the default first.
     fn worlds(&self) -> &'static [World] {
         &[World::Model]
     }
 
-    /// Whether how many threads there are in world host can be chosen.
+    /// True if the number of threads in world host can be chosen.
     fn has_threads(&self) -> bool {
         true
     }
 
-    /// Its file of parameters in `world`.
+    /// Returns its file of parameters in `world`.
     fn parameters(&self, world: World) -> &'static str;
 
-    /// Runs it, a row after the other.
+    /// Runs it, row by row.
     ///
     /// # Errors
     /// [`LabError`].
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError>;
 }
 
-/// All experiments.
+/// Returns all experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
     &[
         &batching::BatchingApi,
@@ -90,29 +90,29 @@ pub fn all() -> &'static [&'static dyn Experiment] {
     ]
 }
 
-/// What a run is made with, and what it reports as it goes.
+/// The settings of a run, and its reports so far.
 pub struct Bench<'a> {
-    /// Where it runs: one of [`Experiment::worlds`].
+    /// The world: one of [`Experiment::worlds`].
     pub world: World,
     /// The parameters.
     pub parameters: &'a Parameters,
     /// The generator's seed.
     pub seed: u64,
-    /// World host: how many threads, a run for each; empty where the experiment is to choose.
+    /// World host: numbers of threads, with a run for each; empty for the experiment's own choice.
     pub threads: &'a [u32],
-    /// World host: how long to measure each point; `None` where the experiment is to choose.
+    /// World host: time to measure each point; `None` for the experiment's own choice.
     pub duration_ns: Option<u64>,
     /// Packets simulated so far, for the lab's own speed.
     pub packets: u64,
-    /// The figures so far.
+    /// The rows so far.
     pub rows: Vec<Row>,
-    /// The lines so far.
+    /// The series so far.
     pub series: Vec<Series>,
     say: &'a mut dyn FnMut(&str) -> bool,
 }
 
 impl Bench<'_> {
-    /// Says what is being run; whether to go on with it. To be asked several times a second.
+    /// Reports the current run. False if it must end. To be called several times a second.
     pub fn goes_on(&mut self, run: &str) -> bool {
         (self.say)(run)
     }
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Bench<'_> {
     }
 }
 
-/// The experiment of that name.
+/// Returns the experiment of that name.
 ///
 /// # Errors
 /// [`LabError::Experiment`]: there is none.
@@ -134,7 +134,7 @@ pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
     found.copied().ok_or_else(|| LabError::Experiment { name: name.into(), there: there() })
 }
 
-/// The parameters of `experiment` in `world`, as they are in its file.
+/// Returns the parameters of `experiment` in `world`, as in its file.
 ///
 /// # Errors
 /// [`LabError::File`].
@@ -142,7 +142,8 @@ pub fn parameters_of(experiment: &dyn Experiment, world: World) -> Result<Parame
     Parameters::read(experiment.name(), experiment.parameters(world))
 }
 
-/// Runs what is asked for; `say` is told what is being run, several times a second, and answers whether to go on.
+/// Runs the experiment asked for. Tells `say` the current run several times a second; `say` returns false to
+/// end it.
 ///
 /// # Errors
 /// [`LabError`]: no such experiment, world, key or value; or a run that broke a rule of the path.
@@ -173,7 +174,7 @@ pub fn run(request: &Request, say: &mut dyn FnMut(&str) -> bool) -> Result<Repor
     Ok(Report { experiment, world, seed, parameters, rows, series, interrupted, packets })
 }
 
-/// Where `experiment` is to run.
+/// Returns the world in which `experiment` is to run.
 fn world_of(experiment: &dyn Experiment, request: &Request) -> Result<World, LabError> {
     let worlds = experiment.worlds();
     let world = request.world.or(worlds.first().copied()).unwrap_or(World::Model);

@@ -9,34 +9,34 @@ pub use chart::ChartError;
 use crate::experiment::Report;
 use wharf_plan::escaped;
 
-/// A report, and what it was asked for with.
+/// A report, and its request.
 #[derive(Debug, Clone)]
 pub struct Section {
-    /// What came of it.
+    /// The report.
     pub report: Report,
-    /// The experiment's one line.
+    /// The experiment's one-line description.
     pub what: &'static str,
     /// The command line that makes it again.
     pub command: String,
 }
 
-/// Where it was run.
+/// The machine that ran it.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// Name and value, in the order in which they are shown.
+    /// Names and values, in the order in which they are shown.
     pub facts: Vec<(String, String)>,
 }
 
 /// A file of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name, without a folder.
+    /// Its name without a folder.
     pub name: String,
-    /// What is in it.
+    /// Its contents.
     pub text: String,
 }
 
-/// All files: `report.html` with everything in it, and each picture by itself.
+/// Returns all files: `report.html` with everything in it, and each picture by itself.
 ///
 /// # Errors
 /// [`ChartError`]: a picture could not be drawn.

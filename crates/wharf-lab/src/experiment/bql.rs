@@ -1,8 +1,8 @@
-//! `bql`: what the byte limit does on a wire that changes its speed: the limit over time, and what a priority packet
-//! waits for in the NIC, with the limit and without.
+//! `bql`: the effect of the byte limit on a wire that changes its speed: the limit over time, and the delay
+//! of a priority packet in the NIC, with the limit and without.
 //!
-//! Nothing was published to compare with; it is the path's own `Run` and `Bql`. Labels are `bql=on/2:1gbit`: the second
-//! phase, at that speed.
+//! There is no published figure. It runs the path's own `TxEngine` and `Bql`. Labels are `bql=on/2:1gbit`:
+//! the second phase, at that speed.
 
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
 use crate::models::bql_wire::{self, Outcome, Phase, Setup};
@@ -20,7 +20,7 @@ const MOST: (&str, &str) = ("delay_most", "ms");
 const USED: (&str, &str) = ("wire_used", "percent");
 const CHANGES: (&str, &str) = ("time_to_half_limit", "ms");
 
-/// Points of a line in a picture at most.
+/// Most points of a line in a picture.
 const POINTS_MAX: usize = 400;
 
 impl Experiment for Limit {
@@ -54,7 +54,7 @@ impl Experiment for Limit {
     }
 }
 
-/// As people say it.
+/// Returns a speed in words.
 fn speed(wire_ps_per_byte: u64) -> String {
     let mbit = 8_000_000 / wire_ps_per_byte.max(1);
     if mbit >= 1000 && mbit.is_multiple_of(1000) {
@@ -86,7 +86,7 @@ fn rows(label: &str, phase: &Phase, limited: bool) -> Vec<Row> {
     rows
 }
 
-/// How long it took the limit to come half of its way from where it was to where it ended.
+/// Returns the time until the limit had gone half of its way to the end.
 fn time_to_half(phase: &Phase, end: u64) -> Option<u64> {
     let &(from_ns, first, _) = phase.samples.first()?;
     let middle = (u64::from(first) + end) / 2;

@@ -1,8 +1,8 @@
-//! `bulk`: what bulk dequeue was worth, 2014: doorbells spared, and time in `_raw_spin_lock`.
+//! `bulk`: the effect of bulk dequeue, 2014: doorbells saved, and time in `_raw_spin_lock`.
 //!
-//! Two figures of the time without it are fitted: the doorbell's cost to 12.8 Mpps, and what a TCP packet costs
-//! beside the path to the processor time of 24 streams. All others follow; the capacity with the wire removed does so
-//! from what it is assumed to take to make a packet, and is shown for two other times, too.
+//! Two figures without it are fitted: the doorbell's cost to 12.8 Mpps, and the cost of a TCP packet beside
+//! the path to the processor time of 24 streams. All others follow. The capacity without a wire follows from
+//! the assumed time of making a packet, and is shown for two other times, too.
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, World};
@@ -39,7 +39,7 @@ impl Experiment for Bulk {
     }
 
     fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError> {
-        // Each stream of a queue has room for a packet there, at least.
+        // Each stream of a queue needs room for at least one packet.
         let (cpus, streams) = (bench.parameters.get("cpus")?, bench.parameters.get("streams")?);
         bench.parameters.at_least("qdisc_packets", streams.div_ceil(cpus))?;
         trafgen(bench)?;
@@ -50,16 +50,16 @@ impl Experiment for Bulk {
     }
 }
 
-/// Who sends.
+/// The senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Senders {
-    /// A process to each processor, as fast as it can.
+    /// A process per processor, as fast as it can.
     Trafgen,
     /// One stream.
     Tcp,
-    /// Many.
+    /// Many sockets.
     Udps,
-    /// Many.
+    /// Many streams.
     Tcps,
 }
 
@@ -72,7 +72,7 @@ impl Senders {
         })
     }
 
-    /// What rows of them are called.
+    /// Returns their name in labels.
     fn label(self, parameters: &Parameters) -> Result<String, LabError> {
         let name = match self {
             Self::Trafgen => "trafgen",
@@ -83,20 +83,20 @@ impl Senders {
     }
 }
 
-/// What differs from run to run.
+/// The settings that differ from run to run.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     senders: Senders,
     batching: Batching,
     wire: bool,
-    /// The parameter that says how long making a packet takes, of [`Senders::Trafgen`].
+    /// The parameter with the time of making a packet, of [`Senders::Trafgen`].
     make: &'static str,
 }
 
 const TRAFGEN: Case =
     Case { senders: Senders::Trafgen, batching: Batching::On, wire: true, make: "trafgen_make_ns" };
 
-/// Processes as fast as they can, shortest frames.
+/// Runs processes as fast as they can, with the shortest frames.
 fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let published = |key: &str| figure(&format!("bulk_dequeue.{key}"));
     let off = one(bench, Case { batching: Batching::Off, ..TRAFGEN })?;
@@ -113,7 +113,7 @@ fn trafgen(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The same without a wire, for three times of making a packet.
+/// Runs the same without a wire, for three times of making a packet.
 fn capacity(bench: &mut Bench<'_>) -> Result<(), LabError> {
     for make in [TRAFGEN.make, "trafgen_make_short_ns", "trafgen_make_long_ns"] {
         let outcome = one(bench, Case { wire: false, make, ..TRAFGEN })?;
@@ -140,7 +140,7 @@ fn per_doorbell(label: &str, outcome: &Outcome) -> Row {
     Row::new(label, PER_DOORBELL, millionths, RowKind::Predicted)
 }
 
-/// Full frames at wire rate: what part of the busy time goes into locks.
+/// Runs full frames at wire rate. Adds the share of busy time in locks.
 fn stream(bench: &mut Bench<'_>, senders: Senders, saved: &str) -> Result<(), LabError> {
     let off = one(bench, Case { senders, batching: Batching::Off, ..TRAFGEN })?;
     let on = one(bench, Case { senders, ..TRAFGEN })?;
@@ -156,7 +156,7 @@ fn stream(bench: &mut Bench<'_>, senders: Senders, saved: &str) -> Result<(), La
     Ok(())
 }
 
-/// Many TCP streams: where the processors' time goes.
+/// Runs many TCP streams. Adds the processors' time.
 fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let senders = Senders::Tcps;
     let label = senders.label(bench.parameters)?;
@@ -178,7 +178,7 @@ fn processor_time(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// One run.
+/// Runs a case once.
 fn one(bench: &mut Bench<'_>, case: Case) -> Result<Outcome, LabError> {
     let parameters = bench.parameters;
     let label = case.senders.label(parameters)?;
@@ -242,7 +242,7 @@ fn setup(parameters: &Parameters, case: Case, seed: u64) -> Result<Setup, LabErr
     })
 }
 
-/// What the senders do, so many of them to a queue.
+/// Returns the senders' work, with `per_queue` of them to a queue.
 fn traffic(parameters: &Parameters, case: Case, per_queue: usize) -> Result<Traffic, LabError> {
     let get = |key: &str| parameters.get(key);
     let share = (get("qdisc_packets")? / per_queue as u64).max(1) as u32;

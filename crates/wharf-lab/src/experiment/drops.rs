@@ -1,15 +1,15 @@
-//! `drops`: what becomes of packets that a full queue has no room for, and of their senders: dropped at the tail, or
-//! waiting in turn. In 2011 four senders of a dummy device had 40 to 60 % of theirs dropped.
+//! `drops`: packets that a full queue has no room for, and their senders: dropped at the tail, or waiting in
+//! turn. In 2011 four senders of a dummy device lost 40 to 60 % of their packets.
 //!
-//! On the host only: threads that send as fast as they can, into `null` and onto a wire far slower than they are. Each
-//! round runs all policies one after the other, in the other order every time, and figures are medians over rounds.
-//! Labels are `DEVICE/POLICY/threads=N`; policies are `drop-tail`, `wait`, both with a queue as in 2011, and
-//! `wait+small-queues`, which is what a queue does by default: there most waits are for a sender's own packets.
+//! On the host only: threads send as fast as they can, into `null` and onto a wire far slower than they are.
+//! Each round runs all policies one after the other, in alternating order; figures are medians over rounds.
+//! Labels are `DEVICE/POLICY/threads=N`. Policies are `drop-tail`, `wait`, both with a queue as in 2011, and
+//! `wait+small-queues`, the default of a queue: there most waits are for a sender's own packets.
 //!
-//! These senders take no time to make a packet, and what leaves is the device's business: their share of drops says nothing of
-//! 2011, where a packet took 640 ns to make and, mostly, 555 to drain. So `as-2011` is a third device, with senders and a drain as
-//! slow as these (`make_ns`, `drain_ns`), which keep a processor busy: the drops of its `drop-tail` are comparable with what was
-//! published, where each thread has a processor.
+//! These senders take no time to make a packet, and the device decides the rate. Their share of drops says
+//! nothing of 2011, when a packet took 640 ns to make and, mostly, 555 to drain. So `as-2011` is a third
+//! device, with senders and a drain as slow as those (`make_ns`, `drain_ns`), which keep a processor busy.
+//! The drops of its `drop-tail` are comparable with the published ones if each thread has a processor.
 
 mod drain;
 mod run;
@@ -52,14 +52,14 @@ impl Experiment for Drops {
     }
 }
 
-/// What is sent into.
+/// The devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
     /// Slower than its senders.
     Wire,
     /// Infinitely fast.
     Null,
-    /// As infinitely fast, but whoever drains is as slow as then, and so are senders.
+    /// Infinitely fast, but draining and sending take as long as in 2011.
     As2011,
 }
 
@@ -73,7 +73,7 @@ impl Device {
     }
 }
 
-/// What a sender does when the queue is full.
+/// A sender's treatment of a full queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     DropTail,
@@ -93,7 +93,7 @@ impl Policy {
     }
 }
 
-/// One round: what came of each policy, in the order of [`POLICIES`].
+/// One round: the result of each policy, in the order of [`POLICIES`].
 type Round = [Measured; POLICIES.len()];
 
 fn label(device: Device, policy: Policy, threads: u32) -> String {
@@ -117,7 +117,7 @@ fn rounds(rig: &Rig, device: Device, threads: u32, bench: &mut Bench<'_>) -> Res
     Ok(rounds)
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the middle number, or the mean of the two in the middle.
 fn median(mut numbers: Vec<i64>) -> i64 {
     numbers.sort_unstable();
     match numbers.len() {
@@ -148,7 +148,7 @@ fn rows(device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabE
     Ok(rows)
 }
 
-/// A share of drops beside what was published, and why it is not that.
+/// Sets a share of drops beside the published one, and notes the reason of a difference.
 fn beside_2011(device: Device, threads: u32, share: Row, mpps: f64) -> Result<Row, LabError> {
     let published = drop_percent(threads)?;
     let worst = |end: u32| figure(&format!("dequeue_fairness.worst_case_enobufs_drop_percent.{end}"));
@@ -157,7 +157,7 @@ fn beside_2011(device: Device, threads: u32, share: Row, mpps: f64) -> Result<Ro
         was += &format!(", {} to {} in the worst case", worst(0)?, worst(1)?);
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // As of predictions: by more than a factor of 2.
+    // As for predictions: by more than a factor of 2.
     let is_near = (published / 2.0..=published * 2.0).contains(&share.value);
     let why = match device {
         Device::As2011 => format!(
@@ -172,7 +172,7 @@ fn beside_2011(device: Device, threads: u32, share: Row, mpps: f64) -> Result<Ro
     Ok(share.beside(published).saying(&was).saying(&why))
 }
 
-/// What came of one policy, in all rounds.
+/// The results of one policy, in all rounds.
 struct Figures<'a> {
     label: String,
     policy: Policy,
@@ -180,7 +180,7 @@ struct Figures<'a> {
 }
 
 impl Figures<'_> {
-    /// The median over rounds.
+    /// Returns the row of the median over rounds.
     fn row(&self, what: (&'static str, &'static str), of: impl Fn(&Measured) -> i64) -> Row {
         self.row_of_rounds(what, |round| of(&round[self.policy as usize]))
     }
@@ -189,7 +189,7 @@ impl Figures<'_> {
         Row::new(&self.label, what, median(self.rounds.iter().map(of).collect()), RowKind::Measured)
     }
 
-    /// How waiting did, beside dropping in the same round.
+    /// Returns the rows of waiting, compared with dropping in the same round.
     fn waiting(&self) -> Vec<Row> {
         let ratio = |round: &Round| {
             let dropping = round[Policy::DropTail as usize].per_second().max(1);
@@ -208,7 +208,8 @@ impl Figures<'_> {
     }
 }
 
-/// What was dropped with so many threads in 2011, percent; the worst case where there were not so many.
+/// Returns the published share of drops with `threads` threads in 2011, in percent; the worst case for other
+/// numbers.
 fn drop_percent(threads: u32) -> Result<f64, LabError> {
     let at = threads.saturating_sub(1);
     figure(&format!("dequeue_fairness.drop_percent.{at}"))

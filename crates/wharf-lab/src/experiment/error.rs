@@ -1,93 +1,93 @@
-//! What can go wrong with an experiment.
+//! Errors of experiments.
 
 use super::{Allowed, World};
 use wharf_sim::RunError;
 
-/// What can go wrong.
+/// An error of an experiment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
     /// No such experiment.
     #[error("there is no experiment {name:?}: there are {there}")]
     Experiment {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
-        /// Those that there are.
+        /// The experiments there are.
         there: String,
     },
-    /// It does not run there.
+    /// The experiment does not run in that world.
     #[error("{experiment} does not run in world {world}: it runs in {there}")]
     World {
-        /// Which experiment.
+        /// The experiment.
         experiment: &'static str,
-        /// Where it was to run.
+        /// The world asked for.
         world: World,
-        /// Where it can.
+        /// Its worlds.
         there: String,
     },
-    /// Threads and seconds were given for virtual time.
+    /// Threads or seconds were given for virtual time.
     #[error("threads and seconds are for --world host: in world model, --set changes parameters")]
     NotHost,
-    /// Threads were given to what has its own.
+    /// Threads were given to an experiment with threads of its own.
     #[error("{0} has its own threads, whatever it runs: leave --threads out")]
     Threads(&'static str),
-    /// A change of a parameter without a value.
+    /// An assignment without a value.
     #[error("--set {0}: want KEY=VALUE")]
     Assignment(String),
-    /// A parameter changed twice.
+    /// A parameter was assigned twice.
     #[error("--set {0} is given twice")]
     Twice(String),
     /// No such parameter.
     #[error("{experiment} has no parameter {key:?}: it has {there}")]
     Key {
-        /// Which experiment.
+        /// The experiment.
         experiment: String,
-        /// What was asked for.
+        /// The key asked for.
         key: String,
-        /// Those that there are.
+        /// Its parameters.
         there: String,
     },
-    /// A value that cannot be.
+    /// A value that is not allowed.
     #[error("{key} of {value:?} cannot be: want {allowed}")]
     Value {
-        /// Which parameter.
+        /// The parameter.
         key: String,
-        /// What was asked for.
+        /// The value asked for.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: Allowed,
     },
-    /// A file of parameters or of published figures that is not as it should be.
+    /// An invalid file of parameters or of published figures.
     #[error("{file}: {what}")]
     File {
-        /// Which file.
+        /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// A rule of the path was broken in a run.
     #[error("{run}: {source}")]
     Run {
-        /// Which run.
+        /// The run.
         run: String,
-        /// What.
+        /// The rule.
         source: RunError,
     },
-    /// Something went wrong on this machine, or a rule of the path was broken there.
+    /// A failure on this machine, or a rule of the path broken there.
     #[error("{run}: {what}")]
     Host {
-        /// Which run.
+        /// The run.
         run: String,
-        /// What.
+        /// The fault.
         what: String,
     },
-    /// It was to end early: not an error to be shown.
+    /// The caller ended it; not an error to show.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl LabError {
-    /// Whether it was the asking that was wrong.
+    /// True if the request was wrong.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

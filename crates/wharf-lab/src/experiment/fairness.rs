@@ -1,9 +1,10 @@
-//! `fairness`: many senders, one queue: what each enqueue discipline and each owner policy makes of it, dequeue fairness
-//! above all (2011).
+//! `fairness`: many senders, one queue: the effect of each enqueue discipline and each owner policy, above
+//! all on dequeue fairness (2011).
 //!
-//! On the host, every discipline with every policy, on `null` and on a wire with a rate, with threads that send as fast
-//! as they can: `host.rs`. In virtual time, the machine of 2011 with 1 to 4 processors, and more of them: `model.rs`.
-//! Labels are `DISCIPLINE/POLICY/threads=N`; on the host a row's `device` says by which of the two it was.
+//! On the host, `host.rs` runs every discipline with every policy, on `null` and on a wire with a rate, with
+//! threads that send as fast as they can. In virtual time, `model.rs` runs the machine of 2011 with 1 to 4
+//! processors, and with more. Labels are `DISCIPLINE/POLICY/threads=N`; on the host a row's `device` names
+//! the device.
 
 mod host;
 mod measured;
@@ -53,7 +54,8 @@ const DROPPED: (&str, &str) = ("dropped", "packets");
 const DROP_SHARE: (&str, &str) = ("drop_share", "percent");
 const JAIN_SENDERS: (&str, &str) = ("jain_senders", "Jain's index");
 const JAIN_DRAINED: (&str, &str) = ("jain_drained", "Jain's index");
-/// Of the time measured, what a thread had a processor for: senders on a device without a rate are held back by nothing else.
+/// The share of the measured time in which a thread had a processor. On a device without a rate, nothing else
+/// holds senders back.
 const PROCESSOR_TIME: (&str, &str) = ("processor_time", "percent of time");
 const JAIN_PROCESSOR: (&str, &str) = ("jain_processor", "Jain's index");
 const DRAINED: (&str, &str) = ("drained", "packets");
@@ -67,16 +69,16 @@ const RUN_P999: (&str, &str) = ("dequeue_run_p999", "ns");
 const RUN_MAX: (&str, &str) = ("dequeue_run_max", "ns");
 const LONGEST_RUN: (&str, &str) = ("longest_run", "packets");
 
-/// How long an owner may go on.
+/// Bounds of an ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OwnerPolicy {
     Unbounded,
     Jiffy,
     Quota,
     QuotaAndTime,
-    /// A thread of its own drains, and senders only put in.
+    /// A thread of its own drains, and senders only enqueue.
     Dedicated,
-    /// So many packets, and the jiffy: for the sweep.
+    /// This many packets, and the jiffy: for the sweep.
     Sweep(u32),
 }
 
@@ -84,7 +86,7 @@ use OwnerPolicy::{Dedicated, Jiffy, Quota, QuotaAndTime, Sweep, Unbounded};
 
 const POLICIES: [OwnerPolicy; 5] = [Unbounded, Jiffy, Quota, QuotaAndTime, Dedicated];
 
-/// Around the device weight, as it was tried in 2011.
+/// Quotas around the device weight, as tried in 2011.
 const SWEEP: [OwnerPolicy; 5] = [Sweep(32), Sweep(64), Sweep(65), Sweep(128), Sweep(256)];
 
 impl OwnerPolicy {
@@ -110,10 +112,11 @@ impl OwnerPolicy {
     }
 }
 
-/// Jain's index of fairness in millionths: 1 where all have the same, 1/n where one has all. Of nothing at all it is 1.
+/// Returns Jain's index of fairness in millionths: 1 if all have the same, 1/n if one has all, and 1 for
+/// nothing at all.
 fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
     let shares: Vec<u64> = shares.collect();
-    // Of shares beyond 48 bits the last do not matter: so that millionths of the squares are no more than there is room for.
+    // Beyond 48 bits of the shares the last do not matter; without them, millionths of the squares fit.
     let most_bits = shares.iter().max().map_or(0, |most| u64::BITS - most.leading_zeros());
     let (mut sum, mut squares) = (0u128, 0u128);
     for share in shares.iter().map(|share| u128::from(share >> most_bits.saturating_sub(48))) {
@@ -123,7 +126,7 @@ fn jain_ppm(shares: impl Iterator<Item = u64>) -> i64 {
     if squares == 0 { 1_000_000 } else { (sum * sum * 1_000_000 / (count * squares)) as i64 }
 }
 
-/// Millionths of a percent that `part` is of `whole`.
+/// Returns `part` of `whole` in millionths of a percent.
 fn percent_ppm(part: u64, whole: u64) -> i64 {
     (u128::from(part) * 100_000_000 / u128::from(whole.max(1))) as i64
 }

@@ -1,34 +1,41 @@
-//! `hol`: what a packet of high priority waits for behind super-packets, 2014: without and with several of them in one bulk.
+//! `hol`: the delay of a packet of high priority behind super-packets, 2014: without and with several of them
+//! in one bulk.
 //!
-//! The load is that of netperf-wrapper's `qdisc_prio_hol`, which was made for these figures: one TCP stream, requests by UDP and TCP of high
-//! priority, echo requests. Its UDP streams are of the third band, which gets nothing while small queues of 1 ms (Linux 3.13 to 3.18)
-//! keep the second one filled. A delay is what that program draws: a second by the transactions of a second, over 0.2 s; least and
-//! most are over a run's 60 s. One parameter is fitted, the rest of the probe's way, to the least delay on 10 Gbit/s without bulks,
-//! 0.38 ms; all else is predicted, 2.23 ms on 100 Mbit/s among it.
+//! The load is that of netperf-wrapper's `qdisc_prio_hol`, which was made for these figures: one TCP stream,
+//! requests by UDP and TCP of high priority, and echo requests. Its UDP streams are of the third band, which
+//! gets nothing while small queues of 1 ms (Linux 3.13 to 3.18) keep the second one filled. A delay is as
+//! that program draws it: a second by the transactions of a second, over 0.2 s; least and most are over a
+//! run's 60 s. One parameter is fitted, the rest of the probe's way, to the least delay on 10 Gbit/s without
+//! bulks, 0.38 ms. All else is predicted, 2.23 ms on 100 Mbit/s among it.
 //!
-//! What the delay on 10 Gbit/s is made of: an answer is read, and the next probe sent, after an interrupt, so that a transaction takes three
-//! periods of 124 us or four. Three, if the probe comes to the qdisc while that is being run: between two super-packets
-//! without bulks; with them the run is one bulk, and the next chance is the next interrupt. So it is long more often with bulks,
-//! and varies less: with a rest of the way of 170 us it is 0.496 ms all the time, as 0.50 ms was published as stable. Whether an answer
-//! lies before or behind the acknowledgements in the ring hangs on how the two hosts' interrupts lie to each other, which
-//! drifts: without bulks the delay oscillates between the two for that.
+//! The delay on 10 Gbit/s has these parts. An answer is read, and the next probe sent, after an interrupt, so
+//! that a transaction takes three periods of 124 us or four. It takes three if the probe comes to the qdisc
+//! while that is being run: between two super-packets without bulks. With bulks the run is one bulk, and the
+//! next chance is the next interrupt. So the delay is long more often with bulks, and varies less: with a
+//! rest of the way of 170 us it is 0.496 ms all the time, as 0.50 ms was published as stable. An answer lies
+//! before or behind the acknowledgements in the ring, depending on the phase between the two hosts'
+//! interrupts, which drifts. Without bulks the delay oscillates between the two for that.
 //!
-//! The seed says where that drift begins, and hardly more: of seeds 2 to 31 all have the smaller spread with bulks, and all but one
-//! 0.37 to 0.38 ms at least; with seed 29 the two lie so that neither delay ever changes, 0.428 ms.
+//! The seed sets the start of that drift, and hardly more: of seeds 2 to 31 all have the smaller spread with
+//! bulks, and all but one 0.37 to 0.38 ms at least; with seed 29 the phases are such that neither delay ever
+//! changes, 0.428 ms.
 //!
 //! Not reproduced, and why:
-//! - the variation at 100 Mbit/s, 2.23 to 2.35 ms without bulks and 2.23 with them, a packet's time apart. A probe waits for whole
-//!   super-packets there, and falls in step with them: 2.35 ms (19 packets), whatever the rest of its way takes from 0 to 0.3 ms, then 2.10.
-//!   The byte limit (5900 bytes) is less than a super-packet, so that a bulk never holds two, and runs with and without are the
-//!   same. The patch before this one says of the same measurement that such an oscillation goes away at times, and takes it for
-//!   scheduling latency, which is not modelled;
-//! - requeues with TSO, 32 a second. Two ways lead there. The driver counts the headers of each packet, the qdisc one header: a bulk may
-//!   end one super-packet beyond where the driver stops, but only where a few bytes more than usual are under way, which happens after
-//!   echo requests, less than once a second; all super-packets are of one size, and the limit settles on a multiple of it (tried, without
-//!   more than 2 a second: more jitter, slower programs, two streams, other sizes, probes and acknowledgements by the same
-//!   interrupts). And what comes to an empty qdisc goes past it, and is requeued where the driver is stopped: that never
-//!   happens while small queues of 1 ms keep 2.4 MB in the qdisc, and thousands of times a second with a window that does not quite
-//!   fill it. From 0.75 to 0.9 MB they fall from 5500 to 0; a row has 0.8 MB. What the window was is not said.
+//! - the variation at 100 Mbit/s, 2.23 to 2.35 ms without bulks and 2.23 with them, a packet's time apart. A
+//!   probe waits for whole super-packets there, and falls in step with them: 2.35 ms (19 packets) if the rest
+//!   of its way takes 0 to 0.3 ms, then 2.10. The byte limit (5900 bytes) is less than a super-packet, so
+//!   that a bulk never holds two, and runs with and without are the same. The patch before this one says of
+//!   the same measurement that such an oscillation goes away at times, and takes it for scheduling latency,
+//!   which is not modelled;
+//! - requeues with TSO, 32 a second. Two ways lead there. First, the driver counts the headers of each
+//!   packet, the qdisc one header: a bulk may end one super-packet beyond the point where the driver stops.
+//!   That needs a few bytes more than usual in flight, which happens after echo requests, less than once a
+//!   second; all super-packets are of one size, and the limit settles on a multiple of it (tried, without
+//!   more than 2 a second: more jitter, slower programs, two streams, other sizes, probes and
+//!   acknowledgements by the same interrupts). Second, a packet for an empty qdisc bypasses it, and is
+//!   requeued if the driver is stopped. That never happens while small queues of 1 ms keep 2.4 MB in the
+//!   qdisc, and happens thousands of times a second with a window that does not quite fill it. From 0.75 to
+//!   0.9 MB they fall from 5500 to 0; a row has 0.8 MB. The window was not published.
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Parameters, Row, RowKind, Series, World};
@@ -82,7 +89,7 @@ impl Experiment for Hol {
     }
 }
 
-/// Which wire.
+/// The wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wire {
     /// 10 Gbit/s, `ixgbe`.
@@ -99,19 +106,19 @@ impl Wire {
         }
     }
 
-    /// The parameter of that name for this wire.
+    /// Returns the parameter of that name for this wire.
     fn get(self, key: &str, parameters: &Parameters) -> Result<u64, LabError> {
         parameters.get(&format!("{}_{key}", self.name()))
     }
 }
 
-/// What differs.
+/// The settings that differ from run to run.
 #[derive(Debug, Clone, Copy)]
 struct Case {
     wire: Wire,
     offload: Offload,
     bulk: bool,
-    /// The parameter that says how large the peer's window is.
+    /// The parameter with the peer's window.
     window: &'static str,
 }
 
@@ -130,7 +137,7 @@ impl Case {
 struct Runs {
     case: Case,
     outcomes: Vec<Outcome>,
-    /// A point of the picture is the mean of so long.
+    /// The length of the interval that a point of the picture averages.
     part_ns: u64,
 }
 
@@ -139,7 +146,8 @@ impl Runs {
         Row::new(&self.case.label(), what, millionths, RowKind::Predicted)
     }
 
-    /// The mean of each interval, in nanoseconds, that is millionths of a millisecond: what netperf-wrapper draws.
+    /// Returns the mean of each interval in nanoseconds, which are millionths of a millisecond: as
+    /// netperf-wrapper draws.
     fn points(&self) -> impl Iterator<Item = i64> {
         let parts = self.outcomes.iter().flat_map(|outcome| outcome.mean_by_part_ns(self.part_ns));
         parts.map(|ns| ns as i64)
@@ -169,7 +177,7 @@ impl Runs {
         self.mean_of(|outcome| outcome.super_packets * 1_000_000 / outcome.bulks.max(1))
     }
 
-    /// The byte limit, as it is whenever it changes.
+    /// Returns the mean of the byte limit over its changes.
     fn limit(&self) -> i64 {
         self.mean_of(|outcome| {
             let sum: u64 = outcome.limits.iter().map(|&(_, limit)| u64::from(limit)).sum();
@@ -217,7 +225,7 @@ fn rows(bench: &mut Bench<'_>, wire: Wire, off: &Runs, on: &Runs) -> Result<(), 
     Ok(())
 }
 
-/// The spread with bulks; it was published as the smaller one.
+/// Returns the row of the spread with bulks, which was published as the smaller one.
 fn smaller(on: &Runs, off: &Runs) -> Row {
     let [with, without] = [on, off].map(|runs| runs.most() - runs.least());
     let says = match with.cmp(&without) {
@@ -230,7 +238,7 @@ fn smaller(on: &Runs, off: &Runs) -> Row {
     on.row(SPREAD, with).saying(says)
 }
 
-/// Says whether it is within a factor of three of what was published.
+/// Notes if the row is within a factor of three of the published figure.
 fn within_3(row: Row, published: f64) -> Row {
     let is = row.value >= published / 3.0 && row.value <= published * 3.0;
     row.saying(if is { "within a factor of 3" } else { "not within a factor of 3" })

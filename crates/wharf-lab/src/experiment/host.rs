@@ -1,4 +1,5 @@
-//! What experiments on this machine share: memory, a wire with somebody at its far end, threads that are told to stop.
+//! The common parts of experiments on this machine: memory, a wire with a receiver at its far end, threads
+//! that are stopped.
 
 use super::{Bench, LabError};
 use std::sync::Arc;
@@ -12,33 +13,33 @@ use wharf_devices::host::{ExactClock, HostClock};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::Batch;
 
-/// How long what is inside may take to leave at the end of a run.
+/// The longest time for draining at the end of a run.
 pub(super) const DRAIN_NS: u64 = 10_000_000_000;
-/// How often whether to go on is asked, while it runs.
+/// The interval at which a run asks whether to go on.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// A far end that has received nothing sleeps so long.
+/// The sleep of a far end that received nothing.
 const FAR_NAP: Duration = Duration::from_micros(50);
 /// Memory of the far end.
 const FAR_FRAMES: u32 = 4096;
 
-/// The pool that `builder` says, on this machine's clock.
+/// Creates the pool of `builder`, on this machine's clock.
 pub(super) fn pool(builder: PoolBuilder) -> Result<PagePool, LabError> {
     builder.clock(Arc::new(HostClock)).build().map_err(|error| fault("memory", &error))
 }
 
-/// A wire, and what its far end needs.
+/// A wire, and the resources of its far end.
 pub(super) struct FarEnd {
     pool: PagePool,
     bits_per_second: u64,
 }
 
 impl FarEnd {
-    /// Of a wire with this rate; frames of memory as `builder` says.
+    /// Creates a wire with this rate, and the far end's memory by `builder`.
     pub(super) fn new(builder: PoolBuilder, bits_per_second: u64) -> Result<Self, LabError> {
         Ok(Self { pool: pool(builder.frames(FAR_FRAMES))?, bits_per_second })
     }
 
-    /// Runs `run` with the near end of a new wire; the far end receives for as long.
+    /// Calls `run` with the near end of a new wire; the far end receives meanwhile.
     pub(super) fn receiving<R>(&self, run: impl FnOnce(Box<dyn TxDevice>) -> R) -> R {
         let (near, far) = wire(&WireSpec::default().rate(self.bits_per_second));
         let stop = AtomicBool::new(false);
@@ -49,7 +50,7 @@ impl FarEnd {
         })
     }
 
-    /// Takes what comes.
+    /// Receives all packets.
     fn receive(&self, mut far: Wire, stop: &AtomicBool) {
         let Ok(mut cache) = self.pool.cache("far end") else { return };
         let mut frames = Batch::new(64);
@@ -82,7 +83,7 @@ pub(super) fn wait(
     Ok(())
 }
 
-/// Is busy for so long.
+/// Spins for `ns`.
 pub(super) fn spin(ns: u64) {
     let began_ns = ExactClock.now_ns();
     while ExactClock.now_ns().saturating_sub(began_ns) < ns {
@@ -90,7 +91,7 @@ pub(super) fn spin(ns: u64) {
     }
 }
 
-/// Says stop when it goes, whatever the reason; in one order with all that is [`SeqCst`].
+/// Sets the flag when it is dropped, for any reason; ordered with all that is [`SeqCst`].
 pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Stops<'_> {

@@ -1,5 +1,6 @@
-//! `pages`: a receive channel takes pages on its processor, the application that consumes frees them on another. What that
-//! costs under each pool policy, on this machine, or on a modelled one of 48 processors and 12 channels.
+//! `pages`: a receive channel takes pages on its processor, and the consuming application frees them on
+//! another. It measures the cost under each pool policy, on this machine, or on a modelled one of 48
+//! processors and 12 channels.
 
 mod host;
 mod model;

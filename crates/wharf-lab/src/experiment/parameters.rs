@@ -4,7 +4,7 @@ use super::{LabError, RowKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterKind {
@@ -18,21 +18,21 @@ pub enum ParameterKind {
     Set,
 }
 
-/// What a number may be set to.
+/// The allowed values of a number.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Allowed {
     /// From the first to the second.
     Within([u64; 2]),
-    /// Some only.
+    /// Some values only.
     OneOf {
-        /// These, least first.
+        /// The values, least first.
         one_of: Vec<u64>,
     },
 }
 
 impl Allowed {
-    /// Whether it may be set to `value`.
+    /// True if it may be set to `value`.
     pub fn has(&self, value: u64) -> bool {
         match self {
             Self::Within([least, most]) => (least..=most).contains(&&value),
@@ -40,7 +40,7 @@ impl Allowed {
         }
     }
 
-    /// The least and the most.
+    /// Returns the least and the greatest value.
     pub fn ends(&self) -> [u64; 2] {
         match self {
             Self::Within(ends) => *ends,
@@ -65,14 +65,14 @@ impl std::fmt::Display for Allowed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// The number, in the unit that its name ends with.
+    /// The number, in the unit at the end of its name.
     pub value: u64,
-    /// Where it comes from.
+    /// Its origin.
     pub kind: ParameterKind,
-    /// What it may be set to.
+    /// Its allowed values.
     #[serde(skip_serializing)]
     pub allowed: Allowed,
-    /// Who says so, or why.
+    /// The source, or the reason.
     pub source: String,
 }
 
@@ -86,7 +86,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Reads the file of `experiment`.
+    /// Parses the file of `experiment`.
     ///
     /// # Errors
     /// [`LabError::File`].
@@ -103,7 +103,7 @@ impl Parameters {
         Ok(Self { experiment: experiment.to_string(), entries })
     }
 
-    /// Changes one, by `key=value`, once.
+    /// Sets one, by `key=value`, once.
     ///
     /// # Errors
     /// [`LabError::Assignment`], [`LabError::Key`], [`LabError::Value`], [`LabError::Twice`].
@@ -123,7 +123,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// The number of that name.
+    /// Returns the number of that name.
     ///
     /// # Errors
     /// [`LabError::Key`]: the file lacks it.
@@ -131,7 +131,7 @@ impl Parameters {
         self.entries.get(key).map(|parameter| parameter.value).ok_or_else(|| self.unknown(key))
     }
 
-    /// The number of that name, where others make `least` the least that it may be.
+    /// Returns the number of that name, of which others require at least `least`.
     ///
     /// # Errors
     /// [`LabError::Key`]: the file lacks it; [`LabError::Value`]: it is less.
@@ -148,8 +148,8 @@ impl Parameters {
         })
     }
 
-    /// What a row is that parameters `keys` were fitted to: a prediction once anything is set, since that they fit is
-    /// said of the file as a whole.
+    /// Returns the kind of a row that parameters `keys` were fitted to. It is a prediction once anything is
+    /// set, since the fit holds for the file as a whole.
     pub fn fit(&self, keys: &[&str]) -> RowKind {
         let is = |key: &str, kind| self.entries.get(key).is_some_and(|entry| entry.kind == kind);
         let any_set = self.entries.keys().any(|key| is(key, ParameterKind::Set));
@@ -157,7 +157,7 @@ impl Parameters {
         if any_set { RowKind::Predicted } else { RowKind::Fitted }
     }
 
-    /// All of them, by name.
+    /// Returns all numbers, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Parameter)> {
         self.entries.iter().map(|(key, parameter)| (key.as_str(), parameter))
     }

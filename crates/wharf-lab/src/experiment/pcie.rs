@@ -1,12 +1,13 @@
-//! `pcie`: what small packets cost on the bus of a ConnectX-5, 2019: compressed completions, multi-packet entries.
+//! `pcie`: the cost of small packets on the bus of a ConnectX-5, 2019: compressed completions, multi-packet
+//! entries.
 //!
-//! One figure is fitted: the time that the NIC takes over one entry, to 70 Mpps sent back with an entry each. (For the
-//! sockets' rows, the clock of that machine.) All others follow from the bytes that driver and NIC exchange.
+//! One figure is fitted: the NIC's time per entry, to 70 Mpps sent back with an entry each. (For the sockets'
+//! rows, the clock of that machine.) All others follow from the bytes that driver and NIC exchange.
 //!
-//! What is sent back or redirected is received with compressed completions, before and after, as the published runs
-//! had it. Redirected packets leave at the other port of the same NIC. Of 100 and 116 Mpps, which can both be read, the
-//! latter goes with packets inside the entries: under `auto` the driver begins with that at 128 packets outstanding,
-//! which these runs do not reach, since it is the way to the host that binds.
+//! Packets sent back or redirected are received with compressed completions, before and after, as in the
+//! published runs. Redirected packets leave at the other port of the same NIC. Of 100 and 116 Mpps, which can
+//! both be read, the latter goes with packets inside the entries. Under `auto` the driver begins with that at
+//! 128 outstanding packets. These runs do not reach that number, since the direction to the host binds.
 
 mod case;
 mod ran;
@@ -53,26 +54,26 @@ impl Experiment for Pcie {
 
 const SESSIONS: &str = "hangs on when sessions end, which is assumed: wharf plan has its best case of 64";
 
-/// What a row can be read as, of the published figures: least and most.
+/// The least and the greatest reading of a published figure.
 type Readings = (f64, f64);
 
 fn published(key: &str) -> Result<f64, LabError> {
     figure(&format!("pcie.{key}"))
 }
 
-/// By how many percent the second is more than the first, to a tenth.
+/// Returns the gain from `before` to `after` in percent, to a tenth.
 fn gain(before: f64, after: f64) -> f64 {
     ((after / before - 1.0) * 1000.0).round() / 10.0
 }
 
-/// `row` beside what was published; where it lies outside the readings, with what of the bus is used.
+/// Sets `row` beside the published figure. Outside the readings, the bus's use is noted.
 fn read(ran: &Ran, row: Row, published: f64, (least, most): Readings) -> Row {
     let outside = !(least..=most).contains(&row.value);
     let row = row.read_as(published, least, most);
     if outside { row.saying(&ran.bus_use()) } else { row }
 }
 
-/// Received and dropped.
+/// Adds the rows of packets received and dropped.
 fn drop(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let off = Case::new(Work::Drop);
     let on = Case { rx_cqe_compress: true, ..off };
@@ -92,7 +93,7 @@ fn drop(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     ])
 }
 
-/// Received and sent back; the same completions before and after.
+/// Adds the rows of packets received and sent back; the same completions before and after.
 fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let before = Case { rx_cqe_compress: true, ..Case::new(Work::SendBack) };
     let slim = Case { descriptors: Descriptors::Slim, ..before };
@@ -122,7 +123,7 @@ fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     ])
 }
 
-/// Received at one port and sent at the other of one NIC.
+/// Adds the rows of packets received at one port and sent at the other of one NIC.
 fn redirect(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let before = Case { rx_cqe_compress: true, ..Case::new(Work::Redirect) };
     let after = Case { xdp_tx_mpwqe: true, inline: Inline::Auto, ..before };
@@ -135,7 +136,7 @@ fn redirect(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     ])
 }
 
-/// The same with other ends of sessions: what that assumption decides.
+/// Adds the same with other ends of sessions, to show the weight of that assumption.
 fn sessions(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let dropped = Case { rx_cqe_compress: true, ..Case::new(Work::Drop) };
     let sent_back = Case { work: Work::SendBack, xdp_tx_mpwqe: true, inline: Inline::Auto, ..dropped };
@@ -148,7 +149,7 @@ fn sessions(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     Ok(rows)
 }
 
-/// Packets of several sizes: what is saved matters less.
+/// Adds the rows of packets of several sizes: the saving matters less.
 fn mixed(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     let off = Case::new(Work::Mixed);
@@ -164,7 +165,7 @@ fn mixed(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     Ok(rows)
 }
 
-/// One stream through sockets: the processor binds, and what multi-packet entries save is its time.
+/// Adds the rows of one stream through sockets: the processor binds, and multi-packet entries save its time.
 fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let before = Case::new(Work::Socket);
     let after = Case { xdp_tx_mpwqe: true, ..before };
@@ -188,7 +189,8 @@ fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     ])
 }
 
-/// What the audience asked: does it matter under the whole stack? All processors receive through it.
+/// Adds the answer to the audience's question: the effect under the whole stack. All processors receive
+/// through it.
 fn stack(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let off = Case::new(Work::Stack);
     let on = Case { rx_cqe_compress: true, ..off };

@@ -1,11 +1,11 @@
-//! Published figures, as collected in `parameters/published.toml`.
+//! Published figures, from `parameters/published.toml`.
 
 use super::LabError;
 
 const FILE: &str = include_str!("../../parameters/published.toml");
 
-/// The figure under `path`, keys joined by points: `bulk_dequeue.trafgen_12cpu_bulk_mpps`. In a list, a number is the
-/// key: `pcie.xdp_tx_readings_mpps.1.0`.
+/// Returns the figure under `path`, keys joined by points: `bulk_dequeue.trafgen_12cpu_bulk_mpps`. In a list,
+/// a number is the key: `pcie.xdp_tx_readings_mpps.1.0`.
 ///
 /// # Errors
 /// [`LabError::File`]: there is no such number.

@@ -1,51 +1,51 @@
-//! What is asked for, and what came of it.
+//! A request to run an experiment, and its report.
 
 use super::{Parameters, Row, Series, World};
 use serde::Serialize;
 
-/// What came of an experiment.
+/// The report of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Its name.
     pub experiment: &'static str,
-    /// Where it ran.
+    /// The world in which it ran.
     pub world: World,
     /// The generator's seed.
     pub seed: u64,
     /// All parameters.
     pub parameters: Parameters,
-    /// The figures.
+    /// The rows.
     pub rows: Vec<Row>,
-    /// What is to be drawn.
+    /// The series of pictures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
-    /// It was not to go on: there are fewer rows.
+    /// True if it was ended early: there are fewer rows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Packets that were simulated for it: what the lab's speed is reckoned by. Not a result.
+    /// Packets simulated for it, a measure of the lab's speed. Not a result.
     #[serde(skip)]
     pub packets: u64,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Which experiment.
+    /// The experiment's name.
     pub name: String,
-    /// `key=value`: parameters to change.
+    /// Parameters to set: `key=value`.
     pub set: Vec<String>,
     /// The generator's seed.
     pub seed: u64,
-    /// Where to run; `None` for the experiment's first world.
+    /// The world; `None` for the experiment's first.
     pub world: Option<World>,
-    /// World host: how many threads, a run for each; empty for the experiment's own choice.
+    /// World host: numbers of threads, with a run for each; empty for the experiment's own choice.
     pub threads: Vec<u32>,
-    /// World host: how long to measure each point; `None` for the experiment's own choice.
+    /// World host: time to measure each point; `None` for the experiment's own choice.
     pub duration_ns: Option<u64>,
 }
 
 impl Request {
-    /// The command line that asks for the same.
+    /// Returns the command line of the same request.
     pub fn command(&self) -> String {
         let mut words = format!("wharf lab run {}", self.name);
         let mut add = |word: String| {

@@ -1,12 +1,12 @@
-//! What an experiment reports: figures, and lines of pictures.
+//! The results of an experiment: rows, and lines of pictures.
 
 use serde::Serialize;
 
-/// What a row's value is.
+/// The kind of a row's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
-    /// A parameter was chosen so that it comes out; all are as they are in the file.
+    /// A parameter was chosen to give it; all are as in the file.
     Fitted,
     /// It follows from parameters chosen for other rows, or set for this run.
     Predicted,
@@ -17,33 +17,33 @@ pub enum RowKind {
 /// One figure. The keys are a promise: they are added to, never renamed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Of what.
+    /// The run.
     pub label: String,
-    /// By which device, as one is named on the command line, where the same was run by several.
+    /// The device's name on the command line, if several ran the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Which figure.
+    /// The metric.
     pub metric: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// What was published; `None` where nothing was.
+    /// The published figure; `None` if there is none.
     pub published: Option<f64>,
-    /// What came out.
+    /// The figure.
     pub value: f64,
-    /// What kind of figure that is.
+    /// The kind of figure.
     pub kind: RowKind,
-    /// What is to be said about it.
+    /// A note on it.
     pub note: Option<String>,
-    /// It is a difference in percent, as what was published is: what it is off by is told in points.
+    /// True for a difference in percent, like the published one: the residual is in points.
     #[serde(skip)]
     pub in_points: bool,
-    /// Where it is of several threads, or modelled processors: the figure of each.
+    /// The figure of each thread or modelled processor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_thread: Vec<f64>,
 }
 
 impl Row {
-    /// A figure of `millionths`.
+    /// Creates a row with a figure of `millionths`.
     pub fn new(
         label: &str, (metric, unit): (&'static str, &'static str), millionths: i64, kind: RowKind,
     ) -> Self {
@@ -53,21 +53,21 @@ impl Row {
         Self { label, device, metric, unit, published, value, kind, note, in_points, by_thread }
     }
 
-    /// With the figure of each thread.
+    /// Adds the figure of each thread.
     #[must_use]
     pub fn by_thread(mut self, figures: Vec<f64>) -> Self {
         self.by_thread = figures;
         self
     }
 
-    /// Of a run by that device.
+    /// Adds the device.
     #[must_use]
     pub fn by_device(mut self, device: &str) -> Self {
         self.device = Some(device.into());
         self
     }
 
-    /// What it is of, with the device where there are several.
+    /// Returns the run, with the device if there are several.
     pub fn of(&self) -> String {
         match &self.device {
             Some(device) => format!("{} by {device}", self.label),
@@ -75,8 +75,8 @@ impl Row {
         }
     }
 
-    /// Beside what was published. What a prediction is off by is noted; by more than a factor of two, it is marked as
-    /// not reproduced.
+    /// Sets it beside a published figure. The residual of a prediction is noted; above a factor of two, the
+    /// row is marked as not reproduced.
     #[must_use]
     pub fn beside(mut self, published: f64) -> Self {
         self.published = Some(published);
@@ -90,7 +90,7 @@ impl Row {
         self.saying(&format!("not reproduced: off by more than a factor of 2 ({off})"))
     }
 
-    /// Beside a difference that was published, in percent: around 0, what it is off by is told in points.
+    /// Sets it beside a published difference in percent: around 0, the residual is in points.
     #[must_use]
     pub fn beside_in_points(mut self, published: f64) -> Self {
         (self.published, self.in_points) = (Some(published), true);
@@ -98,8 +98,8 @@ impl Row {
         self.saying(&off)
     }
 
-    /// Beside `published`, where the sources can be read as anything from `least` to `most`. Whether a prediction lies
-    /// among the readings is noted, or what it is off by.
+    /// Sets it beside `published`, which the sources permit to read as anything from `least` to `most`. The
+    /// note says if a prediction lies among the readings, or its residual.
     #[must_use]
     pub fn read_as(mut self, published: f64, least: f64, most: f64) -> Self {
         let nearest = self.value.clamp(least, most);
@@ -113,7 +113,7 @@ impl Row {
         self.saying(&format!("{off} from what was published; {place}"))
     }
 
-    /// With `what` said about it, too.
+    /// Adds `what` to the note.
     #[must_use]
     pub fn saying(mut self, what: &str) -> Self {
         self.note = Some(match self.note {
@@ -124,7 +124,7 @@ impl Row {
     }
 }
 
-/// By how much `value` is off `published`.
+/// Returns the residual of `value` to `published`.
 fn percent_off(value: f64, published: f64) -> String {
     if published == 0.0 {
         return format!("{value:+.1} where there was 0");
@@ -135,13 +135,13 @@ fn percent_off(value: f64, published: f64) -> String {
 /// A line of a picture. The keys are a promise, as those of [`Row`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
-    /// Which picture it belongs to.
+    /// The picture that it belongs to.
     pub chart: String,
-    /// What the line is of.
+    /// The name of the line.
     pub line: String,
-    /// What its points are over, and what they show, with units.
+    /// The quantity of the x axis, with its unit.
     pub x: &'static str,
-    /// What they show.
+    /// The quantity of the y axis, with its unit.
     pub y: &'static str,
     /// Its points.
     pub points: Vec<(f64, f64)>,

@@ -1,6 +1,7 @@
 //! Grids of runs: every combination of some values of some parameters, in parallel.
 //!
-//! In world model each point is a pure function of its parameters, so points can be run anywhere, in any order, and again.
+//! In world model each point is a pure function of its parameters, so points can be run on any machine, in
+//! any order, and again.
 
 use super::{LabError, Parameters, Report, Request, World, named, run, world_of};
 use serde::Serialize;
@@ -14,35 +15,35 @@ pub const POINTS_MAX: usize = 1_000_000;
 /// One run of a grid.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Which one, from 0 on.
+    /// Its number, from 0 on.
     pub number: usize,
-    /// What to run.
+    /// The request.
     pub request: Request,
 }
 
-/// What of a point tells it from all others. The keys are a promise.
+/// The identity of a point among all others. The keys are a promise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Identity {
-    /// Which experiment.
+    /// The experiment.
     pub experiment: String,
-    /// Where it runs.
+    /// The world.
     pub world: World,
     /// The generator's seed.
     pub seed: u64,
-    /// What was set.
+    /// The parameters set.
     pub set: BTreeMap<String, u64>,
-    /// Of all parameters, those that were not set included, and of the program's version: what else a result hangs on.
+    /// A hash of all parameters, those not set included, and of the program's version.
     pub fingerprint: String,
 }
 
-/// A wrong grid.
+/// An invalid grid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// `--set` that is no list.
+    /// An assignment that is no list.
     #[error("--set {0}: want KEY=VALUE,VALUE...")]
     Axis(String),
-    /// A parameter twice.
+    /// A parameter given twice.
     #[error("--set {0} is given twice: put all its values into one")]
     Twice(String),
     /// Too many points.
@@ -53,8 +54,8 @@ pub enum SweepError {
     Lab(#[from] LabError),
 }
 
-/// All points of `axes` (`key=value,value...`) and `seeds`, the last axis fastest; each is known to name parameters that
-/// there are, and values that are allowed.
+/// Returns all points of `axes` (`key=value,value...`) and `seeds`, the last axis fastest. Each names
+/// existing parameters and allowed values.
 ///
 /// # Errors
 /// [`SweepError`].
@@ -65,7 +66,7 @@ pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>
         return Err(SweepError::TooMany(count));
     }
     let point = |(number, (set, seed))| Point { number, request: Request { set, seed, ..base.clone() } };
-    // What a parameter can be hangs on no other: each value is looked at once, however many points have it.
+    // A parameter's allowed values depend on no other parameter: each value is checked once for all points.
     let single = values.iter().flatten().map(|value| vec![value.clone()]);
     for set in [Vec::new()].into_iter().chain(single) {
         point((0, (set, base.seed))).identity()?;
@@ -81,7 +82,7 @@ pub fn grid(base: &Request, axes: &[String], seeds: &[u64]) -> Result<Vec<Point>
     Ok(requests.enumerate().map(point).collect())
 }
 
-/// `key=value` for each value of each axis, once.
+/// Returns `key=value` for each value of each axis, once.
 fn assignments(axes: &[String]) -> Result<Vec<Vec<String>>, SweepError> {
     let mut keys: Vec<&str> = Vec::new();
     let mut values: Vec<Vec<String>> = Vec::new();
@@ -95,21 +96,21 @@ fn assignments(axes: &[String]) -> Result<Vec<Vec<String>>, SweepError> {
             return Err(SweepError::Axis(axis.clone()));
         }
         keys.push(key);
-        // By number, so that 1 and 01 are one; what is none is refused with its point.
+        // Compared as numbers, so that 1 and 01 are one; a text that is no number is refused with its point.
         let plain = |value: &str| value.parse::<u64>().map_or(value.to_string(), |number| number.to_string());
         values.push(unique(list.iter().map(|value| format!("{key}={}", plain(value)))));
     }
     Ok(values)
 }
 
-/// Each once, where it comes first.
+/// Returns each item once, at its first place.
 fn unique<T: Clone + Ord>(list: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = BTreeSet::new();
     list.filter(|one| seen.insert(one.clone())).collect()
 }
 
 impl Point {
-    /// What tells it from others.
+    /// Returns its identity.
     ///
     /// # Errors
     /// [`LabError`]: no such experiment, world, parameter or value.
@@ -134,7 +135,7 @@ impl Point {
     }
 }
 
-/// FNV-1a, 64 bits, of all numbers by name and of the program's version.
+/// Returns FNV-1a, 64 bits, of all numbers by name and of the program's version.
 fn fingerprint(parameters: &Parameters, request: &Request) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |text: &str| {
@@ -148,9 +149,9 @@ fn fingerprint(parameters: &Parameters, request: &Request) -> String {
     format!("{hash:016x}")
 }
 
-/// Runs `points` on `jobs` threads; each report, or what was wrong, goes to `done`, one at a time, as it comes. `say` is told
-/// what is run and answers whether to go on, often; what is under way when it says no comes as an interrupted report. None
-/// begins after `done` has answered no.
+/// Runs `points` on `jobs` threads. Each report or error goes to `done`, one at a time, as it comes. `say` is
+/// often told the current run, and returns false to end; runs under way then come as interrupted reports. No
+/// run begins after `done` has returned false.
 pub fn run_each<'a>(
     points: &'a [Point], jobs: usize, say: &(impl Fn(&str) -> bool + Sync),
     done: &mut (impl FnMut(&'a Point, Result<Report, LabError>) -> bool + Send),
@@ -158,7 +159,7 @@ pub fn run_each<'a>(
     let next = AtomicUsize::new(0);
     let done = Mutex::new(done);
     let work = || {
-        // Once it is to end, a run that begins ends at once, and says so: `done` then sees to the others.
+        // After the end a run that begins ends at once and reports that; `done` then ends the others.
         while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = run(&point.request, &mut |what| say(what));
             let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,8 +1,9 @@
-//! `tx-napi`: what it does to a virtual machine's traffic when transmitted buffers are freed: at the next transmit (`upstream`; on
-//! the host `off`), by a timer as well (`timer`), or when polled for (`napi`; `on`), 2017.
+//! `tx-napi`: the effect on a virtual machine's traffic of the time at which transmitted buffers are freed,
+//! 2017: at the next transmit (`upstream`; on the host `off`), also by a timer (`timer`), or when polled for
+//! (`napi`; `on`).
 //!
-//! In virtual time a guest, its host's thread and a program there: `model.rs`. On the host, our own `virtio-user` in place of the
-//! guest's driver and our own `vhost-user` in place of the machine's device: `host.rs`.
+//! In virtual time `model.rs` has a guest, its host's thread and a program there. On the host `host.rs` has
+//! Wharf's `virtio-user` in place of the guest's driver and `vhost-user` in place of the machine's device.
 
 mod host;
 mod model;

@@ -1,29 +1,30 @@
-//! Pictures: what came out beside what was published, and lines over time.
+//! Pictures: figures beside published ones, and lines over time.
 
 use super::{dots, escaped};
 use crate::experiment::{Report, Row, Series};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// Pixels. So narrow that a picture fits a small screen and can be read there.
+/// Pixels: narrow enough for a small screen.
 pub(super) const WIDTH: u32 = 480;
 const LINES_HEIGHT: u32 = 380;
-/// What lines have of the width; of that a legend takes so much for each letter, and for the rest of it.
+/// The width of the lines, and the part of it that a legend takes per letter, and for the rest.
 const LINES_ACROSS: f64 = 386.0;
 const LEGEND_LETTER: f64 = 7.5;
 const LEGEND_SIDES: f64 = 56.0;
-/// What of that lines have, and what a line of the legend takes of it, and its frame.
+/// The height of the lines, and the part of it that a line of the legend takes, and its frame.
 const LINES_ROOM: f64 = 320.0;
 const LEGEND_LINE: f64 = 21.0;
 const LEGEND_FRAME: f64 = 22.0;
-/// A line, and what one has more for each that lies on it: where three quarters of so many points are within a hundredth of the picture.
+/// The width of a line, and the extra width for each line that lies on it: three quarters of this many points
+/// are within a hundredth of the picture.
 const LINE_WIDTH: u32 = 2;
 const LINE_BELOW: u32 = 3;
 const LINES_BELOW: usize = 2;
 const LOOKED_AT: usize = 200;
-/// A change in percent is shown on a scale to this, at least: less is hardly one.
+/// A change in percent is shown on a scale at least up to this.
 const CHANGE_PERCENT: f64 = 5.0;
-/// Colours of lines, which can be told apart on white and on dark, and without red and green.
+/// Colours of lines that differ on white and on dark, and without red and green.
 pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -33,7 +34,7 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(178, 143, 0),
 ];
 
-/// What goes wrong with a picture.
+/// An error of the drawing library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot draw: {0}")]
 pub struct ChartError(String);
@@ -49,7 +50,7 @@ pub(super) struct Picture {
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// All pictures of a report.
+/// Returns all pictures of a report.
 pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
     let name = format!("{}-{}", report.experiment, report.world);
     let mut all = Vec::new();
@@ -80,7 +81,7 @@ pub(super) fn pictures(report: &Report) -> Result<Vec<Picture>, ChartError> {
     Ok(all)
 }
 
-/// With a title, for who does not see it.
+/// Returns a picture with a title, for readers who do not see it.
 fn drawn(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Result<String, ChartError> {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -91,7 +92,7 @@ fn drawn(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -
     Ok(text.replacen("<svg ", "<svg role=\"img\" ", 1).replacen('\n', &titled, 1))
 }
 
-/// Mesh, lines and legend of a chart, whatever its scales.
+/// Draws mesh, lines and legend of a chart with any scales.
 macro_rules! finish {
     ($chart:ident, $lines:ident, $widths:ident, $corner:ident) => {
         let (x, y) = $lines.first().map_or(("", ""), |line| (line.x, line.y));
@@ -124,7 +125,7 @@ macro_rules! finish {
     };
 }
 
-/// A number on an axis.
+/// Returns a number for an axis.
 fn short(value: f64) -> String {
     let text = match value.abs() {
         1000.0.. => format!("{value:.0}"),
@@ -136,7 +137,7 @@ fn short(value: f64) -> String {
     cut.into()
 }
 
-/// Lines over the same scale.
+/// Draws lines over the same scale.
 fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let ends = |of: fn((f64, f64)) -> f64| {
@@ -148,7 +149,7 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     if !(x_least.is_finite() && y_most.is_finite()) {
         return Ok(());
     }
-    // Figures that differ a thousandfold want a scale by powers; changes in percent are around 0.
+    // Figures that differ a thousandfold need a logarithmic scale; changes in percent are around 0.
     let is_change = lines.first().is_some_and(|line| line.y == "percent");
     let y_most = if is_change { y_most.max(CHANGE_PERCENT) } else { y_most };
     let powers = !is_change && y_least > 0.0 && y_most / y_least > 50.0;
@@ -174,7 +175,8 @@ fn plot(area: &Area<'_>, lines: &[&Series]) -> Drawn {
     Ok(())
 }
 
-/// How wide each line is: the wider, the more of those that are drawn later lie on it, so that all can be seen.
+/// Returns the width of each line: the more of the later lines lie on it, the wider it is, so that all can be
+/// seen.
 fn widths(lines: &[&Series], (least, most): (f64, f64), powers: bool) -> Vec<u32> {
     let height = |y: f64| if powers { y.ln() } else { y };
     let near = (height(most) - height(least)) / 100.0;
@@ -192,7 +194,7 @@ fn widths(lines: &[&Series], (least, most): (f64, f64), powers: bool) -> Vec<u32
     lines.iter().enumerate().map(later).collect()
 }
 
-/// The upper corner in which lines are lower, and the highest that they reach below it.
+/// Returns the upper corner in which lines are lower, and their highest point below it.
 fn legend_corner(lines: &[&Series], x_least: f64, x_most: f64) -> (SeriesLabelPosition, f64) {
     let letters = lines.iter().map(|line| line.line.chars().count()).max().unwrap_or(0) as f64;
     let part = (letters * LEGEND_LETTER + LEGEND_SIDES) / LINES_ACROSS;
@@ -214,14 +216,15 @@ fn legend_corner(lines: &[&Series], x_least: f64, x_most: f64) -> (SeriesLabelPo
     }
 }
 
-/// Where a line through `points`, in order, is at `x`.
+/// Returns the value at `x` of a line through `points`, in order.
 fn at(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let pair = points.windows(2).find(|pair| pair[0].0 <= x && x <= pair[1].0)?;
     let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
     Some(if x1 > x0 { y0 + (y1 - y0) * (x - x0) / (x1 - x0) } else { y0.max(y1) })
 }
 
-/// The top of a scale that begins at `bottom`: the legend of so many lines lies above `below`, and `most` is within.
+/// Returns the top of a scale that begins at `bottom`. The legend of `lines` lines lies above `below`, and
+/// `most` is within.
 fn top_of(bottom: f64, most: f64, below: f64, lines: usize) -> f64 {
     let legend = (lines as f64 * LEGEND_LINE + LEGEND_FRAME) / LINES_ROOM;
     let above_legend = bottom + (below - bottom) / (1.0 - legend.min(0.7));

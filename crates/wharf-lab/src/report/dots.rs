@@ -1,22 +1,22 @@
-//! What came out beside what was published, a dot for each figure: as multiples of it, or, of differences, both.
+//! Figures beside published ones, a dot for each: as multiples, or for differences both in percent.
 
 use super::chart::{Area, COLOURS, Drawn};
 use crate::experiment::{Row, RowKind};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Pixels. A row has its label above its dots, so that both fit a small screen.
+/// Pixels. A row's label is above its dots, so that both fit a small screen.
 const ACROSS: (i32, i32) = (20, 460);
 const ROW_HEIGHT: i32 = 34;
 const LABEL_Y: i32 = 10;
 const DOTS_Y: i32 = 24;
-/// Above the rows, and both above and below.
+/// Space above the rows, and above and below.
 const TOP: i32 = 34;
 const AROUND_HEIGHT: i32 = 84;
 const RADIUS: i32 = 5;
-/// Letters of a label at most.
+/// Most letters of a label.
 const LABEL_LETTERS: usize = 64;
-/// A tenth and ten times are the ends of the scale of multiples.
+/// The scale of multiples ends at a tenth and at ten times.
 const DECADES: f64 = 1.0;
 const GREY: RGBColor = RGBColor(190, 190, 190);
 
@@ -27,12 +27,12 @@ const KINDS: [(RowKind, &str, RGBColor); 3] = [
     (RowKind::Measured, "measured", COLOURS[1]),
 ];
 
-/// How high the picture of `rows` is.
+/// Returns the height of the picture of `rows`.
 pub(super) fn height(rows: &[&Row]) -> u32 {
     (rows.len() as i32 * ROW_HEIGHT + AROUND_HEIGHT) as u32
 }
 
-/// Draws rows that are all off by points, or all by a part.
+/// Draws rows whose residuals are all in points, or all in percent.
 pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     let scale = Scale::of(rows);
     scale.draw(area, rows.len() as i32)?;
@@ -55,11 +55,11 @@ pub(super) fn draw(area: &Area<'_>, rows: &[&Row]) -> Drawn {
     legend(area)
 }
 
-/// What lies across the picture.
+/// The scale across the picture.
 enum Scale {
-    /// Ours over theirs, by powers.
+    /// Ours over theirs, logarithmic.
     Multiples,
-    /// Both in percent, from the first to the second, with a line every so many.
+    /// Both in percent, from the first to the second, with a line at every third.
     Points(f64, f64, f64),
 }
 
@@ -76,12 +76,12 @@ impl Scale {
         Self::Points((least / every).floor() * every, (most / every).ceil().max(1.0) * every, every)
     }
 
-    /// Where theirs and ours lie on it.
+    /// Returns the places of the published figure and of ours.
     fn of_row(&self, row: &Row) -> (f64, f64) {
         match (self, row.published) {
             (Self::Points(..), published) => (published.unwrap_or(row.value), row.value),
             (Self::Multiples, Some(published)) if published != 0.0 => (1.0, row.value / published),
-            // Where nothing was published to divide by, equal is 1 and all else is off the scale.
+            // If 0 was published, an equal figure is 1 and any other is off the scale.
             (Self::Multiples, _) => (1.0, if row.value == 0.0 { 1.0 } else { f64::INFINITY }),
         }
     }
@@ -94,7 +94,7 @@ impl Scale {
         ACROSS.0 + (part * f64::from(ACROSS.1 - ACROSS.0)) as i32
     }
 
-    /// Where lines go down, and what they stand for.
+    /// Returns the places of vertical lines, and their labels.
     fn marks(&self) -> Vec<(f64, String)> {
         match *self {
             Self::Multiples => {
@@ -119,7 +119,7 @@ impl Scale {
         }
     }
 
-    /// The line from which others are off.
+    /// Returns the line of agreement.
     fn origin(&self) -> f64 {
         if matches!(self, Self::Multiples) { 1.0 } else { 0.0 }
     }
@@ -131,7 +131,7 @@ impl Scale {
         }
     }
 
-    /// Its marks below so many rows, and lines behind their dots.
+    /// Draws its marks below `rows` rows, and lines behind their dots.
     fn draw(&self, area: &Area<'_>, rows: i32) -> Drawn {
         let height = rows * ROW_HEIGHT;
         for (value, name) in self.marks() {
@@ -153,7 +153,7 @@ fn style(size: i32, to: HPos) -> TextStyle<'static> {
     TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(to, VPos::Center))
 }
 
-/// What the colours stand for, above all.
+/// Draws the legend of colours at the top.
 fn legend(area: &Area<'_>) -> Drawn {
     for (at, (_, name, colour)) in KINDS.iter().enumerate() {
         let x = ACROSS.0 + at as i32 * 110;

@@ -1,4 +1,4 @@
-//! The page. Colours are those that the reader's system asks for; pictures keep to a white ground, on which they were drawn.
+//! The page. Colours follow the reader's system; pictures keep the white ground on which they were drawn.
 
 use super::chart::Picture;
 use super::{Machine, Section, escaped};
@@ -23,7 +23,7 @@ figure{margin:1.5rem 0}figcaption{color:var(--dim);font-size:.9rem}
 table{font-size:.6rem}tr{break-inside:avoid}td.l,td.n,th.n{white-space:normal}td.t{min-width:0}th,td{overflow-wrap:anywhere;padding:.15rem .4rem}}
 .bad{color:var(--bad)}.dim{color:var(--dim)}summary{cursor:pointer}";
 
-/// The whole of it.
+/// Returns the whole page.
 pub(super) fn page(sections: &[Section], pictures: &[Vec<Picture>], machine: &Machine) -> String {
     let mut page = String::new();
     let names: Vec<&str> = sections.iter().map(|section| section.report.experiment).collect();
@@ -100,7 +100,7 @@ fn section_of(page: &mut String, section: &Section, pictures: &[Picture]) {
     parameters(page, &report.parameters);
 }
 
-/// How many figures were published, and what became of them.
+/// Returns the number of published figures, and of those reproduced, in words.
 fn verdict(rows: &[Row]) -> String {
     let published = || rows.iter().filter(|row| row.published.is_some());
     let said = |what: &str| published().filter(|row| note_has(row, what)).count();
@@ -136,7 +136,7 @@ fn table(page: &mut String, title: &str, rows: &[&Row], command: &str, beside: b
         "<div class=\"wide rows\"><table><tr><th scope=\"col\">of</th><th scope=\"col\">figure</th><th scope=\"col\" class=\"n\">ours</th>{heads}<th scope=\"col\">unit</th>\
          <th scope=\"col\">kind</th><th scope=\"col\">note</th></tr>{lines}</table></div><figcaption>{title}. Command: <code>{command}</code></figcaption>"
     );
-    // Long tables that compare with nothing open on demand.
+    // Long tables without comparison open on demand.
     let _ = if beside {
         writeln!(page, "<figure>{table}</figure>")
     } else {
@@ -152,7 +152,7 @@ fn line(row: &Row, beside: bool) -> String {
     let published = row.published.map_or(String::new(), |published| {
         let residual = match published {
             _ if row.in_points => format!("{:+.1} points", row.value - published),
-            // Of nothing there is no part: the difference itself.
+            // If 0 was published, the difference itself.
             0.0 => format!("{:+.4}", row.value),
             _ => format!("{:+.1} %", (row.value / published - 1.0) * 100.0),
         };

@@ -9,7 +9,7 @@ use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::nic::simple::{self, Simple};
 use wharf_tools::fault::{Chance, FaultSpec};
 
-/// Which NIC, with its driver.
+/// The NIC, with its driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nic {
     Ipoib,
@@ -24,19 +24,19 @@ impl Nic {
         }
     }
 
-    /// The parameter of that name for this NIC.
+    /// Returns the parameter of that name for this NIC.
     fn get(self, key: &str, parameters: &Parameters) -> Result<u64, LabError> {
         parameters.get(&format!("{}_{key}", self.name()))
     }
 }
 
-/// What messages are sent by.
+/// The protocol of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Tcp,
     TcpNoDelay,
     Udp,
-    /// A message, and the next one once it was answered.
+    /// A message, and the next one after its answer.
     Requests,
 }
 
@@ -51,7 +51,7 @@ impl Protocol {
     }
 }
 
-/// The switch.
+/// The batching switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switch {
     Off,
@@ -59,7 +59,7 @@ pub(super) enum Switch {
     OnWake,
 }
 
-/// What is run.
+/// The settings of a case.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) nic: Nic,
@@ -78,10 +78,10 @@ impl Case {
     }
 }
 
-/// Packets that messages become.
+/// The packets that messages become.
 struct Packets {
     payload_bytes: u64,
-    /// Messages that make a thousand of them.
+    /// Messages per thousand packets.
     messages_permille: u64,
 }
 
@@ -98,7 +98,7 @@ impl Packets {
         Ok(Self { payload_bytes: case.message_bytes / count, messages_permille: 1000 / count })
     }
 
-    /// What the program and its calls take for one.
+    /// Returns the time of the program and its calls for one.
     fn make_ns(&self, parameters: &Parameters) -> Result<u64, LabError> {
         let calls_ns = self.messages_permille * parameters.get("message_ns")? / 1000;
         Ok(calls_ns + self.payload_bytes * parameters.get("copy_ps_per_byte")? / 1000)
@@ -117,7 +117,7 @@ pub(super) struct Sums {
     pub(super) given: u64,
 }
 
-/// All runs of a case; they differ in their seed.
+/// Runs a case with several seeds. Returns the sums.
 pub(super) fn runs(bench: &mut Bench<'_>, case: &Case) -> Result<Sums, LabError> {
     let runs = bench.parameters.get("runs")?;
     let payload_bytes = Packets::of(case, bench.parameters)?.payload_bytes;
@@ -176,7 +176,7 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
         // A quota came in 2011, need_resched and a jiffy in 2008.
         policy: Policy { quota_packets: u32::MAX, time_ns: None },
         wake_free_frames: case.nic.get("wake_free_frames", parameters)? as usize,
-        // Windows stay where drops would have brought them, so none is to be modelled.
+        // Windows stay at the size that drops would give them, so no drop is modelled.
         qdisc_packets: window.max(case.processes as u64) as usize,
         hold_ns: 1_000_000_000,
         costs: costs(parameters, case.nic)?,
@@ -187,8 +187,8 @@ fn setup(parameters: &Parameters, case: &Case, seed: u64) -> Result<Setup, LabEr
     })
 }
 
-/// Packets that all windows have together: so many that the qdisc is about to drop at its tail, where TCP stops growing. That is what
-/// qdisc and ring hold, and what is on its way meanwhile.
+/// Returns the packets of all windows together. The qdisc is then about to drop at its tail, where TCP stops
+/// growing: the packets that qdisc and ring hold, and those in flight meanwhile.
 fn window_of_all(parameters: &Parameters, case: &Case, frame_bytes: u64) -> Result<u64, LabError> {
     let nic = |key| case.nic.get(key, parameters);
     let packet_ps = nic("serve_ps")?.max(frame_bytes * nic("wire_ps_per_byte")?).max(1);
@@ -215,8 +215,9 @@ fn traffic(
     })
 }
 
-/// The far host is another of the same: a step takes there what it takes here. A packet is received like an acknowledgement, and
-/// every second one is acknowledged by what is sent like a packet.
+/// Returns the costs of the far host, another of the same: a step takes there as long as here. Receiving a
+/// packet costs as much as an acknowledgement, and acknowledging every second one as much as sending a
+/// packet.
 fn far(parameters: &Parameters, nic: Nic, packets: &Packets) -> Result<far::Costs, LabError> {
     let here = costs(parameters, nic)?;
     let get = |key: &str| parameters.get(key);
@@ -244,7 +245,8 @@ fn costs(parameters: &Parameters, nic: Nic) -> Result<Costs, LabError> {
             transfer_ns: get("lock_transfer_ns")?,
             per_spinner_ns: get("lock_per_spinner_ns")?,
         },
-        // A stream's packets stay in order by its socket's lock, which is not modelled: this one is fair in its place.
+        // A stream's packets stay in order by its socket's lock, which is not modelled; this fair lock stands
+        // in its place.
         lock_kind: LockKind::Ticket,
         enqueue_ns: get("enqueue_ns")?,
         dequeue_ns: get("dequeue_ns")?,

@@ -1,4 +1,4 @@
-//! All cases, and what is told of them.
+//! All cases, and their rows.
 
 use super::super::published::figure;
 use super::super::{Bench, LabError, Row, RowKind, Series};
@@ -8,7 +8,7 @@ const PROCESSES: [usize; 4] = [1, 4, 16, 64];
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::TcpNoDelay, Protocol::Udp];
 const MESSAGE_BYTES: [u64; 5] = [32, 128, 512, 4096, 16384];
 const REQUEST_BYTES: u64 = 64;
-/// Gains that differ by less, in percent, are as good as the same.
+/// Gains that differ by less, in percent, count as the same.
 const POINTS: f64 = 5.0;
 
 const BANDWIDTH: (&str, &str) = ("bandwidth", "Mbit/s");
@@ -22,7 +22,7 @@ const RATE: (&str, &str) = ("transactions", "per second");
 const BY_BATCHING: (&str, &str) = ("transactions_by_batching", "percent");
 const FAILED: (&str, &str) = ("failed", "percent of packets");
 
-/// Said where batching can have changed nothing by a part.
+/// A note for rows without a comparison.
 const NOTHING: &str = "nothing was sent in the time measured: no change to be told";
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
@@ -51,7 +51,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// One case with all switches; what batching gains, in millionths of a percent, where there is anything to compare with.
+/// Runs one case with all switches. Returns the gain of batching in millionths of a percent, if there is a
+/// baseline.
 fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError> {
     let [off, on, wake] =
         [Switch::Off, Switch::On, Switch::OnWake].map(|switch| runs(bench, &Case { switch, ..case }));
@@ -61,7 +62,7 @@ fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError
     let gain = change(rate(&on), rate(&off));
     let bandwidth = row(BANDWIDTH, rate(&off) as i64);
     bench.rows.push(if gain.is_none() { bandwidth.saying(NOTHING) } else { bandwidth });
-    // Of what has sent nothing there is no time for a byte.
+    // A run that sent nothing has no time per byte.
     let by_demand = gain.filter(|_| on.payload_bytes > 0).and_then(|_| change(demand(&on), demand(&off)));
     let changes = [(GAIN, gain), (WAKE_GAIN, change(rate(&wake), rate(&off))), (DEMAND, by_demand)];
     bench.rows.extend(changes.into_iter().filter_map(|(what, change)| Some(row(what, change?))));
@@ -69,23 +70,23 @@ fn bandwidths(bench: &mut Bench<'_>, case: Case) -> Result<Option<i64>, LabError
     Ok(gain)
 }
 
-/// Payload that has left, bits per second.
+/// Returns the payload that left, in bits per second.
 fn rate(sums: &Sums) -> u64 {
     (u128::from(sums.payload_bytes) * 8_000_000_000 / u128::from(sums.measured_ns.max(1))) as u64
 }
 
-/// Processor time for a byte, femtoseconds.
+/// Returns the processor time per byte, in femtoseconds.
 fn demand(sums: &Sums) -> u64 {
     (u128::from(sums.busy_ns) * 1_000_000 / u128::from(sums.payload_bytes.max(1))) as u64
 }
 
-/// By how much `now` is more than `before`, in millionths of a percent; of nothing there is no part.
+/// Returns the change from `before` to `now` in millionths of a percent, or `None` if `before` is 0.
 fn change(now: u64, before: u64) -> Option<i64> {
     let more = (i128::from(now) - i128::from(before)) * 100_000_000;
     more.checked_div(i128::from(before)).map(|change| change as i64)
 }
 
-/// What batching gains at least and at most, over all messages by TCP, beside what was published.
+/// Adds the least and the greatest gain over all messages by TCP, beside the published figures.
 fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> Result<(), LabError> {
     let label = format!("{}/tcp+tcp-nodelay/processes={processes}", nic.name());
     let ends = [gains.iter().min(), gains.iter().max()];
@@ -110,7 +111,7 @@ fn ranges(bench: &mut Bench<'_>, nic: Nic, processes: usize, gains: &[i64]) -> R
     Ok(())
 }
 
-/// Beside a gain that was published: what it is off by is told in points, since gains lie around 0.
+/// Sets a gain beside a published one. The residual is in points, since gains lie around 0.
 fn beside(row: Row, published: f64) -> Row {
     let off = row.value - published;
     let far = off.abs() > POINTS && !(published / 2.0..=published * 2.0).contains(&row.value);
@@ -118,7 +119,7 @@ fn beside(row: Row, published: f64) -> Row {
     if far { row.saying("not reproduced: off by more than 5 points and a factor of 2") } else { row }
 }
 
-/// Transactions per second without batching, and what that makes of them.
+/// Adds the transactions per second without batching, and the change with it.
 fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), LabError> {
     let protocol = Protocol::Requests;
     let case =
@@ -134,7 +135,7 @@ fn requests(bench: &mut Bench<'_>, nic: Nic, processes: usize) -> Result<(), Lab
     Ok(())
 }
 
-/// A driver that fails: the run itself checks that all else has left, once and in order.
+/// Runs a driver that fails. The run itself checks that all other packets left, once and in order.
 fn errors(bench: &mut Bench<'_>, protocol: Protocol) -> Result<(), LabError> {
     let errors_ppm = bench.parameters.get("errors_ppm")? as u32;
     for switch in [Switch::Off, Switch::On] {
@@ -150,7 +151,7 @@ fn errors(bench: &mut Bench<'_>, protocol: Protocol) -> Result<(), LabError> {
     Ok(())
 }
 
-/// What batching gains over the size of messages, a picture for each NIC and number of processes.
+/// Returns the gains over the size of messages, a picture for each NIC and number of processes.
 fn series(rows: &[Row]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in rows.iter().filter(|row| row.metric == GAIN.0) {

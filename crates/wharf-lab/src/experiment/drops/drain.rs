@@ -1,4 +1,4 @@
-//! `Drain`: a dummy device that keeps whoever hands it a packet busy for a while, as draining one did in 2011.
+//! `Drain`: a dummy device that keeps its caller busy for a while, as draining a packet did in 2011.
 
 use super::super::host::spin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wharf_mem::{Batch, Frame, Region};
 #[derive(Debug)]
 pub(super) struct Drain {
     null: Null,
-    /// For each frame.
+    /// Time per frame.
     drain_ns: u64,
 }
 

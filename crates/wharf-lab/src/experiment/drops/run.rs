@@ -1,4 +1,4 @@
-//! One run: threads that send for a while, by one policy, into one device.
+//! One run: threads send for a while, by one policy, into one device.
 
 use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::super::{Bench, LabError};
@@ -18,7 +18,7 @@ use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread};
 use wharf_devices::null::Null;
 use wharf_tools::traffic::Submit;
 
-/// What all runs have in common.
+/// The settings of all runs.
 pub(super) struct Rig {
     pool: PagePool,
     far_end: FarEnd,
@@ -26,7 +26,7 @@ pub(super) struct Rig {
     frame_bytes: u32,
     qdisc_packets: usize,
     yields: bool,
-    /// What one packet took a sender of 2011, and who drained it.
+    /// Times of a packet in 2011, for its sender and for its drainer.
     make_ns: u64,
     drain_ns: u64,
     pub(super) rounds: u64,
@@ -34,19 +34,19 @@ pub(super) struct Rig {
     measure: Duration,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) struct Measured {
     window: Window,
-    /// Of the whole run, as all that follows.
+    /// Counts of the whole run.
     offered: u64,
     pub(super) dropped: u64,
-    /// How long sends took that waited, nanoseconds.
+    /// Times of sends that waited, nanoseconds.
     pub(super) waits: Histogram,
     pub(super) overtakes: u64,
 }
 
-/// The time of measuring, and the packets that left within.
+/// The measured time, and the packets that left within it.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     delivered: u64,
@@ -54,18 +54,18 @@ struct Window {
 }
 
 impl Measured {
-    /// Packets per second.
+    /// Returns packets per second.
     pub(super) fn per_second(&self) -> i64 {
         (u128::from(self.window.delivered) * 1_000_000_000 / u128::from(self.window.ns.max(1))) as i64
     }
 
-    /// Packets per second that were delivered or dropped.
+    /// Returns packets per second that were delivered or dropped.
     pub(super) fn offered_per_second(&self) -> i64 {
         let taken = self.offered.saturating_sub(self.dropped).max(1);
         (i128::from(self.per_second()) * i128::from(self.offered) / i128::from(taken)) as i64
     }
 
-    /// What was dropped of what was offered, millionths of a percent.
+    /// Returns the share of offered packets that were dropped, in millionths of a percent.
     pub(super) fn drop_ppm(&self) -> i64 {
         (u128::from(self.dropped) * 100_000_000 / u128::from(self.offered.max(1))) as i64
     }
@@ -133,7 +133,7 @@ impl Rig {
         Ok(Measured { window, offered: taken + dropped, dropped, waits, overtakes })
     }
 
-    /// Has the threads send, and looks at what leaves.
+    /// Lets the threads send, and measures the packets that leave.
     fn window(
         &self, queue: &TxQueue, (device, policy): (Device, Policy), threads: u32, waits: &Histogram,
         bench: &mut Bench<'_>, name: &str,
@@ -160,7 +160,7 @@ impl Rig {
         })
     }
 
-    /// What leaves within the time of measuring, after that of settling.
+    /// Measures the packets that leave, after settling.
     fn look(
         &self, queue: &TxQueue, stop: &AtomicBool, bench: &mut Bench<'_>, name: &str,
     ) -> Result<Window, LabError> {
@@ -171,7 +171,7 @@ impl Rig {
         Ok(Window { delivered, ns: began.elapsed().as_nanos() as u64 })
     }
 
-    /// Sends until told to stop; how long the sends took that waited.
+    /// Sends until stopped. Returns the times of the sends that waited.
     fn send_on(
         &self, mut by: impl Submit, is_2011: bool, stop: &AtomicBool,
     ) -> Result<Histogram, QueueError> {

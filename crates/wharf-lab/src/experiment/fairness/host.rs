@@ -1,8 +1,9 @@
-//! World host: threads that send as fast as they can, for a while each discipline and policy.
+//! World host: threads send as fast as they can, for a while with each discipline and policy.
 //!
-//! All send through the same devices from the same pool, one packet at a time unless `burst` says otherwise, since that is
-//! what the kernel's disciplines do. A thread that is told of a drop yields, as those of 2011 did; with lanes it waits. Threads go
-//! round the processors (`rotate_ms`): else their shares would be what the kernel's scheduler, and the machine's owner, make of them.
+//! All send through the same devices from the same pool, by default one packet at a time, as the kernel's
+//! disciplines do. After a drop a thread yields, as those of 2011 did; with lanes it waits. Threads rotate
+//! over the processors (`rotate_ms`). Otherwise the kernel's scheduler, and the machine's owner, would decide
+//! their shares.
 
 use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
 use super::measured::{Measured, Runs, counts};
@@ -23,12 +24,12 @@ use wharf_core::queue::TxQueue;
 use wharf_devices::host::{ExactClock, HostClock, HostPark, PollerThread, ticks};
 use wharf_devices::null::Null;
 
-/// Frames lie so many bytes apart: short ones are sent.
+/// Distance of frames in bytes; short ones are sent.
 const FRAME_BYTES: u32 = 2048;
-/// Threads where none are asked for.
+/// Numbers of threads by default.
 const THREADS: [u32; 4] = [1, 2, 4, 16];
 
-/// What all runs have in common.
+/// The settings of all runs.
 struct Rig {
     pool: PagePool,
     far_end: FarEnd,
@@ -79,7 +80,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// All that is to be run.
+/// Returns all runs.
 fn points(threads: &[u32], only_default: bool) -> Vec<Point> {
     let mut points = Vec::new();
     let mut add = |discipline, policy, on_wire, least: u32| {
@@ -96,7 +97,7 @@ fn points(threads: &[u32], only_default: bool) -> Vec<Point> {
         }
     }
     if !only_default {
-        // One sender has nobody to hand over to.
+        // One sender has no other to hand over to.
         SWEEP.into_iter().for_each(|policy| add(LANES, policy, false, 2));
     }
     points
@@ -165,7 +166,7 @@ impl Rig {
         })
     }
 
-    /// Over the device of that point; the far end of a wire receives for as long.
+    /// Calls `run` with the point's device; the far end of a wire receives meanwhile.
     fn on_device<R>(&self, point: &Point, run: impl FnOnce(Box<dyn TxDevice>) -> R) -> R {
         if !point.on_wire {
             return run(Box::new(Null::default()));
@@ -189,7 +190,7 @@ impl Rig {
         Ok(window)
     }
 
-    /// Has the threads send, and looks at them for a while; all are gone when it is back.
+    /// Lets the threads send, and measures them. All have ended when it returns.
     fn with_threads<Q: Shared>(
         &self, queue: &Q, logs: &RunLogs, point: &Point, bench: &mut Bench<'_>, name: &str, failed: &Failed,
     ) -> Result<Measured, LabError> {
@@ -210,7 +211,7 @@ impl Rig {
             let stopping = Stops(&failed.stop);
             let window = self.window((&seen, &tasks, logs), &failed.stop, bench, name);
             drop(stopping);
-            // Whoever is in the middle of a send waits for the one that serves: that one goes last.
+            // A sender in the middle of a send waits for the server, so that one ends last.
             let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
             server_stop.store(true, Relaxed);
             let panicked = panicked + server.and_then(|server| server.join().err()).iter().count();
@@ -234,7 +235,7 @@ impl Rig {
         Ok(())
     }
 
-    /// What the senders do within the time of measuring.
+    /// Measures the senders.
     fn window<S: Seen>(
         &self, (seen, tasks, logs): (&[Arc<S>], &[Task], &RunLogs), stop: &AtomicBool, bench: &mut Bench<'_>,
         name: &str,
@@ -248,7 +249,7 @@ impl Rig {
     }
 }
 
-/// The first thing that went wrong in a thread, and whether all are to stop.
+/// The first fault of a thread, and the flag that stops all.
 #[derive(Default)]
 struct Failed {
     stop: AtomicBool,
@@ -268,14 +269,14 @@ impl Failed {
     }
 }
 
-/// Nanoseconds by the processor's own counter: two looks per run must not be what is measured.
+/// A clock by the processor's own counter: two readings per run must not be what is measured.
 #[derive(Debug)]
 struct TickClock {
     ns_per_tick: f64,
 }
 
 impl TickClock {
-    /// Found out in a few milliseconds.
+    /// Calibrates the clock in a few milliseconds.
     fn new() -> Self {
         let (began_ticks, began_ns) = (ticks(), ExactClock.now_ns());
         std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! What came of a run on the host, and its rows.
+//! The result of a run on the host, and its rows.
 
 use super::host::Point;
 use super::paths::Seen;
@@ -12,7 +12,7 @@ use crate::comparators::histogram::Histogram;
 use crate::comparators::run_log::{RunLog, RunLogs};
 use std::sync::Arc;
 
-/// What one thread has done.
+/// The counts of one thread.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counts {
     sent: u64,
@@ -48,7 +48,7 @@ pub(super) fn counts<S: Seen>(seen: &[Arc<S>], tasks: &[Task], logs: &RunLogs) -
     seen.iter().zip(tasks).zip(logs.logs()).map(one).collect()
 }
 
-/// How long each thread was in the dequeue region, run by run, from the beginning on.
+/// Durations of each thread's runs of the queue, from the beginning on.
 pub(super) struct Runs {
     by_thread: Vec<Histogram>,
     longest_packets: u64,
@@ -82,7 +82,7 @@ impl Runs {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct Measured {
     pub(super) threads: Vec<Counts>,
     pub(super) ns: u64,

@@ -1,7 +1,9 @@
-//! World model: the machine of 2011 with 1 to 4 processors, and up to 64 of the same, a dummy device under one queue.
+//! World model: the machine of 2011 with 1 to 4 processors, and up to 64 of the same, a dummy device under
+//! one queue.
 //!
-//! Fitted are the time to make a packet, to one processor's 1.24 Mpps, and what a packet of another processor costs who
-//! drains it, to two processors' 2.03, both with `root-lock/jiffy`, the kernel of that time. All else follows.
+//! Two times are fitted, both with `root-lock/jiffy`, the kernel of that time: making a packet, to one
+//! processor's 1.24 Mpps, and the extra cost of draining another processor's packet, to two processors' 2.03.
+//! All else follows.
 
 use super::super::published::figure;
 use super::{
@@ -17,17 +19,17 @@ use wharf_sim::engine::cpu::Tick;
 use wharf_sim::engine::lock::{LockCosts, LockKind};
 use wharf_sim::nic::simple::{self, Simple};
 
-/// Processors: those of 2011, and on.
+/// Numbers of processors: those of 2011, and more.
 const CPUS: [u32; 8] = [1, 2, 3, 4, 8, 16, 32, 64];
-/// Those that were measured.
+/// Those that were measured in 2011.
 const PUBLISHED_CPUS: usize = 4;
-/// Where the sweep of quotas is made.
+/// Numbers of processors for the sweep of quotas.
 const SWEEP_CPUS: [u32; 2] = [4, 16];
 
 const ROOT_LOCK: &str = "root-lock";
 const LANES: &str = "lanes";
 
-/// What came of a run.
+/// The result of a run.
 struct Modelled {
     by_cpu: Vec<Done>,
     longest_run: u64,
@@ -66,13 +68,13 @@ fn label(discipline: &str, policy: OwnerPolicy, cpus: u32) -> String {
     format!("{discipline}/{}/threads={cpus}", policy.name())
 }
 
-/// The rows of a run, beside the published figures number `published` if they are of the same.
+/// Returns the rows of a run, beside the published figures number `published` if they are of the same.
 fn rows(
     parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &Modelled, published: Option<usize>,
 ) -> Result<Vec<Row>, LabError> {
     let sum = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
     let (offered, dropped) = (sum(|done| done.offered), sum(|done| done.dropped));
-    // What was offered before the measured time may be dropped within it.
+    // Packets offered before the measured time may be dropped within it.
     let sent = offered.saturating_sub(dropped);
     let per_s = (u128::from(sent) * 1_000_000_000 / u128::from(modelled.measured_ns)) as i64;
     let row = |what, millionths| Row::new(label, what, millionths, RowKind::Predicted);
@@ -144,7 +146,7 @@ fn kernel(
     Ok(Modelled { by_cpu, longest_run, measured_ns: outcome.measured_ns })
 }
 
-/// Lanes on the same machine: counted over the whole run.
+/// Runs lanes on the same machine, counted over the whole run.
 fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> Result<Modelled, LabError> {
     if !bench.goes_on(label) {
         return Err(LabError::Interrupted);
@@ -165,7 +167,7 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
     Ok(Modelled { by_cpu, longest_run: outcome.longest_run, measured_ns })
 }
 
-/// A device that has no price.
+/// A device without costs.
 const DUMMY: simple::Costs = simple::Costs {
     doorbell_ps: 0,
     fetch_ns: 0,

@@ -1,4 +1,4 @@
-//! What is compared, behind one face: a queue that threads share, and a thread's end of it.
+//! One interface for the queues that are compared, and for a thread's end of them.
 
 use crate::comparators::locked_queue::{Discipline, LockedCounters, LockedQueue, LockedSender};
 use std::sync::Arc;
@@ -17,26 +17,26 @@ pub(super) trait Shared: Sync + Sized {
     /// Drains for all until `stop`.
     fn serve(&self, stop: &AtomicBool) -> Result<(), String>;
 
-    /// Once all senders are gone: sends what is left by `deadline_ns`, and says who holds memory; frames that went in, and
-    /// frames that left.
+    /// Sends the remaining frames by `deadline_ns`, once all senders are gone. Returns the audit, the frames
+    /// that entered, and the frames that left.
     fn finish(self, deadline_ns: u64) -> (Audit, u64, u64);
 }
 
-/// A thread's end.
+/// A thread's end, which sends as fast as it can.
 pub(super) trait Eager: Send {
     type Seen: Seen;
 
     fn burst(&self, capacity: usize) -> Burst;
 
-    /// Makes up to `count` packets and sends them: one round of a thread that sends as fast as it can.
+    /// Makes up to `count` packets and sends them: one round.
     fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String>;
 
     fn seen(&self) -> Arc<Self::Seen>;
 }
 
-/// What a sender has done so far.
+/// The counts of a sender.
 pub(super) trait Seen: Send + Sync {
-    /// Frames sent, dropped, and drained.
+    /// Returns the frames sent, dropped, and drained.
     fn counts(&self) -> [u64; 3];
 }
 

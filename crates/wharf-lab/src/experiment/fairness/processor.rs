@@ -3,20 +3,20 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A thread, once it has said which it is.
+/// A thread that has registered itself.
 #[derive(Debug, Default)]
 pub(super) struct Task(OnceLock<PathBuf>);
 
 impl Task {
-    /// It is the calling thread.
+    /// Registers the calling thread.
     pub(super) fn begin(&self) {
-        // PID/task/TID, as the kernel has it since Linux 3.17 (proc(5)).
+        // PID/task/TID, as the kernel writes it since Linux 3.17 (proc(5)).
         let task = std::fs::read_link("/proc/thread-self").unwrap_or_default();
         let _ = self.0.set(PathBuf::from("/proc").join(task).join("schedstat"));
     }
 
-    /// Time that it has run for so far, in nanoseconds; 0 before its start, and `None` where the kernel does not say
-    /// (Documentation/scheduler/sched-stats.rst, of a task).
+    /// Returns the time that it has run so far, in nanoseconds; 0 before its start, and `None` if the kernel
+    /// does not report it (Documentation/scheduler/sched-stats.rst, of a task).
     pub(super) fn processor_ns(&self) -> Option<u64> {
         let Some(path) = self.0.get() else { return Some(0) };
         let said = std::fs::read_to_string(path).ok()?;
@@ -35,7 +35,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 task.begin();
-                // Where the kernel does not say, there is nothing to see.
+                // Some kernels do not report it.
                 let Some(before) = task.processor_ns() else { return };
                 while task.processor_ns().is_some_and(|ns| ns < before + 1_000_000) {
                     std::hint::spin_loop();

@@ -1,52 +1,54 @@
-//! Threads go round the processors, so that each has as much of them as any other.
+//! A rotation of threads over the processors, so that each has an equal share of them.
 //!
-//! Assumptions: processors of a shared machine are not equally fast, nor does the kernel deal them out equally: of three threads on two
-//! processors one may have one for itself for seconds, since to move a thread would only exchange who has. Goal: what senders
-//! come to differ by is the queue's doing, and not that.
+//! Assumptions: processors of a shared machine are not equally fast, and the kernel does not deal them out
+//! equally. Of three threads on two processors one may keep a processor for seconds, since moving a thread
+//! would only exchange the one that waits. Goal: differences between senders are the queue's doing.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use wharf_devices::host::{pin, processors};
 
-/// Which processor is whose, for now.
+/// The assignment of processors to threads.
 #[derive(Debug)]
 pub(super) struct Rounds {
     turn: AtomicUsize,
     processors: Vec<usize>,
     threads: usize,
-    /// How long a turn is; `None`: threads stay where the kernel has them.
+    /// Length of a turn; `None`: the kernel places the threads.
     every: Option<Duration>,
 }
 
 impl Rounds {
-    /// Of `threads`, each `every` so long on the next processor; with a duration of 0 it is left to the kernel.
+    /// Creates a rotation of `threads`, each on the next processor after `every`. A duration of 0 leaves the
+    /// placing to the kernel.
     pub(super) fn new(threads: usize, every: Duration) -> Self {
         let every = (!every.is_zero()).then_some(every);
         Self { turn: AtomicUsize::new(0), processors: processors(), threads, every }
     }
 
-    /// The turn that it is.
+    /// Returns the current turn.
     #[inline]
     pub(super) fn turn(&self) -> usize {
         self.turn.load(Relaxed)
     }
 
-    /// Puts the calling thread, which is number `thread`, where it belongs in that turn.
+    /// Moves the calling thread, number `thread`, to its processor of that turn.
     #[cold]
     pub(super) fn go(&self, thread: usize, turn: usize) {
         if self.every.is_some() {
-            // A processor that is taken away from the process meanwhile is no reason to stop.
+            // A processor taken away from the process meanwhile is no reason to stop.
             let _ = pin(self.processors[self.place(thread, turn)]);
         }
     }
 
-    /// Numbers of processors in turn; where there are more threads, those beyond share them, each in its turn.
+    /// Returns the processor's index. If there are more threads than processors, the excess ones share them
+    /// in turn.
     fn place(&self, thread: usize, turn: usize) -> usize {
         let processors = self.processors.len();
         (thread + turn) % self.threads.max(processors) % processors
     }
 
-    /// Turn after turn, until `stop`.
+    /// Advances the turn until `stop`.
     pub(super) fn run(&self, stop: &AtomicBool) {
         let Some(every) = self.every else { return };
         while !stop.load(Relaxed) {

@@ -11,18 +11,18 @@ use wharf_core::pool::{PagePool, PoolError};
 use wharf_devices::host::ExactClock;
 use wharf_mem::Batch;
 
-/// Threads, where nothing is said.
+/// Threads by default.
 const THREADS: [u32; 1] = [2];
-/// Time for each policy, where nothing is said.
+/// Time for each policy by default.
 const DURATION_NS: u64 = 1_000_000_000;
 /// Pages that one thread alone takes and gives back at a time.
 const ALONE: usize = 32;
 
-/// Why there is no more of one thread.
+/// The note of runs with one thread.
 const ONE_THREAD: &str = "threads=1 is these rows alone: pages travel from a channel's thread to another's that frees them, \
     so that all others want 2 threads at least";
 
-/// By thread: which processor a thread has is the host's affair.
+/// Per thread: the host decides which processor a thread has.
 const TAKES: (&str, &str) = ("allocations", "million per second and channel");
 const FREES: (&str, &str) = ("frees", "million per second and application");
 const PAIR: (&str, &str) = ("take_and_give", "ns per page");
@@ -34,7 +34,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     threads.iter().filter(|&&threads| threads > 1).try_for_each(|&threads| together(bench, threads as usize))
 }
 
-/// A run of each policy in turn, `rounds` times; the rounds of each.
+/// Runs each policy in turn, `rounds` times. Returns the rounds of each.
 fn in_turns<T>(
     bench: &mut Bench<'_>, what: &str, mut one: impl FnMut(PolicyKind, Duration) -> Result<T, LabError>,
 ) -> Result<Vec<Vec<T>>, LabError> {
@@ -52,7 +52,7 @@ fn in_turns<T>(
     Ok(ran)
 }
 
-/// One thread takes and gives back: no policy has anything to wait for.
+/// Runs one thread that takes and gives back: no policy has anything to wait for.
 fn alone(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let parameters = bench.parameters;
     let ran = in_turns(bench, "uncontended", |kind, time| {
@@ -72,7 +72,7 @@ fn alone(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Half of the threads are channels, the others applications.
+/// Runs threads of which half are channels and half applications.
 fn together(bench: &mut Bench<'_>, threads: usize) -> Result<(), LabError> {
     let parameters = bench.parameters;
     let get = |key: &str| parameters.get(key);
@@ -108,7 +108,7 @@ fn together(bench: &mut Bench<'_>, threads: usize) -> Result<(), LabError> {
     Ok(())
 }
 
-/// What the threads did, over all rounds.
+/// Returns the threads' counts over all rounds.
 fn details(rounds: &[Ran], load: Load) -> [((&'static str, &'static str), i64); 9] {
     let mut all = Ran::default();
     for ran in rounds {
@@ -182,7 +182,7 @@ fn rate(ran: &Ran) -> u64 {
     (u128::from(ran.packets) * 1_000_000_000 / u128::from(ran.elapsed_ns.max(1))) as u64
 }
 
-/// Millionths of `a` over `b`.
+/// Returns millionths of `a` over `b`.
 fn ratio(a: u64, b: u64) -> i64 {
     (u128::from(a) * 1_000_000 / u128::from(b.max(1))) as i64
 }

@@ -1,8 +1,8 @@
-//! `pages` in virtual time: what the kernel of 2019 was measured to lose to the allocator's lock, and what other policies
-//! would have made of it.
+//! `pages` in virtual time: the loss of the kernel of 2019 to the allocator's lock, as measured, and the same
+//! with other policies.
 //!
-//! One parameter is fitted: how long a page takes under the depot's lock, to the processors' time spent spinning. What
-//! part of the polls' time that is, and everything about the other policies, follows.
+//! One parameter is fitted: the time of a page under the depot's lock, to the processors' time spent
+//! spinning. Its share of the polls' time, and everything about the other policies, follows.
 
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind};
@@ -10,7 +10,7 @@ use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, S
 use crate::models::page_pool::{self, Costs, Outcome, PolicyKind, Setup};
 use wharf_sim::engine::lock::LockCosts;
 
-/// By processor: a channel has one, and so has an application.
+/// Per processor: a channel has one, and so has an application.
 const TAKES: (&str, &str) = ("allocations", "million per second and CPU that receives");
 const FREES: (&str, &str) = ("frees", "million per second and CPU that reads");
 const GAIN: (&str, &str) = ("gain_over_allocator", "percent of Mpps");
@@ -50,7 +50,8 @@ fn rates(kind: PolicyKind, outcome: &Outcome, allocator_pps: u64) -> Result<Vec<
     Ok(rows)
 }
 
-/// Of all busy time, and of that of the channels. Both were published for the allocator, and one is fitted.
+/// Adds the spinning as a share of all busy time, and of that of the channels. Both were published for the
+/// allocator, and one is fitted.
 fn spinning(kind: PolicyKind, outcome: &Outcome, parameters: &Parameters) -> Result<[Row; 2], LabError> {
     let [busy_ns, spinning_ns] = [outcome.busy_ns, outcome.spinning_ns];
     let all = ratio(spinning_ns.iter().sum(), busy_ns.iter().sum()) * 100;
@@ -66,7 +67,7 @@ fn spinning(kind: PolicyKind, outcome: &Outcome, parameters: &Parameters) -> Res
     ])
 }
 
-/// What a processor takes or frees a second, in the mean of those that do, and each of them.
+/// Returns the rows of pages that a processor takes or frees a second: the mean, and each.
 fn by_cpu(kind: PolicyKind, outcome: &Outcome, setup: &Setup) -> [Row; 2] {
     let each = |count: u64, cpus: usize| ratio(count * 1000, outcome.measured_ns * cpus as u64);
     let (channels, applications) = outcome.pages_by_cpu.split_at(setup.channels);
@@ -88,7 +89,7 @@ fn details(outcome: &Outcome) -> [((&'static str, &'static str), i64); 5] {
     ]
 }
 
-/// Millionths of `a` over `b`.
+/// Returns millionths of `a` over `b`.
 fn ratio(a: u64, b: u64) -> i64 {
     (u128::from(a) * 1_000_000 / u128::from(b.max(1))) as i64
 }

@@ -9,10 +9,10 @@ use wharf_devices::host::{pin, processors};
 use wharf_mem::lane::{LaneConsumer, LaneProducer, lane};
 use wharf_mem::{Batch, Region};
 
-/// Idle rounds before a thread lets another run: there may be more of them than processors.
+/// Idle rounds before a thread yields: there may be more threads than processors.
 const IDLE_ROUNDS: u32 = 64;
 
-/// What is run.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) channels: usize,
@@ -23,24 +23,24 @@ pub(super) struct Load {
     pub(super) duration: Duration,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ran {
     pub(super) packets: u64,
     pub(super) elapsed_ns: u64,
-    /// Of all channels, and of all applications.
+    /// Sums of all channels, and of all applications.
     pub(super) channels: PageCounters,
     pub(super) applications: PageCounters,
 }
 
-/// What a thread did.
+/// The result of one thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
     packets: u64,
     counters: PageCounters,
 }
 
-/// Runs `load` under a policy; an application frees what is still on its way to it when the time is over.
+/// Runs `load` under a policy. After the end an application frees the frames still on their way to it.
 pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
     let (ins, outs) = lanes(load);
     let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, PoolError> {
@@ -49,7 +49,7 @@ pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
     let (taking, freeing) = (caches("channel", load.channels)?, caches("application", load.applications)?);
     let (stop, start) = (AtomicBool::new(false), Barrier::new(load.channels + load.applications + 1));
     let (region, cpus) = (&**policy.pool().region(), processors());
-    // Channels first, so that two threads, one of each kind, are on different processors where there are two.
+    // Channels first, so that two threads, one of each kind, are on different processors if there are two.
     let processor = |thread: usize| cpus.get(thread % cpus.len().max(1)).copied();
     std::thread::scope(|scope| {
         let (stop, start) = (&stop, &start);
@@ -75,18 +75,18 @@ pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
         std::thread::sleep(load.duration);
         stop.store(true, Relaxed);
         let elapsed_ns = began.elapsed().as_nanos() as u64;
-        // A thread that panicked has said why, and what it held shows in the ledger.
+        // A panicking thread has reported itself, and its frames show in the ledger.
         let done = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
         Ok(sum(elapsed_ns, load.channels, done))
     })
 }
 
-/// Keeps the thread on one processor; where that is refused, it runs wherever it is put.
+/// Pins the thread to one processor, or leaves it where it is if that is refused.
 fn settle_on(cpu: Option<usize>) {
     let _ = cpu.map(pin);
 }
 
-/// A lane from each channel to each application.
+/// Creates a lane from each channel to each application.
 fn lanes(load: Load) -> (Vec<Vec<LaneProducer>>, Vec<Vec<LaneConsumer>>) {
     let mut ins: Vec<Vec<LaneProducer>> = (0..load.channels).map(|_| Vec::new()).collect();
     let mut outs: Vec<Vec<LaneConsumer>> = (0..load.applications).map(|_| Vec::new()).collect();
@@ -100,7 +100,7 @@ fn lanes(load: Load) -> (Vec<Vec<LaneProducer>>, Vec<Vec<LaneConsumer>>) {
     (ins, outs)
 }
 
-/// What the threads did together: the first `channels` of them, and the others.
+/// Returns the sums of the first `channels` threads, and of the others.
 fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = Done>) -> Ran {
     let mut ran = Ran { elapsed_ns, ..Ran::default() };
     for (number, done) in threads.enumerate() {
@@ -111,7 +111,7 @@ fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = Done>) ->
     ran
 }
 
-/// A receive channel: a poll's worth of packets at a time, each poll for the next application.
+/// Runs a receive channel: a poll's worth of packets at a time, each poll for the next application.
 fn receive(
     mut cache: impl PageCache, mut lanes: Vec<LaneProducer>, region: &Region, number: u16, load: Load,
     stop: &AtomicBool,
@@ -128,13 +128,13 @@ fn receive(
         let moved = lanes[next].push(&mut polled);
         idle = rest(idle, moved > 0);
     }
-    // What was not passed on goes back; its counters are about the work.
+    // Frames not passed on go back; the counters are about the work.
     let done = Done { packets: 0, counters: cache.counters() };
     let _ = cache.give(&mut polled);
     done
 }
 
-/// An application: reads what comes and frees it. After the end it frees what is still on its way.
+/// Runs an application: reads packets and frees them. After the end it frees those still on their way.
 fn consume(
     mut cache: impl PageCache, mut lanes: Vec<LaneConsumer>, region: &Region, load: Load, stop: &AtomicBool,
 ) -> Done {
@@ -165,7 +165,7 @@ fn consume(
     }
 }
 
-/// Lets others run after a while without work; the rounds without it so far.
+/// Yields after a while without work. Returns the idle rounds so far.
 fn rest(idle: u32, worked: bool) -> u32 {
     if worked {
         return 0;

@@ -1,4 +1,4 @@
-//! What a run is of: which work, with which switches; the machine that this makes of the parameters.
+//! A case: the work and its switches, and the machine that they make of the parameters.
 
 use super::ran::Ran;
 use crate::experiment::{Bench, LabError, Parameters};
@@ -13,7 +13,7 @@ use wharf_sim::nic::port::{Arrivals, PortCosts};
 use wharf_sim::nic::receive::ReceiveCosts;
 use wharf_sim::nic::send::SendCosts;
 
-/// What differs from run to run; all of it is in the label.
+/// The settings that differ from run to run; all are in the label.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
     pub(super) work: Work,
@@ -22,16 +22,16 @@ pub(super) struct Case {
     pub(super) xdp_tx_mpwqe: bool,
     pub(super) inline: Inline,
     pub(super) descriptors: Descriptors,
-    /// The parameter that says when a session of compressed completions ends.
+    /// The parameter with the end of a session of compressed completions.
     pub(super) session: &'static str,
 }
 
-/// What it is in all rows but those that show what it decides.
+/// Its value in all rows but those that vary it.
 const SESSION: &str = "session_ns";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Descriptors {
-    /// As the driver has them.
+    /// The driver's own.
     Mlx5,
     /// Received by strides.
     Striding,
@@ -42,7 +42,7 @@ pub(super) enum Descriptors {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inline {
     Off,
-    /// As the driver decides, by what is outstanding.
+    /// By the driver's decision, from the outstanding packets.
     Auto,
     Always,
 }
@@ -114,7 +114,7 @@ impl Work {
         Ok(CoreCosts { poll_ps, packet_ps: packet_ps?, wake_ps: get("wake_ps")? })
     }
 
-    /// Lengths with checksum, and how many of each.
+    /// Returns lengths with checksum, and the number of each.
     fn sizes(self, parameters: &Parameters) -> Result<Vec<(u32, u32)>, LabError> {
         let get = |key: &str| Ok::<u32, LabError>(parameters.get(key)? as u32);
         Ok(match self {
@@ -133,7 +133,7 @@ fn on_off(on: bool) -> &'static str {
 }
 
 impl Case {
-    /// `work` with all switches off.
+    /// Creates a case of `work` with all switches off.
     pub(super) const fn new(work: Work) -> Self {
         Self {
             work,
@@ -145,7 +145,7 @@ impl Case {
         }
     }
 
-    /// What rows of it are called: the work and every switch that says something about it.
+    /// Returns the label of its rows: the work and every switch that matters to it.
     pub(super) fn label(&self) -> String {
         let mut switches = Vec::new();
         if self.work.receives() {
@@ -208,7 +208,7 @@ impl Case {
         })
     }
 
-    /// Runs it.
+    /// Runs the case.
     pub(super) fn run(&self, bench: &mut Bench<'_>) -> Result<Ran, LabError> {
         let setup = self.setup(bench.parameters, bench.seed)?;
         let settle = if self.work == Work::Stack { "stack_settle_ns" } else { "settle_ns" };

@@ -1,4 +1,4 @@
-//! One run of a machine, and the rows that it makes.
+//! One run of a machine, and its rows.
 
 use super::{GAIN, MPPS};
 use crate::experiment::{Bench, LabError, Row, RowKind};
@@ -10,26 +10,26 @@ use wharf_sim::nic::machine::{Machine, Totals};
 use wharf_sim::nic::receive::ReceiveFormat;
 use wharf_sim::nic::send::SendFormat;
 
-/// A machine, or why there is none.
+/// A machine, or the error of building it.
 type Built<D, S, R> = Result<Machine<D, S, R>, RunError>;
 
-/// Between two questions whether to go on: some thousand packets.
+/// Time between two questions whether to go on: some thousand packets.
 const SLICE_PS: u64 = 50_000_000;
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Debug)]
 pub(super) struct Ran {
     label: String,
     measured_ps: u64,
-    /// Packets that did what they were to do, and their bytes on wires.
+    /// Packets that were handled as intended, and their bytes on wires.
     packets: u64,
     bytes: u64,
     crossed: Traffic,
-    /// Picoseconds in which each way of the bus was used.
+    /// Picoseconds in which each direction of the bus was used.
     busy_ps: Traffic,
 }
 
-/// Lets the machine run, and asks now and then whether to go on.
+/// Runs the machine, and asks now and then whether to go on.
 fn until<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
     bench: &mut Bench<'_>, label: &str, machine: &mut Machine<D, S, R>, from_ps: u64, until_ps: u64,
 ) -> Result<Totals, LabError> {
@@ -45,8 +45,8 @@ fn until<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
 }
 
 impl Ran {
-    /// Lets the machine that `build` makes of `setup` settle, measures it, ends it, and has its rules checked. What
-    /// counts is packets sent, or received.
+    /// Builds the machine of `setup`, lets it settle, measures it, ends it, and checks its rules. It counts
+    /// packets sent, or received.
     pub(super) fn new<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
         bench: &mut Bench<'_>, label: String, setup: Setup, settle: &str, sent: bool,
         build: fn(Setup) -> Built<D, S, R>,
@@ -91,7 +91,7 @@ impl Ran {
         ratio(self.bytes * 8, 1_000_000_000, self.measured_ps)
     }
 
-    /// How much of the bus is used, in the direction that is used more.
+    /// Returns the use of the bus's busier direction.
     pub(super) fn busier_millionths(&self) -> i64 {
         ratio(self.busy_ps.to_nic.max(self.busy_ps.to_host), 100_000_000, self.measured_ps)
     }
@@ -100,7 +100,7 @@ impl Ran {
         ratio(self.busy_ps.to_nic, 100_000_000, self.measured_ps)
     }
 
-    /// How much of each way of the bus is used, in words.
+    /// Returns the use of each direction of the bus, in words.
     pub(super) fn bus_use(&self) -> String {
         let percent = |busy_ps| ratio(busy_ps, 1000, self.measured_ps) as f64 / 10.0;
         let Traffic { to_nic, to_host } = self.busy_ps;
@@ -116,7 +116,7 @@ impl Ran {
     }
 }
 
-/// `part` x `scale` / `whole`, rounded to nearest; 0 of nothing.
+/// Returns `part` x `scale` / `whole`, rounded to nearest; 0 if `whole` is 0.
 pub(super) fn ratio(part: u64, scale: u64, whole: u64) -> i64 {
     if whole == 0 {
         return 0;

@@ -1,9 +1,10 @@
-//! World host: streams and round trips between a virtual machine's queue (`virtio-user`) and a device (`vhost-user`), in one
-//! process: a thread for each side, and one more for an application that sends by itself (UDP) in place of flows that go on as
-//! answers are heard (TCP, as far as it decides what leaves when).
+//! World host: streams and round trips between a virtual machine's queue (`virtio-user`) and a device
+//! (`vhost-user`), in one process. Each side has a thread. A further one is an application that sends by
+//! itself (UDP), in place of flows that continue when answers are heard (TCP, as far as it decides when to
+//! send).
 //!
-//! The modes take turns in each round, and each figure is the median of the rounds. What was published is shown beside, and is
-//! of another set-up: a virtual machine with Linux's driver and TCP, over vhost-net.
+//! The modes take turns in each round, and each figure is the median of the rounds. The published figures
+//! beside are of another set-up: a virtual machine with Linux's driver and TCP, over vhost-net.
 
 mod application;
 mod far;
@@ -23,9 +24,9 @@ use std::time::Duration;
 use wharf_core::poller::{Mode, Settings};
 use wharf_core::pool::PagePool;
 
-/// As in `virtio-user:SOCKET,napi=`, and as the published rows call them.
+/// The modes as in `virtio-user:SOCKET,napi=`, and their names in the published rows.
 const MODES: [(&str, Option<&str>); 3] = [("off", Some("upstream")), ("timer", None), ("on", Some("napi"))];
-/// Bytes of a frame's memory: a long message lies in one.
+/// Distance of frames in bytes: a long message fits into one.
 const FRAME_BYTES: u32 = 5120;
 const ANOTHER: &str = "published for another set-up: Linux's driver in a virtual machine over vhost-net";
 
@@ -44,7 +45,7 @@ const RATE_OF_OFF: (&str, &str) = ("rate_of_off", "times");
 const P50_OF_OFF: (&str, &str) = ("p50_of_off", "times");
 const P99_OF_OFF: (&str, &str) = ("p99_of_off", "times");
 
-/// What all runs have in common.
+/// The settings of all runs.
 struct Rig {
     guest_pool: PagePool,
     far_pool: PagePool,
@@ -114,7 +115,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The medians of the rounds.
+/// Returns the medians of the rounds.
 fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Ran]) -> Result<Vec<Row>, LabError> {
     let label = format!("{}/napi={napi}", load.label());
     let row = |what, figure: &dyn Fn(&Ran) -> f64| {
@@ -147,7 +148,7 @@ fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Ran]) -> Result
     ])
 }
 
-/// How `on` compares with `off`, median by median.
+/// Returns the ratios of `on` to `off`, median by median.
 fn ratios(load: &Load, ran: &[Vec<Ran>; MODES.len()]) -> [Row; 3] {
     let label = format!("{}/napi=on", load.label());
     let row = |what, figure: &dyn Fn(&Ran) -> f64| {

@@ -1,16 +1,19 @@
-//! World model: guest, vhost and peer of [`guest`](crate::models::virtio_guest), the whole published table.
+//! World model: guest, vhost and peer of [`virtio_guest`](crate::models::virtio_guest), the whole published
+//! table.
 //!
-//! Parameters marked fitted were chosen by the figures of `upstream`, all of them together; `napi` is predicted by the same
-//! numbers. A difference of more than 5 % between the two is to have the sign that was published. Figures are medians
-//! of runs that differ in their seed, as published.
+//! Parameters marked fitted were chosen by the figures of `upstream`, all of them together; `napi` is
+//! predicted by the same numbers. A published difference of more than 5 % between the two should have the
+//! same sign here. Figures are medians of runs that differ in their seed, as published.
 //!
-//! The prediction is not a blind one: two choices of the model, none of them a fitted number, were made when `napi` had been looked at. How
-//! much such choices decide, of 18 signs: 15 as it is, 14 with a cache that holds all streams (`--set cache_flows=100`), 13 with half the
-//! peer's window (`peer_window_bytes=3145728`), and 13 where the host does not poll for an idle guest (`halt_poll_ns=0`).
+//! The prediction is not a blind one: two choices of the model, neither a fitted number, were made with
+//! `napi` in view. The effect of such choices, of 18 signs: 15 as it is, 14 with a cache that holds all
+//! streams (`--set cache_flows=100`), 13 with half the peer's window (`peer_window_bytes=3145728`), and 13 if
+//! the host does not poll for an idle guest (`halt_poll_ns=0`).
 //!
-//! Three of the 15 are predicted as differences of less than 1 %, two of which are so small that the seed decides their signs: medians
-//! of 5 runs, with seeds 2 to 31, have 15 signs right 18 times, 14 ten times and 13 twice (`wharf lab sweep tx-napi --seeds ...`); medians
-//! of 99 runs (`--set runs=99`) 15, with each of three seeds.
+//! Three of the 15 are predicted as differences of less than 1 %, two of which are so small that the seed
+//! decides their signs. Medians of 5 runs, with seeds 2 to 31, have 15 signs right 18 times, 14 ten times and
+//! 13 twice (`wharf lab sweep tx-napi --seeds ...`); medians of 99 runs (`--set runs=99`) 15, with each of
+//! three seeds.
 
 use super::super::published::figure;
 use super::super::{Bench, LabError, Parameters, Row, RowKind, Series};
@@ -18,12 +21,13 @@ use crate::models::virtio_guest::{self, Costs, Outcome, Release, Setup, Traffic}
 use wharf_sim::flows::tcp::{Rules, Truesize};
 
 const FLOWS: [usize; 3] = [1, 10, 100];
-/// Differences from so many percent on are to have the right sign.
+/// Published differences from this percentage on should have the same sign here.
 const DIFFERENCE_PERCENT: f64 = 5.0;
-/// Of a predicted difference of less than 1 %, in millionths of a percent, another seed may have the other sign.
+/// A predicted difference of less than 1 %, in millionths of a percent, may have the other sign with another
+/// seed.
 const SMALL_MILLIONTHS: u128 = 1_000_000;
 
-/// A figure of a run: its name, unit, key of the published table, and how many millionths of the unit it is.
+/// A figure of a run: its name, unit, key of the published table, and its millionths.
 struct Figure {
     metric: &'static str,
     unit: &'static str,
@@ -107,13 +111,14 @@ fn p99(outcome: &Outcome, _: &Parameters) -> Result<u64, LabError> {
     Ok(outcome.answered_within_ns(990) * 1000)
 }
 
-/// Cycles of all processors over the published run, of which neither length nor clock is said: only their product counts.
+/// Returns the cycles of all processors over the published run. Neither its length nor its clock was
+/// published: only their product matters.
 fn cycles(outcome: &Outcome, parameters: &Parameters) -> Result<u64, LabError> {
     let mega = u128::from(parameters.get("processor_run_mcycles")?);
     Ok((u128::from(outcome.busy_ns) * mega * 1000 / u128::from(outcome.measured_ns.max(1))) as u64)
 }
 
-/// The column of a release.
+/// Returns the column of a release.
 fn name_of(release: Release) -> &'static str {
     match release {
         Release::Upstream => "upstream",
@@ -159,13 +164,13 @@ fn row(label: &str, what: &Figure, millionths: u64) -> Row {
     if millionths == 0 { row.saying("nothing came through in the time measured") } else { row }
 }
 
-/// A row of `upstream`, to which the parameters were fitted all together: what is left of it is said.
+/// Notes the residual of a row of `upstream`, to which the parameters were fitted all together.
 fn fitted(parameters: &Parameters, row: Row, published: f64) -> Row {
     let row = row.beside(published);
     Row { kind: parameters.fit(&["carry_ns"]), ..row }
 }
 
-/// What a transmit costs in interrupts: of its ring, by packets.
+/// Returns the row of the transmit ring's interrupts per packet.
 fn interrupts(label: &str, outcomes: &[Outcome]) -> Row {
     let per_s = |outcome: &Outcome| {
         u128::from(outcome.transmit_interrupts) * 1_000_000_000_000_000
@@ -176,20 +181,20 @@ fn interrupts(label: &str, outcomes: &[Outcome]) -> Row {
     Row::new(label, ("transmit_interrupts", "per second"), mean as i64, RowKind::Predicted)
 }
 
-/// How many differences have the sign that was published.
+/// The number of differences with the published sign.
 #[derive(Default)]
 struct Signs {
     right: u64,
-    /// Of these.
+    /// Of these, differences of less than 1 %.
     small: u64,
     all: u64,
 }
 
 impl Signs {
-    /// The difference that `napi` makes, in percent, where that was published as one to be seen.
+    /// Returns the row of the difference that `napi` makes, in percent, if the published one is large enough.
     fn of(&mut self, label: &str, metric: &'static str, ours: [u64; 2], published: [f64; 2]) -> Option<Row> {
         let theirs = (published[1] / published[0] - 1.0) * 100.0;
-        // Where nothing came through, there is no difference to be told, and no sign.
+        // If nothing came through, there is no difference and no sign.
         if theirs.abs() <= DIFFERENCE_PERCENT || ours.contains(&0) {
             return None;
         }
@@ -221,7 +226,7 @@ impl Signs {
     }
 }
 
-/// Bits per second over flows, a line for each release and what was published of two of them.
+/// Returns the bits per second over flows, a line for each release, and the published ones of two of them.
 fn series(rows: &[Row]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in rows.iter().filter(|row| matches!(row.metric, "rate" | "p50")) {

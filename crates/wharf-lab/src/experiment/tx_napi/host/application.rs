@@ -1,4 +1,5 @@
-//! An application with sockets of its own, as over UDP: a thread that sends when it runs, and reads what has arrived for it.
+//! An application with sockets of its own, as over UDP: a thread that sends when it runs, and reads the
+//! messages that arrived for it.
 
 use super::guest::Guest;
 use super::load::Work;
@@ -7,13 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wharf_core::pool::Burst;
 use wharf_core::rx::{Handler, Rest};
 
-/// The flows, and where what they hear waits for them.
+/// The flows, and the sockets in which their messages wait.
 pub(super) struct Application {
     guest: Guest,
     sockets: Arc<Sockets>,
 }
 
-/// What has arrived and was not read yet.
+/// Messages that have arrived and were not read yet.
 #[derive(Debug, Default)]
 struct Sockets {
     arrived: Mutex<Arrived>,
@@ -23,13 +24,13 @@ struct Sockets {
 #[derive(Debug, Default)]
 struct Arrived {
     messages: Vec<Message>,
-    /// Nothing more comes.
+    /// True if no more will come.
     is_closed: bool,
-    /// The application waits for something to read.
+    /// True while the application waits for a message.
     is_awaited: bool,
 }
 
-/// Wakes the application for the last time when it goes, whatever the reason.
+/// Wakes the application for the last time when it is dropped, for any reason.
 pub(super) struct Closes(Arc<Sockets>);
 
 impl Drop for Closes {
@@ -53,7 +54,8 @@ impl Sockets {
         }
     }
 
-    /// Waits until something has arrived, and takes all of it in place of what was in `messages`; false when nothing comes any more.
+    /// Waits until messages have arrived, and takes them all in place of `messages`. False if no more will
+    /// come.
     fn read(&self, messages: &mut Vec<Message>) -> bool {
         messages.clear();
         let mut arrived = self.arrived();
@@ -71,7 +73,7 @@ impl Application {
         Self { guest, sockets: Arc::default() }
     }
 
-    /// What the poller does with what comes: it waits for the application, which is woken.
+    /// Returns the poller's handler: messages wait for the application, which is woken.
     pub(super) fn hearing(&self) -> Handler {
         let sockets = self.sockets.clone();
         Box::new(move |burst: &mut Burst| {
@@ -80,12 +82,12 @@ impl Application {
         })
     }
 
-    /// To be dropped once it is to stop: it may be waiting.
+    /// Returns a guard to be dropped once it is to stop: it may be waiting.
     pub(super) fn closes(&self) -> Closes {
         Closes(self.sockets.clone())
     }
 
-    /// Sends until it is to stop.
+    /// Sends until it is stopped.
     pub(super) fn run(&mut self, work: Work) {
         match work {
             Work::Stream => self.guest.send_on(),
@@ -93,7 +95,7 @@ impl Application {
         }
     }
 
-    /// Each flow sends a message, and the next one when the answer was read.
+    /// Lets each flow send a message, and the next one after its answer.
     fn converse(&mut self) {
         let Self { guest, sockets } = self;
         let mut messages = Vec::new();

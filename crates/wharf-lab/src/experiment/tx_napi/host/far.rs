@@ -11,7 +11,7 @@ use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::Sender;
 use wharf_devices::host::ExactClock;
 
-/// Sends each message back.
+/// Returns a handler that sends each message back.
 pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
     let (mut sender, seen) = (queue.sender("echo")?, seen.clone());
     Ok(Box::new(move |burst: &mut Burst| {
@@ -22,7 +22,7 @@ pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, Queu
     }))
 }
 
-/// Takes what comes, and says nothing.
+/// Returns a handler that does not answer.
 pub(super) fn silent(seen: &Arc<Seen>) -> Handler {
     let seen = seen.clone();
     Box::new(move |burst: &mut Burst| {
@@ -31,7 +31,8 @@ pub(super) fn silent(seen: &Arc<Seen>) -> Handler {
     })
 }
 
-/// Tells each flow once per poll how far it has come, as acknowledgements do that are not kept back.
+/// Returns a handler that acknowledges each flow's progress once per poll, as TCP does without delayed
+/// acknowledgements.
 pub(super) fn acknowledging(queue: &TxQueue, flows: u32, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
     let (sender, seen) = (queue.sender("acknowledgements")?, seen.clone());
     let mut owed = Owed { last: vec![None; flows as usize], sender, burst: queue.pool().burst(1) };
@@ -49,7 +50,7 @@ pub(super) fn acknowledging(queue: &TxQueue, flows: u32, seen: &Arc<Seen>) -> Re
     }))
 }
 
-/// Counts messages, and notes how long they took.
+/// Counts messages, and records their delays.
 fn note(seen: &Seen, burst: &mut Burst, mut see: impl FnMut(Message)) {
     let (count, now_ns) = (burst.len() as u64, ExactClock.now_ns());
     let mut times = seen.times();
@@ -61,16 +62,16 @@ fn note(seen: &Seen, burst: &mut Burst, mut see: impl FnMut(Message)) {
     seen.arrived.fetch_add(count, Relaxed);
 }
 
-/// Acknowledgements to be sent.
+/// Acknowledgements to send.
 struct Owed {
-    /// By flow.
+    /// The last message of each flow.
     last: Vec<Option<Message>>,
     sender: Sender,
     burst: Burst,
 }
 
 impl Owed {
-    /// Sends them; whether all went in. One that did not is sent again.
+    /// Sends them. True if all went in; the others are sent again.
     fn pay(&mut self) -> bool {
         let Self { last, sender, burst } = self;
         for owed in last.iter_mut() {

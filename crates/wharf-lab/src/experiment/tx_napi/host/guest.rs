@@ -1,4 +1,4 @@
-//! The virtual machine's side: flows that send, each by a sender of its own, and what they hear.
+//! The virtual machine's side: flows that send, each by a sender of its own, and the answers.
 
 use super::message::Message;
 use super::seen::Seen;
@@ -11,13 +11,13 @@ use wharf_core::rx::{Handler, Rest};
 use wharf_core::sender::Sender;
 use wharf_devices::host::ExactClock;
 
-/// How a flow sends.
+/// A flow's way of sending.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sends {
     pub(super) frame_bytes: u32,
     /// Messages at a time.
     pub(super) burst_packets: usize,
-    /// Messages that may be without an answer.
+    /// Messages that may be unanswered.
     pub(super) window_packets: u64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// So many flows that send by `queue`.
+    /// Creates flows that send by `queue`.
     pub(super) fn new(
         queue: &TxQueue, flows: u32, sends: Sends, seen: &Arc<Seen>,
     ) -> Result<Self, QueueError> {
@@ -50,7 +50,7 @@ impl Guest {
         Ok(Self { flows, sends, seen: seen.clone(), burst: queue.pool().burst(sends.burst_packets) })
     }
 
-    /// Each flow sends as much as its window lets it, and the path, which it `waits` for or not.
+    /// Lets each flow send as its window and the path allow. `waits` decides if it waits for the path.
     pub(super) fn pump(&mut self, waits: bool) {
         let Self { flows, sends, seen, burst } = self;
         for flow in flows {
@@ -61,7 +61,7 @@ impl Guest {
         }
     }
 
-    /// Without answers: each flow in turn sends a burst, and where none can, one waits.
+    /// Lets each flow in turn send a burst, without answers. If none can, one waits.
     pub(super) fn send_on(&mut self) {
         let Self { flows, sends, seen, burst } = self;
         let (mut refused, count) = (0, flows.len());
@@ -73,7 +73,7 @@ impl Guest {
         }
     }
 
-    /// What the poller does with what it hears: windows open, round trips are noted.
+    /// Returns the poller's handler of answers: windows open, round trips are recorded.
     pub(super) fn hearing(mut self, is_round_trip: bool) -> Handler {
         Box::new(move |burst: &mut Burst| {
             self.hear(Message::all(burst), is_round_trip);
@@ -82,7 +82,7 @@ impl Guest {
         })
     }
 
-    /// These have come back.
+    /// Handles messages that have come back.
     pub(super) fn hear(&mut self, messages: impl Iterator<Item = Message>, is_round_trip: bool) {
         let now_ns = ExactClock.now_ns();
         let mut times = self.seen.times();
@@ -98,21 +98,22 @@ impl Guest {
 }
 
 impl Flow {
-    /// Messages that its window lets through.
+    /// Returns the number of messages that its window permits.
     fn room(&self, sends: &Sends) -> u64 {
         sends.window_packets.saturating_sub(self.sent - self.answered.min(self.sent))
     }
 
-    /// Takes `count` frames, or fewer where there are no more, for which it `waits` or not; whether any.
+    /// Takes `count` frames, or fewer if there are no more; `waits` decides if it waits for them. True if it
+    /// got any.
     fn fill(&mut self, burst: &mut Burst, count: usize, frame_bytes: u32, waits: bool) -> bool {
         let mut has_some =
             |sender: &mut Sender| sender.fill(burst, count, frame_bytes).is_ok() || !burst.is_empty();
         let sender = &mut self.sender;
-        // Whoever waits for memory and then takes none keeps it from the others for a while.
+        // A sender that waits for memory and then takes none keeps it from the others for a while.
         has_some(sender) || (waits && sender.wait_for_memory().is_ok() && has_some(sender))
     }
 
-    /// Sends a burst, or what the window lets through of it; whether anything went in.
+    /// Sends as much of a burst as the window permits. True if any went in.
     fn send(&mut self, sends: &Sends, seen: &Seen, burst: &mut Burst, waits: bool) -> bool {
         let count = usize::try_from(self.room(sends)).unwrap_or(usize::MAX).min(sends.burst_packets);
         if count == 0 {
@@ -126,7 +127,7 @@ impl Flow {
             Message { flow: self.number, number: self.sent + 1 + at as u64, time_ns }.write(frame);
         }
         let sent = seen.send(|| {
-            // A queue that is closed, or dead, is told of by its counters at the end.
+            // The counters report a closed or dead queue at the end.
             let _ = if waits { self.sender.send(burst) } else { self.sender.try_send(burst).map(|_| ()) };
             (offered - burst.len()) as u64
         });

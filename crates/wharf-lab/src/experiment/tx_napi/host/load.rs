@@ -1,4 +1,4 @@
-//! What the flows do.
+//! The loads of the flows.
 
 use super::Rig;
 use super::far;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::Handler;
 
-/// What is sent.
+/// The pattern of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// As much as may be.
+    /// As many as possible.
     Stream,
-    /// One message, and the next one when it has come back.
+    /// One message, and the next one after it has come back.
     RoundTrip,
 }
 
@@ -27,11 +27,11 @@ pub(super) struct Load {
     pub(super) flows: u32,
 }
 
-/// Numbers of flows, those of what was published.
+/// Numbers of flows, as published.
 pub(super) const FLOWS: [u32; 3] = [1, 10, 100];
 
 impl Load {
-    /// All that is run, with messages of a byte and of `long_bytes`.
+    /// Returns all loads, with messages of a byte and of `long_bytes`.
     pub(super) fn all(long_bytes: u32) -> Vec<Self> {
         let mut all = Vec::new();
         for work in [Work::Stream, Work::RoundTrip] {
@@ -54,7 +54,7 @@ impl Load {
         format!("{name}/{}B/flows={}", self.payload_bytes, self.flows)
     }
 
-    /// How each flow sends.
+    /// Returns each flow's way of sending.
     pub(super) fn sends(&self, rig: &Rig) -> Sends {
         let frame_bytes = self.protocol.frame_bytes(self.payload_bytes);
         let window = (rig.window_bytes / u64::from(frame_bytes)).clamp(1, rig.window_packets);
@@ -66,7 +66,7 @@ impl Load {
         Sends { frame_bytes, burst_packets, window_packets }
     }
 
-    /// What the device does with messages.
+    /// Returns the device's handler of messages.
     pub(super) fn answers(&self, queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
         match (self.protocol, self.work) {
             (Protocol::Tcp, Work::Stream) => far::acknowledging(queue, self.flows, seen),
@@ -75,7 +75,7 @@ impl Load {
         }
     }
 
-    /// What was published of such a load: keys below `tx_napi` for rate, p50 and p99.
+    /// Returns the published figures of such a load: keys below `tx_napi` for rate, p50 and p99.
     pub(super) fn published(&self) -> [Option<&'static str>; 3] {
         match (self.protocol, self.work, self.payload_bytes > 1) {
             (Protocol::Tcp, Work::Stream, true) => [Some("tcp_stream_mbps"), None, None],

@@ -20,13 +20,13 @@ use wharf_devices::host::{HostClock, HostPark, PollerThread, cpu_seconds, pin, p
 use wharf_devices::open::{Direction, open};
 use wharf_tools::traffic::Latency;
 
-/// Between two looks at what is in flight.
+/// Time between two samples of the messages in flight.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 
-/// Without anything coming out for so long, nothing will: a machine under load may keep a thread waiting.
+/// The longest time without progress: a machine under load may keep a thread waiting.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ran {
     pub(super) seconds: f64,
@@ -34,22 +34,22 @@ pub(super) struct Ran {
     pub(super) messages: u64,
     pub(super) p50_ns: u64,
     pub(super) p99_ns: u64,
-    /// Of processor time, both sides.
+    /// Processor time of both sides.
     pub(super) cpu_seconds: f64,
-    /// Messages between application and device, on average.
+    /// Mean number of messages between application and device.
     pub(super) in_flight: f64,
-    /// Of the whole run.
+    /// Figures of the whole run.
     pub(super) whole: Whole,
 }
 
-/// What is known once a run is over: to ask while it lasts would hold the queue up.
+/// Figures known once a run is over: reading them earlier would delay the queue.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Whole {
     pub(super) messages: u64,
     /// Notifications of the virtual machine, and of the device.
     pub(super) interrupts: u64,
     pub(super) kicks: u64,
-    /// Packets freed when somebody polled to receive.
+    /// Packets freed in a poll to receive.
     pub(super) cleaned_from_receive: u64,
 }
 
@@ -68,20 +68,20 @@ struct Side {
     poller: PollerThread,
 }
 
-/// One side that nobody polls any more.
+/// One side whose poller has stopped.
 struct Stopped {
     queue: TxQueue,
     receiver: RxQueue,
 }
 
-/// What is counted, at one moment.
+/// The counters at one moment.
 struct Look {
     at: Instant,
     arrived: u64,
     cpu_seconds: f64,
 }
 
-/// A directory of this run's own, and in it a socket.
+/// A directory of this run's own with a socket.
 struct Socket(PathBuf);
 
 impl Socket {
@@ -100,7 +100,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Whatever is left of it is the next reboot's.
+        // The rest is removed at the next reboot.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -152,8 +152,8 @@ impl Rig {
         Ok(Side { queue, receiver, poller })
     }
 
-    /// The device first, then who connects to it. Flows that answers make go on are with the poller, and have begun; others are an
-    /// application's.
+    /// Starts the device first, then the side that connects to it. Flows that answers continue are with the
+    /// poller, and have begun; others are an application's.
     fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Application>), AnyError> {
         let (socket, seen) = (Socket::new()?, Arc::new(Seen::default()));
         let device = open(&socket.spec("vhost-user", ""), Direction::Send)?.device;
@@ -185,7 +185,7 @@ impl Rig {
         let before = machine.look();
         let (mut samples, mut in_flight) = (0u64, 0u64);
         let is_over = || {
-            // Something has come out, and somebody has heard of it.
+            // A message has arrived, and an answer was heard.
             let has_begun = seen.arrived.load(Relaxed) > before.arrived && seen.times().packets() > 0;
             before.at.elapsed() >= if has_begun { self.measure } else { self.measure.max(PATIENCE) }
         };
@@ -216,7 +216,7 @@ impl Rig {
     }
 }
 
-/// Anything that can go wrong in setting up.
+/// Any error of the set-up.
 type AnyError = Box<dyn std::error::Error>;
 
 impl Machine {
@@ -225,7 +225,7 @@ impl Machine {
         Look { at: Instant::now(), arrived: self.seen.arrived.load(Relaxed), cpu_seconds: user + system }
     }
 
-    /// Where messages are.
+    /// Returns the places of all messages, in words.
     fn account(&self) -> String {
         let (seen, counters) = (&*self.seen, self.guest.queue.counters());
         let far = self.far.queue.counters();
@@ -241,7 +241,7 @@ impl Machine {
         )
     }
 
-    /// Waits until all has arrived, and accounts for it.
+    /// Waits until all messages have arrived, and accounts for them.
     fn end(self, name: &str) -> Result<Whole, LabError> {
         let (seen, deadline_ns) = (self.seen.clone(), HostClock.now_ns() + DRAIN_NS);
         while !seen.is_over() {
@@ -252,7 +252,7 @@ impl Machine {
             std::thread::sleep(SAMPLE_EVERY);
         }
         let Self { guest, far, seen, _socket } = self;
-        // First who answers, and then the answers, while there is somebody to take them.
+        // The answering side stops first; the answers are heard as long as the other side runs.
         let far = far.stop();
         let _ = far.queue.drain(deadline_ns);
         let (queue, signals) = (guest.queue.clone(), guest.queue.signals().unwrap_or_default());
@@ -269,7 +269,7 @@ impl Machine {
 }
 
 impl Side {
-    /// Nobody polls any more, nor hears.
+    /// Stops the poller and its handler.
     fn stop(self) -> Stopped {
         let Self { queue, receiver, poller } = self;
         drop(poller);
@@ -278,7 +278,7 @@ impl Side {
 }
 
 impl Stopped {
-    /// Closes it: all that went in is to have left.
+    /// Closes it, and checks that all that entered has left.
     fn end(self, side: &str, name: &str, deadline_ns: u64) -> Result<(), LabError> {
         let Self { queue, receiver } = self;
         receiver.close().map_err(|error| fault(name, &error))?;

@@ -1,42 +1,42 @@
-//! What is in a frame: whose, which, and when it was sent.
+//! The contents of a frame: flow, number, and time of sending.
 
 use wharf_core::pool::Burst;
 
-/// By what a message would be carried.
+/// The protocol that would carry a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// Flows with a window, which answers open as they are heard: TCP, as far as it decides what leaves when.
+    /// Flows with a window that answers open as they are heard: TCP, as far as it decides when to send.
     Tcp,
-    /// An application sends and reads when it runs, with nothing but the path to hold it up.
+    /// An application sends and reads when it runs; only the path holds it up.
     Udp,
 }
 
 /// The shortest frame, without check sequence.
 const SHORTEST_BYTES: u32 = 60;
-/// For local experiments (IEEE 802).
+/// The EtherType for local experiments (IEEE 802).
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 const FLOW_AT: usize = 14;
 const NUMBER_AT: usize = 18;
 const TIME_AT: usize = 26;
 const END_AT: usize = 34;
 
-/// A message's beginning; the rest is whatever was there.
+/// The start of a message; its other bytes do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) flow: u32,
-    /// Messages of its flow up to this one.
+    /// Its number within its flow.
     pub(super) number: u64,
-    /// When it was made.
+    /// The time at which it was made.
     pub(super) time_ns: u64,
 }
 
 impl Protocol {
-    /// Bytes of the frame for so many of payload.
+    /// Returns the bytes of a frame with `payload_bytes`.
     pub(super) fn frame_bytes(self, payload_bytes: u32) -> u32 {
         (self.headers_bytes() + payload_bytes).max(SHORTEST_BYTES)
     }
 
-    /// Ethernet and IPv4, and UDP, or TCP with a time stamp.
+    /// Returns the bytes of Ethernet and IPv4, and UDP, or TCP with a time stamp.
     fn headers_bytes(self) -> u32 {
         match self {
             Protocol::Tcp => 14 + 20 + 32,
@@ -62,7 +62,7 @@ impl Message {
         Some(Self { flow, number: long(NUMBER_AT)?, time_ns: long(TIME_AT)? })
     }
 
-    /// Those in `burst`, in order.
+    /// Returns the messages in `burst`, in order.
     pub(super) fn all(burst: &mut Burst) -> impl Iterator<Item = Self> {
         burst.iter_mut().filter_map(|frame| Self::read(frame))
     }

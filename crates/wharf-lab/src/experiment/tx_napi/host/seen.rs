@@ -1,32 +1,32 @@
-//! What both sides of a run count, and when they are to stop.
+//! The counts of both sides of a run, and the flag that stops them.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wharf_tools::traffic::Latency;
 
-/// Shared by both sides and by who looks at them.
+/// The counts and the flag, shared by all threads of a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) stop: AtomicBool,
     /// Flows that are about to send, and have not counted it yet.
     sending: AtomicU64,
-    /// Messages that went into the virtual machine's path, and that came out of the device.
+    /// Messages that entered the virtual machine's path.
     pub(super) sent: AtomicU64,
     pub(super) arrived: AtomicU64,
     times: Mutex<Latency>,
 }
 
 impl Seen {
-    /// Where times are noted: of a stream from the application to the device, else round trips.
+    /// Returns the recorded times: of a stream from the application to the device, else round trips.
     pub(super) fn times(&self) -> MutexGuard<'_, Latency> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the messages that `send` says it sent; it is not asked once all is to stop.
+    /// Counts the messages that `send` returns as sent. `send` is not called after the stop.
     ///
-    /// Who says stop and then finds nobody sending knows that `sent` stays as it is: both write before they read what
-    /// the other writes, in one order.
+    /// A thread that sets the flag and then finds no flow sending knows that `sent` no longer changes: each
+    /// side writes before it reads the other's word, in one order.
     pub(super) fn send(&self, send: impl FnOnce() -> u64) -> u64 {
         self.sending.fetch_add(1, SeqCst);
         let sent = if self.stop.load(SeqCst) { 0 } else { send() };
@@ -35,7 +35,7 @@ impl Seen {
         sent
     }
 
-    /// Whether every message has come out, and none will be sent any more. To be asked once all is to stop.
+    /// True if every message has arrived and none will be sent. To be called after the stop.
     pub(super) fn is_over(&self) -> bool {
         self.sending.load(SeqCst) == 0 && self.sent.load(Relaxed) == self.arrived.load(Relaxed)
     }
