@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use wharf::qdisc::{band_of_priority, priority_of_tos};
 use wharf::queue::TxQueue;
-use wharf::tools::traffic::{Latencies, Latency};
+use wharf_tools::traffic::{Latencies, Latency};
 
 /// One direction.
 #[derive(Debug, Clone, Serialize)]

@@ -4,9 +4,9 @@ use crate::args::WrapArgs;
 use crate::report::{FaultReport, TraceReport};
 use std::sync::Arc;
 use wharf::device::{AnyDevice, DeviceError};
-use wharf::tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
-use wharf::tools::trace::{TraceCounts, TraceFile};
 use wharf::wrap_device;
+use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
+use wharf_tools::trace::{TraceCounts, TraceFile};
 
 /// What was put around a device.
 #[derive(Debug, Default)]

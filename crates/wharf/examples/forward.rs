@@ -7,14 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wharf::device::AnyDevice;
-use wharf::devices::host::{HostClock, HostPark, PollerThread};
-use wharf::devices::open::{Direction, open};
-use wharf::pool::{Burst, PagePool, PoolError};
-use wharf::queue::TxQueue;
-use wharf::rx::{Handler, Rest, RxQueue};
-use wharf::sender::Sender;
-use wharf::tools::forward::Forward;
+use wharf::{
+    AnyDevice, Burst, Direction, Handler, HostClock, HostPark, PagePool, PollerThread, PoolError, Rest,
+    RxQueue, Sender, TxQueue, open,
+};
+use wharf_tools::forward::Forward;
 
 type Error = Box<dyn std::error::Error>;
 

@@ -6,13 +6,8 @@
 
 use std::sync::Arc;
 use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
-use wharf::devices::host::{HostClock, HostPark};
-use wharf::devices::null::Null;
 use wharf::gso::{SegmentJob, SoftwareGso};
-use wharf::mem::{Batch, Frame, Meta, Region};
-use wharf::packet::gso::GSO_TCPV4;
-use wharf::pool::{Cache, PagePool};
-use wharf::queue::TxQueue;
+use wharf::{Batch, Cache, Frame, GSO_TCPV4, HostClock, HostPark, Meta, Null, PagePool, Region, TxQueue};
 
 type Error = Box<dyn std::error::Error>;
 

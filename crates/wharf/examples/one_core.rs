@@ -3,11 +3,7 @@
 //! `one_core PACKETS BURST on|off`. `bench/off-costs-nothing.sh` runs it under callgrind.
 
 use std::sync::Arc;
-use wharf::devices::host::{HostClock, HostPark};
-use wharf::devices::null::Null;
-use wharf::engine::Batching;
-use wharf::pool::PagePool;
-use wharf::queue::TxQueue;
+use wharf::{Batching, HostClock, HostPark, Null, PagePool, TxQueue};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -2,12 +2,10 @@
 //! in epoll(7) beside its sockets. Run it with `cargo run --release --example poll_loop`.
 
 use std::sync::Arc;
-use wharf::device::{Device, Duplex, RxDevice};
-use wharf::devices::host::{HostClock, HostPark, PollerThread, WakeFd};
-use wharf::devices::open::{Direction, open};
-use wharf::mem::Batch;
-use wharf::pool::{PagePool, PoolError};
-use wharf::queue::TxQueue;
+use wharf::{
+    Batch, Device, Direction, Duplex, HostClock, HostPark, PagePool, PollerThread, PoolError, RxDevice,
+    TxQueue, WakeFd, open,
+};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -4,11 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use wharf::devices::host::{HostClock, HostPark, PollerThread};
-use wharf::devices::open::{Direction, open};
-use wharf::pool::PagePool;
-use wharf::queue::TxQueue;
-use wharf::tools::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
+use wharf::{Direction, HostClock, HostPark, PagePool, PollerThread, TxQueue, open};
+use wharf_tools::traffic::{Drive, Findings, GeneratorSpec, Receiver, StampCheck};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

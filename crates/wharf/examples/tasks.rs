@@ -2,14 +2,10 @@
 //! waits and the others go on. Run it with `cargo run --release --example tasks`.
 
 use std::sync::Arc;
-use wharf::device::{Device, Duplex, RxDevice};
-use wharf::devices::host::{HostClock, HostPark, PollerThread};
-use wharf::devices::open::{Direction, open};
-use wharf::mem::Batch;
-use wharf::pool::PagePool;
-use wharf::qdisc::{Fifo, FifoLimit};
-use wharf::queue::{QueueError, TxQueue};
-use wharf::sender::AsyncSender;
+use wharf::{
+    AsyncSender, Batch, Device, Direction, Duplex, Fifo, FifoLimit, HostClock, HostPark, PagePool,
+    PollerThread, QueueError, RxDevice, TxQueue, open,
+};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

@@ -14,13 +14,10 @@ use std::time::{Duration, Instant};
 use wharf::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo,
 };
-use wharf::devices::host::{HostClock, HostPark, pin, processors};
-use wharf::devices::null::Null;
-use wharf::mem::{Batch, Frame, Region};
-use wharf::pool::PagePool;
-use wharf::qdisc::{Fifo, FifoLimit};
-use wharf::queue::TxQueue;
-use wharf::sender::Sender;
+use wharf::{
+    Batch, Fifo, FifoLimit, Frame, HostClock, HostPark, Null, PagePool, Region, Sender, TxQueue, pin,
+    processors,
+};
 
 const WAKES: usize = 3000;
 /// Time for a thread to fall asleep.

@@ -1,31 +1,26 @@
 //! Wharf: a packet transmit path for Linux user space.
 //!
-//! Many threads hand it packets; it queues them, takes them out in bulk within a limit that it learns by
-//! itself, gives each batch to the device in one call with one doorbell, collects completions, and gives the
-//! memory back where it came from. A sender that is too fast waits, and is woken in turn; nothing is dropped
-//! in silence.
+//! Threads hand packets to a [`TxQueue`]. The queue dequeues in bulk, within a byte limit that it learns from completions (BQL),
+//! gives each batch to the device in one call with one doorbell, and returns the memory to the sender that it came from. A sender
+//! that is too fast waits and is woken in turn. No packet is dropped unless a drop policy is asked for.
 //!
 //! # Quick start
 //!
-//! A packet's way from a pool, through a sender and its queue, over a device and back home. The device here
-//! is a wire whose far end is in this process; [`devices::open`] makes others from specifications.
+//! A packet travels from a pool through a sender, its queue and a device, and its memory comes back. The device here is a wire whose
+//! far end is in this process; [`open`] makes others from specifications such as `xdp:eth0` or `udp:192.0.2.1:9`.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use wharf::devices::host::{HostClock, HostPark, PollerThread};
-//! use wharf::devices::open::{Direction, open};
-//! use wharf::mem::Batch;
-//! use wharf::pool::PagePool;
-//! use wharf::queue::TxQueue;
+//! use wharf::{Batch, Direction, HostClock, HostPark, PagePool, PollerThread, TxQueue, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Memory: 4096 frames of 2 KiB. The queue: FIFO of 1000 packets, byte queue limit, batching on.
+//! // Memory: 4096 frames of 2 KiB. The queue: a FIFO of 1000 packets, a byte limit, batching on.
 //! let pool = PagePool::builder().build()?;
 //! let wire = open("wire", Direction::Send)?;
 //! let queue = TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
-//! let _poller = PollerThread::start(&queue)?; // takes completions when no sender is there to
+//! let _poller = PollerThread::start(&queue)?; // takes completions while no sender does
 //!
-//! // One sender per thread. Packets go out in bursts, each in one call; `send` waits where it must.
+//! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room.
 //! let mut sender = queue.sender("example")?;
 //! let mut burst = sender.burst(32);
 //! sender.fill(&mut burst, 32, 64)?;
@@ -53,34 +48,98 @@
 //! # }
 //! ```
 //!
-//! # Where to find what
+//! # Contents
 //!
-//! | | |
+//! | task | items |
 //! |---|---|
-//! | memory: pools, packets, bursts, who holds what | [`pool`] |
-//! | a transmit queue and its senders | [`queue`], [`sender`] |
-//! | senders that wait as tasks (any runtime) or in a poll loop | [`sender::AsyncSender`], [`sender::Sender::watch`] |
-//! | a device with several transmit queues: each flow by one of them | [`sender::Spread`], [`packet::QueueMap`] |
-//! | one sender that owns its path outright: no lane, no other thread | [`direct`] |
-//! | who looks after queues when no sender does; a core for one alone | [`poller`], [`devices::host::PollerThread`] |
-//! | the receive side of devices, in pollers' hands | [`rx`] |
-//! | FIFO and priority bands | [`qdisc`] |
-//! | byte queue limits, batching on, off or by bytes | [`bql`], [`engine`] |
-//! | what was done, by queue and sender | [`counters`] |
-//! | devices: by specification, or your own | [`devices`], [`device`] |
-//! | super-packets: one packet until a device that cannot cut them | [`gso`] |
-//! | captures to replay, packets to generate, receivers that check | [`tools::traffic`] |
-//! | clocks and threads, real or modelled | [`host`], [`devices::host`] |
+//! | memory: a pool, packets, bursts, and who holds what | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
+//! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
+//! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`AsyncSender`], [`DropTail`], [`Spread`] |
+//! | one sender that owns its path: no lane, no other thread | [`Direct`] |
+//! | receiving | [`RxQueue`], [`Handler`], [`Rest`] |
+//! | threads that complete, receive and transmit for others | [`PollerThread`], [`Dedicated`] |
+//! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`] |
+//! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
+//! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
-//! The same from the command line: `wharf send`, `wharf receive`, `wharf bench path`, `wharf devices`.
+//! The items on this page are the public interface. The hidden modules hold the parts that the workspace's other crates use; they
+//! change without notice. Packet headers, checksums and flow hashes are a crate of their own, `wharf-packet`; generators, checking
+//! receivers, the forwarder, fault injection and traces are `wharf-tools`. The command line has the same devices and disciplines:
+//! `wharf send`, `wharf receive`, `wharf forward`, `wharf devices`.
 #![forbid(unsafe_code)]
 
+// Memory.
+#[doc(inline)]
+pub use wharf_core::pool::{Audit, Burst, Cache, Packet, PagePool, PoolBuilder, PoolError};
+#[doc(inline)]
+pub use wharf_mem::{Batch, Frame, MemError, Meta, Region};
+
+// A transmit queue and its senders.
+#[doc(inline)]
+pub use wharf_core::bql::Bounds;
+#[doc(inline)]
+pub use wharf_core::counters::{Counter, QueueCounters, SenderCounters};
+#[doc(inline)]
+pub use wharf_core::direct::Direct;
+#[doc(inline)]
+pub use wharf_core::engine::Batching;
+#[doc(inline)]
+pub use wharf_core::queue::{QueueBuilder, QueueError, TxQueue};
+#[doc(inline)]
+pub use wharf_core::sender::{AsyncSender, DropTail, Sender, Spread, Watch};
+
+// Receiving, and threads that serve queues.
+#[doc(inline)]
+pub use wharf_core::poller::{Dedicated, Mode, Settings};
+#[doc(inline)]
+pub use wharf_core::rx::{Handler, Rest, RxQueue};
+#[doc(inline)]
+pub use wharf_devices::host::{PollerBuilder, PollerThread};
+
+// Queueing disciplines.
+#[doc(inline)]
+pub use wharf_core::qdisc::{
+    Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, Qdisc, QdiscContext, Rate, Tbf,
+    WhenFull,
+};
+
+// Devices by specification, and the kinds that there are.
+#[doc(inline)]
+pub use wharf_core::options::{Key, OptionError, Options, Values};
+#[doc(inline)]
+pub use wharf_devices::registry::{Registry, open};
+#[doc(inline)]
+pub use wharf_devices::spec::{
+    Can, DeviceSpec, Direction, Kind, Opened, Opening, Place, QueueLayout, Queues,
+};
+
+// A device of one's own, and the smallest of ours.
+#[doc(inline)]
+pub use wharf_core::device::{
+    AnyDevice, Capabilities, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted,
+    TxDevice,
+};
+#[doc(inline)]
+pub use wharf_core::{delegate, wrap_device};
+#[doc(inline)]
+pub use wharf_devices::null::Null;
+#[doc(inline)]
+pub use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
+
+// Clocks and ways to wait.
+#[doc(inline)]
+pub use wharf_core::host::{Clock, Park, Wake};
+#[doc(inline)]
+pub use wharf_devices::host::{ExactClock, HostClock, HostPark, WakeFd, pin, processors};
+
+#[doc(hidden)]
 pub use wharf_core::{
     bql, counters, device, direct, engine, gso, host, options, owner, poller, pool, qdisc, queue, rx, sender,
     sg_writer, small_queue,
 };
-pub use wharf_core::{delegate, wrap_device};
+#[doc(hidden)]
 pub use wharf_devices as devices;
+#[doc(hidden)]
 pub use wharf_mem as mem;
+#[doc(hidden)]
 pub use wharf_packet as packet;
-pub use wharf_tools as tools;

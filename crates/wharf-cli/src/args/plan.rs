@@ -113,7 +113,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 fn target(text: &str) -> Result<Target, String> {
-    use wharf::tools::traffic::Pace;
+    use wharf_tools::traffic::Pace;
     match values::rate(text)? {
         Pace::Packets(pps) => Ok(Target::Packets(pps)),
         Pace::Bits(bits) => Ok(Target::Bits(bits)),

@@ -10,7 +10,7 @@ use wharf::bql::Bounds;
 use wharf::devices::spec::DeviceSpec;
 use wharf::engine::Batching;
 use wharf::qdisc::QdiscSpec;
-use wharf::tools::traffic::Pace;
+use wharf_tools::traffic::Pace;
 
 const EXAMPLES: &str = "\
 Examples:

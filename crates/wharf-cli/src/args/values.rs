@@ -13,7 +13,7 @@ use wharf::options::OptionError;
 use wharf::poller::Mode;
 use wharf::qdisc::{self, QdiscRegistry, QdiscSetup, QdiscSpec, TBF_BURST_BYTES_MAX, TBF_RATE_MAX};
 use wharf::small_queue::{SMALL_QUEUE_BOUNDS, SMALL_QUEUE_BYTES};
-use wharf::tools::traffic::Pace;
+use wharf_tools::traffic::Pace;
 
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
 pub(super) const SENDERS_MAX: u16 = 1024;

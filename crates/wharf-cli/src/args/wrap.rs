@@ -3,7 +3,7 @@
 use crate::files::Named;
 use clap::Args;
 use std::path::PathBuf;
-use wharf::tools::fault::FaultSpec;
+use wharf_tools::fault::FaultSpec;
 
 /// Wrappers around the device.
 #[derive(Debug, Clone, Default, Args)]

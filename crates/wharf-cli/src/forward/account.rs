@@ -3,7 +3,7 @@
 use crate::queues::of_queues;
 use crate::report::{Drops, QdiscReport, Report, TraceReport};
 use serde::Serialize;
-use wharf::tools::forward::Summary;
+use wharf_tools::forward::Summary;
 
 /// What a run came to.
 pub(super) struct Outcome {

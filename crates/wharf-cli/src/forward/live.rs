@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wharf::counters::QueueCounters;
-use wharf::tools::forward::{Direction, Forward};
+use wharf_tools::forward::{Direction, Forward};
 
 pub(super) struct Live {
     progress: Progress,

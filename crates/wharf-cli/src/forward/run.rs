@@ -17,9 +17,9 @@ use wharf::poller::Settings;
 use wharf::qdisc::{Rate, Tbf};
 use wharf::queue::TxQueue;
 use wharf::rx::RxQueue;
-use wharf::tools::forward::{End, Forward, ForwardError, Place};
-use wharf::tools::trace::TraceFile;
 use wharf::wrap_device;
+use wharf_tools::forward::{End, Forward, ForwardError, Place};
+use wharf_tools::trace::TraceFile;
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);
@@ -139,7 +139,7 @@ fn starting(error: ForwardError) -> anyhow::Error {
 
 /// From where to where, and how the devices work.
 fn between(forward: &Forward) -> String {
-    let text = |direction: &wharf::tools::forward::Direction| {
+    let text = |direction: &wharf_tools::forward::Direction| {
         let to = device_text(direction.to(), direction.queues().first().and_then(TxQueue::device_mode));
         match direction.receivers().len().max(direction.queues().len()) {
             1 => format!("{} to {to}", direction.from()),

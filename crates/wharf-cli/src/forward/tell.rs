@@ -5,7 +5,7 @@ use crate::stall::Stall;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::rx::RxQueue;
-use wharf::tools::forward::{Forward, Summary};
+use wharf_tools::forward::{Forward, Summary};
 
 /// The same line is told again only after so long: where both sides of a device meet the same, and where it is met by every
 /// frame.

@@ -5,7 +5,7 @@ use crate::report::{BqlReport, ClassReport, Drops, LatencyReport, PoolReport, Re
 use crate::wrap::Wrapped;
 use serde::Serialize;
 use wharf::pool::Audit;
-use wharf::tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
+use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
 /// What a reception leaves behind, besides what arrived.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use wharf::device::DeviceError;
 use wharf::devices::host::{HostClock, pin, processors};
 use wharf::devices::spec::{DeviceSpec, Direction, Queues};
 use wharf::pool::PagePool;
-use wharf::tools::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
+use wharf_tools::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);

@@ -11,8 +11,8 @@ use wharf::engine::Batching;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
 use wharf::sender::DROP_TAIL;
-use wharf::tools::fault::INJECTED;
-use wharf::tools::traffic::{Findings, Latency};
+use wharf_tools::fault::INJECTED;
+use wharf_tools::traffic::{Findings, Latency};
 
 /// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
 const NO_FAULTS: [&str; 2] = ["closed", INJECTED];

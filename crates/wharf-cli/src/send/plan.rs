@@ -15,7 +15,7 @@ use wharf::devices::spec::{DeviceSpec, Kind, QueueLayout};
 use wharf::engine::Batching;
 use wharf::qdisc::QdiscSpec;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
-use wharf::tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
+use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 
 /// How long a run takes that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);

@@ -27,7 +27,7 @@ use wharf::poller::Settings;
 use wharf::pool::PagePool;
 use wharf::queue::TxQueue;
 use wharf::sender::{Sender, Spread};
-use wharf::tools::traffic::{Drive, Echo, Schedule, Timed};
+use wharf_tools::traffic::{Drive, Echo, Schedule, Timed};
 
 /// Frames of the receiver: enough for what lies on a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Memory
 /// that nothing lies in costs nothing.

@@ -1,8 +1,8 @@
 //! What is sent, one part per sender, and what checks it.
 
 use wharf::qdisc::Order;
-use wharf::tools::fault::FailingMemory;
-use wharf::tools::traffic::{
+use wharf_tools::fault::FailingMemory;
+use wharf_tools::traffic::{
     Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify,
 };
 

@@ -8,12 +8,10 @@ mod headers;
 mod message;
 
 use std::sync::Arc;
-use wharf::devices::host::{HostClock, HostPark, PollerThread};
-use wharf::devices::open::{Direction, open};
-use wharf::pool::{Burst, Packet, PagePool};
-use wharf::queue::TxQueue;
-use wharf::rx::{Handler, Rest, RxQueue};
-use wharf::sender::Sender;
+use wharf::{
+    Burst, Direction, Handler, HostClock, HostPark, Packet, PagePool, PollerThread, Rest, RxQueue, Sender,
+    TxQueue, open,
+};
 
 type Error = Box<dyn std::error::Error>;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use wharf::device::{Completions, Device, DeviceError, Notify, Transmitted, TxDevice, TxInfo};
-use wharf::mem::{Batch, Region};
+use wharf::{Batch, Region};
 
 /// The wrapper's findings and its orders.
 #[derive(Debug, Default)]

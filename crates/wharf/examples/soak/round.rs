@@ -8,17 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use wharf::device::{Device, RxDevice, TxDevice};
-use wharf::devices::host::{HostClock, PollerThread, pin, processors};
-use wharf::devices::null::Null;
 use wharf::devices::wire::{Wire, WireSpec, wire};
-use wharf::engine::Batching;
-use wharf::host::Clock;
-use wharf::mem::Batch;
-use wharf::pool::PagePool;
-use wharf::qdisc::{Fifo, FifoLimit, WhenFull};
-use wharf::queue::TxQueue;
-use wharf::tools::fault::{Fault, FaultSpec};
+use wharf::{
+    Batch, Batching, Clock, Device, Fifo, FifoLimit, HostClock, Null, PagePool, PollerThread, RxDevice,
+    TxDevice, TxQueue, WhenFull, pin, processors,
+};
+use wharf_tools::fault::{Fault, FaultSpec};
 
 const SENDERS: u64 = 64;
 const PROCESSORS: usize = 2;

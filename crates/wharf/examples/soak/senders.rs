@@ -12,11 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use std::time::Duration;
-use wharf::devices::host::HostPark;
-use wharf::host::{Park, Wake};
-use wharf::pool::{Burst, PoolError};
-use wharf::queue::{QueueError, TxQueue};
-use wharf::sender::Sender;
+use wharf::{Burst, HostPark, Park, PoolError, QueueError, Sender, TxQueue, Wake};
 
 /// The message of a panic that is part of the soak.
 struct Wanted;

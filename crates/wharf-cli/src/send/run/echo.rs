@@ -3,7 +3,7 @@
 use crate::signals::Signals;
 use std::time::{Duration, Instant};
 use wharf::queue::TxQueue;
-use wharf::tools::traffic::Echo;
+use wharf_tools::traffic::Echo;
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);

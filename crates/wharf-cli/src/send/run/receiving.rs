@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use wharf::device::Duplex;
-use wharf::tools::traffic::{Findings, ReceiveError, Receiver, Until};
+use wharf_tools::traffic::{Findings, ReceiveError, Receiver, Until};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);

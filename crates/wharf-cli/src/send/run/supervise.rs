@@ -13,7 +13,7 @@ use wharf::devices::host::{ExactClock, HostClock};
 use wharf::devices::spec::DeviceSpec;
 use wharf::host::Clock;
 use wharf::queue::TxQueue;
-use wharf::tools::traffic::{DriveError, Driven};
+use wharf_tools::traffic::{DriveError, Driven};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);
