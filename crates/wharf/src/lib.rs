@@ -11,13 +11,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use wharf::{Batch, Direction, HostClock, HostPark, PagePool, PollerThread, TxQueue, open};
+//! use wharf::{Batch, Device, Direction, HostClock, HostPark, PagePool, PollerThread, RxDevice, TxQueue, open};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Memory: 4096 frames of 2 KiB. The queue: a FIFO of 1000 packets, a byte limit, batching on.
 //! let pool = PagePool::builder().build()?;
 //! let wire = open("wire", Direction::Send)?;
-//! let queue = TxQueue::builder(&pool, wire.device, Arc::new(HostClock), Arc::new(HostPark)).build()?;
+//! let queue = TxQueue::builder(&pool, wire.device.into_tx()?, Arc::new(HostClock), Arc::new(HostPark)).build()?;
 //! let _poller = PollerThread::start(&queue)?; // takes completions while no sender does
 //!
 //! // One sender per thread. Packets go out in bursts, one call per burst; `send` waits for room.
