@@ -116,8 +116,8 @@ pub use wharf_devices::spec::{
 // A device of one's own, and the smallest of ours.
 #[doc(inline)]
 pub use wharf_core::device::{
-    AnyDevice, Capabilities, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted,
-    TxDevice,
+    AnyDevice, CompletionMode, Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted,
+    TxDevice, TxInfo,
 };
 #[doc(inline)]
 pub use wharf_core::{delegate, wrap_device};
