@@ -1,9 +1,9 @@
-//! `Poller`: the thread that looks after queues when no sender does: completions that come later, waiters, owners
-//! out of quota, frames that arrive. `Dedicated`: an owner for good, which senders leave all draining to.
+//! `Poller`: a thread that runs queues when no sender does (the kernel's NAPI): late completions, waiters, runs that
+//! ended by quota, arriving frames. `Dedicated`: a permanent owner, to which senders leave all draining.
 //!
-//! A poller has many devices and several pollers may have the same ones: who finds a device taken comes back, so that
-//! no work is done twice; who stops calls another, so that none is stranded. The decisions are those of [`schedule`];
-//! here is the thread that carries them out.
+//! A poller has many devices, and several pollers may share them. A poller that finds a device taken comes back later, so
+//! that no work is done twice; one that stops calls another, so that no device is stranded. [`schedule`] decides; this
+//! file is the thread that carries the decisions out.
 
 mod dedicated;
 mod poll_target;
@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering::SeqCst;
 /// Rounds of a pause between two polls that found nothing.
 const PAUSES: u32 = 24;
 
-/// Looks after devices. Run it in a thread of its own.
+/// A poller of devices, to be run in a thread of its own.
 #[derive(Debug)]
 pub struct Poller {
     bell: Arc<Bell>,
@@ -36,7 +36,7 @@ pub struct Poller {
     targets: Vec<Arc<dyn PollTarget>>,
 }
 
-/// Ends a poller.
+/// A handle that stops a poller.
 #[derive(Debug, Clone)]
 pub struct PollerStop {
     bell: Arc<Bell>,
@@ -46,14 +46,14 @@ impl PollerStop {
     /// Makes the poller return from its run.
     pub fn stop(&self) {
         self.bell.stop.store(true, SeqCst);
-        // The runner registers under this lock before it looks at `stop`.
+        // The polling thread registers under this lock before it reads `stop`.
         let wake = lock(&self.bell.wake).clone();
         wake.map(crate::host::wake);
     }
 }
 
 impl TxQueue {
-    /// A poller for this queue alone, waiting as its senders do, and what ends it.
+    /// Makes a poller for this queue alone, which waits as its senders do, and the handle that stops it.
     pub fn poller(&self) -> (Poller, PollerStop) {
         let wait = ParkWait { park: self.shared.park.clone(), clock: self.shared.clock.clone() };
         let mut poller = Poller::new(Box::new(wait), Settings::default());
@@ -64,30 +64,29 @@ impl TxQueue {
 }
 
 impl Poller {
-    /// A poller without devices, which waits by `wait`. A budget out of its bounds is moved to the nearest.
+    /// Makes a poller without devices, which waits by `wait`. A budget out of bounds is clamped.
     pub fn new(wait: Box<dyn Wait>, settings: Settings) -> Self {
         let budget_packets = settings.budget_packets.clamp(1, wharf_mem::batch::BATCH_FRAMES_MAX as u32);
         let settings = Settings { budget_packets, ..settings };
         Self { bell: Arc::default(), wait, settings, targets: Vec::new() }
     }
 
-    /// Looks after `queue`, too.
+    /// Adds a transmit queue.
     pub fn add(&mut self, queue: &TxQueue) {
         self.targets.push(Arc::new(TxTarget(queue.shared.clone())));
     }
 
-    /// Receives from `queue`, too, and looks after its transmit side where it has one.
+    /// Adds a receive queue, and the transmit side of its device if there is one.
     pub fn add_receiver(&mut self, queue: &RxQueue) {
         self.targets.push(queue.shared.clone());
     }
 
-    /// What ends it.
+    /// Returns a handle that stops the poller.
     pub fn stopper(&self) -> PollerStop {
         PollerStop { bell: self.bell.clone() }
     }
 
-    /// Registers the calling thread and polls until stopped. A device that panics is left alone from then on; the
-    /// others go on.
+    /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others are.
     pub fn run(self) {
         let Self { bell, mut wait, settings, targets } = self;
         let wake = wait.waker();
@@ -103,7 +102,7 @@ impl Poller {
     }
 }
 
-/// One run of a poller.
+/// A poller while it runs.
 struct PollLoop<'a> {
     bell: &'a Bell,
     wait: Box<dyn Wait>,
@@ -139,7 +138,7 @@ impl PollLoop<'_> {
             IrqChange::Unmask => self.wait.unmask(at),
         }
         let (poll_target, budget) = (&self.enrolled.targets[at], self.settings.budget_packets);
-        // A device that panicked has marked its queue dead: the panic has been told of, and nobody polls it again.
+        // A device that panicked has marked its queue dead and reported the panic: it is not polled again.
         catch_unwind(AssertUnwindSafe(|| poll_target.poll(irq, away, budget)))
             .unwrap_or(PollOutcome { over: true, ..PollOutcome::default() })
     }
@@ -155,7 +154,7 @@ impl PollLoop<'_> {
     }
 }
 
-/// A poller's devices, which know that they are looked after until this is dropped.
+/// A poller's devices, at which it is registered until this is dropped.
 struct Enrollment<'a> {
     targets: &'a [Arc<dyn PollTarget>],
     calls: Vec<Arc<Call>>,
@@ -173,7 +172,7 @@ impl<'a> Enrollment<'a> {
         self.targets.iter().zip(&self.calls).for_each(|(poll_target, call)| work(&**poll_target, call));
     }
 
-    /// Takes the calls that have come.
+    /// Takes the pending calls; runs `called` for the device of each.
     fn take_calls(&self, bell: &Bell, mut called: impl FnMut(usize)) {
         if bell.called.load(SeqCst) && bell.called.swap(false, SeqCst) {
             let calls = self.calls.iter().enumerate().filter(|(_, call)| call.take());

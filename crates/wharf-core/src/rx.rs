@@ -1,9 +1,9 @@
-//! `RxQueue`: the receive side of a device, in pollers' hands.
+//! `RxQueue`: the receive side of a device, run by pollers.
 //!
-//! A poll takes completions of the transmit side first, so that memory and room come back before more is taken, then
-//! receives up to the poller's budget, then hands the frames to the user's handler. Nothing is held while the handler
-//! runs but the queue's own lock, which others only try: the handler may send on any queue, by
-//! [`crate::tx::sender::Sender::try_send`]; blocking in it blocks the poller, and all that it looks after.
+//! A poll takes completions of the transmit side first, so that memory and room are freed before more is taken. It then
+//! receives up to the poller's budget and hands the frames to the user's handler. While the handler runs, only the
+//! queue's own lock is held, which other threads only try: the handler may send on any queue, by
+//! [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all devices of that.
 
 use crate::device::{DeviceError, RxDevice, close_receiver};
 use crate::host::Wake;
@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, TryLockError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 
-/// What becomes of the frames that a handler has left in the burst.
+/// The treatment of frames that a handler leaves in the burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// Their memory is freed.
+    /// Free their memory.
     Free,
-    /// They are shown again at the next poll, and nothing else is received before: back-pressure.
+    /// Show them again at the next poll, and receive nothing before that: back-pressure.
     Again,
 }
 
-/// What frames are handed to, in order.
+/// The user's handler of received frames, in order.
 pub type Handler = Box<dyn FnMut(&mut Burst) -> Rest + Send>;
 
-/// A device's receive side. Cloning gives another handle to the same.
+/// The receive side of a device. A clone is another handle to the same queue.
 #[derive(Debug, Clone)]
 pub struct RxQueue {
     pub(crate) shared: Arc<RxShared>,
@@ -38,9 +38,9 @@ pub struct RxQueue {
 pub(crate) struct RxShared {
     name: String,
     wait_fd: Option<RawFd>,
-    /// Where the device belongs to a transmit queue, that queue.
+    /// The transmit queue that the device belongs to, if any.
     of: Option<TxQueue>,
-    /// Whose completions are taken at each poll.
+    /// Queues whose completions are taken at each poll.
     completions: Vec<TxQueue>,
     state: Mutex<RxState>,
     callers: Callers,
@@ -50,16 +50,16 @@ pub(crate) struct RxShared {
 }
 
 struct RxState {
-    /// `None` where it belongs to a transmit queue, or is closed.
+    /// `None` if the device belongs to a transmit queue, or is closed.
     device: Option<Box<dyn RxDevice>>,
     cache: Cache,
-    /// Its place in the line of those who wait for memory.
+    /// Its place on the pool's wait list.
     pool_place: Option<WaitPlace>,
     burst: Burst,
     handler: Handler,
 }
 
-/// Nobody sleeps for it: a poller that is short of memory comes back by itself.
+/// A wake-up without effect: a poller that is short of memory comes back by itself.
 #[derive(Debug)]
 struct ComesBack;
 
@@ -74,8 +74,8 @@ impl std::fmt::Debug for RxShared {
 }
 
 impl RxQueue {
-    /// Receives from `device`, which only receives, into memory of `pool`. At each poll, completions of the queues
-    /// `completions` are taken, too, if nobody is at them: those that the handler sends by.
+    /// Receives from `device`, which only receives, into memory of `pool`. Each poll also takes the completions of
+    /// `completions`, the queues that the handler sends by, unless another thread owns them.
     ///
     /// # Errors
     /// [`QueueError::Device`] when the device cannot use the memory, [`QueueError::Pool`].
@@ -88,8 +88,8 @@ impl RxQueue {
         Ok(Self::of_parts(name, wait_fd, None, completions, state))
     }
 
-    /// Receives from the device of `queue`, into memory of its pool. Its poller looks after the queue as well. While a
-    /// dedicated owner has the queue, nothing is received.
+    /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a dedicated owner has
+    /// the queue, nothing is received.
     ///
     /// # Errors
     /// [`QueueError::Device`] if the device only sends, [`QueueError::Pool`].
@@ -119,18 +119,18 @@ impl RxQueue {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Frames received.
+    /// Returns the number of frames received.
     pub fn received(&self) -> u64 {
         self.shared.received.load(Relaxed)
     }
 
-    /// Whether nothing will be received any more.
+    /// True if no frame will be received any more.
     pub fn has_ended(&self) -> bool {
         self.shared.ended.load(Relaxed)
     }
 
-    /// Shows how many frames were dropped before they could be received, by reason: see [`RxDevice::drops`]. Of a
-    /// device that is closed nothing, where it belongs to no transmit queue. Waits for a poll under way.
+    /// Shows the number of frames dropped before they could be received, by reason: see [`RxDevice::drops`]. Shows
+    /// nothing of a closed device that belongs to no transmit queue. Waits for the end of a poll.
     pub fn drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         if let Some(queue) = &self.shared.of {
             return queue.shared.look_at_device(|device| {
@@ -144,16 +144,16 @@ impl RxQueue {
         }
     }
 
-    /// The last error of the device, once.
+    /// Takes the last error of the device.
     pub fn take_error(&self) -> Option<DeviceError> {
         lock(&self.shared.error).take()
     }
 
-    /// Closes a device that belongs to no transmit queue, and frees what the handler still had before it. Waits for a
-    /// poll under way.
+    /// Closes a device that belongs to no transmit queue, and frees the frames that the handler had left. Waits for the end of a
+    /// poll.
     ///
     /// # Errors
-    /// What the device could not complete.
+    /// The device's error.
     pub fn close(&self) -> Result<(), DeviceError> {
         self.shared.ended.store(true, Relaxed);
         let mut state = lock(&self.shared.state);
@@ -172,7 +172,7 @@ impl RxState {
         Ok(Self { device, cache, pool_place: None, burst, handler })
     }
 
-    /// Shows the frames to the handler; whether it is through with them.
+    /// Shows the frames to the handler. Returns true if it is done with all of them.
     fn hand_over(&mut self) -> bool {
         if !self.burst.is_empty() && (self.handler)(&mut self.burst) == Rest::Free {
             self.free();
@@ -182,19 +182,19 @@ impl RxState {
 
     fn free(&mut self) {
         if !self.burst.is_empty() && self.cache.give(self.burst.batch_mut()).is_err() {
-            // The handler has bound it to another pool.
+            // The handler has bound the burst to another pool.
             self.burst.clear();
         }
     }
 
-    /// Whether there is memory to receive into, and was for what has come: of a long packet's there may be some, and too little.
+    /// True if there is memory, and no request has failed since the last call: a long packet may need more than there is.
     fn has_memory(&mut self) -> bool {
         !self.cache.ran_out() && (self.cache.has_frames() || self.cache.pool().depot_len() > 0)
     }
 }
 
 impl RxState {
-    /// Waits for memory in turn, or no longer.
+    /// Joins the wait list if `starved`, or leaves it.
     fn wait_for_memory_in_turn(&mut self, starved: bool) {
         let is_waiting = self.pool_place.as_ref().is_some_and(|place| place.before().is_some());
         if starved && is_waiting {
@@ -211,7 +211,7 @@ impl RxState {
 }
 
 impl RxShared {
-    /// Receives, from whichever device it is.
+    /// Receives from the queue's device or its own.
     fn receive(
         &self, state: &mut RxState, irq: IrqChange, away: bool, quota: u32, budget: usize,
     ) -> PollOutcome {
@@ -253,7 +253,7 @@ impl RxShared {
         found
     }
 
-    /// Nobody may come back for what it waits for. Another poller that does waits anew.
+    /// Leaves the wait list: no poller may come back for the memory. Another poller joins it again.
     fn step_aside(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             state.wait_for_memory_in_turn(false);
@@ -284,7 +284,7 @@ impl PollTarget for RxShared {
             }
             // The handler or the device has panicked.
             Err(TryLockError::Poisoned(poisoned)) => {
-                // Others wait for what it was to gather.
+                // Other caches wait for the buffers that it would gather.
                 poisoned.into_inner().wait_for_memory_in_turn(false);
                 self.ended.store(true, Relaxed);
                 return PollOutcome { over: true, ..PollOutcome::default() };
@@ -293,7 +293,7 @@ impl PollTarget for RxShared {
         if state.has_memory() {
             self.completions.iter().for_each(TxQueue::poll);
         } else {
-            // It may lie in a device that holds back what has left.
+            // Memory may lie in a device that delays completions.
             self.completions.iter().chain(&self.of).for_each(TxQueue::poll_for_memory);
             state.cache.pool().peers().reap(self.of.as_ref().map(|queue| &*queue.shared));
         }

@@ -1,29 +1,29 @@
-//! `Dedicated`: an owner for good, which senders leave all draining to.
+//! `Dedicated`: a permanent owner, to which senders leave all draining.
 
 use crate::tx::engine::Pause;
 use crate::tx::queue::{OwnerKind, QdiscRun, QueueError, QueueState, Shared, TxQueue, Wakeups};
 use wharf_mem::word::{CONTROL, READY, WAIT, WORK};
 use wharf_mem::{Ownership, Published};
 
-/// Between two looks whether the present owner has left.
+/// Nap between two attempts to claim a queue that has an owner.
 const NAP_NS: u64 = 70_000;
 /// Polls that find nothing before a dedicated owner arms and sleeps.
 const IDLE_POLLS: u32 = 100_000;
-/// Polls that find nothing between two looks at those who wait, which take a lock: who was served and never comes, and memory
-/// that others free, are no event here.
+/// Empty polls between two attempts to serve waiters, which take a lock: memory that other threads free, and served senders
+/// that never return, are no event here.
 const SERVE_EVERY: u32 = 64;
-/// Pauses after a poll that found little: senders fill their lanes meanwhile, in place of fighting for lines. Fewer
-/// when it found nothing: a whole burst may be there next.
+/// A poll of fewer packets is followed by pauses, in which senders fill their lanes without contention for cache lines. An
+/// empty poll is followed by fewer: a whole burst may come next.
 const LITTLE_PACKETS: u32 = 32;
 const PAUSES: u32 = 24;
 const PAUSES_IDLE: u32 = 4;
 
-/// An owner for good: senders publish and return, and this thread drains all lanes by polling them.
+/// A permanent owner. Senders publish and return; this thread polls and drains all lanes.
 pub struct Dedicated<'a> {
     shared: &'a Shared,
     owned: Option<Ownership<'a, QueueState>>,
     idle_polls: u32,
-    /// A round has begun and not ended: a device has panicked in it.
+    /// A round is under way; found true in `drop`, the device has panicked.
     in_round: bool,
 }
 
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Dedicated<'_> {
 }
 
 impl TxQueue {
-    /// Makes the calling thread the owner until the value is dropped; waits for the present owner to leave.
+    /// Makes the calling thread the owner until the value is dropped. Waits for the present owner to leave.
     ///
     /// # Errors
     /// [`QueueError::Dead`].
@@ -54,7 +54,7 @@ impl TxQueue {
 }
 
 impl Dedicated<'_> {
-    /// One round over all lanes; frames sent.
+    /// Does one round over all lanes. Returns the number of frames sent.
     #[inline]
     pub fn poll(&mut self) -> u32 {
         let Some(owned) = &mut self.owned else { return 0 };
@@ -84,7 +84,7 @@ impl Dedicated<'_> {
         packets
     }
 
-    /// Polls, and sleeps when nothing has come for a while; returns at least every `nap_ns`.
+    /// Polls, and sleeps for up to `nap_ns` after many empty polls. Returns the number of frames sent.
     pub fn poll_or_sleep(&mut self, nap_ns: u64) -> u32 {
         let packets = self.poll();
         if self.idle_polls < IDLE_POLLS {
@@ -109,16 +109,16 @@ impl Drop for Dedicated<'_> {
         self.shared.set_wakers(|wakers| wakers.owner = None);
         let Some(mut owned) = self.owned.take() else { return };
         if self.in_round {
-            // The inside may be half-changed: nobody may run it any more. Dead first: who is woken must see that.
+            // The state may be half-changed. The queue is marked dead before waiters are woken: they must see that.
             drop(owned);
             self.shared.die();
         } else {
             owned.undedicate();
-            // It may be the caller's panic that ends this: one of the device's on top of it would end the process.
+            // A panic of the caller may end this: one of the device on top of it would end the process.
             crate::host::outlive(|| _ = QdiscRun::new(self.shared, owned, READY).finish());
             self.shared.waiters.nudge_all();
         }
-        // It slept meanwhile, and is the one to look after the queue again.
+        // The pollers slept meanwhile, and look after the queue again.
         self.shared.wake_pollers();
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use wharf_mem::Published;
 use wharf_mem::word::DEDICATED;
 
-/// A device, or a side of one, in a poller's hands.
+/// A device, or one side of it, that a poller looks after.
 pub(crate) trait PollTarget: Send + Sync + Debug {
     /// Applies `irq`, then polls once unless another thread is polling. `away`: the next poll may be long after this one.
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome;
@@ -26,7 +26,7 @@ pub(crate) trait PollTarget: Send + Sync + Debug {
     fn leave(&self, call: &Arc<Call>);
 }
 
-/// A transmit queue.
+/// A transmit queue as a poller's device.
 #[derive(Debug)]
 pub(super) struct TxTarget(pub(super) Arc<Shared>);
 

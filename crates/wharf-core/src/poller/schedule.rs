@@ -1,49 +1,60 @@
-//! What a poller does next, as a state machine: `step(now, event) -> action`, without threads, clocks or devices.
+//! `Schedule`: a poller's decisions, as a state machine without threads, clocks or devices: `step(now, event) -> action`.
 //!
-//! Assumptions: one poller steps it; it alone polls, masks and unmasks on the schedule's word. Goal: who has work is
-//! polled in turn, a budget at a time; who has none costs nothing; and no event is lost between the last look and
-//! the sleep. The kernel's NAPI, for many devices.
+//! Assumption: one poller steps it, and alone polls, masks and unmasks as it says. Goal: devices with work are polled in
+//! turn, a budget at a time; idle devices cost nothing; no event is lost between the last poll and the sleep. It is the
+//! kernel's NAPI for many devices (`napi_poll`, `napi_complete_done`).
 //!
 //! ```text
 //!            called                     found nothing                    found nothing
 //! Resting ───────────► Queued ─ poll ─────────────► Queued ─ unmask, poll ─────────────► Resting
-//!   ▲  due or called ►   ▲ │ found some, or spinning: once more, masked      (or Napping, where nothing tells)
+//!   ▲  due or called ►   ▲ │ found some, or spinning: once more, masked      (or Napping: no notifications)
 //!   └────────────────────┴─┘
 //! ```
-//! **The invariant:** a device rests without a time only where a poll that began *after* its notifications were
-//! unmasked has found nothing to come back for. What happens before that poll is found by it, what happens after
-//! calls. A queue that holds nothing needs no unmasking: who fills it calls ([`crate::tx::queue::TxQueue`]).
+//! **The invariant:** a device rests without a deadline only if a poll that began *after* its notifications were unmasked
+//! found nothing to come back for. That poll finds earlier events; later ones call the poller. An empty queue needs no
+//! unmasking: the thread that fills it calls ([`crate::tx::queue::TxQueue`]).
 //!
-//! When to look again at a device that holds frames and cannot tell: after a nap that doubles while it brings few of
-//! them, and halves when everything was done already while somebody waited. So naps go after the completions
-//! that really came, in place of a constant.
+//! A device that holds frames and cannot notify is polled after a nap. The nap doubles while few frames complete in it,
+//! and halves when all had completed while a sender waited. So naps follow the completions, in place of a constant.
+//!
+//! ```
+//! use wharf_core::poller::Settings;
+//! use wharf_core::poller::schedule::{Action, Event, PollOutcome, Schedule};
+//!
+//! let mut schedule = Schedule::new(Settings::default(), [true]);
+//! assert!(matches!(schedule.step(0, Event::Began), Action::Poll { at: 0, .. }));
+//! // Nothing to do: a queue without frames rests until it is called.
+//! assert_eq!(schedule.step(10, Event::Polled(PollOutcome::default())), Action::Sleep { for_ns: u64::MAX });
+//! schedule.called(20, 0);
+//! assert!(matches!(schedule.step(20, Event::Rested), Action::Poll { at: 0, .. }));
+//! ```
 
 mod slot;
 
-use slot::{Place, Slot};
+use slot::{Slot, SlotState};
 use std::collections::VecDeque;
 
-/// How a poller waits when there is nothing to do.
+/// The way in which an idle poller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Never: it takes a processor for itself.
+    /// It polls all the time, and takes a processor for itself.
     Busy,
-    /// It polls on for a while where frames arrived not long ago, gathers completions, then sleeps.
+    /// It polls on for a while after frames have arrived, gathers completions, then sleeps.
     #[default]
     Adaptive,
     /// It sleeps as soon as it is idle.
     Sleeping,
 }
 
-/// How a poller should be.
+/// The settings of a poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How it waits.
+    /// The way in which it waits when idle.
     pub mode: Mode,
-    /// Frames received, and frames sent, in one poll of a device at most, before the next one has its turn; 1 to 256.
+    /// Most frames received, and most frames sent, in one poll of a device, before the next device is polled; 1 to 256.
     pub budget_packets: u32,
-    /// Longest time that it polls on after the last frame arrived, in [`Mode::Adaptive`]. How long it does is learnt: it
-    /// doubles when the next one comes within this time after falling asleep, and halves when not.
+    /// Longest time of polling on after the last frame arrived, in [`Mode::Adaptive`], ns. The time is learnt: it doubles when
+    /// the next frame arrives within this time after falling asleep, and halves otherwise.
     pub spin_ns_max: u64,
 }
 
@@ -53,40 +64,40 @@ impl Default for Settings {
     }
 }
 
-/// Polls between two looks at the notifications of others, while somebody has work.
+/// Polls between two looks at notifications, while a device has work.
 const POLLS_PER_LOOK: u32 = 16;
 
-/// What a poll has found.
+/// The result of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PollOutcome {
-    /// Frames received, sent and completed.
+    /// Frames received.
     pub received: u32,
-    /// See above.
+    /// Frames sent.
     pub sent: u32,
-    /// See above.
+    /// Frames completed.
     pub completed: u32,
     /// The budget is spent, and there is more.
     pub more: bool,
     /// Frames that the device still holds.
     pub in_device: u32,
-    /// When the poll began, somebody waited, or frames waited for the device.
+    /// When the poll began, a sender waited, or frames waited for the device.
     pub blocked: bool,
-    /// Somebody must look again, and nothing will tell when: a sender waits, frames wait, memory is lacking.
+    /// The device must be polled again, without a notification: a sender waits, frames wait, or memory is short.
     pub waiting: bool,
-    /// Somebody else was at it: nothing was done.
+    /// Another thread owned the device: nothing was done.
     pub busy: bool,
-    /// The device did not take the request to tell: something was due already.
+    /// The device did not unmask: an event was pending.
     pub unarmed: bool,
-    /// When the next frame is due, from now, where the device knows.
+    /// Time until the next frame is due, ns, if the device knows it.
     pub due_ns: Option<u64>,
     /// Frames may arrive.
     pub receives: bool,
-    /// There will never be anything any more.
+    /// The device has ended: it is never polled again.
     pub over: bool,
 }
 
 impl PollOutcome {
-    /// Whether there was anything to do.
+    /// True if the poll found work.
     pub fn worked(&self) -> bool {
         self.received + self.sent + self.completed > 0
     }
@@ -96,67 +107,67 @@ impl PollOutcome {
     }
 }
 
-/// What has happened.
+/// An event of the poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The poller begins.
+    /// The poller starts.
     Began,
-    /// The poll that was asked for.
+    /// The poll was done.
     Polled(PollOutcome),
     /// The pause or the sleep is over.
     Rested,
 }
 
-/// What to do with a device's notifications before a poll.
+/// A change of a device's notifications before a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IrqChange {
-    /// Nothing.
+    /// No change.
     Keep,
-    /// They are not wanted now.
+    /// Mask them.
     Mask,
-    /// They are, from before this poll on.
+    /// Unmask them, before this poll looks at the device.
     Unmask,
 }
 
-/// What to do next.
+/// The next thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Poll device `at`, within the budget.
     Poll {
-        /// Which.
+        /// Index of the device.
         at: usize,
-        /// What to do first.
+        /// The change of its notifications, to be made first.
         irq: IrqChange,
-        /// It may be long until the next one, if this one finds nothing.
+        /// If this poll finds nothing, the next one may be long after it.
         away: bool,
     },
-    /// Let a moment pass, awake.
+    /// Pause for a moment without sleeping.
     Pause,
-    /// Sleep until called, or for so long: `u64::MAX` for no bound, 0 to see only who has called.
+    /// Sleep until called, or for a time.
     Sleep {
-        /// How long.
+        /// The time, ns: `u64::MAX` for no bound, 0 to only collect notifications.
         for_ns: u64,
     },
 }
 
-/// The devices of one poller.
+/// The schedule of one poller's devices.
 #[derive(Debug)]
 pub struct Schedule {
     settings: Settings,
     slots: Vec<Slot>,
     queue: VecDeque<usize>,
-    /// No nap or rest ends before.
+    /// No nap or rest ends before this time.
     due_ns: u64,
-    /// Polls one after the other that found nothing, of devices that are polled on all the same.
+    /// Consecutive polls of spinning devices that found nothing.
     fruitless: usize,
     look_due: u32,
     polling: usize,
-    /// When the sleep under way ends by itself.
+    /// The time at which the present sleep ends by itself.
     wakes_ns: u64,
 }
 
 impl Schedule {
-    /// For devices of which each tells when to look (`notifies`), or not.
+    /// Makes a schedule. `notifies` has one value per device: true if it can notify the poller.
     pub fn new(settings: Settings, notifies: impl IntoIterator<Item = bool>) -> Self {
         let slots: Vec<Slot> =
             notifies.into_iter().map(|notifies| Slot::new(notifies, settings.spin_ns_max)).collect();
@@ -165,28 +176,28 @@ impl Schedule {
         Self { settings, slots, queue, due_ns: 0, fruitless: 0, look_due, polling: 0, wakes_ns: 0 }
     }
 
-    /// Device `at` has told, or somebody calls for it.
+    /// Notes that device `at` has notified the poller, or that a thread calls for it.
     pub fn called(&mut self, now_ns: u64, at: usize) {
         let spin_ns_max = self.settings.spin_ns_max;
         let Some(slot) = self.slots.get_mut(at) else { return };
-        match slot.place {
-            Place::Resting(_) => {
+        match slot.state {
+            SlotState::Resting(_) => {
                 slot.called(now_ns, spin_ns_max);
                 self.enqueue(at);
             }
-            Place::Napping(_) => self.enqueue(at),
-            Place::Polled => slot.again = true,
-            Place::Queued | Place::Over => {}
+            SlotState::Napping(_) => self.enqueue(at),
+            SlotState::Polled => slot.again = true,
+            SlotState::Queued | SlotState::Over => {}
         }
     }
 
-    /// What to do after `event`.
+    /// Returns the next thing to do after `event`.
     pub fn step(&mut self, now_ns: u64, event: Event) -> Action {
         let mut now_ns = now_ns;
         match event {
             Event::Began => {}
             Event::Polled(found) => self.polled(now_ns, found),
-            // Where clocks stand still, or are coarse, it is time all the same.
+            // A clock that is coarse, or stands still, must not delay the end of a sleep.
             Event::Rested if self.queue.is_empty() => now_ns = now_ns.max(self.wakes_ns),
             Event::Rested => {}
         }
@@ -217,41 +228,45 @@ impl Schedule {
         Action::Poll { at, irq, away }
     }
 
-    /// Queues whose time has come, and finds out who is next.
+    /// Queues devices that are due, and finds the time of the next one.
     fn wake_due(&mut self, now_ns: u64) {
         self.due_ns = u64::MAX;
         for at in 0..self.slots.len() {
-            match self.slots[at].place {
-                Place::Napping(until_ns) | Place::Resting(until_ns) if until_ns <= now_ns => {
-                    self.slots[at].napped = matches!(self.slots[at].place, Place::Napping(_));
+            match self.slots[at].state {
+                SlotState::Napping(until_ns) | SlotState::Resting(until_ns) if until_ns <= now_ns => {
+                    self.slots[at].napped = matches!(self.slots[at].state, SlotState::Napping(_));
                     self.enqueue(at);
                 }
-                Place::Napping(until_ns) | Place::Resting(until_ns) => {
+                SlotState::Napping(until_ns) | SlotState::Resting(until_ns) => {
                     self.due_ns = self.due_ns.min(until_ns);
                 }
-                Place::Queued | Place::Polled | Place::Over => {}
+                SlotState::Queued | SlotState::Polled | SlotState::Over => {}
             }
         }
     }
 
     fn enqueue(&mut self, at: usize) {
-        self.slots[at].place = Place::Queued;
+        self.slots[at].state = SlotState::Queued;
         self.queue.push_back(at);
     }
 
     fn polled(&mut self, now_ns: u64, found: PollOutcome) {
         let (at, mode) = (self.polling, self.settings.mode);
-        let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.place == Place::Polled) else { return };
-        slot.place = slot.after(now_ns, mode, &found);
+        let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.state == SlotState::Polled) else {
+            return;
+        };
+        slot.state = slot.after(now_ns, mode, &found);
         if found.worked() {
             self.fruitless = 0;
         } else if slot.spins {
             self.fruitless += 1;
         }
-        match slot.place {
-            Place::Queued => self.queue.push_back(at),
-            Place::Napping(until_ns) | Place::Resting(until_ns) => self.due_ns = self.due_ns.min(until_ns),
-            Place::Polled | Place::Over => {}
+        match slot.state {
+            SlotState::Queued => self.queue.push_back(at),
+            SlotState::Napping(until_ns) | SlotState::Resting(until_ns) => {
+                self.due_ns = self.due_ns.min(until_ns)
+            }
+            SlotState::Polled | SlotState::Over => {}
         }
     }
 }

@@ -1,54 +1,59 @@
-//! `Slot`: one device of a poller: where it stands, and what its naps and spins have taught.
+//! `Slot`: one device of a poller: its state, and the nap and spin times learnt.
 
 use super::{IrqChange, Mode, PollOutcome};
 
-/// The first nap, and the one after somebody else was at the device. Shorter ones take the processor from senders and
-/// receivers, and find a few frames each: at 20 us always, a replay ran at half the rate.
+/// The first nap, and the nap after another thread owned the device. Shorter naps take the processor from senders and
+/// receivers and find few frames each: with 20 us throughout, a replay ran at half the rate.
 const NAP_NS: u64 = 70_000;
-/// Shortest and longest nap.
+/// Shortest nap.
 const NAP_NS_MIN: u64 = 20_000;
+/// Longest nap.
 const NAP_NS_MAX: u64 = 1_000_000;
-/// Longest rest of a device that holds frames and will tell: should it not, they are found all the same.
+/// Longest rest of a device that holds frames and notifies: should a notification be lost, the frames are found.
 const REST_NS_MAX: u64 = 10_000_000;
 /// Shortest time worth spinning.
 const SPIN_NS_MIN: u64 = 5_000;
+
+/// State of a device in the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum SlotState {
     Queued,
     Polled,
-    /// Until a time; until called, too.
+    /// Until a time; a call ends the nap too.
     Napping(u64),
+    /// Until a time or a call.
     Resting(u64),
     Over,
 }
 
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) place: Place,
-    /// Whether something tells when to look.
+    pub(super) state: SlotState,
+    /// The device can notify the poller.
     notifies: bool,
-    /// Whether it has been asked to.
+    /// Its notifications are unmasked.
     pub(super) unmasked: bool,
-    /// Ask it before the next poll.
+    /// Unmask them before the next poll.
     unmask: bool,
-    /// Called while it was being polled.
+    /// It was called during a poll.
     pub(super) again: bool,
-    /// It is polled on though nothing was found.
+    /// It is polled on although the last poll found nothing.
     pub(super) spins: bool,
     /// The last poll ended a nap.
     pub(super) napped: bool,
     nap_ns: u64,
     spin_ns: u64,
-    /// When frames arrived last, and when it came to rest.
+    /// Time of the last arrival.
     active_ns: u64,
+    /// Start of the last rest.
     rested_ns: u64,
 }
 
 impl Slot {
-    /// Something tells when to look at it (`notifies`), or not.
+    /// Makes a slot, queued for its first poll. `notifies`: the device can notify the poller.
     pub(super) fn new(notifies: bool, spin_ns: u64) -> Self {
         Self {
-            place: Place::Queued,
+            state: SlotState::Queued,
             notifies,
             unmasked: false,
             unmask: false,
@@ -62,15 +67,15 @@ impl Slot {
         }
     }
 
-    /// It was called while it rested.
+    /// Notes a call during a rest.
     pub(super) fn called(&mut self, now_ns: u64, spin_ns_max: u64) {
         self.learn_to_spin(now_ns, spin_ns_max);
         self.nap_ns = NAP_NS;
     }
 
-    /// It is polled now.
+    /// Begins a poll. Returns the change of notifications, and true if the next poll may be long after it.
     pub(super) fn begin(&mut self) -> (IrqChange, bool) {
-        self.place = Place::Polled;
+        self.state = SlotState::Polled;
         self.again = false;
         let was_unmasked = std::mem::replace(&mut self.unmasked, std::mem::take(&mut self.unmask));
         let irq = match (was_unmasked, self.unmasked) {
@@ -81,8 +86,8 @@ impl Slot {
         (irq, self.unmasked || self.nap_ns > NAP_NS)
     }
 
-    /// Where it goes after a poll.
-    pub(super) fn after(&mut self, now_ns: u64, mode: Mode, found: &PollOutcome) -> Place {
+    /// Returns the state after a poll.
+    pub(super) fn after(&mut self, now_ns: u64, mode: Mode, found: &PollOutcome) -> SlotState {
         if found.received > 0 {
             self.active_ns = now_ns;
         }
@@ -91,10 +96,10 @@ impl Slot {
         }
         self.spins = false;
         if found.over {
-            return Place::Over;
+            return SlotState::Over;
         }
         if found.more || self.again || self.unmasked && (found.worked() || found.unarmed) {
-            return Place::Queued;
+            return SlotState::Queued;
         }
         self.spins = match mode {
             Mode::Busy => true,
@@ -102,16 +107,16 @@ impl Slot {
             Mode::Sleeping => false,
         };
         match mode {
-            _ if self.spins => Place::Queued,
-            _ if found.busy => Place::Napping(now_ns.saturating_add(NAP_NS)),
+            _ if self.spins => SlotState::Queued,
+            _ if found.busy => SlotState::Napping(now_ns.saturating_add(NAP_NS)),
             _ if !found.receives && !found.is_pending() => self.rest(now_ns, u64::MAX),
-            // Completions that come one by one are taken in one go.
+            // Completions are gathered and taken together.
             Mode::Adaptive if !found.receives && found.worked() => self.nap(now_ns, found),
             _ if !self.notifies => self.nap(now_ns, found),
             _ if self.unmasked => self.rest(now_ns, rest_ns(found)),
             _ => {
                 self.unmask = true;
-                Place::Queued
+                SlotState::Queued
             }
         }
     }
@@ -121,18 +126,18 @@ impl Slot {
         found.receives && recent && !self.unmasked
     }
 
-    fn rest(&mut self, now_ns: u64, for_ns: u64) -> Place {
+    fn rest(&mut self, now_ns: u64, for_ns: u64) -> SlotState {
         self.rested_ns = now_ns;
-        Place::Resting(now_ns.saturating_add(for_ns))
+        SlotState::Resting(now_ns.saturating_add(for_ns))
     }
 
-    fn nap(&mut self, now_ns: u64, found: &PollOutcome) -> Place {
+    fn nap(&mut self, now_ns: u64, found: &PollOutcome) -> SlotState {
         let nap_ns = found.due_ns.unwrap_or(self.nap_ns).min(NAP_NS_MAX);
-        Place::Napping(now_ns.saturating_add(nap_ns))
+        SlotState::Napping(now_ns.saturating_add(nap_ns))
     }
 
-    /// What a nap has brought says how long the next one should be: longer and longer while it brings nothing; the usual
-    /// time again when it brings something; shorter when everything was done already while somebody waited for it.
+    /// Learns the next nap from the frames that this one brought: doubled after none, the default after some, halved if all were
+    /// done while a sender waited.
     fn learn_to_nap(&mut self, found: &PollOutcome) {
         let came = found.completed + found.received;
         let all = found.in_device == 0 && (found.blocked || found.received > 0);
@@ -144,7 +149,7 @@ impl Slot {
         };
     }
 
-    /// How long the device rested says whether spinning on would have been better.
+    /// Learns the spin time from the length of the rest: longer if spinning on would have met the arrival.
     fn learn_to_spin(&mut self, now_ns: u64, max_ns: u64) {
         let came_soon = now_ns.saturating_sub(self.rested_ns) <= max_ns;
         self.spin_ns = match (came_soon, self.spin_ns / 2) {
@@ -155,7 +160,7 @@ impl Slot {
     }
 }
 
-/// How long a device may rest that will tell.
+/// Returns the longest rest of a device that notifies, ns.
 fn rest_ns(found: &PollOutcome) -> u64 {
     let longest_ns = match found {
         PollOutcome { waiting: true, .. } => NAP_NS_MAX,
