@@ -1,43 +1,43 @@
-//! Counters: one writer each, read by anybody at any time.
+//! Counters of queues and senders. Each has one writer; any thread may read it at any time.
 
 use crate::device::DeviceError;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A number that one thread at a time adds to: a plain load and store, no locked instruction.
+/// A counter that one thread at a time writes: by a plain load and store, without a locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; for the one writer.
+    /// Adds `n`; for the writer.
     #[inline(always)]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// Sets; for the one writer.
+    /// Sets the value; for the writer.
     #[inline(always)]
     pub fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
 
-    /// Reads.
+    /// Returns the value.
     #[inline(always)]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// What one transmit queue has done; written by its owner.
+/// Counters of one transmit queue, written by its owner.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
     /// Frames taken from lanes.
     pub accepted: Counter,
     /// Frames that the device took.
     pub packets: Counter,
-    /// Their bytes.
+    /// Bytes of those frames.
     pub bytes: Counter,
-    /// Transmit calls that took any.
+    /// Transmit calls that took frames.
     pub batches: Counter,
     /// Doorbells rung.
     pub doorbells: Counter,
@@ -45,19 +45,19 @@ pub struct QueueCounters {
     pub requeues: Counter,
     /// Frames completed as sent.
     pub sent: Counter,
-    /// Frames that came back, sent or not, when somebody polled to receive.
+    /// Frames completed, sent or not, in a poll that receives.
     pub cleaned_from_receive: Counter,
     /// Frames completed as failed, and those that the discipline dropped.
     pub failed: Counter,
     /// Frames that the discipline dropped: a part of `failed`.
     pub qdisc_drops: Counter,
-    /// Bytes of frames completed as failed: what is left of `bytes` was sent, once all is completed.
+    /// Bytes of frames completed as failed. Once all frames are completed, `bytes` less these were sent.
     pub failed_bytes: Counter,
-    /// Frames given back unsent at shutdown.
+    /// Frames returned unsent at shutdown.
     pub returned: Counter,
-    /// The byte queue limit now; 0 without one.
+    /// The present byte queue limit; 0 without one.
     pub bql_limit_bytes: Counter,
-    /// Completions that the device had no right to, and the like.
+    /// Errors of the device, such as completions of frames that it never had.
     pub device_errors: Counter,
     /// Times that the device was lost ([`DeviceError::Lost`]).
     pub lost: Counter,
@@ -90,7 +90,7 @@ impl QueueCounters {
         *crate::pool::lock(&self.last_error) = Some(error.to_string());
     }
 
-    /// Frames that were accepted and are no longer inside: sent, failed, or given back.
+    /// Returns the number of accepted frames that are no longer inside: sent, failed or returned.
     pub fn gone(&self) -> u64 {
         self.sent.get() + self.failed.get() + self.returned.get()
     }
@@ -109,12 +109,12 @@ impl QueueCounters {
         crate::pool::lock(&self.reasons).clone()
     }
 
-    /// What the device last got wrong.
+    /// Returns the last error of the device.
     pub fn last_error(&self) -> Option<String> {
         crate::pool::lock(&self.last_error).clone()
     }
 
-    /// Frames per doorbell; 0 before the first.
+    /// Returns the frames per doorbell; 0 before the first.
     pub fn packets_per_doorbell(&self) -> f64 {
         match self.doorbells.get() {
             0 => 0.0,
@@ -135,20 +135,20 @@ fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) 
 pub struct SenderCounters {
     /// Frames sent.
     pub packets: Counter,
-    /// Times it had to wait.
+    /// Waits.
     pub waits: Counter,
-    /// Times that it went on while somebody waited who had come before it for the same.
+    /// Waits that ended while a sender waited that had come earlier for the same.
     pub overtakes: Counter,
-    /// Frames that it dropped because a policy said so.
+    /// Frames that it dropped, as a [`DropTail`](crate::sender::DropTail).
     pub drops: Counter,
     /// Frames that it handed to the device as owner, for itself and others.
     pub drained_packets: Counter,
-    /// The most bytes that it may have inside now; 0 until that was looked at.
+    /// Its present small-queue limit, bytes; 0 until it is first computed.
     pub small_queue_bytes: Counter,
 }
 
 impl SenderCounters {
-    /// Adds another's; for the one writer of this one.
+    /// Adds the counters of another sender; for the writer of this one.
     pub(crate) fn add(&self, other: &SenderCounters) {
         self.packets.add(other.packets.get());
         self.waits.add(other.waits.get());

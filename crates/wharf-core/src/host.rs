@@ -1,5 +1,4 @@
-//! What the path needs from the machine it runs on: a clock and a way to wait. Real threads in production,
-//! modelled ones in virtual time.
+//! The path's view of its machine: a clock and ways to wait. Threads in production, modelled ones in virtual time.
 
 use std::fmt::Debug;
 use std::os::fd::RawFd;
@@ -18,50 +17,50 @@ pub trait Clock: Send + Sync + Debug {
     }
 }
 
-/// Wakes one waiting thread or task. Whoever runs a queue calls it, for any other: it must return soon, and a panic in
-/// it is counted and goes no further. Calling it early makes that thread's next wait return at once.
+/// A wake-up of one waiting thread or task. Any owner of a queue calls it, so it must return soon; a panic in it is counted
+/// and goes no further. A call before the wait makes the next wait return at once.
 pub trait Wake: Send + Sync + Debug {
-    /// Wakes it.
+    /// Wakes the thread or task.
     fn wake(&self);
 }
 
-/// How threads wait.
+/// A way for threads to wait.
 pub trait Park: Send + Sync + Debug {
-    /// What wakes the calling thread.
+    /// Returns a wake-up of the calling thread.
     fn waker(&self) -> Arc<dyn Wake>;
 
     /// Waits until woken or for `timeout_ns`; may return early.
     fn park(&self, timeout_ns: u64);
 
-    /// Lets other threads that are ready have the processor for now: one of them may be what is waited for.
+    /// Yields the processor to other threads: the caller may wait for one of them.
     fn give_way(&self) {}
 }
 
-/// How a poller waits: for a call, a time, or devices that tell. Used by one thread, which makes nothing in it block but
-/// [`Wait::wait`].
+/// A way for a poller to wait: for a call, a time, or notifications of devices. One thread uses it; only [`Wait::wait`]
+/// blocks.
 pub trait Wait: Send + Debug {
-    /// What ends a wait of this thread; called while it does not wait, it ends the next one at once.
+    /// Returns a wake-up of this thread; a call before the wait ends the next wait at once.
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Now, exactly, from any fixed origin.
+    /// Returns the exact time from any fixed origin, ns.
     fn now_ns(&self) -> u64;
 
-    /// Will tell of device `at` by what happens to `fd`, once unmasked; false when that cannot be.
+    /// Registers `fd`, by which device `at` notifies once unmasked. Returns false if that is not possible.
     fn watch(&mut self, at: usize, fd: RawFd) -> bool;
 
-    /// From now on device `at` tells: whatever happens after this call ends a wait, or makes the next one return at once.
-    /// What happened before may be forgotten: look at the device after this.
+    /// Unmasks the notifications of device `at`: an event after this call ends a wait, or the next one at once. Earlier events may
+    /// be lost: poll the device after this.
     fn unmask(&mut self, at: usize);
 
-    /// Ends [`Wait::unmask`].
+    /// Masks the notifications of device `at`.
     fn mask(&mut self, at: usize);
 
-    /// Waits until woken or told, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may return early. Each
-    /// device that has told is shown to `told`, once.
+    /// Waits until woken or notified, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may return early. Calls
+    /// `told` once for each device that has notified.
     fn wait(&mut self, timeout_ns: u64, told: &mut dyn FnMut(usize));
 }
 
-/// Waits by [`Park`] alone: no device can tell.
+/// Waits by [`Park`] alone, without notifications.
 #[derive(Debug)]
 pub(crate) struct ParkWait {
     pub(crate) park: Arc<dyn Park>,
@@ -92,7 +91,7 @@ impl Wait for ParkWait {
     }
 }
 
-/// A clock that stands still, for those who need no time: nothing held is ever old, and no byte limit falls.
+/// A clock that stands still, for uses without time: no frame ages, and no byte limit falls.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct NoClock;
 
@@ -102,19 +101,19 @@ impl Clock for NoClock {
     }
 }
 
-/// Wakes, and lets go of the wake-up; whether neither panicked. Both run code of those who wait (a runtime's, a task's
-/// last end) in a thread that has nothing to do with them.
+/// Calls a wake-up and drops it. Returns true if neither panicked. Both run foreign code (a runtime's, a task's drop) in this
+/// thread.
 pub(crate) fn wake(one: Arc<dyn Wake>) -> bool {
     outlive(move || one.wake()).is_some()
 }
 
-/// Runs a user's code where its panic must not be the end of everybody; `None` if it panicked.
+/// Runs a user's code and contains its panic. Returns `None` if it panicked.
 pub(crate) fn outlive<R>(run: impl FnOnce() -> R) -> Option<R> {
-    // Whoever calls this uses nothing afterwards that `run` may have left half-changed.
+    // Callers use nothing afterwards that `run` may have left half-changed.
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
-/// A clock that has stopped when it panics: whoever owns a queue reads it.
+/// A clock that contains panics of the user's clock: it then repeats the last time.
 #[derive(Debug)]
 pub(crate) struct Unfailing {
     clock: Arc<dyn Clock>,

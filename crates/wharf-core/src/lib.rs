@@ -1,11 +1,10 @@
-//! The transmit path: pool policies, queueing disciplines, byte queue limits, the queue and its owner.
+//! The transmit path: pools, queueing disciplines, byte queue limits, the queue and its owner.
 //!
-//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (whoever owns it) → [`qdisc`] → [`engine`] (bulk
-//! dequeue within [`bql`]) → [`device`] → completion → home to the pool. [`direct`] is the same without the
-//! lane, for one sender; [`poller`] looks after what no sender does, and
-//! after what arrives: [`rx`].
+//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (any thread may be its owner) → [`qdisc`] → [`engine`] (bulk
+//! dequeue within [`bql`]) → [`device`] → completion → return ring → pool. [`direct`] is the same without the lane, for one
+//! sender. A [`poller`] runs queues that no sender runs, and receives: [`rx`].
 //!
-//! No unsafe code, no system call, no clock: time comes in, and waiting goes out, through [`host`].
+//! The crate has no unsafe code, makes no system call and reads no clock: time and waiting come through [`host`].
 #![forbid(unsafe_code)]
 
 pub mod bql;

@@ -1,11 +1,24 @@
-//! `PagePool`: owns the frames' memory, and keeps account of every frame.
+//! `PagePool`: the memory of frames, with an account of every frame (the kernel's `page_pool`).
 //!
-//! Free buffers lie in three places: a [`Cache`] per thread (no sharing), the return rings on their way to one,
-//! and here: the *depot* (whoever runs dry, in bulk) and a *mailbox* per cache (buffers that other threads
-//! freed, in bulk). A cache takes from its mailbox and return ring before it asks the depot. Who finds none stands in a line
-//! (`pool/waiting.rs`).
+//! Free buffers lie in a [`Cache`] per thread (not shared), in return rings on their way to one, in the *depot* (from which
+//! caches refill in bulk), and in a *mailbox* per cache (buffers that other threads freed, in bulk). A cache takes from its
+//! return ring and mailbox before it asks the depot. One that finds no buffer may join the wait list (`pool/waiting.rs`).
 //!
-//! The ledger has a row per buffer: 0 while it is free, else the cache that took it out and when.
+//! The ledger has a row per buffer: 0 while it is free, else the cache that took it and the time.
+//!
+//! ```
+//! use wharf_core::pool::PagePool;
+//!
+//! let pool = PagePool::builder().frames(256).huge_pages(false).build()?;
+//! let mut cache = pool.cache("example")?;
+//! let mut burst = pool.burst(32);
+//! assert_eq!(cache.fill(&mut burst, 32, 64)?, 32);
+//! burst.iter_mut().for_each(|bytes| bytes.fill(0));
+//! assert_eq!(pool.audit().out(), 32);
+//! burst.clear();
+//! assert_eq!(pool.audit().out(), 0);
+//! # Ok::<(), wharf_core::pool::PoolError>(())
+//! ```
 
 mod burst;
 mod cache;
@@ -49,17 +62,17 @@ use wharf_mem::{Batch, FreeFrame, MemError, Region, RegionSpec};
 /// Buffers that move between a cache and the depot at a time.
 pub(crate) const BULK: usize = 64;
 
-/// What can be wrong with getting a frame.
+/// An error of taking or returning frames.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// All frames are in use: wait for completions, or make the pool larger.
+    /// All frames are in use: wait for completions, or use a larger pool.
     #[error("the pool is empty: all {frames} frames are in use")]
     Exhausted {
-        /// Frames that the pool has.
+        /// Frames of the pool.
         frames: u32,
     },
-    /// More caches than a ledger row can name.
+    /// The pool has as many caches as a ledger row can name.
     #[error("a pool serves at most {} threads", ledger::CACHES_MAX)]
     Caches,
     /// See [`MemError`].
@@ -67,7 +80,7 @@ pub enum PoolError {
     Memory(#[from] MemError),
 }
 
-/// A pool of frames. Cloning gives another handle to the same pool.
+/// A pool of frames. A clone is another handle to the same pool.
 #[derive(Debug, Clone)]
 pub struct PagePool {
     shared: Arc<Shared>,
@@ -80,25 +93,25 @@ struct Shared {
     depot: Mutex<Depot>,
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
     ledger: Ledger,
-    /// Caches that live.
+    /// Living caches.
     caches: AtomicUsize,
-    /// Those of them that have ever taken a frame.
+    /// Living caches that have taken a frame.
     users: AtomicUsize,
-    /// What is to be seen of those who wait for free buffers.
+    /// Summary of the wait list.
     wait_status: WaitListStatus,
-    /// Whether a cache keeps what it gets in the line until it is enough: see [`Cache::gather`].
+    /// True if a cache gathers: see [`Cache::gather`].
     gathering: AtomicBool,
-    /// Buffers in mailboxes that whoever waits may call in.
+    /// Buffers in mailboxes that waiters may call in.
     mailed: AtomicUsize,
-    /// What stacks of caches may still be granted.
+    /// Quota of the stacks of caches.
     on_stacks: Quota,
-    /// What return rings may.
+    /// Quota of return rings.
     in_return_rings: Quota,
-    /// Those that send its frames.
+    /// Queues that send the pool's frames.
     peers: PeerQueues,
 }
 
-/// How a pool should be. See [`PagePool::builder`].
+/// The settings of a new pool. See [`PagePool::builder`].
 #[derive(Debug, Clone)]
 pub struct PoolBuilder {
     spec: RegionSpec,
@@ -106,36 +119,36 @@ pub struct PoolBuilder {
 }
 
 impl PoolBuilder {
-    /// Number of frames, 1 to 2^24; 4096 by default.
+    /// Sets the number of frames, 1 to 2^24; 4096 by default.
     #[must_use]
     pub fn frames(mut self, frames: u32) -> Self {
         self.spec.frames = frames;
         self
     }
 
-    /// Bytes of one frame, headroom and 448 B of colour (from 2 KiB on) included: a multiple of 64, from 128 to 65536; 2048 by
-    /// default.
+    /// Sets the bytes of one frame, with headroom and 448 B of colour (from 2 KiB on): a multiple of 64, from 128 to 65536; 2048
+    /// by default.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.spec.frame_bytes = bytes;
         self
     }
 
-    /// Bytes left free before the data: a multiple of 64, at most half of a frame; 64 by default.
+    /// Sets the bytes left free before the data: a multiple of 64, at most half a frame; 64 by default.
     #[must_use]
     pub fn headroom_bytes(mut self, bytes: u32) -> Self {
         self.spec.headroom_bytes = bytes;
         self
     }
 
-    /// Whether to lie on 2 MiB pages when enough are free; yes by default.
+    /// Uses 2 MiB pages if enough are free; true by default.
     #[must_use]
     pub fn huge_pages(mut self, take: bool) -> Self {
         self.spec.huge_pages = take;
         self
     }
 
-    /// The clock that dates the ledger; none by default.
+    /// Sets the clock that dates the ledger; none by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -145,7 +158,7 @@ impl PoolBuilder {
     /// Maps the memory.
     ///
     /// # Errors
-    /// [`PoolError::Memory`]: numbers out of their bounds, no memory, or 63 pools that live already.
+    /// [`PoolError::Memory`]: a setting out of bounds, no memory, or 63 living pools.
     pub fn build(self) -> Result<PagePool, PoolError> {
         let (region, free) = Region::new(self.spec)?;
         let shared = Shared {
@@ -168,23 +181,23 @@ impl PoolBuilder {
 }
 
 impl PagePool {
-    /// A pool of 4096 frames of 2 KiB, unless told otherwise.
+    /// Starts with 4096 frames of 2 KiB.
     pub fn builder() -> PoolBuilder {
         let spec = RegionSpec { frames: 4096, frame_bytes: 2048, headroom_bytes: 64, huge_pages: true };
         PoolBuilder { spec, clock: Arc::new(NoClock) }
     }
 
-    /// The memory, for devices.
+    /// The pool's memory, for devices.
     pub fn region(&self) -> &Arc<Region> {
         &self.shared.region
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     pub fn frames(&self) -> u32 {
         self.shared.region.spec().frames
     }
 
-    /// A cache for one thread; `name` is what the ledger calls it.
+    /// Makes a cache for one thread; the ledger lists it under `name`.
     ///
     /// # Errors
     /// [`PoolError::Caches`].
@@ -192,7 +205,7 @@ impl PagePool {
         Cache::new(self, name)
     }
 
-    /// One packet of `len_bytes` by way of the depot: convenient, and slow beside a [`Cache`].
+    /// Takes one packet of `len_bytes` from the depot: convenient, but slow beside a [`Cache`].
     ///
     /// # Errors
     /// [`PoolError::Exhausted`], [`PoolError::Memory`].
@@ -207,7 +220,7 @@ impl PagePool {
         Ok(Packet::new(frame, self.clone()))
     }
 
-    /// An empty burst for up to `capacity` packets of this pool.
+    /// Makes an empty burst for up to `capacity` packets of this pool.
     pub fn burst(&self, capacity: usize) -> Burst {
         Burst::new(self, capacity)
     }
@@ -217,25 +230,25 @@ impl PagePool {
         &self.shared.peers
     }
 
-    /// Free frames in the depot now, for tests and displays.
+    /// Returns the number of free frames in the depot, for tests and displays.
     pub fn depot_len(&self) -> usize {
         lock(&self.shared.depot).len()
     }
 
-    /// Free frames in the depot and in mailboxes; caches hold further ones.
+    /// Returns the number of free frames in the depot and in mailboxes; caches hold more.
     pub fn free(&self) -> usize {
         let mailed: usize = lock(&self.shared.mailboxes).iter().map(|box_| box_.len()).sum();
         lock(&self.shared.depot).len() + mailed
     }
 
-    /// Who holds what, and since when.
+    /// Returns the frames in use, with holder and age.
     pub fn audit(&self) -> Audit {
         let mailboxes = lock(&self.shared.mailboxes);
         let name = |cache: usize| mailboxes.get(cache).map(|box_| box_.name.clone());
         self.shared.ledger.audit(self.now_ns(), name)
     }
 
-    /// Gives back all frames of a batch, whichever cache they came from: the way for threads without one.
+    /// Gives back all frames of a batch, whichever cache they came from: for threads without a cache.
     ///
     /// # Errors
     /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
@@ -246,7 +259,7 @@ impl PagePool {
         Ok(given?)
     }
 
-    /// Sends free buffers, which the ledger still has as taken, to the mailboxes of their caches.
+    /// Sends free buffers, which the ledger still lists as taken, to the mailboxes of their caches.
     #[doc(hidden)]
     pub fn settle(&self, free: &mut Vec<FreeFrame>) {
         self.settle_with(free, &mut Directory::passing(), &mut PageCounters::default());
@@ -260,21 +273,21 @@ impl PagePool {
         }
     }
 
-    /// Puts buffers of one cache beside each other: each mailbox is locked once then.
+    /// Groups buffers by cache, so that each mailbox is locked once.
     fn group(&self, free: &mut [FreeFrame]) {
         if self.run_of(free) < free.len() {
             free.sort_unstable_by_key(|frame| self.shared.ledger.cache_of(frame.index()));
         }
     }
 
-    /// How many buffers at the end of `free` are of one cache.
+    /// Returns the number of buffers at the end of `free` that are of one cache.
     fn run_of(&self, free: &[FreeFrame]) -> usize {
         let cache_of = |frame: &FreeFrame| self.shared.ledger.cache_of(frame.index());
         let Some(cache) = free.last().map(cache_of) else { return 0 };
         free.iter().rev().take_while(|frame| cache_of(frame) == cache).count()
     }
 
-    /// The last run of [`PagePool::settle_with`]; how many.
+    /// Sends the last run of buffers of one cache. Returns its length.
     fn settle_run(
         &self, free: &mut Vec<FreeFrame>, directory: &mut Directory, counters: &mut PageCounters,
     ) -> usize {
@@ -288,20 +301,20 @@ impl PagePool {
         run
     }
 
-    /// Free buffers that one cache may keep to itself in each of its three places (stack, mailbox, return ring) now that there are so
-    /// many, as far as it is granted them: all caches together leave at least a quarter of the pool to whoever needs it. Where
-    /// that is not one for each, they keep none, and all goes by the depot.
+    /// Returns the free buffers that one cache may keep in each of its places (stack, mailbox, return ring), as far as the quotas
+    /// allow. All caches together leave at least a quarter of the pool to those that need it. The share is 0 if the pool has too
+    /// few frames for one each: all buffers then go through the depot.
     pub(crate) fn share(&self) -> usize {
         self.share_of(&self.shared.caches)
     }
 
-    /// As [`PagePool::share`], on the stack of a cache that `yields` or not: there only those hoard that have ever taken a frame,
-    /// and thousands that have not take nothing from the others.
+    /// As [`PagePool::share`], on the stack of a cache. Only caches that have taken a frame count, so that thousands of unused
+    /// ones take nothing from the others.
     fn share_on_stack(&self, yields: bool) -> usize {
         self.share_now(self.share_of(&self.shared.users), yields)
     }
 
-    /// As [`PagePool::share`], in a mailbox of a cache that `yields` or not.
+    /// As [`PagePool::share`], in the mailbox of a cache.
     fn share_in_mail(&self, yields: bool) -> usize {
         self.share_now(self.share(), yields).max(usize::from(!yields))
     }
@@ -310,8 +323,8 @@ impl PagePool {
         (self.frames() as usize / (4 * caches.load(Ordering::Relaxed).max(1))).min(cache::KEEP)
     }
 
-    /// What becomes of `share` while somebody waits: nothing, with senders. Who receives keeps what it has: what senders wait for
-    /// may be that somebody receives what they have sent.
+    /// Returns `share`, or 0 for a sender's cache (`yields`) while a cache waits. A receiver's cache keeps its share: senders may
+    /// wait for the receiver of their own frames.
     fn share_now(&self, share: usize, yields: bool) -> usize {
         if yields && self.is_waited_for() { 0 } else { share }
     }

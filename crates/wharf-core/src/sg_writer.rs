@@ -1,24 +1,24 @@
-//! Puts a packet that lies elsewhere into frames: one frame, or a chain where one is too small.
+//! `SgWriter`: copies packets into frames: into one frame, or into a chain (scatter-gather) if one is too small.
 
 use crate::pool::{Cache, PagePool, PoolError};
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::frame::LENGTH_BYTES_MAX;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
-/// What became of a packet.
+/// The result of copying a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// It is at the back of the batch.
+    /// The packet is at the back of the batch.
     Done,
     /// There are not enough frames now.
     NoMemory,
-    /// Not even all frames of the pool would hold it, or it is beyond the longest super-packet.
+    /// The packet exceeds the whole pool, or the longest super-packet.
     TooLong,
 }
 
-/// Where frames come from.
+/// A supply of free frames.
 pub trait Memory {
-    /// The pool that they are of.
+    /// The frames' pool.
     fn pool(&self) -> &PagePool;
 
     /// As [`Cache::take`].
@@ -27,7 +27,7 @@ pub trait Memory {
     /// As [`Cache::take`].
     fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError>;
 
-    /// Takes back one frame that was taken here.
+    /// Gives back one frame that was taken here.
     ///
     /// # Errors
     /// As [`Cache::give_one`].
@@ -49,22 +49,22 @@ impl Memory for Cache {
     }
 }
 
-/// Reads bytes that lie in several chunks, from the first to the last.
+/// A reader of bytes that lie in several chunks.
 #[derive(Debug, Clone)]
 pub struct Reader<'a, I> {
     chunks: I,
-    /// What is left of the chunk at hand.
+    /// The unread rest of the present chunk.
     chunk: &'a [u8],
 }
 
 impl<'a, I: Iterator<Item = &'a [u8]>> Reader<'a, I> {
-    /// At the first byte of the first chunk.
+    /// Starts at the first byte of the first chunk.
     #[inline]
     pub fn new(chunks: I) -> Self {
         Self { chunks, chunk: &[] }
     }
 
-    /// Fills `to`, as far as there are bytes; how many.
+    /// Fills `to` as far as there are bytes. Returns their number.
     #[inline]
     pub fn read(&mut self, to: &mut [u8]) -> usize {
         match self.chunk.split_at_checked(to.len()) {
@@ -87,14 +87,14 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Reader<'a, I> {
         done
     }
 
-    /// Passes over `bytes` bytes, or all that are left.
+    /// Skips `bytes` bytes, or all that are left.
     pub fn skip(&mut self, mut bytes: usize) {
         while let Some(part) = self.next_part(bytes) {
             bytes -= part.len();
         }
     }
 
-    /// Up to `max` bytes that lie together; `None` for none.
+    /// Returns up to `max` contiguous bytes; `None` at the end.
     fn next_part(&mut self, max: usize) -> Option<&'a [u8]> {
         while self.chunk.is_empty() && max > 0 {
             self.chunk = self.chunks.next()?;
@@ -105,11 +105,11 @@ impl<'a, I: Iterator<Item = &'a [u8]>> Reader<'a, I> {
     }
 }
 
-/// Places packets; keeps what it needs for chains from one to the next.
+/// A writer of packets into frames. It reuses its storage from one packet to the next.
 #[derive(Debug)]
 pub struct SgWriter {
     pieces: Vec<Frame>,
-    /// For pieces on their way from and to where they come from.
+    /// Holds pieces on their way from and to the memory.
     taken: Batch,
 }
 
@@ -120,8 +120,8 @@ impl Default for SgWriter {
 }
 
 impl SgWriter {
-    /// Copies a packet, the `chunks` one after the other and `len_bytes` in all, into frames of `memory`, and
-    /// pushes it onto `to`, which has room for it. Bytes beyond those of the chunks are 0.
+    /// Copies a packet of `len_bytes`, made of `chunks`, into frames of `memory` and pushes it onto `to`, which has room for it.
+    /// Bytes beyond the chunks are 0.
     ///
     /// # Errors
     /// [`PoolError::Memory`]: a frame of another pool.
@@ -157,14 +157,14 @@ impl SgWriter {
         Ok(Placement::Done)
     }
 
-    /// Takes all of `count` pieces, or none and gives back the others; whether it did.
+    /// Takes `count` pieces, or none if there are fewer. Returns true if it took them.
     fn take(&mut self, memory: &mut impl Memory, count: usize, piece_bytes: u32) -> Result<bool, PoolError> {
         while self.pieces.len() < count {
             match memory.take(&mut self.taken, count - self.pieces.len(), piece_bytes) {
                 Ok(_) => self.pieces.extend(std::iter::from_fn(|| self.taken.pop())),
                 Err(PoolError::Exhausted { .. }) => {
                     for frame in self.pieces.drain(..) {
-                        // Cannot fail: it was there a moment ago.
+                        // Cannot fail: the frame was taken here.
                         memory.give_one(frame).map_err(|(error, _)| error)?;
                     }
                     return Ok(false);
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A pool whose frames hold 192 B each.
+    /// Makes a pool whose frames hold 192 B each.
     fn pool(frames: u32) -> PagePool {
         let pool = PagePool::builder().frames(frames).frame_bytes(256).headroom_bytes(64).huge_pages(false);
         pool.build().unwrap()
@@ -264,7 +264,7 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..300), chunk in 1usize..50,
             steps in prop::collection::vec((any::<bool>(), 0usize..70), 0..20),
         ) {
-            // Empty chunks in between, too.
+            // With empty chunks in between.
             let chunks = bytes.chunks(chunk).flat_map(|chunk| [&chunk[..0], chunk]);
             let (mut reader, mut at) = (Reader::new(chunks), 0);
             for (is_read, count) in steps {

@@ -1,36 +1,36 @@
-//! `Burst`: the user's batch of packets of one pool: filled by a cache, sent at once, reused.
+//! `Burst`: the user's batch of packets of one pool. A cache fills it, a sender sends it, and it is used again.
 
 use super::{Packet, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, MemError};
 
-/// Packets in order. What is still inside when it is dropped goes back to the pool.
+/// Packets in order. Dropping it gives the packets inside back to the pool.
 #[derive(Debug)]
 pub struct Burst {
     batch: Batch,
     pool: PagePool,
-    /// The pool's number, at hand.
+    /// The pool's number, a copy at hand.
     number: u8,
 }
 
 impl Burst {
-    /// An empty burst for up to `capacity` packets of `pool`, at most 256.
+    /// Makes an empty burst for up to `capacity` packets of `pool`, at most 256.
     pub fn new(pool: &PagePool, capacity: usize) -> Self {
         Self { batch: Batch::new(capacity), pool: pool.clone(), number: pool.region().number() }
     }
 
-    /// Packets inside.
+    /// Returns the number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.batch.len()
     }
 
-    /// Whether there is none.
+    /// True if it has no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
 
-    /// The bytes of each packet, to write; of a super-packet, those of its first chunk.
+    /// The bytes of each packet, to write; of a super-packet, the first chunk.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.pool.region().each_bytes_mut(&mut self.batch)
@@ -50,10 +50,10 @@ impl Burst {
         Ok(())
     }
 
-    /// Adds a packet at the back; gives it back when the burst is full or of another pool.
+    /// Adds a packet at the back.
     ///
     /// # Errors
-    /// The packet itself.
+    /// The packet itself, if the burst is full or of another pool.
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if packet.pool().region().number() != self.pool.region().number() || self.batch.room() == 0 {
             return Err(packet);
@@ -80,7 +80,7 @@ impl Burst {
         self.number
     }
 
-    /// The frames behind it.
+    /// The batch of frames.
     #[inline]
     #[doc(hidden)]
     pub fn batch_mut(&mut self) -> &mut Batch {

@@ -1,4 +1,6 @@
-//! `Cache`: one thread's stack of free buffers. No sharing, no lock, except in bulk with the pool.
+//! `Cache`: one thread's stack of free buffers, without sharing; it takes locks only to exchange bulks with the pool.
+//!
+//! This file takes and gives; `cache/refill.rs` is the slow half.
 
 mod refill;
 mod steps;
@@ -11,50 +13,50 @@ use std::sync::atomic::Ordering;
 use wharf_mem::return_ring::ReturnConsumer;
 use wharf_mem::{Batch, Frame, FreeFrame};
 
-/// Buffers that a cache keeps at most before it gives a part back to the depot.
+/// Most buffers that a cache keeps before it gives a part to the depot.
 pub(super) const KEEP: usize = 8 * BULK;
-/// Buffers that a return ring holds: as many as a cache keeps, so that fetching them never reallocates.
+/// Buffers of a return ring: as many as a cache keeps, so that fetching them never reallocates.
 pub(crate) const RETURN_RING_FRAMES: u32 = KEEP as u32;
 
-/// Takes between two looks at the clock: a frame's age in the ledger counts from one of the last eight takes.
+/// Takes between two looks at the clock: a frame's age in the ledger starts at one of the last eight takes.
 const CLOCK_EVERY: u32 = 8;
 
-/// Fewer frames than this are taken from the stack, which is refilled in bulk, in place of from the return ring.
+/// Fewer frames than this are taken from the stack, more from the return ring.
 const STRAIGHT_FROM: usize = 4;
 
-/// A thread's own stock of frames.
+/// A thread's own stock of free frames.
 #[derive(Debug)]
 pub struct Cache {
     pool: PagePool,
     stack: Vec<FreeFrame>,
-    /// Frames of other caches that were freed here, until there is a bulk of them.
+    /// Frames of other caches that were freed here, gathered to a bulk.
     stash: Vec<FreeFrame>,
     /// The sender that new frames are charged to.
     sender: u16,
     number: usize,
-    /// What it may keep on its stack, as it was at the last refill; and less than that in its stash.
+    /// Buffers that it may keep on its stack, as of the last refill; in the stash, fewer than that.
     keep: Reservation,
-    /// What it asks the depot for next beyond its need: twice as much each time, as the kernel's page allocator does
-    /// (`mm/page_alloc.c`, `nr_pcp_alloc`), so that who uses few at a time has few.
+    /// Buffers to ask the depot for beyond the need: twice as many each time, as in the kernel's page allocator
+    /// (`mm/page_alloc.c`, `nr_pcp_alloc`), so that a cache that uses few has few.
     bulk: usize,
-    /// What it asked for last.
+    /// Size of the last request.
     wanted: usize,
-    /// It is no sender's, stands in the line and gathers the most that it has asked for since, of which a part is of no use. One of a pool's at a time.
+    /// It gathers: see [`Cache::gather`].
     gathers: bool,
-    /// Whether it counts among those that share the pool.
+    /// It has taken a frame, and counts among those that share the pool.
     has_taken: bool,
-    /// There was nothing to be taken: see [`Cache::ran_out`].
+    /// A request has failed: see [`Cache::ran_out`].
     ran_out: bool,
     pool_number: u8,
-    /// What the ledger gets for frames taken now.
+    /// The ledger's row for frames taken now.
     stamp: u64,
     /// Takes until the clock is read again.
     clock_due: u32,
     mailbox: Arc<Mailbox>,
     return_ring: ReturnRing,
-    /// It keeps nothing while somebody waits: it is a sender's.
+    /// It is a sender's: it keeps no free buffer while a cache waits.
     yields: bool,
-    /// The others' mailboxes.
+    /// Mailboxes of the other caches.
     directory: Directory,
     /// Written on the slow paths only.
     counters: PageCounters,
@@ -73,8 +75,7 @@ impl Cache {
     pub(super) fn new(pool: &PagePool, name: &str) -> Result<Self, PoolError> {
         let mailbox = Arc::new(Mailbox::new(name));
         let mut mailboxes = lock(&pool.shared.mailboxes);
-        // The number of a cache that is gone is used again. What is still out under it then comes to the new
-        // one, which is as good a home as any.
+        // The number of a cache that is gone is used again. Frames still out under it then return to the new cache.
         let number = mailboxes.iter().position(|other| other.is_closed()).unwrap_or(mailboxes.len());
         if number >= CACHES_MAX {
             return Err(PoolError::Caches);
@@ -109,20 +110,20 @@ impl Cache {
         })
     }
 
-    /// Frames come home by this ring, and are charged to `sender` from now on.
+    /// Sets the return ring, and the sender that frames are charged to from now on.
     #[doc(hidden)]
     pub fn set_return_ring(&mut self, ring: ReturnConsumer, sender: u16) {
         (self.return_ring, self.sender) = (ReturnRing(Some(ring)), sender);
         self.serve_a_sender();
     }
 
-    /// From now on it keeps nothing while somebody waits for memory, but what it is about to send.
+    /// Makes it a sender's cache: it keeps no free buffer while a cache waits for memory.
     pub(crate) fn serve_a_sender(&mut self) {
         self.yields = true;
         self.mailbox.yield_to_waiters();
     }
 
-    /// Ends [`Cache::set_return_ring`]: what still comes by that ring is the caller's to fetch.
+    /// Takes the return ring off: the caller fetches the frames that still come by it.
     #[doc(hidden)]
     pub fn take_return_ring(&mut self) -> Option<ReturnConsumer> {
         self.return_ring.0.take()
@@ -134,19 +135,19 @@ impl Cache {
         self.pool_number
     }
 
-    /// The pool it belongs to.
+    /// The cache's pool.
     pub fn pool(&self) -> &PagePool {
         &self.pool
     }
 
-    /// Adds up to `count` frames of `len_bytes` to a batch; how many: fewer when the pool is empty or the
-    /// batch full. Their bytes are whatever the last user left.
+    /// Adds up to `count` frames of `len_bytes` to a batch. Returns their number, less than `count` if the pool runs empty or the
+    /// batch full. Their bytes are those that the last user left.
     ///
     /// # Errors
-    /// [`PoolError::Exhausted`] when not one is to be had; [`PoolError::Memory`] for a length too long.
+    /// [`PoolError::Exhausted`] if no frame is free; [`PoolError::Memory`] for a length too long.
     #[inline(always)]
     pub fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
-        // One frame from a stack that has some is what a quiet path takes.
+        // The common case of a quiet path: one frame, and the stack has some.
         if count == 1 && self.clock_due > 0 && !self.stack.is_empty() {
             self.clock_due -= 1;
             let Shared { region, ledger, .. } = &*self.pool.shared;
@@ -162,7 +163,7 @@ impl Cache {
     fn take_slowly(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let count = count.min(to.room());
         self.date();
-        // What has come home, straight from there, spares the stack and a store to the ledger.
+        // Taking straight from the return ring spares the stack and a store to the ledger.
         if let (Some(ring), true) = (&mut self.return_ring.0, count >= STRAIGHT_FROM) {
             let Shared { region, ledger, .. } = &*self.pool.shared;
             let note = |index| ledger.write(index, self.stamp);
@@ -183,7 +184,7 @@ impl Cache {
         }
     }
 
-    /// Looks at the clock, now and then.
+    /// Reads the clock every few takes, and gives buffers to waiters then.
     #[inline]
     fn date(&mut self) {
         if self.clock_due == 0 {
@@ -213,7 +214,7 @@ impl Cache {
         self.take(burst.batch_mut(), count, len_bytes)
     }
 
-    /// One packet of `len_bytes`.
+    /// Takes one packet of `len_bytes`.
     ///
     /// # Errors
     /// As [`Cache::take`].
@@ -236,7 +237,7 @@ impl Cache {
         Ok(given?)
     }
 
-    /// As [`Cache::give`], for frames known to be this cache's own, as they are where it has no rival.
+    /// As [`Cache::give`], for frames known to be this cache's own, as on a path with one sender.
     #[inline(always)]
     pub(crate) fn give_own(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let Shared { region, ledger, .. } = &*self.pool.shared;
@@ -257,10 +258,10 @@ impl Cache {
         Ok(given?)
     }
 
-    /// As [`Cache::give`], for one frame; a frame of another pool is lost to nobody: it comes back.
+    /// As [`Cache::give`], for one frame.
     ///
     /// # Errors
-    /// The frame of another pool.
+    /// The frame itself, if it is another pool's.
     pub fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)> {
         let old = self.stash.len();
         let given = self.pool.shared.region.give_one(frame, &mut self.stash);
@@ -269,11 +270,11 @@ impl Cache {
         given.map_err(|(error, frame)| (error.into(), frame))
     }
 
-    /// Own frames from what the stash has from `old` on to the stack.
+    /// Moves own frames from the part of the stash that begins at `old` to the stack.
     fn sort_stash(&mut self, old: usize) {
         let (ledger, number) = (&self.pool.shared.ledger, self.number);
         let given = &self.stash[old..];
-        // They are all of one kind, as a rule: a thread frees its own frames, or another's.
+        // Nearly always of one kind: a thread frees its own frames, or another's.
         match given.iter().filter(|free| ledger.is_of(free.index(), number)).count() {
             0 => {}
             own if own == given.len() => {
@@ -287,7 +288,7 @@ impl Cache {
         }
     }
 
-    /// The others home, once there is a bulk of them.
+    /// Sends the stash to the other caches once it is a bulk.
     fn settle_stash(&mut self) {
         if self.has_bulk_for_others() {
             self.renew_keep(BULK);
@@ -301,13 +302,12 @@ impl Cache {
         self.stash.len() >= BULK.min(self.keep.frames()) || self.pool.is_waited_for()
     }
 
-    /// Whether somebody has asked in vain since this was asked: for the rest of what a long packet takes, perhaps, so that there may
-    /// be some again.
+    /// True if a request has failed since the last call. There may be free frames again, too few for a long packet.
     pub(crate) fn ran_out(&mut self) -> bool {
         std::mem::take(&mut self.ran_out)
     }
 
-    /// Whether there are frames to be taken without asking the depot.
+    /// True if there are frames to take without the depot.
     pub(crate) fn has_frames(&mut self) -> bool {
         !self.stack.is_empty()
             || self.mailbox.len() > 0

@@ -1,21 +1,21 @@
-//! What a thread has done with the pages of a pool.
+//! `PageCounters`: counts of one thread's use of a pool.
 
 use super::LockCounts;
 
-/// What one thread's end of a pool has done; plain numbers, added up when somebody asks.
+/// Counts of one thread's use of a pool: plain numbers, added up on demand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PageCounters {
     /// Frames taken.
     pub allocations: u64,
     /// Frames given back.
     pub frees: u64,
-    /// Times that what lay here was not enough for those who took.
+    /// Takes that the stack could not serve.
     pub slow_paths: u64,
-    /// Locks taken on the slow paths of both.
+    /// Locks taken on the slow paths.
     pub locks: LockCounts,
-    /// Frames that went back towards where they had come from when they were freed elsewhere.
+    /// Frames freed by this thread that went back to the cache that took them.
     pub remote_returns: u64,
-    /// Frames taken that such a return had brought.
+    /// Frames taken that had come back so.
     pub recycled: u64,
     /// Looks at the head of a FIFO that found it in use.
     pub head_blocked: u64,
@@ -26,7 +26,7 @@ pub struct PageCounters {
 }
 
 impl PageCounters {
-    /// Notes a look.
+    /// Counts a look.
     #[inline]
     #[doc(hidden)]
     pub fn look(&mut self, is_miss: bool) {
@@ -34,7 +34,7 @@ impl PageCounters {
         self.misses += u64::from(is_miss);
     }
 
-    /// Adds another thread's.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         self.allocations += other.allocations;
         self.frees += other.frees;

@@ -1,9 +1,9 @@
-//! The ledger: a row per buffer, one store when it is taken and one when it comes back.
+//! `Ledger`: a row per buffer, with one store when it is taken and one when it returns.
 //!
-//! A row is 0 while its buffer is free; else the cache that took it (12 bits, from 1) and when (52 bits of
-//! microseconds: 142 years). Which cache a buffer belongs to is read off its row when another thread frees it.
-//! Where a frame is *now* (lane, qdisc, device) is asked of those holders when somebody wants to know: they
-//! have it in a table, and a store per hand-over would cost every packet for the sake of a rare question.
+//! A row is 0 while its buffer is free; else it has the cache that took the buffer (12 bits, from 1) and the time (52 bits
+//! of microseconds: 142 years). A thread that frees another's buffer reads its cache off the row. The place of a frame
+//! (lane, qdisc, device) is not in the row: an audit asks the holders, which have tables. A store per hand-over would cost
+//! every packet for the sake of a rare question.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const CACHE_SHIFT: u32 = 52;
 const SINCE_MASK: u64 = (1 << CACHE_SHIFT) - 1;
-/// Caches that a row can name.
+/// Most caches that a row can name.
 pub(crate) const CACHES_MAX: usize = (1 << 12) - 2;
 /// The row's cache number for frames that no cache took.
 pub(crate) const NO_CACHE: usize = CACHES_MAX;
@@ -26,7 +26,7 @@ impl Ledger {
         Self { rows: (0..frames).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// The row's value for frames that `cache` takes at `now_ns`.
+    /// Returns the row of frames that `cache` takes at `now_ns`.
     pub(crate) fn stamp(cache: usize, now_ns: u64) -> u64 {
         ((cache as u64 + 1) << CACHE_SHIFT) | ((now_ns / 1000) & SINCE_MASK)
     }
@@ -37,7 +37,7 @@ impl Ledger {
 
     #[inline(always)]
     pub(crate) fn write(&self, index: u32, stamp: u64) {
-        // Within bounds: only the region, which has as many buffers, makes indices.
+        // Within bounds: the region makes the indices, and has as many buffers.
         self.rows[index as usize].store(stamp, Relaxed);
     }
 
@@ -46,7 +46,7 @@ impl Ledger {
         self.write(index, 0);
     }
 
-    /// The cache that took the frame; [`NO_CACHE`] for none, and for a free frame.
+    /// Returns the cache that took the frame; [`NO_CACHE`] for none, and for a free frame.
     pub(crate) fn cache_of(&self, index: u32) -> usize {
         match self.rows.get(index as usize).map_or(0, |row| row.load(Relaxed)) {
             0 => NO_CACHE,
@@ -54,7 +54,7 @@ impl Ledger {
         }
     }
 
-    /// Whether `cache` took the frame.
+    /// True if `cache` took the frame.
     #[inline(always)]
     pub(crate) fn is_of(&self, index: u32, cache: usize) -> bool {
         self.rows.get(index as usize).is_some_and(|row| row.load(Relaxed) >> CACHE_SHIFT == cache as u64 + 1)
@@ -74,60 +74,60 @@ impl Ledger {
     }
 }
 
-/// Where a frame was found.
+/// The place where an audit found a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Holder {
     /// Published by a sender, not yet seen by the owner.
     Lane,
-    /// Queued.
+    /// In the queueing discipline.
     Qdisc,
-    /// Taken from the queue and not taken by the device yet.
+    /// In the requeue slot: dequeued, and not taken by the device yet.
     Requeue,
-    /// With the device.
+    /// In the device.
     Device,
 }
 
-/// One frame that is out.
+/// A frame in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// Which buffer.
+    /// Index of the buffer.
     pub index: u32,
-    /// Name of the cache that took it out.
+    /// Name of the cache that took it.
     pub taken_by: String,
-    /// For how long it has been out.
+    /// Time since it was taken.
     pub age: Duration,
-    /// Where it was found; `None`: in nobody's table, so in the user's hands, or lost.
+    /// The place where it was found; `None` if no holder lists it: the user has it, or it is lost.
     pub place: Option<Holder>,
 }
 
-/// What a pool's ledger says.
+/// The result of an audit: the frames in use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Audit {
     /// Frames of the pool.
     pub frames: u32,
-    /// Those that their cache does not have back.
+    /// Frames that have not returned to their cache.
     pub held: Vec<Held>,
-    /// How many of `held` are free, and lie in a return ring for a living sender to fetch.
+    /// The number of those that are free, in return rings for living senders to fetch.
     pub going_home: usize,
 }
 
 impl Audit {
-    /// Notes that `index` was found at `place`.
+    /// Notes the place where frame `index` was found.
     pub fn found(&mut self, index: u32, place: Holder) {
         if let Ok(at) = self.held.binary_search_by_key(&index, |held| held.index) {
             self.held[at].place = Some(place);
         }
     }
 
-    /// Frames out: in somebody's use.
+    /// Returns the number of frames in use.
     pub fn out(&self) -> usize {
         self.held.len().saturating_sub(self.going_home)
     }
 }
 
 impl fmt::Display for Audit {
-    /// One line: how many are out, and with whom for how long.
+    /// Writes one line: the frames in use, by holder, with the greatest age.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} frames out", self.out(), self.frames)?;
         if self.going_home > 0 {

@@ -1,30 +1,29 @@
-//! Locks of a pool, counted by whoever takes them: no word that threads share for the sake of a number.
+//! Locks of a pool, with counts kept by the thread that takes them.
 
 use crate::host::Clock;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Looks at a lock that another has before going to sleep for it: some microseconds, longer than any pool lock is held
-/// by a thread that runs.
+/// Looks at a held lock before sleeping for it: some microseconds, longer than a running thread holds any pool lock.
 const SPINS: u32 = 200;
 
-/// A lock that a panicking thread left is taken as it is: what it guards is a stack, whole at every step.
+/// Takes a lock, also one poisoned by a panic: the guarded state is whole at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one thread had to do with locks.
+/// One thread's counts of locks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockCounts {
-    /// Times that it took one.
+    /// Locks taken.
     pub taken: u64,
-    /// Times that another had it.
+    /// Locks found held by another thread.
     pub waits: u64,
-    /// Time spun and slept until it had it; 0 with a clock that stands still.
+    /// Time spent waiting for locks, ns; 0 with a clock that stands still.
     pub waited_ns: u64,
 }
 
 impl LockCounts {
-    /// Takes a lock. A free one costs no look at the clock.
+    /// Takes a lock. A free lock costs no look at the clock.
     #[doc(hidden)]
     pub fn lock<'m, T>(&mut self, mutex: &'m Mutex<T>, clock: &dyn Clock) -> MutexGuard<'m, T> {
         self.taken += 1;
@@ -44,7 +43,7 @@ impl LockCounts {
         guard
     }
 
-    /// Adds another thread's.
+    /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         self.taken += other.taken;
         self.waits += other.waits;
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_lock_is_counted_without_a_clock_and_a_held_one_with() {
+    fn held_lock_is_timed_and_free_lock_reads_no_clock() {
         let (mutex, clock, mut counts) = (Mutex::new(1), Ticking::default(), LockCounts::default());
         assert_eq!(*counts.lock(&mutex, &clock), 1);
         assert_eq!((counts, clock.0.load(Relaxed)), (LockCounts { taken: 1, ..LockCounts::default() }, 0));

@@ -1,4 +1,4 @@
-//! Mailboxes: where buffers of one cache wait that others have freed, in bulk, and those it was handed when it waited.
+//! `Mailbox`: buffers for one cache: its own that other threads have freed, and those handed to it from the wait list.
 
 use super::lock::lock;
 use super::{PageCounters, PagePool};
@@ -10,22 +10,22 @@ use wharf_mem::FreeFrame;
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(super) name: String,
-    /// Frames in `mail`, so that the cache need not lock to find it empty.
+    /// Frames in `contents`, so that the cache finds it empty without the lock.
     count: AtomicUsize,
-    /// It keeps nothing while somebody waits, but what it was handed.
+    /// It is a sender's: while a cache waits it keeps only buffers handed to it.
     yields: AtomicBool,
     contents: Mutex<Contents>,
 }
 
 #[derive(Debug)]
 struct Contents {
-    /// Its own that came back: whoever waits may call them in.
+    /// Its own buffers that were freed: waiters may call them in.
     frames: Vec<FreeFrame>,
-    /// What it was handed in its turn: nobody else's, for as long as the line's patience lasts.
+    /// Buffers handed from the wait list, reserved for `PATIENCE_NS`.
     handed: Vec<FreeFrame>,
-    /// The place in the line that it was handed them for last.
+    /// The ticket that it was last handed buffers for.
     ticket: u64,
-    /// The cache is gone: what would come here goes to the depot.
+    /// The cache is gone: its buffers go to the depot.
     closed: bool,
 }
 
@@ -36,7 +36,7 @@ impl Mailbox {
         Self { name: name.to_string(), count: AtomicUsize::new(0), yields: AtomicBool::new(false), contents }
     }
 
-    /// It is a sender's.
+    /// Makes it a sender's.
     pub(super) fn yield_to_waiters(&self) {
         self.yields.store(true, Ordering::Relaxed);
     }
@@ -45,18 +45,18 @@ impl Mailbox {
         self.yields.load(Ordering::Relaxed)
     }
 
-    /// Frames that wait in it.
+    /// Returns the number of frames inside.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Whether its cache is gone.
+    /// True if its cache is gone.
     pub(super) fn is_closed(&self) -> bool {
         lock(&self.contents).closed
     }
 
-    /// Moves all that wait onto `to`; how many.
+    /// Moves all buffers onto `to`. Returns their number.
     pub(super) fn empty(
         &self, to: &mut Vec<FreeFrame>, pool: &PagePool, counters: &mut PageCounters,
     ) -> usize {
@@ -64,14 +64,14 @@ impl Mailbox {
         contents.move_to(to, &self.count, pool)
     }
 
-    /// Takes no more; moves what waits onto `to`.
+    /// Closes it, and moves all buffers onto `to`.
     pub(super) fn close(&self, to: &mut Vec<FreeFrame>, pool: &PagePool) {
         let mut contents = lock(&self.contents);
         contents.closed = true;
         contents.move_to(to, &self.count, pool);
     }
 
-    /// What its cache has waited for; false, and none of it, where that is gone. Under the depot's lock.
+    /// Hands it buffers for `ticket`. Returns false, with none taken, if its cache is gone. Called under the depot's lock.
     pub(super) fn hand(&self, ticket: u64, frames: impl Iterator<Item = FreeFrame>) -> bool {
         let mut contents = lock(&self.contents);
         if contents.closed {
@@ -83,7 +83,7 @@ impl Mailbox {
         true
     }
 
-    /// Gives back what it was handed for `ticket`, unless it has been handed more since.
+    /// Gives back the buffers handed for `ticket`, unless more were handed since.
     pub(super) fn recall(&self, ticket: u64, give_back: impl FnOnce(std::vec::Drain<'_, FreeFrame>)) {
         let mut contents = lock(&self.contents);
         if contents.ticket != ticket {
@@ -93,7 +93,7 @@ impl Mailbox {
         self.count.store(contents.frames.len(), Ordering::Release);
     }
 
-    /// Moves all but what it was handed onto `to`, unless it is for one who receives.
+    /// Moves all but the handed buffers onto `to`, if it is a sender's.
     pub(super) fn call_in(&self, to: &mut Vec<FreeFrame>, pool: &PagePool) {
         if !self.yields() {
             return;
@@ -104,8 +104,7 @@ impl Mailbox {
         self.count.store(contents.handed.len(), Ordering::Release);
     }
 
-    /// Takes the buffers of `from` from `start` on, unless that would be more than `share` in all: nobody may hoard what
-    /// others wait for.
+    /// Takes the buffers of `from` from `start` on, unless it would then hold more than its share.
     fn post(
         &self, from: &mut Vec<FreeFrame>, start: usize, pool: &PagePool, counters: &mut PageCounters,
     ) -> PostOutcome {
@@ -113,7 +112,7 @@ impl Mailbox {
         if contents.closed {
             return PostOutcome::Closed;
         }
-        // Noted before it looks whether anybody waits. (B)
+        // Noted before the share is read, which depends on waiters. (B)
         let count = from.len() - start;
         pool.shared.mailed.fetch_add(count, Ordering::SeqCst);
         if contents.frames.len() + count > pool.share_in_mail(self.yields()) {
@@ -128,7 +127,7 @@ impl Mailbox {
 }
 
 impl Contents {
-    /// Everything onto `to`; how many.
+    /// Moves all buffers onto `to`. Returns their number.
     fn move_to(&mut self, to: &mut Vec<FreeFrame>, count: &AtomicUsize, pool: &PagePool) -> usize {
         let moved = self.frames.len() + self.handed.len();
         if !self.frames.is_empty() {
@@ -148,16 +147,16 @@ enum PostOutcome {
     Closed,
 }
 
-/// One thread's own list of mailboxes: that of the pool is locked only when somebody has come or gone.
+/// One thread's copy of the list of mailboxes: the pool's list is locked only after a cache has come or gone.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     known: Vec<Arc<Mailbox>>,
-    /// Used once: a list of thousands is not copied for that.
+    /// It is used once: the list is not copied.
     passing: bool,
 }
 
 impl Directory {
-    /// One that is used once.
+    /// Makes one to be used once.
     pub(super) fn passing() -> Self {
         Self { known: Vec::new(), passing: true }
     }
@@ -178,7 +177,7 @@ impl Directory {
     ) -> bool {
         if let Some(mailbox) = self.known.get(cache) {
             match mailbox.post(from, start, pool, counters) {
-                PostOutcome::Closed => {} // its number may be another's now
+                PostOutcome::Closed => {} // another cache may have its number now
                 posted => return posted == PostOutcome::Done,
             }
         }

@@ -1,4 +1,4 @@
-//! `Packet`: one packet in the user's hands. Dropped, its memory goes back to where it came from.
+//! `Packet`: one packet that the user owns. Dropping it gives its memory back to its cache.
 
 use super::{PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Meta};
@@ -16,22 +16,22 @@ impl Packet {
         Self { frame: Some(frame), pool }
     }
 
-    /// The pool that it came from.
+    /// The packet's pool.
     pub fn pool(&self) -> &PagePool {
         &self.pool
     }
 
-    /// Bytes of the packet; of a super-packet, all its chunks together.
+    /// Returns the packet's bytes; of a super-packet, those of all chunks.
     pub fn len(&self) -> usize {
         self.frame.as_ref().map_or(0, |frame| frame.len_bytes() as usize)
     }
 
-    /// Whether it has no byte.
+    /// True if it has no byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Its bytes; of a super-packet, those of the first chunk.
+    /// The packet's bytes; of a super-packet, the first chunk.
     pub fn bytes(&self) -> &[u8] {
         self.frame.as_ref().and_then(|frame| self.pool.region().bytes(frame).ok()).unwrap_or_default()
     }
@@ -42,7 +42,7 @@ impl Packet {
         self.frame.as_mut().and_then(|frame| region.bytes_mut(frame).ok()).unwrap_or_default()
     }
 
-    /// All its bytes, chunk by chunk: one chunk for an ordinary packet.
+    /// All bytes, chunk by chunk: one chunk for an ordinary packet.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.frame.as_ref().and_then(|frame| self.pool.region().chunks(frame).ok()).into_iter().flatten()
     }
@@ -58,10 +58,10 @@ impl Packet {
         }
     }
 
-    /// Appends `piece`: the two become one super-packet, a chain of chunks.
+    /// Appends `piece`, which makes a super-packet: a chain of chunks.
     ///
     /// # Errors
-    /// [`PoolError::Memory`] and the piece: it is another pool's, a chain, empty, or the sum is beyond 262 143 B.
+    /// [`PoolError::Memory`] and the piece: it is another pool's, a chain, or empty, or the sum exceeds 262 143 B.
     pub fn append(&mut self, piece: Packet) -> Result<(), (PoolError, Packet)> {
         let pool = piece.pool.clone();
         let (Some(head), tail) = (&mut self.frame, piece.into_frame()) else {
@@ -71,12 +71,12 @@ impl Packet {
         linked.map_err(|(error, tail)| (error.into(), Packet::new(tail, pool)))
     }
 
-    /// Requests and stamps that travel with it.
+    /// The packet's metadata: offload requests and time stamps.
     pub fn meta(&self) -> Meta {
         self.frame.as_ref().and_then(|frame| self.pool.region().meta(frame).ok()).unwrap_or_default()
     }
 
-    /// Sets them.
+    /// Sets the metadata.
     pub fn set_meta(&mut self, meta: &Meta) {
         if let Some(frame) = &mut self.frame {
             // Cannot fail: the frame is of this pool.

@@ -1,37 +1,37 @@
-//! Grants: what a place that only one thread can reach may keep of the pool for itself.
+//! `Reservation`: the buffers that a place which only one thread can reach may keep.
 //!
-//! Assumption: whoever has some may stop for good, and then what it has is out of everybody's reach. Goal: so little lies in such
-//! places, all together, that those who wait for memory always have their turns with the rest. A share that each reckons for
-//! itself, from how many there are, does not do that: shares are large while there are few, and who stops then keeps
-//! its own (a half, a quarter, a sixth ... of what may be kept: their sum has no bound).
+//! Assumption: that thread may stop for good, with its buffers out of reach. Goal: all such places together hold so few
+//! that waiters are always served from the rest. Shares computed from the present number of caches do not ensure that:
+//! they are large while there are few caches, and each cache that stops keeps its own (a half, a quarter, a sixth ... of
+//! the total: their sum has no bound).
 //!
-//! So the places of a kind draw on one *budget*, a quarter of the pool. A grant is raised on slow paths, up to a fair share, by
-//! half of what the budget has left at most: something is left for who comes next. It is lowered as soon as its holder comes by and
-//! has more than its share, which is less the more there are; and it ends with its holder.
+//! So the places of a kind draw on one *quota*, a quarter of the pool. A reservation is raised on slow paths, up to a fair
+//! share, by at most half of the quota left, so that later ones find some. It is lowered when its holder next looks and has
+//! more than its share, and it ends with its holder.
 
 use super::PagePool;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-/// The kinds of places.
+/// The kinds of places, with a quota each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuotaKind {
-    /// Stacks of caches; as many once more may lie in stashes, less than a stack's grant in each.
+    /// Stacks of caches. Each stash may hold as many buffers again, less one.
     CacheStacks,
     /// Return rings.
     ReturnRings,
 }
 
-/// What may still be granted to places of one kind, frames. Below 0 where some have what they must have.
+/// Frames left of one kind's quota. Below 0 if some places have more than their part because they must.
 #[derive(Debug)]
 pub(super) struct Quota(AtomicIsize);
 
 impl Quota {
-    /// Of a pool with so many frames.
+    /// Makes the quota of a pool with `frames`.
     pub(super) fn new(frames: u32) -> Self {
         Self(AtomicIsize::new(frames as isize / 4))
     }
 
-    /// Takes half of what is left, at most `most`; how many.
+    /// Takes half of the frames left, at most `most`. Returns their number.
     fn draw(&self, most: usize) -> usize {
         let drawn = |left: isize| most.min(left.max(0).unsigned_abs().div_ceil(2));
         let draw = |left| (drawn(left) > 0).then(|| left - drawn(left) as isize);
@@ -43,7 +43,7 @@ impl Quota {
     }
 }
 
-/// What one place may keep.
+/// The frames that one place may keep.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     pool: PagePool,
@@ -52,7 +52,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Of nothing yet.
+    /// Makes a reservation of 0 frames.
     pub(crate) fn new(pool: &PagePool, kind: QuotaKind) -> Self {
         Self { pool: pool.clone(), kind, frames: 0 }
     }
@@ -62,7 +62,7 @@ impl Reservation {
         self.frames
     }
 
-    /// Comes down to `wanted`, or up to it as far as the budget allows.
+    /// Lowers it to `wanted`, or raises it towards that as far as the quota allows.
     pub(crate) fn ask(&mut self, wanted: usize) {
         if wanted > self.frames {
             self.frames += self.quota().draw(wanted - self.frames);
@@ -71,7 +71,7 @@ impl Reservation {
         }
     }
 
-    /// As [`Reservation::ask`], and has `least` in any case.
+    /// As [`Reservation::ask`], but reserves `least` in any case.
     pub(crate) fn ask_for_at_least(&mut self, least: usize, wanted: usize) {
         self.ask(wanted.max(least));
         if self.frames < least {
@@ -79,7 +79,7 @@ impl Reservation {
         }
     }
 
-    /// Has `frames`, whatever the budget.
+    /// Reserves `frames`, whatever the quota.
     pub(crate) fn set(&mut self, frames: usize) {
         if frames != self.frames {
             self.quota().add(self.frames as isize - frames as isize);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_when_all_have_a_quarter_at_most_and_everybody_something() {
+    fn all_reservations_together_take_a_quarter_and_each_gets_some() {
         let pool = pool(1024);
         let mut reservations = Vec::new();
         for _ in 0..8 {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_is_granted_and_paid_for_by_those_who_come_later() {
+    fn forced_reservation_lowers_later_ones() {
         let pool = pool(16);
         let [mut must, mut may] = [(); 2].map(|()| Reservation::new(&pool, QuotaKind::CacheStacks));
         must.ask_for_at_least(6, 1);

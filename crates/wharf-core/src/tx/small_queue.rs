@@ -1,23 +1,25 @@
-//! Small queues: how many bytes one sender may have inside (lane, qdisc, ring) before it waits.
+//! Small queues: a bound on the bytes that one sender has inside (lane, qdisc, ring) before it waits.
 //!
-//! Assumptions: one sender counts what it sends; the owner of the queue counts what has left, in one sum that
-//! the sender reads when it believes itself over the limit, and not before. Goal: about a millisecond of the
-//! sender's own recent rate, so that what it cannot send yet stays with the application, where it can still be
-//! changed, and does not delay others (`net/ipv4/tcp_output.c`, `tcp_small_queue_check`).
+//! This is TCP small queues (TSQ) for any sender (`net/ipv4/tcp_output.c`, `tcp_small_queue_check`).
 //!
-//! The rate is what left in the last window: at least 1 ms, and until all is home that was inside at its start. While the
-//! limit does not bind, it only grows: a sender that pauses has a low rate for no fault of the queue. To that millisecond comes the
-//! sender's part of what the device may have, which is the byte limit: that has learnt how late completions are, and must not be
-//! held back from learning more. How much of the rate may be inside beside that is the *horizon*, one window: where a sender that
-//! was held up finds that nothing is under way any more, it was held up for nothing, since it was woken too late, and the horizon
-//! doubles; when that has not happened for some windows it halves again.
+//! Assumptions: a sender counts the bytes that it sends; the queue's owner counts those that have left, in one sum that
+//! the sender reads only when it believes itself over the limit. Goal: about a millisecond of the sender's own recent
+//! rate is inside. Packets beyond that stay with the application, which can still change them, and delay no others.
 //!
-//! In a FIFO, shares would stay as they came to be: who has more inside has the higher rate, and may have more inside. So the limit
-//! grows less than the rate does, by its power of 3/4: equals come to have equal shares within some windows, and 64 of them have
-//! 2.8 times as much inside as one alone would.
+//! - The *rate* is the bytes that left in the last window: at least 1 ms, and until all frames have left that were inside
+//!   at its start. While the limit does not bind, the rate only grows: a pausing sender has a low rate for no fault of the
+//!   queue.
+//! - The limit also includes the sender's part of the device's byte limit. That has learnt how late completions are, and
+//!   must not be kept from learning more.
+//! - The *TSQ window* ([`TsqWindow`]) is the number of windows of the rate that may be inside: one at first. If a held
+//!   sender finds the whole queue empty, it was woken too late, and the window doubles; it halves again when that has not
+//!   happened for some windows.
+//! - In a FIFO, shares would never change: a sender with more inside has the higher rate, and so may have more inside. So
+//!   the limit grows with the rate to the power of 3/4. Equal senders have equal shares after some windows, and 64 of them
+//!   have 2.8 times as much inside as one alone.
 //!
-//! The sum of what has left is a u32 and wraps. Frames of an earlier sender in the same place that come home late are
-//! counted, too: what is in flight then comes out too small, at worst 0, by less than that sender's own limit.
+//! The sum of bytes that have left is a u32 and wraps. It also counts late completions of an earlier sender in the same
+//! place: the bytes in flight are then too few, at worst 0, by less than that sender's own limit.
 
 mod rate;
 mod tsq_window;
@@ -27,59 +29,59 @@ use std::ops::RangeInclusive;
 pub(crate) use tsq_window::TsqWindow;
 use wharf_mem::{Batch, Frame};
 
-/// The limit never falls below this many bytes: at 64 B a packet, a burst.
+/// The lowest limit: a burst of 64 packets of 64 B.
 const FLOOR_BYTES: u32 = 4096;
-/// The limit before any rate is known: what the kernel lets a UDP socket have inside (`net.core.wmem_default`).
+/// The limit before a rate is known: the kernel's for a UDP socket (`net.core.wmem_default`).
 const FIRST_BYTES: u32 = 212_992;
-/// The default of the most that the limit may grow to: the kernel's `tcp_limit_output_bytes`.
+/// The default of the highest limit: the kernel's `tcp_limit_output_bytes`.
 pub const SMALL_QUEUE_BYTES: u32 = 1 << 20;
-/// What such a bound may be: bytes in flight compare as signed 32-bit numbers.
+/// The range of the highest limit: bytes in flight are compared as signed 32-bit numbers.
 pub const SMALL_QUEUE_BOUNDS: RangeInclusive<u32> = FLOOR_BYTES..=1 << 30;
-/// The shortest time that a rate is measured over, and the least of the rate that may be inside.
+/// The shortest window, ns.
 const WINDOW_NS: u64 = 1_000_000;
 
-/// What the queue as a whole does, as it says when a sender looks.
+/// The figures of the whole queue when a sender renews its credit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueueProgress<'a> {
-    /// Bytes that the device has taken, in all.
+    /// Bytes that the device has taken so far.
     pub(crate) taken_bytes: u64,
-    /// Bytes that the device may have at a time; 0 where it says nothing of completions.
+    /// The device's byte limit; 0 if it has none.
     pub(crate) limit_bytes: u64,
-    /// Whether nothing is under way, of any sender.
+    /// True if no frame of any sender is inside.
     pub(crate) is_dry: bool,
     pub(crate) tsq_window: &'a TsqWindow,
 }
 
-/// One sender's account.
+/// One sender's account of bytes inside.
 #[derive(Debug, Clone)]
 pub(crate) struct Credit {
-    /// What may still go in, as far as is known; below zero where the limit has fallen, or two packets exceed it.
+    /// Bytes that may still go in, as far as is known. Below zero if the limit has fallen, or two packets exceed it.
     room_bytes: i64,
-    /// The sum of what has left, which wraps, when it was last looked at.
+    /// The wrapping sum of bytes that have left, when it was last read.
     returned_bytes: u32,
     limit_bytes: u32,
     max_bytes: u32,
-    /// The packet that was refused last.
+    /// Bytes of the packet that was refused last.
     wanted_bytes: u32,
-    /// How much of the limit is for what the device has.
+    /// The part of the limit for bytes in the device.
     device_bytes: u32,
     rate: Rate,
     window_start_ns: u64,
     window_returned_bytes: u32,
-    /// What the queue's device had taken at the window's start.
+    /// Bytes that the device had taken at the window's start.
     window_taken_bytes: u64,
-    /// What was inside at the window's start.
+    /// Bytes inside at the window's start.
     window_inside_bytes: i64,
-    /// It waits for what is inside to leave.
+    /// The sender waits for bytes to leave.
     is_held: bool,
-    /// It did so in this window.
+    /// The sender has waited so in this window.
     was_held: bool,
-    /// In this window it was held up although nothing was inside any more.
+    /// In this window the sender was held although the queue was empty.
     was_starved: bool,
 }
 
 impl Credit {
-    /// A fresh account, where what has left is counted from `start`: at most `max_bytes` inside; `None` for no
+    /// Makes an account whose sum of bytes that have left begins at `start`, with a limit of at most `max_bytes`; `None` for no
     /// limit.
     pub(crate) fn new(max_bytes: Option<u32>, start: u32, now_ns: u64) -> Self {
         let unlimited = i32::MAX as u32;
@@ -111,37 +113,37 @@ impl Credit {
         self.limit_bytes
     }
 
-    /// Whether `bytes` more are within the limit, as far as is known.
+    /// True if `bytes` more are within the limit, as far as is known.
     #[inline(always)]
     pub(crate) fn admits(&self, bytes: u64) -> bool {
         bytes as i64 <= self.room_bytes
     }
 
-    /// `bytes` went in.
+    /// Charges `bytes` that went in.
     #[inline(always)]
     pub(crate) fn charge(&mut self, bytes: u64) {
         self.room_bytes -= bytes as i64;
     }
 
-    /// `bytes` went in, and `returned_bytes`, of these or earlier ones, came home by the sender's own hand.
+    /// Charges `bytes` that went in, less `returned_bytes` that the sender itself has reaped.
     #[inline(always)]
     pub(crate) fn charge_but(&mut self, bytes: u64, returned_bytes: u64) {
         self.room_bytes += returned_bytes as i64 - bytes as i64;
     }
 
-    /// Whether what was refused last, or one byte more, would be refused again.
+    /// True if the packet refused last, or one byte, would be refused now.
     pub(crate) fn is_short(&self) -> bool {
         let bytes = i64::from(self.wanted_bytes);
         self.in_flight_bytes() + bytes > self.most_inside(bytes)
     }
 
-    /// The most that may be inside with a packet of `bytes`: two of these are within any limit.
+    /// Returns the most bytes inside with a packet of `bytes`: two such packets are within any limit.
     fn most_inside(&self, bytes: i64) -> i64 {
         i64::from(self.limit_bytes).max(2 * bytes)
     }
 
-    /// How many frames from the front of `batch` are within the limit: two in flight always are, and those that
-    /// `is_urgent`, which would else wait behind what they are to overtake.
+    /// Returns the number of frames at the front of `batch` within the limit. Two packets in flight always are, and so are
+    /// urgent ones, which would otherwise wait behind those that they should overtake.
     pub(crate) fn admitted(&mut self, batch: &Batch, is_urgent: impl Fn(&Frame) -> bool) -> usize {
         let mut in_flight_bytes = self.in_flight_bytes();
         let fits = |frame: &&Frame| {
@@ -154,7 +156,7 @@ impl Credit {
         count
     }
 
-    /// Over the limit, or so it seemed: by `now_ns`, the sum of what has left is `returned_bytes`, and the queue has done `queue`.
+    /// Renews the account at `now_ns`, with the sum of bytes that have left and the figures of the queue.
     pub(crate) fn look(&mut self, returned_bytes: u32, queue: QueueProgress<'_>, now_ns: u64) {
         let left_bytes = returned_bytes.wrapping_sub(self.returned_bytes);
         let in_flight_bytes = (self.in_flight_bytes() - i64::from(left_bytes)).max(0);
@@ -171,8 +173,8 @@ impl Credit {
         self.room_bytes = i64::from(self.limit_bytes) - in_flight_bytes;
     }
 
-    /// The sender waits: what the sum of bytes that have left must reach for it to go on. Half of what may wait before the
-    /// device is free then, and the packet that was refused is within the limit.
+    /// Notes that the sender waits. Returns the sum of bytes that have left at which it goes on: half of its part before the
+    /// device is free then, and the refused packet is within the limit.
     pub(crate) fn hold(&mut self) -> u32 {
         (self.is_held, self.was_held) = (true, true);
         let half_free_bytes = i64::from(self.limit_bytes - (self.limit_bytes - self.device_bytes) / 2);
@@ -192,7 +194,7 @@ impl Credit {
         let levelled_bytes = self.rate.levelled_bytes();
         let waiting_bytes = levelled_bytes * f64::from(queue.tsq_window.windows());
         let device_bytes = queue.limit_bytes as f64 * levelled_bytes / self.rate.queue_bytes.max(1.0);
-        // To integers, none of which overflows.
+        // The conversions to integers saturate.
         let wanted_bytes = (waiting_bytes + device_bytes) as u32;
         let least_bytes = match (self.was_starved, self.was_held) {
             (false, true) => FLOOR_BYTES,

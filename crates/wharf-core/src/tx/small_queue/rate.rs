@@ -1,18 +1,18 @@
-//! What a sender and its queue send in a window of [`super::WINDOW_NS`].
+//! `Rate`: the bytes that a sender and its whole queue send in [`super::WINDOW_NS`].
 
-/// Of a window, in the average.
+/// Weight of the last window in the average.
 const WEIGHT: f64 = 0.25;
 
-/// Bytes per window, of late.
+/// Recent bytes per window.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Rate {
     pub(super) own_bytes: f64,
-    /// Of all senders.
+    /// Bytes of all senders.
     pub(super) queue_bytes: f64,
 }
 
 impl Rate {
-    /// What was measured in a window that the limit held back: an average, since device and senders go by fits and starts.
+    /// Averages a window in which the limit held the sender: devices and senders work by fits and starts.
     pub(super) fn average(&mut self, now: Self) {
         if self.queue_bytes == 0.0 {
             *self = now;
@@ -21,7 +21,7 @@ impl Rate {
         self.queue_bytes += (now.queue_bytes - self.queue_bytes) * WEIGHT;
     }
 
-    /// The power of 3/4 of its own part, of the whole.
+    /// Returns the whole queue's rate times the sender's part to the power of 3/4.
     pub(super) fn levelled_bytes(&self) -> f64 {
         if self.own_bytes > 0.0 {
             self.own_bytes * (self.queue_bytes / self.own_bytes).sqrt().sqrt()

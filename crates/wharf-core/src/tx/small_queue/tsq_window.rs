@@ -1,33 +1,33 @@
-//! How much of its rate a sender may have inside.
+//! `TsqWindow`: the multiple of its rate that a sender may have inside.
 //!
-//! One for all senders of a queue: if one of them had more of its rate inside than another, it would have the greater share of a
-//! FIFO for no merit. Any of them may double it, and any halve it: a race between two loses one change, which comes again.
+//! All senders of a queue share one: a sender with a longer window would have the greater share of a FIFO. Any of them
+//! doubles or halves it. A race between two loses one change, which comes again.
 
 use super::WINDOW_NS;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The most, as a power of 2: 64 windows.
+/// Logarithm of the longest: 64 windows.
 const LOG_MAX: u64 = 6;
 const LOG_BITS: u32 = 3;
-/// It halves after so many windows that it was enough for, and longer where it is more than one window.
+/// Windows without starvation after which it halves, times its present length.
 const ENOUGH_WINDOWS: u64 = 32;
 
-/// In windows: a power of 2, and when it was last found to be too short, or halved.
+/// Its logarithm in windows (low bits), and the time of its last change.
 #[derive(Debug)]
 pub(crate) struct TsqWindow(AtomicU64);
 
 impl TsqWindow {
-    /// One window.
+    /// Makes one of one window.
     pub(crate) const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Windows whose rate may be inside.
+    /// Returns the number of windows whose rate may be inside.
     pub(super) fn windows(&self) -> u32 {
         1 << self.get().0
     }
 
-    /// Its logarithm, and since when, in nanoseconds; rounded down.
+    /// Returns the logarithm, and the time of the last change, ns, rounded down.
     fn get(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         ((word & ((1 << LOG_BITS) - 1)).min(LOG_MAX), word >> LOG_BITS << LOG_BITS)
@@ -37,7 +37,7 @@ impl TsqWindow {
         self.0.store(now_ns >> LOG_BITS << LOG_BITS | log, Relaxed);
     }
 
-    /// It was too short: doubled, unless another sender has just found the same.
+    /// Doubles it, since it was too short, unless another sender has just done so.
     pub(super) fn double(&self, now_ns: u64) {
         let (log, since_ns) = self.get();
         if now_ns.saturating_sub(since_ns) >= WINDOW_NS {
@@ -45,7 +45,7 @@ impl TsqWindow {
         }
     }
 
-    /// It was enough: halved, if it has been for a while.
+    /// Halves it if it has been long enough for a while.
     pub(super) fn was_enough(&self, now_ns: u64) {
         let (log, since_ns) = self.get();
         if log > 0 && now_ns.saturating_sub(since_ns) >= (ENOUGH_WINDOWS * WINDOW_NS) << log {
