@@ -1,19 +1,17 @@
 //! What to send, checked and loaded, before anything is started.
 
 use super::traffic::Traffic;
-use crate::args::{Poll, SendArgs, SmallQueues, WhenFull, WrapArgs};
+use crate::args::{SendArgs, SmallQueues, WhenFull};
 use crate::files::check_written;
 use crate::usage;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use wharf::bql::Bounds;
 use wharf::devices::host::processors;
 use wharf::devices::registry::Registry;
-use wharf::devices::spec::{DeviceSpec, Kind, QueueLayout};
+use wharf::devices::spec::{Kind, QueueLayout};
 use wharf::engine::Batching;
-use wharf::qdisc::QdiscSpec;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 
@@ -30,37 +28,23 @@ const FRAME_BYTES_MAX: u32 = 65536;
 const IPV6_SOURCE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const IPV6_DESTINATION: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
-/// One `wharf send`.
-pub(super) struct Plan {
-    /// What is sent, in words.
+/// One `wharf send`: its arguments, checked, and the values that follow from several of them.
+pub(super) struct Plan<'a> {
+    pub(super) args: &'a SendArgs,
+    /// The traffic as a phrase, for the summary.
     pub(super) what: String,
     pub(super) traffic: Traffic,
-    pub(super) pace: Pace,
-    /// Of the sender of the sparse flow, which comes last.
-    pub(super) priority_pace: Option<Pace>,
-    /// When each run ends at the latest.
+    /// The time limit of each run.
     pub(super) time: Option<Duration>,
     /// One run for each, the first one reported.
     pub(super) batchings: Vec<Batching>,
-    pub(super) to: DeviceSpec,
-    pub(super) queues: u32,
-    /// What was sent comes back by the device, and is checked.
-    pub(super) echo: bool,
-    pub(super) poll: Poll,
-    pub(super) senders: u16,
-    pub(super) cpus: Vec<usize>,
-    pub(super) qdisc: QdiscSpec,
-    pub(super) when_full: WhenFull,
     pub(super) small_queue_bytes: Option<u32>,
-    pub(super) byte_limits: Bounds,
     pub(super) burst: usize,
-    pub(super) frames: u32,
     pub(super) frame_bytes: u32,
-    pub(super) wrap: WrapArgs,
 }
 
-impl Plan {
-    pub(super) fn new(args: &SendArgs, registry: &Registry) -> anyhow::Result<Self> {
+impl<'a> Plan<'a> {
+    pub(super) fn new(args: &'a SendArgs, registry: &Registry) -> anyhow::Result<Self> {
         check_cpus(&args.cpu)?;
         check_queues(args, registry)?;
         check_echo(args, registry)?;
@@ -72,37 +56,31 @@ impl Plan {
             None => generated(args)?,
         };
         Ok(Self {
+            args,
             what,
-            pace: args.speed.or(args.rate).unwrap_or_default(),
-            priority_pace: args.priority_rate,
             time: ends.time,
             batchings: args.batch.map_or_else(|| ends.batchings(), |batching| vec![batching]),
-            to: args.to.clone(),
-            queues: args.queues,
-            echo: args.echo,
-            poll: args.poll,
-            senders: args.senders,
-            cpus: args.cpu.clone(),
-            qdisc: args.qdisc.clone(),
-            when_full: args.when_full,
             small_queue_bytes: small_queue_bytes(args),
-            byte_limits: args.bql,
             burst: burst(args)?,
-            frames: args.frames,
             frame_bytes: args.frame_bytes.unwrap_or_else(|| frame_bytes(args, &traffic)),
-            wrap: args.wrap.clone(),
             traffic,
         })
     }
 
-    /// Threads that send.
-    pub(super) fn threads(&self) -> u16 {
-        self.senders + u16::from(self.priority_pace.is_some())
+    /// Returns the pace of all senders but that of the sparse flow.
+    pub(super) fn pace(&self) -> Pace {
+        self.args.speed.or(self.args.rate).unwrap_or_default()
     }
 
-    /// How fast thread `at` sends.
+    /// Returns the number of threads that send. That of the sparse flow is the last.
+    pub(super) fn threads(&self) -> u16 {
+        self.args.senders + u16::from(self.args.priority_rate.is_some())
+    }
+
+    /// Returns the pace of thread `at`.
     pub(super) fn pace_of(&self, at: usize) -> Pace {
-        self.priority_pace.filter(|_| at == usize::from(self.senders)).unwrap_or(self.pace)
+        let sparse = self.args.priority_rate.filter(|_| at == usize::from(self.args.senders));
+        sparse.unwrap_or_else(|| self.pace())
     }
 }
 

@@ -38,14 +38,17 @@ const LEAD_NS: u64 = 2_000_000;
 
 /// Runs it once.
 pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome> {
-    let pool = pool(plan, plan.frames)?;
+    let pool = pool(plan, plan.args.frames)?;
     check_length(plan, &pool)?;
-    let schedule = (!plan.pace.is_top()).then(|| Schedule::new(&pool));
+    let schedule = (!plan.pace().is_top()).then(|| Schedule::new(&pool));
     let Sending { name, has_bql, queues, far_end, delay, wrapped } =
         sending(plan, &pool, batching, schedule.as_ref(), signals)?;
     let receiving = far_end.map(|far_end| Receiving::start(plan, far_end, delay)).transpose()?;
-    let echo =
-        plan.echo.then(|| Echo::new(&queues[0], plan.traffic.check(plan.qdisc.kind().order))).transpose()?;
+    let echo = plan
+        .args
+        .echo
+        .then(|| Echo::new(&queues[0], plan.traffic.check(plan.args.qdisc.kind().order)))
+        .transpose()?;
     let poller = start_poller(plan, &queues, echo.as_ref())?;
     let sent = send(plan, &queues, schedule.as_ref(), &wrapped, signals);
     if let (Some(echo), Ok(_)) = (&echo, &sent) {
@@ -68,7 +71,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let account = Account {
         device: name,
         has_bql,
-        qdisc: plan.qdisc.kind().name,
+        qdisc: plan.args.qdisc.kind().name,
         span_ns,
         audit,
         timing,
@@ -96,14 +99,14 @@ fn sending(
     plan: &Plan, pool: &PagePool, batching: Batching, schedule: Option<&Arc<Schedule>>, signals: &Signals,
 ) -> anyhow::Result<Sending> {
     let mut all: Option<Sending> = None;
-    let direction = if plan.echo { Direction::Both } else { Direction::Send };
-    let queues = Queues { count: plan.queues, ..Queues::default() };
-    let to = plan.to.clone();
+    let direction = if plan.args.echo { Direction::Both } else { Direction::Send };
+    let queues = Queues { count: plan.args.queues, ..Queues::default() };
+    let to = plan.args.to.clone();
     let opened = signals.unless_asked(move || to.open(direction, queues))?;
     for opened in opened.map_err(opening)? {
         let completes = opened.device.as_tx().is_some_and(|device| device.info().has_real_completions());
-        let (name, has_bql) = (opened.device.name(), completes && !plan.byte_limits.is_off());
-        let (device, wrapped) = wrap(opened.device, &plan.wrap)?;
+        let (name, has_bql) = (opened.device.name(), completes && !plan.args.bql.is_off());
+        let (device, wrapped) = wrap(opened.device, &plan.args.wrap)?;
         let device = match schedule {
             Some(schedule) => match device.try_into()? {
                 TxSide::Tx(device) => AnyDevice::tx(Timed::new(device, schedule.clone())),
@@ -112,10 +115,10 @@ fn sending(
             None => device,
         };
         let queue = TxQueue::builder_of(pool, device, Arc::new(HostClock), Arc::new(HostPark))?
-            .qdisc(plan.qdisc.build(plan.when_full.setup()))
+            .qdisc(plan.args.qdisc.build(plan.args.when_full.setup()))
             .batching(batching)
             .small_queues(plan.small_queue_bytes)
-            .byte_limits(plan.byte_limits)
+            .byte_limits(plan.args.bql)
             .build()?;
         let (far_end, delay) = (opened.far_end, opened.delay);
         let first = || Sending { name, has_bql, queues: Vec::new(), far_end, delay, wrapped };
@@ -126,7 +129,7 @@ fn sending(
 
 /// It looks after the queues, of which one looked after by its receive side is one already.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
-    let settings = Settings { mode: plan.poll.into(), ..Settings::default() };
+    let settings = Settings { mode: plan.args.poll.into(), ..Settings::default() };
     let builder = PollerThread::builder().settings(settings);
     let builder = match echo {
         Some(echo) => builder.receiver(echo.receiver()),
@@ -181,7 +184,7 @@ fn joined<T>(thread: JoinHandle<T>) -> anyhow::Result<T> {
 
 /// The processor of thread `at`, where processors were named.
 fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
-    plan.cpus.get(at % plan.cpus.len().max(1)).copied()
+    plan.args.cpu.get(at % plan.args.cpu.len().max(1)).copied()
 }
 
 /// What one thread sends by.
@@ -215,7 +218,7 @@ fn send(
     for (at, (sender, part)) in senders.into_iter().zip(plan.traffic.parts()).enumerate() {
         let stop = stop.clone();
         let (pace, burst_packets, results) = (plan.pace_of(at), plan.burst, results.clone());
-        let when_full = plan.when_full;
+        let when_full = plan.args.when_full;
         let schedule = schedule.cloned();
         let memory = wrapped.memory(at as u32);
         let send = move || {

@@ -22,7 +22,8 @@ pub(super) fn summary(plan: &Plan, outcomes: &[Outcome]) -> String {
 
 fn headline(plan: &Plan, outcomes: &[Outcome]) -> String {
     let device = outcomes.first().map_or(String::new(), |outcome| outcome.report.device_text());
-    let senders = if plan.senders == 1 { "1 sender".into() } else { format!("{} senders", plan.senders) };
+    let senders =
+        if plan.args.senders == 1 { "1 sender".into() } else { format!("{} senders", plan.args.senders) };
     format!("{} to {device}, {senders}", plan.what)
 }
 

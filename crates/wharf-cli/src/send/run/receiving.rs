@@ -43,7 +43,7 @@ impl Receiving {
         let receiver = Receiver::new(
             far_end,
             &pool(plan, RECEIVER_FRAMES)?,
-            plan.traffic.check(plan.qdisc.kind().order),
+            plan.traffic.check(plan.args.qdisc.kind().order),
         )?;
         let end = Arc::new(AtomicBool::new(false));
         let asked = end.clone();

@@ -42,16 +42,16 @@ pub(super) struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
-        plan: &'a Plan, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
+        plan: &'a Plan<'a>, queues: &'a [TxQueue], signals: &'a Signals, stop: &'a AtomicBool,
     ) -> Self {
         let (began, overdue, progress) = (Instant::now(), Cell::new(None), Progress::new());
         let stalls = RefCell::new(queues.iter().map(|_| Stall::default()).collect());
         Self {
-            device: &plan.to,
+            device: &plan.args.to,
             queues,
             signals,
             stop,
-            senders: plan.senders,
+            senders: plan.args.senders,
             began,
             time: plan.time,
             stalls,
