@@ -56,22 +56,8 @@ impl Mapping {
             .checked_next_multiple_of(page_bytes)
             .filter(|&len| i64::try_from(len).is_ok())
             .ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let fd = memfd(flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)?;
-        // SAFETY: plain calls on a descriptor that this function owns; no pointers.
-        unsafe {
-            check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t) as isize)?;
-            let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-            check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as isize)?;
-        }
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len_bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
+        let fd = sealed_memfd(flags | libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING, len_bytes)?;
+        let start = map(&fd, len_bytes)?;
         Ok(Self { start, len_bytes, page_bytes, fd })
     }
 
@@ -101,17 +87,42 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this range was mapped by `with_pages` and belongs to `self` alone. A user of its bytes
-        // keeps `self` alive (the region is in an `Arc`).
+        // SAFETY: this range was mapped by `with_pages` and belongs to `self` alone. A user of its bytes keeps `self` alive
+        // (the region is in an `Arc`).
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len_bytes) };
     }
 }
 
-fn memfd(flags: libc::c_uint) -> io::Result<OwnedFd> {
-    // SAFETY: the name is a C string literal. A descriptor that comes back is new and owned by nothing else.
+fn map(fd: &OwnedFd, len_bytes: usize) -> io::Result<NonNull<u8>> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // Miri knows private, anonymous mappings only: under it, memory is not shared.
+    let (flags, fd) = if cfg!(miri) {
+        (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    } else {
+        (libc::MAP_SHARED, fd.as_raw_fd())
+    };
+    // SAFETY: a new mapping at an address that the kernel chooses overlaps no memory of this process.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), len_bytes, protection, flags, fd, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)
+}
+
+fn sealed_memfd(flags: libc::c_uint, len_bytes: usize) -> io::Result<OwnedFd> {
+    // Miri has no memfd.
+    if cfg!(miri) {
+        return Ok(std::fs::File::open("/dev/null")?.into());
+    }
+    // SAFETY: the name is a C string literal. A descriptor that comes back is new and owned by nothing else; the other calls
+    // take numbers.
     unsafe {
         let fd = check(libc::memfd_create(c"wharf-region".as_ptr(), flags) as isize)?;
-        Ok(OwnedFd::from_raw_fd(fd as libc::c_int))
+        let fd = OwnedFd::from_raw_fd(fd as libc::c_int);
+        check(libc::ftruncate(fd.as_raw_fd(), len_bytes as libc::off_t) as isize)?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+        check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as isize)?;
+        Ok(fd)
     }
 }
 
