@@ -65,7 +65,7 @@ fn device(mut ring: impl DeviceRing, memory: &Memory) {
             Ok(false) | Err(_) => break,
         }
     }
-    let _ = (ring.wants_call(), ring.enable());
+    let _ = (ring.needs_notification(), ring.enable_notification());
 }
 
 /// Checks that each buffer comes back at most once, whatever the device writes.
@@ -86,5 +86,5 @@ fn driver(mut ring: impl DriverRing, all: &View, count: u8, bytes: &[u8]) {
             Ok(None) | Err(_) => break,
         }
     }
-    let _ = (ring.wants_kick(), ring.enable(), ring.enable_delayed());
+    let _ = (ring.needs_kick(), ring.enable_notification(), ring.enable_notification_delayed());
 }

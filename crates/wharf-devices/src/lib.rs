@@ -16,7 +16,6 @@ pub mod open {
 }
 pub mod packet;
 pub mod pcap;
-mod refused;
 pub mod registry;
 pub mod requirements;
 pub mod spec;

@@ -20,20 +20,20 @@ mod headers;
 mod joining;
 mod plan;
 mod receiving;
+mod send_errors;
 mod sending;
 mod spec;
-mod trouble;
 
 use crate::link::{EADDRINUSE, EINVAL, EPERM};
 use addressing::{Addressing, ByFrame};
 use receiving::Receiving;
+use send_errors::{EACCES, EADDRNOTAVAIL};
 use sending::{RING_FRAMES, Sending};
 pub(crate) use spec::KIND;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use trouble::{EACCES, EADDRNOTAVAIL};
 use wharf_core::device::{
     CompletionMode, Completions, Device, DeviceError, Notify, RxDevice, Transmitted, TxDevice, TxInfo,
 };
@@ -165,7 +165,7 @@ impl Udp {
 
     /// How often ICMP has told that nobody listens where a datagram went: at least.
     pub fn refusals(&self) -> u64 {
-        self.sending.trouble.refusals()
+        self.sending.errors.refusals()
     }
 
     fn count_drops(&mut self) {
@@ -218,9 +218,9 @@ impl Device for Udp {
         self.count_drops();
         // Of the last call nothing else would tell: none follows it.
         if let Some(Ok(Some(error))) = self.socket.take().map(|socket| socket.take_error()) {
-            self.sending.trouble.note_earlier(error);
+            self.sending.errors.note_earlier(error);
         }
-        self.sending.trouble.take_error()
+        self.sending.errors.take_error()
     }
 }
 
@@ -266,7 +266,7 @@ impl RxDevice for Udp {
         if drops.look_due == 0 {
             drops.add(socket.drops().unwrap_or(drops.last));
         }
-        let told = &mut |error| sending.trouble.note_earlier(error);
+        let told = &mut |error| sending.errors.note_earlier(error);
         receiving.receive(socket, cache, to, budget.min(to.room()), name, told)
     }
 

@@ -11,17 +11,17 @@
 //! [`Notify::arm`]: of completions, delayed until three quarters are back, and of every arrival. The back end is told of new buffers
 //! only while it wants to be, once a batch.
 
-mod between;
 mod cleaning;
-mod dial;
+mod connect;
+mod detached;
 mod options;
 mod pairs;
-mod patience;
-mod reach;
 mod receiving;
+mod reconnector;
 mod sending;
 mod session;
 mod spec;
+mod timeout;
 
 pub use options::{Napi, PAIRS_MAX, VirtioUserOptions};
 
@@ -29,13 +29,13 @@ use crate::host::HostClock;
 use crate::virtio::packed::PackedDriver;
 use crate::virtio::split::SplitDriver;
 use crate::virtio::{DriverRing, Layout, RingError, feature};
-use between::Between;
 use cleaning::Cleaning;
-use dial::Dial;
+use detached::{DetachedFrames, PEER_GONE};
 use pairs::Pairs;
 use receiving::Drops;
+use reconnector::Reconnector;
 use sending::SEGMENTS_MAX;
-use session::{Door, Session};
+use session::{Endpoint, Session};
 pub(crate) use spec::KIND;
 use std::io;
 use std::os::fd::RawFd;
@@ -60,19 +60,19 @@ const LOOK_EVERY: u32 = 64;
 pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
     let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
     options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
-    let door = Door::new(name, path.into(), options)?;
-    let session = Session::open(&door, door.reach_soon()?, None)?;
+    let endpoint = Endpoint::new(name, path.into(), options)?;
+    let session = Session::open(&endpoint, endpoint.connect_soon()?, None)?;
     Ok(match options.napi {
-        Napi::On { anywhere } => cleaned(door, session, cleaning::Napi::new(anywhere)),
-        Napi::Off => cleaned(door, session, cleaning::AtTransmit::default()),
-        Napi::Timer => cleaned(door, session, cleaning::Ticking::new(HostClock)),
+        Napi::On { anywhere } => cleaned(endpoint, session, cleaning::Napi::new(anywhere)),
+        Napi::Off => cleaned(endpoint, session, cleaning::AtTransmit::default()),
+        Napi::Timer => cleaned(endpoint, session, cleaning::Ticking::new(HostClock)),
     })
 }
 
-fn cleaned<C: Cleaning>(door: Door, session: Session, cleaning: C) -> Box<dyn Duplex> {
+fn cleaned<C: Cleaning>(endpoint: Endpoint, session: Session, cleaning: C) -> Box<dyn Duplex> {
     match session.layout() {
-        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(door, session, cleaning)),
-        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(door, session, cleaning)),
+        Layout::Split => Box::new(VirtioUser::<SplitDriver, C>::new(endpoint, session, cleaning)),
+        Layout::Packed => Box::new(VirtioUser::<PackedDriver, C>::new(endpoint, session, cleaning)),
     }
 }
 
@@ -83,15 +83,15 @@ fn cleaned<C: Cleaning>(door: Door, session: Session, cleaning: C) -> Box<dyn Du
 /// [`DeviceError::Io`], and what comes waits until a back end is there again.
 #[derive(Debug)]
 struct VirtioUser<R, C> {
-    door: Door,
+    endpoint: Endpoint,
     features: u64,
     /// `None` while there is no back end, and once it is gone for good, or closed.
     session: Option<Session>,
     pairs: Option<Pairs<R>>,
     region: Option<Arc<Region>>,
     /// While a back end is waited for.
-    dial: Option<Dial<R>>,
-    between: Between,
+    reconnector: Option<Reconnector<R>>,
+    detached: DetachedFrames,
     /// Polls until the next look at the connection.
     look_due: u32,
     is_armed: bool,
@@ -103,15 +103,15 @@ struct VirtioUser<R, C> {
 }
 
 impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
-    fn new(door: Door, session: Session, cleaning: C) -> Self {
+    fn new(endpoint: Endpoint, session: Session, cleaning: C) -> Self {
         Self {
-            door,
+            endpoint,
             features: session.features,
             session: Some(session),
             pairs: None,
             region: None,
-            dial: None,
-            between: Between::default(),
+            reconnector: None,
+            detached: DetachedFrames::default(),
             look_due: LOOK_EVERY,
             is_armed: false,
             lost: None,
@@ -122,7 +122,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
     }
 
     fn unsupported(&self, what: String) -> DeviceError {
-        DeviceError::Unsupported { device: self.door.name.clone(), what }
+        DeviceError::Unsupported { device: self.endpoint.name.clone(), what }
     }
 
     /// Nothing has happened: looks whether the back end is still there.
@@ -131,7 +131,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         self.look_due = LOOK_EVERY;
         if self.session.as_ref().is_some_and(|session| !session.is_alive()) {
             if let Some(pairs) = &mut self.pairs {
-                self.between.take_left(pairs);
+                self.detached.take_left(pairs);
             }
             let what = "the back end is gone".to_string();
             self.lose(what, io::Error::from(io::ErrorKind::ConnectionReset));
@@ -153,15 +153,16 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
     }
 
     fn lose(&mut self, what: String, source: io::Error) {
-        self.let_go("peer-gone");
-        let device = self.door.name.clone();
-        self.dial = self.region.clone().filter(|_| self.door.options.reconnect).and_then(|region| {
-            // Without a thread it is gone for good.
-            Dial::start(self.door.clone(), self.features, region).ok()
-        });
-        self.lost = Some(match self.dial {
+        self.let_go(PEER_GONE);
+        let device = self.endpoint.name.clone();
+        self.reconnector =
+            self.region.clone().filter(|_| self.endpoint.options.reconnect).and_then(|region| {
+                // Without a thread it is gone for good.
+                Reconnector::start(self.endpoint.clone(), self.features, region).ok()
+            });
+        self.lost = Some(match self.reconnector {
             None => {
-                self.between.give_up("peer-gone");
+                self.detached.fail_line(PEER_GONE);
                 DeviceError::Lost { device, what, source }
             }
             Some(_) => DeviceError::Io { device, what: format!("{what}; another one is waited for"), source },
@@ -171,44 +172,44 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
     /// Whether nothing waits for a back end to come: then there is one, or none is waited for.
     #[inline]
     fn catch_up(&mut self) -> bool {
-        (self.dial.is_none() && self.between.line.is_empty()) || self.resume()
+        (self.reconnector.is_none() && self.detached.line.is_empty()) || self.resume()
     }
 
     /// Goes on with a back end that has come, if one has; whether all that waited for it is on its way.
     #[cold]
     fn resume(&mut self) -> bool {
-        match self.dial.as_mut().and_then(Dial::answer) {
+        match self.reconnector.as_mut().and_then(Reconnector::answer) {
             None => {}
             Some(Err(error)) => self.lost = Some(error),
             Some(Ok((session, mut pairs))) => {
-                pairs.adopt(self.between.waited());
+                pairs.adopt(self.detached.drain_posted());
                 // Whoever waits to be told of something is told of everything, until it asks anew.
                 if !self.is_armed {
                     pairs.disarm();
                 }
-                (self.session, self.pairs, self.dial) = (Some(session), Some(pairs), None);
+                (self.session, self.pairs, self.reconnector) = (Some(session), Some(pairs), None);
                 self.look_due = LOOK_EVERY;
             }
         }
         let Some(pairs) = &mut self.pairs else { return false };
         self.cleaning.transmitted();
-        pairs.transmit(&mut self.between.line, false);
-        self.between.line.is_empty()
+        pairs.transmit(&mut self.detached.line, false);
+        self.detached.line.is_empty()
     }
 
     /// Counts the notifications that have come.
     fn count(&mut self) {
-        self.signals.interrupts += self.door.events.take_calls();
+        self.signals.interrupts += self.endpoint.events.take_calls();
     }
 
     /// Ends the connection; what was inside is to be reaped as failed.
     fn let_go(&mut self, reason: &'static str) {
         self.count();
-        (self.session, self.dial) = (None, None);
+        (self.session, self.reconnector) = (None, None);
         if let Some(pairs) = self.pairs.take() {
             self.drops.add(pairs.drops());
             self.signals.kicks += pairs.kicks();
-            self.between.take(pairs, reason);
+            self.detached.take(pairs, reason);
         }
     }
 }
@@ -218,7 +219,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
     fn arm(&mut self) -> bool {
         self.look_due = 1;
         self.count();
-        self.door.events.clear();
+        self.endpoint.events.clear();
         self.is_armed = true;
         self.catch_up();
         let Some(pairs) = &mut self.pairs else { return self.lost.is_none() };
@@ -238,7 +239,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.door.events.wait_fd())
+        Some(self.endpoint.events.wait_fd())
     }
 
     fn signals(&mut self) -> Option<Signals> {
@@ -250,7 +251,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
 
 impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
     fn name(&self) -> String {
-        self.door.name.clone()
+        self.endpoint.name.clone()
     }
 
     fn mode(&self) -> Option<&'static str> {
@@ -271,7 +272,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
                 format!("the pool's frames have {headroom_bytes} bytes of headroom: it takes {HEADER_BYTES}");
             return Err(self.unsupported(what));
         }
-        let queues = session.start(&region, self.door.options.size)?;
+        let queues = session.start(&region, self.endpoint.options.size)?;
         self.pairs = Some(Pairs::new(queues, &region, self.features));
         self.region = Some(region);
         self.disarm();
@@ -282,7 +283,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
         if let Some(pairs) = &self.pairs {
             pairs.visit(see);
         }
-        self.between.visit(see);
+        self.detached.visit(see);
     }
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -291,7 +292,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
             session.stop();
         }
         self.let_go("closed");
-        self.between.give_up("closed");
+        self.detached.fail_line("closed");
         Ok(())
     }
 }
@@ -300,9 +301,9 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
     fn info(&self) -> TxInfo {
         let has = |bits: u64| self.features & bits == bits;
         TxInfo {
-            ring_frames: Some(u32::from(self.door.options.size) * u32::from(self.door.options.pairs)),
+            ring_frames: Some(u32::from(self.endpoint.options.size) * u32::from(self.endpoint.options.pairs)),
             completions: C::COMPLETIONS,
-            segments_max: SEGMENTS_MAX.min(self.door.options.size.into()) as u16,
+            segments_max: SEGMENTS_MAX.min(self.endpoint.options.size.into()) as u16,
             segmentation: has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO),
             checksum: has(feature::CSUM),
         }
@@ -311,7 +312,7 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         if !self.catch_up() {
-            self.between.line.append(batch, usize::MAX);
+            self.detached.line.append(batch, usize::MAX);
             return Transmitted { doorbell: false, stopped: true };
         }
         match &mut self.pairs {
@@ -319,7 +320,7 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
                 self.cleaning.transmitted();
                 pairs.transmit(batch, more)
             }
-            None => self.between.refuse(batch),
+            None => self.detached.reject(batch),
         }
     }
 
@@ -347,12 +348,12 @@ impl<R: DriverRing + 'static, C: Cleaning> TxDevice for VirtioUser<R, C> {
             }
             result.unwrap_or_else(|error| self.broken(error));
         }
-        self.between.reap(budget.saturating_sub(into.len()), into);
+        self.detached.reap(budget.saturating_sub(into.len()), into);
         self.lost.take().map_or(Ok(()), Err)
     }
 
     fn outstanding(&self) -> usize {
-        self.pairs.as_ref().map_or(0, Pairs::held) + self.between.len()
+        self.pairs.as_ref().map_or(0, Pairs::held) + self.detached.len()
     }
 
     fn next_completion_ns(&self) -> Option<u64> {
@@ -379,11 +380,11 @@ impl<R: DriverRing + 'static, C: Cleaning> RxDevice for VirtioUser<R, C> {
     }
 
     fn ended(&self) -> bool {
-        self.pairs.is_none() && self.dial.is_none()
+        self.pairs.is_none() && self.reconnector.is_none()
     }
 
     fn reclaim(&mut self, to: &mut Batch) -> usize {
-        self.between.reclaim(to)
+        self.detached.reclaim(to)
     }
 
     fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {

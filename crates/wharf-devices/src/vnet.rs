@@ -47,7 +47,7 @@ pub struct VnetHeader {
 /// Why a header does not fit the frame behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Unfit {
+pub enum VnetError {
     /// It is to be cut as cannot be.
     #[error(transparent)]
     Cut(#[from] GsoError),
@@ -66,7 +66,7 @@ pub enum Unfit {
     CutChecksum,
 }
 
-impl Unfit {
+impl VnetError {
     /// In a word, for counters.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -96,8 +96,8 @@ impl VnetHeader {
     /// For a frame to be sent as `meta` asks, of `len_bytes`, the first [`START_BYTES`] of them (or all) in `start`.
     ///
     /// # Errors
-    /// [`Unfit`]: it cannot be.
-    pub fn to_send(start: &[u8], len_bytes: usize, meta: &Meta) -> Result<Self, Unfit> {
+    /// [`VnetError`]: it cannot be.
+    pub fn to_send(start: &[u8], len_bytes: usize, meta: &Meta) -> Result<Self, VnetError> {
         if meta.gso_kind == 0 && meta.gso_bytes > 0 {
             return Err(GsoError::Kind { kind: 0 }.into());
         }
@@ -112,9 +112,9 @@ impl VnetHeader {
     /// What it asks of the frame behind it, of `len_bytes`, the first [`START_BYTES`] of them (or all) in `start`.
     ///
     /// # Errors
-    /// [`Unfit`]: it lies.
+    /// [`VnetError`]: it lies.
     #[inline]
-    pub fn meta(&self, start: &[u8], len_bytes: usize) -> Result<Meta, Unfit> {
+    pub fn meta(&self, start: &[u8], len_bytes: usize) -> Result<Meta, VnetError> {
         if self.is_plain() {
             return Ok(Meta::default());
         }
@@ -142,11 +142,11 @@ impl VnetHeader {
     }
 
     /// Whether it fits its frame; bytes of the headers of a super-packet, else 0.
-    fn check(&self, start: &[u8], len_bytes: usize) -> Result<u16, Unfit> {
+    fn check(&self, start: &[u8], len_bytes: usize) -> Result<u16, VnetError> {
         let (from, offset) = (usize::from(self.checksum_start), usize::from(self.checksum_offset));
         if self.needs_checksum && from + offset + 2 > len_bytes {
             let (start, offset) = (self.checksum_start, self.checksum_offset);
-            return Err(Unfit::Checksum { start, offset, len_bytes });
+            return Err(VnetError::Checksum { start, offset, len_bytes });
         }
         if self.gso_kind == 0 {
             return Ok(0);
@@ -163,7 +163,7 @@ impl VnetHeader {
         };
         let is_transport = self.checksum_offset == place && from + transport_bytes == header_bytes;
         if !(self.needs_checksum && is_transport) {
-            return Err(Unfit::CutChecksum);
+            return Err(VnetError::CutChecksum);
         }
         Ok(header_bytes as u16)
     }

@@ -201,11 +201,11 @@ impl PacketReceiver {
         ring.advance();
         match loaded {
             Ok(()) => self.place_work(cache, to),
-            Err(work::Unfit::Truncated) => {
+            Err(work::RxReject::Truncated) => {
                 self.drops.truncated += 1;
                 Ok(Step::Dropped)
             }
-            Err(work::Unfit::Malformed) => {
+            Err(work::RxReject::Malformed) => {
                 self.drops.malformed += 1;
                 Ok(Step::Dropped)
             }

@@ -17,7 +17,7 @@ use wharf_core::device::{
 };
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::packet::{PacketSocket, SlotRing};
-use whole::{CHUNKS_MAX, Unsent, Whole};
+use whole::{CHUNKS_MAX, TxReject, Whole};
 
 /// The kernel's account of one frame under way: its buffer and bookkeeping, bytes.
 const CHARGE_BYTES: usize = 1024;
@@ -183,8 +183,8 @@ impl PacketSender {
                 self.stuck = None;
                 return Ok(Some(charge_bytes));
             }
-            Err(Unsent::Unfit(reason)) => return Err(reason),
-            Err(Unsent::Refused(error)) => error,
+            Err(TxReject::Failed(reason)) => return Err(reason),
+            Err(TxReject::Refused(error)) => error,
         };
         self.look_again();
         match (self.health.state(), error.raw_os_error()) {
@@ -282,7 +282,7 @@ impl Device for PacketSender {
         if self.slots.is_some() {
             let sent: Vec<Frame> = std::iter::from_fn(|| self.next_sent()).collect();
             self.left.extend(sent);
-            self.left.extend(std::iter::from_fn(|| self.whole.give_up()));
+            self.left.extend(std::iter::from_fn(|| self.whole.take_oldest()));
             self.left.reverse();
         }
         if let Some(slots) = self.slots.take() {

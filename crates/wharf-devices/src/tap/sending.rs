@@ -33,9 +33,9 @@ pub(super) struct Sending {
 }
 
 /// Why a frame was not sent.
-enum Unsent {
+enum TxReject {
     /// It stays first.
-    NoRoom,
+    Full,
     Failed(&'static str),
 }
 
@@ -71,11 +71,11 @@ impl Sending {
                     batch.pop().into_iter().for_each(|frame| drop(self.sent.push(frame)));
                     taken = true;
                 }
-                Err(Unsent::Failed(reason)) => {
+                Err(TxReject::Failed(reason)) => {
                     self.failed.extend(batch.pop().map(|frame| (frame, reason)));
                     taken = true;
                 }
-                Err(Unsent::NoRoom) => no_room = true,
+                Err(TxReject::Full) => no_room = true,
             }
         }
         self.look_now_and_then(end, taken);
@@ -118,9 +118,9 @@ impl Sending {
     }
 
     #[inline]
-    fn send(&mut self, end: &mut End, region: Option<&Region>, frame: &Frame) -> Result<(), Unsent> {
-        let Some(region) = region else { return Err(Unsent::Failed("not-attached")) };
-        let first = region.bytes(frame).map_err(|_| Unsent::Failed("foreign-pool"))?;
+    fn send(&mut self, end: &mut End, region: Option<&Region>, frame: &Frame) -> Result<(), TxReject> {
+        let Some(region) = region else { return Err(TxReject::Failed("not-attached")) };
+        let first = region.bytes(frame).map_err(|_| TxReject::Failed("foreign-pool"))?;
         let len_bytes = frame.len_bytes();
         let is_usual = !frame.has_meta()
             && (ETHERNET_BYTES + 1..=end.health.longest_bytes()).contains(&len_bytes)
@@ -134,12 +134,12 @@ impl Sending {
 
     /// A frame that asks for something, a long or a short one, or one for an interface that is down.
     #[inline(never)]
-    fn send_unusual(&mut self, end: &mut End, region: &Region, frame: &Frame) -> Result<(), Unsent> {
-        let foreign = |_| Unsent::Failed("foreign-pool");
+    fn send_unusual(&mut self, end: &mut End, region: &Region, frame: &Frame) -> Result<(), TxReject> {
+        let foreign = |_| TxReject::Failed("foreign-pool");
         let meta = region.meta(frame).map_err(foreign)?;
         let (mut start, len_bytes) = ([0; START_BYTES], frame.len_bytes());
-        let start = start_of(region, frame, &mut start).ok_or(Unsent::Failed("foreign-pool"))?;
-        let header = header_to_send(start, len_bytes, &meta).map_err(Unsent::Failed)?;
+        let start = start_of(region, frame, &mut start).ok_or(TxReject::Failed("foreign-pool"))?;
+        let header = header_to_send(start, len_bytes, &meta).map_err(TxReject::Failed)?;
         // Of a super-packet each segment must fit.
         let wire_bytes = match meta.gso_bytes {
             0 => len_bytes,
@@ -149,8 +149,8 @@ impl Sending {
             end.look_at_mtu();
         }
         match end.health.length_fault(start, wire_bytes) {
-            Some(reason) => return Err(Unsent::Failed(reason)),
-            None if len_bytes as usize > PACKET_BYTES_MAX => return Err(Unsent::Failed("too-long")),
+            Some(reason) => return Err(TxReject::Failed(reason)),
+            None if len_bytes as usize > PACKET_BYTES_MAX => return Err(TxReject::Failed("too-long")),
             None => {}
         }
         let header = header.bytes();
@@ -176,10 +176,10 @@ impl Sending {
     #[cold]
     fn send_joined(
         &mut self, end: &mut End, region: &Region, frame: &Frame, header: &[u8],
-    ) -> Result<(), Unsent> {
+    ) -> Result<(), TxReject> {
         let mut joined = std::mem::take(&mut self.joined);
         joined.clear();
-        let chunks = region.chunks(frame).map_err(|_| Unsent::Failed("foreign-pool"));
+        let chunks = region.chunks(frame).map_err(|_| TxReject::Failed("foreign-pool"));
         let written = chunks.and_then(|chunks| {
             chunks.for_each(|chunk| joined.extend_from_slice(chunk));
             self.write(end, &[IoSlice::new(header), IoSlice::new(&joined)])
@@ -189,8 +189,8 @@ impl Sending {
     }
 
     #[inline]
-    fn write(&mut self, end: &mut End, pieces: &[IoSlice<'_>]) -> Result<(), Unsent> {
-        let Some(tap) = end.tap() else { return Err(Unsent::Failed("closed")) };
+    fn write(&mut self, end: &mut End, pieces: &[IoSlice<'_>]) -> Result<(), TxReject> {
+        let Some(tap) = end.tap() else { return Err(TxReject::Failed("closed")) };
         match tap.write(pieces) {
             Ok(_) => {
                 self.stuck_since_ns = None;
@@ -201,7 +201,7 @@ impl Sending {
     }
 
     #[cold]
-    fn refused(&mut self, end: &mut End, pieces: &[IoSlice<'_>], error: io::Error) -> Result<(), Unsent> {
+    fn refused(&mut self, end: &mut End, pieces: &[IoSlice<'_>], error: io::Error) -> Result<(), TxReject> {
         let error = match (error.raw_os_error(), end.tap()) {
             (Some(EINTR), Some(tap)) => match tap.write(pieces) {
                 Ok(_) => return Ok(()),
@@ -212,7 +212,7 @@ impl Sending {
         if let Some(EAGAIN | EINTR | ENOBUFS | ENOMEM) = error.raw_os_error() {
             return Err(self.no_room(end, error));
         }
-        Err(Unsent::Failed(match end.state_after(&error) {
+        Err(TxReject::Failed(match end.state_after(&error) {
             State::Gone => GONE,
             State::Down => "link-down",
             State::Up => {
@@ -223,15 +223,15 @@ impl Sending {
     }
 
     /// It stays, unless that has been so for too long.
-    fn no_room(&mut self, end: &mut End, error: io::Error) -> Unsent {
+    fn no_room(&mut self, end: &mut End, error: io::Error) -> TxReject {
         let now_ns = ExactClock.now_ns();
         let since_ns = *self.stuck_since_ns.get_or_insert(now_ns);
         if now_ns.saturating_sub(since_ns) < STUCK_NS {
-            return Unsent::NoRoom;
+            return TxReject::Full;
         }
         self.stuck_since_ns = None;
         end.health.lose("the kernel has had no room for a frame for 5 s", error);
-        Unsent::Failed("refused")
+        TxReject::Failed("refused")
     }
 }
 

@@ -4,14 +4,14 @@
 //! as it has been taken. Goal: as few calls and messages as there are, nothing lost or reordered whatever the kernel
 //! refuses, and nothing sent twice.
 //!
-//! What the kernel did not take stays at the front of the batch, and the next look finds out why: [`Trouble`] says whether to
+//! What the kernel did not take stays at the front of the batch, and the next look finds out why: [`SendErrors`] says whether to
 //! wait, ask again, go one by one, or fail the frame.
 
 use super::addressing::Addressing;
 use super::joining::Joining;
 use super::plan::{FRAMES_MAX, JOINED_BYTES, PIECES_MAX, Plan, Position};
-use super::trouble::EADDRNOTAVAIL;
-use super::trouble::{Trouble, Verdict};
+use super::send_errors::EADDRNOTAVAIL;
+use super::send_errors::{Action, SendErrors};
 use crate::link::EINVAL;
 use std::io;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) struct Sending {
     plan: Plan,
     addressing: Addressing,
     joining: Joining,
-    pub(super) trouble: Trouble,
+    pub(super) errors: SendErrors,
     /// Frames at the front that are sent one by one.
     apart: usize,
     /// Payload bytes of the first frame, a super-packet then, that have been sent.
@@ -60,7 +60,7 @@ impl Sending {
             plan: Plan::new(),
             addressing,
             joining: Joining::new(joins),
-            trouble: Trouble::new(device),
+            errors: SendErrors::new(device),
             apart: 0,
             begun_bytes: 0,
             sent: Batch::new(RING_FRAMES),
@@ -117,10 +117,10 @@ impl Sending {
         let sent = *answer.as_ref().unwrap_or(&0);
         self.take(batch, self.plan.before(sent));
         match answer {
-            Err(error) => self.heed(batch, error, &first.unwrap_or_default()),
+            Err(error) => self.handle(batch, error, &first.unwrap_or_default()),
             Ok(sent) => {
                 if sent > 0 {
-                    self.trouble.over();
+                    self.errors.over();
                 }
                 if sent > 0 && is_joined {
                     self.joining.went_well();
@@ -132,20 +132,20 @@ impl Sending {
 
     /// The kernel has refused `first`, whose frames stand at the front of the batch now.
     #[cold]
-    fn heed(&mut self, batch: &mut Batch, error: io::Error, first: &Message) -> Result<usize, Wait> {
+    fn handle(&mut self, batch: &mut Batch, error: io::Error, first: &Message) -> Result<usize, Wait> {
         if matches!(error.raw_os_error(), Some(EINVAL | EADDRNOTAVAIL)) && first.from.is_some() {
             self.addressing.forget();
         }
-        match self.trouble.verdict(error, first.segment_bytes.is_some()) {
-            Verdict::Wait => return Err(Wait),
-            Verdict::Again => {}
-            Verdict::Apart => {
+        match self.errors.action(error, first.segment_bytes.is_some()) {
+            Action::Wait => return Err(Wait),
+            Action::Again => {}
+            Action::Apart => {
                 let frames = self.plan.before(1).frames - self.plan.before(0).frames;
                 // A part of one, at least.
                 self.apart = frames.max(1);
                 self.joining.refused(first.segment_bytes.unwrap_or(0).into());
             }
-            Verdict::Fail(reason) => self.fail_first(batch, 1, reason),
+            Action::Fail(reason) => self.fail_first(batch, 1, reason),
         }
         Ok(0)
     }
@@ -180,7 +180,7 @@ impl Sending {
             let count = self.failed.len().min(budget - sent);
             into.failed.extend(self.failed.drain(..count));
         }
-        self.trouble.take_error()
+        self.errors.take_error()
     }
 
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {

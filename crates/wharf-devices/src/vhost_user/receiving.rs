@@ -59,7 +59,7 @@ impl Receiving {
         let (ended, broken) =
             with_ring!(ring, ring => self.walk(ring, memory, agreed, chains, cache, to, budget));
         self.reader.settle(cache)?;
-        let used = with_ring!(ring, ring => ring.publish() && ring.wants_call());
+        let used = with_ring!(ring, ring => ring.publish() && ring.needs_notification());
         let is_lost = memory.is_broken();
         if let Some(call) = vring.call.as_ref().filter(|_| used) {
             call.signal();
@@ -99,7 +99,7 @@ impl Receiving {
             };
             ring.put_all_used(&chains[..read]);
             if read < count {
-                chains[read..count].iter().rev().for_each(|chain| ring.unpop(chain.token()));
+                chains[read..count].iter().rev().for_each(|chain| ring.undo_pop(chain.token()));
                 return (result.map(|()| Ended::NoMemory), broken);
             }
         }
@@ -116,7 +116,7 @@ impl Receiving {
         for pair in 0..link.pairs() {
             let Some(mut vring) = link.vring(2 * pair + 1) else { continue };
             if let Some(Running { ring, .. }) = vring.running() {
-                nothing_came &= with_ring!(ring, ring => ring.enable());
+                nothing_came &= with_ring!(ring, ring => ring.enable_notification());
             }
         }
         nothing_came
@@ -126,7 +126,7 @@ impl Receiving {
         for pair in 0..link.pairs() {
             let Some(mut vring) = link.vring(2 * pair + 1) else { continue };
             if let Some(Running { ring, .. }) = vring.running() {
-                with_ring!(ring, ring => ring.disable());
+                with_ring!(ring, ring => ring.disable_notification());
             }
         }
     }

@@ -160,7 +160,7 @@ impl Sending {
         for (pair, _) in waiting {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
             if let Some((running, _)) = vring.open() {
-                nothing_came &= with_ring!(&mut running.ring, ring => ring.enable());
+                nothing_came &= with_ring!(&mut running.ring, ring => ring.enable_notification());
             }
         }
         nothing_came
@@ -170,7 +170,7 @@ impl Sending {
         for pair in 0..self.lanes.len() {
             let Some(mut vring) = link.vring(2 * pair) else { continue };
             if let Some((running, _)) = vring.open() {
-                with_ring!(&mut running.ring, ring => ring.disable());
+                with_ring!(&mut running.ring, ring => ring.disable_notification());
             }
         }
     }

@@ -32,9 +32,9 @@ const FEATURES: u64 = feature::CSUM
     | feature::PACKED
     | feature::IN_ORDER;
 
-/// A region of shared memory, as it was told.
+/// A region of shared memory, as it was announced.
 struct Region {
-    told: VhostUserMemoryRegion,
+    announced: VhostUserMemoryRegion,
     region: MemoryRegion,
 }
 
@@ -124,8 +124,8 @@ impl Session {
     }
 
     /// Maps a region.
-    fn map(&mut self, told: &VhostUserMemoryRegion, file: &File) -> Result<Region> {
-        let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *told;
+    fn map(&mut self, announced: &VhostUserMemoryRegion, file: &File) -> Result<Region> {
+        let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *announced;
         let Some(end) = mmap_offset.checked_add(memory_size) else {
             return self.refuse(format!("a region of {memory_size} bytes at {mmap_offset:#x} of its file"));
         };
@@ -136,7 +136,7 @@ impl Session {
             Err(error) => return self.refuse(format!("a region of shared memory: {error}")),
         };
         match MemoryRegion::new(guest_phys_addr, user_addr, &area, mmap_offset, memory_size) {
-            Some(region) => Ok(Region { told: *told, region }),
+            Some(region) => Ok(Region { announced: *announced, region }),
             None => self.refuse(format!(
                 "a region of {memory_size} bytes at {guest_phys_addr:#x} goes beyond all addresses"
             )),
@@ -195,13 +195,13 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn set_mem_table(
-        &mut self, told: &[VhostUserMemoryRegion], files: Vec<File>, _postcopy: Option<bool>,
+        &mut self, announced: &[VhostUserMemoryRegion], files: Vec<File>, _postcopy: Option<bool>,
     ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
-        if told.len() != files.len() {
-            return self.refuse(format!("{} regions and {} files", told.len(), files.len()));
+        if announced.len() != files.len() {
+            return self.refuse(format!("{} regions and {} files", announced.len(), files.len()));
         }
         let regions: Result<Vec<Region>> =
-            told.iter().zip(&files).map(|(told, file)| self.map(told, file)).collect();
+            announced.iter().zip(&files).map(|(announced, file)| self.map(announced, file)).collect();
         self.set_regions(regions?)?;
         Ok(None)
     }
@@ -250,7 +250,7 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
         let call = self.event(index, "call", file)?;
-        // What the driver was told of by the old one it need not know: once for nothing is better than never.
+        // What the driver was announced of by the old one it need not know: once for nothing is better than never.
         if let Some(call) = &call {
             call.signal();
         }
@@ -304,21 +304,21 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn add_mem_region(
-        &mut self, told: &VhostUserSingleMemoryRegion, file: File, _postcopy: Option<bool>,
+        &mut self, announced: &VhostUserSingleMemoryRegion, file: File, _postcopy: Option<bool>,
     ) -> Result<Option<VhostUserMemoryRegionBase>> {
         if self.regions.len() == REGIONS_MAX {
             return self.refuse(format!("more than {REGIONS_MAX} regions of shared memory"));
         }
-        let added = self.map(told, &file)?;
+        let added = self.map(announced, &file)?;
         let mut regions: Vec<Region> = self.regions.drain(..).collect();
         regions.push(added);
         self.set_regions(regions)?;
         Ok(None)
     }
 
-    fn remove_mem_region(&mut self, told: &VhostUserSingleMemoryRegion) -> Result<()> {
+    fn remove_mem_region(&mut self, announced: &VhostUserSingleMemoryRegion) -> Result<()> {
         let is_it = |region: &Region| {
-            let (a, b) = (region.told, **told);
+            let (a, b) = (region.announced, **announced);
             let key = |region: VhostUserMemoryRegion| {
                 (region.guest_phys_addr, region.user_addr, region.memory_size)
             };

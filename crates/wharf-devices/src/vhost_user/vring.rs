@@ -141,7 +141,7 @@ impl Vring {
             }
         };
         if !is_armed {
-            with_ring!(&mut ring, ring => ring.disable());
+            with_ring!(&mut ring, ring => ring.disable_notification());
         }
         self.has_run = true;
         self.running = Some(Running {
@@ -156,7 +156,7 @@ impl Vring {
     /// Stops it, for as long as nothing starts it; where it stands.
     pub(super) fn stop(&mut self) -> u32 {
         if let Some(Running { ring, .. }) = self.running.take() {
-            self.base = with_ring!(&ring, ring => ring.base());
+            self.base = with_ring!(&ring, ring => ring.next_avail());
         }
         self.base
     }

@@ -103,7 +103,7 @@ struct Event(View);
 
 /// Of [`Event`]'s second word.
 const TELL: u16 = 0;
-const NO_TELLING: u16 = 1;
+const RING_EVENT_FLAGS_DISABLE: u16 = 1;
 const TELL_AT: u16 = 2;
 
 impl Event {
@@ -120,14 +120,14 @@ impl Event {
     }
 
     fn ask_not(&self) {
-        self.0.store_u16(2, NO_TELLING.to_le());
+        self.0.store_u16(2, RING_EVENT_FLAGS_DISABLE.to_le());
     }
 
     /// Whether it is to be told that `count` descriptors came before `now`, in a ring of `size`.
     fn wants(&self, now: Cursor, count: u16, size: u16) -> bool {
         match u16::from_le(self.0.load_u16_acquire(2)) {
             _ if count == 0 => false,
-            NO_TELLING => false,
+            RING_EVENT_FLAGS_DISABLE => false,
             TELL_AT if count < size => {
                 let event = Cursor::of_bits(u16::from_le(self.0.load_u16(0)));
                 // Of the round before, it is as far behind the beginning of this one.

@@ -33,8 +33,8 @@ impl Options {
 ///     ring.put_used(chain.token(), 0);
 /// }
 /// ring.publish();                             // seen by the driver from here on, all at once
-/// if ring.wants_call() { call.signal() }
-/// if !ring.enable() { /* something came meanwhile: look again */ }
+/// if ring.needs_notification() { call.signal() }
+/// if !ring.enable_notification() { /* something came meanwhile: look again */ }
 /// ```
 pub trait DeviceRing: Send + std::fmt::Debug {
     /// Descriptors that it has.
@@ -55,7 +55,7 @@ pub trait DeviceRing: Send + std::fmt::Debug {
 
     /// Gives back the buffer that was popped last (then the one before that, and so on): it will be popped again. Only before
     /// it was used.
-    fn unpop(&mut self, token: Token);
+    fn undo_pop(&mut self, token: Token);
 
     /// Gives a buffer back, into which `written_bytes` were written. Buffers are to be used in the order in which they were popped
     /// where [`Options::in_order`] was agreed upon. The driver sees it once it is published.
@@ -70,17 +70,17 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     fn publish(&mut self) -> bool;
 
     /// Whether the driver wants to be told of what was published since this was asked last.
-    fn wants_call(&mut self) -> bool;
+    fn needs_notification(&mut self) -> bool;
 
     /// Asks to be told when something is made available; false when something is already: look again.
-    fn enable(&mut self) -> bool;
+    fn enable_notification(&mut self) -> bool;
 
     /// Asks not to be told: a hint.
-    fn disable(&mut self);
+    fn disable_notification(&mut self);
 
     /// Where it stands, as GET_VRING_BASE answers: the index of the next buffer; of a packed ring, with the wrap counter in bit
     /// 15, and the same of the used side in the upper half.
-    fn base(&self) -> u32;
+    fn next_avail(&self) -> u32;
 }
 
 /// Bytes at an address that the peer knows.
@@ -107,9 +107,9 @@ pub struct Used {
 /// let id = ring.add(&[extent], &[]);          // None: no room
 /// table[id] = frame;
 /// ring.publish();                             // seen by the device from here on, all at once
-/// if ring.wants_kick() { kick.signal() }
+/// if ring.needs_kick() { kick.signal() }
 /// while let Some(used) = ring.next_used()? { home(table[used.id]) }
-/// if !ring.enable() { /* something came back meanwhile: look again */ }
+/// if !ring.enable_notification() { /* something came back meanwhile: look again */ }
 /// ```
 pub trait DriverRing: Send + std::fmt::Debug {
     /// A new ring: its areas are cleared.
@@ -135,7 +135,7 @@ pub trait DriverRing: Send + std::fmt::Debug {
     fn publish(&mut self) -> bool;
 
     /// Whether the device wants to be told of what was published since this was asked last.
-    fn wants_kick(&mut self) -> bool;
+    fn needs_kick(&mut self) -> bool;
 
     /// The next buffer that has come back, if any.
     ///
@@ -144,13 +144,13 @@ pub trait DriverRing: Send + std::fmt::Debug {
     fn next_used(&mut self) -> Result<Option<Used>, RingError>;
 
     /// Asks to be told when a buffer comes back; false when one has already: look again.
-    fn enable(&mut self) -> bool;
+    fn enable_notification(&mut self) -> bool;
 
     /// Asks to be told when three quarters of what is under way have come back; false when they have already.
-    fn enable_delayed(&mut self) -> bool;
+    fn enable_notification_delayed(&mut self) -> bool;
 
     /// Asks not to be told: a hint.
-    fn disable(&mut self);
+    fn disable_notification(&mut self);
 
     /// Buffers that are with the device.
     fn outstanding(&self) -> u16;

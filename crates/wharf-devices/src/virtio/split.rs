@@ -38,7 +38,7 @@ const RING_AT: usize = 4;
 const AVAILABLE_BYTES: usize = size_of::<Short>();
 const USED_BYTES: usize = size_of::<Pair>();
 /// In the flags of either: the other side need not tell.
-const NO_TELLING: u16 = 1;
+const VRING_AVAIL_F_NO_INTERRUPT: u16 = 1;
 
 impl Descriptor {
     /// Each word once: what the peer writes meanwhile is not seen.

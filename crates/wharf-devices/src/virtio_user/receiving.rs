@@ -212,7 +212,7 @@ impl<R: DriverRing> Receiving<R> {
                 self.lend(frame, room_bytes);
             }
         }
-        if self.queue.ring.publish() && self.queue.ring.wants_kick() {
+        if self.queue.ring.publish() && self.queue.ring.needs_kick() {
             self.queue.tell();
         }
         Ok(())
@@ -234,11 +234,11 @@ impl<R: DriverRing> Receiving<R> {
 
     /// Asks to be told when a frame comes; false when one has already.
     pub(super) fn arm(&mut self) -> bool {
-        self.queue.ring.enable()
+        self.queue.ring.enable_notification()
     }
 
     pub(super) fn disarm(&mut self) {
-        self.queue.ring.disable();
+        self.queue.ring.disable_notification();
     }
 
     /// Kicks sent.

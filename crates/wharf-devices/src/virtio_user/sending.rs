@@ -184,7 +184,7 @@ impl<R: DriverRing> Sending<R> {
             return false;
         }
         self.queue.ring.publish();
-        let kicks = self.queue.ring.wants_kick();
+        let kicks = self.queue.ring.needs_kick();
         if kicks {
             self.queue.tell();
         }
@@ -228,11 +228,11 @@ impl<R: DriverRing> Sending<R> {
 
     /// Asks to be told when most of what is under way has left; false when it has already.
     pub(super) fn arm(&mut self) -> bool {
-        self.queue.ring.enable_delayed()
+        self.queue.ring.enable_notification_delayed()
     }
 
     pub(super) fn disarm(&mut self) {
-        self.queue.ring.disable();
+        self.queue.ring.disable_notification();
     }
 
     /// Kicks sent.

@@ -1,8 +1,8 @@
 //! `Session`: the connection to a back end, and what was agreed upon (QEMU, docs/interop/vhost-user.rst).
 
 use super::VirtioUserOptions;
-use super::patience::Patience;
-use super::reach::{accept, connect};
+use super::connect::{accept, connect};
+use super::timeout::Timeout;
 use crate::virtio::{DriverRing, Layout, Options, Place, RingError, feature};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -88,14 +88,14 @@ impl Events {
 
 /// Where back ends are, and what is wanted of them.
 #[derive(Debug, Clone)]
-pub(super) struct Door {
+pub(super) struct Endpoint {
     pub(super) name: String,
     path: PathBuf,
     pub(super) options: VirtioUserOptions,
     pub(super) events: Arc<Events>,
 }
 
-impl Door {
+impl Endpoint {
     pub(super) fn new(name: String, path: PathBuf, options: VirtioUserOptions) -> Result<Self, DeviceError> {
         let events =
             Events::new().map_err(io_fault(&name, "cannot set up its descriptors".into())).map(Arc::new)?;
@@ -103,7 +103,7 @@ impl Door {
     }
 
     /// The next back end, or the first one: as long as there is none, and it `may_wait`.
-    pub(super) fn reach(&self, may_wait: impl Fn() -> bool) -> Result<UnixStream, DeviceError> {
+    pub(super) fn connect(&self, may_wait: impl Fn() -> bool) -> Result<UnixStream, DeviceError> {
         let fault = |what: &str| io_fault(&self.name, what.to_string());
         match self.options.server {
             false => connect(&self.path, may_wait).map_err(fault("cannot connect to a back end")),
@@ -111,10 +111,10 @@ impl Door {
         }
     }
 
-    /// As [`Door::reach`], for as long as whoever opens a device is ready to wait.
-    pub(super) fn reach_soon(&self) -> Result<UnixStream, DeviceError> {
+    /// As [`Endpoint::connect`], for as long as whoever opens a device is ready to wait.
+    pub(super) fn connect_soon(&self) -> Result<UnixStream, DeviceError> {
         let until = Instant::now() + if self.options.server { CONNECT_WITHIN } else { LISTEN_WITHIN };
-        self.reach(|| Instant::now() < until)
+        self.connect(|| Instant::now() < until)
     }
 }
 
@@ -169,8 +169,10 @@ impl<R> Queue<R> {
 
 impl Session {
     /// Agrees with the back end at the other end of `socket` upon what is wanted; upon the features `before`, where there was one.
-    pub(super) fn open(door: &Door, socket: UnixStream, before: Option<u64>) -> Result<Self, DeviceError> {
-        let (name, events, pairs) = (door.name.clone(), door.events.clone(), door.options.pairs);
+    pub(super) fn open(
+        endpoint: &Endpoint, socket: UnixStream, before: Option<u64>,
+    ) -> Result<Self, DeviceError> {
+        let (name, events, pairs) = (endpoint.name.clone(), endpoint.events.clone(), endpoint.options.pairs);
         let made = || -> io::Result<_> {
             let ours = socket.try_clone()?;
             events.set.add(ours.as_raw_fd(), 2, true)?;
@@ -181,7 +183,7 @@ impl Session {
         let is_late = Arc::default();
         let mut session = Self { name, frontend, socket: ours, features: 0, pairs, events, is_late };
         let _patience = session.patience()?;
-        session.negotiate(&door.options, before)?;
+        session.negotiate(&endpoint.options, before)?;
         Ok(session)
     }
 
@@ -196,8 +198,8 @@ impl Session {
     }
 
     /// As long as the back end's answers may take from now on.
-    fn patience(&self) -> Result<Patience, DeviceError> {
-        let patience = Patience::new(&self.socket, ANSWERS_WITHIN, &self.is_late);
+    fn patience(&self) -> Result<Timeout, DeviceError> {
+        let patience = Timeout::new(&self.socket, ANSWERS_WITHIN, &self.is_late);
         patience.map_err(io_fault(&self.name, "no thread to watch over its back end".into()))
     }
 

@@ -1,12 +1,12 @@
 //! `XdpSender`: the transmit side.
 
-mod core;
 mod doorbell;
 mod rings;
+mod tx;
 
-pub(super) use self::core::Sending;
+pub(super) use self::tx::Sending;
 
-use self::core::Kernel;
+use self::tx::Kernel;
 use super::{
     Refusal, Step, XdpOptions, ZERO_COPY, await_release, bind, fault, find, first_that_works, memory,
     registered,

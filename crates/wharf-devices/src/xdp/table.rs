@@ -11,7 +11,7 @@ use wharf_mem::{Frame, Region};
 
 /// What became of a frame that came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum TxStatus {
     Sent,
     /// The interface dropped it: that is told before it comes back.
     Refused,
@@ -19,14 +19,14 @@ pub(super) enum Fate {
     Gone,
 }
 
-impl Fate {
+impl TxStatus {
     /// Why it failed, if so.
     pub(super) fn reason(self) -> Option<&'static str> {
         match self {
-            Fate::Sent => None,
-            Fate::Refused => Some("refused"),
-            Fate::LinkDown => Some("link-down"),
-            Fate::Gone => Some(GONE),
+            TxStatus::Sent => None,
+            TxStatus::Refused => Some("refused"),
+            TxStatus::LinkDown => Some("link-down"),
+            TxStatus::Gone => Some(GONE),
         }
     }
 }
@@ -39,7 +39,7 @@ enum Row {
         /// Pieces of this buffer that are out, and buffers of the frame with such.
         pieces: u16,
         buffers: u8,
-        fate: Fate,
+        status: TxStatus,
     },
     Further {
         head: u32,
@@ -84,7 +84,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn hold(&mut self, frame: Frame) {
         let at = frame.index() as usize;
-        self.rows[at] = Row::Head { frame, pieces: 1, buffers: 1, fate: Fate::Sent };
+        self.rows[at] = Row::Head { frame, pieces: 1, buffers: 1, status: TxStatus::Sent };
         self.held += 1;
     }
 
@@ -100,24 +100,24 @@ impl Table {
                 self.rows[at as usize] = Row::Further { head, pieces: bits(pieces(len)) };
             }
         }
-        self.rows[head as usize] = Row::Head { frame, pieces: first, buffers: count, fate: Fate::Sent };
+        self.rows[head as usize] = Row::Head { frame, pieces: first, buffers: count, status: TxStatus::Sent };
         self.held += 1;
     }
 
     /// Notes what becomes of the frame that has buffer `at`, if there is one.
-    pub(super) fn doom(&mut self, at: u32, to: Fate) {
+    pub(super) fn mark_failed(&mut self, at: u32, to: TxStatus) {
         let head = match self.rows.get(at as usize) {
             Some(Row::Further { head, .. }) => *head,
             _ => at,
         };
-        if let Some(Row::Head { fate, .. }) = self.rows.get_mut(head as usize) {
-            *fate = to;
+        if let Some(Row::Head { status, .. }) = self.rows.get_mut(head as usize) {
+            *status = to;
         }
     }
 
     /// Piece `piece` of buffer `at` has come back; the frame, if that was its last.
     #[inline(always)]
-    pub(super) fn complete(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, Fate)>, NotHeld> {
+    pub(super) fn complete(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
         let row = self.rows.get_mut(at as usize).ok_or(NotHeld(at))?;
         match row {
             Row::Head { pieces: 1, buffers: 1, .. } if piece == 0 => Ok(self.take(at)),
@@ -127,7 +127,7 @@ impl Table {
     }
 
     #[cold]
-    fn complete_part(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, Fate)>, NotHeld> {
+    fn complete_part(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
         let bit = if piece < 16 { 1u16 << piece } else { 0 };
         let (head, is_done) = match &mut self.rows[at as usize] {
             Row::Head { pieces, .. } if *pieces & bit != 0 => {
@@ -157,11 +157,11 @@ impl Table {
     }
 
     #[inline(always)]
-    fn take(&mut self, at: u32) -> Option<(Frame, Fate)> {
+    fn take(&mut self, at: u32) -> Option<(Frame, TxStatus)> {
         match std::mem::replace(&mut self.rows[at as usize], Row::Free) {
-            Row::Head { frame, fate, .. } => {
+            Row::Head { frame, status, .. } => {
                 self.held -= 1;
-                Some((frame, fate))
+                Some((frame, status))
             }
             _ => None,
         }

@@ -75,7 +75,7 @@ impl Pair {
             self.buffers.insert(id, buffer);
         }
         self.receive.publish();
-        if self.receive.wants_kick() {
+        if self.receive.needs_kick() {
             self.receive_queue.kick.signal();
         }
     }
@@ -122,7 +122,7 @@ impl Pair {
         }
         self.sent += 1;
         self.send.publish();
-        if self.send.wants_kick() {
+        if self.send.needs_kick() {
             self.send_queue.kick.signal();
         }
         true

@@ -75,11 +75,11 @@ proptest! {
     #[test]
     fn one_entry_gives_back_a_batch_and_the_ring_shows_where_its_device_stood(rounds in rounds()) {
         let mut bench = Bench::new();
-        prop_assert_eq!(bench.resumed(), Some(bench.device.base()));
+        prop_assert_eq!(bench.resumed(), Some(bench.device.next_avail()));
         for (parts, batches) in rounds {
             bench.add(&parts);
-            prop_assert_eq!(bench.resumed(), Some(bench.device.base()));
-            let (before, mut used) = (bench.device.base(), 0);
+            prop_assert_eq!(bench.resumed(), Some(bench.device.next_avail()));
+            let (before, mut used) = (bench.device.next_avail(), 0);
             for most in batches {
                 let chains = bench.pop(most, used);
                 bench.device.put_all_used(&chains);
@@ -90,10 +90,10 @@ proptest! {
                 }
             }
             bench.device.publish();
-            prop_assert_eq!(bench.resumed(), Some(bench.device.base()));
+            prop_assert_eq!(bench.resumed(), Some(bench.device.next_avail()));
             prop_assert_eq!(bench.take_back(), used);
             // One that comes in its place goes on with what was not used.
-            bench.device = PackedDevice::new(bench.place.clone(), IN_ORDER, bench.device.base()).unwrap();
+            bench.device = PackedDevice::new(bench.place.clone(), IN_ORDER, bench.device.next_avail()).unwrap();
         }
     }
 }
@@ -102,7 +102,7 @@ proptest! {
 fn where_a_device_stands_that_only_looks_is_known_when_it_has_ended_or_asks() {
     for rounds in 1..40 {
         let mut bench = Bench::new();
-        bench.device.disable();
+        bench.device.disable_notification();
         for _ in 0..rounds {
             bench.add(&[1, 2]);
             let chains = bench.pop(2, 0);
@@ -111,15 +111,15 @@ fn where_a_device_stands_that_only_looks_is_known_when_it_has_ended_or_asks() {
             assert_eq!(bench.take_back(), 2);
             assert_eq!(bench.resumed(), None, "killed now, it is not known");
         }
-        let base = bench.device.base();
-        assert!(bench.device.enable());
+        let base = bench.device.next_avail();
+        assert!(bench.device.enable_notification());
         assert_eq!(bench.resumed(), Some(base), "asks, after {rounds} rounds");
-        bench.device.disable();
+        bench.device.disable_notification();
         bench.add(&[1]);
         let chains = bench.pop(1, 0);
         bench.device.put_all_used(&chains);
         bench.device.publish();
-        let base = bench.device.base();
+        let base = bench.device.next_avail();
         assert_eq!(bench.resumed(), None);
         let Bench { place, device, .. } = bench;
         drop(device);

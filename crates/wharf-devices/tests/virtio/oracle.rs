@@ -201,7 +201,7 @@ impl Both {
         if self.used == before {
             return;
         }
-        let told = [self.device.wants_call(), self.queue.needs_notification(&self.guest).unwrap()];
+        let told = [self.device.needs_notification(), self.queue.needs_notification(&self.guest).unwrap()];
         // The event was passed: both must tell. Theirs knows no flag that says not to.
         let passed = self.asked.is_some_and(|at| at.wrapping_sub(before) < self.used.wrapping_sub(before));
         // In doubt a device tells.
@@ -226,8 +226,8 @@ impl Both {
     fn ask(&mut self, later: bool) {
         let in_flight = self.ours.driver.outstanding();
         let quiet = [&mut self.ours, &mut self.theirs].map(|ring| match later {
-            true => ring.driver.enable_delayed(),
-            false => ring.driver.enable(),
+            true => ring.driver.enable_notification_delayed(),
+            false => ring.driver.enable_notification(),
         });
         assert_eq!(quiet[0], quiet[1]);
         let after = if later { (u32::from(in_flight) * 3 / 4) as u16 } else { 0 };
@@ -243,18 +243,20 @@ impl Both {
             Op::Ask => self.ask(false),
             Op::AskLater => self.ask(true),
             Op::AskNot => {
-                [&mut self.ours, &mut self.theirs].into_iter().for_each(|ring| ring.driver.disable());
+                [&mut self.ours, &mut self.theirs]
+                    .into_iter()
+                    .for_each(|ring| ring.driver.disable_notification());
                 self.asked = None;
             }
             Op::Enable => {
                 let something_came = self.queue.enable_notification(&self.guest).unwrap();
-                assert_eq!(self.device.enable(), !something_came);
+                assert_eq!(self.device.enable_notification(), !something_came);
                 if self.options.event_idx {
                     assert_eq!(self.ours.event(), self.theirs.event());
                 }
             }
             Op::Disable => {
-                self.device.disable();
+                self.device.disable_notification();
                 self.queue.disable_notification(&self.guest).unwrap();
             }
         }

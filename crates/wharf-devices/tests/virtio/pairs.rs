@@ -78,11 +78,11 @@ fn unpopped_buffers_are_popped_again() {
             let first = driver.add(&parts[..1 + round % 2], &[]).unwrap();
             let second = driver.add(&[], &parts[..1 + round / 2 % 2]).unwrap();
             driver.publish();
-            let base = device.base();
+            let base = device.next_avail();
             let popped: Vec<Token> =
                 (0..2).map(|_| device.pop(&memory, &mut chain).map(|_| chain.token()).unwrap()).collect();
-            popped.iter().rev().for_each(|token| device.unpop(*token));
-            assert_eq!(device.base(), base);
+            popped.iter().rev().for_each(|token| device.undo_pop(*token));
+            assert_eq!(device.next_avail(), base);
             for expected in [first, second] {
                 assert!(device.pop(&memory, &mut chain).unwrap());
                 device.put_used(chain.token(), chain.writable_bytes());
@@ -107,7 +107,7 @@ impl Told {
         let place = place(layout, 8);
         let (driver, mut device) = (driver(&place, options, 65530), device(&place, options, 65530));
         // The first time it calls whatever the driver says.
-        device.wants_call();
+        device.needs_notification();
         Self { memory: buffers().0, driver, device, popped: VecDeque::new() }
     }
 
@@ -115,7 +115,7 @@ impl Told {
     fn put(&mut self, count: usize) -> bool {
         (0..count).for_each(|_| assert!(self.driver.add(&[extent(0, 1)], &[]).is_some()));
         self.driver.publish();
-        self.driver.wants_kick()
+        self.driver.needs_kick()
     }
 
     fn pop(&mut self, count: usize) {
@@ -130,7 +130,7 @@ impl Told {
     fn use_up(&mut self, count: usize) -> bool {
         self.popped.drain(..count).for_each(|token| self.device.put_used(token, 0));
         self.device.publish();
-        self.device.wants_call()
+        self.device.needs_notification()
     }
 
     fn take_back(&mut self, count: usize) {
@@ -143,17 +143,17 @@ fn who_wants_to_be_told_is_and_who_does_not_is_not() {
     for (layout, event_idx) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
         let mut told = Told::new(layout, Options { event_idx, ..Options::default() });
         for round in 0..40 {
-            assert!(told.device.enable() && told.put(3), "{layout} {event_idx} {round}");
-            assert!(!told.driver.wants_kick(), "once");
-            assert!(!told.device.enable(), "there is something: look again");
-            told.device.disable();
+            assert!(told.device.enable_notification() && told.put(3), "{layout} {event_idx} {round}");
+            assert!(!told.driver.needs_kick(), "once");
+            assert!(!told.device.enable_notification(), "there is something: look again");
+            told.device.disable_notification();
             told.pop(3);
             // An event index says when, not whether: it was passed, and is not passed again soon.
             assert!(!told.put(1));
             told.pop(1);
-            assert!(told.driver.enable() && told.use_up(1) && !told.device.wants_call());
-            assert!(!told.driver.enable(), "there is something: look again");
-            told.driver.disable();
+            assert!(told.driver.enable_notification() && told.use_up(1) && !told.device.needs_notification());
+            assert!(!told.driver.enable_notification(), "there is something: look again");
+            told.driver.disable_notification();
             assert!(!told.use_up(1));
             told.take_back(2);
             told.use_up(2);
@@ -169,11 +169,11 @@ fn a_delayed_notification_comes_when_three_quarters_are_back() {
         for round in 0..40 {
             told.put(8);
             told.pop(8);
-            assert!(told.driver.enable_delayed(), "{layout} {round}");
+            assert!(told.driver.enable_notification_delayed(), "{layout} {round}");
             for at in 0..8 {
                 assert_eq!(told.use_up(1), at == 6, "{layout} {round}: {at}");
             }
-            assert!(!told.driver.enable_delayed());
+            assert!(!told.driver.enable_notification_delayed());
             told.take_back(8);
         }
     }

@@ -10,7 +10,7 @@ use wharf_sys::packet::Received;
 
 /// Why a frame cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unfit {
+pub(super) enum RxReject {
     /// It was longer than what the ring kept of it.
     Truncated,
     /// The header before it does not fit it.
@@ -43,9 +43,9 @@ impl Work {
     }
 
     /// Takes a copy of a frame and makes it what it is to be.
-    pub(super) fn load(&mut self, frame: &Received<'_>, super_packets: SuperPackets) -> Result<(), Unfit> {
+    pub(super) fn load(&mut self, frame: &Received<'_>, super_packets: SuperPackets) -> Result<(), RxReject> {
         if frame.wire_bytes as usize > frame.bytes.len() {
-            return Err(Unfit::Truncated);
+            return Err(RxReject::Truncated);
         }
         let header = VnetHeader::read(&frame.vnet_header);
         let tag_bytes = self.restore(frame)?;
@@ -55,12 +55,12 @@ impl Work {
         match (header.gso_kind, super_packets) {
             (0, _) if header.needs_checksum => {
                 if !checksum::complete_transport(&mut self.packet, start, header.checksum_offset.into()) {
-                    return Err(Unfit::Malformed);
+                    return Err(RxReject::Malformed);
                 }
             }
             (0, _) => {}
             (_, way) => {
-                let pieces = self.pieces(&header, start).ok_or(Unfit::Malformed)?;
+                let pieces = self.pieces(&header, start).ok_or(RxReject::Malformed)?;
                 // What is in a tunnel nobody else could cut.
                 if way == SuperPackets::Cut || pieces.are_tunnelled() {
                     self.cut = Some((pieces, 0));
@@ -75,13 +75,13 @@ impl Work {
     }
 
     /// Copies the frame, its tag put back; bytes of the tag.
-    fn restore(&mut self, frame: &Received<'_>) -> Result<usize, Unfit> {
+    fn restore(&mut self, frame: &Received<'_>) -> Result<usize, RxReject> {
         self.packet.clear();
         let Some((protocol, control)) = frame.vlan else {
             self.packet.extend_from_slice(frame.bytes);
             return Ok(0);
         };
-        let (addresses, rest) = frame.bytes.split_at_checked(ETHERTYPE_AT).ok_or(Unfit::Malformed)?;
+        let (addresses, rest) = frame.bytes.split_at_checked(ETHERTYPE_AT).ok_or(RxReject::Malformed)?;
         self.packet.extend_from_slice(addresses);
         self.packet.extend(protocol.to_be_bytes());
         self.packet.extend(control.to_be_bytes());
@@ -96,11 +96,11 @@ impl Work {
     }
 
     /// Notes what cuts it, for whoever sends it on.
-    fn keep(&mut self, header: &VnetHeader, start: usize) -> Result<(), Unfit> {
+    fn keep(&mut self, header: &VnetHeader, start: usize) -> Result<(), RxReject> {
         self.meta.gso_bytes = header.gso_bytes;
         self.meta.gso_kind = header.gso_kind;
         self.meta.needs_checksum = header.needs_checksum;
-        self.meta.checksum_start = u16::try_from(start).map_err(|_| Unfit::Malformed)?;
+        self.meta.checksum_start = u16::try_from(start).map_err(|_| RxReject::Malformed)?;
         self.meta.checksum_offset = header.checksum_offset;
         Ok(())
     }

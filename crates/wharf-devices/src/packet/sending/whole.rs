@@ -34,9 +34,9 @@ struct Held {
 
 /// Why a frame was not sent.
 #[derive(Debug)]
-pub(super) enum Unsent {
+pub(super) enum TxReject {
     /// It cannot be, whatever the kernel says.
-    Unfit(&'static str),
+    Failed(&'static str),
     Refused(io::Error),
 }
 
@@ -50,19 +50,19 @@ impl Whole {
     }
 
     /// Sends a frame now; the caller then gives it to [`Whole::hold`], with the charge that comes back.
-    pub(super) fn send(&mut self, frame: &Frame, region: &Region) -> Result<usize, Unsent> {
-        let foreign = |_| Unsent::Unfit("foreign-pool");
+    pub(super) fn send(&mut self, frame: &Frame, region: &Region) -> Result<usize, TxReject> {
+        let foreign = |_| TxReject::Failed("foreign-pool");
         let meta = region.meta(frame).map_err(foreign)?;
         let header = header_to_send(frame.len_bytes(), &meta).bytes();
         let mut pieces = [IoSlice::new(&[]); CHUNKS_MAX + 1];
         let mut count = 1;
         pieces[0] = IoSlice::new(&header);
         for chunk in region.chunks(frame).map_err(foreign)? {
-            *pieces.get_mut(count).ok_or(Unsent::Unfit("too-many-chunks"))? = IoSlice::new(chunk);
+            *pieces.get_mut(count).ok_or(TxReject::Failed("too-many-chunks"))? = IoSlice::new(chunk);
             count += 1;
         }
         let before_bytes = self.look();
-        self.socket.send(&pieces[..count]).map_err(Unsent::Refused)?;
+        self.socket.send(&pieces[..count]).map_err(TxReject::Refused)?;
         // Others may have left meanwhile.
         Ok(self.look().saturating_sub(before_bytes).max(frame.len_bytes() as usize))
     }
@@ -86,11 +86,11 @@ impl Whole {
         if self.unsent_bytes > self.charged_bytes - first.charge_bytes {
             return None;
         }
-        self.give_up()
+        self.take_oldest()
     }
 
     /// The first frame held, wherever it is: the kernel has its copy.
-    pub(super) fn give_up(&mut self) -> Option<Frame> {
+    pub(super) fn take_oldest(&mut self) -> Option<Frame> {
         let first = self.sent.pop_front()?;
         self.charged_bytes -= first.charge_bytes;
         Some(first.frame)

@@ -2,7 +2,7 @@
 
 use super::super::addressing::ByFrame;
 use super::super::headers::Headers;
-use super::super::trouble::{EACCES, EHOSTUNREACH};
+use super::super::send_errors::{EACCES, EHOSTUNREACH};
 use super::*;
 use crate::link::{EAGAIN, ECONNREFUSED, EIO, EMSGSIZE, ENOBUFS, EPERM};
 use proptest::prelude::*;

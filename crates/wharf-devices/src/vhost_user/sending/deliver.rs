@@ -148,7 +148,7 @@ impl Writer {
         }
         let (header_bytes, mut header_of_one) = (to.agreed.header_bytes(), bytes_of(&header));
         let Ok(total) = u32::try_from(header_bytes + len) else {
-            to.ring.unpop(to.chain.token());
+            to.ring.undo_pop(to.chain.token());
             return Delivery::Failed("too-long");
         };
         if to.chain.writable_bytes() < total {
@@ -178,13 +178,13 @@ impl Writer {
         if !to.agreed.has(crate::virtio::feature::MRG_RXBUF)
             || (to.chain.writable_bytes() as usize) < header_bytes
         {
-            to.ring.unpop(to.chain.token());
+            to.ring.undo_pop(to.chain.token());
             return Delivery::Failed("too-long");
         }
         let (count, short) = self.gather(to, to.chain.writable_bytes(), total);
         if let Some(short) = short {
-            self.further[..count].iter().rev().for_each(|further| to.ring.unpop(further.token()));
-            to.ring.unpop(to.chain.token());
+            self.further[..count].iter().rev().for_each(|further| to.ring.undo_pop(further.token()));
+            to.ring.undo_pop(to.chain.token());
             return short;
         }
         let buffers = u16::try_from(1 + count).unwrap_or(u16::MAX);

@@ -122,7 +122,7 @@ pub(super) fn turn(
 
 /// Tells the driver of used buffers, if it does not know of some and wants to be told; whether it did.
 pub(super) fn tell(ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
-    if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.wants_call()) {
+    if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.needs_notification()) {
         return false;
     }
     if let Some(call) = call {

@@ -263,7 +263,7 @@ impl DeviceRing for PackedDevice {
         count
     }
 
-    fn unpop(&mut self, token: Token) {
+    fn undo_pop(&mut self, token: Token) {
         self.inside = self.inside.saturating_sub(token.descriptors);
         self.next = self.next.back(token.descriptors.min(self.place.size), self.place.size);
     }
@@ -310,13 +310,13 @@ impl DeviceRing for PackedDevice {
         true
     }
 
-    fn wants_call(&mut self) -> bool {
+    fn needs_notification(&mut self) -> bool {
         // (E)
         fence(Ordering::SeqCst);
         self.driver_event.wants(self.used, std::mem::take(&mut self.untold), self.place.size)
     }
 
-    fn enable(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         self.is_asking = true;
         self.ask();
         // (F)
@@ -324,12 +324,12 @@ impl DeviceRing for PackedDevice {
         made_available(&self.place.descriptors.all()[self.next.at()], available(self.next.wrap)).is_none()
     }
 
-    fn disable(&mut self) {
+    fn disable_notification(&mut self) {
         self.is_asking = false;
         self.device_event.ask_not();
     }
 
-    fn base(&self) -> u32 {
+    fn next_avail(&self) -> u32 {
         u32::from(self.next.bits()) | u32::from(self.used.bits()) << 16
     }
 }

@@ -209,7 +209,7 @@ impl DriverRing for PackedDriver {
         true
     }
 
-    fn wants_kick(&mut self) -> bool {
+    fn needs_kick(&mut self) -> bool {
         // (E)
         fence(Ordering::SeqCst);
         self.device_event.wants(self.next, std::mem::take(&mut self.untold), self.place.size)
@@ -233,19 +233,19 @@ impl DriverRing for PackedDriver {
         Ok(Some(Used { id, written_bytes }))
     }
 
-    fn enable(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         self.ask_at(self.used);
         self.is_quiet()
     }
 
-    fn enable_delayed(&mut self) -> bool {
+    fn enable_notification_delayed(&mut self) -> bool {
         let size = self.place.size;
         let after = self.used.advanced(delayed(size - self.room), size);
         self.ask_at(after);
         self.is_quiet()
     }
 
-    fn disable(&mut self) {
+    fn disable_notification(&mut self) {
         self.driver_event.ask_not();
     }
 

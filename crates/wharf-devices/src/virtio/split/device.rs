@@ -4,8 +4,8 @@ use super::super::memory::Hand;
 use super::super::notify::needs_event;
 use super::super::{Chain, DeviceRing, Layout, Memory, Options, Place, RingError, Token};
 use super::{
-    DESCRIPTOR_BYTES, Descriptor, FLAGS_AT, INDEX_AT, INDIRECT, NEXT, NO_TELLING, WRITE, available_entries,
-    available_event_at, load, store, table_size, used_entries, used_event_at,
+    DESCRIPTOR_BYTES, Descriptor, FLAGS_AT, INDEX_AT, INDIRECT, NEXT, VRING_AVAIL_F_NO_INTERRUPT, WRITE,
+    available_entries, available_event_at, load, store, table_size, used_entries, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
@@ -31,8 +31,8 @@ pub struct SplitDevice {
     used: u16,
     /// The used index as the driver may see it.
     published: u16,
-    /// As it was when it was last asked whether the driver wants to be told; `None` before.
-    told: Option<u16>,
+    /// As it was when it was last asked whether the driver wants a notification; `None` before.
+    last_signalled: Option<u16>,
 }
 
 impl SplitDevice {
@@ -58,7 +58,7 @@ impl SplitDevice {
             seen: next,
             used,
             published: used,
-            told: None,
+            last_signalled: None,
         })
     }
 
@@ -242,7 +242,7 @@ impl DeviceRing for SplitDevice {
         count
     }
 
-    fn unpop(&mut self, _token: Token) {
+    fn undo_pop(&mut self, _token: Token) {
         self.next = self.next.wrapping_sub(1);
     }
 
@@ -273,19 +273,20 @@ impl DeviceRing for SplitDevice {
         true
     }
 
-    fn wants_call(&mut self) -> bool {
+    fn needs_notification(&mut self) -> bool {
         // (E)
         fence(Ordering::SeqCst);
-        let told = self.told.replace(self.published);
+        let last_signalled = self.last_signalled.replace(self.published);
         if !self.options.event_idx {
-            return told != Some(self.published) && load(&self.place.driver, FLAGS_AT) & NO_TELLING == 0;
+            return last_signalled != Some(self.published)
+                && load(&self.place.driver, FLAGS_AT) & VRING_AVAIL_F_NO_INTERRUPT == 0;
         }
         let event = load(&self.place.driver, used_event_at(self.place.size));
-        // The first time it is not known of what the driver was told.
-        told.is_none_or(|told| needs_event(event, self.published, told))
+        // The first time it is not known of what the driver was last signalled.
+        last_signalled.is_none_or(|last_signalled| needs_event(event, self.published, last_signalled))
     }
 
-    fn enable(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         if self.options.event_idx {
             store(&self.place.device, available_event_at(self.place.size), self.next);
         } else {
@@ -296,13 +297,13 @@ impl DeviceRing for SplitDevice {
         load(&self.place.driver, INDEX_AT) == self.next
     }
 
-    fn disable(&mut self) {
+    fn disable_notification(&mut self) {
         if !self.options.event_idx {
-            store(&self.place.device, FLAGS_AT, NO_TELLING);
+            store(&self.place.device, FLAGS_AT, VRING_AVAIL_F_NO_INTERRUPT);
         }
     }
 
-    fn base(&self) -> u32 {
+    fn next_avail(&self) -> u32 {
         self.next.into()
     }
 }

@@ -4,8 +4,8 @@ use super::super::ids::Ids;
 use super::super::notify::{delayed, needs_event};
 use super::super::{DriverRing, Extent, Layout, Options, Place, RingError, Used};
 use super::{
-    Descriptor, FLAGS_AT, INDEX_AT, NEXT, NO_TELLING, WRITE, available_entries, available_event_at, load,
-    store, used_entries, used_event_at,
+    Descriptor, FLAGS_AT, INDEX_AT, NEXT, VRING_AVAIL_F_NO_INTERRUPT, WRITE, available_entries,
+    available_event_at, load, store, used_entries, used_event_at,
 };
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
@@ -39,8 +39,8 @@ pub struct SplitDriver {
     next: u16,
     /// The available index as the device may see it.
     published: u16,
-    /// As it was when it was last asked whether the device wants to be told.
-    told: u16,
+    /// As it was when it was last asked whether the device wants a notification.
+    last_signalled: u16,
     /// Index of the next used entry to be read.
     used: u16,
     /// The used index when it was read last.
@@ -86,7 +86,7 @@ impl SplitDriver {
             order: vec![0; size.into()].into(),
             next: index,
             published: index,
-            told: index,
+            last_signalled: index,
             used: index,
             seen: index,
             batch: None,
@@ -272,15 +272,16 @@ impl DriverRing for SplitDriver {
         true
     }
 
-    fn wants_kick(&mut self) -> bool {
+    fn needs_kick(&mut self) -> bool {
         // (E)
         fence(Ordering::SeqCst);
-        let told = std::mem::replace(&mut self.told, self.published);
+        let last_signalled = std::mem::replace(&mut self.last_signalled, self.published);
         if self.options.event_idx {
             let event = load(&self.place.device, available_event_at(self.place.size));
-            return needs_event(event, self.published, told);
+            return needs_event(event, self.published, last_signalled);
         }
-        told != self.published && load(&self.place.device, FLAGS_AT) & NO_TELLING == 0
+        last_signalled != self.published
+            && load(&self.place.device, FLAGS_AT) & VRING_AVAIL_F_NO_INTERRUPT == 0
     }
 
     #[inline]
@@ -303,23 +304,23 @@ impl DriverRing for SplitDriver {
         Ok(Some(Used { id, written_bytes }))
     }
 
-    fn enable(&mut self) -> bool {
+    fn enable_notification(&mut self) -> bool {
         self.ask_at(self.used);
         !self.event_reached(0)
     }
 
-    fn enable_delayed(&mut self) -> bool {
+    fn enable_notification_delayed(&mut self) -> bool {
         let after = delayed(self.published.wrapping_sub(self.used));
         self.ask_at(self.used.wrapping_add(after));
         !self.event_reached(after)
     }
 
-    fn disable(&mut self) {
+    fn disable_notification(&mut self) {
         if self.options.event_idx {
             // The farthest from where the device is: passed in 2^16 buffers, and asked for anew long before.
             store(&self.place.driver, used_event_at(self.place.size), self.used.wrapping_sub(1));
         } else {
-            store(&self.place.driver, FLAGS_AT, NO_TELLING);
+            store(&self.place.driver, FLAGS_AT, VRING_AVAIL_F_NO_INTERRUPT);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The doorbell, and what the kernel answers to it.
 
-use super::super::table::Fate;
-use super::core::{Kernel, LOOK_EVERY, Sending};
+use super::super::table::TxStatus;
+use super::tx::{Kernel, LOOK_EVERY, Sending};
 use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE, State};
 use std::io;
 
@@ -95,15 +95,15 @@ impl<K: Kernel> Sending<K> {
 
     /// The interface has dropped a frame, which then comes back as if it had been sent.
     fn note_drop(&mut self) {
-        let fate = match self.health.state() {
-            State::Up => Fate::Refused,
-            State::Down => Fate::LinkDown,
-            State::Gone => Fate::Gone,
+        let status = match self.health.state() {
+            State::Up => TxStatus::Refused,
+            State::Down => TxStatus::LinkDown,
+            State::Gone => TxStatus::Gone,
         };
         if let Some((_, rings)) = &mut self.open {
-            rings.dropped(fate);
+            rings.dropped(status);
         }
-        if fate == Fate::Refused && !std::mem::replace(&mut self.told_of_drops, true) {
+        if status == TxStatus::Refused && !std::mem::replace(&mut self.told_of_drops, true) {
             let what = "the interface drops frames: the MTU of its other end is too small, or it is overrun";
             self.health.note(what, io::Error::from_raw_os_error(EBUSY));
         }

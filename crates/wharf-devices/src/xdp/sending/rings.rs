@@ -3,7 +3,7 @@
 //! Descriptors out never exceed either ring, so that there is room for every completion.
 
 use super::super::memory::PIECE_BYTES;
-use super::super::table::{Fate, NotHeld, Table, pieces};
+use super::super::table::{NotHeld, Table, TxStatus, pieces};
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, MemError, Region};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
@@ -28,10 +28,10 @@ pub(super) struct Rings {
 
 /// Why a frame was not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unposted {
+pub(super) enum TxReject {
     /// There is no room for it now.
     Full,
-    Unfit(&'static str),
+    Failed(&'static str),
 }
 
 impl Rings {
@@ -102,13 +102,13 @@ impl Rings {
 
     /// Posts a frame whatever it consists of, if there is room for its descriptors.
     #[cold]
-    pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (Unposted, Frame)> {
+    pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (TxReject, Frame)> {
         let region = self.region.clone();
         let (Ok(mut left), Ok(chunks)) = (self.descriptors(&frame), region.chunks(&frame)) else {
-            return Err((Unposted::Unfit("foreign-pool"), frame));
+            return Err((TxReject::Failed("foreign-pool"), frame));
         };
         if left > self.room().min(self.transmit.room() as usize) {
-            return Err((Unposted::Full, frame));
+            return Err((TxReject::Full, frame));
         }
         let (start, mut buffers) = (region.mapping().start().as_ptr() as usize, Vec::with_capacity(left));
         for chunk in chunks {
@@ -154,12 +154,12 @@ impl Rings {
         is_ahead
     }
 
-    /// The kernel has just said that the interface dropped a frame, the last one that it took: its fate is `fate`.
+    /// The kernel has just said that the interface dropped a frame, the last one that it took: its status is `status`.
     ///
     /// The kernel says how far it is only with the first frame that is sent. So if it has not moved, the frame is the
     /// one behind those that are known to have been taken.
     #[cold]
-    pub(super) fn dropped(&mut self, fate: Fate) {
+    pub(super) fn dropped(&mut self, status: TxStatus) {
         let last = if self.look() {
             self.taken.wrapping_sub(1)
         } else {
@@ -175,7 +175,7 @@ impl Rings {
         };
         let at = usize::try_from(self.transmit.entry(last).addr).unwrap_or(usize::MAX);
         if let Some((index, _)) = self.region.buffer_at(at) {
-            self.table.doom(index, fate);
+            self.table.mark_failed(index, status);
         }
     }
 
@@ -183,7 +183,7 @@ impl Rings {
     /// completions again where they have been read.
     #[inline(always)]
     pub(super) fn take_done(
-        &mut self, room: &mut usize, mut each: impl FnMut(Frame, Fate),
+        &mut self, room: &mut usize, mut each: impl FnMut(Frame, TxStatus),
     ) -> Result<(), NotHeld> {
         let mut result = Ok(());
         let Self { completion, table, region, .. } = self;
@@ -192,10 +192,10 @@ impl Rings {
             completion.take_while(|addr| {
                 match done(region, table, addr) {
                     Ok(None) => count += 1,
-                    Ok(Some((frame, fate))) => {
+                    Ok(Some((frame, status))) => {
                         count += 1;
                         left -= 1;
-                        each(frame, fate);
+                        each(frame, status);
                     }
                     Err(not_held) => result = Err(not_held),
                 }
@@ -218,7 +218,7 @@ impl Rings {
 
 /// The descriptor at `addr` has come back; the frame, if that was its last.
 #[inline(always)]
-fn done(region: &Region, table: &mut Table, addr: u64) -> Result<Option<(Frame, Fate)>, NotHeld> {
+fn done(region: &Region, table: &mut Table, addr: u64) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
     let at = usize::try_from(addr).unwrap_or(usize::MAX);
     let (index, start) = region.buffer_at(at).ok_or(NotHeld(u32::MAX))?;
     let behind = at.wrapping_sub(start);

@@ -4,8 +4,8 @@ mod answers;
 mod chains;
 mod kernel;
 
-use super::core::Sending;
 use super::rings::Rings;
+use super::tx::Sending;
 use crate::link::{Health, Link};
 use kernel::Mock;
 use std::sync::Arc;

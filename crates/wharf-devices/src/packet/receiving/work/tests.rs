@@ -11,7 +11,7 @@ fn received(bytes: &[u8], header: VnetHeader, vlan: Option<(u16, u16)>) -> Recei
 }
 
 /// What arrives of a frame.
-fn arrived(frame: &Received<'_>, super_packets: SuperPackets) -> Result<Vec<(Vec<u8>, Meta)>, Unfit> {
+fn arrived(frame: &Received<'_>, super_packets: SuperPackets) -> Result<Vec<(Vec<u8>, Meta)>, RxReject> {
     let mut work = Work::default();
     work.load(frame, super_packets)?;
     let mut frames = Vec::new();
@@ -168,7 +168,7 @@ fn what_does_not_fit_is_refused() {
     let refused = |header: VnetHeader, len: usize, vlan| {
         let frame = received(&bytes[..len], header, vlan);
         let faults = [SuperPackets::Cut, SuperPackets::Keep].map(|way| arrived(&frame, way).err());
-        assert_eq!(faults, [Some(Unfit::Malformed); 2], "{header:?}, {len} bytes");
+        assert_eq!(faults, [Some(RxReject::Malformed); 2], "{header:?}, {len} bytes");
     };
     refused(VnetHeader { checksum_start: 142, ..UNFINISHED }, 142, None);
     refused(VnetHeader { checksum_start: u16::MAX, ..UNFINISHED }, 142, Some((0x8100, 1)));
@@ -185,10 +185,10 @@ fn what_does_not_fit_is_refused() {
     let header = VnetHeader { gso_kind: GSO_UDP, checksum_start: 84, ..UNFINISHED };
     for gso_bytes in [0, 65500] {
         let frame = received(&tunnel, VnetHeader { gso_bytes, ..header }, None);
-        assert_eq!(arrived(&frame, SuperPackets::Cut).err(), Some(Unfit::Malformed), "{gso_bytes}");
+        assert_eq!(arrived(&frame, SuperPackets::Cut).err(), Some(RxReject::Malformed), "{gso_bytes}");
     }
     let cut_short = Received { wire_bytes: 143, ..received(&bytes, UNFINISHED, None) };
-    assert_eq!(arrived(&cut_short, SuperPackets::Cut).unwrap_err(), Unfit::Truncated);
+    assert_eq!(arrived(&cut_short, SuperPackets::Cut).unwrap_err(), RxReject::Truncated);
 }
 
 #[test]

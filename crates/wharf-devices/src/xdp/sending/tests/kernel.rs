@@ -2,7 +2,7 @@
 //!
 //! Above all: it says how far it is only when it has sent a frame, or when it looks for more.
 
-use super::super::core::Kernel;
+use super::super::tx::Kernel;
 use crate::link::{EAGAIN, EBUSY, Health, State};
 use std::cell::RefCell;
 use std::io;

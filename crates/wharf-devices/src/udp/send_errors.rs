@@ -1,4 +1,4 @@
-//! `Trouble`: what an error of sending means for the frame at which it came up, and what is told of it.
+//! `SendErrors`: what an error of sending means for the frame at which it came up, and what is told of it.
 //!
 //! On a connected socket an error may be about an earlier datagram: ICMP has told of that, and the datagram at hand was
 //! not looked at (udp(7)). So everything is asked twice: only an answer that comes again is about this one.
@@ -21,7 +21,7 @@ const IN_A_ROW_MAX: u32 = 64;
 
 /// What becomes of the first message, which was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Action {
     /// There is no room now.
     Wait,
     /// It is sent again.
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 }
 
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct SendErrors {
     device: String,
     /// The last answer, since something was sent.
     last: Option<i32>,
@@ -47,7 +47,7 @@ pub(super) struct Trouble {
     error: Option<DeviceError>,
 }
 
-impl Trouble {
+impl SendErrors {
     pub(super) fn new(device: &str) -> Self {
         let (last, in_a_row, stuck_since_ns, refusals) = (None, 0, None, 0);
         Self {
@@ -71,28 +71,28 @@ impl Trouble {
 
     /// What becomes of the first message, which the kernel has refused; `is_joined` where it is several datagrams.
     #[cold]
-    pub(super) fn verdict(&mut self, error: io::Error, is_joined: bool) -> Verdict {
+    pub(super) fn action(&mut self, error: io::Error, is_joined: bool) -> Action {
         let errno = error.raw_os_error().unwrap_or(EINVAL);
         self.in_a_row += 1;
         let is_first = self.last.replace(errno) != Some(errno) && self.in_a_row < IN_A_ROW_MAX;
         match errno {
             EAGAIN | EINTR => {
                 self.in_a_row = 0;
-                Verdict::Wait
+                Action::Wait
             }
-            ENOBUFS | ENOMEM if !self.is_stuck() => Verdict::Wait,
+            ENOBUFS | ENOMEM if !self.is_stuck() => Action::Wait,
             ECONNREFUSED => self.refused(error),
-            EIO | EINVAL | EMSGSIZE | EOPNOTSUPP if is_joined => Verdict::Apart,
-            _ if is_first => Verdict::Again,
-            _ if is_joined => Verdict::Apart,
+            EIO | EINVAL | EMSGSIZE | EOPNOTSUPP if is_joined => Action::Apart,
+            _ if is_first => Action::Again,
+            _ if is_joined => Action::Apart,
             _ => self.fail(errno, error),
         }
     }
 
     /// Nobody listens where an earlier datagram went: that is its bad luck, and this one goes all the same.
-    fn refused(&mut self, error: io::Error) -> Verdict {
+    fn refused(&mut self, error: io::Error) -> Action {
         self.note_refusal(error);
-        if self.in_a_row <= IN_A_ROW_MAX { Verdict::Again } else { Verdict::Fail("connection-refused") }
+        if self.in_a_row <= IN_A_ROW_MAX { Action::Again } else { Action::Fail("connection-refused") }
     }
 
     /// ICMP has told of an earlier datagram.
@@ -116,7 +116,7 @@ impl Trouble {
         }
     }
 
-    fn fail(&mut self, errno: i32, source: io::Error) -> Verdict {
+    fn fail(&mut self, errno: i32, source: io::Error) -> Action {
         let (reason, what) = match errno {
             EMSGSIZE => ("too-long", "a datagram is longer than can be sent there"),
             ENETUNREACH | EHOSTUNREACH | EHOSTDOWN => ("unreachable", "there is no way to a destination"),
@@ -126,7 +126,7 @@ impl Trouble {
             _ => ("refused", "the kernel refuses a datagram"),
         };
         self.tell(errno, what, source);
-        Verdict::Fail(reason)
+        Action::Fail(reason)
     }
 
     /// Once of each kind.
@@ -164,62 +164,62 @@ mod tests {
 
     #[test]
     fn an_answer_counts_when_it_comes_again() {
-        let mut trouble = Trouble::new("udp:x:1");
+        let mut errors = SendErrors::new("udp:x:1");
         for (errno, reason) in
             [(EPERM, "not-permitted"), (EMSGSIZE, "too-long"), (ENETUNREACH, "unreachable")]
         {
-            assert_eq!(trouble.verdict(error(errno), false), Verdict::Again);
-            trouble.over();
-            assert_eq!(trouble.verdict(error(errno), false), Verdict::Again, "it was about another one");
+            assert_eq!(errors.action(error(errno), false), Action::Again);
+            errors.over();
+            assert_eq!(errors.action(error(errno), false), Action::Again, "it was about another one");
             for _ in 0..2 {
-                assert_eq!(trouble.verdict(error(errno), false), Verdict::Fail(reason));
+                assert_eq!(errors.action(error(errno), false), Action::Fail(reason));
             }
-            let told = trouble.take_error().unwrap_err().to_string();
+            let told = errors.take_error().unwrap_err().to_string();
             assert!(told.starts_with("udp:x:1: ") && !told.contains('\n'), "{told}");
-            assert!(trouble.take_error().is_ok());
+            assert!(errors.take_error().is_ok());
         }
     }
 
     #[test]
     fn what_was_joined_goes_apart_before_it_fails() {
-        let mut trouble = Trouble::new("udp:x:1");
+        let mut errors = SendErrors::new("udp:x:1");
         for errno in [EIO, EINVAL, EMSGSIZE, EOPNOTSUPP] {
-            assert_eq!(trouble.verdict(error(errno), true), Verdict::Apart);
-            trouble.over();
+            assert_eq!(errors.action(error(errno), true), Action::Apart);
+            errors.over();
         }
-        let verdicts = [true, true, false].map(|is_joined| trouble.verdict(error(EPERM), is_joined));
-        assert_eq!(verdicts, [Verdict::Again, Verdict::Apart, Verdict::Fail("not-permitted")]);
+        let actions = [true, true, false].map(|is_joined| errors.action(error(EPERM), is_joined));
+        assert_eq!(actions, [Action::Again, Action::Apart, Action::Fail("not-permitted")]);
     }
 
     #[test]
     fn nobody_listening_is_counted_and_no_end() {
-        let mut trouble = Trouble::new("udp:x:1");
+        let mut errors = SendErrors::new("udp:x:1");
         for _ in 0..1000 {
-            assert_eq!(trouble.verdict(error(ECONNREFUSED), false), Verdict::Again);
-            trouble.over();
+            assert_eq!(errors.action(error(ECONNREFUSED), false), Action::Again);
+            errors.over();
         }
-        assert_eq!(trouble.refusals(), 1000);
-        assert!(trouble.take_error().unwrap_err().to_string().contains("512 times"));
-        let last = (0..65).map(|_| trouble.verdict(error(ECONNREFUSED), true)).last();
-        assert_eq!(last, Some(Verdict::Fail("connection-refused")));
+        assert_eq!(errors.refusals(), 1000);
+        assert!(errors.take_error().unwrap_err().to_string().contains("512 times"));
+        let last = (0..65).map(|_| errors.action(error(ECONNREFUSED), true)).last();
+        assert_eq!(last, Some(Action::Fail("connection-refused")));
     }
 
     #[test]
     fn no_mixture_of_answers_is_asked_for_ever() {
-        let mut trouble = Trouble::new("udp:x:1");
-        let mut verdicts =
-            (0..70).map(|at| trouble.verdict(error(if at % 2 == 0 { EPERM } else { ENETUNREACH }), false));
-        assert!(verdicts.any(|verdict| matches!(verdict, Verdict::Fail(_))));
+        let mut errors = SendErrors::new("udp:x:1");
+        let mut actions =
+            (0..70).map(|at| errors.action(error(if at % 2 == 0 { EPERM } else { ENETUNREACH }), false));
+        assert!(actions.any(|action| matches!(action, Action::Fail(_))));
     }
 
     #[test]
     fn a_full_buffer_is_waited_for_and_no_memory_for_a_while() {
-        let mut trouble = Trouble::new("udp:x:1");
+        let mut errors = SendErrors::new("udp:x:1");
         for errno in [EAGAIN, ENOBUFS, ENOMEM, EAGAIN] {
-            assert_eq!(trouble.verdict(error(errno), true), Verdict::Wait);
+            assert_eq!(errors.action(error(errno), true), Action::Wait);
         }
-        trouble.stuck_since_ns = Some(0);
-        assert_eq!(trouble.verdict(error(ENOBUFS), false), Verdict::Again);
-        assert_eq!(trouble.verdict(error(ENOBUFS), false), Verdict::Fail("refused"));
+        errors.stuck_since_ns = Some(0);
+        assert_eq!(errors.action(error(ENOBUFS), false), Action::Again);
+        assert_eq!(errors.action(error(ENOBUFS), false), Action::Fail("refused"));
     }
 }

@@ -1,9 +1,9 @@
-//! `Dial`: the thread that waits for a back end to come back, and sets up virtqueues with it: messages may take long to be
+//! `Reconnector`: the thread that waits for a back end to come back, and sets up virtqueues with it: messages may take long to be
 //! answered, and whoever moves frames may have others to see to.
 
+use super::connect::is_nobody;
 use super::pairs::Pairs;
-use super::reach::is_nobody;
-use super::session::{Door, Session};
+use super::session::{Endpoint, Session};
 use crate::virtio::DriverRing;
 use std::io;
 use std::net::Shutdown;
@@ -16,14 +16,14 @@ use std::time::Duration;
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 
-/// Between two attempts.
+/// DetachedFrames two attempts.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// A connection whose virtqueues run.
 pub(super) type Connected<R> = (Session, Pairs<R>);
 
 #[derive(Debug)]
-pub(super) struct Dial<R> {
+pub(super) struct Reconnector<R> {
     shared: Arc<Shared>,
     answers: Receiver<Result<Connected<R>, DeviceError>>,
     /// `None` once it is dropped.
@@ -37,12 +37,12 @@ struct Shared {
     stream: Mutex<Option<UnixStream>>,
 }
 
-impl<R: DriverRing + 'static> Dial<R> {
-    /// Waits for a back end that can do what was `agreed` upon with the one before, to give it memory of `region`. [`Dial::answer`] has
-    /// it; the door's events tell of that.
-    pub(super) fn start(door: Door, agreed: u64, region: Arc<Region>) -> io::Result<Self> {
+impl<R: DriverRing + 'static> Reconnector<R> {
+    /// Waits for a back end that can do what was `agreed` upon with the one before, to give it memory of `region`. [`Reconnector::answer`] has
+    /// it; the endpoint's events tell of that.
+    pub(super) fn start(endpoint: Endpoint, agreed: u64, region: Arc<Region>) -> io::Result<Self> {
         let (shared, (answer, answers)) = (Arc::<Shared>::default(), channel());
-        let caller = Caller { shared: shared.clone(), door, agreed, region };
+        let caller = Attempts { shared: shared.clone(), endpoint, agreed, region };
         let thread = std::thread::Builder::new().name("virtio-user".into());
         let thread = Some(thread.spawn(move || caller.run(&answer))?);
         Ok(Self { shared, answers, thread })
@@ -54,7 +54,7 @@ impl<R: DriverRing + 'static> Dial<R> {
     }
 }
 
-impl<R> Drop for Dial<R> {
+impl<R> Drop for Reconnector<R> {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Relaxed);
         self.shared.cut();
@@ -87,14 +87,14 @@ impl Shared {
     }
 }
 
-struct Caller {
+struct Attempts {
     shared: Arc<Shared>,
-    door: Door,
+    endpoint: Endpoint,
     agreed: u64,
     region: Arc<Region>,
 }
 
-impl Caller {
+impl Attempts {
     /// Tries until it is done, or not wanted any more. What is wrong is told once, until something else is.
     fn run<R: DriverRing>(&self, answer: &Sender<Result<Connected<R>, DeviceError>>) {
         let mut told = String::new();
@@ -110,7 +110,7 @@ impl Caller {
             if is_done || is_new {
                 // Whoever asked may not want it any more.
                 let _ = answer.send(result);
-                self.door.events.tell();
+                self.endpoint.events.tell();
             }
             if is_done {
                 return;
@@ -122,10 +122,10 @@ impl Caller {
 
     fn attempt<R: DriverRing>(&self) -> Result<Connected<R>, DeviceError> {
         // One that is to be connected to is tried for again from outside.
-        let stream = self.door.reach(|| self.door.options.server && !self.shared.ends())?;
+        let stream = self.endpoint.connect(|| self.endpoint.options.server && !self.shared.ends())?;
         self.shared.hold(stream.try_clone().ok());
-        let session = Session::open(&self.door, stream, Some(self.agreed))?;
-        let queues = session.start(&self.region, self.door.options.size)?;
+        let session = Session::open(&self.endpoint, stream, Some(self.agreed))?;
+        let queues = session.start(&self.region, self.endpoint.options.size)?;
         let pairs = Pairs::new(queues, &self.region, session.features);
         Ok((session, pairs))
     }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Between two looks at whether somebody is there.
+/// DetachedFrames two looks at whether somebody is there.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Connects; as long as nobody listens, and it `may_wait`, again.

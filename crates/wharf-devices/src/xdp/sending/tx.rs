@@ -1,8 +1,8 @@
 //! `Sending`: the transmit side, whoever plays the kernel.
 
 use super::super::memory::PIECE_BYTES;
-use super::super::table::Fate;
-use super::rings::{Rings, Unposted};
+use super::super::table::TxStatus;
+use super::rings::{Rings, TxReject};
 use crate::link::{ETHERNET_BYTES, Health, State};
 use std::io;
 use std::sync::Arc;
@@ -109,13 +109,13 @@ impl<K: Kernel> Sending<K> {
         let Some(mut frame) = batch.pop() else { return true };
         let posted = match fits.and_then(|_| complete_checksum(&self.region, &mut frame)) {
             Ok(()) => rings.post_chain(frame),
-            Err(reason) => Err((Unposted::Unfit(reason), frame)),
+            Err(reason) => Err((TxReject::Failed(reason), frame)),
         };
         match posted {
             Ok(()) => self.owes_doorbell = true,
-            Err((Unposted::Unfit(reason), frame)) => self.failed.push((frame, reason)),
+            Err((TxReject::Failed(reason), frame)) => self.failed.push((frame, reason)),
             // There was room a moment ago: a kernel that goes backwards.
-            Err((Unposted::Full, frame)) => self.failed.push((frame, "no-room")),
+            Err((TxReject::Full, frame)) => self.failed.push((frame, "no-room")),
         }
         self.is_full()
     }
@@ -158,9 +158,9 @@ impl<K: Kernel> Sending<K> {
         let mut room = budget.min(into.sent.room());
         let mut result = Ok(());
         if let Some((_, rings)) = &mut self.open {
-            let done = rings.take_done(&mut room, |frame, fate| match fate {
-                Fate::Sent => put(into, frame),
-                _ => fail(into, frame, fate),
+            let done = rings.take_done(&mut room, |frame, status| match status {
+                TxStatus::Sent => put(into, frame),
+                _ => fail(into, frame, status),
             });
             if let Err(not_held) = done {
                 let (device, ring_frames) = (self.health.device().into(), super::ENTRIES);
@@ -192,7 +192,7 @@ impl<K: Kernel> Sending<K> {
         let Some((kernel, mut rings)) = self.open.take() else { return };
         // After a completion of what is not held, the rings are not read any more.
         let (left, failed) = (&mut self.left, &mut self.failed);
-        let _ = rings.take_done(&mut { usize::MAX }, |frame, fate| match fate.reason() {
+        let _ = rings.take_done(&mut { usize::MAX }, |frame, status| match status.reason() {
             None => left.push(frame),
             Some(reason) => failed.push((frame, reason)),
         });
@@ -205,8 +205,8 @@ impl<K: Kernel> Sending<K> {
 }
 
 #[cold]
-fn fail(into: &mut Completions, frame: Frame, fate: Fate) {
-    into.failed.extend(fate.reason().map(|reason| (frame, reason)));
+fn fail(into: &mut Completions, frame: Frame, status: TxStatus) {
+    into.failed.extend(status.reason().map(|reason| (frame, reason)));
 }
 
 #[inline(always)]

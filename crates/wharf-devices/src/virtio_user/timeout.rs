@@ -1,4 +1,4 @@
-//! `Patience`: an end to a conversation whose other side says nothing more. The `vhost` crate tries again whenever a socket's own
+//! `Timeout`: an end to a conversation whose other side says nothing more. The `vhost` crate tries again whenever a socket's own
 //! timeout has passed, so that only a connection that is shut ends its waiting.
 
 use std::io;
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 /// While it lives, a connection is shut once the time has passed.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct Timeout {
     /// Gone when this is.
     _lives: SyncSender<()>,
 }
 
-impl Patience {
+impl Timeout {
     /// For at most `time` from now on; `is_late` is set where that was not enough.
     pub(super) fn new(socket: &UnixStream, time: Duration, is_late: &Arc<AtomicBool>) -> io::Result<Self> {
         let (lives, ended) = sync_channel::<()>(0);
@@ -43,11 +43,11 @@ mod tests {
     fn who_says_nothing_is_cut_off_and_who_is_done_in_time_is_not() {
         let is_late = Arc::new(AtomicBool::new(false));
         let (mut near, mut far) = UnixStream::pair().unwrap();
-        drop(Patience::new(&near, Duration::from_secs(3600), &is_late).unwrap());
+        drop(Timeout::new(&near, Duration::from_secs(3600), &is_late).unwrap());
         far.write_all(b"a").unwrap();
         near.read_exact(&mut [0]).unwrap();
         assert!(!is_late.load(Ordering::Acquire));
-        let _patience = Patience::new(&near, Duration::from_millis(1), &is_late).unwrap();
+        let _patience = Timeout::new(&near, Duration::from_millis(1), &is_late).unwrap();
         assert_eq!(near.read(&mut [0]).unwrap(), 0, "shut");
         assert!(is_late.load(Ordering::Acquire));
     }
