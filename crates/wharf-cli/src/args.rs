@@ -148,11 +148,14 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 fn with_registries(command: clap::Command, registries: &Registries) -> clap::Command {
     let (devices, qdiscs) = (registries.devices.clone(), registries.qdiscs.clone());
     let usage = format!("Queueing discipline of what is sent: {}", qdiscs.usage());
+    let keys = std::iter::once(usage.clone()).chain(qdiscs.keys()).collect::<Vec<_>>().join("\n");
     let device = ValueParser::new(move |text: &str| devices.parse(text));
     let qdisc = ValueParser::new(move |text: &str| qdiscs.parse(text));
     let command = command.mut_args(|arg| match arg.get_value_parser().type_id() {
         read if read == TypeId::of::<DeviceSpec>() => arg.value_parser(device.clone()),
-        read if read == TypeId::of::<QdiscSpec>() => arg.value_parser(qdisc.clone()).help(usage.clone()),
+        read if read == TypeId::of::<QdiscSpec>() => {
+            arg.value_parser(qdisc.clone()).help(usage.clone()).long_help(keys.clone())
+        }
         _ => arg,
     });
     command.mut_subcommands(|command| with_registries(command, registries))

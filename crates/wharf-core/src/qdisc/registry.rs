@@ -150,6 +150,14 @@ impl QdiscRegistry {
         }
     }
 
+    /// Returns a line for each option of each kind, with its default, its values and its meaning, for help.
+    pub fn keys(&self) -> Vec<String> {
+        let row = |kind: &QdiscKind, key: &Key| {
+            format!("{}: {}={} ({}): {}", kind.name, key.name, key.default, key.allowed(), key.meaning)
+        };
+        self.kinds.iter().flat_map(|kind| kind.keys.iter().map(move |key| row(kind, key))).collect()
+    }
+
     /// Reads a specification.
     ///
     /// # Errors
@@ -216,5 +224,6 @@ mod tests {
         assert_eq!(registry.parse("mine:5").unwrap().packets(), 5);
         assert_eq!(registry.kinds().len(), BUILT_IN.len() + 1);
         assert!(registry.usage().contains("my own"));
+        assert!(registry.keys().iter().any(|line| line.starts_with("fq_codel: target=5ms")));
     }
 }
