@@ -53,7 +53,8 @@ static BUILT_IN: &[&QdiscKind] = &[&fifo::KIND, &prio::KIND, &fq_codel::KIND];
 pub struct Limit {
     /// Most frames.
     pub packets: usize,
-    /// No further frame leaves once this many bytes have: the bound is overshot by one frame at most.
+    /// No further frame leaves once this many bytes have, at least 1. So one frame leaves in any case, and the bound is overshot
+    /// by one frame at most.
     pub bytes: u64,
 }
 

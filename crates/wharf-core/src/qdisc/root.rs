@@ -64,10 +64,10 @@ impl RootQdisc {
         self.check("enqueue");
     }
 
-    /// See [`Qdisc::dequeue`]; returns the number of frames moved.
+    /// See [`Qdisc::dequeue`]; returns the number of frames moved. A byte limit of 0 lets one frame through, as one of 1 does.
     #[inline]
     pub fn dequeue(&mut self, to: &mut Batch, limit: Limit) -> usize {
-        let before = to.len();
+        let (before, limit) = (to.len(), Limit { bytes: limit.bytes.max(1), ..limit });
         self.call(|qdisc, cx| qdisc.dequeue(cx, to, limit));
         let moved = to.len() - before;
         self.held -= moved;
