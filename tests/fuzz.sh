@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/../fuzz"
 rustup toolchain list | grep -q '^nightly' || { echo "the fuzz targets want a nightly toolchain"; exit 1; }
-mkdir -p corpus/pcap corpus/pcapng corpus/headers
+mkdir -p corpus/pcap corpus/pcapng corpus/headers corpus/packet
 head -c 20000 ../data/sample.pcap >corpus/pcap/sample
 # An interface with a resolution, an enhanced and a simple packet; the leading 0 stands for little-endian.
 printf '\0\1\0\0\0\34\0\0\0\1\0\0\0\0\0\0\0\11\0\1\0\11\0\0\0\34\0\0\0' >corpus/pcapng/blocks
@@ -25,10 +25,17 @@ trap 'rm -f "$log"' EXIT
 # A generated packet: Ethernet, IPv4, UDP to port 9, the stamp.
 printf '\2\0\0\0\0\2\2\0\0\0\0\1\10\0\105\0\0\56\0\0\100\0\100\21\0\0\300\0\2\1\306\63\144\1' >corpus/headers/stamped
 printf '\4\0\0\11\0\32\0\0WH\0\0\0\0\0\0\0\7\0\0\1\0\0\0\0\0' >>corpus/headers/stamped
-for target in pcap pcapng words headers segments vnet nics cx5_completions cx5_entries nic_pairs \
+cp corpus/headers/stamped corpus/packet/ipv4
+# Ethernet, a VLAN tag, IPv6, a routing header with a segment left, destination options, UDP.
+{
+  printf '\2\0\0\0\0\2\2\0\0\0\0\1\201\0\0\5\206\335\140\2\0\0\0\50\53\100%032d' 0
+  printf '\74\2\2\1\0\0\0\0%016d\21\0\1\4\0\0\0\0\0\7\0\11\0\10\0\0' 1
+} >corpus/packet/ipv6
+for target in pcap pcapng words headers packet segments vnet nics cx5_completions cx5_entries nic_pairs \
   virtqueues vhost_messages; do
   # Input that an untrusted peer writes is fuzzed longer.
-  case $target in virtqueues | vhost_messages) seconds=60 ;; *) seconds=20 ;; esac
+  # `headers` and `packet` both feed the header parser, and share its time.
+  case $target in virtqueues | vhost_messages) seconds=60 ;; headers | packet) seconds=10 ;; *) seconds=20 ;; esac
   if ! cargo +nightly fuzz run --sanitizer none "$target" -- -max_total_time="${FUZZ_SECONDS:-$seconds}" -max_len=20000 \
     -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 >"$log" 2>&1; then
     tail -n 40 "$log"

@@ -6,8 +6,9 @@
 //! is never used: they are read instead.
 
 use wharf_mem::Meta;
-use wharf_packet::UDP_BYTES;
+use wharf_packet::checksum::{TCP_OFFSET, UDP_OFFSET};
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
+use wharf_packet::{TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
 
 /// Bytes of the header, without the number of buffers that some devices have behind it.
 pub const VNET_HEADER_BYTES: usize = 10;
@@ -18,12 +19,8 @@ const NEEDS_CHECKSUM: u8 = 1;
 /// Of the kind of segmentation: the sender's network says that it was congested. Cutters then treat a flag of TCP's
 /// specially, CWR; ours do so always.
 const ECN: u8 = 0x80;
-/// Where TCP has the length of its header, its flags, and CWR there.
-const TCP_LENGTH_AT: usize = 12;
-const TCP_FLAGS_AT: usize = 13;
+/// TCP's CWR flag.
 const CWR: u8 = 0x80;
-const TCP_CHECKSUM_OFFSET: u16 = 16;
-const UDP_CHECKSUM_OFFSET: u16 = 6;
 
 /// What a header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -155,13 +152,13 @@ impl VnetHeader {
         let request = GsoRequest { kind, segment_bytes, is_checksum_partial };
         let header_bytes = GsoPlan::of_start(start, start.len(), &request)?.header_bytes();
         let (place, transport_bytes) = match self.gso_kind {
-            GSO_UDP => (UDP_CHECKSUM_OFFSET, UDP_BYTES),
-            _ => (
-                TCP_CHECKSUM_OFFSET,
-                start.get(from + TCP_LENGTH_AT).map_or(0, |length| usize::from(length >> 4) * 4),
-            ),
+            GSO_UDP => (UDP_OFFSET, UDP_BYTES),
+            _ => {
+                (TCP_OFFSET, start.get(from + TCP_LENGTH_AT).map_or(0, |length| usize::from(length >> 4) * 4))
+            }
         };
-        let is_transport = self.checksum_offset == place && from + transport_bytes == header_bytes;
+        let is_transport =
+            usize::from(self.checksum_offset) == place && from + transport_bytes == header_bytes;
         if !(self.needs_checksum && is_transport) {
             return Err(VnetError::CutChecksum);
         }

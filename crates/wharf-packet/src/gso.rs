@@ -24,8 +24,7 @@
 //! ```
 
 use crate::checksum::{TCP_OFFSET, UDP_OFFSET, fold, from_sum, sum};
-use crate::headers::TCP_LENGTH_AT;
-use crate::{IPV6_BYTES, UDP_BYTES};
+use crate::{IPV6_BYTES, TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
 use core::fmt;
 use headers::SharedHeaders;
 
@@ -39,7 +38,6 @@ pub const GSO_TCPV6: u8 = 4;
 pub const GSO_UDP: u8 = 5;
 
 const IP_BYTES_MAX: usize = 65535;
-const TCP_FLAGS_AT: usize = 13;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 

@@ -23,7 +23,9 @@ pub const TCP_BYTES: usize = 20;
 /// Bytes of SCTP's common header.
 pub const SCTP_BYTES: usize = 12;
 /// Offset of the data offset in a TCP header, whose upper half counts 32-bit words.
-pub(crate) const TCP_LENGTH_AT: usize = 12;
+pub const TCP_LENGTH_AT: usize = 12;
+/// Offset of the lower eight flags in a TCP header: CWR, ECE, URG, ACK, PSH, RST, SYN, FIN.
+pub const TCP_FLAGS_AT: usize = 13;
 
 /// The reason why the headers of a packet cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

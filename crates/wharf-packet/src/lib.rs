@@ -33,7 +33,8 @@ pub use ether::{
 pub use extensions::EXTENSIONS_MAX;
 pub use flow::{QueueMap, flow_hash, flow_hash_seeded};
 pub use headers::{
-    Fragment, HeaderError, Headers, IPV4_BYTES, IPV6_BYTES, SCTP, SCTP_BYTES, TCP, TCP_BYTES, UDP, UDP_BYTES,
+    Fragment, HeaderError, Headers, IPV4_BYTES, IPV6_BYTES, SCTP, SCTP_BYTES, TCP, TCP_BYTES, TCP_FLAGS_AT,
+    TCP_LENGTH_AT, UDP, UDP_BYTES,
 };
 
 /// Reads the big-endian 16-bit number at `at`; `None` where `bytes` ends before it.

@@ -1,8 +1,8 @@
 //! The headers that all segments of a super-packet share, and the sums of what they have in common.
 
 use crate::checksum::{TCP_OFFSET, UDP_OFFSET, fold, sum};
-use crate::gso::{GSO_TCPV6, GSO_UDP, TCP_FLAGS_AT};
-use crate::{Headers, TCP, UDP, UDP_BYTES};
+use crate::gso::{GSO_TCPV6, GSO_UDP};
+use crate::{Headers, TCP, TCP_FLAGS_AT, UDP, UDP_BYTES};
 
 const IPV4_BYTES_MAX: usize = 60;
 const TCP_BYTES_MAX: usize = 60;
