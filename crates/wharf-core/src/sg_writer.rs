@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_zero_whatever_the_frame_held() {
+    fn bytes_beyond_the_chunks_are_zero() {
         let pool = pool(4);
         let mut cache = pool.cache("test").unwrap();
         let (mut placer, mut to) = (SgWriter::default(), Batch::new(1));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_too_small_or_empty_says_so_and_keeps_its_frames() {
+    fn pool_too_small_or_empty_keeps_its_frames() {
         let pool = pool(4);
         let mut cache = pool.cache("test").unwrap();
         let (mut placer, mut to, mut held) = (SgWriter::default(), Batch::new(1), Batch::new(2));
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_reader_gives_the_bytes_in_order_however_they_are_asked_for(
+        fn any_sequence_of_reads_gives_the_bytes_in_order(
             bytes in prop::collection::vec(any::<u8>(), 0..300), chunk in 1usize..50,
             steps in prop::collection::vec((any::<bool>(), 0usize..70), 0..20),
         ) {

@@ -1,4 +1,4 @@
-//! Who holds what: the audit of a pool whose frames are in a device, with the user, or on their way home.
+//! Audits of a pool whose frames are in a device, with the user, or in return rings.
 
 mod common;
 
@@ -9,7 +9,7 @@ use wharf_core::queue::QueueError;
 use wharf_mem::Batch;
 
 #[test]
-fn shutdown_returns_what_a_stuck_device_never_took_and_names_who_holds_the_rest() {
+fn shutdown_returns_frames_not_taken_and_names_holders_of_the_rest() {
     let (gate, _control) = Gate::new(8);
     let pool = pool(256);
     let queue = builder(&pool, gate).build().unwrap();
@@ -34,7 +34,7 @@ fn shutdown_returns_what_a_stuck_device_never_took_and_names_who_holds_the_rest(
 }
 
 #[test]
-fn an_audit_takes_completions_that_came_late() {
+fn audit_takes_late_completions_first() {
     let (gate, control) = Gate::new(8);
     let pool = pool(64);
     let queue = builder(&pool, gate).build().unwrap();
@@ -43,7 +43,7 @@ fn an_audit_takes_completions_that_came_late() {
     sender.send(&mut burst).unwrap();
     let audit = queue.audit();
     assert_eq!((audit.out(), audit.held[0].place), (1, Some(Holder::Device)), "{audit}");
-    // It completes when nobody is there to see it: neither a poller nor another send.
+    // It completes with neither a poller nor another send to see it.
     control.allowed.store(1, SeqCst);
     assert_eq!(queue.audit().out(), 0);
     // The same after the end.
@@ -55,7 +55,7 @@ fn an_audit_takes_completions_that_came_late() {
 }
 
 #[test]
-fn frames_freed_on_another_thread_are_not_hoarded_there() {
+fn frames_freed_on_another_thread_return_to_their_cache() {
     let pool = pool(32);
     let (mut taker, mut giver) = (pool.cache("taker").unwrap(), pool.cache("giver").unwrap());
     let mut batch = Batch::new(64);
@@ -68,7 +68,7 @@ fn frames_freed_on_another_thread_are_not_hoarded_there() {
 }
 
 #[test]
-fn what_waits_for_a_living_sender_to_fetch_it_is_not_out() {
+fn frames_in_a_return_ring_do_not_count_as_out() {
     let pool = pool(64);
     let queue = builder(&pool, Gate::open(64).0).build().unwrap();
     let mut sender = queue.sender("lives").unwrap();

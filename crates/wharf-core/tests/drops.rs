@@ -1,4 +1,4 @@
-//! Drop policies: what does not fit is counted where it was dropped, and nothing else is.
+//! Drop policies: exactly the packets that do not fit are counted, where they were dropped.
 
 mod common;
 
@@ -24,12 +24,12 @@ fn fifo(packets: usize) -> Fifo {
 }
 
 #[test]
-fn drop_tail_drops_what_does_not_fit_and_counts_it_at_the_sender() {
+fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
     let pool = pool(64);
     let (queue, control) = stuck(&pool, fifo(10));
     let mut sender = queue.sender("drops").unwrap().into_drop_tail();
     let mut dropped = 0;
-    // More than the pool has frames: what is dropped is free at once.
+    // More than the pool has frames: dropped ones are free at once.
     for round in 0..50 {
         let mut burst = numbered(sender.sender(), round * 8, 8, 64);
         dropped += sender.send(&mut burst).unwrap() as u64;
@@ -50,7 +50,7 @@ fn drop_tail_drops_what_does_not_fit_and_counts_it_at_the_sender() {
 }
 
 #[test]
-fn drop_tail_goes_on_where_nobody_looks_after_the_queue() {
+fn drop_tail_without_a_poller_goes_on() {
     let pool = pool(256);
     let (queue, control) = stuck(&pool, fifo(4));
     let mut sender = queue.sender("drops").unwrap().into_drop_tail();
@@ -63,7 +63,7 @@ fn drop_tail_goes_on_where_nobody_looks_after_the_queue() {
     assert_conserved(&queue);
 }
 
-/// Sends 0 to 99 one by one, then opens the device; which of them were sent.
+/// Sends packets 0 to 99 one by one, then opens the device. Returns those sent.
 fn survivors(qdisc: impl Qdisc + 'static) -> (TxQueue, Vec<u64>) {
     let pool = pool(256);
     let (queue, control) = stuck(&pool, qdisc);
@@ -90,9 +90,9 @@ fn drop_head_keeps_the_newest() {
     assert!(sent.iter().copied().eq((0..1).chain(90..100)), "{sent:?}");
 }
 
-/// A sender that was held at its share of a queue would wait for packets that are to make way for its own.
+/// A held sender would wait for packets that should make way for its own.
 #[test]
-fn small_queues_hold_nobody_back_before_drop_head_unless_asked_for() {
+fn drop_head_has_no_small_queue_limit_by_default() {
     for (small_queues, taken) in [(None, 300), (Some(Some(100_000)), 66)] {
         let pool = pool(512);
         let (gate, control) = Gate::new(1);
@@ -119,7 +119,7 @@ fn drop_head_by_bytes() {
 }
 
 #[test]
-fn drop_head_drops_from_the_band_that_is_full_alone() {
+fn drop_head_drops_only_from_the_full_band() {
     let pool = pool(256);
     let (queue, control) = stuck(&pool, Prio::new(5).when_full(WhenFull::DropHead));
     let mut sender = queue.sender("sends").unwrap();
@@ -141,7 +141,7 @@ fn drop_head_drops_from_the_band_that_is_full_alone() {
 }
 
 #[test]
-fn drop_head_before_one_sender_of_its_own() {
+fn drop_head_on_a_direct_path_keeps_the_newest() {
     let pool = pool(512);
     let (gate, control) = Gate::new(1);
     let mut path =
@@ -159,7 +159,7 @@ fn drop_head_before_one_sender_of_its_own() {
     assert_eq!(path.close().out(), 0);
 }
 
-/// Threads, a device that stalls and goes on, and every policy: all that was offered is sent or counted as dropped.
+/// Threads, a device that stalls and resumes, and every policy: each packet is sent or counted as dropped.
 #[test]
 fn many_senders_account_for_every_packet() {
     for drops_head in [false, true] {

@@ -1,5 +1,4 @@
-//! A sender that is held for its own frames, and what may become of these: every way out ends the wait, and the
-//! account is even again.
+//! A sender held by its small-queue limit: every end of its frames ends the wait and evens the account.
 
 mod common;
 
@@ -25,13 +24,13 @@ fn open(control: &Control) {
     control.allowed.store(usize::MAX / 2, SeqCst);
 }
 
-/// As much as it may, and a watch for more.
+/// Sends up to the limit. Returns a watch for more.
 fn fill_up(sender: &mut Sender) {
     let mut burst = numbered(sender, 0, 64, 100);
     assert_eq!(sender.try_send(&mut burst).unwrap(), WITHIN);
 }
 
-/// Whether all that was inside has been taken off the account.
+/// Asserts that the account holds no byte.
 fn assert_even(queue: &TxQueue, sender: &mut Sender, control: &Control) {
     control.allowed.store(0, SeqCst);
     fill_up(sender);
@@ -39,7 +38,7 @@ fn assert_even(queue: &TxQueue, sender: &mut Sender, control: &Control) {
     assert!(queue.drain(u64::MAX));
 }
 
-/// Sends in a thread while it is held, until `end` has been done to it.
+/// Sends in a thread that is held, and runs `end` meanwhile.
 fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), QueueError> {
     let mut sender = queue.sender("held").unwrap();
     let counters = sender.counters().clone();
@@ -53,7 +52,7 @@ fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), QueueError> {
         while counters.waits.get() == 0 {
             std::thread::yield_now();
         }
-        // Asleep by now, as a rule.
+        // Nearly always asleep by now.
         std::thread::sleep(Duration::from_millis(5));
         end();
         let began = Instant::now();
@@ -66,7 +65,7 @@ fn sent_beside(queue: &TxQueue, end: impl FnOnce()) -> Result<(), QueueError> {
 }
 
 #[test]
-fn a_poller_that_stops_leaves_it_to_look_after_itself() {
+fn stopped_poller_leaves_held_sender_to_run_the_queue() {
     let (queue, control) = queue();
     let (poller, stop) = queue.poller();
     let runs = std::thread::spawn(move || poller.run());
@@ -81,7 +80,7 @@ fn a_poller_that_stops_leaves_it_to_look_after_itself() {
 }
 
 #[test]
-fn a_dedicated_owner_that_sleeps_or_goes_does_not_forget_it() {
+fn dedicated_owner_that_sleeps_or_leaves_still_wakes_held_sender() {
     let (queue, control) = queue();
     std::thread::scope(|scope| {
         let owner = scope.spawn(|| {
@@ -98,7 +97,7 @@ fn a_dedicated_owner_that_sleeps_or_goes_does_not_forget_it() {
 }
 
 #[test]
-fn a_queue_that_is_shut_down_ends_its_wait() {
+fn shutdown_ends_the_wait_of_held_sender() {
     let (queue, control) = queue();
     let sent = sent_beside(&queue, || {
         queue.shutdown(0);
@@ -108,7 +107,7 @@ fn a_queue_that_is_shut_down_ends_its_wait() {
 }
 
 #[test]
-fn frames_that_fail_have_left() {
+fn failed_frames_are_released_from_the_account() {
     let (queue, control) = queue();
     let mut sender = queue.sender("fails").unwrap();
     fill_up(&mut sender);
@@ -122,7 +121,7 @@ fn frames_that_fail_have_left() {
 }
 
 #[test]
-fn super_packets_are_charged_with_all_their_bytes_and_given_back_so() {
+fn super_packets_are_charged_and_released_with_all_bytes() {
     let (queue, control) = queue();
     let mut sender = queue.sender("chains").unwrap();
     for round in 0..50 {
@@ -144,7 +143,7 @@ fn super_packets_are_charged_with_all_their_bytes_and_given_back_so() {
 }
 
 #[test]
-fn who_comes_after_a_sender_that_died_owes_nothing_for_it() {
+fn sender_in_a_reused_place_starts_with_an_even_account() {
     let (queue, control) = queue();
     let mut first = queue.sender("dies").unwrap();
     fill_up(&mut first);
@@ -161,9 +160,9 @@ fn who_comes_after_a_sender_that_died_owes_nothing_for_it() {
     assert_conserved(&queue);
 }
 
-/// A future that ends before its turn, or when that has come, takes nothing along: all in flight is the sender's own.
+/// A future dropped before its turn or at it leaves the account even: all bytes in flight are the sender's own.
 #[test]
-fn a_future_that_is_dropped_while_held_takes_nothing_along() {
+fn future_dropped_while_held_leaves_the_account_even() {
     let (queue, control) = queue();
     let mut sender = queue.sender("gives up").unwrap();
     let mut burst = numbered(&mut sender, 0, 64, 100);

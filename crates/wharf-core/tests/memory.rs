@@ -1,4 +1,4 @@
-//! Who waits for memory is served in order of arrival, as many as there are frames for, and nobody sits on frames meanwhile.
+//! Senders that wait for memory are served in order of arrival, as many as there are frames for, and none hoards frames.
 
 mod common;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::sync::atomic::Ordering::SeqCst;
 
 #[test]
-fn as_many_are_served_as_frames_come_home_in_order_of_arrival() {
+fn freed_frames_serve_as_many_waiters_in_order_of_arrival() {
     let mut rig = Rig::starved(8, 6);
     rig.complete(1);
     assert_eq!(rig.log(), [0]);
@@ -16,11 +16,11 @@ fn as_many_are_served_as_frames_come_home_in_order_of_arrival() {
     assert_eq!(rig.log(), [0], "no herd");
     rig.complete(3);
     assert_eq!(rig.log(), [0, 1, 2, 3]);
-    // Whoever comes late, and the one whose frames they were, find none: they are set aside.
+    // Latecomers, and the sender that returned the frames, find none: they are reserved.
     let late = rig.join();
     assert!(!rig.sends(late) && !rig.sends(6));
     assert!(rig.waits(late));
-    // Those that were served come in any order, and there is one for each.
+    // Served senders come in any order; each finds one frame.
     for who in [2, 0, 3, 1] {
         assert!(rig.looks(who) && rig.sends(who), "{who}");
     }
@@ -30,12 +30,12 @@ fn as_many_are_served_as_frames_come_home_in_order_of_arrival() {
 }
 
 #[test]
-fn who_wants_many_gets_a_part_and_no_more_than_it_wants() {
+fn waiter_gets_an_equal_part_and_at_most_what_it_wants() {
     let mut rig = Rig::new(64, 3);
     let mut burst = numbered(&mut rig.senders[2].sender, 0, 64, 64);
     rig.senders[2].sender.send(&mut burst).unwrap();
     for who in [0, 1] {
-        // It asks for 16, in vain, and waits for them.
+        // A failed request for 16 is waited for.
         let sender = &mut rig.senders[who].sender;
         assert!(sender.fill(&mut burst, 16, 64).is_err());
         assert!(rig.waits(who));
@@ -44,39 +44,39 @@ fn who_wants_many_gets_a_part_and_no_more_than_it_wants() {
     assert_eq!(rig.log(), [0, 1]);
     let mut bursts = [rig.pool.burst(64), rig.pool.burst(64), rig.pool.burst(64)];
     let mut fill = |who: usize, count| rig.senders[who].sender.fill(&mut bursts[who], count, 64).ok();
-    // What nobody waited for is for all.
+    // Frames without a waiter are for all.
     assert_eq!((fill(2, 64), fill(0, 16), fill(1, 16)), (Some(8), Some(16), Some(16)));
     drop(bursts);
     rig.end();
 }
 
 #[test]
-fn who_gives_up_passes_on_what_it_was_handed() {
+fn waiter_that_gives_up_passes_its_frames_on() {
     let mut rig = Rig::starved(8, 4);
     rig.complete(1);
     assert_eq!(rig.log(), [0]);
     rig.senders[0].watch = None;
     assert_eq!(rig.log(), [0, 1], "the next one, without anything completing");
-    // One who was not served yet: nobody takes notice.
+    // A waiter that was not served: no other is woken.
     rig.senders[2].watch = None;
     assert_eq!(rig.log(), [0, 1]);
-    // And one who dies with its frame.
+    // And one that dies with its frame.
     rig.senders.swap_remove(1);
     assert_eq!(rig.log(), [0, 1, 3]);
     rig.end();
 }
 
 #[test]
-fn who_is_forgotten_keeps_what_it_was_handed_to_itself_and_nothing_else() {
+fn forgotten_waiter_keeps_only_frames_handed_to_it() {
     let mut rig = Rig::starved(4, 3);
     std::mem::forget(rig.senders[0].watch.take());
     std::mem::forget(rig.senders[1].watch.take());
     rig.complete(3);
     assert_eq!(rig.log(), [0, 1, 2]);
     assert!(rig.looks(2) && rig.sends(2));
-    // It does come back, without having waited.
+    // It returns without having waited.
     assert!(rig.sends(0));
-    // Nobody waits any more: the queue does not go on as if somebody did.
+    // Without waiters the queue no longer acts as if there were one.
     assert!(rig.waits(2), "one is with the sender that does nothing, the others are under way");
     rig.senders[2].watch = None;
     rig.complete(4);
@@ -84,9 +84,9 @@ fn who_is_forgotten_keeps_what_it_was_handed_to_itself_and_nothing_else() {
     rig.end();
 }
 
-/// Who sends at times only must not sit on frames meanwhile.
+/// Senders that send now and then must not hoard frames meanwhile.
 #[test]
-fn senders_beyond_the_frames_all_have_their_turn() {
+fn more_senders_than_frames_all_have_their_turn() {
     for (frames, senders) in [(32, 64), (8, 64), (100, 64), (256, 64), (300, 256), (1, 5)] {
         for late in [0, 3] {
             let mut rig = Rig::new(frames, senders);
@@ -117,9 +117,9 @@ fn senders_beyond_the_frames_all_have_their_turn() {
     }
 }
 
-/// Frames that others sent back lie with a sender that does nothing: they are called in.
+/// Frames returned to the mailbox of an idle sender are called in.
 #[test]
-fn what_lies_in_a_mailbox_is_for_whoever_waits() {
+fn waiter_calls_in_frames_from_mailboxes() {
     let mut rig = Rig::new(16, 2);
     let mut other = rig.pool.cache("frees").unwrap();
     let mut burst = rig.pool.burst(16);
@@ -139,7 +139,7 @@ fn what_lies_in_a_mailbox_is_for_whoever_waits() {
 }
 
 #[test]
-fn a_sender_with_frames_at_hand_gives_them_up_with_its_next_packet() {
+fn sender_with_cached_frames_gives_them_up_with_its_next_packet() {
     let mut rig = Rig::new(64, 2);
     // It has had many in use, and has a share of them at hand now.
     let mut burst = numbered(&mut rig.senders[0].sender, 0, 64, 64);
@@ -181,12 +181,11 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever becomes of the others, those who wait are served in order of their coming, each has a frame when it is, and all are
-    /// in the end.
+    /// Waiters are served in order of arrival whatever others do; each served one finds a frame, and all are served in the end.
     #[test]
-    fn any_order_of_events_serves_all_in_turn(frames in 1..20_u32, acts in acts()) {
+    fn any_order_of_events_serves_all_in_order_of_arrival(frames in 1..20_u32, acts in acts()) {
         let mut rig = Rig::new(frames, 12);
-        // Waits that are not over, in order, with whose they are; and everybody's own.
+        // Open waits in order, with their senders, and the wait of each sender.
         let mut line: Vec<(usize, usize)> = Vec::new();
         let (mut own, mut waits, mut read) = ([usize::MAX; 12], 0, 0);
         for act in acts {
@@ -211,7 +210,7 @@ proptest! {
                     rig.senders[who].watch = None;
                 }
                 Act::Forget(who) => {
-                    // It stays in the line.
+                    // It stays on the list.
                     let forgotten = rig.senders[who].watch.take();
                     rig.limbo.extend(forgotten);
                 }
@@ -238,7 +237,7 @@ proptest! {
             rig.complete(1);
             for who in 0..rig.senders.len() {
                 if rig.senders[who].watch.is_none() {
-                    // Whoever was handed some without coming for it does something now and then.
+                    // A sender that does not fetch its frames sends now and then.
                     rig.sends(who);
                 } else if rig.looks(who) {
                     prop_assert!(rig.sends(who));

@@ -1,5 +1,4 @@
-//! Memory that lies with those who have stopped, while others wait for it: senders that are alone for good, queues that nobody
-//! runs, wakes that nobody follows.
+//! Memory held by stopped senders while others wait for it: idle senders, queues without an owner, unused wake-ups.
 
 mod common;
 
@@ -8,11 +7,11 @@ use common::{Gate, builder, numbered};
 use std::sync::atomic::Ordering::SeqCst;
 use wharf_core::queue::TxQueue;
 
-/// As long as anybody has time to come for what it was handed, ns.
+/// Time to fetch handed frames, ns.
 const PATIENCE_NS: u64 = 100_000_000;
 
 impl Rig {
-    /// Fills what a sender that has the pool to itself keeps: it sends all that it can get, and all comes home.
+    /// Fills all places where a sender alone on the pool keeps frames: it sends all frames, and all complete.
     fn has_its_fill(&mut self, who: usize) {
         for _ in 0..4 {
             let mut bursts = Vec::new();
@@ -27,13 +26,13 @@ impl Rig {
             bursts.iter_mut().for_each(|burst| _ = sender.try_send(burst).unwrap());
             drop(bursts);
             (0..64).for_each(|_| self.complete(64));
-            // What lies in its return ring comes onto its stack.
+            // Frames in its return ring move onto its stack.
             self.sends(who);
             self.complete(1);
         }
     }
 
-    /// Waits for a frame and sends it; whether it came within reason.
+    /// Waits for a frame and sends it. Returns true if it came in time.
     fn comes_by_one(&mut self, who: usize) -> bool {
         for _ in 0..100 {
             let is_due = self.senders[who].watch.is_none() || self.looks(who);
@@ -50,7 +49,7 @@ impl Rig {
 }
 
 #[test]
-fn senders_that_came_one_after_the_other_and_stopped_leave_some_for_who_comes_last() {
+fn stopped_senders_leave_frames_for_the_last_one() {
     for frames in [8, 64, 256, 1000, 4096] {
         let mut rig = Rig::new(frames, 0);
         for _ in 0..40 {
@@ -68,7 +67,7 @@ fn senders_that_came_one_after_the_other_and_stopped_leave_some_for_who_comes_la
     }
 }
 
-/// All frames lie with the device of a queue whose only sender has stopped.
+/// All frames lie in the device of a queue whose only sender has stopped.
 fn stranded_elsewhere(rig: &Rig) -> (TxQueue, wharf_core::sender::Sender, std::sync::Arc<common::Control>) {
     let (gate, control) = Gate::new(1024);
     let queue = builder(&rig.pool, gate).build().unwrap();
@@ -80,12 +79,12 @@ fn stranded_elsewhere(rig: &Rig) -> (TxQueue, wharf_core::sender::Sender, std::s
 }
 
 #[test]
-fn what_is_done_in_a_queue_that_nobody_runs_is_for_whoever_waits_at_another() {
+fn waiter_reaps_peer_queues_without_an_owner() {
     let mut rig = Rig::new(16, 2);
     let (queue, sender, control) = stranded_elsewhere(&rig);
     assert!(rig.waits(0) && rig.waits(1), "the device has all");
     control.allowed.store(16, SeqCst);
-    // They come and look from time to time, as those do whose queue nobody runs.
+    // They look now and then, as senders do on a queue without a poller.
     for who in [0, 1] {
         assert!((0..10).any(|_| rig.looks(who)) && rig.sends(who), "{who}");
     }
@@ -94,7 +93,7 @@ fn what_is_done_in_a_queue_that_nobody_runs_is_for_whoever_waits_at_another() {
 }
 
 #[test]
-fn who_runs_a_queue_for_others_looks_after_those_that_nobody_runs() {
+fn dedicated_owner_reaps_peer_queues_without_an_owner() {
     let mut rig = Rig::new(16, 2);
     let (queue, sender, control) = stranded_elsewhere(&rig);
     let driven = rig.queue.clone();
@@ -113,7 +112,7 @@ fn who_runs_a_queue_for_others_looks_after_those_that_nobody_runs() {
 }
 
 #[test]
-fn what_nobody_comes_for_goes_to_the_next_after_a_while() {
+fn frames_not_fetched_in_time_go_to_the_next_waiter() {
     let mut rig = Rig::starved(4, 3);
     rig.complete(1);
     assert_eq!(rig.log(), [0]);
@@ -124,7 +123,7 @@ fn what_nobody_comes_for_goes_to_the_next_after_a_while() {
     rig.queue.poll();
     assert_eq!(rig.log(), [0, 1]);
     assert!(rig.looks(1) && rig.sends(1));
-    // Who comes late stands in the line again, behind those that have waited.
+    // A latecomer joins the list again, behind those that have waited.
     assert!(!rig.looks(0));
     rig.complete(1);
     assert_eq!(rig.log(), [0, 1, 2]);
@@ -136,9 +135,9 @@ fn what_nobody_comes_for_goes_to_the_next_after_a_while() {
     rig.end();
 }
 
-/// Whoever waits for memory may have something else to do by the time it has its turn.
+/// A waiter may be busy elsewhere when its turn comes.
 #[test]
-fn what_somebody_has_waited_for_and_does_not_take_goes_to_the_next_after_a_while() {
+fn frames_fetched_but_not_taken_in_time_go_to_the_next_waiter() {
     let mut rig = Rig::starved(4, 3);
     rig.complete(1);
     assert!(rig.looks(0), "its wait is over, and the frame lies where it was handed to it");
@@ -155,9 +154,9 @@ fn what_somebody_has_waited_for_and_does_not_take_goes_to_the_next_after_a_while
     rig.end();
 }
 
-/// What somebody has waited for, and then waits for anew, is its own for as long as anything it is handed.
+/// Frames that a sender has waited for, and waits for again, stay its own for the usual time.
 #[test]
-fn who_waits_again_has_as_much_time_again() {
+fn waiter_that_waits_again_has_its_time_again() {
     let mut rig = Rig::starved(4, 3);
     rig.complete(1);
     assert!(rig.looks(0) && rig.sends(0));
@@ -180,7 +179,7 @@ fn who_waits_again_has_as_much_time_again() {
 }
 
 #[test]
-fn who_was_handed_some_keeps_it_while_nobody_else_waits() {
+fn handed_frames_stay_while_no_other_waits() {
     let mut rig = Rig::starved(4, 1);
     rig.complete(1);
     rig.clock.0.store(10 * PATIENCE_NS, SeqCst);
@@ -190,7 +189,7 @@ fn who_was_handed_some_keeps_it_while_nobody_else_waits() {
 }
 
 #[test]
-fn who_finds_its_own_at_home_does_not_give_it_up_in_place_of_taking_it() {
+fn waiter_takes_frames_from_its_own_return_ring() {
     for takes in 1..=16 {
         let mut rig = Rig::new(16, 2);
         for _ in 0..takes {
@@ -203,7 +202,7 @@ fn who_finds_its_own_at_home_does_not_give_it_up_in_place_of_taking_it() {
         while let Ok(packet) = rig.senders[0].sender.packet(64) {
             rest.push(packet).unwrap();
         }
-        // One is in its return ring before anybody runs the queue who knows that it waits.
+        // One is in its return ring before an owner knows that it waits.
         let (logs, log) = (common::Logs, rig.log.clone());
         let mut begun = rig.senders[0].sender.watch_memory(std::sync::Arc::new(logs(0, log)));
         rig.complete(1);
@@ -216,7 +215,7 @@ fn who_finds_its_own_at_home_does_not_give_it_up_in_place_of_taking_it() {
 }
 
 #[test]
-fn a_path_of_one_sender_gives_up_what_it_does_not_use() {
+fn direct_path_gives_up_unused_frames() {
     let mut rig = Rig::new(64, 1);
     let (gate, _control) = Gate::open(1024);
     let mut direct = builder(&rig.pool, gate).build_direct().unwrap();

@@ -1,4 +1,4 @@
-//! Owners and their bounds: no run is longer than its quota, whoever is handed to comes, and logs add up.
+//! Owners and their bounds: no run exceeds its quota, each hand-over is taken, and observed runs add up.
 
 mod common;
 
@@ -11,7 +11,7 @@ use wharf_core::queue::{QdiscRun, TxQueue};
 use wharf_core::run_observer::{ObservedRun, RunObserver};
 use wharf_core::sender::Sender;
 
-/// A sender of a modelled processor: how many it has sent, and the turn that it is in.
+/// A sender on a modelled processor: its packets sent, and its present run.
 struct Cpu<'q> {
     sender: Sender,
     sent: u64,
@@ -23,7 +23,7 @@ impl<'q> Cpu<'q> {
         Self { sender: queue.sender(&format!("cpu{who}")).unwrap(), sent: 0, run: None }
     }
 
-    /// One step as owner, or else a burst of `count`.
+    /// Does one step as owner, or else sends a burst of `count`.
     fn act(&mut self, queue: &'q TxQueue, who: usize, count: usize) {
         match &mut self.run {
             Some(run) => {
@@ -44,10 +44,10 @@ impl<'q> Cpu<'q> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Any order of steps of three processors, then each to its end in any order: nothing is left behind, though any
-    /// of them may have stopped in the middle of standing by for the others.
+    /// Any order of steps of three processors, then each to its end in any order, leaves no frame behind, although any of them
+    /// may have stopped while standing by for the others.
     #[test]
-    fn nothing_is_stranded_by_any_order_of_steps(
+    fn any_order_of_steps_strands_no_frame(
         steps in prop::collection::vec((0..3usize, 1..9usize), 1..400),
         quota in 1..20u32,
         last in Just([0, 1, 2]).prop_shuffle(),
@@ -127,7 +127,7 @@ fn observed_runs_add_up() {
     let runs = Arc::new(Runs::default());
     let queue =
         common::builder(&pool, gate).policy(Policy::quota(7)).observe_runs(runs.clone()).build().unwrap();
-    // One that comes runs the queue, too: not once others send.
+    // A sender that is added runs the queue: not while others send.
     let senders: Vec<_> = (0..3).map(|who| (who, queue.sender(&format!("sender {who}")).unwrap())).collect();
     std::thread::scope(|scope| {
         let send = |(who, mut sender): (u64, Sender)| {
@@ -140,7 +140,7 @@ fn observed_runs_add_up() {
             })
         };
         let threads: Vec<_> = senders.into_iter().map(send).collect();
-        // One that goes runs the queue once more, in nobody's log: not before all are through.
+        // A sender that leaves runs the queue once more, unobserved: not before all are done.
         let gone: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         drop(gone);
     });
@@ -159,7 +159,7 @@ fn observed_runs_add_up() {
 
 /// A single sender of an observed queue becomes its owner for each burst, and drains its own frames only.
 #[test]
-fn a_sender_that_is_alone_drains_for_itself() {
+fn observed_sender_alone_drains_its_own_frames() {
     let (gate, _) = Gate::open(256);
     let pool = pool(256);
     let runs = Arc::new(Runs::default());
@@ -191,7 +191,7 @@ impl RunObserver for Announces {
 }
 
 #[test]
-fn who_has_drained_more_than_it_sent_offers_the_queue_when_it_has_done_its_part() {
+fn sender_ahead_of_its_balance_offers_the_queue_after_its_part() {
     let observer = Arc::new(Announces::default());
     let pool = pool(4096);
     let (gate, _) = Gate::open(64);

@@ -1,4 +1,4 @@
-//! Panics in code of users that runs in whoever owns the queue: the path goes on, and every frame is accounted for.
+//! Panics of users' code on the owner's thread: the path goes on, and every frame is accounted for.
 
 mod common;
 
@@ -14,7 +14,7 @@ use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::sender::{Sender, Watch};
 
-/// Without the backtraces of panics that are wanted.
+/// Runs `body` without the backtraces of wanted panics.
 fn quietly<R>(run: impl FnOnce() -> R) -> R {
     static HOOK: std::sync::Once = std::sync::Once::new();
     HOOK.call_once(|| {
@@ -39,7 +39,7 @@ impl Wake for Panics {
     }
 }
 
-/// A task's waker that panics once it is told to.
+/// A task's waker that panics on demand.
 #[derive(Debug, Default)]
 struct PanicsLater(Panics, AtomicBool);
 
@@ -60,7 +60,7 @@ impl Wake for Counts {
     }
 }
 
-/// A full FIFO of 8 before a device that completes what it is told to.
+/// A full FIFO of 8 before a device that completes on demand.
 fn full(pool: &PagePool) -> (TxQueue, Arc<Control>) {
     let (gate, control) = Gate::new(1);
     let queue = builder(pool, gate).qdisc(Box::new(Fifo::new(FifoLimit::Packets(8)))).build().unwrap();
@@ -74,7 +74,7 @@ fn open(control: &Control) {
     control.allowed.store(usize::MAX / 2, SeqCst);
 }
 
-/// Everything that there is leaves, and a packet sent now as well.
+/// Asserts that all frames leave, and a further packet as well.
 fn assert_goes_on(queue: &TxQueue, control: &Control) {
     open(control);
     let mut sender = queue.sender("after").unwrap();
@@ -94,7 +94,7 @@ fn waits(queue: &TxQueue, wake: Arc<dyn Wake>) -> (Sender, Watch) {
 }
 
 #[test]
-fn a_waker_that_panics_harms_neither_the_owner_nor_those_behind_it() {
+fn panicking_waker_harms_neither_owner_nor_later_waiters() {
     quietly(|| {
         let pool = pool(256);
         let (queue, control) = full(&pool);
@@ -111,7 +111,7 @@ fn a_waker_that_panics_harms_neither_the_owner_nor_those_behind_it() {
 }
 
 #[test]
-fn a_task_whose_waker_panics_is_its_own_affair() {
+fn panicking_task_waker_harms_only_its_task() {
     quietly(|| {
         let pool = pool(256);
         let (queue, control) = full(&pool);
@@ -139,7 +139,7 @@ fn a_task_whose_waker_panics_is_its_own_affair() {
     });
 }
 
-/// Looks, sends and goes, all in the middle of being woken, as an executor may that runs a task at once.
+/// Looks, sends and leaves within the wake-up, as an executor does that runs a task at once.
 #[derive(Debug, Default)]
 struct AtOnce {
     waits: Mutex<Option<(Sender, Watch)>>,
@@ -156,7 +156,7 @@ impl Wake for AtOnce {
 }
 
 #[test]
-fn who_is_woken_may_go_on_in_the_thread_that_wakes() {
+fn woken_sender_may_run_in_the_waking_thread() {
     let pool = pool(256);
     let (queue, control) = full(&pool);
     let at_once = Arc::new(AtOnce::default());
@@ -171,7 +171,7 @@ fn who_is_woken_may_go_on_in_the_thread_that_wakes() {
 }
 
 #[test]
-fn a_waker_of_one_who_waits_for_memory_may_panic() {
+fn panicking_waker_of_memory_waiter_is_contained() {
     quietly(|| {
         let pool = pool(8);
         let queue = builder(&pool, Gate::new(8).0).build().unwrap();
@@ -191,7 +191,7 @@ fn a_waker_of_one_who_waits_for_memory_may_panic() {
 }
 
 #[test]
-fn a_change_that_panics_is_the_end_of_the_change() {
+fn panicking_change_ends_only_the_change() {
     quietly(|| {
         let pool = pool(256);
         let (queue, control) = full(&pool);
@@ -202,7 +202,7 @@ fn a_change_that_panics_is_the_end_of_the_change() {
     });
 }
 
-/// A clock that stops.
+/// A clock that panics on demand.
 #[derive(Debug, Default)]
 struct Stops(AtomicBool);
 
@@ -214,7 +214,7 @@ impl Clock for Stops {
 }
 
 #[test]
-fn a_clock_that_panics_has_stopped_and_no_more() {
+fn panicking_clock_stands_still() {
     quietly(|| {
         let (pool, clock) = (pool(256), Arc::new(Stops::default()));
         let (gate, control) = Gate::new(16);
@@ -234,9 +234,9 @@ fn a_clock_that_panics_has_stopped_and_no_more() {
     });
 }
 
-/// A thread that owns the queue and dies of something else: of its own code between two steps or two polls.
+/// The owner's own code panics between two steps or two polls.
 #[test]
-fn an_owner_that_dies_between_two_steps_leaves_a_queue_that_goes_on() {
+fn owner_dying_between_steps_leaves_a_working_queue() {
     quietly(|| {
         for dedicated in [false, true] {
             let pool = pool(256);
@@ -281,7 +281,7 @@ impl Park for BadPark {
 }
 
 #[test]
-fn a_poller_that_cannot_be_woken_is_not_the_senders_end() {
+fn panicking_poller_wake_up_does_not_end_the_sender() {
     quietly(|| {
         let (pool, panics) = (pool(256), Arc::new(Panics::default()));
         let (gate, control) = Gate::new(64);
@@ -303,10 +303,10 @@ fn a_poller_that_cannot_be_woken_is_not_the_senders_end() {
     });
 }
 
-/// A device that panics is suspect, and so is what it holds: its queue is dead, and says so to all. What lies there
-/// stays in the ledger by name; the pool, and other queues of it, go on.
+/// A device that panics, and the frames that it holds, are suspect: its queue is dead, for all senders. The frames stay in
+/// the ledger by name; the pool and its other queues go on.
 #[test]
-fn a_device_that_panics_takes_its_own_frames_and_no_others() {
+fn panicking_device_keeps_only_its_own_frames() {
     let pool = pool(256);
     let (dead, control) = full(&pool);
     let (other, other_control) = full(&pool);
@@ -334,9 +334,9 @@ fn a_device_that_panics_takes_its_own_frames_and_no_others() {
     assert_eq!(pool.audit().out(), inside);
 }
 
-/// A sender that dies runs the queue on its way out: a device that panics then must not end the process.
+/// A dying sender runs the queue as it goes: a panic of the device then must not end the process.
 #[test]
-fn a_device_may_panic_under_a_sender_that_dies() {
+fn device_may_panic_under_a_dying_sender() {
     quietly(|| {
         for waits in [false, true] {
             let pool = pool(256);

@@ -1,4 +1,4 @@
-//! The path over a device under the test's thumb: conservation, order, doorbells, requeue, priority, errors.
+//! The path over a device that the test controls: conservation, order, doorbells, requeue, priority, errors.
 
 mod common;
 
@@ -11,7 +11,7 @@ use wharf_core::qdisc::{Fifo, FifoLimit, Prio};
 use wharf_core::queue::QueueError;
 
 #[test]
-fn a_quiet_path_gives_one_packet_its_doorbell_at_once() {
+fn packet_on_a_quiet_path_rings_the_doorbell_at_once() {
     let (gate, control) = Gate::open(64);
     let (pool, queue);
     pool = common::pool(64);
@@ -28,7 +28,7 @@ fn a_quiet_path_gives_one_packet_its_doorbell_at_once() {
 }
 
 #[test]
-fn what_a_device_leaves_goes_first_next_time() {
+fn frames_left_by_the_device_go_first_next_time() {
     let (gate, control) = Gate::open(64);
     control.take_max.store(3, SeqCst);
     let pool = pool(256);
@@ -50,7 +50,7 @@ fn what_a_device_leaves_goes_first_next_time() {
 }
 
 #[test]
-fn a_byte_limit_that_is_off_leaves_the_ring_as_the_only_bound_and_may_come_back_live() {
+fn byte_limit_off_leaves_only_the_ring_and_can_be_set_live() {
     for bounds in [Bounds::LEARN, Bounds::OFF] {
         let (gate, control) = Gate::new(64);
         let pool = pool(512);
@@ -62,7 +62,7 @@ fn a_byte_limit_that_is_off_leaves_the_ring_as_the_only_bound_and_may_come_back_
             queue.poll();
             control.sent().len()
         };
-        // The first bulk goes, whatever it is; its completion says what the limit is.
+        // The first bulk always goes; its completion sets the limit.
         let first = in_device();
         control.allowed.fetch_add(first, SeqCst);
         queue.poll();
@@ -83,7 +83,7 @@ fn a_byte_limit_that_is_off_leaves_the_ring_as_the_only_bound_and_may_come_back_
 }
 
 #[test]
-fn batching_off_is_one_packet_one_call_one_doorbell() {
+fn batching_off_makes_one_call_and_doorbell_per_packet() {
     let (gate, control) = Gate::open(1024);
     let pool = pool(512);
     let queue = builder(&pool, gate).batching(Batching::Off).build().unwrap();
@@ -109,7 +109,7 @@ fn batching_off_is_one_packet_one_call_one_doorbell() {
 }
 
 #[test]
-fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_others() {
+fn priority_packet_behind_a_thousand_leaves_within_one_bulk() {
     let (gate, control) = Gate::new(64);
     let pool = pool(2048);
     let queue = builder(&pool, gate).qdisc(Box::new(Prio::new(1000))).build().unwrap();
@@ -140,7 +140,7 @@ fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_others() {
 }
 
 #[test]
-fn a_full_path_takes_no_more_and_a_full_band_holds_back_its_own_senders_only() {
+fn full_path_takes_no_more_and_full_band_holds_back_only_its_senders() {
     let (gate, control) = Gate::new(8);
     let pool = pool(1024);
     let queue = builder(&pool, gate).qdisc(Box::new(Prio::new(20))).lane_frames(64).build().unwrap();
@@ -164,7 +164,7 @@ fn a_full_path_takes_no_more_and_a_full_band_holds_back_its_own_senders_only() {
 }
 
 #[test]
-fn a_lying_device_is_an_error_and_loses_nothing() {
+fn false_completions_are_errors_and_lose_no_frame() {
     let (gate, control) = Gate::open(64);
     let pool = pool(128);
     let queue = builder(&pool, gate).build().unwrap();
@@ -186,7 +186,7 @@ fn a_lying_device_is_an_error_and_loses_nothing() {
 }
 
 #[test]
-fn another_pools_packets_are_refused_and_kept() {
+fn packets_of_another_pool_are_refused_and_kept() {
     let (pool, other) = (pool(64), common::pool(64));
     let queue = builder(&pool, Gate::open(8).0).build().unwrap();
     let mut sender = queue.sender("one").unwrap();
@@ -199,7 +199,7 @@ fn another_pools_packets_are_refused_and_kept() {
 }
 
 #[test]
-fn a_frame_of_another_pool_smuggled_into_a_burst_is_refused() {
+fn frame_of_another_pool_inside_a_burst_is_refused() {
     let (pool, other) = (pool(64), common::pool(64));
     let queue = builder(&pool, Gate::open(8).0).build().unwrap();
     let mut sender = queue.sender("one").unwrap();
@@ -216,7 +216,7 @@ fn a_frame_of_another_pool_smuggled_into_a_burst_is_refused() {
 }
 
 #[test]
-fn batching_switched_off_holds_for_what_a_device_had_left() {
+fn batching_off_applies_to_requeued_frames() {
     let (gate, control) = Gate::new(1024);
     control.take_max.store(1, SeqCst);
     let pool = pool(512);
@@ -241,7 +241,7 @@ fn batching_switched_off_holds_for_what_a_device_had_left() {
 }
 
 #[test]
-fn a_limit_of_nothing_still_lets_packets_through() {
+fn byte_limit_of_zero_still_sends() {
     for limit in [FifoLimit::Packets(0), FifoLimit::Bytes(0)] {
         let (gate, control) = Gate::new(2);
         let pool = pool(256);
@@ -264,7 +264,7 @@ fn a_limit_of_nothing_still_lets_packets_through() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Rules 1, 2 and 5 under random bursts, rings, partial acceptance, completions, and the batching switch.
+    /// Conservation, order and doorbells under random bursts, rings, partial acceptance, completions and batching.
     #[test]
     fn conservation_order_and_doorbells(
         ops in prop::collection::vec((0u8..6, 1usize..33, 60u32..1500), 1..150),
@@ -305,7 +305,7 @@ proptest! {
 }
 
 #[test]
-fn a_sender_alone_keeps_the_queue_at_hand() {
+fn sender_alone_keeps_the_bias() {
     let (gate, _) = Gate::open(64);
     let pool = pool(64);
     let queue = builder(&pool, gate).build().unwrap();

@@ -1,4 +1,4 @@
-//! A poller in virtual time, without a thread: its waiting moves the clock, and every look at the clock takes some.
+//! A poller in virtual time, without a thread: waits move the clock, and each look at the clock takes time.
 
 mod common;
 
@@ -19,12 +19,12 @@ use wharf_core::queue::TxQueue;
 use wharf_core::rx::{Rest, RxQueue};
 use wharf_mem::{Batch, Frame, Region};
 
-/// What a look at the clock, and with it a step of the poller, takes.
+/// Time of a look at the clock, and so of a step of the poller, ns.
 const STEP_NS: u64 = 200;
-/// From transmission to completion.
+/// Time from transmission to completion, ns.
 const WIRE_NS: u64 = 30_000;
 
-/// A device: frames arrive at times, and leave some time after they were taken. It tells if it may.
+/// A device: frames arrive at given times and complete some time after transmission. It notifies while unmasked.
 #[derive(Default)]
 struct Line {
     arrivals: VecDeque<u64>,
@@ -32,9 +32,9 @@ struct Line {
     latencies_ns: Vec<u64>,
     unmaskings: u32,
     unmasked: bool,
-    /// When frames were taken last.
+    /// Time of the last transmission.
     taken_ns: u64,
-    /// Until when what happened has been told of.
+    /// Time up to which events were notified.
     told_ns: u64,
 }
 
@@ -108,7 +108,7 @@ impl RxDevice for End {
     }
 }
 
-/// Waits in virtual time, and ends the poller when it would sleep for good.
+/// Waits in virtual time, and stops the poller when it would sleep for good.
 struct VirtualWait {
     clock: Arc<TestClock>,
     line: Arc<Mutex<Line>>,
@@ -172,7 +172,7 @@ impl Wait for VirtualWait {
     }
 }
 
-/// Forwards what arrives at these times; latencies, how often notifications were unmasked, and when it was over.
+/// Forwards frames that arrive at these times. Returns latencies, the number of unmaskings, and the time of the end.
 fn run(mode: Mode, arrivals: impl IntoIterator<Item = u64>) -> (Vec<u64>, u32, u64) {
     let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
     line.lock().unwrap().arrivals.extend(arrivals);
@@ -200,14 +200,14 @@ fn run(mode: Mode, arrivals: impl IntoIterator<Item = u64>) -> (Vec<u64>, u32, u
 }
 
 #[test]
-fn every_frame_is_received_and_its_completion_taken_before_the_poller_sleeps_for_good() {
+fn all_frames_are_received_and_completed_before_the_poller_sleeps() {
     for apart_ns in [0, 500, 7_000, 20_000, 130_000, 3_000_000] {
         for mode in [Mode::Adaptive, Mode::Sleeping] {
             let arrivals = || (0..300u64).map(|n| 1_000 + n * apart_ns + n % 7 * 100);
             let (latencies_ns, unmaskings, end_ns) = run(mode, arrivals());
             let last_ns = arrivals().next_back().unwrap();
             assert!(end_ns < last_ns + 12_000_000, "{mode:?}, {apart_ns} ns apart: until {end_ns}");
-            // Woken at once: what a few steps take; all at once, what is before it in the line.
+            // Woken at once: the time of a few steps; in a crowd, of those before it.
             let worst_ns = latencies_ns.iter().max().copied().unwrap();
             assert!(worst_ns < 20_000, "{mode:?}, {apart_ns} ns apart: {worst_ns} ns late");
             let again = run(mode, arrivals());
@@ -217,7 +217,7 @@ fn every_frame_is_received_and_its_completion_taken_before_the_poller_sleeps_for
 }
 
 #[test]
-fn spinning_saves_notifications_where_frames_come_often_and_only_there() {
+fn spinning_saves_notifications_only_for_frequent_frames() {
     let unmaskings = |mode, apart_ns: u64| run(mode, (1..=300).map(|n| n * apart_ns)).1;
     let (often, often_asleep) = (unmaskings(Mode::Adaptive, 20_000), unmaskings(Mode::Sleeping, 20_000));
     assert!(10 * often < often_asleep, "{often} and {often_asleep} at 20 us");
@@ -225,9 +225,9 @@ fn spinning_saves_notifications_where_frames_come_often_and_only_there() {
     assert!(seldom >= 300 && seldom <= seldom_asleep, "{seldom} and {seldom_asleep} at 900 us");
 }
 
-/// A poller comes back when a discipline says that it will let go of something, and only then.
+/// A poller comes back exactly when a discipline releases frames.
 #[test]
-fn what_a_token_bucket_keeps_back_leaves_when_it_may() {
+fn frames_held_by_a_token_bucket_leave_when_tokens_allow() {
     for mode in [Mode::Adaptive, Mode::Sleeping] {
         let (clock, line) = (Arc::new(TestClock::default()), Arc::new(Mutex::new(Line::default())));
         let pool = pool(512);

@@ -1,4 +1,4 @@
-//! Pollers with several devices, and devices with several pollers. Sleeps last until somebody wakes: what is lost hangs.
+//! Pollers with several devices, and devices with several pollers. Sleeps are unbounded: a lost wake-up hangs.
 
 mod common;
 
@@ -19,7 +19,7 @@ use wharf_mem::{Batch, Frame, Region};
 #[derive(Debug, Default, Clone)]
 struct Threads(Sleepers);
 
-/// Devices tell by a flag of their own here.
+/// A notification flag per device.
 impl Wait for Threads {
     fn waker(&self) -> Arc<dyn Wake> {
         self.0.waker()
@@ -105,7 +105,7 @@ fn one_poller_takes_the_completions_of_many_devices_in_every_mode() {
 }
 
 #[test]
-fn what_one_poller_leaves_undone_the_other_does() {
+fn work_left_by_one_poller_is_done_by_the_other() {
     within_a_minute(|| {
         let threads = Threads::default();
         let ((gate, control), pool) = (Gate::new(64), pool(256));
@@ -118,7 +118,7 @@ fn what_one_poller_leaves_undone_the_other_does() {
             scope.spawn(move || second.run());
             threads.0.await_asleep(2);
             send(&queue, 0, 10);
-            // One of them naps, and will come back; it may be the one that is stopped now.
+            // One of them naps and will come back; it may be the one that is stopped now.
             threads.0.await_asleep(1);
             stop_first.stop();
             first.join().unwrap();
@@ -132,7 +132,7 @@ fn what_one_poller_leaves_undone_the_other_does() {
 }
 
 #[test]
-fn pollers_that_share_their_devices_come_and_go_under_traffic() {
+fn pollers_sharing_devices_come_and_go_under_traffic() {
     within_a_minute(|| {
         let threads = Threads::default();
         let pool = pool(512);
@@ -204,7 +204,7 @@ impl Sums for wharf_core::counters::QueueCounters {
 }
 
 #[test]
-fn a_device_that_panics_takes_no_other_with_it() {
+fn panicking_device_ends_no_other() {
     within_a_minute(|| {
         let threads = Threads::default();
         let ((bad, bomb), (good, control), pool) = (Gate::new(8), Gate::new(8), pool(64));
@@ -215,7 +215,7 @@ fn a_device_that_panics_takes_no_other_with_it() {
             threads.0.await_asleep(1);
             queues.iter().for_each(|queue| send(queue, 0, 4));
             bomb.bomb.store(1, SeqCst);
-            // Not by a call to the queue, which would set the bomb off here.
+            // Not by a call to the queue, which would panic here.
             while !format!("{:?}", queues[0]).contains("OwnerCell(0x84") {
                 std::thread::yield_now();
             }
@@ -226,12 +226,12 @@ fn a_device_that_panics_takes_no_other_with_it() {
     });
 }
 
-/// Frames that a test lets arrive, by number; sends nothing.
+/// A receive-only device whose numbered frames a test lets arrive.
 #[derive(Debug, Default)]
 struct Arrivals {
     waiting: Mutex<VecDeque<u64>>,
     ended: AtomicBool,
-    /// Calls at the same time: work done twice.
+    /// Concurrent calls: work done twice.
     inside: AtomicUsize,
 }
 
@@ -281,14 +281,14 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn frames_are_received_once_and_in_order_by_two_pollers_and_back_pressure_loses_none() {
+fn two_pollers_receive_once_and_in_order_and_back_pressure_loses_no_frame() {
     within_a_minute(|| {
         let (threads, pool) = (Threads::default(), pool(32));
         let arrivals = Arc::new(Arrivals::default());
         let source = Source { arrivals: arrivals.clone(), attached: None };
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sees, mut calls) = (seen.clone(), 0);
-        // Takes one frame at a time, and at every third call none.
+        // Leaves all frames at every third call, else takes one.
         let handler = Box::new(move |burst: &mut Burst| {
             calls += 1;
             let taken = if calls % 3 == 0 { None } else { burst.pop() };
@@ -322,7 +322,7 @@ fn frames_are_received_once_and_in_order_by_two_pollers_and_back_pressure_loses_
 }
 
 #[test]
-fn a_poll_of_the_receive_side_takes_the_completions_of_the_queue_it_sends_by() {
+fn receive_poll_takes_completions_of_its_send_queue() {
     within_a_minute(|| {
         // No more memory than one device's ring: without completions nothing more could be received.
         let (threads, pool) = (Threads::default(), pool(16));

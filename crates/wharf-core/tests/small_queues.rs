@@ -1,4 +1,4 @@
-//! Small queues: what one sender may have inside.
+//! Small queues: the bytes that one sender may have inside.
 
 mod common;
 
@@ -42,7 +42,7 @@ fn end(queue: &TxQueue, sender: Sender, control: &Control) {
 }
 
 #[test]
-fn a_sender_over_its_limit_is_held_until_bytes_have_left() {
+fn sender_over_its_limit_is_held_until_bytes_have_left() {
     for start in [0, u32::MAX - 3000] {
         let (queue, mut sender, control) = held(|queue| queue.index_start(start));
         control.allowed.store(10, SeqCst);
@@ -56,7 +56,7 @@ fn a_sender_over_its_limit_is_held_until_bytes_have_left() {
 }
 
 #[test]
-fn another_sender_is_not_held_by_it() {
+fn held_sender_does_not_hold_another() {
     let (queue, sender, control) = held(|queue| queue);
     let mut other = queue.sender("other").unwrap();
     let mut burst = numbered(&mut other, 1000, 10, 100);
@@ -79,7 +79,7 @@ fn two_packets_are_within_any_limit() {
 }
 
 #[test]
-fn what_is_to_leave_first_is_not_held() {
+fn urgent_packets_are_not_held() {
     let (queue, mut sender, control) = held(|queue| queue.qdisc(Box::new(Prio::new(1000))));
     let mut urgent = sender.packet(100).unwrap();
     urgent.bytes_mut()[..8].copy_from_slice(&7777u64.to_be_bytes());
@@ -90,7 +90,7 @@ fn what_is_to_leave_first_is_not_held() {
 }
 
 #[test]
-fn a_held_sender_waits_and_is_woken() {
+fn held_sender_waits_and_is_woken() {
     let (queue, mut sender, control) = held(|queue| queue);
     let (done, counters) = (AtomicBool::new(false), sender.counters().clone());
     std::thread::scope(|scope| {
@@ -102,7 +102,7 @@ fn a_held_sender_waits_and_is_woken() {
             std::thread::yield_now();
         }
         while !done.load(SeqCst) {
-            // Ours are the polls that wake it, or its own naps.
+            // This thread's polls wake it, or its own naps.
             control.allowed.store(25, SeqCst);
             queue.poll();
             std::thread::yield_now();
@@ -112,7 +112,7 @@ fn a_held_sender_waits_and_is_woken() {
 }
 
 #[test]
-fn under_a_dedicated_owner_a_held_sender_is_woken_too() {
+fn dedicated_owner_wakes_held_sender() {
     let (queue, mut sender, control) = held(|queue| queue);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn under_a_dedicated_owner_a_held_sender_is_woken_too() {
 }
 
 #[test]
-fn a_task_is_ready_once_half_has_left() {
+fn held_task_is_ready_once_half_has_left() {
     let (queue, sender, control) = held(|queue| queue);
     let mut sender = sender.into_async();
     let mut context = Context::from_waker(Waker::noop());
@@ -146,7 +146,7 @@ fn a_task_is_ready_once_half_has_left() {
 }
 
 #[test]
-fn a_poll_loop_may_watch_for_it() {
+fn held_poll_loop_is_woken_by_its_watch() {
     let (queue, mut sender, control) = held(|queue| queue);
     let mut watch = sender.watch(1, 1, TestPark.waker());
     assert!(sender.look(&mut watch).is_none());
@@ -156,9 +156,9 @@ fn a_poll_loop_may_watch_for_it() {
     end(&queue, sender, &control);
 }
 
-/// Its bytes have left, but the discipline is full and another waits for that: it goes to the end of that line.
+/// Its bytes have left, but the discipline is full and another sender waits for that: it goes to the end of the list.
 #[test]
-fn a_sender_that_was_held_does_not_overtake_those_who_wait_for_space() {
+fn held_sender_does_not_overtake_waiters_for_space() {
     let (gate, control) = Gate::new(1);
     let fifo = Fifo::new(FifoLimit::Packets(64));
     let builder = builder(&pool(1024), gate).qdisc(Box::new(fifo)).small_queues(Some(LIMIT_BYTES));
@@ -192,7 +192,7 @@ fn a_sender_that_was_held_does_not_overtake_those_who_wait_for_space() {
 }
 
 #[test]
-fn limits_out_of_bounds_are_refused_and_none_is_no_limit() {
+fn limits_out_of_bounds_are_refused() {
     for bytes in [0, LIMIT_BYTES - 1, (1 << 30) + 1] {
         let error = builder(&pool(64), Gate::new(8).0).small_queues(Some(bytes)).build().unwrap_err();
         assert!(error.to_string().contains("small_queues"), "{error}");
@@ -208,9 +208,9 @@ fn limits_out_of_bounds_are_refused_and_none_is_no_limit() {
 }
 
 proptest! {
-    /// Whatever is sent and whatever leaves: never more inside than the limit or two packets, and all arrives.
+    /// Any order of sends and completions keeps at most the limit, or two packets, inside, and all packets arrive.
     #[test]
-    fn no_more_inside_than_the_limit(
+    fn bytes_inside_never_exceed_the_limit(
         steps in prop::collection::vec((1usize..40, 60u32..1500, 0usize..60, any::<bool>()), 1..60),
         start in prop_oneof![Just(0), any::<u32>()],
     ) {
@@ -224,7 +224,7 @@ proptest! {
             lens.extend(std::iter::repeat_n(len, taken));
             next += taken as u64;
             if other {
-                // A second sender comes and goes: ours is not alone on the queue.
+                // A second sender comes and goes: the first is not alone on the queue.
                 let mut other = queue.sender("other").unwrap();
                 let mut burst = numbered(&mut other, u64::MAX, 1, 60);
                 other.try_send(&mut burst).unwrap();
@@ -243,7 +243,7 @@ proptest! {
 }
 
 #[test]
-fn where_nobody_looks_after_the_queue_a_sender_that_never_waits_does() {
+fn try_send_without_a_poller_runs_the_queue() {
     let (queue, mut sender, control) = held(|queue| queue);
     let mut burst = numbered(&mut sender, 100, 64, 100);
     assert_eq!(sender.try_send(&mut burst).unwrap(), 0);

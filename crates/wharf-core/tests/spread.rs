@@ -1,4 +1,4 @@
-//! Several queues under one sender: flows stay on theirs, in order, whatever is full.
+//! Several queues under one sender: flows keep their queue and order, whichever queue is full.
 
 mod common;
 
@@ -49,7 +49,7 @@ impl Path {
         first + burst.len() as u64
     }
 
-    /// Every flow in order, by its queue; all of `count` packets.
+    /// Asserts that each flow came in order by its queue, `count` packets in all.
     fn close(self, count: u64) {
         let Self { queues, controls, spread, pool } = self;
         assert_eq!(spread.packets(), count);
@@ -73,7 +73,7 @@ impl Path {
 }
 
 #[test]
-fn flows_keep_their_queue_and_their_order_with_little_memory() {
+fn flows_keep_queue_and_order_with_little_memory() {
     let mut path = path(48, 8);
     let (mut burst, mut next) = (path.pool.burst(32), 0);
     while next < 5000 {
@@ -85,11 +85,11 @@ fn flows_keep_their_queue_and_their_order_with_little_memory() {
 }
 
 #[test]
-fn what_does_not_fit_is_still_in_the_burst_in_order_of_its_flow() {
+fn packets_that_do_not_fit_stay_in_the_burst_in_flow_order() {
     let mut path = path(4096, 8);
     path.controls.iter().for_each(|control| control.allowed.store(0, SeqCst));
     let (mut burst, mut next, mut refused) = (path.pool.burst(64), 0, 0);
-    // One queue is stuck for a while, then the others are, too.
+    // One queue is stuck for a while, then the others are.
     for round in 0..200 {
         path.controls[round % QUEUES].allowed.fetch_add(10, SeqCst);
         if burst.is_empty() {

@@ -1,4 +1,4 @@
-//! Senders that wait as tasks and in poll loops: no runtime but the few lines here.
+//! Senders that wait as tasks and in poll loops, on a runtime of a few lines.
 
 mod common;
 
@@ -104,7 +104,7 @@ fn many_tasks_without_a_poller_lose_nothing() {
     many_tasks(false);
 }
 
-/// A queue of two behind a device of one that completes nothing: full, with a sender to spare.
+/// A full queue of two behind a device of one that completes nothing, with a spare sender.
 fn full(senders: usize) -> (TxQueue, Arc<common::Control>, Vec<AsyncSender>) {
     let (gate, control) = Gate::new(1);
     let pool = pool(256);
@@ -117,7 +117,7 @@ fn full(senders: usize) -> (TxQueue, Arc<common::Control>, Vec<AsyncSender>) {
 }
 
 #[test]
-fn a_future_dropped_passes_its_turn_on() {
+fn dropped_future_passes_its_turn_on() {
     let (queue, control, mut senders) = full(2);
     let [one, two] = &mut senders[..] else { unreachable!() };
     let (mut burst_one, mut burst_two) =
@@ -128,7 +128,7 @@ fn a_future_dropped_passes_its_turn_on() {
     assert!(poll_once(first.as_mut(), &waker_one).is_pending());
     assert!(poll_once(second.as_mut(), &waker_two).is_pending());
     let (before_one, before_two) = (woken_one.wakes.load(SeqCst), woken_two.wakes.load(SeqCst));
-    // Room for one after the other: the first in line is woken first.
+    // Room for one after the other: the first on the list is woken first.
     while woken_one.wakes.load(SeqCst) == before_one {
         control.allowed.fetch_add(1, SeqCst);
         queue.poll();
@@ -150,7 +150,7 @@ fn a_future_dropped_passes_its_turn_on() {
 }
 
 #[test]
-fn ready_comes_true_and_then_a_packet_is_taken() {
+fn ready_sender_takes_a_packet() {
     let (queue, control, mut senders) = full(1);
     let sender = &mut senders[0];
     let (_, waker) = counting();
@@ -167,9 +167,9 @@ fn ready_comes_true_and_then_a_packet_is_taken() {
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
 }
 
-/// A turn is for once: who was ready, and has sent since, does not go past those who wait now.
+/// A turn serves once: a sender that was ready and has sent since does not overtake waiters.
 #[test]
-fn a_turn_that_was_not_needed_is_over_with_the_next_packet() {
+fn unused_turn_ends_with_the_next_packet() {
     let (queue, control, mut senders) = full(2);
     let [one, two] = &mut senders[..] else { unreachable!() };
     let (_, waker) = counting();
@@ -197,7 +197,7 @@ fn a_turn_that_was_not_needed_is_over_with_the_next_packet() {
 }
 
 #[test]
-fn a_closed_queue_ends_every_wait() {
+fn closed_queue_ends_every_wait() {
     let (queue, _, mut senders) = full(1);
     let sender = &mut senders[0];
     let mut burst = numbered(sender.sender(), 7, 1, 64);
@@ -211,9 +211,9 @@ fn a_closed_queue_ends_every_wait() {
     assert_eq!(burst.len(), 1);
 }
 
-/// What a poll loop does: a wake-up from elsewhere, a look, a send.
+/// A poll loop: a wake-up from another thread, a look, a send.
 #[test]
-fn a_watch_wakes_and_is_given_up_when_dropped() {
+fn watch_wakes_and_gives_up_its_place_when_dropped() {
     let (queue, control, mut senders) = full(1);
     let sender = senders[0].sender();
     let wake: Arc<dyn host::Wake> = TestPark.waker();
@@ -234,7 +234,7 @@ fn a_watch_wakes_and_is_given_up_when_dropped() {
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
 }
 
-/// A device that calls somebody in the middle of a reap.
+/// A device that runs a callback within a reap.
 struct Interrupted {
     inner: Gate,
     in_reap: InReap,
@@ -283,13 +283,13 @@ impl TxDevice for Interrupted {
     }
 }
 
-/// The owner has looked at its notices and found none; then somebody looks for memory, finds none, and says that it
-/// waits; then the memory comes home. Whoever waits must be woken all the same.
+/// The owner finds no pending work; then a sender finds no memory and announces that it waits; then a frame is completed. The
+/// sender must be woken.
 #[test]
-fn memory_that_comes_home_between_a_look_and_its_notice_wakes() {
+fn memory_freed_between_look_and_notice_wakes() {
     let (inner, control) = Gate::new(64);
     let in_reap = InReap::default();
-    // So many that those which come home at once find place in the ring: others are announced by the pool.
+    // Enough that frames completed at once fit the ring: the pool announces others.
     let pool = pool(64);
     let queue = builder(&pool, Interrupted { inner, in_reap: in_reap.clone() }).build().unwrap();
     queue.apply(|run| run.set_bql(None));
@@ -319,9 +319,9 @@ fn memory_that_comes_home_between_a_look_and_its_notice_wakes() {
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
 }
 
-/// Waiting for memory is not running in circles.
+/// A task that waits for memory is not polled in circles.
 #[test]
-fn nobody_is_told_of_memory_that_is_not_there() {
+fn waiter_is_not_woken_without_free_memory() {
     let (gate, control) = Gate::new(64);
     let pool = pool(4);
     let queue = builder(&pool, gate).build().unwrap();

@@ -1,5 +1,4 @@
-//! Real threads: many senders, waiting, pollers, dedicated owners, senders that die. No test here looks at a
-//! clock, except to fail in place of hanging.
+//! Real threads: many senders, waiting, pollers, dedicated owners, dying senders. A clock only ends tests that hang.
 
 mod common;
 
@@ -11,7 +10,7 @@ use wharf_core::pool::PoolError;
 use wharf_core::qdisc::{Fifo, FifoLimit};
 use wharf_core::queue::{QueueError, TxQueue};
 
-/// A poller's thread for the time of `body`.
+/// Runs `body` beside a poller's thread.
 fn with_poller(queue: &TxQueue, body: impl FnOnce()) {
     let (poller, stop) = queue.poller();
     std::thread::scope(|scope| {
@@ -21,7 +20,7 @@ fn with_poller(queue: &TxQueue, body: impl FnOnce()) {
     });
 }
 
-/// Sends `count` numbered packets in bursts of 1 to 32, waiting where need be.
+/// Sends `count` numbered packets in bursts of 1 to 32, waiting for space.
 fn send_numbered(queue: &TxQueue, who: u64, count: u64) {
     let mut sender = queue.sender(&format!("sender {who}")).unwrap();
     let mut burst = sender.burst(32);
@@ -45,7 +44,7 @@ fn send_numbered(queue: &TxQueue, who: u64, count: u64) {
     }
 }
 
-/// Drains for all, asleep for so long while there is nothing to do.
+/// Drains as a dedicated owner that sleeps when idle.
 fn own(queue: &TxQueue, stop: &AtomicBool, nap_ns: u64) {
     let mut dedicated = queue.dedicate().unwrap();
     while !stop.load(SeqCst) {
@@ -66,7 +65,7 @@ fn assert_order(sent: &[u64], senders: u64, count: u64) {
 }
 
 #[test]
-fn many_senders_with_little_memory_and_a_small_ring_lose_nothing() {
+fn many_senders_with_little_memory_and_a_small_ring_lose_no_frame() {
     within_a_minute(|| {
         let (gate, control) = Gate::open(16);
         let pool = pool(256);
@@ -86,7 +85,7 @@ fn many_senders_with_little_memory_and_a_small_ring_lose_nothing() {
 }
 
 #[test]
-fn without_a_poller_waiting_senders_drive_the_path_themselves() {
+fn waiting_senders_without_a_poller_run_the_queue() {
     within_a_minute(|| {
         let (gate, control) = Gate::open(4);
         let pool = pool(64);
@@ -104,7 +103,7 @@ fn without_a_poller_waiting_senders_drive_the_path_themselves() {
 }
 
 #[test]
-fn a_dedicated_owner_drains_for_all_and_sleeps_without_losing_a_wake_up() {
+fn dedicated_owner_drains_for_all_and_loses_no_wake_up() {
     within_a_minute(|| {
         let (gate, control) = Gate::open(256);
         let pool = pool(1024);
@@ -144,7 +143,7 @@ fn a_dedicated_owner_drains_for_all_and_sleeps_without_losing_a_wake_up() {
 }
 
 #[test]
-fn senders_that_die_in_the_middle_leave_nothing_behind() {
+fn dying_senders_leave_no_frame_behind() {
     within_a_minute(|| {
         let (gate, control) = Gate::open(32);
         let pool = pool(512);
@@ -169,7 +168,7 @@ fn senders_that_die_in_the_middle_leave_nothing_behind() {
 }
 
 #[test]
-fn a_waiting_sender_is_told_when_the_path_closes() {
+fn closed_path_wakes_waiting_sender() {
     within_a_minute(|| {
         let (gate, _control) = Gate::new(2);
         let pool = pool(512);
@@ -202,7 +201,7 @@ fn a_waiting_sender_is_told_when_the_path_closes() {
 }
 
 #[test]
-fn a_device_that_panics_kills_its_queue_and_nobody_waits_for_it() {
+fn panicking_device_kills_its_queue_and_ends_all_waits() {
     within_a_minute(|| {
         let (gate, control) = Gate::new(4);
         let pool = pool(4096);
@@ -241,7 +240,7 @@ fn a_device_that_panics_kills_its_queue_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn who_waits_goes_on_alone_when_the_poller_goes() {
+fn waiting_sender_goes_on_when_the_poller_leaves() {
     within_a_minute(|| {
         let (gate, control) = Gate::new(4);
         let pool = pool(2048);
@@ -265,7 +264,7 @@ fn who_waits_goes_on_alone_when_the_poller_goes() {
 }
 
 #[test]
-fn a_shutdown_keeps_its_deadline_beside_a_dedicated_owner() {
+fn shutdown_beside_a_dedicated_owner_keeps_its_deadline() {
     within_a_minute(|| {
         let (gate, _control) = Gate::new(4);
         let pool = pool(256);
@@ -284,9 +283,9 @@ fn a_shutdown_keeps_its_deadline_beside_a_dedicated_owner() {
     });
 }
 
-/// It is the owner who says when all has left: awake or asleep, nobody waits for the deadline.
+/// The owner, awake or asleep, answers when all frames have left: the shutdown ends before its deadline.
 #[test]
-fn a_shutdown_beside_a_dedicated_owner_ends_when_all_has_left() {
+fn shutdown_beside_a_dedicated_owner_ends_when_all_frames_have_left() {
     within_a_minute(|| {
         for nap_ns in [0, u64::MAX] {
             let (gate, control) = Gate::open(4);
@@ -311,7 +310,7 @@ fn a_shutdown_beside_a_dedicated_owner_ends_when_all_has_left() {
 }
 
 #[test]
-fn senders_come_and_go_without_end_and_a_dropped_queue_gives_its_frames_back() {
+fn dropped_queue_after_many_senders_gives_its_frames_back() {
     within_a_minute(|| {
         for round in 0..100u64 {
             let pool = pool(64);
@@ -336,7 +335,7 @@ fn senders_come_and_go_without_end_and_a_dropped_queue_gives_its_frames_back() {
 }
 
 #[test]
-fn a_queue_does_not_remember_every_sender_that_ever_was() {
+fn counters_of_many_past_senders_are_added_up() {
     let pool = pool(64);
     let queue = builder(&pool, Gate::open(4).0).build().unwrap();
     let mut lives = queue.sender("lives").unwrap();
@@ -357,9 +356,9 @@ fn a_queue_does_not_remember_every_sender_that_ever_was() {
     assert_conserved(&queue);
 }
 
-/// Somebody else's turn, a second sender, an audit: each takes the queue away from the sender that was alone.
+/// A claim, a second sender, an audit: each revokes the bias of the sender that was alone.
 #[test]
-fn a_sender_alone_gives_way_to_whoever_comes() {
+fn sender_alone_gives_way_to_other_threads() {
     within_a_minute(|| {
         let (gate, control) = Gate::open(64);
         let pool = pool(1024);

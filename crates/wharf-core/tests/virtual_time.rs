@@ -27,7 +27,7 @@ struct Cpu<'q> {
 }
 
 impl<'q> Cpu<'q> {
-    /// Does one thing; in how long the next is due, `None` when there is no more to do.
+    /// Does one step. Returns the time until the next, ns; `None` at the end.
     fn act(&mut self, queue: &'q TxQueue, now_ns: u64) -> Option<u64> {
         if let Some(run) = &mut self.run {
             self.owned_steps += 1;
@@ -50,7 +50,7 @@ impl<'q> Cpu<'q> {
     }
 }
 
-/// Runs the model; what the device took, by call, with the time, and the owner's steps of each processor.
+/// Runs the model. Returns the frames that the device took, by call and time, and the owner's steps of each processor.
 fn run(bursts_apart_ns: u64, by_bulk: bool) -> (Vec<Vec<u64>>, u64, Vec<usize>) {
     let clock = Arc::new(TestClock::default());
     let pool = PagePool::builder().frames(512).huge_pages(false).clock(clock.clone()).build().unwrap();
@@ -83,7 +83,7 @@ fn run(bursts_apart_ns: u64, by_bulk: bool) -> (Vec<Vec<u64>>, u64, Vec<usize>) 
 }
 
 #[test]
-fn two_processors_hand_a_queue_to_each_other_and_strand_nothing() {
+fn two_processors_hand_over_a_queue_and_strand_no_frame() {
     let mut owned_steps = [0; 2];
     for (bursts_apart_ns, by_bulk) in
         [0, 1, 13, 40, 95, 300, 1000].into_iter().flat_map(|ns| [(ns, false), (ns, true)])

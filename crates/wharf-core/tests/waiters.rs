@@ -1,4 +1,4 @@
-//! Who waits is served in order of arrival, as many as there is space for, whatever becomes of the others.
+//! Waiting senders are served in order of arrival, as many as there is space for, whatever other waiters do.
 
 mod common;
 
@@ -10,7 +10,7 @@ use wharf_core::qdisc::{Fifo, FifoLimit, Prio, Qdisc, set_priority};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{Sender, Watch};
 
-/// Senders that wait at a queue before a device that completes what it is told to.
+/// Senders that wait at a queue before a device that completes on demand.
 struct Rig {
     queue: TxQueue,
     control: Arc<Control>,
@@ -18,7 +18,7 @@ struct Rig {
     waiting: Vec<Option<(Sender, Watch)>>,
 }
 
-/// Frames that each of those waits for room for.
+/// Frames that each waiter wants room for.
 const FRAMES: usize = 4;
 
 impl Rig {
@@ -26,12 +26,12 @@ impl Rig {
         let (gate, control) = Gate::new(1);
         let pool = pool(2048);
         let queue = builder(&pool, gate).qdisc(Box::new(qdisc)).lane_frames(8);
-        // One at a time, so that a test knows how many there are.
+        // One at a time, so that a test knows their number.
         let queue = queue.batching(Batching::Off).build().unwrap();
         Self { queue, control, log: Log::default(), waiting: Vec::new() }
     }
 
-    /// A FIFO of 16, full.
+    /// Makes a full FIFO of 16.
     fn full() -> Self {
         let rig = Self::new(Fifo::new(FifoLimit::Packets(16)));
         let mut sender = rig.queue.sender("fills").unwrap();
@@ -40,7 +40,7 @@ impl Rig {
         rig
     }
 
-    /// One more who waits.
+    /// Adds a waiter.
     fn wait(&mut self, band: u8, frames: usize) -> usize {
         let who = self.waiting.len();
         let mut sender = self.queue.sender(&format!("waits {who}")).unwrap();
@@ -63,7 +63,7 @@ impl Rig {
         }
     }
 
-    /// Until somebody is woken.
+    /// Completes frames until a waiter is woken.
     fn complete_until_woken(&self) {
         let before = self.log().len();
         let mut rounds = 0;
@@ -78,7 +78,7 @@ impl Rig {
         self.log.lock().unwrap().clone()
     }
 
-    /// Whoever was woken comes, and sends; whether its turn had come.
+    /// Lets a woken sender look and send. Returns true if its turn had come.
     fn comes(&mut self, who: usize) -> bool {
         let (sender, watch) = self.waiting[who].as_mut().unwrap();
         let Some(seen) = sender.look(watch) else { return false };
@@ -100,7 +100,7 @@ impl Rig {
 }
 
 #[test]
-fn as_many_are_served_as_there_is_space_for_in_order_of_arrival() {
+fn freed_space_serves_as_many_senders_as_fit_in_order_of_arrival() {
     let mut rig = Rig::full();
     rig.wait_many(8);
     rig.complete_until_woken();
@@ -120,14 +120,14 @@ fn as_many_are_served_as_there_is_space_for_in_order_of_arrival() {
 }
 
 #[test]
-fn who_was_served_and_goes_passes_its_space_on_at_once() {
+fn served_sender_that_leaves_passes_its_space_on() {
     let mut rig = Rig::full();
     rig.wait_many(4);
     rig.complete_until_woken();
     assert_eq!(rig.log(), [0, 1]);
     rig.waiting[0] = None;
     assert_eq!(rig.log(), [0, 1, 2], "the next one, without anything completing");
-    // And one who has not been served yet: nobody takes notice.
+    // And a waiter that was not served: no other is woken.
     rig.waiting[3] = None;
     assert_eq!(rig.log(), [0, 1, 2]);
     assert!(rig.comes(1) && rig.comes(2));
@@ -135,9 +135,9 @@ fn who_was_served_and_goes_passes_its_space_on_at_once() {
 }
 
 #[test]
-fn who_was_served_and_never_comes_does_not_stop_the_others() {
+fn served_sender_that_never_returns_does_not_block_the_others() {
     let mut rig = Rig::full();
-    // Each is promised more than there ever is.
+    // Each is promised more than the limit.
     for _ in 0..6 {
         rig.wait(1, 100);
     }
@@ -153,9 +153,9 @@ fn who_was_served_and_never_comes_does_not_stop_the_others() {
     rig.end();
 }
 
-/// Nor is the room that is kept for it lost for good.
+/// Room reserved for such a sender is not lost for good.
 #[test]
-fn who_is_served_to_an_empty_queue_takes_the_place_of_one_who_never_comes() {
+fn sender_served_on_an_empty_queue_takes_over_an_unused_promise() {
     let mut rig = Rig::full();
     rig.wait(1, 100);
     rig.complete_until_woken();
@@ -166,7 +166,7 @@ fn who_is_served_to_an_empty_queue_takes_the_place_of_one_who_never_comes() {
 }
 
 #[test]
-fn a_discipline_without_bands_has_one_line() {
+fn discipline_without_bands_has_one_list() {
     let mut rig = Rig::full();
     // Tasks that wait until they are `ready` know no band; senders of classified packets do.
     for band in [1, 0, 7, 1, 0] {
@@ -174,7 +174,7 @@ fn a_discipline_without_bands_has_one_line() {
     }
     rig.complete_until_woken();
     assert_eq!(rig.log(), [0], "the space is for one, and that is the first");
-    // A newcomer does not overtake, whatever band its packets have.
+    // A newcomer does not overtake, in any band.
     let mut late = rig.queue.sender("late").unwrap();
     for priority in [0, 6, 2] {
         let mut burst = numbered(&mut late, 0, 1, 64);
@@ -186,7 +186,7 @@ fn a_discipline_without_bands_has_one_line() {
 }
 
 #[test]
-fn each_band_has_a_line_of_its_own() {
+fn each_band_has_its_own_list() {
     let mut rig = Rig::new(Prio::new(16));
     let mut sender = rig.queue.sender("fills").unwrap();
     // One for the device, then band 1 full, then band 2.
@@ -223,17 +223,17 @@ impl Random {
     }
 }
 
-/// Waiters come, are served, come late or go, frames complete, in any order: the log has those who did not go in
-/// order of arrival, no more of them at a time than there is space for, and all of them in the end.
+/// Waiters come, are served, come late or leave, and frames complete, in any order: those that stay are woken in order of
+/// arrival, at most as many as there is space for, and all in the end.
 #[test]
-fn any_order_of_events_serves_all_in_turn() {
+fn any_order_of_events_serves_all_in_order_of_arrival() {
     for seed in 0..200 {
         let (mut rig, mut random) = (Rig::full(), Random(seed));
         let mut away = Vec::new();
         for _ in 0..300 {
             match random.below(10) {
                 0..3 if rig.waiting.len() < 40 => {
-                    // Somebody waits, so that whoever comes has to.
+                    // A sender waits, so newcomers have to.
                     if rig.waiting.iter().flatten().count() > away.len() || rig.waiting.is_empty() {
                         let mut sender = rig.queue.sender("waits").unwrap();
                         let who = rig.waiting.len();

@@ -1,5 +1,5 @@
-//! Wake-ups at the edges: who waits while frames come home, who is called beside a dedicated owner, who learns
-//! that a queue died. Sleeps last until somebody wakes, so that a lost wake-up hangs.
+//! Wake-ups at the edges: a waiter while frames complete, pollers beside a dedicated owner, a queue that dies. Sleeps are
+//! unbounded, so that a lost wake-up hangs.
 
 mod common;
 
@@ -17,10 +17,10 @@ fn queue(pool: &PagePool) -> (TxQueue, Arc<Control>, Sleepers) {
     (builder.build().unwrap(), control, sleep)
 }
 
-/// The owner takes the last frame home after the waiter has looked, and before it knows of the waiter: by then
-/// it has nothing left to do, and would leave for good.
+/// The owner recycles the last frame after the waiter has looked and before it knows of the waiter: with no work left, it
+/// would leave for good.
 #[test]
-fn memory_that_comes_home_just_before_the_waiter_is_seen_wakes_it() {
+fn memory_freed_just_before_the_waiter_is_seen_wakes_it() {
     within_a_minute(|| {
         let pool = pool(1);
         let (queue, control, sleep) = queue(&pool);
@@ -39,7 +39,7 @@ fn memory_that_comes_home_just_before_the_waiter_is_seen_wakes_it() {
                     None => std::thread::yield_now(),
                 }
             };
-            // Who sleeps without a bound now is the sender.
+            // The thread that sleeps without a bound now is the sender.
             let waiter = scope.spawn(move || {
                 while sender.packet(64).is_err() {
                     sender.wait_for_memory().unwrap();
@@ -57,7 +57,7 @@ fn memory_that_comes_home_just_before_the_waiter_is_seen_wakes_it() {
 }
 
 #[test]
-fn a_poller_is_there_again_after_a_dedicated_owner() {
+fn poller_resumes_after_a_dedicated_owner() {
     within_a_minute(|| {
         let pool = pool(64);
         let (queue, control, sleep) = queue(&pool);
@@ -71,7 +71,7 @@ fn a_poller_is_there_again_after_a_dedicated_owner() {
             sender.send(&mut burst).unwrap();
             owner.poll();
             drop(owner);
-            // What the owner left behind comes home now, and only the poller is there to see to it.
+            // Frames that the owner left behind complete now, and only the poller is there.
             control.allowed.store(10, SeqCst);
             while queue.counters().sent.get() < 10 {
                 std::thread::yield_now();
@@ -85,7 +85,7 @@ fn a_poller_is_there_again_after_a_dedicated_owner() {
 }
 
 #[test]
-fn a_poller_ends_beside_a_dedicated_owner_who_is_still_called() {
+fn poller_that_stops_leaves_a_dedicated_owner_called() {
     within_a_minute(|| {
         let pool = pool(64);
         let (queue, control, sleep) = queue(&pool);
@@ -122,7 +122,7 @@ fn a_poller_ends_beside_a_dedicated_owner_who_is_still_called() {
 }
 
 #[test]
-fn a_device_that_panics_under_a_dedicated_owner_kills_its_queue_and_no_more() {
+fn panicking_device_under_a_dedicated_owner_kills_only_its_queue() {
     within_a_minute(|| {
         let pool = pool(64);
         let (queue, control, sleep) = queue(&pool);
@@ -139,7 +139,7 @@ fn a_device_that_panics_under_a_dedicated_owner_kills_its_queue_and_no_more() {
                 }
             });
             sender.send(&mut burst).unwrap();
-            // A wait may end early, and be for nothing.
+            // A wait may end early without a cause.
             let error = loop {
                 match sender.wait_for_memory() {
                     Ok(()) => continue,

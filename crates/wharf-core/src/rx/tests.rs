@@ -46,7 +46,7 @@ impl RxDevice for Long {
 }
 
 #[test]
-fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
+fn arrivals_without_memory_are_polled_again_without_notification() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });
     let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
@@ -65,7 +65,7 @@ fn what_has_come_and_lacks_memory_is_looked_at_again_though_nothing_tells() {
 
 /// A receiver waits for memory in turn with all others, and keeps what it gets until it is enough.
 #[test]
-fn a_receiver_short_of_memory_stands_in_line() {
+fn receiver_short_of_memory_joins_the_wait_list() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let device = Box::new(Long { pieces: 3, placer: SgWriter::default() });
     let receiver = RxQueue::new(device, &pool, &[], Box::new(|_| Rest::Free)).unwrap();
@@ -120,7 +120,7 @@ fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
 }
 
 #[test]
-fn a_receiver_whose_poller_goes_lets_others_gather() {
+fn receiver_without_its_poller_lets_others_gather() {
     let goes = |first: &RxQueue| {
         assert_eq!(first.shared.poll(IrqChange::Keep, false, 64).received, 0, "short of memory");
         first.shared.step_aside();
@@ -129,7 +129,7 @@ fn a_receiver_whose_poller_goes_lets_others_gather() {
 }
 
 #[test]
-fn a_receiver_whose_handler_panics_lets_others_gather() {
+fn receiver_with_panicking_handler_lets_others_gather() {
     let goes = |first: &RxQueue| {
         assert_eq!(first.shared.poll(IrqChange::Keep, false, 64).received, 0, "short of memory");
         let mut state = first.shared.state.lock().unwrap();
@@ -144,7 +144,7 @@ fn a_receiver_whose_handler_panics_lets_others_gather() {
 }
 
 #[test]
-fn of_two_receivers_of_long_packets_one_at_a_time_keeps_parts() {
+fn two_receivers_of_long_packets_gather_one_at_a_time() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
     let receivers = [(); 2].map(|()| {
         let device = Box::new(Long { pieces: 12, placer: SgWriter::default() });

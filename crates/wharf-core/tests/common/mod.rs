@@ -1,4 +1,4 @@
-//! A device under a test's thumb, and a machine without threads.
+//! A device that a test controls, and a machine without threads.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod rig;
@@ -49,10 +49,10 @@ impl Park for TestPark {
     }
 }
 
-/// Who was woken, in order: the log of tickets.
+/// The log of woken tickets, in order.
 pub type Log = Arc<Mutex<Vec<usize>>>;
 
-/// Notes its ticket.
+/// A wake-up that logs its ticket.
 #[derive(Debug)]
 pub struct Logs(pub usize, pub Log);
 
@@ -62,14 +62,14 @@ impl Wake for Logs {
     }
 }
 
-/// What a test knows of and decides for a [`Gate`].
+/// A test's controls of a [`Gate`], and its records.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Frames that may still complete.
     pub allowed: AtomicUsize,
-    /// Frames that a call may take at most; 0 for no bound.
+    /// Most frames that a call takes; 0 for no bound.
     pub take_max: AtomicUsize,
-    /// Completions to invent: slots that hold nothing.
+    /// Completions to invent, of frames that were never sent.
     pub lies: AtomicUsize,
     /// Calls of `reap` that panic.
     pub bomb: AtomicUsize,
@@ -79,7 +79,7 @@ pub struct Control {
     pub calls: Mutex<Vec<Vec<u64>>>,
     /// Doorbells rung.
     pub doorbells: AtomicUsize,
-    /// Calls that took any without ringing.
+    /// Calls that took frames without ringing.
     pub silent: AtomicUsize,
 }
 
@@ -93,7 +93,7 @@ impl Control {
     }
 }
 
-/// A device with a ring, whose completions wait for the test.
+/// A device with a ring that completes frames when the test allows it.
 pub struct Gate {
     pub control: Arc<Control>,
     ring: usize,
@@ -107,7 +107,7 @@ impl Gate {
         (Self { control: control.clone(), ring, held: VecDeque::new(), region: None }, control)
     }
 
-    /// With every completion allowed.
+    /// Makes one with every completion allowed.
     pub fn open(ring: usize) -> (Self, Arc<Control>) {
         let (gate, control) = Self::new(ring);
         control.allowed.store(usize::MAX / 2, SeqCst);
@@ -210,7 +210,7 @@ pub fn builder(pool: &PagePool, device: impl TxDevice + 'static) -> QueueBuilder
 pub fn numbered(sender: &mut Sender, first: u64, count: usize, len: u32) -> Burst {
     let mut burst = sender.burst(count);
     while burst.len() < count {
-        // Others may have all of it.
+        // Other senders may have all frames.
         let missing = count - burst.len();
         if sender.fill(&mut burst, missing, len).is_err() {
             sender.wait_for_memory().unwrap();
@@ -222,7 +222,7 @@ pub fn numbered(sender: &mut Sender, first: u64, count: usize, len: u32) -> Burs
     burst
 }
 
-/// Rule 1: accepted = sent + failed + returned + inside, and nothing is out of the pool.
+/// Asserts conservation: accepted = sent + failed + returned + inside, and no frame is out of the pool.
 pub fn assert_conserved(queue: &TxQueue) {
     let counters = queue.counters();
     let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());

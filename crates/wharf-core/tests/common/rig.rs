@@ -7,16 +7,16 @@ use wharf_core::pool::{PagePool, PoolError};
 use wharf_core::queue::TxQueue;
 use wharf_core::sender::{Sender, Watch};
 
-/// Senders of one queue, before a device that completes what it is told to.
+/// Senders of one queue before a device that completes on demand.
 pub struct Rig {
     pub pool: PagePool,
-    /// The pool's.
+    /// The pool's clock.
     pub clock: Arc<TestClock>,
     pub queue: TxQueue,
     pub control: Arc<Control>,
     pub log: Log,
     pub senders: Vec<One>,
-    /// Of those who never look again.
+    /// Watches of senders that never look again.
     pub limbo: Vec<Watch>,
 }
 
@@ -39,7 +39,7 @@ impl Rig {
         rig
     }
 
-    /// One more sender.
+    /// Adds a sender.
     pub fn join(&mut self) -> usize {
         let who = self.senders.len();
         let sender = self.queue.sender(&format!("sender {who}")).unwrap();
@@ -47,7 +47,7 @@ impl Rig {
         who
     }
 
-    /// A sender that has sent all frames of the pool, which are with the device, and so many that wait.
+    /// Makes a sender that has sent all frames of the pool to the device, and senders that wait.
     pub fn starved(frames: u32, waiting: usize) -> Self {
         let mut rig = Self::new(frames, waiting + 1);
         let holder = &mut rig.senders[waiting].sender;
@@ -57,12 +57,12 @@ impl Rig {
         rig
     }
 
-    /// Begins to wait; whether there is something to wait for.
+    /// Begins to wait. Returns false if there was no need.
     pub fn waits(&mut self, who: usize) -> bool {
         self.waits_as(who, who)
     }
 
-    /// As [`Rig::waits`]; the log has `name` for it.
+    /// As [`Rig::waits`], logged as `name`.
     pub fn waits_as(&mut self, who: usize, name: usize) -> bool {
         let One { sender, watch, .. } = &mut self.senders[who];
         let mut begun = sender.watch_memory(Arc::new(Logs(name, self.log.clone())));
@@ -71,7 +71,7 @@ impl Rig {
         waits
     }
 
-    /// Whether its turn has come.
+    /// True if its turn has come.
     pub fn looks(&mut self, who: usize) -> bool {
         let One { sender, watch, .. } = &mut self.senders[who];
         let Some(seen) = sender.look(watch.as_mut().unwrap()) else { return false };
@@ -80,7 +80,7 @@ impl Rig {
         true
     }
 
-    /// Takes one frame and sends it, if there is one for it.
+    /// Takes and sends one frame, if one is free for it.
     pub fn sends(&mut self, who: usize) -> bool {
         let One { sender, sent, .. } = &mut self.senders[who];
         let mut burst = sender.burst(1);

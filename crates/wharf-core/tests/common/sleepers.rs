@@ -1,5 +1,4 @@
-//! Threads that sleep for as long as they are told to, counted while they do so without a bound: what is lost hangs, and
-//! fails within a minute.
+//! Threads whose unbounded sleeps are counted: a lost wake-up hangs, and fails within a minute.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -19,7 +18,7 @@ pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How many sleep without a bound; clones count together.
+/// The number of threads that sleep without a bound; clones share it.
 #[derive(Debug, Default, Clone)]
 pub struct Sleepers(Arc<AtomicUsize>);
 
@@ -39,7 +38,7 @@ impl Park for Sleepers {
 }
 
 impl Sleepers {
-    /// Waits until so many sleep without a bound.
+    /// Waits until that many threads sleep without a bound.
     pub fn await_asleep(&self, count: usize) {
         while self.0.load(SeqCst) != count {
             std::thread::yield_now();

@@ -28,7 +28,7 @@ const LISTENS: PollOutcome = PollOutcome { receives: true, ..NOTHING };
 const FOREVER: Action = Action::Sleep { for_ns: u64::MAX };
 
 #[test]
-fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it_has_work() {
+fn notifying_device_is_polled_after_unmasking_and_masked_while_it_has_work() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
     assert_eq!(schedule.step(0, Event::Began), poll(0, IrqChange::Keep));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
@@ -42,7 +42,7 @@ fn a_device_that_tells_is_looked_at_once_more_after_unmasking_and_masked_when_it
 }
 
 #[test]
-fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
+fn partly_notifying_device_is_polled_now_and_then() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
     let quiet = PollOutcome { due_ns: Some(1000), ..LISTENS };
     schedule.step(0, Event::Began);
@@ -54,7 +54,7 @@ fn a_device_that_does_not_tell_of_everything_is_looked_at_now_and_then() {
 }
 
 #[test]
-fn what_was_due_already_is_no_request_to_tell() {
+fn pending_event_refuses_the_unmasking() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
     schedule.step(0, Event::Began);
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
@@ -63,7 +63,7 @@ fn what_was_due_already_is_no_request_to_tell() {
 }
 
 #[test]
-fn a_call_during_a_poll_is_not_lost() {
+fn call_during_a_poll_polls_again() {
     let mut schedule = schedule(Mode::Sleeping, &[false]);
     schedule.step(0, Event::Began);
     schedule.called(0, 0);
@@ -72,7 +72,7 @@ fn a_call_during_a_poll_is_not_lost() {
 }
 
 #[test]
-fn busy_never_sleeps_and_never_unmasks() {
+fn busy_mode_never_sleeps_or_unmasks() {
     let mut schedule = schedule(Mode::Busy, &[true, true]);
     let mut action = schedule.step(0, Event::Began);
     for round in 0..100 {
@@ -86,7 +86,7 @@ fn busy_never_sleeps_and_never_unmasks() {
 }
 
 #[test]
-fn adaptive_spins_for_a_while_after_arrivals_and_learns_whether_that_is_worth_it() {
+fn adaptive_mode_spins_after_arrivals_and_learns_for_how_long() {
     let mut schedule = schedule(Mode::Adaptive, &[true]);
     // Polls, spinning, until it sleeps; when that was.
     let until_asleep = |schedule: &mut Schedule, from_ns: u64| {
@@ -120,7 +120,7 @@ fn adaptive_spins_for_a_while_after_arrivals_and_learns_whether_that_is_worth_it
 }
 
 #[test]
-fn naps_go_after_the_completions() {
+fn naps_follow_the_completions() {
     let mut schedule = schedule(Mode::Adaptive, &[false]);
     schedule.step(0, Event::Began);
     let mut nap = |found: PollOutcome, now_ns: u64| match schedule.step(now_ns, Event::Polled(found)) {
@@ -147,7 +147,7 @@ fn naps_go_after_the_completions() {
 }
 
 #[test]
-fn who_has_more_leaves_the_others_their_turns_and_their_events() {
+fn busy_device_leaves_others_their_turns_and_events() {
     let mut schedule = schedule(Mode::Sleeping, &[true, true, false]);
     let flood = PollOutcome { received: 64, more: true, ..LISTENS };
     let (mut action, mut now_ns, mut naps, mut looks, mut others) =
@@ -309,7 +309,7 @@ impl Chaos {
 }
 
 #[test]
-fn no_event_is_lost_whenever_it_comes() {
+fn event_at_any_time_is_polled() {
     for seed in 1..400 {
         let (mut chaos, mut event) = (Chaos::new(seed), Event::Began);
         for _ in 0..3000 {

@@ -150,7 +150,7 @@ fn taken(bytes: u32) -> QueueProgress<'static> {
 }
 
 #[test]
-fn the_limit_becomes_a_millisecond_of_the_rate_and_what_the_device_may_have() {
+fn limit_becomes_a_millisecond_of_the_rate_and_the_device_part() {
     // 100 Mbit/s and 1 Gbit/s; completions at once, and every so many milliseconds.
     for bytes_per_ms in [12_800, 128_000] {
         for (senders, late_ms) in [(1, 0), (1, 1), (2, 2), (4, 0), (8, 1), (64, 0)] {
@@ -177,7 +177,7 @@ fn the_limit_becomes_a_millisecond_of_the_rate_and_what_the_device_may_have() {
 }
 
 #[test]
-fn equals_come_to_have_equal_shares() {
+fn equal_senders_come_to_equal_shares() {
     for late_ms in [0, 1, 2, 5] {
         for senders in [2, 4, 8] {
             let mut rig = Rig::new(senders, 128_000, (late_ms * STEPS).max(1));
@@ -191,7 +191,7 @@ fn equals_come_to_have_equal_shares() {
 }
 
 #[test]
-fn a_sender_that_is_woken_late_may_have_more_inside_and_no_longer_when_it_is_not() {
+fn late_wake_ups_widen_the_window_and_timely_ones_narrow_it() {
     let mut rig = Rig::new(1, 128_000, 1);
     rig.woken_late_steps = 2 * STEPS;
     rig.run(500);
@@ -204,7 +204,7 @@ fn a_sender_that_is_woken_late_may_have_more_inside_and_no_longer_when_it_is_not
 }
 
 #[test]
-fn a_sender_that_pauses_keeps_its_limit_and_one_that_never_waits_has_it_grow() {
+fn pausing_sender_keeps_its_limit_and_unheld_sender_raises_it() {
     let mut credit = Credit::new(Some(SMALL_QUEUE_BYTES), 0, 0);
     credit.charge(FIRST_BYTES.into());
     credit.look(FIRST_BYTES, taken(FIRST_BYTES), 10_000 * MS);
@@ -217,14 +217,14 @@ fn a_sender_that_pauses_keeps_its_limit_and_one_that_never_waits_has_it_grow() {
 }
 
 #[test]
-fn bytes_of_an_earlier_sender_are_no_debt() {
+fn late_bytes_of_an_earlier_sender_charge_no_other() {
     let mut credit = Credit::new(Some(4096), 7, 0);
     credit.look(5007, taken(5000), 1);
     assert!(credit.admits(4096) && !credit.admits(4097));
 }
 
 #[test]
-fn the_end_of_a_wait_is_when_what_was_refused_may_go_in_and_not_before() {
+fn wait_ends_exactly_when_the_refused_packet_fits() {
     let pool =
         crate::pool::PagePool::builder().frames(8).frame_bytes(8192).huge_pages(false).build().unwrap();
     let mut cache = pool.cache("test").unwrap();

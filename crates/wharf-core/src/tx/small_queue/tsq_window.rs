@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles_once_a_window_and_halves_when_it_has_been_enough() {
+    fn window_doubles_once_per_window_and_halves_after_a_while() {
         let tsq_window = TsqWindow::new();
         let mut now_ns = WINDOW_NS;
         for log in 1..9 {
