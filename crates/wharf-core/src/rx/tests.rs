@@ -4,7 +4,7 @@ use crate::sg_writer::SgWriter;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Meta, Region};
 
-/// A packet of so many buffers has come, and nothing tells of it any more.
+/// A device with one packet of several buffers, and no further notification.
 #[derive(Default)]
 pub(crate) struct Long {
     pieces: usize,
@@ -63,7 +63,7 @@ fn arrivals_without_memory_are_polled_again_without_notification() {
     assert_eq!((found.received, found.waiting), (0, false), "nothing has come");
 }
 
-/// A receiver waits for memory in turn with all others, and keeps what it gets until it is enough.
+/// A receiver waits for memory in turn, and keeps buffers until they are enough.
 #[test]
 fn receiver_short_of_memory_joins_the_wait_list() {
     let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
@@ -90,8 +90,8 @@ fn receiver_short_of_memory_joins_the_wait_list() {
     assert_eq!(pool.free(), 16);
 }
 
-/// Two receivers of a packet of 12 buffers each. Memory comes two by two, to each in turn; a rival always waits for it, too, and
-/// frees at once what it gets. The first goes as `goes` says once it has some; whether the second one receives.
+/// Two receivers of a packet of 12 buffers each. Buffers come two by two, to each in turn; a rival always waits too, and frees
+/// its buffers at once. The first receiver leaves by `goes` once it has some. Returns true if the second one receives.
 fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let [first, second] = [(); 2].map(|()| {
@@ -154,7 +154,7 @@ fn two_receivers_of_long_packets_gather_one_at_a_time() {
     while others.take(&mut held, 1, 64).is_ok() {}
     assert_eq!(held.len(), 16);
     let mut received = 0;
-    // Memory comes two by two: each receiver has a part of it in turn.
+    // Buffers come two by two: each receiver gets a part in turn.
     for _ in 0..100 {
         std::iter::from_fn(|| held.pop()).take(2).for_each(|frame| given.push(frame).unwrap());
         others.give(&mut given).unwrap();

@@ -1,4 +1,4 @@
-//! The schedule by hand, and among devices that do as they like.
+//! The schedule step by step, and over devices with random events.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn notifying_device_is_polled_after_unmasking_and_masked_while_it_has_work() {
     let mut schedule = schedule(Mode::Sleeping, &[true]);
     assert_eq!(schedule.step(0, Event::Began), poll(0, IrqChange::Keep));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
-    // It came between the first look and the unmasking.
+    // The event came between the first poll and the unmasking.
     let some = PollOutcome { received: 3, ..LISTENS };
     assert_eq!(schedule.step(0, Event::Polled(some)), poll(0, IrqChange::Mask));
     assert_eq!(schedule.step(0, Event::Polled(LISTENS)), poll(0, IrqChange::Unmask));
@@ -88,7 +88,7 @@ fn busy_mode_never_sleeps_or_unmasks() {
 #[test]
 fn adaptive_mode_spins_after_arrivals_and_learns_for_how_long() {
     let mut schedule = schedule(Mode::Adaptive, &[true]);
-    // Polls, spinning, until it sleeps; when that was.
+    // Spins until it sleeps; the time of that.
     let until_asleep = |schedule: &mut Schedule, from_ns: u64| {
         let mut now_ns = from_ns;
         let mut action = schedule.step(now_ns, Event::Polled(PollOutcome { received: 1, ..LISTENS }));
@@ -141,7 +141,7 @@ fn naps_follow_the_completions() {
     assert_eq!(shorter, [35_000, 20_000, 20_000]);
     let few = PollOutcome { completed: 1, in_device: 99, ..NOTHING };
     assert_eq!((nap(few, 14 << 30), nap(few, 15 << 30), nap(few, 16 << 30)), (40_000, 70_000, 70_000));
-    // The device knows better.
+    // The device knows when the next frame is due.
     assert_eq!(nap(PollOutcome { due_ns: Some(300), ..none }, 19 << 30), 300);
     assert_eq!(nap(PollOutcome { due_ns: Some(u64::MAX), ..none }, 20 << 30), 1_000_000);
 }
@@ -178,7 +178,7 @@ fn busy_device_leaves_others_their_turns_and_events() {
     assert!(naps >= 9 && looks > 400 && others > 100, "{naps} naps, {looks} looks, {others} events");
 }
 
-/// A device as the schedule cannot see it.
+/// The true state of a device, which the schedule cannot see.
 #[derive(Default)]
 struct Hidden {
     arrived: u32,
@@ -207,7 +207,7 @@ impl Hidden {
     }
 }
 
-/// Devices where anything happens between any two steps, except that who hands a frame to an idle one calls.
+/// Devices with random events between steps; only a sender that hands a frame to an idle device calls.
 struct Chaos {
     seed: u64,
     state: u64,
@@ -238,7 +238,7 @@ impl Chaos {
         (self.state >> 33) % below
     }
 
-    /// What comes from outside, to any device.
+    /// Makes a random event at a random device.
     fn happen(&mut self) {
         self.now_ns += self.random(2000);
         for at in 0..self.devices.len() {
@@ -250,7 +250,7 @@ impl Chaos {
                     device.event();
                 }
                 1 => {
-                    // A sender: it calls where it finds nothing in the device.
+                    // A sender: it calls if the device was empty.
                     let idle = device.in_device == 0;
                     device.in_device += sent as u32;
                     if idle {
@@ -285,7 +285,7 @@ impl Chaos {
         Event::Polled(device.found(64, busy))
     }
 
-    /// Nothing may lie anywhere that would not end the sleep.
+    /// Asserts that every pending frame would end the sleep.
     fn sleep(&mut self, for_ns: u64) -> Event {
         let told: Vec<usize> = (0..self.devices.len()).filter(|&at| self.devices[at].told).collect();
         let seed = self.seed;

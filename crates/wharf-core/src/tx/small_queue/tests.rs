@@ -4,24 +4,24 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
-/// Of the simulation, in a millisecond.
+/// Steps of the simulation per millisecond.
 const STEPS: u64 = 16;
 const PACKET_BYTES: u32 = 400;
 
-/// Senders that always have more, a FIFO, and a wire that says late what has left, with a byte limit.
+/// Eager senders, a FIFO, and a wire with a byte limit and late completions.
 struct Rig {
     senders: Vec<Simulated>,
     tsq_window: TsqWindow,
     fifo: VecDeque<usize>,
     bql: Bql,
-    /// With the wire.
+    /// Frames on the wire.
     ring: VecDeque<usize>,
     bytes_per_ms: u32,
     wire_bytes: u32,
-    /// What has left the wire, by sender, and is not told yet: that happens every so many steps.
+    /// Bytes that have left the wire, by sender, to be completed at the next interrupt.
     late_bytes: Vec<u32>,
     told_every: u64,
-    /// How long it takes senders to come back when they may.
+    /// Delay of a woken sender, in steps.
     woken_late_steps: u64,
     taken_bytes: u64,
     step: u64,
@@ -31,7 +31,7 @@ struct Simulated {
     credit: Credit,
     returned_bytes: u32,
     resume: u32,
-    /// The step when it may send again.
+    /// The step at which it may send again.
     woken_at: Option<u64>,
     starts_ms: u64,
     limits_bytes: Vec<u32>,
@@ -63,7 +63,7 @@ impl Rig {
         }
     }
 
-    /// What left of each sender meanwhile.
+    /// Runs the simulation. Returns the bytes of each sender that left.
     fn run(&mut self, ms: u64) -> Vec<f64> {
         let before: Vec<u32> = self.senders.iter().map(|sender| sender.returned_bytes).collect();
         self.senders.iter_mut().for_each(|sender| sender.limits_bytes.clear());
@@ -88,7 +88,7 @@ impl Rig {
         }
         let now = Duration::from_nanos(self.step * MS / STEPS);
         self.bql.completed(told.iter().sum(), now).unwrap();
-        // Whoever was told of something first goes first, not always the same.
+        // The sender told first goes first: not always the same one.
         for at in 0..self.senders.len() {
             let at = (at + (self.step / self.told_every) as usize) % self.senders.len();
             self.senders[at].returned_bytes = self.senders[at].returned_bytes.wrapping_add(told[at]);
@@ -132,7 +132,7 @@ impl Rig {
         sender.resume = sender.credit.hold();
     }
 
-    /// What all together may have inside, by the median of each.
+    /// Returns the bytes that all senders may have inside, by the median of each.
     fn inside_bytes(&self) -> f64 {
         let median = |sender: &Simulated| {
             let mut limits = sender.limits_bytes.clone();
@@ -143,7 +143,7 @@ impl Rig {
     }
 }
 
-/// A queue whose device says nothing of completions.
+/// A queue whose device has no byte limit.
 fn taken(bytes: u32) -> QueueProgress<'static> {
     static ONE: TsqWindow = TsqWindow::new();
     QueueProgress { taken_bytes: bytes.into(), limit_bytes: 0, is_dry: true, tsq_window: &ONE }
@@ -151,7 +151,7 @@ fn taken(bytes: u32) -> QueueProgress<'static> {
 
 #[test]
 fn limit_becomes_a_millisecond_of_the_rate_and_the_device_part() {
-    // 100 Mbit/s and 1 Gbit/s; completions at once, and every so many milliseconds.
+    // 100 Mbit/s and 1 Gbit/s; completions at once, and at intervals of milliseconds.
     for bytes_per_ms in [12_800, 128_000] {
         for (senders, late_ms) in [(1, 0), (1, 1), (2, 2), (4, 0), (8, 1), (64, 0)] {
             let mut rig = Rig::new(senders, bytes_per_ms, (late_ms * STEPS).max(1));

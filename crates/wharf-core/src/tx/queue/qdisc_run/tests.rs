@@ -6,7 +6,7 @@ use crate::tx::queue::TxQueue;
 use std::sync::Arc;
 use wharf_mem::{Batch, Frame, Published, Region};
 
-/// Nobody parks here.
+/// A way to wait that never waits.
 #[derive(Debug)]
 struct NoPark;
 
@@ -61,7 +61,7 @@ impl TxDevice for Idle {
     }
 }
 
-/// The quota of a sender that is to take three packets, in a queue that `set` has seen to.
+/// Returns the quota of a sender that should drain three packets, in a queue prepared by `set`.
 fn quota_packets(set: impl FnOnce(&mut QueueState)) -> u32 {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let builder = TxQueue::builder(&pool, Box::new(Idle), Arc::new(NoClock), Arc::new(NoPark));
