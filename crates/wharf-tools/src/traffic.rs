@@ -1,9 +1,8 @@
 //! Traffic to send and to check: captures replayed, packets generated, receivers that compare every byte.
 //!
-//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`] or a [`Generator`]. [`Drive`]
-//! sends them at a [`Pace`], and [`Timed`] notes how well that was kept. At the other end a [`Receiver`] gives
-//! each frame to a [`Check`]: one that knows what must come next from each sender ([`ReplayCheck`],
-//! [`StampCheck`]), or one that takes what comes ([`Arrivals`]). A [`Recorder`] writes it to a file on the way.
+//! One sender's frames come from a [`Source`]: a [`Replay`] of a [`Capture`], or a [`Generator`]. [`Drive`] sends them at a [`Pace`], and
+//! [`Timed`] measures how well it is kept. At the other end a [`Receiver`] gives each frame to a [`Check`]. [`ReplayCheck`] and
+//! [`StampCheck`] know what must come next from each sender; [`Arrivals`] takes any traffic. A [`Recorder`] writes frames to a file.
 //!
 //! Several senders share a capture by flow ([`flow_hash`]), so that the packets of one flow stay in order.
 
@@ -43,22 +42,22 @@ use wharf_mem::Meta;
 
 /// One sender's frames, one after the other.
 pub trait Source: Send {
-    /// Frames still to come; [`u64::MAX`] for no end.
+    /// Returns the number of frames still to come, [`u64::MAX`] for no end.
     fn remaining(&self) -> u64;
 
-    /// Bytes of the longest frame.
+    /// Returns the bytes of the longest frame.
     fn longest_bytes(&self) -> u32;
 
-    /// Bytes of the next frame.
+    /// Returns the bytes of the next frame.
     fn len_bytes(&self) -> u32;
 
-    /// Where in the traffic of all senders the frame `ahead` places after the next one lies.
+    /// Returns the position, in the traffic of all senders, of the frame `ahead` places after the next one.
     fn position(&self, ahead: u64) -> Position;
 
-    /// Whether frames carry the time at which they were made: then somebody must read a clock.
+    /// True if frames carry the time at which they were made: the caller must then read a clock.
     fn is_stamped(&self) -> bool;
 
-    /// What every frame asks of the device besides, which is written to its row of the side table.
+    /// Returns the offloads that each frame asks of the device, for its row of the side table.
     fn requests(&self) -> Option<Meta> {
         None
     }

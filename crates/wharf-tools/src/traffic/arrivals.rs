@@ -1,4 +1,4 @@
-//! What arrives from outside: counted, and generated packets checked by the stamps that they carry.
+//! Arrivals from outside: frames are counted, and generated packets are checked by their stamps.
 
 mod find;
 mod sequence;
@@ -11,11 +11,11 @@ use sequence::Sequence;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Senders told apart; packets of further ones count as unstamped.
+/// Most senders told apart; packets of further ones count as unstamped.
 pub const STREAMS_MAX: usize = 4096;
-/// A one-way latency beyond this is none: the clocks of the two ends have nothing to do with each other.
+/// Longest one-way latency: beyond it the clocks of the two ends are unrelated.
 const LATENCY_NS_MAX: i64 = 3_600_000_000_000;
-/// A packet may seem to arrive so much before it was made: the clocks are not compared more exactly than that.
+/// Most by which a packet may seem to arrive before it was made: clocks are compared no more exactly.
 const LATENCY_NS_MIN: i64 = -1_000_000;
 
 /// The packets of one sender between two addresses.
@@ -25,36 +25,36 @@ pub struct StreamReport {
     pub source: IpAddr,
     /// IP destination address.
     pub destination: IpAddr,
-    /// Which sender.
+    /// Number of the sender.
     pub sender: u16,
-    /// What became of its packets.
+    /// Fates of its packets.
     pub counts: SequenceCounts,
 }
 
 type Key = (Ends, u16);
 
-/// How much arrived, and within which time.
+/// Frames and bytes that arrived, and the time that they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
     packets: u64,
     bytes: u64,
-    /// Nanoseconds of CLOCK_MONOTONIC, negative before the machine started; a file's may step back.
+    /// Nanoseconds of CLOCK_MONOTONIC, negative before the machine started. Those of a file may step back.
     first_ns: i64,
     last_ns: i64,
 }
 
 impl Amount {
-    /// Frames.
+    /// Returns the frames.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Their bytes.
+    /// Returns their bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// From the first to the last arrival, nanoseconds.
+    /// Returns the nanoseconds from the first to the last arrival.
     pub fn span_ns(&self) -> u64 {
         self.last_ns.abs_diff(self.first_ns)
     }
@@ -70,40 +70,40 @@ impl Amount {
     }
 }
 
-/// Everything that has arrived.
+/// All arrivals of a receiver.
 ///
-/// Generated packets are told by their stamp, and each sender's numbers are followed (see
-/// [`SequenceCounts`]); all others are counted. Allocates when a sender appears for the first time, never else.
+/// Generated packets are recognised by their stamp, and each sender's numbers are followed (see [`SequenceCounts`]). All others are
+/// counted. Allocates only when a sender appears for the first time.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     all: Amount,
-    /// Of these, the frames that carry a stamp.
+    /// Frames that carry a stamp.
     stamped: Amount,
     streams: Vec<(Key, Sequence)>,
     places: HashMap<Key, usize>,
-    /// The stream of the last packet: the next one is most likely of the same.
+    /// Stream of the last packet: the next one is most likely of the same.
     last_place: usize,
     latencies: Latencies,
     clocks_differ: bool,
 }
 
 impl Arrivals {
-    /// All that arrived.
+    /// Returns the count of all frames.
     pub fn all(&self) -> Amount {
         self.all
     }
 
-    /// Of these, the frames that carry a stamp: without what others send meanwhile, whose first frame may come long before.
+    /// Returns the count of the frames that carry a stamp. Traffic of others, which may begin long before, is not in its time.
     pub fn stamped(&self) -> Amount {
         self.stamped
     }
 
-    /// Frames that carry no stamp.
+    /// Returns the number of frames without a stamp.
     pub fn unstamped(&self) -> u64 {
         self.all.packets - self.stamped.packets
     }
 
-    /// What became of the packets of all senders together.
+    /// Returns the fates of the packets of all senders together.
     pub fn counts(&self) -> SequenceCounts {
         let sum = |a: SequenceCounts, b: SequenceCounts| SequenceCounts {
             packets: a.packets + b.packets,
@@ -114,7 +114,7 @@ impl Arrivals {
         self.streams.iter().map(|(_, sequence)| sequence.counts()).fold(SequenceCounts::default(), sum)
     }
 
-    /// The senders, in the order in which they appeared.
+    /// Returns the senders, in the order in which they appeared.
     pub fn streams(&self) -> impl Iterator<Item = StreamReport> {
         self.streams.iter().map(|((ends, sender), sequence)| StreamReport {
             source: ends.source,
@@ -124,8 +124,8 @@ impl Arrivals {
         })
     }
 
-    /// From a packet's stamp to its arrival; `None` without stamped packets, and when stamps cannot be compared
-    /// with this machine's clock: they count from when the sending machine started.
+    /// Returns the latencies from stamp to arrival. `None` without stamped packets, and if the stamps are of another machine, whose clock
+    /// counts from another start.
     pub fn latencies(&self) -> Option<&Latencies> {
         (!self.clocks_differ && self.latencies.packets() > 0).then_some(&self.latencies)
     }

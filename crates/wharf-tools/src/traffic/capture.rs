@@ -6,7 +6,7 @@ use wharf_devices::pcap::format::{PcapError, PcapReader};
 /// The longest file that the command line loads, in bytes.
 pub const CAPTURE_BYTES_MAX: u64 = 256 << 20;
 
-/// Why a capture was not loaded.
+/// The reason why a capture was not loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -24,12 +24,12 @@ pub enum CaptureError {
         /// The longest file allowed, bytes.
         limit_bytes: u64,
     },
-    /// A good file without a packet.
+    /// A capture without a packet.
     #[error("{file}: byte {offset_bytes}: the capture holds no packet")]
     Empty {
         /// The file's name.
         file: String,
-        /// Where it ends instead.
+        /// The byte at which it ends.
         offset_bytes: u64,
     },
 }
@@ -39,9 +39,9 @@ pub enum CaptureError {
 pub struct Capture {
     name: String,
     bytes: Vec<u8>,
-    /// Where each frame starts in `bytes`, and where the last one ends.
+    /// Start of each frame in `bytes`, and the end of the last one.
     starts: Vec<u32>,
-    /// When each was captured, since 1970.
+    /// Capture time of each frame, nanoseconds since 1970.
     times_ns: Vec<u64>,
     longest_bytes: u32,
     snapped: u64,
@@ -50,14 +50,14 @@ pub struct Capture {
 /// One frame of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturedFrame<'a> {
-    /// Its bytes, as far as they were captured.
+    /// Its captured bytes.
     pub bytes: &'a [u8],
-    /// When it was captured, after the first; 0 where time steps back before that.
+    /// Its capture time after the first frame's; 0 if time stepped back before that.
     pub time_ns: u64,
 }
 
 impl Capture {
-    /// Reads the whole of a file of at most `limit_bytes`; no more than 4 GiB, whatever the limit.
+    /// Reads a whole file of at most `limit_bytes`, and of at most 4 GiB.
     ///
     /// # Errors
     /// [`CaptureError`].
@@ -99,40 +99,40 @@ impl Capture {
         self.snapped += u64::from(wire_len > len);
     }
 
-    /// The file's name, as errors show it.
+    /// Returns the file's name, as errors show it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.times_ns.len()
     }
 
-    /// Whether there is none; never so after [`Capture::load`].
+    /// True if there are no frames; never so after [`Capture::load`].
     pub fn is_empty(&self) -> bool {
         self.times_ns.is_empty()
     }
 
-    /// Bytes of all frames.
+    /// Returns the bytes of all frames.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the bytes of the longest frame.
     pub fn longest_bytes(&self) -> u32 {
         self.longest_bytes
     }
 
-    /// Frames that were cut short when they were captured.
+    /// Returns the number of frames that were cut short when captured.
     pub fn snapped(&self) -> u64 {
         self.snapped
     }
 
-    /// Frame `at`.
+    /// Returns frame `at`.
     ///
     /// # Panics
-    /// When there is no such frame.
+    /// If there is no such frame.
     pub fn frame(&self, at: usize) -> CapturedFrame<'_> {
         let time_ns = self.times_ns[at].saturating_sub(self.times_ns[0]);
         CapturedFrame { bytes: self.frame_bytes(at), time_ns }
@@ -148,12 +148,12 @@ impl Capture {
         self.starts[at + 1] - self.starts[at]
     }
 
-    /// Bytes of the frames before frame `at`.
+    /// Returns the bytes of the frames before frame `at`.
     pub(super) fn bytes_before(&self, at: usize) -> u64 {
         self.starts[at].into()
     }
 
-    /// How long after its first frame a second round begins: after the last one and the mean gap.
+    /// Returns the time after its first frame at which a second round begins: after the last frame and the mean gap.
     pub(super) fn round_ns(&self) -> u64 {
         let span = self.frame(self.len() - 1).time_ns;
         span + span / (self.len() as u64 - 1).max(1)
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use wharf_devices::pcap::format::{PcapOptions, PcapWriter};
 
-    /// A file of its own for each test, gone with it.
+    /// A file of each test's own, removed with it.
     struct Temporary(std::path::PathBuf);
 
     impl Drop for Temporary {

@@ -1,4 +1,4 @@
-//! Sending a source's frames at a pace.
+//! Sends a source's frames at a pace.
 
 use super::{Pace, Schedule, Source};
 use crate::fault::FailingMemory;
@@ -12,19 +12,19 @@ use wharf_mem::Region;
 use wharf_sys::clock::monotonic_ns;
 use wharf_sys::timer::precise_sleeps;
 
-/// Longest sleep before a frame is due, so that an end that is asked for is soon seen.
+/// Longest sleep before a frame is due, so that a request to stop is soon seen.
 const NAP_NS_MAX: u64 = 20_000_000;
-/// How long before a frame is due a sleep ends, for a thread that then watches the clock: longer than a processor
-/// that fell asleep takes to come back, even in a virtual machine.
+/// A sleep ends this long before a frame is due, if the thread then watches the clock: longer than an idle processor takes to wake up,
+/// even in a virtual machine.
 const WATCH_NS: u64 = 100_000;
 
-/// So many takes refused in a row, on demand, are slept for: no frame that comes home tells of an end of that.
+/// After this many injected failures in a row the sender sleeps: no frame that comes back ends an injected failure.
 const REFUSALS: u32 = 2;
-/// For how long; twice as long after each further one, up to a bound.
+/// First sleep; each further one is twice as long, up to a bound.
 const REFUSED_NAP_NS: u64 = 10_000;
 const REFUSED_DOUBLINGS_MAX: u32 = 7;
 
-/// Why a source was not sent to its end.
+/// The reason why a source was not sent to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
@@ -36,41 +36,41 @@ pub enum DriveError {
     Queue(#[from] QueueError),
 }
 
-/// What a source's frames are sent by: a sender, and what it does when the path is full.
+/// A sender, with its behaviour on a full path.
 pub trait Submit {
-    /// The sender itself.
+    /// Returns the sender itself.
     fn sender(&mut self) -> &mut Sender;
 
-    /// Sends the packets of `burst`, which is empty afterwards.
+    /// Sends the packets of `burst` and empties it.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// Those of [`Sender::send`].
     fn submit(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
 
-    /// As [`Sender::fill`].
+    /// Fills `burst` as [`Sender::fill`] does.
     ///
     /// # Errors
-    /// As [`Sender::fill`].
+    /// Those of [`Sender::fill`].
     #[inline]
     fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         self.sender().fill(burst, count, len_bytes)
     }
 
-    /// As [`Sender::wait_for_memory`].
+    /// Waits for memory as [`Sender::wait_for_memory`] does.
     ///
     /// # Errors
-    /// As [`Sender::wait_for_memory`].
+    /// Those of [`Sender::wait_for_memory`].
     fn wait_for_memory(&mut self) -> Result<(), QueueError> {
         self.sender().wait_for_memory()
     }
 
-    /// Packets sent.
+    /// Returns the packets sent.
     fn packets(&mut self) -> u64 {
         self.sender().counters().packets.get()
     }
 }
 
-/// Each flow goes by its queue; where that is full, it waits.
+/// Sends each flow by its queue, and waits where that is full.
 impl Submit for Spread {
     fn sender(&mut self) -> &mut Sender {
         self.first()
@@ -93,7 +93,7 @@ impl Submit for Spread {
     }
 }
 
-/// It waits.
+/// Waits when the path is full.
 impl Submit for Sender {
     fn sender(&mut self) -> &mut Sender {
         self
@@ -105,7 +105,7 @@ impl Submit for Sender {
     }
 }
 
-/// It drops what does not fit.
+/// Drops what does not fit.
 impl Submit for DropTail {
     fn sender(&mut self) -> &mut Sender {
         DropTail::sender(self)
@@ -117,36 +117,36 @@ impl Submit for DropTail {
     }
 }
 
-/// How to send.
+/// Settings of a sending thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Drive<'a> {
-    /// How fast.
+    /// Rate.
     pub pace: Pace,
-    /// From when on frames are due, nanoseconds of CLOCK_MONOTONIC.
+    /// Time from which on frames are due, nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// Frames handed over at a time, at most.
+    /// Most frames handed over at a time.
     pub burst_packets: usize,
-    /// Whether to watch the clock for the last tenth of a millisecond before a frame is due, which takes all of a
-    /// processor at high rates; else the thread sleeps until then, and is as late as the kernel wakes it.
+    /// True to watch the clock for the last tenth of a millisecond before a frame is due, which takes a whole processor at high rates. Else
+    /// the thread sleeps until then, and is as late as the kernel wakes it.
     pub watches_clock: bool,
-    /// Where to note when each frame is due.
+    /// Schedule to note due times in.
     pub schedule: Option<&'a Schedule>,
     /// Ends it before the source does.
     pub stop: &'a AtomicBool,
 }
 
-/// What was sent.
+/// The result of a sending thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driven {
-    /// Frames.
+    /// Frames sent.
     pub packets: u64,
-    /// When the first was made, nanoseconds of CLOCK_MONOTONIC.
+    /// Time at which the first was made, nanoseconds of CLOCK_MONOTONIC.
     pub first_ns: u64,
-    /// When the last had been handed over.
+    /// Time at which the last had been handed over.
     pub last_ns: u64,
 }
 
-/// Whether to go on.
+/// The decision to go on or to end.
 #[derive(PartialEq, Eq)]
 enum Going {
     On,
@@ -154,14 +154,13 @@ enum Going {
 }
 
 impl<'a> Drive<'a> {
-    /// As fast as the path takes it.
+    /// Sends as fast as the path takes frames.
     pub fn top_speed(burst_packets: usize, stop: &'a AtomicBool) -> Self {
         Self { pace: Pace::Top, start_ns: 0, burst_packets, watches_clock: false, schedule: None, stop }
     }
 
-    /// Sends the frames of `source` to its end, until told to stop, or until the queue is shut down. Due times
-    /// count from the start, so that what is late is caught up with, not pushed on. The calling thread's timed
-    /// sleeps become precise, unless the pace is top speed.
+    /// Sends the frames of `source` to its end, until `stop`, or until the queue is shut down. Due times count from the start, so that late
+    /// frames are caught up with. Unless the pace is top speed, the calling thread's timed sleeps become precise.
     ///
     /// # Errors
     /// [`DriveError`]: the device died, or the frames do not fit the pool's.
@@ -169,10 +168,10 @@ impl<'a> Drive<'a> {
         self.run_failing(by, source, FailingMemory::default())
     }
 
-    /// As [`Drive::run`], with takes from the pool that fail on demand.
+    /// Does what [`Drive::run`] does, with injected failures of takes from the pool.
     ///
     /// # Errors
-    /// As [`Drive::run`].
+    /// Those of [`Drive::run`].
     pub fn run_failing<S: Source>(
         &self, by: &mut impl Submit, source: &mut S, mut memory: FailingMemory,
     ) -> Result<Driven, DriveError> {
@@ -206,14 +205,14 @@ impl<'a> Drive<'a> {
             if self.send(by, source, &mut burst, (count, &due), now_ns)? == Going::Ended {
                 break;
             }
-            // What an empty pool refused is made at the next round, with the time of then.
+            // Frames for which the pool was empty are made in the next round, with the time of then.
             driven.packets = by.packets();
         }
         driven.last_ns = monotonic_ns();
         Ok(driven)
     }
 
-    /// How many frames are due at `now_ns`, at most a burst. At a pace, `due` says when each was.
+    /// Returns the number of frames due at `now_ns`, at most a burst. At a pace, `due` has the time of each.
     #[inline]
     fn look(&self, source: &impl Source, due: &mut Due, now_ns: u64) -> usize {
         let most = source.remaining().min(self.burst_packets.max(1) as u64);
@@ -231,7 +230,7 @@ impl<'a> Drive<'a> {
         due.times_ns.len()
     }
 
-    /// Waits until `due_ns`, or less, so that an end that is asked for is seen.
+    /// Waits until `due_ns`, or for less, so that a request to stop is seen.
     fn await_due(&self, due_ns: u64, now_ns: u64) {
         let wait_ns = due_ns.saturating_sub(now_ns);
         let watch_ns = if self.watches_clock { WATCH_NS } else { 0 };
@@ -263,7 +262,7 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// There is memory, and it has been refused so often in a row.
+/// Sleeps after `refused` injected failures in a row: there is memory.
 #[cold]
 fn await_end_of_refusals(refusals: u32) {
     if let Some(nap_ns) = refused_nap_ns(refusals) {
@@ -276,13 +275,13 @@ fn refused_nap_ns(refusals: u32) -> Option<u64> {
     Some(REFUSED_NAP_NS << doublings.min(REFUSED_DOUBLINGS_MAX))
 }
 
-/// When the frames of a burst were due, and when the next one is.
+/// Due times of the frames of a burst, and of the next frame.
 struct Due {
     times_ns: Vec<u64>,
     next_ns: u64,
 }
 
-/// Writes the source's next frames over those of `burst`, which are of its longest.
+/// Writes the source's next frames over those of `burst`, which have the length of its longest.
 #[inline]
 fn write(
     region: &Region, burst: &mut Burst, source: &mut impl Source, now_ns: u64,
@@ -302,12 +301,12 @@ fn write(
     Ok(())
 }
 
-/// As [`write`], up to the first that is shorter; how many. The frames themselves are not touched, so that what is known of all of
-/// them need not be found out anew.
+/// Does what [`write`] does, up to the first frame that is shorter, and returns the number written. It leaves the frames' lengths alone,
+/// so that facts known of the whole burst stay valid.
 #[inline]
 fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> usize {
     let mut written = 0;
-    // From within: what the iterator does then stands in the loop.
+    // Internal iteration: the iterator's work is then inlined into the loop.
     let _ = burst.iter_mut().try_for_each(|bytes| {
         if bytes.len() != source.len_bytes() as usize {
             return ControlFlow::Break(());
@@ -319,7 +318,7 @@ fn write_as_long(burst: &mut Burst, source: &mut impl Source, now_ns: u64) -> us
     written
 }
 
-/// A queue that was shut down is an end like any other.
+/// Treats a queue that was shut down as an ordinary end.
 fn going(sent: Result<(), QueueError>) -> Result<Going, DriveError> {
     match sent {
         Ok(()) => Ok(Going::On),

@@ -1,4 +1,4 @@
-//! `Echo`: what a queue has sent comes back by its own device, from a switch or a port that sends all back.
+//! `Echo`: frames that a queue has sent come back by its own device, from a switch or a port that returns everything.
 
 use super::receive::whole;
 use super::{Findings, Verify};
@@ -10,8 +10,8 @@ use wharf_core::rx::{Rest, RxQueue};
 
 type Shared = Arc<Mutex<Box<dyn Verify>>>;
 
-/// The receive side of a queue's device, and what checks all that comes there. To be given to a poller
-/// ([`Echo::receiver`]), whose thread checks.
+/// The receive side of a queue's device, and the check of all that arrives there. A poller takes it ([`Echo::receiver`]); its thread
+/// checks.
 #[derive(Debug)]
 pub struct Echo {
     receiver: RxQueue,
@@ -31,7 +31,7 @@ fn lock(check: &Shared) -> MutexGuard<'_, Box<dyn Verify>> {
 }
 
 impl Echo {
-    /// Of `queue`, into memory of its pool.
+    /// Makes that of `queue`, with memory of its pool.
     ///
     /// # Errors
     /// See [`RxQueue::of`].
@@ -42,7 +42,7 @@ impl Echo {
         let handler = move |burst: &mut Burst| {
             let (now, region, mut check) = (clocks.read(), burst.pool().region(), lock(&checks));
             for frame in burst.frames() {
-                // All are of this pool: were one not, it would be no frame that was sent.
+                // All frames are of this pool: one of another was never sent.
                 check.check(whole(region, frame, &mut joined).unwrap_or_default(), now);
             }
             Rest::Free
@@ -51,17 +51,17 @@ impl Echo {
         Ok(Self { receiver, check: Check(check) })
     }
 
-    /// What a poller is to look after.
+    /// Returns the receive side for a poller.
     pub fn receiver(&self) -> &RxQueue {
         &self.receiver
     }
 
-    /// Frames that have come back.
+    /// Returns the number of frames that have come back.
     pub fn packets(&self) -> u64 {
         self.receiver.received()
     }
 
-    /// What was found, and what the device said last as it received, if anything. Nobody polls any more.
+    /// Returns the findings, and the device's last error as it received. No poller has it any more.
     pub fn finish(self) -> (Findings, Option<DeviceError>) {
         let findings = lock(&self.check.0).findings().clone();
         let error = self.receiver.take_error().or(self.receiver.close().err());

@@ -11,30 +11,30 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use wharf_mem::Meta;
 
-/// Source ports count up from here, one per flow.
+/// First source port; each flow has the next one.
 const PORT_FIRST: u16 = 1024;
-/// Most flows: as many as there are ports from there on.
+/// Most flows: the number of ports from there on.
 pub(super) const FLOWS_MAX: u32 = (1 << 16) - PORT_FIRST as u32;
-/// The longest frame whose lengths fit IP and UDP headers.
+/// Longest frame whose lengths fit IP and UDP headers.
 const LEN_BYTES_MAX: u32 = 65535;
 
-/// Packets of one super-packet at most: the kernel's `UDP_MAX_SEGMENTS` until 2023 (Linux 6.9 has 128).
+/// Most packets of a super-packet: the kernel's `UDP_MAX_SEGMENTS` until 2023 (Linux 6.9 has 128).
 pub const SUPER_PACKETS_MAX: u16 = 64;
 
-/// Lengths of the simple IMIX, check sequence left out: 7 of 60 bytes, 4 of 590, 1 of 1514, well mixed.
+/// Lengths of the simple IMIX without check sequence: 7 of 60 bytes, 4 of 590, 1 of 1514, well mixed.
 const IMIX: [u32; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
 
-/// How long frames are, in bytes without the check sequence.
+/// Frame lengths, in bytes without the check sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
-    /// All alike.
+    /// One length.
     Fixed(u32),
-    /// The simple IMIX: of 12 frames, 7 of 60 bytes, 4 of 590 and one of 1514. Where headers and stamp need
-    /// more than 60 bytes (IPv6, VLAN), the short ones are as long as need be.
+    /// The simple IMIX: of 12 frames, 7 of 60 bytes, 4 of 590 and one of 1514. If headers and stamp need more than 60 bytes (IPv6, VLAN), the
+    /// short frames are longer.
     Imix,
 }
 
-/// What to generate. The addresses of the default are from the ranges kept for documentation.
+/// Traffic to generate. The default addresses are from the ranges kept for documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GeneratorSpec {
     /// Lengths of frames.
@@ -49,16 +49,16 @@ pub struct GeneratorSpec {
     pub destination_mac: [u8; 6],
     /// 802.1Q tag, if any.
     pub vlan: Option<u16>,
-    /// Flows in all, told apart by source port and shared out among the senders.
+    /// Flows in all, distinguished by source port and shared among the senders.
     pub flows: u32,
-    /// Senders that share the traffic; each counts its own packets.
+    /// Senders that share the traffic. Each counts its own packets.
     pub senders: u16,
-    /// The number of the first of them, and its source port: more than 0 beside other generated traffic.
+    /// Number of the first sender, and its source port: above 0 beside other generated traffic.
     pub first_sender: u16,
     /// TOS byte of IPv4, or traffic class of IPv6: DSCP in the upper six bits.
     pub tos: u8,
-    /// Packets that are handed over as one super-packet, to be cut by the device or before it (UDP segmentation): 1 to
-    /// [`SUPER_PACKETS_MAX`]; 1 for none.
+    /// Packets handed over as one super-packet, which the device or the path segments (UDP segmentation): 1 to [`SUPER_PACKETS_MAX`]; 1
+    /// for none.
     pub super_packets: u16,
 }
 
@@ -112,17 +112,17 @@ impl GeneratorSpec {
         }
     }
 
-    /// Bytes before the payload.
+    /// Returns the bytes before the payload.
     pub fn headers_bytes(&self) -> u32 {
         self.ends().headers_bytes() as u32
     }
 
-    /// Bytes of the shortest frame that has room for the headers and the stamp.
+    /// Returns the bytes of the shortest frame that has room for headers and stamp.
     pub fn shortest_bytes(&self) -> u32 {
         self.ends().shortest_bytes()
     }
 
-    /// Most packets of one super-packet: what the kernel cuts, within the longest packet of IP; 1 for lengths that differ.
+    /// Returns the most packets of a super-packet, which the kernel segments within the longest packet of IP; 1 for mixed lengths.
     pub fn super_packets_max(&self) -> u16 {
         let headers = self.headers_bytes();
         match self.sizes {
@@ -133,7 +133,7 @@ impl GeneratorSpec {
         }
     }
 
-    /// Bytes of the longest frame, or super-packet.
+    /// Returns the bytes of the longest frame or super-packet.
     pub fn longest_bytes(&self) -> u32 {
         match self.sizes {
             Sizes::Fixed(len_bytes) => {
@@ -143,7 +143,7 @@ impl GeneratorSpec {
         }
     }
 
-    /// One generator per sender, without end.
+    /// Returns one generator per sender, without end.
     ///
     /// # Errors
     /// [`GeneratorError`].
@@ -158,11 +158,11 @@ impl GeneratorSpec {
 #[derive(Debug)]
 struct Mix {
     templates: Vec<Template>,
-    /// Packets that go together, and what goes before them.
+    /// Packets that go together, and their template.
     whole: Option<SuperTemplate>,
-    /// The template of packet n is at place n modulo the length.
+    /// Templates; that of packet n is at n modulo their number.
     turns: Vec<u8>,
-    /// Bytes of the turns before each, and of all at the end.
+    /// Bytes before each template in its turn, and of a whole turn at the end.
     bytes_before: Vec<u64>,
 }
 
@@ -201,7 +201,7 @@ impl Mix {
         &self.templates[usize::from(self.turns[self.turn(number)])]
     }
 
-    /// Bytes of the first `number` packets.
+    /// Returns the bytes of the first `number` packets.
     fn bytes_of_first(&self, number: u64) -> u64 {
         let round_bytes = self.bytes_before.last().copied().unwrap_or(0);
         let rounds = number / self.turns.len() as u64;
@@ -213,7 +213,7 @@ impl Mix {
 #[derive(Debug, Clone)]
 pub struct Generator {
     mix: Arc<Mix>,
-    /// Which of its senders it is, and the number that its packets carry.
+    /// Its place among its senders, and the number that its packets carry.
     at: u16,
     sender: u16,
     senders: u16,
@@ -233,36 +233,36 @@ impl Generator {
         Self { mix, at, sender, senders, tos: spec.tos, flows, next: 0, end: u64::MAX }
     }
 
-    /// The same, with an end after `packets` packets.
+    /// Ends it after `packets` packets.
     #[must_use]
     pub fn ending_after(mut self, packets: u64) -> Self {
         self.end = packets;
         self
     }
 
-    /// Which sender's it is.
+    /// Returns the number of its sender.
     pub fn sender(&self) -> u16 {
         self.sender
     }
 
-    /// The TOS byte of its packets.
+    /// Returns the TOS byte of its packets.
     #[inline]
     pub fn tos(&self) -> u8 {
         self.tos
     }
 
-    /// Bytes of packet `number`.
+    /// Returns the bytes of packet `number`.
     #[inline]
     pub fn len_of(&self, number: u64) -> u32 {
         self.mix.template(number).len_bytes()
     }
 
-    /// Where packets carry their stamp, bytes from the start of the frame.
+    /// Returns the place of the stamp, bytes from the start of the frame.
     pub fn payload_at(&self) -> usize {
         self.mix.template(0).payload_at()
     }
 
-    /// Writes packet `number`, made at `time_ns`, to `to`, which must be of [`Generator::len_of`] bytes.
+    /// Writes packet `number`, made at `time_ns`, to `to`, which has [`Generator::len_of`] bytes.
     #[inline]
     pub fn write_packet(&self, to: &mut [u8], number: u64, time_ns: u64) {
         let stamp = Stamp { sender: self.sender, number, time_ns };
@@ -285,16 +285,16 @@ impl Generator {
         (number / each % flows, round * each + within)
     }
 
-    /// The source port of packet `number`, and of those that go with it.
+    /// Returns the source port of packet `number`, and of those that go with it.
     #[inline]
     fn port(&self, number: u64) -> u16 {
-        // No division where there is nothing to divide: it would take as long as writing all the rest.
+        // Avoid the division if there is one flow: it takes as long as all other writes.
         let flow = if self.flows == 1 { 0 } else { (number / self.packets_each() % self.flows) as u16 };
         // All flows of all senders have their place below 2^16, unless the first sender is none of them.
         PORT_FIRST.wrapping_add(self.sender).wrapping_add(self.senders.wrapping_mul(flow))
     }
 
-    /// Packets that go together.
+    /// Returns the packets of a super-packet.
     #[inline]
     fn packets_each(&self) -> u64 {
         self.mix.whole.as_ref().map_or(1, |whole| whole.packets().into())
@@ -304,7 +304,7 @@ impl Generator {
         Stamp { sender: self.sender, number: self.next, time_ns }
     }
 
-    /// How many go together next.
+    /// Returns the number of packets that go together next.
     #[inline]
     fn packets_next(&self) -> u16 {
         self.packets_each().min(self.end - self.next) as u16

@@ -1,4 +1,4 @@
-//! How long packets took, in a histogram of fixed size.
+//! Latencies of packets, in a histogram of fixed size.
 
 mod by_dscp;
 
@@ -6,16 +6,16 @@ pub use by_dscp::Latencies;
 
 use hdrhistogram::Histogram;
 
-/// Longer than this counts as this: an hour.
+/// Longest latency told apart: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Two digits: 35 KB of counters, and a percentile that is off by less than 1 %.
+/// Two digits: 35 KB of counters, and percentiles within 1 %.
 const DIGITS: u8 = 2;
 
-/// Latencies, nanoseconds.
+/// Latencies in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Latency {
     histogram: Histogram<u64>,
-    /// A burst's packets took the same time: counted here, and entered at the next other value.
+    /// Latency of the packets of a burst, and their count. They are entered at the next different value.
     last_ns: u64,
     last_count: u64,
     max_ns: u64,
@@ -48,7 +48,7 @@ impl Latency {
         self.last_count = 0;
     }
 
-    /// Adds what another has noted.
+    /// Adds the packets of another.
     pub fn add(&mut self, other: &Self) {
         self.enter();
         // Both have the same bounds.
@@ -58,19 +58,19 @@ impl Latency {
         self.max_ns = self.max_ns.max(other.max_ns());
     }
 
-    /// The time within which `share` (0.0 to 1.0) of the packets arrived; 0 without packets.
+    /// Returns the time within which `share` (0.0 to 1.0) of the packets arrived, or 0 without packets.
     pub fn quantile_ns(&mut self, share: f64) -> u64 {
         self.enter();
-        // Its counters stand for ranges, and give their upper ends.
+        // Counters stand for ranges, and return their upper ends.
         self.histogram.value_at_quantile(share).min(self.max_ns)
     }
 
-    /// The longest, exact; 0 without packets.
+    /// Returns the longest latency exactly, or 0 without packets.
     pub fn max_ns(&self) -> u64 {
         self.max_ns.max(self.last_ns)
     }
 
-    /// Packets noted.
+    /// Returns the packets noted.
     pub fn packets(&self) -> u64 {
         self.histogram.len() + self.last_count
     }

@@ -1,39 +1,39 @@
-//! When a frame is due.
+//! Due times of frames.
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// How fast to send.
+/// Rate of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pace {
     /// As fast as the path takes it.
     #[default]
     Top,
-    /// As the capture's time stamps say; generated packets have none, and go at top speed.
+    /// By the capture's time stamps. Generated packets have none, and go at top speed.
     Original,
-    /// So many packets a second, all senders together.
+    /// Packets per second, all senders together.
     Packets(u64),
-    /// So many bits of frames a second (neither preamble, gap nor check sequence counted), all senders together.
+    /// Bits of frames per second (without preamble, gap and check sequence), all senders together.
     Bits(u64),
 }
 
-/// Where a frame lies in the traffic of all senders.
+/// Position of a frame in the traffic of all senders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// Frames before it.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// When it was captured, after the first.
+    /// Its capture time, after the first frame's.
     pub time_ns: u64,
 }
 
 impl Pace {
-    /// Whether nothing is ever waited for.
+    /// True if nothing is ever waited for.
     pub fn is_top(self) -> bool {
         self == Pace::Top
     }
 
-    /// When the frame at `position` is due, in nanoseconds after the start.
+    /// Returns the time at which the frame at `position` is due, nanoseconds after the start.
     #[inline]
     pub fn due_ns(self, position: &Position) -> u64 {
         match self {
@@ -45,13 +45,13 @@ impl Pace {
     }
 }
 
-/// How long `amount` takes at `rate` a second.
+/// Returns the time that `amount` takes at `rate` a second.
 #[inline]
 fn time_ns(amount: u64, rate: u64) -> u64 {
     let rate = rate.max(1);
     match amount.checked_mul(NS_PER_SECOND) {
         Some(product) => product / rate,
-        // Beyond the first seconds, or minutes: a longer division.
+        // Beyond the first seconds or minutes: a wider division.
         None => u64::try_from(u128::from(amount) * u128::from(NS_PER_SECOND) / u128::from(rate))
             .unwrap_or(u64::MAX),
     }

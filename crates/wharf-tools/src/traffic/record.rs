@@ -1,10 +1,10 @@
-//! Writing what arrives into a capture.
+//! Writes arrivals into a capture.
 
 use super::{Arrival, Check, Clocks};
 use std::path::Path;
 use wharf_devices::pcap::format::{PcapError, PcapOptions, PcapWriter};
 
-/// Writes each frame, whole and with the time at which it arrived, and hands it on to another check.
+/// Writes each frame, whole and with its arrival time, and hands it on to another check.
 #[derive(Debug)]
 pub struct Recorder<C> {
     check: C,
@@ -13,16 +13,16 @@ pub struct Recorder<C> {
 }
 
 impl<C: Check> Recorder<C> {
-    /// Into a new file at `path`, if there is to be one.
+    /// Makes one that writes into a new file at `path`, if there is a path.
     ///
     /// # Errors
-    /// [`PcapError`]: the file cannot be made.
+    /// [`PcapError`] if the file cannot be created.
     pub fn new(check: C, path: Option<&Path>) -> Result<Self, PcapError> {
         let create = |path| PcapWriter::create(path, PcapOptions::default());
         Ok(Self { check, writer: path.map(create).transpose()?, error: None })
     }
 
-    /// Completes the file; the other check comes back, and what could not be written.
+    /// Completes the file. Returns the other check, and an error if frames could not be written.
     pub fn finish(self) -> (C, Option<PcapError>) {
         let finished = self.writer.map_or(Ok(()), PcapWriter::finish);
         (self.check, self.error.or(finished.err()))
@@ -35,7 +35,7 @@ impl<C: Check> Check for Recorder<C> {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.write(at.wall_ns, [frame], frame.len() as u32)
         {
-            // A record that is left out is no record: nothing more is wanted.
+            // A capture with a gap is no record: nothing more is wanted.
             self.error.get_or_insert(error);
         }
         self.check.check(frame, at);

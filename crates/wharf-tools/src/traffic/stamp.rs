@@ -1,11 +1,10 @@
-//! What a generated packet carries at the start of its payload, in 18 bytes, so that an untagged IPv4 packet
-//! of the least length (60 bytes) has room for it:
+//! The stamp at the start of a generated packet's payload. Its 18 bytes fit an untagged IPv4 packet of the least length (60 bytes):
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | magic number, "WH" |
 //! | 2..10 | sequence number: sender in the upper 16 bits, its packets counted from 0 in the lower 48 |
-//! | 10..18 | when it was made, nanoseconds of CLOCK_MONOTONIC |
+//! | 10..18 | time at which it was made, nanoseconds of CLOCK_MONOTONIC |
 //!
 //! All big-endian. 48 bits last for a month at 100 Mpps.
 
@@ -21,11 +20,11 @@ const NUMBER_BITS: u32 = 48;
 /// A stamp, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which sender made the packet.
+    /// Number of the sender that made the packet.
     pub sender: u16,
-    /// Which of its packets it is, from 0.
+    /// Number of the packet, from 0.
     pub number: u64,
-    /// When it was made, nanoseconds of CLOCK_MONOTONIC.
+    /// Time at which it was made, nanoseconds of CLOCK_MONOTONIC.
     pub time_ns: u64,
 }
 
@@ -42,7 +41,7 @@ impl Stamp {
     }
 }
 
-/// The stamp at the start of `payload`; `None` when the magic number is not there.
+/// Returns the stamp at the start of `payload`, or `None` if the magic number is not there.
 pub fn stamp_of(payload: &[u8]) -> Option<Stamp> {
     let stamp: &[u8; STAMP_BYTES] = payload.first_chunk()?;
     let number_at =

@@ -1,13 +1,12 @@
-//! How well a pace is kept: of each frame, when the device had it, minus when it was due.
+//! Timing errors: the time at which the device had a frame, minus the time at which it was due.
 //!
-//! *Due* is the frame's place in the schedule: the start, plus what [`super::Pace::due_ns`] says. *Had* is a clock
-//! read as soon as the call returns in which the device took the frame, its doorbell rung: later than the moment
-//! at which a frame that led its batch was taken, never earlier. What the device then does, and the wire, is not in
-//! it. Both are CLOCK_MONOTONIC. A frame is never handed over before it is due.
+//! *Due* is the frame's place in the schedule: the start, plus [`super::Pace::due_ns`]. *Had* is a clock read right after the call in
+//! which the device took the frame, its doorbell rung: never earlier than the device took it, later for the first frames of a batch.
+//! The device's own work and the wire are not included. Both are CLOCK_MONOTONIC. A frame is never handed over before it is due.
 //!
-//! A [`Schedule`] keeps the due time of each frame of a pool by its index: the sender writes it as it fills the
-//! frame, [`Timed`], a device around the device, reads it when the frame has been taken. A super-packet that the device does not
-//! take as it is has been *had* when its first pieces have: it is cut behind this, for pieces have no time of their own.
+//! A [`Schedule`] keeps the due time of each frame of a pool by its index. The sender writes it as it fills the frame; [`Timed`], a
+//! wrapper of the device, reads it once the frame has been taken. A super-packet that is segmented below the wrapper counts as *had*
+//! once its first segments are: segments have no due time of their own.
 
 use super::Latency;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,25 +19,25 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame};
 use wharf_sys::clock::monotonic_ns;
 
-/// When the frames of a pool are due, and how late they were.
+/// The due times of the frames of a pool, and their timing errors.
 #[derive(Debug)]
 pub struct Schedule {
     pool: PagePool,
     /// By frame, nanoseconds of CLOCK_MONOTONIC; 0 for none.
     // Written by a frame's owner before it hands the frame on, read by the next: the hand-over orders them.
     due_ns: Box<[AtomicU64]>,
-    /// What the device's wrapper has noted, once it is closed.
+    /// Errors noted by the device's wrapper, once it is closed.
     errors: Mutex<Latency>,
 }
 
 impl Schedule {
-    /// For the frames of `pool`.
+    /// Makes that of the frames of `pool`.
     pub fn new(pool: &PagePool) -> Arc<Self> {
         let due_ns = (0..pool.frames()).map(|_| AtomicU64::new(0)).collect();
         Arc::new(Self { pool: pool.clone(), due_ns, errors: Mutex::default() })
     }
 
-    /// Notes when `frame` is due, nanoseconds of CLOCK_MONOTONIC; 0 for never.
+    /// Notes the due time of `frame`, nanoseconds of CLOCK_MONOTONIC; 0 for never.
     #[inline]
     pub fn set(&self, frame: &Frame, due_ns: u64) {
         if let Some(place) = self.due_ns.get(frame.index() as usize) {
@@ -51,23 +50,23 @@ impl Schedule {
         self.due_ns.get(frame.index() as usize).map_or(0, |place| place.load(Relaxed))
     }
 
-    /// How late frames were; empty before the device was closed.
+    /// Returns the timing errors; none before the device is closed.
     pub fn errors(&self) -> Latency {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A device that notes how late it was given its frames.
+/// A wrapper that notes the timing error of each frame.
 pub struct Timed<D> {
     device: Segmenter<D>,
     schedule: Arc<Schedule>,
     errors: Latency,
-    /// Of the frames in the batch at hand: once they are taken, they cannot be asked.
+    /// Due times of the batch at hand: the device owns the frames that it takes.
     due_ns: Vec<u64>,
 }
 
 impl<D: TxDevice> Timed<D> {
-    /// Around `device`, for frames of the pool that `schedule` is of.
+    /// Wraps `device`, for frames of the pool of `schedule`.
     pub fn new(device: D, schedule: Arc<Schedule>) -> Self {
         let device = Segmenter::new(device, &schedule.pool);
         Self { device, schedule, errors: Latency::default(), due_ns: Vec::with_capacity(BATCH_FRAMES_MAX) }
@@ -140,7 +139,7 @@ mod tests {
         cache.take(&mut batch, 6, 60).unwrap();
         let now_ns = monotonic_ns();
         for (at, frame) in batch.frames().iter().enumerate() {
-            // The fifth has no time of its own, and the sixth does not fit the ring.
+            // The fifth has no due time, and the sixth does not fit the ring.
             schedule.set(frame, if at == 2 { 0 } else { now_ns - 1_000_000_000 * at as u64 });
         }
         device.transmit(&mut batch, false);

@@ -1,4 +1,4 @@
-//! Where the stamp of a generated packet lies, for a receiver that does not know how it was generated.
+//! Finds the stamp of a generated packet, for a receiver that does not know the generator.
 
 use super::super::headers::PORT_DISCARD;
 use super::super::{Stamp, stamp_of};
@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use wharf_mem::frame::SENDERS_MAX;
 use wharf_packet::{Headers, UDP};
 
-/// Bits of a number that takes days to come to.
+/// Bits of a packet number that it takes days to reach.
 const NUMBER_BITS: u32 = 40;
 
-/// Where a stamped packet came from and goes to.
+/// Addresses of a stamped packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ends {
     pub(super) source: IpAddr,
     pub(super) destination: IpAddr,
 }
 
-/// What was found.
+/// A stamp with the fields beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) ends: Ends,
@@ -38,8 +38,8 @@ pub(super) fn stamp_in(frame: &[u8]) -> Option<Found> {
     Some(Found { ends, tos: headers.traffic_class(frame)?, stamp })
 }
 
-/// Whether numbers are such as a generator comes to. Through a UDP socket its packets go to any port, where payloads of
-/// others may begin with the same two letters.
+/// True if the numbers are likely ones for a generator. Through a UDP socket its packets may go to any port, where other payloads may
+/// begin with the same two letters.
 #[inline]
 fn is_likely(stamp: &Stamp) -> bool {
     stamp.sender < SENDERS_MAX && stamp.number >> NUMBER_BITS == 0

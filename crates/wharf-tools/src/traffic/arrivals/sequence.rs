@@ -1,20 +1,20 @@
-//! The sequence numbers of one sender as they arrive: what is lost, late, or there twice.
+//! The sequence numbers of one sender as they arrive: lost, reordered or duplicated.
 //!
-//! A packet is *reordered* when one with a higher number came before it (RFC 4737, section 3), *duplicated* when
-//! it came before, and *lost* when a higher number has come, but it has not. Numbers count from 0, so that what is
-//! lost before the first arrival counts too. What is more than [`WINDOW`] numbers late is reordered and stays lost.
+//! A packet is *reordered* if one with a higher number came before it (RFC 4737, section 3), *duplicated* if it has come before, and
+//! *lost* if a higher number has come, but it has not. Numbers count from 0, so losses before the first arrival count, too. A packet
+//! more than [`WINDOW`] numbers late is reordered and stays lost.
 //!
-//! A sender that starts anew begins at 0 again. That shows in the stamps' time: a packet with a lower number that
-//! was made *after* the highest one is no late packet.
+//! A sender that restarts begins at 0 again. The stamps' time shows that: a packet with a lower number that was made *after* the
+//! highest one is not late.
 
-/// How many numbers behind the highest are still told apart.
+/// Numbers behind the highest that are told apart.
 pub(super) const WINDOW: u64 = 8192;
 const WORDS: usize = (WINDOW / 64) as usize;
 
-/// What became of a sender's packets.
+/// Fates of a sender's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SequenceCounts {
-    /// Packets that arrived, each time that they did.
+    /// Packets that arrived, duplicates included.
     pub packets: u64,
     /// Numbers below the highest that did not arrive.
     pub lost: u64,
@@ -27,16 +27,16 @@ pub struct SequenceCounts {
 /// One sender's numbers.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    /// One more than the highest number that came.
+    /// One more than the highest number seen.
     next: u64,
-    /// When the packet with the highest number was made.
+    /// Time at which the packet with the highest number was made.
     newest_ns: u64,
     /// Numbers that came, each once.
     different: u64,
-    /// Which of the last [`WINDOW`] numbers below `next` came: bit `number % WINDOW`.
+    /// Arrivals of the last [`WINDOW`] numbers below `next`, by bit `number % WINDOW`.
     seen: Box<[u64; WORDS]>,
     counts: SequenceCounts,
-    /// Lost before the sender started anew.
+    /// Losses before the sender restarted.
     lost_before: u64,
 }
 
@@ -52,7 +52,7 @@ impl Sequence {
         }
     }
 
-    /// Packet `number`, made at `time_ns`, has arrived.
+    /// Notes the arrival of packet `number`, made at `time_ns`.
     #[inline]
     pub(super) fn arrived(&mut self, number: u64, time_ns: u64) {
         self.counts.packets += 1;
@@ -63,7 +63,7 @@ impl Sequence {
         }
     }
 
-    /// A number that is the new highest.
+    /// Notes the new highest number.
     #[inline]
     fn mark(&mut self, number: u64, time_ns: u64) {
         let (word, bit) = place(number);
@@ -95,7 +95,7 @@ impl Sequence {
         }
     }
 
-    /// The numbers from the next one up to `number` have not come.
+    /// Notes that the numbers from the next one up to `number` have not come.
     fn skip_to(&mut self, number: u64) {
         if number - self.next >= WINDOW {
             return self.seen.fill(0);
@@ -153,7 +153,7 @@ mod tests {
     fn a_sender_that_starts_anew_has_lost_nothing() {
         let mut sequence = Sequence::new();
         for (round, lost) in [(1, 0), (2, 0), (3, 1)] {
-            // Each round ends with one that was made before, and comes late.
+            // Each round ends with a packet that was made before, and comes late.
             for (number, time_ns) in [(0, 10), (1, 20), (3, 30), (2, 20)] {
                 if (round, number) != (3, 2) {
                     sequence.arrived(number, 100 * round + time_ns);

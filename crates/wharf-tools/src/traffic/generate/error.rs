@@ -1,8 +1,8 @@
-//! What a generator refuses.
+//! Errors of a generator's specification.
 
 use std::net::IpAddr;
 
-/// What is wrong with a [`GeneratorSpec`](super::GeneratorSpec).
+/// A fault of a [`GeneratorSpec`](super::GeneratorSpec).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeneratorError {

@@ -1,18 +1,18 @@
-//! Latencies told apart by DSCP, so that what a priority band buys shows.
+//! Latencies by DSCP, which show the effect of priority bands.
 
 use super::Latency;
 
-/// Latencies of each DSCP that appeared: at most 64 of them. Allocates when one appears for the first time, never else.
+/// Latencies of each DSCP seen, 64 at most. Allocates only when a DSCP appears for the first time.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies {
     /// By DSCP.
     classes: Vec<(u8, Latency)>,
-    /// The class of the last packet: the next one is most likely of the same.
+    /// Class of the last packet: the next one is most likely of the same.
     last: usize,
 }
 
 impl Latencies {
-    /// Notes one packet with that TOS byte.
+    /// Notes one packet with TOS byte `tos`.
     #[inline]
     pub fn record(&mut self, tos: u8, latency_ns: u64) {
         let dscp = tos >> 2;
@@ -34,19 +34,19 @@ impl Latencies {
         self.classes[self.last].1.record(latency_ns);
     }
 
-    /// Packets noted.
+    /// Returns the packets noted.
     pub fn packets(&self) -> u64 {
         self.classes.iter().map(|(_, latency)| latency.packets()).sum()
     }
 
-    /// Of all packets together.
+    /// Returns the latencies of all packets together.
     pub fn all(&self) -> Latency {
         let mut all = Latency::default();
         self.classes.iter().for_each(|(_, latency)| all.add(latency));
         all
     }
 
-    /// Of each DSCP that appeared, in order.
+    /// Returns the latencies of each DSCP seen, in order.
     pub fn by_dscp(&self) -> impl Iterator<Item = (u8, &Latency)> {
         self.classes.iter().map(|(dscp, latency)| (*dscp, latency))
     }

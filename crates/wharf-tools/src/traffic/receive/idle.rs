@@ -1,4 +1,4 @@
-//! What a receiver does between two polls: it goes on, spins, naps, or sleeps until the device tells.
+//! The wait of a receiver between two polls: it goes on, spins, naps, or sleeps until the device notifies it.
 
 use std::time::Duration;
 use wharf_core::device::RxDevice;
@@ -7,14 +7,14 @@ use wharf_core::poller::schedule::{Action, Event, IrqChange, PollOutcome, Schedu
 use wharf_core::poller::{Mode, Settings};
 use wharf_devices::host::HostWait;
 
-/// Polls that find nothing before sleeping: some tens of microseconds, about as long as a sleep takes at least.
-/// Yielding instead would put this thread behind whatever else the processors have to do, for milliseconds.
+/// Polls that find nothing before sleeping: some tens of microseconds, about the least time of a sleep. Yielding instead would put this
+/// thread behind all other work of the processors, for milliseconds.
 const SPINS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(20);
-/// After so many polls that found nothing, a fraction of a second, naps are long: nobody is in a hurry.
+/// After this many polls that found nothing, a fraction of a second, naps are long.
 const IDLE_POLLS: u32 = SPINS + 5000;
 const LONG_NAP: Duration = Duration::from_micros(500);
-/// Longest sleep: the end may be asked for meanwhile.
+/// Longest sleep: a request to stop may come meanwhile.
 const SLEEP_NS_MAX: u64 = 20_000_000;
 /// Rounds of a pause.
 const PAUSES: u32 = 24;
@@ -22,11 +22,11 @@ const PAUSES: u32 = 24;
 pub(super) struct Idle {
     mode: Mode,
     told: Option<Told>,
-    /// Polls one after the other that found nothing.
+    /// Polls in a row that found nothing.
     idle: u32,
 }
 
-/// For a device that tells.
+/// Waits of a device that notifies.
 struct Told {
     wait: HostWait,
     schedule: Schedule,
@@ -48,7 +48,7 @@ impl Idle {
         Self { mode, told, idle: 0 }
     }
 
-    /// After a poll that brought `received` frames: returns when the next one is due.
+    /// Waits after a poll that brought `received` frames, until the next poll is due.
     #[inline]
     pub(super) fn after(&mut self, device: &mut dyn RxDevice, received: usize, budget: usize) {
         if received > 0 {
