@@ -15,7 +15,7 @@ pub(crate) use lab::{LabArgs, LabCommand, LabListArgs, LabRunArgs, LabSweepArgs}
 pub(crate) use plan::PlanArgs;
 pub(crate) use receive::ReceiveArgs;
 pub(crate) use send::SendArgs;
-pub(crate) use values::{Poll, SmallQueues, WhenFull};
+pub(crate) use values::{SmallQueues, WhenFull};
 pub(crate) use wrap::WrapArgs;
 
 use crate::{Registries, output};
