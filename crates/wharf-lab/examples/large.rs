@@ -1,7 +1,7 @@
-//! How long a large machine takes: 64 processors, each with a queue and a sender of full frames, at 400 Gbit/s, one second of
-//! virtual time: `cargo run --release -p wharf-lab --example large`.
+//! The simulation speed of a large machine: 64 processors, each with a queue and a sender of full frames, at
+//! 400 Gbit/s, one second of virtual time: `cargo run --release -p wharf-lab --example large`.
 //!
-//! The processors of `bulk`, and a NIC that takes as many doorbells as they ring.
+//! It has the processors of `bulk`, and a NIC that takes as many doorbells as they ring.
 
 use std::time::{Duration, Instant};
 use wharf_core::engine::Batching;

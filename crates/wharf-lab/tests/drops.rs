@@ -1,5 +1,5 @@
-//! `drops` on this machine, for a few milliseconds a run: every policy runs, keeps conservation and ledger (or the run
-//! fails), and has its rows. No figure of time is looked at.
+//! `drops` on this machine, for a few milliseconds a run: every policy runs, keeps conservation and ledger
+//! (or the run fails), and has its rows. No figure of time is checked.
 
 use wharf_lab::experiment::{Request, World, run};
 
@@ -9,7 +9,7 @@ fn request(set: &[&str]) -> Request {
 }
 
 #[test]
-fn who_waits_drops_nothing_and_who_drops_waits_for_nothing() {
+fn waiting_drops_nothing_and_dropping_waits_for_nothing() {
     let request = request(&["rounds=2", "settle_ms=1", "measure_ms=20", "wire_mbit=10"]);
     let report = run(&request, &mut |_| true).unwrap();
     let figure = |label: &str, metric: &str| {
@@ -32,7 +32,7 @@ fn who_waits_drops_nothing_and_who_drops_waits_for_nothing() {
             assert!(figure(&label, "wait_p50").is_none(), "{label}");
             assert!(figure(&label, "drop_share").is_some(), "{label}");
         }
-        // 15 kpps: whatever the machine, more than that is offered.
+        // 15 kpps: any machine offers more than that.
         let share = figure(&format!("wire/drop-tail/threads={threads}"), "drop_share");
         assert!(share > Some(0.0), "{share:?}");
     }
@@ -52,7 +52,7 @@ fn who_waits_drops_nothing_and_who_drops_waits_for_nothing() {
 }
 
 #[test]
-fn a_run_that_is_to_end_ends_at_once() {
+fn interrupted_run_ends_at_once() {
     let request = Request { duration_ns: Some(3_600_000_000_000), ..request(&[]) };
     let mut asked = 0;
     let report = run(&request, &mut |_| {

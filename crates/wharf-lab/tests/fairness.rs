@@ -1,5 +1,5 @@
-//! `fairness` on this machine, for a few milliseconds a point: every point runs, keeps conservation and ledger, and has its
-//! rows. No figure of time is looked at.
+//! `fairness` on this machine, for a few milliseconds a point: every point runs, keeps conservation and
+//! ledger, and has its rows. No figure of time is checked.
 
 use std::collections::BTreeMap;
 use wharf_lab::experiment::{Report, Request, Row, World, run};
@@ -11,7 +11,7 @@ fn on_host(threads: &[u32], set: &[&str]) -> Report {
     run(&request, &mut |_| true).unwrap()
 }
 
-/// Rows by device, label and metric: no two are of the same.
+/// Returns the rows by device, label and metric, each unique.
 fn rows<'a>(report: &'a Report) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Row> {
     let key = |row: &'a Row| (row.device.as_deref().unwrap(), row.label.as_str(), row.metric);
     let rows: BTreeMap<_, _> = report.rows.iter().map(|row| (key(row), row)).collect();
@@ -19,7 +19,7 @@ fn rows<'a>(report: &'a Report) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Row
     rows
 }
 
-/// What each row of several threads says of each of them.
+/// Metrics with a figure per thread.
 const BY_THREAD: [&str; 7] = [
     "sent",
     "dropped",
@@ -29,7 +29,7 @@ const BY_THREAD: [&str; 7] = [
     "dequeue_time",
     "dequeue_runs",
 ];
-/// Of a thread's histogram of times in the dequeue region, least first.
+/// Percentiles of a thread's times in the dequeue region, least first.
 const TIMES: [&str; 4] = ["dequeue_run_p50", "dequeue_run_p99", "dequeue_run_p999", "dequeue_run_max"];
 
 #[test]
@@ -69,7 +69,7 @@ fn every_discipline_runs_with_every_policy_on_both_devices() {
     assert!(report.rows.iter().all(|row| row.by_thread.is_empty() || matches!(row.by_thread.len(), 1 | 3)));
 }
 
-/// Who drained was in the dequeue region, and each thread's times are a histogram's: the greater share, the longer.
+/// Checks that a thread that drained was in the dequeue region, and that its percentiles go up.
 fn assert_runs(policy: &str, threads: usize, by_thread: &dyn Fn(&'static str) -> Option<Vec<f64>>) {
     let times: Vec<_> = TIMES.into_iter().filter_map(by_thread).collect();
     if policy == "dedicated" {
@@ -89,7 +89,7 @@ fn assert_runs(policy: &str, threads: usize, by_thread: &dyn Fn(&'static str) ->
 }
 
 #[test]
-fn only_the_default_can_be_asked_for_and_a_poller_beside_it() {
+fn default_only_with_a_poller_runs() {
     let set = ["only_default=1", "poller=1", "measure_ms=3", "settle_ms=1", "burst=32"];
     let report = on_host(&[2], &set);
     let mpps = report.rows.iter().filter(|row| row.metric == "mpps");
@@ -99,7 +99,7 @@ fn only_the_default_can_be_asked_for_and_a_poller_beside_it() {
 }
 
 #[test]
-fn a_run_that_is_to_end_ends_at_once() {
+fn interrupted_run_ends_at_once() {
     let request = Request {
         name: "fairness".into(),
         world: Some(World::Host),

@@ -2,7 +2,7 @@
 
 use wharf_lab::experiment::{ParameterKind, Report, Request, RowKind, run};
 
-/// A parameter that is marked as fitted, a step beyond what two seeds differ by, and the row that it is fitted to.
+/// A fitted parameter, a step larger than the difference of two seeds, and the row that it is fitted to.
 struct Fit {
     experiment: &'static str,
     key: &'static str,
@@ -36,7 +36,7 @@ fn report(experiment: &str, set: &[String]) -> Report {
     run(&request, &mut |_| true).unwrap()
 }
 
-/// How far the row is off what was published, and what kind of row it is.
+/// Returns the row's residual to the published figure, and its kind.
 fn off(report: &Report, fit: &Fit) -> (f64, RowKind) {
     let is_it = |row: &&wharf_lab::experiment::Row| row.label == fit.label && row.metric == fit.metric;
     let row = report.rows.iter().find(is_it).unwrap_or_else(|| panic!("no row {}", fit.label));

@@ -1,4 +1,4 @@
-//! The kernel's path in the model: whatever the setup, nothing is lost, reordered or left behind.
+//! The kernel's path in the model: with any setup, nothing is lost, reordered or left behind.
 
 use proptest::prelude::*;
 use wharf_core::engine::Batching;
@@ -109,7 +109,7 @@ proptest! {
 }
 
 #[test]
-fn the_wire_is_the_limit_where_it_is() {
+fn binding_wire_limits() {
     let outcome = go(setup(), nic(3200)).unwrap();
     let wire_pps = 1_000_000_000_000 / (84 * 3200);
     assert!(outcome.packets_per_s().abs_diff(wire_pps) < wire_pps / 50, "{outcome:?}");
@@ -119,9 +119,9 @@ fn the_wire_is_the_limit_where_it_is() {
     assert!(off.locking_ns > outcome.locking_ns, "each doorbell is waited for in a lock");
 }
 
-/// A wire of a byte in 2 ms: minutes after the end nothing is lost, but still on its way.
+/// A wire of a byte in 2 ms: minutes after the end nothing is lost, but still in flight.
 #[test]
-fn what_takes_minutes_to_drain_is_not_lost() {
+fn slow_drain_loses_nothing() {
     let outcome = go(setup(), nic(2_000_000_000)).unwrap();
     assert!(outcome.packets_in_all * 84 * 2 > 100_000, "milliseconds of drain: {outcome:?}");
 }
@@ -134,14 +134,14 @@ fn another_seed_is_another_run_and_the_same_rate() {
 }
 
 #[test]
-fn a_qdisc_that_is_too_small_is_said() {
+fn too_small_qdisc_is_an_error() {
     let fault = go(Setup { qdisc_packets: 50, ..setup() }, nic(8000)).unwrap_err();
     assert!(fault.to_string().contains("qdisc_packets"), "{fault}");
 }
 
-/// Steps as long as the time measured: what of them lies outside it is not counted.
+/// Steps as long as the measured time: their parts outside it are not counted.
 #[test]
-fn nobody_is_busy_for_longer_than_there_was_time() {
+fn processors_are_busy_at_most_for_the_time_passed() {
     let tcp = |copy_ns, ack_ns| Traffic::Tcp {
         copy_ns,
         send_ns: 300_000,

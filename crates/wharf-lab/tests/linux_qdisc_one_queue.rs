@@ -73,9 +73,10 @@ fn go(setup: Setup) -> Result<Outcome, RunError> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever fails, all else leaves once and in order, and accepted is sent and failed: the run checks it.
+    /// Packets may fail; all others leave once and in order, and accepted is sent plus failed: the run checks
+    /// it.
     #[test]
-    fn a_driver_that_fails_loses_nothing_but_what_failed(
+    fn failing_driver_loses_only_failed_packets(
         (cpus, streams) in (2..5usize, 1..9usize),
         (tcp, far_host, window_packets) in (any::<bool>(), any::<bool>(), 1..100u32),
         (batched, wake_only) in (any::<bool>(), any::<bool>()),
@@ -99,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn what_fails_is_counted() {
+fn failed_packets_are_counted() {
     let errors = Some(FaultSpec { error: Chance::Every(10), ..FaultSpec::default() });
     let outcome = go(Setup { errors, ..setup() }).unwrap();
     let share = outcome.failed as f64 / (outcome.packets + outcome.failed) as f64;

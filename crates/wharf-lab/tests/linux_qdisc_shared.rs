@@ -1,4 +1,4 @@
-//! One qdisc shared by modelled processors: nothing is lost, reordered or left behind, whatever the setup.
+//! One qdisc shared by modelled processors: with any setup, nothing is lost, reordered or left behind.
 
 use proptest::prelude::*;
 use wharf_core::owner::Policy;
@@ -62,7 +62,7 @@ proptest! {
     }
 }
 
-/// What was found in 2011: without a quota one processor drains for all, and a quota divides the work.
+/// The finding of 2011: without a quota one processor drains for all, and a quota divides the work.
 #[test]
 fn a_quota_divides_the_work() {
     let most = |policy| {
@@ -75,7 +75,7 @@ fn a_quota_divides_the_work() {
     assert!(most_with_quota <= 60, "{most_with_quota} % of four processors' packets");
 }
 
-/// What the second lock is for: whoever runs the qdisc is not starved by those who put in.
+/// The purpose of the second lock: the runner of the qdisc is not starved by the senders.
 #[test]
 fn the_second_lock_lets_the_runner_through() {
     let sent = |discipline| {

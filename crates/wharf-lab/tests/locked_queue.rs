@@ -1,5 +1,5 @@
-//! The kernel's enqueue disciplines, on real threads: what goes in comes out once and in order, or is counted as
-//! dropped; nothing stays behind.
+//! The kernel's enqueue disciplines, on real threads: each packet comes out once and in order, or is counted
+//! as dropped; none stays behind.
 
 #[path = "../../wharf-core/tests/common/mod.rs"]
 mod common;
@@ -18,7 +18,7 @@ use wharf_lab::comparators::run_log::{RunLog, RunLogs};
 
 const POLICIES: [Policy; 4] = [Policy::UNBOUNDED, Policy::JIFFY, Policy::quota(3), Policy::QUOTA_AND_TIME];
 
-/// `count` packets, numbered, in bursts of up to 8; how many were dropped.
+/// Sends `count` numbered packets in bursts of up to 8. Returns the number dropped.
 fn send<D: Discipline>(queue: &LockedQueue<D>, who: u64, count: u64) -> u64 {
     let mut sender = queue.sender(&format!("sender {who}")).unwrap();
     let mut burst = sender.burst(8);
@@ -72,10 +72,11 @@ fn queue<D: Discipline>(pool: &PagePool, gate: Gate, policy: Policy, limit: usiz
     LockedQueue::new(setup(pool, gate, policy, limit)).unwrap()
 }
 
-/// A ring of `ring` frames, a qdisc of `limit` packets; how many of four senders' packets were dropped.
+/// Runs four senders over a ring of `ring` frames and a qdisc of `limit` packets. Returns the packets
+/// dropped.
 fn four_senders<D: Discipline>(policy: Policy, ring: usize, limit: usize) -> u64 {
     let (gate, control) = Gate::open(ring);
-    // Fewer frames than the list takes: it never refuses one.
+    // Fewer frames than the list holds: it never refuses one.
     let pool = pool(768);
     let queue = queue::<D>(&pool, gate, policy, limit);
     let dropped = std::thread::scope(|scope| {
@@ -89,7 +90,7 @@ fn four_senders<D: Discipline>(policy: Policy, ring: usize, limit: usize) -> u64
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
-    // What lay on the list when the senders went is dropped or sent now.
+    // Packets on the list when the senders ended are dropped or sent now.
     assert!(queue.drain(u64::MAX));
     let late: u64 = queue.senders().iter().map(|sender| sender.dropped()).sum();
     assert!(late >= dropped);
@@ -122,7 +123,7 @@ fn lockless_list_loses_nothing_but_what_it_counts() {
     all_rings::<LocklessList>();
 }
 
-/// A device that takes nothing: the qdisc fills, and what does not fit is dropped and goes home.
+/// Runs a device that takes nothing: the qdisc fills, and further packets are dropped and return to the pool.
 fn full<D: Discipline>() {
     let (gate, control) = Gate::new(2);
     let pool = pool(256);
@@ -167,15 +168,15 @@ fn served<D: Discipline>() {
 }
 
 #[test]
-fn a_thread_that_serves_drains_for_all() {
+fn serving_thread_drains_for_all() {
     served::<RootLock>();
     served::<BusyLock>();
     served::<LocklessList>();
 }
 
-/// What is noted of the runs adds up.
+/// The logs of the runs add up.
 #[test]
-fn logs_of_runs_say_who_drained_what() {
+fn run_logs_add_up() {
     let (gate, control) = Gate::open(256);
     let pool = pool(4096);
     let logs = Arc::new(RunLogs::new(Arc::new(TestClock::default()), 3));

@@ -1,4 +1,5 @@
-//! Pool policies: no page is handed out twice, none is lost, the ledger says 0 in the end; and what each counts.
+//! Page policies: no page is handed out twice, none is lost, and the ledger shows 0 in the end; and the
+//! counts of each.
 
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -52,11 +53,11 @@ macro_rules! for_every_policy {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// By this cache: so many, for a sender; in quick steps and visits, or by the shell.
+    /// This cache takes so many, for a sender; in steps and visits, or by `take`.
     Take(usize, usize, u16, bool),
-    /// By this cache: so many of those out, from this one on.
+    /// This cache gives back so many of those out, from this one on.
     Give(usize, usize, usize, bool),
-    /// This cache is dropped, and another comes.
+    /// This cache is dropped, and a new one comes.
     Renew(usize),
 }
 
@@ -147,7 +148,7 @@ proptest! {
     }
 }
 
-/// Two take, two free, pages cross over; each frees what it gets.
+/// Two threads take, two free; each frees the pages that it gets.
 fn survives_threads<P: Policy>(policy: impl Fn(&PagePool) -> P) {
     const PACKETS: usize = 20_000;
     let pool = pool_of(FRAMES);
@@ -207,9 +208,9 @@ fn the_allocator_takes_its_lock_twice_per_batch_of_63() {
     }
     let (taken, freed) = (taker.counters(), freer.counters());
     assert_eq!((taken.allocations, taken.slow_paths, taken.locks.taken), (63 * 63, 63, 63));
-    // Six batches stay with who frees.
+    // Six batches stay with the freeing thread.
     assert_eq!((freed.frees, freed.locks.taken, freed.remote_returns), (63 * 63, 57, 0));
-    // Alone, a list needs no lock.
+    // A list alone needs no lock.
     for _ in 0..63 {
         let frames = take(&mut taker, 63, 0);
         give(&mut taker, frames);
@@ -218,7 +219,7 @@ fn the_allocator_takes_its_lock_twice_per_batch_of_63() {
 }
 
 #[test]
-fn origin_brings_pages_home_in_bulk_and_needs_the_depot_no_more() {
+fn origin_returns_pages_in_bulk_without_the_depot() {
     let pool = pool_of(FRAMES);
     let policy = Origin::new(&pool);
     let (mut taker, mut freer) = (policy.cache("a").unwrap(), policy.cache("b").unwrap());
@@ -228,12 +229,12 @@ fn origin_brings_pages_home_in_bulk_and_needs_the_depot_no_more() {
     let (taken, freed) = (taker.counters(), freer.counters());
     assert_eq!((freed.frees, freed.remote_returns), (64 * 64, 64 * 64));
     assert!(freed.locks.taken <= 65, "a mailbox once per bulk, the list of them once: {freed:?}");
-    // Six further ones while what it asks for at a time grows to a bulk.
+    // Six more while its request grows to a bulk.
     assert!((taken.slow_paths, taken.locks.taken) == (70, 70) && taken.recycled == 63 * 64, "{taken:?}");
 }
 
 #[test]
-fn pages_of_several_origins_take_a_lock_for_each_not_for_each_page() {
+fn pages_of_several_origins_take_one_lock_per_origin() {
     let pool = pool_of(FRAMES);
     let policy = Origin::new(&pool);
     let mut takers: Vec<_> = (0..4).map(|n| policy.cache(&format!("{n}")).unwrap()).collect();
@@ -250,9 +251,9 @@ fn recycle(on_busy: OnBusy) -> (PagePool, Recycle) {
     (pool, policy)
 }
 
-/// A page that stays in use at the head: what each variant gets of the three behind it, which are free.
+/// A page that stays in use at the head: the number of the three free pages behind it that each variant gets.
 #[test]
-fn a_busy_head_blocks_only_who_looks_at_the_head_alone() {
+fn busy_head_blocks_only_policies_that_look_at_the_head() {
     for (on_busy, recycled, blocked, head_is_waited_for) in [
         (OnBusy::Stop, 0, 3, true),
         (OnBusy::Release, 3, 1, false),
@@ -329,7 +330,7 @@ fn a_sender_gets_the_one_buffer_kept_for_it() {
 }
 
 #[test]
-fn what_is_wrong_is_an_error_and_loses_nothing() {
+fn wrong_calls_are_errors_and_lose_nothing() {
     fn refuses<P: Policy>(policy: impl Fn(&PagePool) -> P) {
         let (pool, other) = (pool_of(64), pool_of(64));
         let policy = policy(&pool);
@@ -354,9 +355,9 @@ fn what_is_wrong_is_an_error_and_loses_nothing() {
     for_every_policy!(refuses());
 }
 
-/// 50 packets are always on their way, each comes back: only the first 50 pages are the allocator's.
+/// 50 packets are always in flight and each comes back: only the first 50 pages are the allocator's.
 #[test]
-fn pages_that_come_back_in_order_are_all_recycled() {
+fn pages_returned_in_order_are_all_recycled() {
     for (on_busy, recycled) in [(OnBusy::Stop, 4949), (OnBusy::Release, 4949), (OnBusy::Scan, 4949)] {
         let pool = pool_of(FRAMES);
         let policy = Recycle::new(&pool, on_busy, 256);

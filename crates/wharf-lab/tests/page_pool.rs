@@ -1,5 +1,6 @@
-//! Pages in the model: whatever the setup, no page is out twice and none is lost, every packet is read once and in
-//! order, and the same seed gives the same result. (The run itself checks the first three, and the ledger.)
+//! Pages in the model: with any setup, no page is out twice and none is lost, every packet is read once and
+//! in order, and the same seed gives the same result. (The run itself checks the first three, and the
+//! ledger.)
 
 use proptest::prelude::*;
 use wharf_lab::models::page_pool::{Costs, Outcome, PolicyKind, Setup, run};
@@ -64,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn where_the_depots_lock_is_the_limit_pages_pass_at_its_pace() {
+fn depot_lock_bounds_the_rate() {
     let outcome = go(&setup(PolicyKind::Allocator));
     // Each page goes out and in by batches of 63, at 40 ns a page and a hand-over per batch.
     let pace_pps = 1_000_000_000 * 63 / (2 * (63 * 40 + 74));
@@ -73,7 +74,7 @@ fn where_the_depots_lock_is_the_limit_pages_pass_at_its_pace() {
 }
 
 #[test]
-fn origin_neither_spins_nor_asks_the_depot() {
+fn origin_neither_spins_nor_visits_the_depot() {
     let outcome = go(&setup(PolicyKind::Origin));
     let [busy_ns, spinning_ns] = [outcome.busy_ns, outcome.spinning_ns].map(|pair| pair.iter().sum::<u64>());
     assert!(spinning_ns < busy_ns / 50, "{outcome:?}");
@@ -82,7 +83,7 @@ fn origin_neither_spins_nor_asks_the_depot() {
 }
 
 #[test]
-fn a_slow_reader_blocks_the_head_and_not_who_looks_past_it() {
+fn slow_reader_blocks_the_head_only() {
     let of = |kind| go(&Setup { slow_streams: 4, ..setup(kind) });
     let (head, scan) = (of(PolicyKind::RecycleHead), of(PolicyKind::RecycleScan));
     assert!(head.recycled * 10 < head.pages[0] * 8, "{head:?}");
@@ -90,7 +91,7 @@ fn a_slow_reader_blocks_the_head_and_not_who_looks_past_it() {
 }
 
 #[test]
-fn halves_ask_the_depot_half_as_often() {
+fn halves_visit_the_depot_half_as_often() {
     let [whole, halves] = [PolicyKind::Allocator, PolicyKind::Halves].map(|kind| go(&setup(kind)));
     let per_page = |outcome: &Outcome| outcome.slow_paths as f64 / outcome.pages[0] as f64;
     assert!((per_page(&halves) / per_page(&whole) - 0.5).abs() < 0.02, "{whole:?} {halves:?}");

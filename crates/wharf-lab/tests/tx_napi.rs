@@ -1,5 +1,5 @@
-//! `tx-napi` on this machine, for some milliseconds a run: every load runs in every mode, all memory comes home (or the run
-//! fails), and each has its rows. No figure of time is looked at.
+//! `tx-napi` on this machine, for some milliseconds a run: every load runs in every mode, all memory returns
+//! (or the run fails), and each has its rows. No figure of time is checked.
 
 use wharf_lab::experiment::{Report, Request, World, run};
 
@@ -26,7 +26,7 @@ fn every_load_runs_in_every_mode_and_has_its_rows() {
                 for napi in ["off", "timer", "on"] {
                     let label = format!("{work}/{bytes}/flows={flows}/napi={napi}");
                     assert!(figure(&label, rate) > Some(0.0), "{label}");
-                    // None where a device polls all the time.
+                    // A device that polls all the time has none.
                     kicks += figure(&label, "kicks").unwrap();
                     for metric in ["cpu", "interrupts", "in_flight", "cleaned_from_receive"] {
                         assert!(figure(&label, metric).is_some(), "{label}: {metric}");
@@ -49,7 +49,7 @@ fn every_load_runs_in_every_mode_and_has_its_rows() {
 }
 
 #[test]
-fn one_load_alone_where_that_is_asked_for() {
+fn single_load_runs_on_request() {
     for (number, label) in [("13", "tcp_rr/1B/flows=1/"), ("24", "udp_rr/4096B/flows=100/")] {
         let only = format!("only_load={number}");
         let report = run_short(&["rounds=1", "settle_ms=1", "measure_ms=1", &only, "spin=0", "pin=0"]);

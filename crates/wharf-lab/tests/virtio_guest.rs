@@ -1,4 +1,4 @@
-//! A virtual machine in the model: whatever the setup, all that enters leaves, and sockets are told of it.
+//! A virtual machine in the model: with any setup, all that enters leaves, and sockets are told of it.
 
 use proptest::prelude::*;
 use wharf_lab::models::virtio_guest::{Costs, Outcome, Release, Setup, Traffic, run};
@@ -84,9 +84,9 @@ proptest! {
     }
 }
 
-/// What the series was made for: small queues work again, and packets are large although each write is small.
+/// The purpose of the series: small queues work again, and packets are large although each write is small.
 #[test]
-fn a_stream_that_is_told_late_sends_larger_packets() {
+fn late_completions_make_larger_packets() {
     let traffic = Traffic::TcpStream { write_bytes: 16_384 };
     let [upstream, timer, napi] = RELEASES.map(|release| go(setup(release, traffic, 1)));
     let bytes = |outcome: &Outcome| outcome.data_bytes / outcome.data_packets;
@@ -97,7 +97,7 @@ fn a_stream_that_is_told_late_sends_larger_packets() {
 }
 
 #[test]
-fn an_answer_takes_longer_with_more_who_ask() {
+fn answers_take_longer_with_more_flows() {
     let p50 = |flows| {
         go(setup(Release::Napi, Traffic::Requests { bytes: 1, tcp: true }, flows)).answered_within_ns(500)
     };

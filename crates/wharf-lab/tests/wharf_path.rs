@@ -1,4 +1,4 @@
-//! Our own path in the model: many processors, one queue, the real owner word.
+//! Wharf's path in the model: many processors, one queue, the real owner word.
 
 use proptest::prelude::*;
 use wharf_core::engine::Batching;
@@ -73,7 +73,7 @@ proptest! {
         prop_assert_eq!(outcome.by_sender.iter().sum::<u64>(), outcome.packets_in_all);
         let drained = outcome.drained.iter().sum::<u64>();
         if dedicated {
-            // Bursts that were being made when the end came, and the owner had gone.
+            // Bursts under way at the end, after the owner had gone.
             prop_assert!(drained <= (cpus * burst) as u64, "{outcome:?}");
         } else {
             prop_assert_eq!(drained, outcome.packets_in_all);
@@ -86,7 +86,7 @@ proptest! {
 }
 
 #[test]
-fn what_comes_while_another_owns_the_queue_leaves_in_bulk() {
+fn packets_enqueued_under_another_owner_leave_in_bulk() {
     let (on, off) = (go(setup(), 0), go(Setup { batching: Batching::Off, ..setup() }, 0));
     assert!(on.packets_per_doorbell_permille() > 1500, "{on:?}");
     assert_eq!(off.packets_per_doorbell_permille(), 1000);

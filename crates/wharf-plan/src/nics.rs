@@ -22,7 +22,7 @@ mod transfer;
 
 pub use description::{Choice, Description, FILE_BYTES_MAX, Feature, PlanDefaults};
 pub use section::FileError;
-pub use transfer::{By, Inline, Share, Transfer};
+pub use transfer::{Actor, Inline, Share, Transfer};
 
 use crate::pcie::Link;
 

@@ -1,4 +1,4 @@
-//! How long one event takes on the agenda, and on a binary heap that does the same, side by side.
+//! The time of an event on the agenda, and on a binary heap that does the same, side by side.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use wharf_sim::engine::{Agenda, Random};
 
 const EVENTS: u64 = 1_000_000;
-/// The quickest of so many rounds counts: others may use the machine as well.
+/// The fastest of so many rounds counts: other programs may use the machine.
 const ROUNDS: usize = 15;
 
 fn main() {

@@ -1,4 +1,5 @@
-//! Drivers and NICs with somebody between them: see `hostile`. The fuzz target `nic_pairs` plays the same.
+//! Drivers and NICs with a hostile script between them: see `hostile`. The fuzz target `nic_pairs` plays the
+//! same.
 
 mod hostile;
 
@@ -8,16 +9,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn whatever_is_written_there_is_an_end_and_no_frame_is_lost(
+    fn any_script_ends_and_loses_no_frame(
         which in 0u8..4, bytes in proptest::collection::vec(any::<u8>(), 0..400),
     ) {
         hostile::play(&[&[which], &bytes[..]].concat());
     }
 }
 
-/// With nobody between them, packets come and go.
+/// Without hostile writes, packets come and go.
 #[test]
-fn left_alone_every_pair_works() {
+fn undisturbed_pairs_work() {
     for which in 0..4 {
         // Sends 9, receives 8, lets it all happen, reaps and receives; twice.
         let once = [0, 8, 3, 8, 7, 255, 7, 255, 7, 255, 1, 2];

@@ -1,4 +1,4 @@
-//! The modelled NICs and the planner's arithmetic, which know nothing of each other: the same bytes on the bus.
+//! The modelled NICs and the planner's arithmetic, independent of each other, put the same bytes on the bus.
 
 use wharf_plan::nics::{Choice, Description, ONE};
 use wharf_plan::pcie::BusSpec;
@@ -15,7 +15,7 @@ use wharf_sim::nic::send::SendCosts;
 
 const LINK: &str = "gen3x16";
 
-/// What the planner says of the features: hundredths of a byte to the NIC and to the host.
+/// Returns the planner's hundredths of a byte to the NIC and to the host.
 fn planned(direction: Direction, features: &[(&str, bool)], bytes: u32) -> [u64; 2] {
     let features = features.iter().map(|(name, on)| (name.to_string(), *on)).collect();
     let question = Question {
@@ -31,7 +31,7 @@ fn planned(direction: Direction, features: &[(&str, bool)], bytes: u32) -> [u64;
     [cost.to_nic_bytes, cost.to_host_bytes].map(|bytes| (u128::from(bytes) * 100 / u128::from(ONE)) as u64)
 }
 
-/// What the model does.
+/// Returns those of the model.
 fn measured(bytes: u32, per_doorbell: Option<usize>, multi: bool, session_max: Option<u32>) -> [u64; 2] {
     let sends = per_doorbell.is_some();
     let job = per_doorbell.map_or(Job::Drop, |per_doorbell| Job::Send { len_bytes: bytes, per_doorbell });
@@ -65,12 +65,12 @@ fn measured(bytes: u32, per_doorbell: Option<usize>, multi: bool, session_max: O
         },
         arrivals,
         job,
-        // Slow enough that rings are never full: entries and doorbells are as large as they are to be.
+        // Slow enough that rings are never full, so that entries and doorbells have their intended size.
         cores: CoreCosts { poll_ps: 50_000, packet_ps, wake_ps: 100_000 },
     };
     let mut machine = build(setup).unwrap();
     let before = machine.run(100_000_000).unwrap();
-    // Bursts under way at both ends weigh less the longer it takes.
+    // Bursts in flight at both ends weigh less the longer it takes.
     let until_ps = 1_000_000_000 + u64::from(bytes) * 10_000_000;
     let after = machine.run(until_ps).unwrap();
     machine.end(until_ps).unwrap();
@@ -97,7 +97,8 @@ fn the_same_bytes_on_the_bus() {
         }
         for (planned, measured) in cases {
             for (planned, measured) in planned.into_iter().zip(measured) {
-                // What is under way at both ends, and entries that end with a ring: half a percent, half a byte.
+                // Transfers in flight at both ends, and entries that end with a ring: half a percent, half a
+                // byte.
                 assert!(
                     planned.abs_diff(measured) <= (planned / 200).max(50),
                     "{bytes}: {planned} {measured}"

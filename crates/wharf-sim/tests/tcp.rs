@@ -1,5 +1,5 @@
-//! The TCP source end to end: it fills the wire, loses nothing, keeps to small queues; and smoltcp's goodput on the same
-//! wire as a second opinion.
+//! The TCP source end to end: it fills the wire, loses nothing, and keeps to small queues; smoltcp's goodput
+//! on the same wire is a second opinion.
 
 mod second_opinion;
 
@@ -54,7 +54,7 @@ fn super_packets_grow_with_the_rate_up_to_64_k() {
 }
 
 #[test]
-fn chance_losses_are_made_good_without_timeouts_mostly() {
+fn random_losses_are_mostly_recovered_without_timeouts() {
     let done = transfer(Rules::default(), Way { lost_one_in: 500, ..WAY }, 20 << 20);
     assert_eq!(done.bytes, 20 << 20);
     assert!(done.lost > 10 && done.again >= done.lost && done.again < 2 * done.lost + 20, "{done:?}");
@@ -64,7 +64,7 @@ fn chance_losses_are_made_good_without_timeouts_mostly() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever the wire does, all arrives.
+    /// Over any wire, all arrives.
     #[test]
     fn all_arrives_over_any_wire(
         (host, slow) in (1u64..10_000, 1u64..2_000), queue_bytes in 0u64..300_000, delay_us in 0u64..50_000,
@@ -85,7 +85,7 @@ proptest! {
     }
 }
 
-/// What smoltcp carries over the same way in the same time: within 12 % where a window or the wire decides.
+/// smoltcp's goodput over the same wire: within 12 % if a window or the wire decides.
 #[test]
 fn smoltcp_agrees_on_goodput() {
     for (peer_window_bytes, bits_per_s, delay_ns) in [

@@ -16,7 +16,7 @@ mod run;
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Row, RowKind, World};
-use run::{Measured, Rig};
+use run::{Measurement, Rig};
 
 /// The experiment.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Policy {
 }
 
 /// One round: the result of each policy, in the order of [`POLICIES`].
-type Round = [Measured; POLICIES.len()];
+type Round = [Measurement; POLICIES.len()];
 
 fn label(device: Device, policy: Policy, threads: u32) -> String {
     format!("{}/{}/threads={threads}", device.name(), policy.name())
@@ -107,7 +107,7 @@ fn rounds(rig: &Rig, device: Device, threads: u32, bench: &mut Bench<'_>) -> Res
         if round % 2 == 1 {
             order.reverse();
         }
-        let mut measured: [Option<Measured>; POLICIES.len()] = [const { None }; POLICIES.len()];
+        let mut measured: [Option<Measurement>; POLICIES.len()] = [const { None }; POLICIES.len()];
         for policy in order {
             let name = format!("{}, round {} of {}", label(device, policy, threads), round + 1, rig.rounds);
             measured[policy as usize] = Some(rig.run(device, policy, threads, bench, &name)?);
@@ -131,9 +131,9 @@ fn rows(device: Device, threads: u32, rounds: &[Round]) -> Result<Vec<Row>, LabE
     let mut rows = Vec::new();
     for policy in POLICIES {
         let figures = Figures { label: label(device, policy, threads), policy, rounds };
-        let delivered = figures.row(("delivered", "Mpps"), Measured::per_second);
-        let share = figures.row(("drop_share", "percent"), Measured::drop_ppm);
-        let offered = figures.row(("offered", "Mpps"), Measured::offered_per_second);
+        let delivered = figures.row(("delivered", "Mpps"), Measurement::per_second);
+        let share = figures.row(("drop_share", "percent"), Measurement::drop_ppm);
+        let offered = figures.row(("offered", "Mpps"), Measurement::offered_per_second);
         let share = match (policy, device) {
             (Policy::DropTail, Device::Null | Device::As2011) => {
                 beside_2011(device, threads, share, delivered.value)?
@@ -181,7 +181,7 @@ struct Figures<'a> {
 
 impl Figures<'_> {
     /// Returns the row of the median over rounds.
-    fn row(&self, what: (&'static str, &'static str), of: impl Fn(&Measured) -> i64) -> Row {
+    fn row(&self, what: (&'static str, &'static str), of: impl Fn(&Measurement) -> i64) -> Row {
         self.row_of_rounds(what, |round| of(&round[self.policy as usize]))
     }
 

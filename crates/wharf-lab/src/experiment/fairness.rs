@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jains_index_is_1_for_equals_and_1_by_n_for_one_who_has_all() {
+    fn jains_index_is_1_for_equals_and_1_by_n_for_a_monopoly() {
         assert_eq!(jain_ppm([7, 7, 7].into_iter()), 1_000_000);
         assert_eq!(jain_ppm([0, 0, 5, 0].into_iter()), 250_000);
         assert_eq!(jain_ppm([2, 1].into_iter()), 900_000);

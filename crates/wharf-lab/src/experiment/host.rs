@@ -45,7 +45,7 @@ impl FarEnd {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| self.receive(far, &stop));
-            let _stopping = Stops(&stop);
+            let _stopping = StopGuard(&stop);
             run(Box::new(near))
         })
     }
@@ -92,9 +92,9 @@ pub(super) fn spin(ns: u64) {
 }
 
 /// Sets the flag when it is dropped, for any reason; ordered with all that is [`SeqCst`].
-pub(super) struct Stops<'a>(pub(super) &'a AtomicBool);
+pub(super) struct StopGuard<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for Stops<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, SeqCst);
     }

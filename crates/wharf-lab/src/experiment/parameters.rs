@@ -175,7 +175,7 @@ mod tests {
     const TEXT: &str = "[a_ns]\nvalue = 3\nkind = \"assumed\"\nallowed = [1, 9]\nsource = \"why not\"\n";
 
     #[test]
-    fn numbers_are_set_within_bounds_and_say_so() {
+    fn set_numbers_are_within_bounds_and_marked() {
         let mut parameters = Parameters::read("x", TEXT).unwrap();
         assert_eq!(parameters.get("a_ns").unwrap(), 3);
         parameters.set("a_ns=9").unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_file_is_an_error_of_one_line() {
+    fn wrong_file_is_an_error_of_one_line() {
         for (text, part) in [
             (TEXT.replace("= 3", "= 10"), "a_ns of 10 is not a whole number from 1 to 9"),
             (TEXT.replace("assumed", "guessed"), "guessed"),

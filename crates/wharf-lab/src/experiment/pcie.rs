@@ -10,12 +10,12 @@
 //! 128 outstanding packets. These runs do not reach that number, since the direction to the host binds.
 
 mod case;
-mod ran;
+mod measurement;
 
 use super::published::figure;
 use super::{Bench, Experiment, LabError, Row, World};
 use case::{Case, Descriptors, Inline, Work};
-use ran::Ran;
+use measurement::Measurement;
 
 /// The experiment.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ fn gain(before: f64, after: f64) -> f64 {
 }
 
 /// Sets `row` beside the published figure. Outside the readings, the bus's use is noted.
-fn read(ran: &Ran, row: Row, published: f64, (least, most): Readings) -> Row {
+fn read(ran: &Measurement, row: Row, published: f64, (least, most): Readings) -> Row {
     let outside = !(least..=most).contains(&row.value);
     let row = row.read_as(published, least, most);
     if outside { row.saying(&ran.bus_use()) } else { row }
@@ -104,7 +104,8 @@ fn send_back(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let (one, milestone) = (published("xdp_tx_readings_mpps.1.0")?, published("xdp_tx_milestone_mpps")?);
     let (most, most_gain) = (published("xdp_tx_readings_mpps.1.1")?, published("xdp_tx_gain_percent")?);
     let readings = (milestone, most);
-    let gained = |ran: &Ran| read(ran, ran.gain_over(&before), most_gain, (gain(one, milestone), most_gain));
+    let gained =
+        |ran: &Measurement| read(ran, ran.gain_over(&before), most_gain, (gain(one, milestone), most_gain));
     let fitted = Row { kind: bench.parameters.fit(&["entry_ps"]), ..before.mpps() };
     Ok(vec![
         fitted.beside(one),
@@ -175,9 +176,10 @@ fn sockets(bench: &mut Bench<'_>) -> Result<Vec<Row>, LabError> {
     let fitted = Row { kind: bench.parameters.fit(&["socket_clock_khz"]), ..before.mpps() };
     let circular = "nearly circular: its clock is fitted, and its cycles a packet are published";
     let whose = "of what link, and by which counter, is not published";
-    let share = |ran: &Ran| ran.row(TO_NIC_SHARE, ran.to_nic_share_millionths());
+    let share = |ran: &Measurement| ran.row(TO_NIC_SHARE, ran.to_nic_share_millionths());
     let (was, is) = (before.to_nic_share_millionths(), after.to_nic_share_millionths());
-    let saved = before.row(TO_NIC_SHARE_SAVED, 100_000_000 - ran::ratio(is as u64, 100_000_000, was as u64));
+    let saved =
+        before.row(TO_NIC_SHARE_SAVED, 100_000_000 - measurement::ratio(is as u64, 100_000_000, was as u64));
     Ok(vec![
         fitted.beside(published("mpps.before")?),
         before.row(TO_NIC, before.to_nic_millionths()),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_grid_is_told_before_anything_runs() {
+    fn wrong_grid_is_an_error_before_any_run() {
         for (wrong, part) in [
             (&["ring_frames"][..], "want KEY=VALUE,VALUE..."),
             (&["ring_frames=64,,8"], "want KEY=VALUE,VALUE..."),

@@ -24,10 +24,10 @@ mod xmit;
 pub use costs::{Costs, Queues, Setup, Traffic};
 pub use outcome::Outcome;
 
-use far::Far;
+use far::FarHost;
 use process::{Stock, Stream};
 use processor::Processor;
-use queue::{Home, TxQueue};
+use queue::{CompletionSink, TxQueue};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;
@@ -56,7 +56,7 @@ struct Kernel<H> {
     witness: ConservationChecker,
     departed: Vec<Departed>,
     /// The receiving host, if it is modelled.
-    far: Option<Far>,
+    far: Option<FarHost>,
     random: Random,
     /// Packets of each stream that completed in the reap under way.
     home: Vec<u32>,
@@ -117,7 +117,7 @@ impl<H: Hardware> Kernel<H> {
             stock: Stock::new(pool.cache("streams")?),
             witness: ConservationChecker::new(setup.streams, pool.frames(), window),
             departed: Vec::new(),
-            far: setup.far.map(|costs| Far::new(costs, setup.cpus, setup.streams)),
+            far: setup.far.map(|costs| FarHost::new(costs, setup.cpus, setup.streams)),
             random: Random::new(setup.seed),
             home: vec![0; streams.len()],
             streams,

@@ -28,7 +28,7 @@ const FRAME_BYTES: u32 = 2048;
 
 /// The step that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum Step {
     /// A burst is made.
     Made,
     /// The burst lies in the lane, and the processor may access the owner word.
@@ -47,7 +47,7 @@ struct Processor<'q> {
     burst: Burst,
     bit: u64,
     run: Option<QdiscRun<'q>>,
-    doing: Doing,
+    step: Step,
     drained: u64,
     for_others: u64,
     owned_ns: u64,
@@ -104,14 +104,14 @@ impl<'q, H: Hardware> Path<'q, H> {
             let burst = sender.burst(setup.burst);
             let first_ns = setup.costs.tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
             let cpu = Cpu::new(setup.costs.tick, first_ns);
-            let (run, doing, drained, for_others, owned_ns, run_packets) = (None, Doing::Made, 0, 0, 0, 0);
+            let (run, step, drained, for_others, owned_ns, run_packets) = (None, Step::Made, 0, 0, 0, 0);
             Ok(Processor {
                 cpu,
                 sender,
                 burst,
                 bit: 0,
                 run,
-                doing,
+                step,
                 drained,
                 for_others,
                 owned_ns,
@@ -136,10 +136,10 @@ impl<'q, H: Hardware> Path<'q, H> {
         })
     }
 
-    /// Lets processor `at` work from `from_ns` on, and then be done with `doing`.
-    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+    /// Lets processor `at` work from `from_ns` on, and then be done with `step`.
+    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, step: Step, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
-        processor.doing = doing;
+        processor.step = step;
         agenda.set(at, processor.cpu.work(from_ns, work_ns, Mode::User));
     }
 
@@ -148,13 +148,13 @@ impl<'q, H: Hardware> Path<'q, H> {
         if self.ending {
             // The first processor stays until all has left.
             if self.queue.counters().sent.get() < self.entered {
-                self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
+                self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
             }
             return;
         }
         let mean_ns = self.setup.costs.make_ns * self.setup.burst as u64;
         let make_ns = self.random.around(mean_ns, self.setup.jitter_permille);
-        self.work(at, now_ns, make_ns, Doing::Made, agenda);
+        self.work(at, now_ns, make_ns, Step::Made, agenda);
     }
 
     /// Fills a burst with frames, and puts it into the lane.
@@ -178,11 +178,11 @@ impl<'q, H: Hardware> Path<'q, H> {
         }
         let staged = before - burst.len();
         if staged == 0 {
-            return self.work(at, now_ns, self.setup.costs.again_ns, Doing::Again, agenda);
+            return self.work(at, now_ns, self.setup.costs.again_ns, Step::Again, agenda);
         }
         let stage_ns = staged as u64 * self.setup.costs.stage_ns;
         let word_ns = self.word.write(at, now_ns + stage_ns) - now_ns;
-        self.work(at, now_ns, word_ns, Doing::Staged, agenda);
+        self.work(at, now_ns, word_ns, Step::Staged, agenda);
     }
 
     /// Announces the lane. The processor becomes the owner if there is none.
@@ -231,8 +231,8 @@ impl<'q, H: Hardware> Path<'q, H> {
         if !goes_on || action == Action::HandOver {
             self.longest_run = self.longest_run.max(std::mem::take(&mut processor.run_packets));
         }
-        let doing = if doorbells > 0 { Doing::Driven } else { Doing::Owned };
-        self.work(at, now_ns, work_ns, doing, agenda);
+        let step = if doorbells > 0 { Step::Driven } else { Step::Owned };
+        self.work(at, now_ns, work_ns, step, agenda);
     }
 
     /// Looks whether another processor has taken the offered queue. If none does, takes it back.
@@ -241,7 +241,7 @@ impl<'q, H: Hardware> Path<'q, H> {
         if !run.step_bulk(now_ns) {
             self.processors[at].run = None;
         }
-        self.work(at, now_ns, self.setup.costs.look_ns, Doing::Owned, agenda);
+        self.work(at, now_ns, self.setup.costs.look_ns, Step::Owned, agenda);
     }
 
     /// Does one round of the dedicated owner.
@@ -277,7 +277,7 @@ impl<'q, H: Hardware> Path<'q, H> {
     fn ring(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         self.depart(at, now_ns);
         self.processors[at].owned_ns += self.setup.costs.doorbell_drain_ns;
-        self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Doing::Owned, agenda);
+        self.work(at, now_ns, self.setup.costs.doorbell_drain_ns, Step::Owned, agenda);
     }
 
     /// Checks conservation, order and the ledger after draining.
@@ -330,12 +330,12 @@ impl<H: Hardware> World for Path<'_, H> {
         if at >= self.processors.len() {
             return self.serve(at, now_ns, agenda);
         }
-        match self.processors[at].doing {
-            Doing::Made => self.made(at, now_ns, agenda),
-            Doing::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
-            Doing::Owned => self.next(at, now_ns, agenda),
-            Doing::Driven => self.ring(at, now_ns, agenda),
-            Doing::Again => self.claim(at, 0, now_ns, agenda),
+        match self.processors[at].step {
+            Step::Made => self.made(at, now_ns, agenda),
+            Step::Staged => self.claim(at, self.processors[at].bit, now_ns, agenda),
+            Step::Owned => self.next(at, now_ns, agenda),
+            Step::Driven => self.ring(at, now_ns, agenda),
+            Step::Again => self.claim(at, 0, now_ns, agenda),
         }
     }
 }

@@ -4,16 +4,16 @@ use super::{RowKind, assert_golden, at_both_ends, row, whole};
 
 /// All rows of `batching`, a short time.
 #[test]
-fn a_short_batching_is_what_it_was() {
+fn short_batching_equals_golden() {
     let set = ["runs=1", "settle_ns=300000", "measure_ns=1000000"];
     assert_golden("batching-short.txt", &whole("batching", &set, 7));
 }
 
-/// With the parameters as they are in the file: what one process gains at most is fitted, more of them gain less, and what is not
-/// reproduced is said.
+/// With the parameters of the file: the greatest gain of one process is fitted, more processes gain less, and
+/// figures not reproduced have a note.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn batching_is_what_it_was_and_near_what_was_published_for_few_processes() {
+fn batching_equals_golden_and_is_near_the_published_for_few_processes() {
     let report = whole("batching", &[], 1);
     assert_golden("batching.txt", &report);
     let most = |processes: u32| {
@@ -30,19 +30,20 @@ fn batching_is_what_it_was_and_near_what_was_published_for_few_processes() {
     }
 }
 
-/// Each parameter of `batching` at both ends of what is allowed: a failing driver, rings of a few frames; all that enters leaves.
+/// Each parameter of `batching` at both ends of its range: a failing driver, rings of a few frames; all that
+/// enters leaves.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn no_setting_within_bounds_breaks_a_rule_of_one_queue() {
+fn extreme_settings_break_no_rule_of_one_queue() {
     let base = ["runs=1", "settle_ns=100000", "measure_ns=1000000"];
     at_both_ends("batching", &base, &["runs", "settle_ns", "measure_ns"], |key, value, report| {
         assert!(report.is_ok(), "{key}={value}: {:?}", report.err());
     });
 }
 
-/// Steps so slow that nothing leaves in the time measured: no change is told, and that is said.
+/// Steps so slow that nothing leaves in the measured time: no change is reported, and a note says so.
 #[test]
-fn where_nothing_was_sent_no_change_is_told() {
+fn nothing_sent_then_no_change_is_reported() {
     let set = ["runs=1", "settle_ns=0", "measure_ns=1000000", "tcp_send_ns=1000000", "message_ns=1000000"];
     let report = whole("batching", &set, 3);
     let said = |row: &&super::Row| row.note.as_ref().is_some_and(|note| note.contains("nothing was sent"));

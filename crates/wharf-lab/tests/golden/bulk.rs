@@ -12,7 +12,7 @@ fn bulk(set: &[&str], seed: u64) -> Report {
 const SHORT: [&str; 2] = ["settle_ns=8000000", "measure_ns=4000000"];
 
 #[test]
-fn a_short_bulk_is_what_it_was() {
+fn short_bulk_equals_golden() {
     assert_golden("bulk-short.txt", &bulk(&SHORT, 7));
 }
 
@@ -30,7 +30,7 @@ fn a_parameter_changes_the_result_and_is_shown() {
 }
 
 #[test]
-fn a_run_that_is_to_end_has_the_rows_so_far() {
+fn interrupted_run_has_the_rows_so_far() {
     let report = run(&request("bulk", &SHORT, 7), &mut |what| !what.starts_with("udp")).unwrap();
     let all = bulk(&SHORT, 7);
     assert!(report.interrupted && !all.interrupted);
@@ -38,10 +38,10 @@ fn a_run_that_is_to_end_has_the_rows_so_far() {
     assert_eq!(report.rows.last().unwrap().label, "tcp-1");
 }
 
-/// With the parameters as they are in the file: what the lab claims.
+/// With the parameters of the file: the lab's claims.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn bulk_is_what_it_was_and_near_what_was_published() {
+fn bulk_equals_golden_and_is_near_the_published() {
     let report = bulk(&[], 1);
     assert_golden("bulk.txt", &report);
     for row in &report.rows {
@@ -55,9 +55,9 @@ fn bulk_is_what_it_was_and_near_what_was_published() {
     assert_residuals_are_said(&report);
 }
 
-/// A row says how many senders there were; with parameters set, nothing is fitted.
+/// A row names the number of senders; with parameters set, nothing is fitted.
 #[test]
-fn labels_say_how_many_sent() {
+fn labels_name_the_number_of_senders() {
     let report = bulk(&[SHORT[0], SHORT[1], "cpus=2", "streams=3"], 7);
     assert!(report.rows.iter().all(|row| row.kind == RowKind::Predicted));
     let senders = |row: &Row| row.label.split('/').next().map(str::to_string);
@@ -66,10 +66,10 @@ fn labels_say_how_many_sent() {
     assert_eq!(found, ["trafgen-2", "tcp-1", "udp-3", "tcp-3"]);
 }
 
-/// Each parameter of `bulk` at both ends of what is allowed: every run drains, breaks no rule, and no processor works for
-/// longer than there was time; or what cannot go together is said.
+/// Each parameter of `bulk` at both ends of its range: every run drains and breaks no rule, and no processor
+/// works longer than the time that passed; or an error names the conflict.
 #[test]
-fn no_setting_within_bounds_breaks_a_rule_of_the_kernel() {
+fn extreme_settings_break_no_rule_of_linux_qdisc() {
     let base = ["settle_ns=1000000", "measure_ns=1000000", "cpus=2", "streams=3"];
     at_both_ends("bulk", &base, &["settle_ns", "measure_ns"], |key, value, report| {
         let report = match report {

@@ -4,16 +4,16 @@ use super::{RowKind, assert_golden, request, run, whole};
 
 /// All rows of `fairness`, a short time.
 #[test]
-fn a_short_fairness_is_what_it_was() {
+fn short_fairness_equals_golden() {
     let set = ["settle_ns=300000", "measure_ns=1000000"];
     assert_golden("fairness-short.txt", &whole("fairness", &set, 7));
 }
 
-/// With the parameters as they are in the file: packets per second of 2011 within 20 %, the fitted ones within 1; and what
-/// lanes promise by default.
+/// With the parameters of the file: packets per second of 2011 within 20 %, the fitted ones within 1; and the
+/// promises of lanes by default.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn fairness_is_near_what_was_published_and_lanes_share_the_work() {
+fn fairness_is_near_the_published_and_lanes_share_the_work() {
     let report = whole("fairness", &[], 1);
     let mut published = 0;
     for row in report.rows.iter().filter(|row| row.metric == "mpps") {
@@ -37,7 +37,7 @@ fn fairness_is_near_what_was_published_and_lanes_share_the_work() {
 /// The two parameters that decide `fairness` are fitted to a figure each: a step more or less fits it worse.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn what_a_packet_costs_is_the_best_fit() {
+fn packet_costs_are_the_best_fit() {
     let error = |at: usize, wanted: f64, set: &str| {
         let mut rows = Vec::new();
         let report = run(&request("fairness", &[set], 1), &mut |what| what != "root-lock/jiffy/threads=3");

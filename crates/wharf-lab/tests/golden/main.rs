@@ -1,7 +1,8 @@
-//! Same seed and parameters: the same JSON to the byte, in debug and release, on any machine. A file of tests for each subject.
+//! Golden tables: the same seed and parameters give the same JSON to the byte, in debug and release, on any
+//! machine. A file of tests for each subject.
 //!
-//! `UPDATE_GOLDEN=1 cargo test --profile tested -p wharf-lab --test golden -- --include-ignored` writes the tables anew; look at
-//! what changed.
+//! `UPDATE_GOLDEN=1 cargo test --profile tested -p wharf-lab --test golden -- --include-ignored` writes the
+//! tables anew; check the differences.
 
 mod batching;
 mod bulk;
@@ -26,7 +27,7 @@ fn assert_golden(name: &str, report: &Report) {
     assert!(wanted == table, "{name} differs first in {differs:?}");
 }
 
-/// A line for each parameter, row and line of a picture, and a hash of all of the report's JSON before them.
+/// Returns a hash of the report's JSON, then a line for each parameter, row and line of a picture.
 fn table_of(report: &Report) -> String {
     let json = serde_json::to_string(report).unwrap();
     let mut lines = vec![format!("{}, world {}, seed {}", report.experiment, report.world, report.seed)];
@@ -42,7 +43,7 @@ fn table_of(report: &Report) -> String {
     lines.join("\n") + "\n"
 }
 
-/// FNV-1a.
+/// Returns FNV-1a of `text`.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
@@ -53,19 +54,19 @@ fn request(name: &str, set: &[&str], seed: u64) -> Request {
     Request { name: name.into(), set, seed, ..Request::default() }
 }
 
-/// An experiment from beginning to end.
+/// Runs an experiment from beginning to end.
 fn whole(name: &str, set: &[&str], seed: u64) -> Report {
     run(&request(name, set, seed), &mut |_| true).unwrap()
 }
 
-/// The row of that label and metric.
+/// Returns the row of that label and metric.
 #[track_caller]
 fn row<'a>(report: &'a Report, label: &str, metric: &str) -> &'a Row {
     let found = report.rows.iter().find(|row| row.label == label && row.metric == metric);
     found.unwrap_or_else(|| panic!("no {metric} of {label}"))
 }
 
-/// What a prediction is off by is in its note.
+/// Checks that the residual of each prediction is in its note.
 fn assert_residuals_are_said(report: &Report) {
     for row in report.rows.iter().filter(|row| row.published.is_some() && row.kind == RowKind::Predicted) {
         let published = row.published.unwrap();
@@ -79,8 +80,8 @@ fn assert_residuals_are_said(report: &Report) {
     }
 }
 
-/// Runs `name` with each parameter at both ends of what is allowed, one at a time, but for those whose names end in one of `but`;
-/// `holds` looks at what came of it.
+/// Runs `name` with each parameter at both ends of its range, one at a time, except those whose names end in
+/// one of `but`; `holds` checks the result.
 fn at_both_ends(
     name: &str, base: &[&str], but: &[&str], holds: impl Fn(&str, u64, Result<Report, LabError>),
 ) {
@@ -93,7 +94,7 @@ fn at_both_ends(
             let others = base.iter().filter(|set| set.split_once('=').is_none_or(|(other, _)| other != key));
             let set: Vec<&str> = others.copied().chain([changed.as_str()]).collect();
             let ran = run(&request(name, &set, 3), &mut |_| true);
-            // Where nothing came through there is no change in percent, and none is made up.
+            // If nothing came through, no change in percent is made up.
             for row in
                 ran.iter().flat_map(|report| &report.rows).filter(|row| row.unit.starts_with("percent"))
             {

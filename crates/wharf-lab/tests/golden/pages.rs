@@ -4,15 +4,15 @@ use super::{RowKind, assert_golden, assert_residuals_are_said, row, whole};
 
 /// All rows of `pages` in the model, a shorter time on a smaller machine.
 #[test]
-fn a_short_pages_is_what_it_was() {
+fn short_pages_equals_golden() {
     let set = ["cpus=8", "channels=2", "streams=24", "settle_ns=1000000", "measure_ns=500000"];
     assert_golden("pages-short.txt", &whole("pages", &set, 7));
 }
 
-/// With the parameters as they are in the file: what the lab claims of the allocator's lock and of what is without it.
+/// With the parameters of the file: the lab's claims on the allocator's lock, and on policies without it.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn pages_is_what_it_was_and_near_what_was_published() {
+fn pages_equals_golden_and_is_near_the_published() {
     let report = whole("pages", &[], 1);
     assert_golden("pages.txt", &report);
     assert_residuals_are_said(&report);

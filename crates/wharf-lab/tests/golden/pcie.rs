@@ -7,16 +7,16 @@ const TINY: [&str; 4] = ["queues=2", "settle_ns=3000", "stack_settle_ns=3000", "
 
 /// All rows of `pcie`, a shorter time.
 #[test]
-fn a_short_pcie_is_what_it_was() {
+fn short_pcie_equals_golden() {
     let set = ["queues=4", "settle_ns=20000", "stack_settle_ns=30000", "measure_ns=20000"];
     assert_golden("pcie-short.txt", &whole("pcie", &set, 7));
 }
 
-/// With the parameters as they are in the file: before-figures within 10 %, the fitted one within 1, and what is
-/// predicted inside the readings, or with the residual in its note.
+/// With the parameters of the file: before-figures within 10 %, the fitted one within 1, and predictions
+/// inside the readings, or with the residual in their notes.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn pcie_is_what_it_was_and_near_what_was_published() {
+fn pcie_equals_golden_and_is_near_the_published() {
     let report = whole("pcie", &[], 1);
     assert_golden("pcie.txt", &report);
     for row in report.rows.iter().filter(|row| row.metric == "mpps") {
@@ -31,9 +31,9 @@ fn pcie_is_what_it_was_and_near_what_was_published() {
     }
 }
 
-/// A row says with which switches it was run; with parameters set, nothing is fitted.
+/// A row names its switches; with parameters set, nothing is fitted.
 #[test]
-fn labels_say_what_was_run() {
+fn labels_name_the_switches() {
     for row in whole("pcie", &TINY, 3).rows {
         let received = !row.label.starts_with("socket-1/");
         assert_eq!(row.label.contains("/rx_cqe_compress=o"), received, "{row:?}");
@@ -41,17 +41,17 @@ fn labels_say_what_was_run() {
     }
 }
 
-/// Each parameter of `pcie` at both ends of what is allowed: every run drains, and breaks no rule.
+/// Each parameter of `pcie` at both ends of its range: every run drains, and breaks no rule.
 #[test]
-fn no_setting_within_bounds_breaks_a_rule_of_the_nics() {
+fn extreme_settings_break_no_rule_of_the_nics() {
     at_both_ends("pcie", &TINY, &["settle_ns", "measure_ns", "queues"], |key, value, report| {
         assert!(report.is_ok(), "{key}={value}: {:?}", report.err());
     });
 }
 
-/// What sessions of compressed completions are assumed to be decides what is predicted: rows show how much.
+/// The assumption on sessions of compressed completions decides predictions: rows show its weight.
 #[test]
-fn what_an_assumption_decides_is_shown() {
+fn rows_show_the_weight_of_an_assumption() {
     let set = [&TINY[..], &["session_long_ns=8000"]].concat();
     let report = whole("pcie", &set, 3);
     for work in ["xdp_drop/rx_cqe_compress=on", "xdp_tx/rx_cqe_compress=on,xdp_tx_mpwqe=on,inline=auto"] {

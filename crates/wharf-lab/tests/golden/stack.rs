@@ -4,18 +4,19 @@ use super::{RowKind, assert_golden, assert_residuals_are_said, at_both_ends, row
 
 /// All rows of `hol`, a short time.
 #[test]
-fn a_short_hol_is_what_it_was() {
+fn short_hol_equals_golden() {
     let set = ["runs=2", "10g_settle_ns=20000000", "10g_measure_ns=20000000", "interval_ns=10000000"];
     let set: Vec<&str> =
         set.into_iter().chain(["100m_settle_ns=100000000", "100m_measure_ns=100000000"]).collect();
     assert_golden("hol-short.txt", &whole("hol", &set, 7));
 }
 
-/// With the parameters as they are in the file: the fitted delay within 1 %, the predicted ones within 15 %, requeues of
-/// cut super-packets within a factor of 3, and the spread on 10 Gbit/s smaller with bulks. What is not reproduced is said.
+/// With the parameters of the file: the fitted delay within 1 %, the predicted ones within 15 %, requeues
+/// with GSO within a factor of 3, and the spread on 10 Gbit/s smaller with bulks. Figures not reproduced have
+/// a note.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn hol_is_what_it_was_and_near_what_was_published() {
+fn hol_equals_golden_and_is_near_the_published() {
     let report = whole("hol", &[], 1);
     assert_golden("hol.txt", &report);
     assert_residuals_are_said(&report);
@@ -37,7 +38,7 @@ fn hol_is_what_it_was_and_near_what_was_published() {
 
 /// All rows of `bql`, short phases.
 #[test]
-fn a_short_bql_is_what_it_was() {
+fn short_bql_equals_golden() {
     let set = ["phase_ns=20000000", "hold_ns=5000000", "probe_every_ns=500000"];
     assert_golden("bql-short.txt", &whole("bql", &set, 7));
 }
@@ -45,7 +46,7 @@ fn a_short_bql_is_what_it_was() {
 /// The limit follows the wire both ways and keeps it busy; without it a priority packet waits for the ring.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn bql_is_what_it_was_and_keeps_delays_short() {
+fn bql_equals_golden_and_keeps_delays_short() {
     let report = whole("bql", &[], 1);
     assert_golden("bql.txt", &report);
     let value = |label: &str, metric: &str| row(&report, label, metric).value;
@@ -59,9 +60,9 @@ fn bql_is_what_it_was_and_keeps_delays_short() {
     assert!((limit("5:10gbit") / limit("1:10gbit") - 1.0).abs() < 0.1);
 }
 
-/// Each parameter of `hol` and `bql` at both ends of what is allowed: all that enters leaves.
+/// Each parameter of `hol` and `bql` at both ends of its range: all that enters leaves.
 #[test]
-fn no_setting_within_bounds_breaks_a_rule_of_the_stack() {
+fn extreme_settings_break_no_rule_of_linux_tcp_host() {
     let hol = [
         "runs=1",
         "10g_settle_ns=2000000",
@@ -77,9 +78,9 @@ fn no_setting_within_bounds_breaks_a_rule_of_the_stack() {
     }
 }
 
-/// Probes that come faster than the slow wire takes them fill their band, and not the memory.
+/// Probes that come faster than the slow wire carries them fill their band, and not the memory.
 #[test]
-fn more_probes_than_the_wire_takes_wait_within_a_band() {
+fn excess_probes_wait_within_a_band() {
     let report = whole("bql", &["phase_ns=10000000", "probe_every_ns=1000"], 3);
     assert!(!report.interrupted && report.rows.iter().all(|row| row.value.is_finite()));
 }

@@ -4,16 +4,16 @@ use super::{Row, RowKind, assert_golden, assert_residuals_are_said, at_both_ends
 
 /// All rows of `tx-napi`, a short time.
 #[test]
-fn a_short_tx_napi_is_what_it_was() {
+fn short_tx_napi_equals_golden() {
     let set = ["runs=1", "settle_ns=2000000", "measure_ns=4000000"];
     assert_golden("tx-napi-short.txt", &whole("tx-napi", &set, 7));
 }
 
-/// With the parameters as they are in the file: the figures of `upstream` that all were fitted to are near, and differences of
-/// more than 5 % have the published sign in four of five.
+/// With the parameters of the file: the figures of `upstream` are near the published ones that they were
+/// fitted to, and differences of more than 5 % have the published sign in four of five.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn tx_napi_is_what_it_was_and_has_the_signs_that_were_published() {
+fn tx_napi_equals_golden_and_has_the_published_signs() {
     let report = whole("tx-napi", &[], 1);
     assert_golden("tx-napi.txt", &report);
     assert_residuals_are_said(&report);
@@ -26,10 +26,11 @@ fn tx_napi_is_what_it_was_and_has_the_signs_that_were_published() {
     assert!(fitted.len() == 42 && mean < 0.12, "{} figures, off by {mean}", fitted.len());
 }
 
-/// Each parameter of `tx-napi` at both ends of what is allowed: rings of a few frames, a step that takes a millisecond; all that enters leaves.
+/// Each parameter of `tx-napi` at both ends of its range: rings of a few frames, a step of a millisecond; all
+/// that enters leaves.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes long without optimisation; the release suite runs it")]
-fn no_setting_within_bounds_breaks_a_rule_of_a_guest() {
+fn extreme_settings_break_no_rule_of_virtio_guest() {
     let base = ["runs=1", "settle_ns=100000", "measure_ns=1000000"];
     at_both_ends("tx-napi", &base, &["runs", "settle_ns", "measure_ns"], |key, value, report| {
         assert!(report.is_ok(), "{key}={value}: {:?}", report.err());

@@ -80,7 +80,7 @@ fn a_recorded_tree_is_read_whole() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_keys_are_reported() {
     let tree = Tree::new();
     tree.write("speed", "-1\n");
     let interface = read(&tree.0, "eth0").unwrap();
@@ -111,7 +111,7 @@ fn what_is_missing_is_said() {
 }
 
 #[test]
-fn garbage_is_missing_and_never_shown_as_it_is() {
+fn garbage_is_missing_and_never_shown() {
     let limit = "queues/tx-1/byte_queue_limits/limit";
     let told = |path: &str, bytes: &[u8], what: &str| {
         let tree = full();
@@ -136,7 +136,7 @@ fn garbage_is_missing_and_never_shown_as_it_is() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_with_what_is() {
+fn unknown_name_error_lists_the_known() {
     let tree = full();
     let told = |name: &str| read(&tree.0, name).unwrap_err().to_string();
     assert!(told("eth1").starts_with("eth1: no such interface; ") && told("eth1").ends_with(" has eth0"));

@@ -86,7 +86,7 @@ fn packets_too_large_are_not_inlined() {
 }
 
 #[test]
-fn every_number_that_is_built_in_has_an_origin() {
+fn built_in_numbers_have_an_origin() {
     for name in Description::names() {
         let description = Description::built_in(name).unwrap().unwrap();
         assert_eq!(description.nic(&Choice::default()).unwrap().name, name);
@@ -137,7 +137,7 @@ fn told(cases: &[(String, &str)]) {
 }
 
 #[test]
-fn a_wrong_link_or_plan_is_told_with_what_is_allowed() {
+fn wrong_link_or_plan_error_lists_the_allowed() {
     told(&[
         (changed("lanes = 8", "lanes = 3"), "link.lanes: 3 cannot be: one of 1, 2, 4, 8, 12, 16, 32"),
         (
@@ -165,7 +165,7 @@ fn a_wrong_link_or_plan_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn a_wrong_transfer_is_told_with_what_is_allowed() {
+fn wrong_transfer_error_lists_the_allowed() {
     told(&[
         (changed("batch = 40", "batch = 0"), "tx.entry.batch: 0 cannot be: a whole number from 1 to 65536"),
         (
@@ -197,7 +197,7 @@ fn a_wrong_transfer_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn a_wrong_feature_is_told_with_what_is_allowed() {
+fn wrong_feature_error_lists_the_allowed() {
     told(&[
         (changed("default = true", "default = 1"), "features.xmit_more.default: 1 cannot be: true or false"),
         (
@@ -212,7 +212,7 @@ fn a_wrong_feature_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn a_wrong_name_or_figure_is_told_with_what_is_allowed() {
+fn wrong_name_or_figure_error_lists_the_allowed() {
     told(&[
         (
             changed("mark = \"published\"", "mark = \"sure\""),
@@ -241,7 +241,7 @@ fn a_wrong_name_or_figure_is_told_with_what_is_allowed() {
 }
 
 #[test]
-fn wrong_choices_are_told_too() {
+fn wrong_choices_are_errors() {
     let description = Description::built_in("cx5").unwrap().unwrap();
     let fault = |features: &[(&str, bool)], sets: &[(&str, &str)]| {
         let features = features.iter().map(|(name, on)| (name.to_string(), *on)).collect();
@@ -280,7 +280,7 @@ fn wrong_choices_are_told_too() {
 }
 
 #[test]
-fn a_number_alone_stands_for_the_user() {
+fn number_without_source_is_the_users() {
     let text = changed("[tags]\nvalue = 32\nmark = \"assumed\"\nsource = \"5-bit tags\"\n", "").replacen(
         "name = \"ixgbe\"",
         "name = \"mine\"\ntags = 48",
@@ -292,7 +292,7 @@ fn a_number_alone_stands_for_the_user() {
 
 /// Features found replace the defaults. Those asked for come before them, and need no room made.
 #[test]
-fn features_that_were_found_give_way_to_those_asked_for() {
+fn found_features_give_way_to_those_asked_for() {
     let description = Description::built_in("cx5").unwrap().unwrap();
     let found = [("xdp_tx_mpwqe".to_string(), true), ("xmit_more".to_string(), false)].into();
     let mut choice = Choice { found, ..Choice::default() };
@@ -304,7 +304,7 @@ fn features_that_were_found_give_way_to_those_asked_for() {
 
 /// The allowed values are told for texts, too; a description has a bounded length.
 #[test]
-fn what_is_allowed_is_told_whatever_was_given() {
+fn errors_list_the_allowed_values() {
     let ixgbe = include_str!("../../nics/ixgbe.toml");
     let lanes = "link.lanes: {} cannot be: one of 1, 2, 4, 8, 12, 16, 32";
     for value in ["0", "-8", "\"8\"", "8.5", "4294967304"] {

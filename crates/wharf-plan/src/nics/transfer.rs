@@ -6,7 +6,7 @@ use crate::pcie::{Link, Traffic};
 
 /// The actor and the direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum Actor {
     /// The processor writes to the NIC.
     WriteToNic,
     /// The NIC reads memory.
@@ -17,11 +17,11 @@ pub enum By {
     ReadFromNic,
 }
 
-const BY: [(&str, By); 4] = [
-    ("write_to_nic", By::WriteToNic),
-    ("nic_read", By::NicRead),
-    ("nic_write", By::NicWrite),
-    ("read_from_nic", By::ReadFromNic),
+const BY: [(&str, Actor); 4] = [
+    ("write_to_nic", Actor::WriteToNic),
+    ("nic_read", Actor::NicRead),
+    ("nic_write", Actor::NicWrite),
+    ("read_from_nic", Actor::ReadFromNic),
 ];
 
 /// Packets that travel inside descriptors.
@@ -41,7 +41,7 @@ pub struct Transfer {
     /// Its contents: `entry`, `packet`, `completion`...
     pub name: &'static str,
     /// Its actor.
-    pub by: By,
+    pub by: Actor,
     /// Bytes of a unit besides packets.
     pub bytes: u64,
     /// Bytes in a unit for each packet.
@@ -143,10 +143,10 @@ impl Transfer {
 
     fn traffic(&self, link: &Link, bytes: u64) -> Traffic {
         match self.by {
-            By::WriteToNic => link.write_to_nic(bytes),
-            By::NicRead => link.nic_read(bytes),
-            By::NicWrite => link.nic_write(bytes),
-            By::ReadFromNic => link.read_from_nic(bytes),
+            Actor::WriteToNic => link.write_to_nic(bytes),
+            Actor::NicRead => link.nic_read(bytes),
+            Actor::NicWrite => link.nic_write(bytes),
+            Actor::ReadFromNic => link.read_from_nic(bytes),
         }
     }
 
@@ -161,7 +161,7 @@ impl Transfer {
             None => (1, every * self.batch),
         };
         let share = |count: u64| share(u128::from(count) * u128::from(times), packets);
-        let is_read = self.by == By::NicRead;
+        let is_read = self.by == Actor::NicRead;
         let carries_packet = self.payload || self.name == "packet";
         Cost {
             to_nic_bytes: share(traffic.to_nic),

@@ -139,7 +139,7 @@ fn a_bus_carries_one_tlp_after_another_and_counts_tags() {
 }
 
 #[test]
-fn links_are_written_as_people_write_them() {
+fn links_print_as_they_parse() {
     for text in ["gen3x16,mps=256,mrrs=512,rcb=64", "gen6x1,mps=4096,mrrs=128,rcb=128,completions=boundary"] {
         assert_eq!(link(text).to_string(), text);
     }
@@ -235,7 +235,7 @@ proptest! {
 /// Traffic that waits for its turn has not used the link yet: no direction is used for longer than the time
 /// that passed.
 #[test]
-fn a_bus_is_busy_for_no_longer_than_there_was_time() {
+fn bus_is_busy_at_most_for_the_time_passed() {
     let link: Link = "gen3x16".parse().unwrap();
     let mut bus = Bus::new(BusSpec { link, tags: 4, latency_ps: 1000 });
     let one_ps = bus.nic_write(5000, 64) - 5000;

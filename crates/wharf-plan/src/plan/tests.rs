@@ -96,7 +96,7 @@ fn reads_in_flight_are_latency_times_rate() {
 }
 
 #[test]
-fn a_part_that_is_made_small_binds() {
+fn small_part_binds() {
     let cases = [
         ("wire_bits_per_second", "1000000", Part::Wire),
         ("tags", "1", Part::Tags),
@@ -125,7 +125,7 @@ fn a_mixture_is_the_mean_of_its_sizes() {
 }
 
 #[test]
-fn the_answer_names_what_stops_it() {
+fn answer_names_the_limits() {
     let mut question = question("gen3x16", 64, &[], &[]);
     question.target = Some(Target::Bits(200_000_000_000));
     let answer = ask("cx5", &question).answer;
@@ -163,7 +163,7 @@ fn features_are_judged_alone_and_together() {
 
 /// With any features on or off, the answer in words offers what the table of features shows to be more.
 #[test]
-fn the_answer_offers_what_helps() {
+fn answer_offers_helpful_features() {
     for nic in Description::names() {
         let description = Description::built_in(nic).unwrap().unwrap();
         for name in description.features().iter().map(|feature| feature.name.as_str()) {
@@ -192,7 +192,7 @@ fn the_answer_offers_what_helps() {
 
 /// The rows of transfers add up to the whole, also for mixtures.
 #[test]
-fn transfers_add_up_to_what_is_on_the_bus() {
+fn transfers_add_up_to_the_bus_bytes() {
     for features in [&[][..], &[("xdp_tx_inline", true)]] {
         let asked = Question { load: Load::imix(), ..question("gen3x16", 64, features, &[]) };
         let report = Report::new(&ask("cx5", &asked), &asked, &[]);
@@ -226,7 +226,7 @@ fn absurd_sizes_saturate() {
 }
 
 #[test]
-fn sweeps_and_loads_say_what_is_allowed() {
+fn sweep_and_load_errors_list_the_allowed() {
     let sizes: Vec<u32> = "size=64..100,step=16".parse::<Sweep>().unwrap().sizes().collect();
     assert_eq!(sizes, [64, 80, 96, 100]);
     assert_eq!("size=64..1518".parse::<Sweep>().unwrap().sizes().count(), 1455);
@@ -243,7 +243,7 @@ fn sweeps_and_loads_say_what_is_allowed() {
 }
 
 #[test]
-fn a_picture_has_what_comes_out() {
+fn picture_shows_the_outcome() {
     let question = question("gen3x16", 64, &[], &[]);
     let description = Description::built_in("cx5").unwrap().unwrap();
     let plan = plan(&description, &question).unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_later_stays() {
+    fn later_events_stay() {
         let mut agenda = Agenda::new(2);
         agenda.set(1, 10);
         assert_eq!(agenda.take_before(10), None);

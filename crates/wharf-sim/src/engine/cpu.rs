@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_lengthen_work_and_are_not_owed_by_an_idle_processor() {
+    fn ticks_lengthen_work_and_skip_idle_processors() {
         let mut cpu = Cpu::new(Tick { every_ns: 1000, cost_ns: 10 }, 500);
         assert_eq!((cpu.work(0, 499, Mode::System), cpu.take_resched()), (499, false));
         assert_eq!((cpu.work(499, 1, Mode::System), cpu.take_resched()), (510, true));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_come_is_not_spent_yet() {
+    fn future_work_is_not_spent_yet() {
         let mut cpu = Cpu::new(Tick { every_ns: 1000, cost_ns: 10 }, 500);
         let end_ns = cpu.lock(0, 100, Mode::System);
         assert_eq!((end_ns, cpu.work(end_ns, 600, Mode::System)), (100, 710));

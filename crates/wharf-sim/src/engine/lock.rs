@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfair_lock_serves_anybody_once() {
+    fn unfair_lock_serves_each_spinner_once() {
         let (mut lock, mut random) = (SpinLock::new(LockKind::Unfair, COSTS), Random::new(3));
         lock.acquire(9, 0);
         (0..8).for_each(|cpu| assert_eq!(lock.acquire(cpu, 0), None));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_longer_after_each_time_in_vain_and_not_after_an_answer() {
+    fn timeout_doubles_when_expired_and_resets_on_answer() {
         let mut trip = RoundTrip::new();
         assert_eq!((trip.timeout_ns(), trip.smoothed_ns()), (1_000_000_000, None));
         trip.measured(8_000_000);

@@ -3,7 +3,7 @@
 
 /// One socket.
 #[derive(Debug, Clone)]
-pub struct Blast {
+pub struct UdpSource {
     /// Bytes charged for a packet.
     packet_bytes: u64,
     buffer_bytes: u64,
@@ -11,7 +11,7 @@ pub struct Blast {
     sleeping: bool,
 }
 
-impl Blast {
+impl UdpSource {
     /// Creates a socket that is charged `packet_bytes` per packet against a buffer of `buffer_bytes`. One
     /// packet always fits.
     pub fn new(packet_bytes: u64, buffer_bytes: u64) -> Self {
@@ -52,11 +52,11 @@ mod tests {
 
     #[test]
     fn sleeps_when_the_buffer_is_full_and_wakes_at_half() {
-        let mut blast = Blast::new(1000, 4500);
+        let mut blast = UdpSource::new(1000, 4500);
         assert_eq!([(); 6].map(|()| blast.send()), [true, true, true, true, false, false]);
         assert_eq!([blast.completed(1), blast.completed(1), blast.completed(1)], [false, true, false]);
         assert_eq!((blast.inside(), blast.send()), (1, true));
-        let mut large = Blast::new(9000, 4500);
+        let mut large = UdpSource::new(9000, 4500);
         assert_eq!([large.send(), large.send(), large.completed(1), large.send()], [true, false, true, true]);
     }
 }

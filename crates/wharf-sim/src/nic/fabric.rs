@@ -36,7 +36,7 @@ pub enum Read {
 
 /// An arrival at one end of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrived {
+pub enum BusEvent {
     /// Data at the NIC.
     Data(Read),
     /// A write to a register, at the NIC.
@@ -141,19 +141,19 @@ impl Fabric {
     ///
     /// # Errors
     /// The NIC wrote beyond memory.
-    pub fn step(&mut self, now_ps: u64) -> Result<Option<Arrived>, MemoryFault> {
+    pub fn step(&mut self, now_ps: u64) -> Result<Option<BusEvent>, MemoryFault> {
         let is_due = |due_ps: Option<u64>| due_ps.is_some_and(|due_ps| due_ps <= now_ps);
         if is_due(self.landings.front().map(|landing| landing.0))
             && let Some((_, landing)) = self.landings.pop_front()
         {
             open(&self.memory).write(landing.address, &landing.bytes[..landing.len_bytes])?;
-            return Ok(Some(Arrived::Landed(landing.queue)));
+            return Ok(Some(BusEvent::Landed(landing.queue)));
         }
         if is_due(self.arrivals.front().map(|arrival| arrival.0)) {
-            return Ok(self.arrivals.pop_front().map(|(_, what)| Arrived::Data(what)));
+            return Ok(self.arrivals.pop_front().map(|(_, what)| BusEvent::Data(what)));
         }
         if is_due(self.doorbells.front().map(|doorbell| doorbell.0)) {
-            return Ok(self.doorbells.pop_front().map(|(_, doorbell)| Arrived::Doorbell(doorbell)));
+            return Ok(self.doorbells.pop_front().map(|(_, doorbell)| BusEvent::Doorbell(doorbell)));
         }
         if is_due(self.answers.front().map(|answer| answer.0))
             && let Some((_, len_bytes, what)) = self.answers.pop_front()

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_allocated_is_there() {
+    fn access_beyond_allocations_is_an_error() {
         let mut memory = HostMemory::default();
         let (first, second) = (memory.allocate(100), memory.allocate(64));
         assert_eq!((first, second), (0x1000, 0x2000));

@@ -4,7 +4,7 @@
 //! ends by draining, and then conservation, order and the pool's ledger are checked.
 
 use super::host_memory::{Doorbell, SharedMemory, open};
-use super::port::{Happened, Port};
+use super::port::{Port, PortEvent};
 use super::receive::{ReceiveFormat, ReceiveTotals};
 use super::send::{Departed, SendFormat};
 use super::{NicDriver, buffers};
@@ -160,8 +160,8 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Machine<D, S, R> {
             } else {
                 match self.port.step(now_ps)? {
                     None => {}
-                    Some(Happened::Departed(frame)) => self.leaves(&frame)?,
-                    Some(Happened::Landed(queue)) => self.wake(queue, now_ps),
+                    Some(PortEvent::Departed(frame)) => self.leaves(&frame)?,
+                    Some(PortEvent::Landed(queue)) => self.wake(queue, now_ps),
                 }
             }
             self.port_due();

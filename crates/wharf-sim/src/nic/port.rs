@@ -1,7 +1,7 @@
 //! The hardware of one NIC: bus, both halves, and a wire that brings packets.
 
 use super::buffers::Buffers;
-use super::fabric::{Arrived, Fabric, Read};
+use super::fabric::{BusEvent, Fabric, Read};
 use super::host_memory::{Doorbell, MemoryFault, SharedMemory};
 use super::receive::{Incoming, ReceiveCosts, ReceiveFormat, Receiving};
 use super::ring::{NicFault, Ring};
@@ -70,7 +70,7 @@ impl Arrivals {
 
 /// An event at the NIC that others must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happened {
+pub enum PortEvent {
     /// A frame left.
     Departed(Departed),
     /// A write for the driver of this queue is in memory.
@@ -145,29 +145,29 @@ impl<S: SendFormat, R: ReceiveFormat> Port<S, R> {
     ///
     /// # Errors
     /// A queue of the NIC is not in memory.
-    pub fn step(&mut self, now_ps: u64) -> Result<Option<Happened>, MemoryFault> {
+    pub fn step(&mut self, now_ps: u64) -> Result<Option<PortEvent>, MemoryFault> {
         let Self { fabric, sending, receiving, arrivals } = self;
         if fabric.due_ps() <= now_ps {
             match fabric.step(now_ps)? {
                 None => {}
-                Some(Arrived::Landed(queue)) => return Ok(Some(Happened::Landed(queue))),
-                Some(Arrived::Data(Read::Packet)) => sending.arrived(now_ps, fabric),
-                Some(Arrived::Data(Read::Send { queue, units })) => {
+                Some(BusEvent::Landed(queue)) => return Ok(Some(PortEvent::Landed(queue))),
+                Some(BusEvent::Data(Read::Packet)) => sending.arrived(now_ps, fabric),
+                Some(BusEvent::Data(Read::Send { queue, units })) => {
                     sending.fetched(queue, units, now_ps, fabric)
                 }
-                Some(Arrived::Data(Read::Receive { queue, units })) => {
+                Some(BusEvent::Data(Read::Receive { queue, units })) => {
                     receiving.fetched(queue, units, now_ps, fabric)?;
                 }
-                Some(Arrived::Data(Read::Record { queue })) => receiving.looked(queue, now_ps, fabric)?,
-                Some(Arrived::Doorbell(bell)) if bell.receive => {
+                Some(BusEvent::Data(Read::Record { queue })) => receiving.looked(queue, now_ps, fabric)?,
+                Some(BusEvent::Doorbell(bell)) if bell.receive => {
                     receiving.doorbell(bell.queue);
                 }
-                Some(Arrived::Doorbell(bell)) => sending.doorbell(bell.queue, bell.value, now_ps, fabric),
+                Some(BusEvent::Doorbell(bell)) => sending.doorbell(bell.queue, bell.value, now_ps, fabric),
             }
         } else if receiving.due_ps() <= now_ps {
             receiving.step(now_ps, fabric)?;
         } else if sending.due_ps(fabric) <= now_ps {
-            return Ok(sending.step(now_ps, fabric)?.map(Happened::Departed));
+            return Ok(sending.step(now_ps, fabric)?.map(PortEvent::Departed));
         } else if arrivals.next_ps <= now_ps {
             let packet = arrivals.take();
             receiving.incoming(packet, now_ps, fabric)?;

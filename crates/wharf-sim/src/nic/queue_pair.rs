@@ -13,16 +13,16 @@ use wharf_mem::{Batch, Frame, Region};
 /// A contradiction in what the NIC wrote.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Lie(pub String);
+pub struct Contradiction(pub String);
 
-impl From<MemoryFault> for Lie {
+impl From<MemoryFault> for Contradiction {
     fn from(fault: MemoryFault) -> Self {
         Self(fault.to_string())
     }
 }
 
 /// A write to a register: value and bytes.
-pub type Kick = (u32, u64);
+pub type RegisterWrite = (u32, u64);
 
 /// The driver's side of two rings. A place is a number below [`RingBytes::places`]; it names a buffer while
 /// that is in a ring.
@@ -53,13 +53,13 @@ pub trait RingBytes: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// The ring is not in memory.
-    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault>;
+    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<RegisterWrite>, MemoryFault>;
 
     /// Returns the next place whose packet has been sent.
     ///
     /// # Errors
     /// The NIC contradicts itself; the completion is skipped.
-    fn next_sent(&mut self, memory: &mut HostMemory) -> Result<Option<usize>, Lie>;
+    fn next_sent(&mut self, memory: &mut HostMemory) -> Result<Option<usize>, Contradiction>;
 
     /// Posts a receive buffer. Returns its place, or `None` if all are taken.
     ///
@@ -73,13 +73,13 @@ pub trait RingBytes: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// The ring is not in memory.
-    fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault>;
+    fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<RegisterWrite>, MemoryFault>;
 
     /// Returns the next place that a packet was received into, and the packet's length.
     ///
     /// # Errors
     /// The NIC contradicts itself; the completion is skipped.
-    fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Lie>;
+    fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Contradiction>;
 }
 
 /// The driver.
@@ -133,7 +133,7 @@ impl<B: RingBytes> Pair<B> {
         DeviceError::NotHeld { device: self.name.clone(), slot: slot as u32, ring_frames }
     }
 
-    fn kick(&self, receive: bool, kick: Option<Kick>, memory: &mut HostMemory) -> bool {
+    fn kick(&self, receive: bool, kick: Option<RegisterWrite>, memory: &mut HostMemory) -> bool {
         let Some((value, len_bytes)) = kick else { return false };
         memory.doorbells.push_back(Doorbell { queue: self.number, receive, value, len_bytes });
         true

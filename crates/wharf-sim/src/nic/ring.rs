@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails_go_forward_and_no_further_than_there_is_room() {
+    fn tails_go_forward_within_the_room() {
         let ring = Ring { address: 0x1000, unit_bytes: 16, read_bytes: 16, units: 8 };
         for start in [0, u32::MAX - 3] {
             let mut intake =

@@ -1,5 +1,5 @@
-//! A driver and its NIC with somebody between them who writes to memory and to registers: whatever the bytes say, there
-//! are errors and an end, and no frame is lost. What the tests and the fuzz target have in common.
+//! A driver and its NIC, with a script between them that writes to memory and to registers: any bytes lead to
+//! errors and an end, and no frame is lost. Shared by the tests and the fuzz target.
 
 use std::collections::VecDeque;
 use wharf_core::device::Completions;
@@ -21,12 +21,12 @@ use wharf_sim::nic::queue_pair::Pair;
 use wharf_sim::nic::receive::{ReceiveCosts, ReceiveFormat};
 use wharf_sim::nic::send::{SendCosts, SendFormat};
 
-/// Where memory begins.
+/// The lowest address.
 const BASE: u64 = 0x1000;
-/// Far more than all rings and packets of a script take.
+/// Far more than all rings and packets of a script need.
 const STEPS_MAX: usize = 200_000;
 
-/// Bytes that say what happens; nothing more once they have run out.
+/// Bytes that determine the events; no events once they have run out.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -53,7 +53,7 @@ struct Rig<D, S, R> {
     seen: Seen,
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Seen {
     /// Packets that came back as sent.
@@ -62,11 +62,11 @@ pub struct Seen {
     pub received: usize,
     /// Errors of the driver.
     pub lies: usize,
-    /// Whether the NIC stopped a queue.
+    /// True if the NIC stopped a queue.
     pub fault: bool,
 }
 
-/// A pool, memory and buffers in both.
+/// Creates a pool, memory and buffers in both.
 fn place(frame_bytes: u32, granule_bytes: u32) -> (PagePool, SharedMemory, Buffers) {
     let pool = PagePool::builder().frames(256).frame_bytes(frame_bytes).huge_pages(false).build().unwrap();
     let memory = HostMemory::shared();
@@ -107,7 +107,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Rig<D, S, R> {
         self.port.ring(self.now_ps, &mut bells);
     }
 
-    /// Whether something happened.
+    /// Handles an event. True if there was one.
     fn step(&mut self) -> bool {
         let due_ps = self.port.due_ps();
         if due_ps == u64::MAX {
@@ -173,7 +173,7 @@ impl<D: NicDriver, S: SendFormat, R: ReceiveFormat> Rig<D, S, R> {
         }
     }
 
-    /// All that is under way ends, and every frame comes home.
+    /// Drains everything, and checks that every frame returns.
     fn end(mut self) -> Seen {
         let steps = (0..STEPS_MAX).take_while(|_| self.step()).count();
         assert!(steps < STEPS_MAX, "it goes on for ever");
@@ -243,7 +243,7 @@ fn slim(script: Script<'_>) -> Seen {
     Rig::new(at, driver, (queues.send, sends), (queues.receive.ring, receives)).go(script)
 }
 
-/// Plays `bytes`: the first says which NIC.
+/// Plays `bytes`: the first selects the NIC.
 pub fn play(bytes: &[u8]) -> Seen {
     let mut script = Script(bytes);
     match script.byte().map(|which| which % 4) {

@@ -8,10 +8,10 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::collections::VecDeque;
 use wharf_sim::flows::path::Way;
 
-/// Ethernet's header and what is around a frame.
+/// Ethernet's header and the bytes around a frame.
 const AROUND_BYTES: u64 = 14 + 24;
 
-/// One end: what has come, what has left.
+/// One end: frames received, and frames sent.
 #[derive(Default)]
 struct End {
     inbox: VecDeque<Vec<u8>>,
@@ -64,7 +64,7 @@ struct Host {
     sockets: SocketSet<'static>,
     socket: SocketHandle,
     free_ns: u64,
-    /// On their way to the other host.
+    /// Frames in flight to the other host.
     under_way: VecDeque<(u64, Vec<u8>)>,
 }
 
@@ -85,7 +85,7 @@ impl Host {
         self.sockets.get_mut(self.socket)
     }
 
-    /// Lets the interface work at `now_ns`; what it sends is on its way.
+    /// Lets the interface work at `now_ns`; its frames are then in flight.
     fn poll(&mut self, now_ns: u64, way: Way) {
         self.interface.poll(instant(now_ns), &mut self.end, &mut self.sockets);
         for packet in std::mem::take(&mut self.end.outbox) {
@@ -107,7 +107,7 @@ fn instant(now_ns: u64) -> Instant {
     Instant::from_micros((now_ns / 1000) as i64)
 }
 
-/// Bits a second of `bytes` sent from one to the other, from the first on.
+/// Returns the bits a second of `bytes` sent from one to the other, from the first on.
 pub fn goodput(way: Way, window_bytes: usize, bytes: usize) -> u64 {
     let (mut near, mut far) = (Host::new(1, 65_536), Host::new(2, window_bytes));
     far.socket().listen(80).unwrap();

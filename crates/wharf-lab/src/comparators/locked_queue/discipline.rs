@@ -9,7 +9,7 @@ use wharf_mem::{Frame, FrameList};
 
 /// The fate of an enqueued frame.
 #[derive(Debug)]
-pub enum Entered<'a> {
+pub enum EnqueueResult<'a> {
     /// It is in (or the qdisc dropped it), and the caller holds the root lock: it runs the qdisc if no thread
     /// does.
     First(MutexGuard<'a, Root>),
@@ -30,7 +30,7 @@ pub trait Discipline: Send + Sync + Sized + 'static {
     fn new(pool: &PagePool) -> Self;
 
     /// Enqueues `frame`.
-    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a>;
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> EnqueueResult<'a>;
 
     /// Moves frames that lie elsewhere into the qdisc, under the root lock.
     fn gather(&self, _root: &mut Root) {}
@@ -54,10 +54,10 @@ impl Discipline for RootLock {
     }
 
     #[inline]
-    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a> {
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> EnqueueResult<'a> {
         let mut root = spin(&shared.root);
         root.put(frame);
-        Entered::First(root)
+        EnqueueResult::First(root)
     }
 }
 
@@ -74,11 +74,11 @@ impl Discipline for BusyLock {
     }
 
     #[inline]
-    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a> {
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> EnqueueResult<'a> {
         let _contended = shared.is_running().then(|| spin(&self.0));
         let mut root = spin(&shared.root);
         root.put(frame);
-        Entered::First(root)
+        EnqueueResult::First(root)
     }
 }
 
@@ -103,19 +103,19 @@ impl Discipline for LocklessList {
     }
 
     #[inline]
-    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> Entered<'a> {
+    fn enter<'a>(&'a self, shared: &'a Shared<Self>, frame: Frame) -> EnqueueResult<'a> {
         if self.count.load(Relaxed) >= LIST_PACKETS_MAX {
-            return Entered::Refused(frame);
+            return EnqueueResult::Refused(frame);
         }
         self.count.fetch_add(1, Relaxed);
         match self.list.push(frame) {
-            Ok(false) => Entered::Left,
+            Ok(false) => EnqueueResult::Left,
             Ok(true) => {
                 let mut root = spin(&shared.root);
                 self.gather(&mut root);
-                Entered::First(root)
+                EnqueueResult::First(root)
             }
-            Err(foreign) => Entered::Refused(foreign),
+            Err(foreign) => EnqueueResult::Refused(foreign),
         }
     }
 

@@ -79,7 +79,7 @@ pub struct Shared<D> {
     pub(super) root: Mutex<Root>,
     /// True while a thread runs the qdisc. Changed under the root lock only.
     pub(super) running: AtomicBool,
-    pub(super) back: Mutex<Back>,
+    pub(super) back: Mutex<DeviceSide>,
     /// Bytes that the device takes now, noted by its last user; 0 if it is stopped or has left frames.
     pub(super) room_bytes: AtomicU64,
     /// True while senders leave the qdisc to a thread that serves.
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Root {
 
 /// The state under the device's lock. The engine's own qdisc is the requeue slot: frames that the device
 /// leaves go first next time.
-pub(super) struct Back {
+pub(super) struct DeviceSide {
     pub(super) engine: TxEngine,
     pub(super) rings: ReturnRings,
 }
@@ -181,7 +181,7 @@ impl<D: Discipline> LockedQueue<D> {
             root: Mutex::new(root),
             running: AtomicBool::new(false),
             room_bytes: AtomicU64::new(engine.room_bytes()),
-            back: Mutex::new(Back { engine, rings: ReturnRings::new(pool.clone()) }),
+            back: Mutex::new(DeviceSide { engine, rings: ReturnRings::new(pool.clone()) }),
             is_served: AtomicBool::new(false),
             policy,
             clock,
@@ -263,7 +263,7 @@ impl<D: Discipline> LockedQueue<D> {
         let mut root = spin(&shared.root);
         shared.discipline.gather(&mut root);
         let mut back = spin(&shared.back);
-        let Back { engine, rings } = &mut *back;
+        let DeviceSide { engine, rings } = &mut *back;
         let mut bulk = Batch::new(BULK_PACKETS_MAX);
         while root.qdisc.purge(&mut bulk) > 0 {
             let given = shared.pool.give_back(&mut bulk);

@@ -1,7 +1,7 @@
 //! The run of a qdisc: RUNNING under the root lock, bulks to the device under its own.
 
 use super::discipline::Discipline;
-use super::queue::{Back, Root, Shared};
+use super::queue::{DeviceSide, Root, Shared};
 use super::spin::spin;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ pub(super) struct Runner {
 
 /// The end of a run.
 #[derive(Debug, PartialEq, Eq)]
-enum Ended {
+enum RunEnd {
     /// Nothing is left, or the device takes no more.
     Done,
     /// Its bounds were reached: it must come back.
@@ -30,7 +30,7 @@ enum Ended {
 
 /// The counts of a run.
 #[derive(Debug, Default)]
-struct Ran {
+struct RunCounts {
     packets: u64,
     for_others: u64,
 }
@@ -60,7 +60,7 @@ impl Runner {
             shared.running.store(true, Relaxed);
             let (ended, ran) = self.run_once(shared, root);
             packets += ran;
-            if ended == Ended::Done {
+            if ended == RunEnd::Done {
                 return packets;
             }
             // This is the kernel's softirq on this processor, unless another thread comes first.
@@ -70,13 +70,13 @@ impl Runner {
 
     fn run_once<'a, D: Discipline>(
         &mut self, shared: &'a Shared<D>, mut root: MutexGuard<'a, Root>,
-    ) -> (Ended, u64) {
+    ) -> (RunEnd, u64) {
         let mut owner = Owner::unclocked(shared.policy, true);
         let observed = shared.observer.as_ref().zip(self.place);
         if let Some((observer, place)) = observed {
             observer.run_began(place);
         }
-        let mut ran = Ran::default();
+        let mut ran = RunCounts::default();
         let ended = loop {
             let room_bytes = shared.room_bytes.load(Relaxed);
             if room_bytes > 0 {
@@ -86,7 +86,7 @@ impl Runner {
             }
             if self.bulk.is_empty() && (room_bytes > 0 || !shared.back_moves()) {
                 shared.running.store(false, Relaxed);
-                break Ended::Done;
+                break RunEnd::Done;
             }
             drop(root);
             let packets = self.hand_over(shared, &mut ran);
@@ -94,11 +94,11 @@ impl Runner {
             root = spin(&shared.root);
             if packets == 0 && shared.room_bytes.load(Relaxed) == 0 {
                 shared.running.store(false, Relaxed);
-                break Ended::Done;
+                break RunEnd::Done;
             }
             if owner.is_spent(|| shared.clock.now_ns()) {
                 shared.running.store(false, Relaxed);
-                break Ended::Spent;
+                break RunEnd::Spent;
             }
         };
         drop(root);
@@ -114,7 +114,7 @@ impl Runner {
     }
 
     /// Hands the bulk to the device, under its lock, after frames left before. Returns the frames taken.
-    fn hand_over<D: Discipline>(&mut self, shared: &Shared<D>, ran: &mut Ran) -> u32 {
+    fn hand_over<D: Discipline>(&mut self, shared: &Shared<D>, ran: &mut RunCounts) -> u32 {
         if let (Some(place), Some(_)) = (self.place, &shared.observer) {
             let others = self.bulk.frames().iter().filter(|frame| frame.sender() != place);
             ran.for_others += others.count() as u64;
@@ -128,7 +128,7 @@ impl Runner {
 }
 
 impl<D: Discipline> Shared<D> {
-    fn note_room(&self, back: &Back, is_stopped: bool) {
+    fn note_room(&self, back: &DeviceSide, is_stopped: bool) {
         let room_bytes = if is_stopped || back.engine.backlog() > 0 { 0 } else { back.engine.room_bytes() };
         self.room_bytes.store(room_bytes, Relaxed);
     }
@@ -136,7 +136,7 @@ impl<D: Discipline> Shared<D> {
     /// Takes completions, in place of the kernel's interrupt.
     fn reap(&self) {
         let mut back = spin(&self.back);
-        let Back { engine, rings } = &mut *back;
+        let DeviceSide { engine, rings } = &mut *back;
         let (reaped, is_open) = engine.reap(rings);
         if reaped > 0 {
             self.note_room(&back, !is_open);

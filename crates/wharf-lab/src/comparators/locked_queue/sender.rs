@@ -1,6 +1,6 @@
 //! A thread's end of a locked queue.
 
-use super::discipline::{Discipline, Entered};
+use super::discipline::{Discipline, EnqueueResult};
 use super::queue::Shared;
 use super::runner::Runner;
 use super::spin::spin;
@@ -85,13 +85,13 @@ impl<D: Discipline> LockedSender<D> {
             frame.set_sender(self.place);
             let shared = &*self.shared;
             match shared.discipline.enter(shared, frame) {
-                Entered::Left => {}
-                Entered::First(root) if shared.is_served.load(Relaxed) => drop(root),
-                Entered::First(root) => {
+                EnqueueResult::Left => {}
+                EnqueueResult::First(root) if shared.is_served.load(Relaxed) => drop(root),
+                EnqueueResult::First(root) => {
                     let packets = self.runner.run(shared, root);
                     self.counters.drained_packets.add(packets);
                 }
-                Entered::Refused(frame) => {
+                EnqueueResult::Refused(frame) => {
                     self.counters.refused.add(1);
                     let pushed = self.back.push(frame);
                     debug_assert!(pushed.is_ok(), "it was empty");

@@ -1,6 +1,6 @@
 //! One run: threads send for a while, by one policy, into one device.
 
-use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
+use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
 use super::super::{Bench, LabError};
 use super::drain::Drain;
 use super::{Device, Policy};
@@ -36,7 +36,7 @@ pub(super) struct Rig {
 
 /// The result of a run.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     window: Window,
     /// Counts of the whole run.
     offered: u64,
@@ -53,7 +53,7 @@ struct Window {
     ns: u64,
 }
 
-impl Measured {
+impl Measurement {
     /// Returns packets per second.
     pub(super) fn per_second(&self) -> i64 {
         (u128::from(self.window.delivered) * 1_000_000_000 / u128::from(self.window.ns.max(1))) as i64
@@ -92,7 +92,7 @@ impl Rig {
 
     pub(super) fn run(
         &self, device: Device, policy: Policy, threads: u32, bench: &mut Bench<'_>, name: &str,
-    ) -> Result<Measured, LabError> {
+    ) -> Result<Measurement, LabError> {
         let run = (device, policy);
         match device {
             Device::Null => self.run_on(Box::new(Null::default()), run, threads, bench, name),
@@ -111,7 +111,7 @@ impl Rig {
     fn run_on(
         &self, device: Box<dyn device::TxDevice>, run: (Device, Policy), threads: u32, bench: &mut Bench<'_>,
         name: &str,
-    ) -> Result<Measured, LabError> {
+    ) -> Result<Measurement, LabError> {
         let queue = self.queue(device, run.1).map_err(|error| fault(name, &error))?;
         let poller = PollerThread::start(&queue).map_err(|error| fault(name, &error))?;
         let waits = Histogram::new();
@@ -130,7 +130,7 @@ impl Rig {
             return Err(fault(name, &what));
         }
         let overtakes = of(|sender| sender.overtakes.get());
-        Ok(Measured { window, offered: taken + dropped, dropped, waits, overtakes })
+        Ok(Measurement { window, offered: taken + dropped, dropped, waits, overtakes })
     }
 
     /// Lets the threads send, and measures the packets that leave.
@@ -149,7 +149,7 @@ impl Rig {
                 }
             };
             let running: Vec<_> = senders.into_iter().map(begin).collect();
-            let stopping = Stops(&stop);
+            let stopping = StopGuard(&stop);
             let window = self.look(queue, &stop, bench, name);
             drop(stopping);
             for thread in running {

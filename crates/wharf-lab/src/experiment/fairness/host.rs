@@ -5,9 +5,9 @@
 //! over the processors (`rotate_ms`). Otherwise the kernel's scheduler, and the machine's owner, would decide
 //! their shares.
 
-use super::super::host::{self, DRAIN_NS, FarEnd, Stops, fault};
-use super::measured::{Measured, Runs, counts};
-use super::paths::{Eager, Seen, Shared};
+use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
+use super::measured::{Measurement, Runs, counts};
+use super::paths::{FastSender, SenderCounts, Shared};
 use super::processor::Task;
 use super::rounds::Rounds;
 use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
@@ -132,7 +132,7 @@ impl Rig {
         Arc::new(RunLogs::new(self.clock.clone(), point.threads as usize))
     }
 
-    fn lanes(&self, point: &Point, bench: &mut Bench<'_>, name: &str) -> Result<Measured, LabError> {
+    fn lanes(&self, point: &Point, bench: &mut Bench<'_>, name: &str) -> Result<Measurement, LabError> {
         self.on_device(point, |device| {
             let logs = self.logs(point);
             let built = TxQueue::builder(&self.pool, device, Arc::new(HostClock), Arc::new(HostPark))
@@ -150,7 +150,7 @@ impl Rig {
 
     fn locked<D: Discipline>(
         &self, point: &Point, bench: &mut Bench<'_>, name: &str,
-    ) -> Result<Measured, LabError> {
+    ) -> Result<Measurement, LabError> {
         self.on_device(point, |device| {
             let logs = self.logs(point);
             let queue = LockedQueue::<D>::new(locked_queue::Setup {
@@ -176,7 +176,7 @@ impl Rig {
 
     fn measure<Q: Shared>(
         &self, queue: Q, logs: &RunLogs, point: &Point, bench: &mut Bench<'_>, name: &str,
-    ) -> Result<Measured, LabError> {
+    ) -> Result<Measurement, LabError> {
         let failed = Failed::default();
         let window = self.with_threads(&queue, logs, point, bench, name, &failed)?;
         if let Some(what) = failed.what() {
@@ -193,10 +193,10 @@ impl Rig {
     /// Lets the threads send, and measures them. All have ended when it returns.
     fn with_threads<Q: Shared>(
         &self, queue: &Q, logs: &RunLogs, point: &Point, bench: &mut Bench<'_>, name: &str, failed: &Failed,
-    ) -> Result<Measured, LabError> {
+    ) -> Result<Measurement, LabError> {
         let made = (0..point.threads).map(|number| queue.sender(&format!("sender {number}")));
         let senders = made.collect::<Result<Vec<_>, String>>().map_err(|what| fault(name, &what))?;
-        let seen: Vec<_> = senders.iter().map(Eager::seen).collect();
+        let seen: Vec<_> = senders.iter().map(FastSender::seen).collect();
         let tasks: Vec<_> = seen.iter().map(|_| Task::default()).collect();
         let rounds = &Rounds::new(tasks.len(), self.rotate);
         let server_stop = AtomicBool::new(false);
@@ -208,7 +208,7 @@ impl Rig {
             scope.spawn(|| rounds.run(&failed.stop));
             let dedicated = point.policy == Dedicated;
             let server = dedicated.then(|| scope.spawn(|| failed.note(queue.serve(&server_stop))));
-            let stopping = Stops(&failed.stop);
+            let stopping = StopGuard(&failed.stop);
             let window = self.window((&seen, &tasks, logs), &failed.stop, bench, name);
             drop(stopping);
             // A sender in the middle of a send waits for the server, so that one ends last.
@@ -220,7 +220,8 @@ impl Rig {
     }
 
     fn send_on(
-        &self, mut sender: impl Eager, task: &Task, (number, rounds): (usize, &Rounds), stop: &AtomicBool,
+        &self, mut sender: impl FastSender, task: &Task, (number, rounds): (usize, &Rounds),
+        stop: &AtomicBool,
     ) -> Result<(), String> {
         task.begin();
         let mut burst = sender.burst(self.burst);
@@ -236,16 +237,16 @@ impl Rig {
     }
 
     /// Measures the senders.
-    fn window<S: Seen>(
+    fn window<S: SenderCounts>(
         &self, (seen, tasks, logs): (&[Arc<S>], &[Task], &RunLogs), stop: &AtomicBool, bench: &mut Bench<'_>,
         name: &str,
-    ) -> Result<Measured, LabError> {
+    ) -> Result<Measurement, LabError> {
         host::wait(self.settle, stop, bench, name)?;
         let (began, before) = (Instant::now(), counts(seen, tasks, logs));
         host::wait(self.measure, stop, bench, name)?;
         let (ns, after) = (began.elapsed().as_nanos() as u64, counts(seen, tasks, logs));
         let threads = before.iter().zip(&after).map(|(before, after)| after.since(before)).collect();
-        Ok(Measured { threads, ns, runs: Runs::of(logs) })
+        Ok(Measurement { threads, ns, runs: Runs::of(logs) })
     }
 }
 

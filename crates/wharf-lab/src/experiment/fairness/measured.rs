@@ -1,7 +1,7 @@
 //! The result of a run on the host, and its rows.
 
 use super::host::Point;
-use super::paths::Seen;
+use super::paths::SenderCounts;
 use super::processor::Task;
 use super::{
     DEQUEUE_TIME, DRAINED, DROP_SHARE, DROPPED, Dedicated, FOR_OTHERS, FOR_OTHERS_PACKETS, JAIN_DRAINED,
@@ -39,7 +39,7 @@ impl Counts {
     }
 }
 
-pub(super) fn counts<S: Seen>(seen: &[Arc<S>], tasks: &[Task], logs: &RunLogs) -> Vec<Counts> {
+pub(super) fn counts<S: SenderCounts>(seen: &[Arc<S>], tasks: &[Task], logs: &RunLogs) -> Vec<Counts> {
     let one = |((seen, task), log): ((&Arc<S>, &Task), &RunLog)| {
         let [sent, dropped, drained] = seen.counts();
         let (for_others, dequeue_ns) = (log.for_others.get(), log.time_ns.sum());
@@ -83,13 +83,13 @@ impl Runs {
 }
 
 /// The result of a run.
-pub(super) struct Measured {
+pub(super) struct Measurement {
     pub(super) threads: Vec<Counts>,
     pub(super) ns: u64,
     pub(super) runs: Runs,
 }
 
-impl Measured {
+impl Measurement {
     pub(super) fn rows(&self, point: &Point, device: &str) -> Vec<Row> {
         let label = point.label();
         let sum = |what: fn(&Counts) -> u64| self.threads.iter().map(what).sum::<u64>();

@@ -11,7 +11,7 @@ use super::{
     LabError, MPPS, OwnerPolicy, POLICIES, Row, RowKind, SWEEP, jain_ppm, percent_ppm,
 };
 use crate::experiment::Parameters;
-use crate::models::linux_qdisc::shared::{self, Discipline, Done};
+use crate::models::linux_qdisc::shared::{self, Counts, Discipline};
 use crate::models::wharf_path;
 use wharf_core::engine::Batching;
 use wharf_sim::engine::cache_line::LineCosts;
@@ -30,8 +30,8 @@ const ROOT_LOCK: &str = "root-lock";
 const LANES: &str = "lanes";
 
 /// The result of a run.
-struct Modelled {
-    by_cpu: Vec<Done>,
+struct ModelRun {
+    by_cpu: Vec<Counts>,
     longest_run: u64,
     measured_ns: u64,
 }
@@ -70,9 +70,9 @@ fn label(discipline: &str, policy: OwnerPolicy, cpus: u32) -> String {
 
 /// Returns the rows of a run, beside the published figures number `published` if they are of the same.
 fn rows(
-    parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &Modelled, published: Option<usize>,
+    parameters: &Parameters, label: &str, policy: OwnerPolicy, modelled: &ModelRun, published: Option<usize>,
 ) -> Result<Vec<Row>, LabError> {
-    let sum = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
+    let sum = |what: fn(&Counts) -> u64| modelled.by_cpu.iter().map(what).sum::<u64>();
     let (offered, dropped) = (sum(|done| done.offered), sum(|done| done.dropped));
     // Packets offered before the measured time may be dropped within it.
     let sent = offered.saturating_sub(dropped);
@@ -92,7 +92,7 @@ fn rows(
         let points = drops.value - of("drop_percent")?;
         drops = drops.beside(of("drop_percent")?).saying(&format!("{points:+.1} percentage points"));
     }
-    let each = |what: fn(&Done) -> u64| modelled.by_cpu.iter().map(what);
+    let each = |what: fn(&Counts) -> u64| modelled.by_cpu.iter().map(what);
     let senders = jain_ppm(modelled.by_cpu.iter().map(|done| done.offered.saturating_sub(done.dropped)));
     let mut rows = vec![mpps, drops, row(JAIN_SENDERS, senders)];
     if policy != Dedicated {
@@ -109,7 +109,7 @@ fn rows(
 
 fn kernel(
     bench: &mut Bench<'_>, label: &str, discipline: Discipline, policy: OwnerPolicy, cpus: u32,
-) -> Result<Modelled, LabError> {
+) -> Result<ModelRun, LabError> {
     let get = |key: &str| bench.parameters.get(key);
     let setup = shared::Setup {
         discipline,
@@ -143,11 +143,11 @@ fn kernel(
     let outcome = outcome.map_err(|source| fault(label, source))?;
     bench.packets += outcome.packets_in_all;
     let (by_cpu, longest_run) = (outcome.by_cpu, outcome.longest_run.into());
-    Ok(Modelled { by_cpu, longest_run, measured_ns: outcome.measured_ns })
+    Ok(ModelRun { by_cpu, longest_run, measured_ns: outcome.measured_ns })
 }
 
 /// Runs lanes on the same machine, counted over the whole run.
-fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> Result<Modelled, LabError> {
+fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> Result<ModelRun, LabError> {
     if !bench.goes_on(label) {
         return Err(LabError::Interrupted);
     }
@@ -156,15 +156,15 @@ fn ours(bench: &mut Bench<'_>, label: &str, policy: OwnerPolicy, cpus: u32) -> R
     let outcome = wharf_path::run(setup, |memories, frame_bytes| Simple::new(DUMMY, memories, frame_bytes));
     let outcome = outcome.map_err(|source| fault(label, source))?;
     bench.packets += outcome.packets_in_all;
-    let done = |at: usize| Done {
+    let done = |at: usize| Counts {
         offered: outcome.by_sender[at],
         drained: outcome.drained[at],
         for_others: outcome.for_others[at],
         dequeue_ns: outcome.owned_ns[at],
-        ..Done::default()
+        ..Counts::default()
     };
     let by_cpu = (0..cpus as usize).map(done).collect();
-    Ok(Modelled { by_cpu, longest_run: outcome.longest_run, measured_ns })
+    Ok(ModelRun { by_cpu, longest_run: outcome.longest_run, measured_ns })
 }
 
 /// A device without costs.

@@ -10,7 +10,7 @@ use wharf_core::sender::Sender;
 
 /// A queue that threads share.
 pub(super) trait Shared: Sync + Sized {
-    type Sender: Eager;
+    type Sender: FastSender;
 
     fn sender(&self, name: &str) -> Result<Self::Sender, String>;
 
@@ -23,19 +23,19 @@ pub(super) trait Shared: Sync + Sized {
 }
 
 /// A thread's end, which sends as fast as it can.
-pub(super) trait Eager: Send {
-    type Seen: Seen;
+pub(super) trait FastSender: Send {
+    type SenderCounts: SenderCounts;
 
     fn burst(&self, capacity: usize) -> Burst;
 
     /// Makes up to `count` packets and sends them: one round.
     fn send(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<(), String>;
 
-    fn seen(&self) -> Arc<Self::Seen>;
+    fn seen(&self) -> Arc<Self::SenderCounts>;
 }
 
 /// The counts of a sender.
-pub(super) trait Seen: Send + Sync {
+pub(super) trait SenderCounts: Send + Sync {
     /// Returns the frames sent, dropped, and drained.
     fn counts(&self) -> [u64; 3];
 }
@@ -63,8 +63,8 @@ impl Shared for TxQueue {
     }
 }
 
-impl Eager for Sender {
-    type Seen = SenderCounters;
+impl FastSender for Sender {
+    type SenderCounts = SenderCounters;
 
     fn burst(&self, capacity: usize) -> Burst {
         Sender::burst(self, capacity)
@@ -84,7 +84,7 @@ impl Eager for Sender {
     }
 }
 
-impl Seen for SenderCounters {
+impl SenderCounts for SenderCounters {
     fn counts(&self) -> [u64; 3] {
         [self.packets.get(), self.drops.get(), self.drained_packets.get()]
     }
@@ -110,8 +110,8 @@ impl<D: Discipline> Shared for LockedQueue<D> {
     }
 }
 
-impl<D: Discipline> Eager for LockedSender<D> {
-    type Seen = LockedCounters;
+impl<D: Discipline> FastSender for LockedSender<D> {
+    type SenderCounts = LockedCounters;
 
     fn burst(&self, capacity: usize) -> Burst {
         LockedSender::burst(self, capacity)
@@ -137,7 +137,7 @@ impl<D: Discipline> Eager for LockedSender<D> {
     }
 }
 
-impl Seen for LockedCounters {
+impl SenderCounts for LockedCounters {
     fn counts(&self) -> [u64; 3] {
         let dropped = self.dropped();
         [self.offered.get().saturating_sub(dropped), dropped, self.drained_packets.get()]

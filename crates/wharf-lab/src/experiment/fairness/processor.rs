@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_works_has_used_more() {
+    fn working_thread_has_used_more_time() {
         let task = Task::default();
         assert_eq!(task.processor_ns(), Some(0), "it has not begun");
         std::thread::scope(|scope| {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thread_has_as_much_of_each_processor_and_as_few_beside_it() {
+    fn each_thread_has_equal_shares_of_all_processors() {
         for (threads, count) in [(1, 1), (1, 4), (2, 2), (3, 2), (3, 4), (4, 4), (5, 4), (16, 2), (16, 3)] {
             let (turn, every) = (AtomicUsize::new(0), None);
             let rounds = Rounds { turn, processors: (0..count).collect(), threads, every };

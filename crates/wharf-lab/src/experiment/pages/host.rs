@@ -1,7 +1,7 @@
 //! `pages` on this machine: the policies take turns, and each figure is a median.
 
 use super::super::{Bench, LabError, Row, RowKind};
-use super::workload::{self, Load, Ran};
+use super::workload::{self, Load, Measurement};
 use super::{BLOCKED, LOCKS, MPPS, OF_ALLOCATOR, RECYCLED, RETURNS, SLOW, SPIN, SPIN_IN_POLL};
 use crate::comparators::page_policy::{PageCache, Policy, Wanted};
 use crate::models::page_pool::{PolicyKind, UsePolicy};
@@ -109,14 +109,14 @@ fn together(bench: &mut Bench<'_>, threads: usize) -> Result<(), LabError> {
 }
 
 /// Returns the threads' counts over all rounds.
-fn details(rounds: &[Ran], load: Load) -> [((&'static str, &'static str), i64); 9] {
-    let mut all = Ran::default();
+fn details(rounds: &[Measurement], load: Load) -> [((&'static str, &'static str), i64); 9] {
+    let mut all = Measurement::default();
     for ran in rounds {
         all.elapsed_ns += ran.elapsed_ns;
         all.channels.add(&ran.channels);
         all.applications.add(&ran.applications);
     }
-    let Ran { elapsed_ns, channels, applications, .. } = all;
+    let Measurement { elapsed_ns, channels, applications, .. } = all;
     let (takes, frees) = (channels.allocations, applications.frees);
     let [in_poll, outside] = [channels, applications].map(|counters| counters.locks.waited_ns);
     let threads = (load.channels + load.applications) as u64;
@@ -138,7 +138,7 @@ fn details(rounds: &[Ran], load: Load) -> [((&'static str, &'static str), i64); 
 struct Together(Load);
 
 impl UsePolicy for Together {
-    type Output = Result<Ran, PoolError>;
+    type Output = Result<Measurement, PoolError>;
 
     fn with<P: Policy>(self, policy: &P) -> Self::Output {
         workload::run(policy, self.0)
@@ -178,7 +178,7 @@ fn fault(run: &str, what: impl std::fmt::Display) -> LabError {
     LabError::Host { run: run.into(), what: what.to_string() }
 }
 
-fn rate(ran: &Ran) -> u64 {
+fn rate(ran: &Measurement) -> u64 {
     (u128::from(ran.packets) * 1_000_000_000 / u128::from(ran.elapsed_ns.max(1))) as u64
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Load {
 
 /// The result of a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ran {
+pub(super) struct Measurement {
     pub(super) packets: u64,
     pub(super) elapsed_ns: u64,
     /// Sums of all channels, and of all applications.
@@ -35,13 +35,13 @@ pub(super) struct Ran {
 
 /// The result of one thread.
 #[derive(Debug, Clone, Copy, Default)]
-struct Done {
+struct ThreadResult {
     packets: u64,
     counters: PageCounters,
 }
 
 /// Runs `load` under a policy. After the end an application frees the frames still on their way to it.
-pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Ran, PoolError> {
+pub(super) fn run<P: Policy>(policy: &P, load: Load) -> Result<Measurement, PoolError> {
     let (ins, outs) = lanes(load);
     let caches = |kind: &str, count: usize| -> Result<Vec<P::Cache>, PoolError> {
         (0..count).map(|n| policy.cache(&format!("{kind}{n}"))).collect()
@@ -101,8 +101,8 @@ fn lanes(load: Load) -> (Vec<Vec<LaneProducer>>, Vec<Vec<LaneConsumer>>) {
 }
 
 /// Returns the sums of the first `channels` threads, and of the others.
-fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = Done>) -> Ran {
-    let mut ran = Ran { elapsed_ns, ..Ran::default() };
+fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = ThreadResult>) -> Measurement {
+    let mut ran = Measurement { elapsed_ns, ..Measurement::default() };
     for (number, done) in threads.enumerate() {
         let side = if number < channels { &mut ran.channels } else { &mut ran.applications };
         side.add(&done.counters);
@@ -115,7 +115,7 @@ fn sum(elapsed_ns: u64, channels: usize, threads: impl Iterator<Item = Done>) ->
 fn receive(
     mut cache: impl PageCache, mut lanes: Vec<LaneProducer>, region: &Region, number: u16, load: Load,
     stop: &AtomicBool,
-) -> Done {
+) -> ThreadResult {
     let wanted = Wanted { sender: number, len_bytes: load.touch_bytes.max(60) as u32 };
     let (mut polled, mut next, mut idle) = (Batch::new(load.poll_packets), 0, 0);
     while !stop.load(Relaxed) {
@@ -129,7 +129,7 @@ fn receive(
         idle = rest(idle, moved > 0);
     }
     // Frames not passed on go back; the counters are about the work.
-    let done = Done { packets: 0, counters: cache.counters() };
+    let done = ThreadResult { packets: 0, counters: cache.counters() };
     let _ = cache.give(&mut polled);
     done
 }
@@ -137,9 +137,9 @@ fn receive(
 /// Runs an application: reads packets and frees them. After the end it frees those still on their way.
 fn consume(
     mut cache: impl PageCache, mut lanes: Vec<LaneConsumer>, region: &Region, load: Load, stop: &AtomicBool,
-) -> Done {
+) -> ThreadResult {
     let (mut got, mut idle) = (Batch::new(load.poll_packets), 0);
-    let mut done = Done::default();
+    let mut done = ThreadResult::default();
     loop {
         let ended = stop.load(Relaxed);
         let gone = lanes.iter().all(LaneConsumer::is_abandoned);
@@ -157,7 +157,7 @@ fn consume(
             let _ = cache.give(&mut got);
         }
         if !ended {
-            done = Done { packets: done.packets + moved as u64, counters: cache.counters() };
+            done = ThreadResult { packets: done.packets + moved as u64, counters: cache.counters() };
         } else if gone && moved == 0 {
             return done;
         }

@@ -1,6 +1,6 @@
 //! A case: the work and its switches, and the machine that they make of the parameters.
 
-use super::ran::Ran;
+use super::measurement::Measurement;
 use crate::experiment::{Bench, LabError, Parameters};
 use wharf_plan::pcie::{BusSpec, Link, LinkError};
 use wharf_sim::engine::Random;
@@ -209,7 +209,7 @@ impl Case {
     }
 
     /// Runs the case.
-    pub(super) fn run(&self, bench: &mut Bench<'_>) -> Result<Ran, LabError> {
+    pub(super) fn run(&self, bench: &mut Bench<'_>) -> Result<Measurement, LabError> {
         let setup = self.setup(bench.parameters, bench.seed)?;
         let settle = if self.work == Work::Stack { "stack_settle_ns" } else { "settle_ns" };
         let (mut label, sent) = (self.label(), self.work.sends());
@@ -217,9 +217,9 @@ impl Case {
             label += &format!("/{SESSION}={}", bench.parameters.get(self.session)?);
         }
         match self.descriptors {
-            Descriptors::Mlx5 => Ran::new(bench, label, setup, settle, sent, build),
-            Descriptors::Striding => Ran::new(bench, label, setup, settle, sent, build_striding),
-            Descriptors::Slim => Ran::new(bench, label, setup, settle, sent, build_slim),
+            Descriptors::Mlx5 => Measurement::new(bench, label, setup, settle, sent, build),
+            Descriptors::Striding => Measurement::new(bench, label, setup, settle, sent, build_striding),
+            Descriptors::Slim => Measurement::new(bench, label, setup, settle, sent, build_slim),
         }
     }
 }

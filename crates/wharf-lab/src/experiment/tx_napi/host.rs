@@ -7,19 +7,19 @@
 //! beside are of another set-up: a virtual machine with Linux's driver and TCP, over vhost-net.
 
 mod application;
+mod counts;
 mod far;
 mod guest;
 mod load;
 mod machine;
 mod message;
-mod seen;
 
 use super::super::host;
 use super::super::published::figure;
 use super::{Bench, LabError};
 use crate::experiment::{Row, RowKind};
 use load::{FLOWS, Load, Work};
-use machine::Ran;
+use machine::Measurement;
 use std::time::Duration;
 use wharf_core::poller::{Mode, Settings};
 use wharf_core::pool::PagePool;
@@ -116,13 +116,13 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
 }
 
 /// Returns the medians of the rounds.
-fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Ran]) -> Result<Vec<Row>, LabError> {
+fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Measurement]) -> Result<Vec<Row>, LabError> {
     let label = format!("{}/napi={napi}", load.label());
-    let row = |what, figure: &dyn Fn(&Ran) -> f64| {
+    let row = |what, figure: &dyn Fn(&Measurement) -> f64| {
         Row::new(&label, what, (median(ran.iter().map(figure)) * 1e6) as i64, RowKind::Measured)
     };
     let payload_bytes = f64::from(load.payload_bytes);
-    let per_second = |count: u64, ran: &Ran| count as f64 / ran.seconds;
+    let per_second = |count: u64, ran: &Measurement| count as f64 / ran.seconds;
     let beside = |row: Row, key: Option<&str>| -> Result<Row, LabError> {
         let (Some(key), Some(which)) = (key, published) else { return Ok(row) };
         let at = FLOWS.iter().position(|&flows| flows == load.flows).unwrap_or(0);
@@ -135,7 +135,7 @@ fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Ran]) -> Result
     };
     let (p50, p99) = if is_round_trip { (ROUND_TRIP_P50, ROUND_TRIP_P99) } else { (WAIT_P50, WAIT_P99) };
     let [of_rate, of_p50, of_p99] = load.published();
-    let per_message = |count: u64, ran: &Ran| count as f64 / ran.whole.messages.max(1) as f64;
+    let per_message = |count: u64, ran: &Measurement| count as f64 / ran.whole.messages.max(1) as f64;
     Ok(vec![
         beside(rate, of_rate)?,
         beside(row(p50, &|ran| ran.p50_ns as f64 / 1e3), of_p50)?,
@@ -149,9 +149,9 @@ fn rows(load: &Load, napi: &str, published: Option<&str>, ran: &[Ran]) -> Result
 }
 
 /// Returns the ratios of `on` to `off`, median by median.
-fn ratios(load: &Load, ran: &[Vec<Ran>; MODES.len()]) -> [Row; 3] {
+fn ratios(load: &Load, ran: &[Vec<Measurement>; MODES.len()]) -> [Row; 3] {
     let label = format!("{}/napi=on", load.label());
-    let row = |what, figure: &dyn Fn(&Ran) -> f64| {
+    let row = |what, figure: &dyn Fn(&Measurement) -> f64| {
         let [off, _, on] = ran.each_ref().map(|ran| median(ran.iter().map(figure)));
         Row::new(&label, what, (on / off * 1e6) as i64, RowKind::Measured)
     };

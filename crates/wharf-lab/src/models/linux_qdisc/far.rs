@@ -36,7 +36,7 @@ struct Reader {
 
 /// The host.
 #[derive(Debug)]
-pub(super) struct Far {
+pub(super) struct FarHost {
     costs: Costs,
     /// The end of the softirq's work, and of the work of each processor's processes.
     softirq_ends_ns: u64,
@@ -44,7 +44,7 @@ pub(super) struct Far {
     readers: Vec<Reader>,
 }
 
-impl Far {
+impl FarHost {
     /// Creates a host with a process for each stream, that of stream n on the n-th processor behind the
     /// first.
     pub(super) fn new(costs: Costs, cpus: usize, streams: usize) -> Self {
@@ -94,8 +94,8 @@ mod tests {
     };
 
     #[test]
-    fn a_process_that_sleeps_is_woken_and_one_that_is_about_to_read_takes_more() {
-        let mut far = Far::new(COSTS, 2, 2);
+    fn sleeping_process_is_woken_and_waiting_read_takes_more() {
+        let mut far = FarHost::new(COSTS, 2, 2);
         // Interrupt, two packets, waking; the switch, a call, two packets.
         assert_eq!(far.receives(0, 2, 1000), 1000 + 4500 + 1500 + 600 + 200);
         // Before that process has begun: no call, no interrupt, since the softirq still runs.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn softirqs_take_the_first_processor_from_its_process() {
-        let mut far = Far::new(COSTS, 2, 2);
+        let mut far = FarHost::new(COSTS, 2, 2);
         assert_eq!(far.receives(1, 1, 1000), 1000 + 3500 + 1500 + 600 + 100);
         far.receives(0, 4, 10_000);
         assert_eq!(far.receives(1, 1, 10_000), 16_500 + 1500 + 1500 + 700, "behind the other's packets");

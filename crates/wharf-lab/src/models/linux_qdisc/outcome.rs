@@ -1,6 +1,6 @@
 //! The result of a run, and its checks.
 
-use super::{Home, Kernel, Setup};
+use super::{CompletionSink, Kernel, Setup};
 use wharf_core::counters::Counter;
 use wharf_core::pool::PagePool;
 use wharf_sim::RunError;
@@ -151,7 +151,7 @@ impl<H: Hardware> Kernel<H> {
         self.stock.close()?;
         let mut failed = 0;
         for (number, queue) in self.queues.iter_mut().enumerate() {
-            let mut home = Home { cache: &mut self.stock.cache, counts: &mut self.home };
+            let mut home = CompletionSink { cache: &mut self.stock.cache, counts: &mut self.home };
             // No interrupt reports the last failures.
             queue.run.reap(&mut home);
             queue.run.close(&mut home);

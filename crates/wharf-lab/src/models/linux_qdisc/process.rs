@@ -1,6 +1,6 @@
 //! Senders: a process makes packets while its socket has room, and sleeps until it has again.
 
-use super::processor::Doing;
+use super::processor::Work;
 use super::{Kernel, Queues, Setup, Traffic};
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::{Batch, Frame};
@@ -108,7 +108,7 @@ impl<H: Hardware> Kernel<H> {
             switch_ns = self.setup.costs.switch_ns;
         }
         if processor.process.is_none() {
-            processor.doing = Doing::Idle;
+            processor.doing = Work::Idle;
             return;
         }
         let make_ns = match self.setup.traffic {
@@ -116,7 +116,7 @@ impl<H: Hardware> Kernel<H> {
             Traffic::Tcp { copy_ns, .. } => copy_ns,
         };
         let work_ns = switch_ns + self.random.around(make_ns, self.setup.jitter_permille);
-        self.work(at, now_ns, work_ns, Doing::Making, agenda);
+        self.work(at, now_ns, work_ns, Work::Making, agenda);
     }
 
     /// Handles a packet that the process on `at` has made.
@@ -158,7 +158,7 @@ impl<H: Hardware> Kernel<H> {
         stream.asleep = false;
         let processor = &mut self.processors[stream.cpu];
         processor.ready.push_back(number);
-        if processor.doing == Doing::Idle {
+        if processor.doing == Work::Idle {
             agenda.set_no_later(stream.cpu, now_ns + self.setup.costs.idle_exit_ns);
         }
         self.setup.costs.wake_ns

@@ -11,7 +11,7 @@ use wharf_sim::nic::simple::Hardware;
 
 /// The work that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Work {
     /// None: it was woken, or is to wake.
     Idle,
     /// A process has made a packet.
@@ -28,7 +28,7 @@ pub(super) enum Doing {
 #[derive(Debug)]
 pub(super) struct Processor {
     pub(super) cpu: Cpu,
-    pub(super) doing: Doing,
+    pub(super) doing: Work,
     /// The stream whose process runs here.
     pub(super) process: Option<usize>,
     pub(super) ready: VecDeque<usize>,
@@ -46,7 +46,7 @@ impl Processor {
         let first_ns = tick.every_ns * (number as u64 + 1) / (setup.cpus as u64 + 1);
         Self {
             cpu: Cpu::new(tick, first_ns),
-            doing: Doing::Idle,
+            doing: Work::Idle,
             process: None,
             ready: VecDeque::new(),
             cut_ns: None,
@@ -73,7 +73,7 @@ impl Processor {
 impl<H: Hardware> Kernel<H> {
     /// Lets processor `at` work for `work_ns`, and then be done with `doing`.
     #[inline]
-    pub(super) fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+    pub(super) fn work(&mut self, at: usize, now_ns: u64, work_ns: u64, doing: Work, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         let mode = processor.mode();
         processor.doing = doing;
@@ -84,11 +84,11 @@ impl<H: Hardware> Kernel<H> {
     #[inline]
     pub(super) fn processor_acts(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         match self.processors[at].doing {
-            Doing::Xmit => self.xmit_step(at, now_ns, agenda),
-            Doing::Making => self.packet_made(at, now_ns, agenda),
-            Doing::Softirq => self.softirq_step(at, now_ns, agenda),
-            Doing::Idle => self.proceed(at, now_ns, agenda),
-            Doing::Spinning => debug_assert!(false, "whoever spins has nothing due"),
+            Work::Xmit => self.xmit_step(at, now_ns, agenda),
+            Work::Making => self.packet_made(at, now_ns, agenda),
+            Work::Softirq => self.softirq_step(at, now_ns, agenda),
+            Work::Idle => self.proceed(at, now_ns, agenda),
+            Work::Spinning => debug_assert!(false, "whoever spins has nothing due"),
         }
     }
 
@@ -109,7 +109,7 @@ impl<H: Hardware> Kernel<H> {
         processor.in_softirq = false;
         match processor.cut_ns.take() {
             Some(left_ns) => {
-                processor.doing = Doing::Making;
+                processor.doing = Work::Making;
                 let mode = processor.mode();
                 processor.cpu.goes_on(now_ns, left_ns, mode);
                 agenda.set(at, now_ns + left_ns);
@@ -122,10 +122,10 @@ impl<H: Hardware> Kernel<H> {
     pub(super) fn raise(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
         match processor.doing {
-            Doing::Idle if agenda.due_ns(at).is_none() => {
+            Work::Idle if agenda.due_ns(at).is_none() => {
                 agenda.set(at, now_ns + self.setup.costs.idle_exit_ns);
             }
-            Doing::Making => {
+            Work::Making => {
                 let end_ns = agenda.due_ns(at).unwrap_or(now_ns);
                 processor.cut_ns = Some(end_ns.saturating_sub(now_ns));
                 agenda.clear(at);

@@ -129,12 +129,12 @@ impl Source for List {
 }
 
 /// The sink of completed packets: counts them for their stream, and returns them to the pool.
-pub(super) struct Home<'a> {
+pub(super) struct CompletionSink<'a> {
     pub(super) cache: &'a mut Cache,
     pub(super) counts: &'a mut [u32],
 }
 
-impl Sink for Home<'_> {
+impl Sink for CompletionSink<'_> {
     fn recycle(&mut self, done: &mut Batch) {
         for frame in done.frames() {
             self.counts[usize::from(frame.sender())] += 1;

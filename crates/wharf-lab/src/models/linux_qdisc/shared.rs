@@ -99,7 +99,7 @@ pub struct Setup {
 
 /// The counts of one processor within the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Done {
+pub struct Counts {
     /// Packets offered to the qdisc.
     pub offered: u64,
     /// Of those, dropped.
@@ -114,7 +114,7 @@ pub struct Done {
     pub locking_ns: u64,
 }
 
-impl Done {
+impl Counts {
     /// Returns the counts since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
@@ -133,7 +133,7 @@ impl Done {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// By sending processor.
-    pub by_cpu: Vec<Done>,
+    pub by_cpu: Vec<Counts>,
     /// Time measured.
     pub measured_ns: u64,
     /// Packets of the longest run of the qdisc, in the whole time.
@@ -246,9 +246,9 @@ impl Machine {
 }
 
 impl Model for Machine {
-    type Totals = Vec<Done>;
+    type Totals = Vec<Counts>;
 
-    fn totals(&self, now_ns: u64) -> Vec<Done> {
+    fn totals(&self, now_ns: u64) -> Vec<Counts> {
         self.processors.iter().map(|processor| processor.done(now_ns)).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Softirqs: completions and acknowledgements, by polling, and qdiscs to run.
 
-use super::processor::{Doing, Processor};
-use super::queue::Home;
+use super::processor::{Processor, Work};
+use super::queue::CompletionSink;
 use super::{Kernel, Traffic};
 use std::collections::VecDeque;
 use wharf_sim::engine::Agenda;
@@ -101,7 +101,7 @@ impl<H: Hardware> Kernel<H> {
 
     fn softirq_work(&mut self, at: usize, now_ns: u64, work_ns: u64, step: Step, agenda: &mut Agenda) {
         self.processors[at].softirq.step = step;
-        self.work(at, now_ns, work_ns, Doing::Softirq, agenda);
+        self.work(at, now_ns, work_ns, Work::Softirq, agenda);
     }
 
     pub(super) fn softirq_step(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
@@ -139,7 +139,7 @@ impl<H: Hardware> Kernel<H> {
     fn reap(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) -> u64 {
         self.nic.write_back(at, now_ns);
         let queue = &mut self.queues[at];
-        let mut home = Home { cache: &mut self.stock.cache, counts: &mut self.home };
+        let mut home = CompletionSink { cache: &mut self.stock.cache, counts: &mut self.home };
         let (packets, _) = queue.run.reap(&mut home);
         if queue.is_open() && queue.has_backlog() && !queue.running {
             self.processors[at].softirq.run_later(at);

@@ -11,7 +11,7 @@
 //! in the root lock that follows, and is the reason why bulk dequeue took load off `_raw_spin_lock`.
 
 use super::Kernel;
-use super::processor::{Doing, Processor};
+use super::processor::{Processor, Work};
 use super::queue::TxQueue;
 use wharf_core::engine::{Batching, Pause};
 use wharf_core::owner::{Action, Event, Owner, Policy};
@@ -69,7 +69,7 @@ impl<H: Hardware> Kernel<H> {
                 let have_ns = processor.cpu.lock(now_ns, taking_ns, mode);
                 self.with_root(at, now_ns, have_ns, agenda);
             }
-            None => processor.doing = Doing::Spinning,
+            None => processor.doing = Work::Spinning,
         }
     }
 
@@ -110,7 +110,7 @@ impl<H: Hardware> Kernel<H> {
             }
             work_ns += u64::from(xmit.dequeue(queue)) * self.setup.costs.dequeue_ns;
         }
-        self.work(at, from_ns, work_ns, Doing::Xmit, agenda);
+        self.work(at, from_ns, work_ns, Work::Xmit, agenda);
     }
 
     /// Releases the root lock while the driver writes the bulk's descriptors.
@@ -125,7 +125,7 @@ impl<H: Hardware> Kernel<H> {
         processor.xmit.phase = Phase::Driven;
         queue.calls.push_back(processor.xmit.taken);
         let work_ns = u64::from(processor.xmit.taken) * self.setup.costs.driver_ns;
-        self.work(at, have_ns, work_ns, Doing::Xmit, agenda);
+        self.work(at, have_ns, work_ns, Work::Xmit, agenda);
     }
 
     /// Rings one doorbell for the bulk. The next step waits until it has left the processor.
@@ -140,7 +140,7 @@ impl<H: Hardware> Kernel<H> {
         debug_assert_eq!(released, None);
         let mode = processor.mode();
         let end_ns = processor.cpu.lock(now_ns, self.setup.costs.doorbell_drain_ns, mode);
-        (processor.doing, processor.xmit.phase) = (Doing::Xmit, Phase::Rung);
+        (processor.doing, processor.xmit.phase) = (Work::Xmit, Phase::Rung);
         agenda.set(at, end_ns);
         self.arm(number, now_ns, agenda);
     }
@@ -156,7 +156,7 @@ impl<H: Hardware> Kernel<H> {
         let next = &mut self.processors[cpu];
         let mode = next.mode();
         next.cpu.spun(since_ns, at_ns, mode);
-        (next.doing, next.xmit.phase) = (Doing::Xmit, Phase::HaveRoot);
+        (next.doing, next.xmit.phase) = (Work::Xmit, Phase::HaveRoot);
         agenda.set(cpu, at_ns);
     }
 }

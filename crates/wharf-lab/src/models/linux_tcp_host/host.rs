@@ -3,7 +3,7 @@
 //! `poll.rs` chooses the processor's next work; `xmit.rs` runs the qdisc.
 
 use super::Setup;
-use super::nic::{Far, Nic};
+use super::nic::{FarHost, Nic};
 use super::outcome::{Outcome, Probe, Totals};
 use super::poll::Tasks;
 use super::probes::Kind;
@@ -93,7 +93,7 @@ pub(super) struct Host {
     cache: Cache,
     pool: PagePool,
     pub(super) random: Random,
-    far: Far,
+    far: FarHost,
     pub(super) answers: VecDeque<(u64, Answer)>,
     pub(super) probes: Vec<Probe>,
     pub(super) limits: Vec<(u64, u32)>,
@@ -116,7 +116,7 @@ impl Host {
             .clock(clock.clone())
             .build()?;
         let mut random = Random::new(setup.seed);
-        let far = Far::new(&setup, &mut random);
+        let far = FarHost::new(&setup, &mut random);
         let nic =
             Nic::new(setup.wire_ps_per_byte, setup.fetch_ns, setup.ring_descriptors, setup.interrupt_gap_ns);
         Ok(Self {

@@ -113,12 +113,12 @@ impl Nic {
 /// The other host. It sees packets at its NIC's interrupts, which under load come at fixed times, by its own
 /// clock.
 #[derive(Debug)]
-pub(super) struct Far {
+pub(super) struct FarHost {
     period_ps: u64,
     phase_ps: u64,
 }
 
-impl Far {
+impl FarHost {
     pub(super) fn new(setup: &Setup, random: &mut Random) -> Self {
         // Its clock is fast or slow by this, as quartz is.
         let (gap_ns, drift_ppm) = (setup.interrupt_gap_ns.max(1), setup.far_drift_ppm);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_far_end_looks_at_fixed_times() {
-        let far = Far { period_ps: 125_000_000, phase_ps: 5_000_000 };
+        let far = FarHost { period_ps: 125_000_000, phase_ps: 5_000_000 };
         let seen = [0, 5_000, 5_001, 130_000, 300_000].map(|at_ns| far.interrupt_after_ns(at_ns));
         assert_eq!(seen, [5_000, 5_000, 130_000, 130_000, 380_000]);
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use wharf_sim::RunError;
 use wharf_sim::engine::{Agenda, Random, World};
 use wharf_sim::flows::tcp::{Ack, Receiver, Source};
-use wharf_sim::flows::udp::Blast;
+use wharf_sim::flows::udp::UdpSource;
 use wharf_sim::harness::Model;
 
 /// Slots of the agenda.
@@ -44,7 +44,7 @@ pub(super) enum Inbound {
 pub(super) struct Flow {
     pub(super) source: Source,
     pub(super) receiver: Receiver,
-    pub(super) blast: Blast,
+    pub(super) blast: UdpSource,
     /// True while its program waits for room to write more.
     pub(super) waits: bool,
     /// The time at which its program asked.
@@ -55,9 +55,9 @@ impl Flow {
     fn new(setup: &Setup) -> Self {
         let blast = match setup.traffic {
             Traffic::UdpStream { datagram_bytes } => {
-                Blast::new(u64::from(datagram_bytes) + DATAGRAM_CHARGE_BYTES, setup.send_buffer_bytes)
+                UdpSource::new(u64::from(datagram_bytes) + DATAGRAM_CHARGE_BYTES, setup.send_buffer_bytes)
             }
-            _ => Blast::new(1, 1),
+            _ => UdpSource::new(1, 1),
         };
         let source = Source::new(setup.rules);
         Self { source, receiver: Receiver::default(), blast, waits: false, asked_ns: None }

@@ -3,7 +3,7 @@
 use super::completion::Opcode;
 use super::compress::CompletionRing;
 use super::expand::CompletionReader;
-use super::half::{self, ReceiveHalf, ReceiveQueues, Surroundings, Trouble};
+use super::half::{self, ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings};
 use super::segment::{BLOCK_BYTES, Ethernet, Pointer};
 use super::write::{EntryWriter, Mode, Outgoing, SendRing, WriteError};
 use crate::nic::buffers::{Buffers, number_of};
@@ -247,8 +247,8 @@ impl<R: ReceiveHalf> RxDevice for Driver<R> {
         let result = fill(to, budget, || match self.with_half(cache, |half, around| half.take(around)) {
             Some(Ok(frame)) => Ok(frame),
             None => Ok(None),
-            Some(Err(Trouble::NotHeld(slot))) => Err(self.not_held(slot)),
-            Some(Err(Trouble::Lie(what))) => Err(self.trouble(&what)),
+            Some(Err(ReceiveError::NotHeld(slot))) => Err(self.not_held(slot)),
+            Some(Err(ReceiveError::Contradiction(what))) => Err(self.trouble(&what)),
         });
         self.post(cache);
         result

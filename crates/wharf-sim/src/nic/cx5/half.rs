@@ -13,16 +13,16 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// A completion that the driver cannot accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ReceiveError {
     /// Its buffer is not posted.
     NotHeld(u32),
     /// Another contradiction.
-    Lie(String),
+    Contradiction(String),
 }
 
-impl<E: std::error::Error> From<E> for Trouble {
+impl<E: std::error::Error> From<E> for ReceiveError {
     fn from(error: E) -> Self {
-        Self::Lie(error.to_string())
+        Self::Contradiction(error.to_string())
     }
 }
 
@@ -85,8 +85,8 @@ pub trait ReceiveHalf: Send + std::fmt::Debug + Sized {
     /// Takes the next packet, or `None` if there is none.
     ///
     /// # Errors
-    /// [`Trouble`]; the completion is skipped, and no frame is lost.
-    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble>;
+    /// [`ReceiveError`]; the completion is skipped, and no frame is lost.
+    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, ReceiveError>;
 
     /// Posts buffers while there are free descriptors, and writes their total number to the record; there is
     /// no register for that (`mlx5_wq_cyc_update_db_record`).
@@ -108,7 +108,7 @@ pub(super) fn give_back(frame: Frame, cache: &mut Cache) {
 /// Sets the length and the number of the packet in `frame`.
 pub(super) fn finish(
     mut frame: Frame, completion: &Completion, len_bytes: u32, number: u64, around: &mut Surroundings<'_>,
-) -> Result<Option<Frame>, Trouble> {
+) -> Result<Option<Frame>, ReceiveError> {
     let good = completion.opcode == Opcode::Received && len_bytes > 0;
     if good && around.region.set_len(&mut frame, len_bytes).is_ok() {
         if let Ok(bytes) = around.region.bytes_mut(&mut frame) {
@@ -117,7 +117,10 @@ pub(super) fn finish(
         return Ok(Some(frame));
     }
     give_back(frame, around.cache);
-    Err(Trouble::Lie(format!("{:?}, {len_bytes} bytes, in buffer {}", completion.opcode, completion.counter)))
+    Err(ReceiveError::Contradiction(format!(
+        "{:?}, {len_bytes} bytes, in buffer {}",
+        completion.opcode, completion.counter
+    )))
 }
 
 /// A half with a buffer for each packet.
@@ -147,11 +150,11 @@ impl ReceiveHalf for Single {
         self.queues
     }
 
-    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble> {
+    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, ReceiveError> {
         let Some(completion) = self.reader.next(around.memory)? else { return Ok(None) };
         let place = usize::from(completion.counter) & (self.posted.len() - 1);
         let Some(frame) = self.posted[place].take() else {
-            return Err(Trouble::NotHeld(completion.counter.into()));
+            return Err(ReceiveError::NotHeld(completion.counter.into()));
         };
         self.free += 1;
         let number = around.buffers.number(around.buffers.address(&frame), around.memory)?;

@@ -11,7 +11,7 @@ use super::expand::CompletionReader;
 use super::half::{ReceiveQueues, SELECTED};
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
-use crate::nic::queue_pair::{Kick, Lie, RingBytes};
+use crate::nic::queue_pair::{Contradiction, RegisterWrite, RingBytes};
 use crate::nic::ring::Ring;
 use crate::nic::send::{Parsed, Piece, Place, SendFormat};
 
@@ -108,7 +108,7 @@ impl RingBytes for Slim {
     }
 
     /// The last entry before a doorbell asks for the completion of all.
-    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault> {
+    fn ring(&mut self, memory: &mut HostMemory) -> Result<Option<RegisterWrite>, MemoryFault> {
         if self.told == self.next {
             return Ok(None);
         }
@@ -119,13 +119,13 @@ impl RingBytes for Slim {
         Ok(Some((self.told, DOORBELL_BYTES)))
     }
 
-    fn next_sent(&mut self, memory: &mut HostMemory) -> Result<Option<usize>, Lie> {
+    fn next_sent(&mut self, memory: &mut HostMemory) -> Result<Option<usize>, Contradiction> {
         if self.oldest == self.done {
-            let next = self.sent.next(memory).map_err(|error| Lie(error.to_string()))?;
+            let next = self.sent.next(memory).map_err(|error| Contradiction(error.to_string()))?;
             let Some(completion) = next else { return Ok(None) };
             let ahead = completion.counter.wrapping_sub(self.done as u16);
             if completion.opcode != Opcode::Sent || u32::from(ahead) >= self.told.wrapping_sub(self.done) {
-                return Err(Lie(format!(
+                return Err(Contradiction(format!(
                     "completion of entry {}, which is not outstanding",
                     completion.counter
                 )));
@@ -150,16 +150,16 @@ impl RingBytes for Slim {
         Ok(Some(self.place(index)))
     }
 
-    fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<Kick>, MemoryFault> {
+    fn ring_posted(&mut self, memory: &mut HostMemory) -> Result<Option<RegisterWrite>, MemoryFault> {
         self.queues.receive.show(self.posted, memory);
         Ok(None)
     }
 
-    fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Lie> {
-        let next = self.received.next(memory).map_err(|error| Lie(error.to_string()))?;
+    fn next_received(&mut self, memory: &mut HostMemory) -> Result<Option<(usize, u32)>, Contradiction> {
+        let next = self.received.next(memory).map_err(|error| Contradiction(error.to_string()))?;
         let Some(completion) = next else { return Ok(None) };
         if completion.opcode != Opcode::Received || completion.counter != self.taken as u16 {
-            return Err(Lie(format!(
+            return Err(Contradiction(format!(
                 "completion of buffer {}, where {} is next",
                 completion.counter, self.taken
             )));

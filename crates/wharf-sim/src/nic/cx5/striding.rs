@@ -11,7 +11,7 @@ use super::completion::{Completion, Opcode, Selected};
 use super::compress::CompletionWriter;
 use super::driver::KEY;
 use super::expand::CompletionReader;
-use super::half::{ReceiveHalf, ReceiveQueues, Surroundings, Trouble, finish, give_back};
+use super::half::{ReceiveError, ReceiveHalf, ReceiveQueues, Surroundings, finish, give_back};
 use super::segment::{Pointer, SEGMENT_BYTES};
 use crate::nic::host_memory::{HostMemory, MemoryFault, Post};
 use crate::nic::receive::{Incoming, Posted, ReceiveFormat};
@@ -57,7 +57,7 @@ impl ReceiveHalf for Striding {
         self.queues
     }
 
-    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, Trouble> {
+    fn take(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Frame>, ReceiveError> {
         // Memory first: a completion once read cannot be read again.
         if self.fresh.is_empty() && around.cache.take(&mut self.fresh, 1, STRIDE_BYTES).is_err() {
             return Ok(None);
@@ -65,13 +65,13 @@ impl ReceiveHalf for Striding {
         let Some(completion) = self.reader.next(around.memory)? else { return Ok(None) };
         let place = usize::from(completion.entry) & (self.posted.len() - 1);
         let Some((frame, taken)) = &mut self.posted[place] else {
-            return Err(Trouble::NotHeld(completion.entry.into()));
+            return Err(ReceiveError::NotHeld(completion.entry.into()));
         };
         let (len_bytes, strides) = (completion.byte_count & 0xffff, completion.byte_count >> 16 & 0x7fff);
         let first = u32::from(completion.counter);
         let fits = strides >= strides_of(len_bytes) && first == *taken && first + strides <= self.strides;
         if !fits {
-            return Err(Trouble::Lie(format!(
+            return Err(ReceiveError::Contradiction(format!(
                 "{len_bytes} bytes in {strides} strides from {first}, where {taken} of {} are taken",
                 self.strides
             )));

@@ -17,12 +17,12 @@ pub(super) struct Application {
 /// Messages that have arrived and were not read yet.
 #[derive(Debug, Default)]
 struct Sockets {
-    arrived: Mutex<Arrived>,
+    arrived: Mutex<Inbox>,
     told: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Arrived {
+struct Inbox {
     messages: Vec<Message>,
     /// True if no more will come.
     is_closed: bool,
@@ -31,20 +31,20 @@ struct Arrived {
 }
 
 /// Wakes the application for the last time when it is dropped, for any reason.
-pub(super) struct Closes(Arc<Sockets>);
+pub(super) struct CloseGuard(Arc<Sockets>);
 
-impl Drop for Closes {
+impl Drop for CloseGuard {
     fn drop(&mut self) {
         self.0.put(|arrived| arrived.is_closed = true);
     }
 }
 
 impl Sockets {
-    fn arrived(&self) -> MutexGuard<'_, Arrived> {
+    fn arrived(&self) -> MutexGuard<'_, Inbox> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, put: impl FnOnce(&mut Arrived)) {
+    fn put(&self, put: impl FnOnce(&mut Inbox)) {
         let mut arrived = self.arrived();
         put(&mut arrived);
         let is_awaited = std::mem::take(&mut arrived.is_awaited);
@@ -83,8 +83,8 @@ impl Application {
     }
 
     /// Returns a guard to be dropped once it is to stop: it may be waiting.
-    pub(super) fn closes(&self) -> Closes {
-        Closes(self.sockets.clone())
+    pub(super) fn closes(&self) -> CloseGuard {
+        CloseGuard(self.sockets.clone())
     }
 
     /// Sends until it is stopped.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_arrived_is_read_once_and_a_reader_that_waits_is_woken() {
+    fn arrived_messages_are_read_once_and_wake_a_waiting_reader() {
         let sockets = Arc::new(Sockets::default());
         sockets.put(|arrived| arrived.messages.extend([message(1), message(2)]));
         let mut messages = vec![message(9)];
@@ -138,7 +138,7 @@ mod tests {
             while !sockets.arrived().is_awaited {
                 std::thread::yield_now();
             }
-            drop(Closes(sockets.clone()));
+            drop(CloseGuard(sockets.clone()));
             assert_eq!(reader.join().unwrap(), [message(3)]);
         });
     }

@@ -1,7 +1,7 @@
 //! The device's side: takes messages, and answers as the load says.
 
+use super::counts::Counts;
 use super::message::{Message, Protocol};
-use super::seen::Seen;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::host::Clock;
@@ -12,7 +12,7 @@ use wharf_core::sender::Sender;
 use wharf_devices::host::ExactClock;
 
 /// Returns a handler that sends each message back.
-pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
+pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Counts>) -> Result<Handler, QueueError> {
     let (mut sender, seen) = (queue.sender("echo")?, seen.clone());
     Ok(Box::new(move |burst: &mut Burst| {
         let offered = burst.len();
@@ -23,7 +23,7 @@ pub(super) fn echoing(queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, Queu
 }
 
 /// Returns a handler that does not answer.
-pub(super) fn silent(seen: &Arc<Seen>) -> Handler {
+pub(super) fn silent(seen: &Arc<Counts>) -> Handler {
     let seen = seen.clone();
     Box::new(move |burst: &mut Burst| {
         note(&seen, burst, |_| {});
@@ -33,9 +33,9 @@ pub(super) fn silent(seen: &Arc<Seen>) -> Handler {
 
 /// Returns a handler that acknowledges each flow's progress once per poll, as TCP does without delayed
 /// acknowledgements.
-pub(super) fn acknowledging(queue: &TxQueue, flows: u32, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
+pub(super) fn acknowledging(queue: &TxQueue, flows: u32, seen: &Arc<Counts>) -> Result<Handler, QueueError> {
     let (sender, seen) = (queue.sender("acknowledgements")?, seen.clone());
-    let mut owed = Owed { last: vec![None; flows as usize], sender, burst: queue.pool().burst(1) };
+    let mut owed = PendingAcks { last: vec![None; flows as usize], sender, burst: queue.pool().burst(1) };
     let mut is_noted = false;
     Ok(Box::new(move |burst: &mut Burst| {
         if !is_noted {
@@ -51,7 +51,7 @@ pub(super) fn acknowledging(queue: &TxQueue, flows: u32, seen: &Arc<Seen>) -> Re
 }
 
 /// Counts messages, and records their delays.
-fn note(seen: &Seen, burst: &mut Burst, mut see: impl FnMut(Message)) {
+fn note(seen: &Counts, burst: &mut Burst, mut see: impl FnMut(Message)) {
     let (count, now_ns) = (burst.len() as u64, ExactClock.now_ns());
     let mut times = seen.times();
     for message in Message::all(burst) {
@@ -63,14 +63,14 @@ fn note(seen: &Seen, burst: &mut Burst, mut see: impl FnMut(Message)) {
 }
 
 /// Acknowledgements to send.
-struct Owed {
+struct PendingAcks {
     /// The last message of each flow.
     last: Vec<Option<Message>>,
     sender: Sender,
     burst: Burst,
 }
 
-impl Owed {
+impl PendingAcks {
     /// Sends them. True if all went in; the others are sent again.
     fn pay(&mut self) -> bool {
         let Self { last, sender, burst } = self;

@@ -1,7 +1,7 @@
 //! The virtual machine's side: flows that send, each by a sender of its own, and the answers.
 
+use super::counts::Counts;
 use super::message::Message;
-use super::seen::Seen;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use wharf_core::host::Clock;
@@ -33,14 +33,14 @@ struct Flow {
 pub(super) struct Guest {
     flows: Vec<Flow>,
     sends: Sends,
-    seen: Arc<Seen>,
+    seen: Arc<Counts>,
     burst: Burst,
 }
 
 impl Guest {
     /// Creates flows that send by `queue`.
     pub(super) fn new(
-        queue: &TxQueue, flows: u32, sends: Sends, seen: &Arc<Seen>,
+        queue: &TxQueue, flows: u32, sends: Sends, seen: &Arc<Counts>,
     ) -> Result<Self, QueueError> {
         let flow = |number: u32| {
             let sender = queue.sender(&format!("flow {number}"))?;
@@ -114,7 +114,7 @@ impl Flow {
     }
 
     /// Sends as much of a burst as the window permits. True if any went in.
-    fn send(&mut self, sends: &Sends, seen: &Seen, burst: &mut Burst, waits: bool) -> bool {
+    fn send(&mut self, sends: &Sends, seen: &Counts, burst: &mut Burst, waits: bool) -> bool {
         let count = usize::try_from(self.room(sends)).unwrap_or(usize::MAX).min(sends.burst_packets);
         if count == 0 {
             return false;

@@ -1,10 +1,10 @@
 //! The loads of the flows.
 
 use super::Rig;
+use super::counts::Counts;
 use super::far;
 use super::guest::Sends;
 use super::message::Protocol;
-use super::seen::Seen;
 use std::sync::Arc;
 use wharf_core::queue::{QueueError, TxQueue};
 use wharf_core::rx::Handler;
@@ -67,7 +67,7 @@ impl Load {
     }
 
     /// Returns the device's handler of messages.
-    pub(super) fn answers(&self, queue: &TxQueue, seen: &Arc<Seen>) -> Result<Handler, QueueError> {
+    pub(super) fn answers(&self, queue: &TxQueue, seen: &Arc<Counts>) -> Result<Handler, QueueError> {
         match (self.protocol, self.work) {
             (Protocol::Tcp, Work::Stream) => far::acknowledging(queue, self.flows, seen),
             (Protocol::Udp, Work::Stream) => Ok(far::silent(seen)),

@@ -1,11 +1,11 @@
 //! One run: a virtual machine's queue over `virtio-user`, a device over `vhost-user`, a poller for each.
 
-use super::super::super::host::{self, DRAIN_NS, Stops, fault};
+use super::super::super::host::{self, DRAIN_NS, StopGuard, fault};
 use super::application::Application;
+use super::counts::Counts;
 use super::guest::Guest;
 use super::load::{Load, Work};
 use super::message::Protocol;
-use super::seen::Seen;
 use super::{Bench, LabError, Rig};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The result of a run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ran {
+pub(super) struct Measurement {
     pub(super) seconds: f64,
     /// Messages that came out of the device.
     pub(super) messages: u64,
@@ -39,12 +39,12 @@ pub(super) struct Ran {
     /// Mean number of messages between application and device.
     pub(super) in_flight: f64,
     /// Figures of the whole run.
-    pub(super) whole: Whole,
+    pub(super) whole: WholeRun,
 }
 
 /// Figures known once a run is over: reading them earlier would delay the queue.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Whole {
+pub(super) struct WholeRun {
     pub(super) messages: u64,
     /// Notifications of the virtual machine, and of the device.
     pub(super) interrupts: u64,
@@ -57,7 +57,7 @@ pub(super) struct Whole {
 struct Machine {
     guest: Side,
     far: Side,
-    seen: Arc<Seen>,
+    seen: Arc<Counts>,
     _socket: Socket,
 }
 
@@ -69,13 +69,13 @@ struct Side {
 }
 
 /// One side whose poller has stopped.
-struct Stopped {
+struct StoppedSide {
     queue: TxQueue,
     receiver: RxQueue,
 }
 
 /// The counters at one moment.
-struct Look {
+struct Snapshot {
     at: Instant,
     arrived: u64,
     cpu_seconds: f64,
@@ -109,13 +109,13 @@ impl Rig {
     /// Runs `load` with `napi` for a while.
     pub(super) fn run(
         &self, load: &Load, napi: &str, bench: &mut Bench<'_>, name: &str,
-    ) -> Result<Ran, LabError> {
+    ) -> Result<Measurement, LabError> {
         let (machine, application) = self.start(load, napi).map_err(|error| fault(name, &*error))?;
         let seen = machine.seen.clone();
         let ran = std::thread::scope(|scope| {
             // It is woken once it is to stop.
             let _closing = application.as_ref().map(Application::closes);
-            let _stopping = Stops(&seen.stop);
+            let _stopping = StopGuard(&seen.stop);
             application.map(|mut application| {
                 scope.spawn(move || {
                     self.pin_to(0);
@@ -124,7 +124,7 @@ impl Rig {
             });
             self.measure(&machine, bench, name)
         })?;
-        Ok(Ran { whole: machine.end(name)?, ..ran })
+        Ok(Measurement { whole: machine.end(name)?, ..ran })
     }
 
     fn pin_to(&self, side: usize) {
@@ -155,7 +155,7 @@ impl Rig {
     /// Starts the device first, then the side that connects to it. Flows that answers continue are with the
     /// poller, and have begun; others are an application's.
     fn start(&self, load: &Load, napi: &str) -> Result<(Machine, Option<Application>), AnyError> {
-        let (socket, seen) = (Socket::new()?, Arc::new(Seen::default()));
+        let (socket, seen) = (Socket::new()?, Arc::new(Counts::default()));
         let device = open(&socket.spec("vhost-user", ""), Direction::Send)?.device;
         let queue = self.queue(&self.far_pool, device)?;
         let handler = load.answers(&queue, &seen)?;
@@ -178,7 +178,7 @@ impl Rig {
         Ok((Machine { guest, far, seen, _socket: socket }, application))
     }
 
-    fn measure(&self, machine: &Machine, bench: &mut Bench<'_>, name: &str) -> Result<Ran, LabError> {
+    fn measure(&self, machine: &Machine, bench: &mut Bench<'_>, name: &str) -> Result<Measurement, LabError> {
         let seen = &*machine.seen;
         host::wait(self.settle, &seen.stop, bench, name)?;
         *seen.times() = Latency::default();
@@ -204,14 +204,14 @@ impl Rig {
             let what = format!("nothing came out of the device any more: {}", machine.account());
             return Err(fault(name, &what));
         }
-        Ok(Ran {
+        Ok(Measurement {
             seconds: (after.at - before.at).as_secs_f64(),
             messages: after.arrived - before.arrived,
             p50_ns: times.quantile_ns(0.5),
             p99_ns: times.quantile_ns(0.99),
             cpu_seconds: after.cpu_seconds - before.cpu_seconds,
             in_flight: in_flight as f64 / samples.max(1) as f64,
-            whole: Whole::default(),
+            whole: WholeRun::default(),
         })
     }
 }
@@ -220,9 +220,9 @@ impl Rig {
 type AnyError = Box<dyn std::error::Error>;
 
 impl Machine {
-    fn look(&self) -> Look {
+    fn look(&self) -> Snapshot {
         let (user, system) = cpu_seconds();
-        Look { at: Instant::now(), arrived: self.seen.arrived.load(Relaxed), cpu_seconds: user + system }
+        Snapshot { at: Instant::now(), arrived: self.seen.arrived.load(Relaxed), cpu_seconds: user + system }
     }
 
     /// Returns the places of all messages, in words.
@@ -242,7 +242,7 @@ impl Machine {
     }
 
     /// Waits until all messages have arrived, and accounts for them.
-    fn end(self, name: &str) -> Result<Whole, LabError> {
+    fn end(self, name: &str) -> Result<WholeRun, LabError> {
         let (seen, deadline_ns) = (self.seen.clone(), HostClock.now_ns() + DRAIN_NS);
         while !seen.is_over() {
             if HostClock.now_ns() >= deadline_ns {
@@ -259,7 +259,7 @@ impl Machine {
         let _ = queue.drain(deadline_ns);
         guest.stop().end("the virtual machine", name, deadline_ns)?;
         far.end("the device", name, deadline_ns)?;
-        Ok(Whole {
+        Ok(WholeRun {
             messages: seen.arrived.load(Relaxed),
             interrupts: signals.interrupts,
             kicks: signals.kicks,
@@ -270,14 +270,14 @@ impl Machine {
 
 impl Side {
     /// Stops the poller and its handler.
-    fn stop(self) -> Stopped {
+    fn stop(self) -> StoppedSide {
         let Self { queue, receiver, poller } = self;
         drop(poller);
-        Stopped { queue, receiver }
+        StoppedSide { queue, receiver }
     }
 }
 
-impl Stopped {
+impl StoppedSide {
     /// Closes it, and checks that all that entered has left.
     fn end(self, side: &str, name: &str, deadline_ns: u64) -> Result<(), LabError> {
         let Self { queue, receiver } = self;

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_what_is_not_is_none() {
+    fn written_completions_are_read_and_others_are_none() {
         let message = Message { flow: 99, number: 1 << 40, time_ns: u64::MAX - 7 };
         let lengths =
             [Protocol::Tcp, Protocol::Udp].map(|by| [0, 1, 4096].map(|bytes| by.frame_bytes(bytes)));

@@ -7,7 +7,7 @@
 //! ```
 
 use super::{Discipline, Machine, Setup, account};
-use crate::models::linux_qdisc::shared::Done;
+use crate::models::linux_qdisc::shared::Counts;
 use wharf_core::engine::{Pause, Sink};
 use wharf_core::owner::Owner;
 use wharf_mem::{Batch, Frame};
@@ -18,7 +18,7 @@ use wharf_sim::nic::simple::Departed;
 
 /// The step that ends at a processor's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Step {
     /// A packet is made.
     Making,
     /// It may write the list's head.
@@ -43,9 +43,9 @@ pub(super) enum Doing {
 #[derive(Debug)]
 pub(super) struct Processor {
     cpu: Cpu,
-    doing: Doing,
+    step: Step,
     /// The step that follows once it has the lock that it spins for.
-    wanted: Doing,
+    wanted: Step,
     packet: Option<Frame>,
     /// True while it holds the second lock.
     has_busy: bool,
@@ -58,7 +58,7 @@ pub(super) struct Processor {
     comes_back: bool,
     yields: bool,
     serves: bool,
-    done: Done,
+    done: Counts,
 }
 
 impl Processor {
@@ -66,8 +66,8 @@ impl Processor {
         let serves = number >= setup.cpus;
         Self {
             cpu: account(number, setup),
-            doing: if serves { Doing::Idle } else { Doing::Making },
-            wanted: Doing::Root,
+            step: if serves { Step::Idle } else { Step::Making },
+            wanted: Step::Root,
             packet: None,
             has_busy: false,
             owner: None,
@@ -77,68 +77,68 @@ impl Processor {
             comes_back: false,
             yields: false,
             serves,
-            done: Done::default(),
+            done: Counts::default(),
         }
     }
 
     /// Returns its counts up to `now_ns`.
-    pub(super) fn done(&self, now_ns: u64) -> Done {
+    pub(super) fn done(&self, now_ns: u64) -> Counts {
         let running_ns = if self.owner.is_some() { now_ns.saturating_sub(self.began_ns) } else { 0 };
         let dequeue_ns = self.done.dequeue_ns + running_ns;
-        Done { dequeue_ns, locking_ns: self.cpu.locking_ns(), ..self.done }
+        Counts { dequeue_ns, locking_ns: self.cpu.locking_ns(), ..self.done }
     }
 }
 
 impl World for Machine {
     fn act(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        match self.processors[at].doing {
-            Doing::Making => self.made(at, now_ns, agenda),
-            Doing::Push => self.push(at, now_ns, agenda),
-            Doing::Busy => {
+        match self.processors[at].step {
+            Step::Making => self.made(at, now_ns, agenda),
+            Step::Push => self.push(at, now_ns, agenda),
+            Step::Busy => {
                 self.processors[at].has_busy = true;
-                self.want(at, Doing::Root, now_ns, agenda);
+                self.want(at, Step::Root, now_ns, agenda);
             }
-            Doing::Root => self.with_root(at, now_ns, agenda),
-            Doing::Dequeued => self.drive(at, now_ns, agenda),
-            Doing::Driven => self.driven(at, now_ns, agenda),
-            Doing::Release => self.release(at, now_ns, agenda),
-            Doing::Idle => self.want(at, Doing::Root, now_ns, agenda),
-            Doing::Spinning => debug_assert!(false, "whoever spins has nothing due"),
+            Step::Root => self.with_root(at, now_ns, agenda),
+            Step::Dequeued => self.drive(at, now_ns, agenda),
+            Step::Driven => self.driven(at, now_ns, agenda),
+            Step::Release => self.release(at, now_ns, agenda),
+            Step::Idle => self.want(at, Step::Root, now_ns, agenda),
+            Step::Spinning => debug_assert!(false, "whoever spins has nothing due"),
         }
     }
 }
 
 impl Machine {
-    /// Lets processor `at` work from `from_ns` on, and then be done with `doing`.
-    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, doing: Doing, agenda: &mut Agenda) {
+    /// Lets processor `at` work from `from_ns` on, and then be done with `step`.
+    fn work(&mut self, at: usize, from_ns: u64, work_ns: u64, step: Step, agenda: &mut Agenda) {
         let processor = &mut self.processors[at];
-        processor.doing = doing;
+        processor.step = step;
         agenda.set(at, processor.cpu.work(from_ns, work_ns, Mode::System));
     }
 
-    fn lock_for(&mut self, doing: Doing) -> &mut wharf_sim::engine::lock::SpinLock {
-        match doing {
-            Doing::Busy => &mut self.busy,
+    fn lock_for(&mut self, step: Step) -> &mut wharf_sim::engine::lock::SpinLock {
+        match step {
+            Step::Busy => &mut self.busy,
             _ => &mut self.root,
         }
     }
 
-    /// Takes the lock for `doing`, or spins for it.
-    fn want(&mut self, at: usize, doing: Doing, now_ns: u64, agenda: &mut Agenda) {
-        let taking_ns = self.lock_for(doing).acquire(at, now_ns);
+    /// Takes the lock for `step`, or spins for it.
+    fn want(&mut self, at: usize, step: Step, now_ns: u64, agenda: &mut Agenda) {
+        let taking_ns = self.lock_for(step).acquire(at, now_ns);
         let processor = &mut self.processors[at];
-        processor.wanted = doing;
-        processor.doing = Doing::Spinning;
+        processor.wanted = step;
+        processor.step = Step::Spinning;
         if let Some(taking_ns) = taking_ns {
-            processor.doing = doing;
+            processor.step = step;
             agenda.set(at, processor.cpu.lock(now_ns, taking_ns, Mode::System));
         }
     }
 
-    /// Releases the lock for `doing`, to a spinner if there is one.
-    fn give(&mut self, doing: Doing, now_ns: u64, agenda: &mut Agenda) {
-        let lock = match doing {
-            Doing::Busy => &mut self.busy,
+    /// Releases the lock for `step`, to a spinner if there is one.
+    fn give(&mut self, step: Step, now_ns: u64, agenda: &mut Agenda) {
+        let lock = match step {
+            Step::Busy => &mut self.busy,
             _ => &mut self.root,
         };
         let Some(HandedOver { cpu, since_ns, at_ns }) = lock.release(now_ns, &mut self.random) else {
@@ -146,7 +146,7 @@ impl Machine {
         };
         let next = &mut self.processors[cpu];
         next.cpu.spun(since_ns, at_ns, Mode::System);
-        next.doing = next.wanted;
+        next.step = next.wanted;
         agenda.set(cpu, at_ns);
     }
 
@@ -155,7 +155,7 @@ impl Machine {
         if self.processors[at].serves {
             let more = !self.ending || self.has_backlog() || !self.pushed.0.is_empty();
             if more {
-                self.work(at, now_ns, self.setup.costs.lock.pair_ns.max(1), Doing::Idle, agenda);
+                self.work(at, now_ns, self.setup.costs.lock.pair_ns.max(1), Step::Idle, agenda);
             }
             return;
         }
@@ -165,7 +165,7 @@ impl Machine {
         let costs = &self.setup.costs;
         let drop_ns = if std::mem::take(&mut self.processors[at].yields) { costs.drop_ns } else { 0 };
         let make_ns = self.random.around(costs.make_ns, self.setup.jitter_permille);
-        self.work(at, now_ns, drop_ns + make_ns, Doing::Making, agenda);
+        self.work(at, now_ns, drop_ns + make_ns, Step::Making, agenda);
     }
 
     /// Enqueues the packet that was made.
@@ -179,12 +179,12 @@ impl Machine {
             processor.done.offered += 1;
         }
         match self.setup.discipline {
-            Discipline::RootLock => self.want(at, Doing::Root, now_ns, agenda),
-            Discipline::BusyLock if self.running => self.want(at, Doing::Busy, now_ns, agenda),
-            Discipline::BusyLock => self.want(at, Doing::Root, now_ns, agenda),
+            Discipline::RootLock => self.want(at, Step::Root, now_ns, agenda),
+            Discipline::BusyLock if self.running => self.want(at, Step::Busy, now_ns, agenda),
+            Discipline::BusyLock => self.want(at, Step::Root, now_ns, agenda),
             Discipline::LocklessList => {
                 let pushed_ns = self.head.write(at, now_ns) - now_ns;
-                self.work(at, now_ns, pushed_ns, Doing::Push, agenda);
+                self.work(at, now_ns, pushed_ns, Step::Push, agenda);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Machine {
             return self.next(at, now_ns, agenda);
         }
         self.pushed.0.extend(self.processors[at].packet.take());
-        if was_empty { self.want(at, Doing::Root, now_ns, agenda) } else { self.next(at, now_ns, agenda) }
+        if was_empty { self.want(at, Step::Root, now_ns, agenda) } else { self.next(at, now_ns, agenda) }
     }
 
     fn drop_one(&mut self, at: usize) {
@@ -240,8 +240,8 @@ impl Machine {
         if self.goes_on(at, now_ns) {
             work_ns += self.dequeue(at);
         }
-        let doing = if self.processors[at].taken > 0 { Doing::Dequeued } else { Doing::Release };
-        self.work(at, now_ns, work_ns, doing, agenda);
+        let step = if self.processors[at].taken > 0 { Step::Dequeued } else { Step::Release };
+        self.work(at, now_ns, work_ns, step, agenda);
     }
 
     /// True if the qdisc is this processor's to run, or to run on.
@@ -279,16 +279,16 @@ impl Machine {
 
     /// Releases the root lock while the device has the bulk.
     fn drive(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        self.give(Doing::Root, now_ns, agenda);
+        self.give(Step::Root, now_ns, agenda);
         if std::mem::take(&mut self.processors[at].has_busy) {
-            self.give(Doing::Busy, now_ns, agenda);
+            self.give(Step::Busy, now_ns, agenda);
         }
         // Only the runner takes this lock, so it is free.
         let taking_ns = self.txq.acquire(at, now_ns).unwrap_or(0);
         let have_ns = self.processors[at].cpu.lock(now_ns, taking_ns, Mode::System);
-        let mut home = Home { machine_cpu: at, now_ns, of_others: 0, freed: Vec::new() };
+        let mut home = CompletionSink { machine_cpu: at, now_ns, of_others: 0, freed: Vec::new() };
         self.run.reap(&mut home);
-        let Home { of_others, freed, .. } = home;
+        let CompletionSink { of_others, freed, .. } = home;
         let count = freed.len() as u64;
         for (frame, departed) in freed {
             self.witness.leaves(&departed);
@@ -298,39 +298,39 @@ impl Machine {
         let done = &mut self.processors[at].done;
         (done.drained, done.for_others) = (done.drained + count, done.for_others + of_others);
         let work_ns = count * self.setup.costs.device_ns + of_others * self.setup.costs.remote_ns;
-        self.work(at, have_ns, work_ns, Doing::Driven, agenda);
+        self.work(at, have_ns, work_ns, Step::Driven, agenda);
     }
 
     /// Takes the root lock again after the device has taken the bulk.
     fn driven(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
         let released = self.txq.release(now_ns, &mut self.random);
         debug_assert_eq!(released, None);
-        self.want(at, Doing::Root, now_ns, agenda);
+        self.want(at, Step::Root, now_ns, agenda);
     }
 
     /// Releases the locks. A processor that must come back does so in its softirq, before its process goes
     /// on.
     fn release(&mut self, at: usize, now_ns: u64, agenda: &mut Agenda) {
-        self.give(Doing::Root, now_ns, agenda);
+        self.give(Step::Root, now_ns, agenda);
         if std::mem::take(&mut self.processors[at].has_busy) {
-            self.give(Doing::Busy, now_ns, agenda);
+            self.give(Step::Busy, now_ns, agenda);
         }
         if std::mem::take(&mut self.processors[at].comes_back) && !self.running {
-            return self.want(at, Doing::Root, now_ns, agenda);
+            return self.want(at, Step::Root, now_ns, agenda);
         }
         self.next(at, now_ns, agenda);
     }
 }
 
 /// The sink of completed packets.
-struct Home {
+struct CompletionSink {
     machine_cpu: usize,
     now_ns: u64,
     of_others: u64,
     freed: Vec<(Frame, Departed)>,
 }
 
-impl Sink for Home {
+impl Sink for CompletionSink {
     fn recycle(&mut self, done: &mut Batch) {
         while let Some(frame) = done.pop() {
             self.of_others += u64::from(usize::from(frame.sender()) != self.machine_cpu);

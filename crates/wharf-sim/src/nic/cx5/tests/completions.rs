@@ -57,7 +57,7 @@ fn a_session_is_laid_out_as_the_driver_reads_it() {
 }
 
 #[test]
-fn what_differs_breaks_a_session_and_one_alone_is_plain() {
+fn differing_completion_breaks_a_session_and_a_single_one_is_plain() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 5);
     let mut reader = CompletionReader::new(ring, Selected::Hash, &mut memory).unwrap();
@@ -73,7 +73,7 @@ fn what_differs_breaks_a_session_and_one_alone_is_plain() {
     assert_eq!(read, all);
 }
 
-/// What is taken in mid-session may be written again at once: buffers are posted for it.
+/// Slots taken within a session may be written again at once: buffers are posted for them.
 #[test]
 fn slots_of_a_session_are_free_as_they_are_taken() {
     let mut memory = HostMemory::default();
@@ -97,7 +97,7 @@ fn slots_of_a_session_are_free_as_they_are_taken() {
     take(16, &mut memory);
 }
 
-/// Gives a hostile title, and what reading says.
+/// Writes a hostile title. Returns the result of reading.
 fn title_of(count: u32) -> Result<Option<Completion>, CompletionError> {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 6);
@@ -106,7 +106,7 @@ fn title_of(count: u32) -> Result<Option<Completion>, CompletionError> {
     (0..2).for_each(|n| writer.push(received(n, 64), &mut memory).unwrap());
     memory.write(ring.address + 44, &count.to_be_bytes()).unwrap();
     let first = reader.next(&mut memory);
-    // Whatever it was, reading goes on and ends.
+    // In any case reading goes on and ends.
     let more = std::iter::from_fn(|| reader.next(&mut memory).transpose()).take(1000).count();
     assert!(more <= 64, "{count}: {more}");
     first
@@ -122,11 +122,11 @@ fn hostile_sessions_are_errors() {
 }
 
 #[test]
-fn hostile_owners_are_nothing_or_an_error() {
+fn hostile_owner_bytes_are_no_completion_or_an_error() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 2);
     let mut reader = CompletionReader::new(ring, Selected::Hash, &mut memory).unwrap();
-    // Opcode "invalid" or unknown, a format nobody asked for: errors, and passed over.
+    // Opcode "invalid" or unknown, an unknown format: errors, and skipped.
     for (slot, own) in [(0, 0xf0u8), (1, 0x30), (2, 0x24)] {
         memory.write(ring.address + slot * 64 + 63, &[own]).unwrap();
         let error = reader.next(&mut memory).unwrap_err();
@@ -169,7 +169,8 @@ fn any_compress() -> impl Strategy<Value = Option<Compress>> {
 }
 
 proptest! {
-    /// Whatever is written is read, the same, in order; through many passes of a small queue, indices wrapping.
+    /// All that is written is read, the same, in order; through many passes of a small queue, with indices
+    /// that wrap.
     #[test]
     fn reading_is_the_inverse_of_writing(
         mut completions in proptest::collection::vec((any_completion(), 0u8..10), 0..300),
@@ -193,7 +194,7 @@ proptest! {
             if *choice == 1 || written.len() - read.len() >= 1 << log_slots {
                 writer.flush(&mut memory).unwrap();
             }
-            // Read while there is no more than the queue holds, now and then only a part of a session.
+            // Read at most as many as the queue holds, now and then only a part of a session.
             let budget = if *choice == 2 { 3 } else { usize::MAX };
             let new = std::iter::from_fn(|| reader.next(&mut memory).unwrap()).take(budget);
             read.extend(new);

@@ -1,4 +1,4 @@
-//! The driver alone, with a NIC that lies: errors, and no frame lost.
+//! The driver alone, with a NIC that contradicts itself: errors, and no frame lost.
 
 use crate::nic::NicDriver;
 use crate::nic::buffers::Buffers;
@@ -54,7 +54,7 @@ impl<R: ReceiveHalf> Alone<R> {
         }
     }
 
-    /// What receiving says after `completion`; packets that came go home.
+    /// Returns the result of receiving after `completion`; received packets return to the cache.
     fn received(&mut self, completion: Completion) -> Result<usize, String> {
         self.received.push(completion, &mut *open(&self.memory)).unwrap();
         let result = self.driver.receive(&mut self.cache, &mut self.batch, 64);
@@ -77,7 +77,7 @@ fn packet(counter: u16, byte_count: u32) -> Completion {
 }
 
 #[test]
-fn what_was_never_sent_cannot_be_completed() {
+fn completion_of_unsent_entry_is_an_error() {
     let mut alone = Alone::<Single>::new(2048);
     alone.cache.take(&mut alone.batch, 5, 60).unwrap();
     assert!(alone.driver.transmit(&mut alone.batch, false).doorbell);
@@ -98,7 +98,7 @@ fn what_was_never_sent_cannot_be_completed() {
 }
 
 #[test]
-fn buffers_are_completed_once_and_with_a_length_that_can_be() {
+fn buffers_complete_once_with_a_valid_length() {
     let mut alone = Alone::<Single>::new(2048);
     assert_eq!(alone.received(packet(0, 60)), Ok(1));
     let again = alone.received(packet(0, 60)).unwrap_err();
@@ -116,7 +116,7 @@ fn buffers_are_completed_once_and_with_a_length_that_can_be() {
 }
 
 #[test]
-fn strides_are_taken_once_and_in_order() {
+fn strides_are_taken_once_in_order() {
     let mut alone = Alone::<Striding>::new(16384);
     let at = |entry, first, strides: u32, len_bytes: u32| Completion {
         entry,

@@ -16,15 +16,15 @@ fn pointer(n: u64, len_bytes: u32) -> Pointer {
     Pointer { address: 0x10_0000 + n * 2048, len_bytes, key: 0x77 }
 }
 
-/// What the NIC sees of one packet.
+/// One packet as the NIC sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
     Pieces(Ethernet, Vec<Pointer>),
     Bytes(Ethernet, Vec<u8>),
 }
 
-/// Reads entries from `from` to `until` as a NIC does; the packets, and each entry's kind and blocks, and which
-/// wanted a completion.
+/// Reads entries from `from` to `until` as a NIC does. Returns the packets, each entry's kind and blocks, and
+/// the entries that wanted a completion.
 fn read(
     memory: &HostMemory, ring: &SendRing, from: u16, until: u16,
 ) -> (Vec<Seen>, Vec<(Kind, u32)>, Vec<u16>) {
@@ -97,7 +97,7 @@ fn an_entry_holds_58_pointers_or_11_short_packets() {
 }
 
 #[test]
-fn what_cannot_share_closes_the_session() {
+fn unshareable_packet_closes_the_session() {
     let mut memory = HostMemory::default();
     let ring = ring(&mut memory, 6);
     let mut writer = EntryWriter::new(ring, MULTI);
@@ -232,7 +232,8 @@ fn any_packet() -> impl Strategy<Value = Any> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever is written is read, the same, in order; entries are in one piece, and each is accounted for once.
+    /// All that is written is read, the same, in order; entries are in one piece, and each is accounted for
+    /// once.
     #[test]
     fn reading_is_the_inverse_of_writing(
         packets in proptest::collection::vec(any_packet(), 1..200),

@@ -1,4 +1,4 @@
-//! The hardware alone, with a driver that lies about how far it has come, or asks for a completion of nothing.
+//! The hardware alone, with a driver that writes wrong tails, or asks for a completion of nothing.
 
 use crate::engine::Random;
 use crate::nic::buffers::Buffers;
@@ -17,7 +17,7 @@ use crate::nic::send::{SendCosts, SendFormat};
 use wharf_core::pool::PagePool;
 use wharf_plan::pcie::BusSpec;
 
-/// Where packets lie for the NIC.
+/// Bus address of the packets.
 const PACKETS: u64 = 1 << 40;
 
 struct Alone<S> {
@@ -31,7 +31,7 @@ struct Alone<S> {
 }
 
 impl<S: SendFormat> Alone<S> {
-    /// 64 units of `unit_bytes` to send from, 64 buffers to receive into, none of them posted.
+    /// Creates 64 units of `unit_bytes` to send from, and 64 receive buffers, none of them posted.
     fn new(unit_bytes: u32, format: fn(CompletionWriter, u32) -> S) -> Self {
         let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
         let memory = HostMemory::shared();
@@ -67,7 +67,7 @@ impl<S: SendFormat> Alone<S> {
         Self { _pool: pool, memory, port, send, receive, sent: reader, now_ps: 0 }
     }
 
-    /// Until nothing is under way.
+    /// Runs until nothing is in flight.
     fn run(&mut self) {
         while self.port.due_ps() < u64::MAX {
             self.now_ps = self.port.due_ps();
@@ -101,7 +101,7 @@ impl<S: SendFormat> Alone<S> {
         std::iter::from_fn(next).collect()
     }
 
-    /// So many packets come, one after the other.
+    /// Lets `packets` arrive, one after the other.
     fn arrive(&mut self, packets: usize) {
         for _ in 0..packets {
             self.port.arrivals.next_ps = self.now_ps;
@@ -113,7 +113,7 @@ impl<S: SendFormat> Alone<S> {
 }
 
 #[test]
-fn an_entry_of_nothing_is_completed_in_its_turn() {
+fn empty_entry_is_completed_in_its_turn() {
     let mut alone = Alone::new(BLOCK_BYTES as u32, Entries::new);
     let control = |kind, index, segments, completion| {
         Control { kind, index, queue: 0, segments, completion }.to_segment()
@@ -130,7 +130,7 @@ fn an_entry_of_nothing_is_completed_in_its_turn() {
 }
 
 #[test]
-fn a_send_queue_that_goes_back_is_stopped() {
+fn send_tail_that_goes_back_stops_the_queue() {
     let mut alone = Alone::new(BLOCK_BYTES as u32, Entries::new);
     (0..8).for_each(|n| {
         let nop = Control { kind: Kind::Nop, index: n, queue: 0, segments: 1, completion: false };
@@ -150,7 +150,7 @@ fn a_send_queue_that_goes_back_is_stopped() {
 }
 
 #[test]
-fn the_record_of_what_is_posted_is_read_over_the_bus_and_may_not_go_back() {
+fn posted_record_is_read_over_the_bus_and_never_goes_back() {
     let mut alone = Alone::new(BLOCK_BYTES as u32, Entries::new);
     let show = |alone: &Alone<Entries>, posted: u32| {
         for index in 0..posted.min(64) {
@@ -176,7 +176,7 @@ fn the_record_of_what_is_posted_is_read_over_the_bus_and_may_not_go_back() {
 }
 
 #[test]
-fn a_queue_with_a_record_has_no_register() {
+fn receive_register_write_is_a_fault() {
     let mut alone = Alone::new(BLOCK_BYTES as u32, Entries::new);
     alone.ring(true, 32);
     assert_eq!(alone.fault(), "queue 0: there is no such register");

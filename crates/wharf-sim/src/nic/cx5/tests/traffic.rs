@@ -46,7 +46,7 @@ fn setup(job: Job) -> Setup {
     }
 }
 
-/// Runs it for 200 microseconds after 50; hundredths of a byte to the NIC and to the host per packet.
+/// Runs it for 200 microseconds after 50. Returns hundredths of a byte to the NIC and to the host per packet.
 fn bytes(setup: Setup) -> (u64, u64) {
     let sending = matches!(setup.job, Job::Send { .. });
     measured(build(setup).unwrap(), sending)
@@ -67,7 +67,7 @@ fn measured<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
 
 #[track_caller]
 fn near(measured: (u64, u64), wanted: (u64, u64)) {
-    // What is under way at both ends, and fetches that are cut at a ring's end.
+    // Transfers in flight at both ends, and fetches cut at a ring's end.
     let close = |a: u64, b: u64| a.abs_diff(b) * 200 <= b.max(1000);
     assert!(close(measured.0, wanted.0) && close(measured.1, wanted.1), "{measured:?}, not {wanted:?}");
 }
@@ -120,7 +120,7 @@ fn compressed_completions_in_sessions_of_64_and_8() {
 }
 
 #[test]
-fn what_is_sent_back_crosses_the_bus_twice() {
+fn packets_sent_back_cross_the_bus_twice() {
     let (to_nic, to_host) = bytes(setup(Job::SendBack { per_doorbell: 64 }));
     assert!(to_nic > 13_000 && to_host > 19_500, "{to_nic} {to_host}");
 }

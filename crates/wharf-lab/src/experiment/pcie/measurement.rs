@@ -18,7 +18,7 @@ const SLICE_PS: u64 = 50_000_000;
 
 /// The result of one run.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct Measurement {
     label: String,
     measured_ps: u64,
     /// Packets that were handled as intended, and their bytes on wires.
@@ -44,7 +44,7 @@ fn until<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
     Ok(totals)
 }
 
-impl Ran {
+impl Measurement {
     /// Builds the machine of `setup`, lets it settle, measures it, ends it, and checks its rules. It counts
     /// packets sent, or received.
     pub(super) fn new<D: NicDriver, S: SendFormat, R: ReceiveFormat>(
@@ -111,7 +111,7 @@ impl Ran {
         )
     }
 
-    pub(super) fn gain_over(&self, before: &Ran) -> Row {
+    pub(super) fn gain_over(&self, before: &Measurement) -> Row {
         self.row(GAIN, ratio(self.packets, 100_000_000, before.packets) - 100_000_000)
     }
 }

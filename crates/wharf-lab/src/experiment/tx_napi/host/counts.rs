@@ -7,7 +7,7 @@ use wharf_tools::traffic::Latency;
 
 /// The counts and the flag, shared by all threads of a run.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Counts {
     pub(super) stop: AtomicBool,
     /// Flows that are about to send, and have not counted it yet.
     sending: AtomicU64,
@@ -17,7 +17,7 @@ pub(super) struct Seen {
     times: Mutex<Latency>,
 }
 
-impl Seen {
+impl Counts {
     /// Returns the recorded times: of a stream from the application to the device, else round trips.
     pub(super) fn times(&self) -> MutexGuard<'_, Latency> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_over_once_all_has_arrived_and_nobody_is_sending() {
-        let seen = Seen::default();
+    fn over_once_all_arrived_and_none_sends() {
+        let seen = Counts::default();
         let sent = seen.send(|| {
             assert!(!seen.is_over(), "somebody is sending");
             3
