@@ -4,6 +4,7 @@
 //! line in [`all`].
 
 mod batching;
+mod bench;
 mod bql;
 mod bulk;
 mod drops;
@@ -20,60 +21,13 @@ mod row;
 pub mod sweep;
 mod tx_napi;
 
+pub use bench::{Bench, Experiment, World};
 pub use error::LabError;
 pub use parameters::{Allowed, Parameter, ParameterKind, Parameters};
 pub use request::{Report, Request};
 pub use row::{Row, RowKind, Series};
 
-use serde::Serialize;
 use wharf_sim::RunError;
-
-/// The world in which an experiment runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum World {
-    /// In virtual time: the same to the byte everywhere.
-    Model,
-    /// On this machine, with threads and its clock.
-    Host,
-}
-
-impl std::fmt::Display for World {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            World::Model => "model",
-            World::Host => "host",
-        })
-    }
-}
-
-/// An experiment of the lab.
-pub trait Experiment: Sync {
-    /// Returns its name on the command line.
-    fn name(&self) -> &'static str;
-
-    /// Returns its one-line description.
-    fn what(&self) -> &'static str;
-
-    /// Returns the worlds in which it can run, the default first.
-    fn worlds(&self) -> &'static [World] {
-        &[World::Model]
-    }
-
-    /// True if the number of threads in world host can be chosen.
-    fn has_threads(&self) -> bool {
-        true
-    }
-
-    /// Returns its file of parameters in `world`.
-    fn parameters(&self, world: World) -> &'static str;
-
-    /// Runs it, row by row.
-    ///
-    /// # Errors
-    /// [`LabError`].
-    fn run(&self, bench: &mut Bench<'_>) -> Result<(), LabError>;
-}
 
 /// Returns all experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
@@ -88,40 +42,6 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &pcie::Pcie,
         &tx_napi::TxNapi,
     ]
-}
-
-/// The settings of a run, and its reports so far.
-pub struct Bench<'a> {
-    /// The world: one of [`Experiment::worlds`].
-    pub world: World,
-    /// The parameters.
-    pub parameters: &'a Parameters,
-    /// The generator's seed.
-    pub seed: u64,
-    /// World host: numbers of threads, with a run for each; empty for the experiment's own choice.
-    pub threads: &'a [u32],
-    /// World host: time to measure each point; `None` for the experiment's own choice.
-    pub duration_ns: Option<u64>,
-    /// Packets simulated so far, for the lab's own speed.
-    pub packets: u64,
-    /// The rows so far.
-    pub rows: Vec<Row>,
-    /// The series so far.
-    pub series: Vec<Series>,
-    say: &'a mut dyn FnMut(&str) -> bool,
-}
-
-impl Bench<'_> {
-    /// Reports the current run. False if it must end. To be called several times a second.
-    pub fn goes_on(&mut self, run: &str) -> bool {
-        (self.say)(run)
-    }
-}
-
-impl std::fmt::Debug for Bench<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Bench(seed {}, {} packets)", self.seed, self.packets)
-    }
 }
 
 /// Returns the experiment of that name.

@@ -24,8 +24,10 @@ mod queue;
 mod return_rings;
 mod runner;
 mod sender;
+mod shared;
 mod spin;
 
 pub use discipline::{BusyLock, Discipline, LocklessList, RootLock};
 pub use queue::{LockedQueue, Setup};
-pub use sender::{LockedCounters, LockedSender};
+pub use sender::LockedSender;
+pub use shared::LockedCounters;

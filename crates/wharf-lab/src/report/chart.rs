@@ -1,9 +1,10 @@
 //! Pictures: figures beside published ones, and lines over time.
 
-use super::{dots, escaped};
+use super::dots;
 use crate::experiment::{Report, Row, Series};
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use wharf_plan::escaped;
 
 /// Pixels: narrow enough for a small screen.
 pub(super) const WIDTH: u32 = 480;

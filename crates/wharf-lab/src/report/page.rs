@@ -1,9 +1,10 @@
 //! The page. Colours follow the reader's system; pictures keep the white ground on which they were drawn.
 
 use super::chart::Picture;
-use super::{Machine, Section, escaped};
+use super::{Machine, Section};
 use crate::experiment::{ParameterKind, Parameters, Row, RowKind};
 use std::fmt::Write as _;
+use wharf_plan::escaped;
 
 const STYLE: &str = "\
 :root{--fg:#1c1c1c;--bg:#fff;--dim:#5a5a5a;--line:#ccc;--code:#f1f1f1;--bad:#a33000}

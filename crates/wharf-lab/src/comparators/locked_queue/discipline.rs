@@ -1,6 +1,6 @@
 //! The three enqueue disciplines.
 
-use super::queue::{Root, Shared};
+use super::shared::{Root, Shared};
 use super::spin::spin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};

@@ -3,7 +3,8 @@
 use super::discipline::Discipline;
 use super::return_rings::ReturnRings;
 use super::runner::Runner;
-use super::sender::{LockedCounters, LockedSender};
+use super::sender::LockedSender;
+use super::shared::{DeviceSide, LockedCounters, Root, Shared};
 use super::spin::spin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -17,9 +18,9 @@ use wharf_core::pool::{Audit, PagePool};
 use wharf_core::qdisc::{Fifo, FifoLimit, Qdisc, RootQdisc};
 use wharf_core::queue::QueueError;
 use wharf_core::run_observer::RunObserver;
+use wharf_mem::Batch;
 use wharf_mem::frame::SENDERS_MAX;
 use wharf_mem::return_ring::return_ring;
-use wharf_mem::{Batch, Frame};
 
 /// Refused frames that return to the pool together.
 const REFUSED_FRAMES: usize = 64;
@@ -69,92 +70,7 @@ pub struct LockedQueue<D> {
 
 impl<D: Discipline> std::fmt::Debug for LockedQueue<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LockedQueue({:?})", self.shared)
-    }
-}
-
-/// The state that its threads share.
-pub struct Shared<D> {
-    pub(super) discipline: D,
-    pub(super) root: Mutex<Root>,
-    /// True while a thread runs the qdisc. Changed under the root lock only.
-    pub(super) running: AtomicBool,
-    pub(super) back: Mutex<DeviceSide>,
-    /// Bytes that the device takes now, noted by its last user; 0 if it is stopped or has left frames.
-    pub(super) room_bytes: AtomicU64,
-    /// True while senders leave the qdisc to a thread that serves.
-    pub(super) is_served: AtomicBool,
-    pub(super) policy: Policy,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) park: Arc<dyn Park>,
-    pub(super) observer: Option<Arc<dyn RunObserver>>,
-    pub(super) pool: PagePool,
-    counters: Arc<QueueCounters>,
-    senders: Mutex<Vec<Arc<LockedCounters>>>,
-}
-
-impl<D: Discipline> std::fmt::Debug for Shared<D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}({:?})", D::NAME, self.policy)
-    }
-}
-
-/// The state under the root lock.
-pub struct Root {
-    pub(super) qdisc: RootQdisc,
-    /// By the sender's place.
-    senders: Vec<Arc<LockedCounters>>,
-    one: Batch,
-    refused: Batch,
-    pool: PagePool,
-}
-
-impl std::fmt::Debug for Root {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Root({} frames)", self.qdisc.held())
-    }
-}
-
-/// The state under the device's lock. The engine's own qdisc is the requeue slot: frames that the device
-/// leaves go first next time.
-pub(super) struct DeviceSide {
-    pub(super) engine: TxEngine,
-    pub(super) rings: ReturnRings,
-}
-
-impl Root {
-    /// Puts a frame into the qdisc, or drops it if that is full.
-    #[inline]
-    pub(super) fn put(&mut self, frame: Frame) {
-        if self.qdisc.backpressure().room(0) == 0 {
-            return self.refuse(frame);
-        }
-        let pushed = self.one.push(frame);
-        debug_assert!(pushed.is_ok(), "it was empty");
-        self.qdisc.enqueue(&mut self.one);
-        debug_assert!(self.one.is_empty(), "there is room");
-    }
-
-    fn refuse(&mut self, frame: Frame) {
-        if let Some(counters) = self.senders.get(usize::from(frame.sender())) {
-            counters.drops.add(1);
-        }
-        let pushed = self.refused.push(frame);
-        debug_assert!(pushed.is_ok(), "emptied when it was full");
-        if self.refused.room() == 0 {
-            self.give_refused();
-        }
-    }
-
-    fn give_refused(&mut self) {
-        let given = self.pool.give_back(&mut self.refused);
-        debug_assert!(given.is_ok(), "senders check the pool");
-    }
-}
-
-impl<D: Discipline> Shared<D> {
-    pub(super) fn is_running(&self) -> bool {
-        self.running.load(Relaxed)
+        write!(f, "LockedQueue({}, {:?})", D::NAME, self.shared.policy)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The run of a qdisc: RUNNING under the root lock, bulks to the device under its own.
 
 use super::discipline::Discipline;
-use super::queue::{DeviceSide, Root, Shared};
+use super::shared::{DeviceSide, Root, Shared};
 use super::spin::spin;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;

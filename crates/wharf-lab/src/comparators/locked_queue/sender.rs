@@ -1,35 +1,14 @@
 //! A thread's end of a locked queue.
 
 use super::discipline::{Discipline, EnqueueResult};
-use super::queue::Shared;
 use super::runner::Runner;
+use super::shared::{LockedCounters, Shared};
 use super::spin::spin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use wharf_core::counters::Counter;
 use wharf_core::pool::{Burst, Cache, PoolError};
 use wharf_core::queue::QueueError;
 use wharf_mem::Batch;
-
-/// The counts of one sender.
-#[derive(Debug, Default)]
-pub struct LockedCounters {
-    /// Frames offered.
-    pub offered: Counter,
-    /// Of those, dropped by the qdisc.
-    pub drops: Counter,
-    /// Of those, refused before they came to the qdisc.
-    pub refused: Counter,
-    /// Frames that it handed to the device as runner, from all senders.
-    pub drained_packets: Counter,
-}
-
-impl LockedCounters {
-    /// Returns the frames offered and not taken.
-    pub fn dropped(&self) -> u64 {
-        self.drops.get() + self.refused.get()
-    }
-}
 
 /// One producer of a [`super::LockedQueue`].
 pub struct LockedSender<D: Discipline> {

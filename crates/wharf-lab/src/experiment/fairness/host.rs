@@ -7,12 +7,13 @@
 
 use super::super::host::{self, DRAIN_NS, FarEnd, StopGuard, fault};
 use super::measured::{Measurement, Runs, counts};
+use super::metrics::{Dedicated, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
 use super::paths::{FastSender, SenderCounts, Shared};
 use super::processor::Task;
 use super::rounds::Rounds;
-use super::{Bench, Dedicated, LabError, OwnerPolicy, POLICIES, QuotaAndTime, SWEEP};
 use crate::comparators::locked_queue::{self, BusyLock, Discipline, LockedQueue, LocklessList, RootLock};
 use crate::comparators::run_log::RunLogs;
+use crate::experiment::{Bench, LabError};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,15 +1,16 @@
 //! The result of a run on the host, and its rows.
 
 use super::host::Point;
-use super::paths::SenderCounts;
-use super::processor::Task;
-use super::{
+use super::metrics::{
     DEQUEUE_TIME, DRAINED, DROP_SHARE, DROPPED, Dedicated, FOR_OTHERS, FOR_OTHERS_PACKETS, JAIN_DRAINED,
     JAIN_PROCESSOR, JAIN_SENDERS, LONGEST_RUN, MPPS, PROCESSOR_TIME, RUN_MAX, RUN_P50, RUN_P99, RUN_P999,
-    RUNS, Row, RowKind, SENT, jain_ppm, percent_ppm,
+    RUNS, SENT, jain_ppm, percent_ppm,
 };
+use super::paths::SenderCounts;
+use super::processor::Task;
 use crate::comparators::histogram::Histogram;
 use crate::comparators::run_log::{RunLog, RunLogs};
+use crate::experiment::{Row, RowKind};
 use std::sync::Arc;
 
 /// The counts of one thread.

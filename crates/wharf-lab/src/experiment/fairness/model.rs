@@ -6,11 +6,12 @@
 //! All else follows.
 
 use super::super::published::figure;
-use super::{
-    Bench, DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN,
-    LabError, MPPS, OwnerPolicy, POLICIES, Row, RowKind, SWEEP, jain_ppm, percent_ppm,
+use super::metrics::{
+    DEQUEUE_TIME, DROP_SHARE, Dedicated, FOR_OTHERS, JAIN_DRAINED, JAIN_SENDERS, Jiffy, LONGEST_RUN, MPPS,
+    OwnerPolicy, POLICIES, SWEEP, jain_ppm, percent_ppm,
 };
 use crate::experiment::Parameters;
+use crate::experiment::{Bench, LabError, Row, RowKind};
 use crate::models::linux_qdisc::shared::{self, Counts, Discipline};
 use crate::models::wharf_path;
 use wharf_core::engine::Batching;

@@ -13,21 +13,17 @@ mod guest;
 mod load;
 mod machine;
 mod message;
+mod rig;
 
-use super::super::host;
 use super::super::published::figure;
 use super::{Bench, LabError};
 use crate::experiment::{Row, RowKind};
 use load::{FLOWS, Load, Work};
 use machine::Measurement;
-use std::time::Duration;
-use wharf_core::poller::{Mode, Settings};
-use wharf_core::pool::PagePool;
+use rig::Rig;
 
 /// The modes as in `virtio-user:SOCKET,napi=`, and their names in the published rows.
 const MODES: [(&str, Option<&str>); 3] = [("off", Some("upstream")), ("timer", None), ("on", Some("napi"))];
-/// Distance of frames in bytes: a long message fits into one.
-const FRAME_BYTES: u32 = 5120;
 const ANOTHER: &str = "published for another set-up: Linux's driver in a virtual machine over vhost-net";
 
 const MBPS: (&str, &str) = ("payload", "Mbit/s");
@@ -44,46 +40,6 @@ const CLEANED: (&str, &str) = ("cleaned_from_receive", "percent");
 const RATE_OF_OFF: (&str, &str) = ("rate_of_off", "times");
 const P50_OF_OFF: (&str, &str) = ("p50_of_off", "times");
 const P99_OF_OFF: (&str, &str) = ("p99_of_off", "times");
-
-/// The settings of all runs.
-struct Rig {
-    guest_pool: PagePool,
-    far_pool: PagePool,
-    settings: Settings,
-    ring: u64,
-    pins: bool,
-    window_bytes: u64,
-    window_packets: u64,
-    burst_packets: usize,
-    rounds: u64,
-    long_bytes: u32,
-    settle: Duration,
-    measure: Duration,
-}
-
-impl Rig {
-    fn new(bench: &Bench<'_>) -> Result<Self, LabError> {
-        let get = |key: &str| bench.parameters.get(key);
-        let ms = |key: &str| get(key).map(Duration::from_millis);
-        let frames = get("pool_frames")? as u32;
-        let pool = || host::pool(PagePool::builder().frames(frames).frame_bytes(FRAME_BYTES));
-        let mode = if get("spin")? > 0 { Mode::Adaptive } else { Mode::Sleeping };
-        Ok(Self {
-            guest_pool: pool()?,
-            far_pool: pool()?,
-            settings: Settings { mode, ..Settings::default() },
-            ring: get("ring")?,
-            pins: get("pin")? > 0,
-            window_bytes: get("window_bytes")?,
-            window_packets: get("window_packets")?,
-            burst_packets: get("burst_packets")? as usize,
-            rounds: get("rounds")?,
-            long_bytes: get("long_bytes")? as u32,
-            settle: ms("settle_ms")?,
-            measure: bench.duration_ns.map_or_else(|| ms("measure_ms"), |ns| Ok(Duration::from_nanos(ns)))?,
-        })
-    }
-}
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), LabError> {
     let rig = Rig::new(bench)?;
