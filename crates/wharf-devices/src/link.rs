@@ -1,4 +1,4 @@
-//! What every device on a network interface has to know of one: errors, lengths, and how it stands.
+//! Errors, frame lengths and state of a network interface, for every device on one.
 
 mod health;
 
@@ -16,7 +16,7 @@ use wharf_sys::interface::{Interface, InterfaceState};
 /// Reason of frames that fail because the interface has gone for good.
 pub const GONE: &str = "gone";
 
-/// Why there is no `socket`: without the privilege it is said what to do.
+/// Explains why `socket` cannot be opened: without the privilege the text says what to do.
 pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(EPERM) => format!("{socket} needs CAP_NET_RAW (`wharf devices` says how to get it)"),
@@ -24,20 +24,20 @@ pub(crate) fn no_socket(socket: &str, error: &io::Error) -> String {
     }
 }
 
-/// Ethernet header, and one VLAN tag.
+/// Bytes of an Ethernet header, and of one VLAN tag.
 pub(crate) const ETHERNET_BYTES: u32 = 14;
 pub(crate) const VLAN_BYTES: u32 = 4;
-/// Where the EtherType, or the first VLAN tag, stands.
+/// Offset of the EtherType, or of the first VLAN tag.
 pub(crate) const ETHERTYPE_AT: usize = 12;
 
-/// An interface that can be used.
+/// A usable interface.
 #[derive(Debug, Clone)]
 pub(crate) struct Link {
     /// The device's name, for messages.
     pub(crate) name: String,
     pub(crate) interface_name: String,
     pub(crate) interface: Interface,
-    /// As it stood when it was looked up.
+    /// Its state when it was looked up.
     pub(crate) state: InterfaceState,
 }
 
@@ -65,13 +65,13 @@ impl Link {
         Ok(Self { name, interface_name: interface_name.into(), interface, state })
     }
 
-    /// What the system refused while setting up.
+    /// Makes an error of the setup.
     pub(crate) fn fault(&self, what: &str) -> impl Fn(io::Error) -> DeviceError + use<> {
         let (device, what) = (self.name.clone(), what.to_string());
         move |source| DeviceError::Io { device: device.clone(), what: what.clone(), source }
     }
 
-    /// An error where frames could not leave: the other end is not there.
+    /// Makes an error for frames that could not leave: the other end is not there.
     pub(crate) fn check_carrier(&self) -> Result<(), DeviceError> {
         if self.state.is_running {
             return Ok(());
@@ -79,7 +79,7 @@ impl Link {
         Err(self.fault(&no_carrier(&self.interface_name))(io::Error::from_raw_os_error(ENETDOWN)))
     }
 
-    /// Longest frame by the MTU, bytes, without a tag.
+    /// Returns the longest frame by the MTU, bytes, without a tag.
     pub(crate) fn longest_bytes(&self) -> u32 {
         self.state.mtu_bytes.saturating_add(ETHERNET_BYTES)
     }
@@ -93,7 +93,7 @@ pub(crate) fn no_carrier(interface: &str) -> String {
     format!("{interface} has no carrier: its other end is down or not plugged in")
 }
 
-/// Whether an Ethernet frame begins with a VLAN tag, for which the MTU leaves room.
+/// Returns true if an Ethernet frame begins with a VLAN tag, for which the MTU leaves room.
 pub(crate) fn is_tagged(frame: &[u8]) -> bool {
     matches!(frame.get(ETHERTYPE_AT..ETHERTYPE_AT + 2), Some([0x81, 0x00] | [0x88, 0xa8]))
 }

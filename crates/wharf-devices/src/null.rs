@@ -1,4 +1,4 @@
-//! `null`: takes everything, infinitely fast; the dummy device. What it took is complete at the next reap.
+//! `null`: the dummy device. It takes every frame, and each is complete at the next reap.
 
 use crate::spec::{Can, Kind, Opened, QueueLayout};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use wharf_mem::{Batch, Frame, Region};
 /// Frames held between two reaps: far more than an owner's quota.
 const RING_FRAMES: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
 
-/// The kind of device.
+/// The `null` kind.
 pub(crate) static KIND: Kind = Kind {
     queues: QueueLayout::Devices,
     can: Can { stays_inside: true, ..Can::SEND },
@@ -33,7 +33,7 @@ impl Default for Null {
 }
 
 impl Null {
-    /// While frames are held, or the doorbell is to come.
+    /// Takes frames beside those already held, or with the doorbell left out.
     #[inline(never)]
     fn transmit_beside(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let taken = self.held.append(batch, usize::MAX) > 0;
@@ -75,7 +75,7 @@ impl TxDevice for Null {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         if !more && !batch.is_empty() && self.held.replace(batch) {
-            // All of it, as nearly always.
+            // The whole batch: the usual case.
             self.owes_doorbell = false;
             return Transmitted { doorbell: true, stopped: self.held.room() == 0 };
         }

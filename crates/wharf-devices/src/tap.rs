@@ -1,14 +1,14 @@
-//! `tap:NAME`: a virtual Ethernet interface of the kernel, whose other end this is: tun(4).
+//! `tap:NAME`: the user-space end of a virtual Ethernet interface: tun(4).
 //!
-//! What is sent here the kernel receives by the interface, and what it sends there is received here. One file is both
-//! ways, and so is one device: [`Tap`]. Super-packets and unfinished checksums pass whole in both directions, told of by the header
-//! before each frame.
+//! The kernel receives by the interface what is sent here, and sends by it what is received here. One file carries both
+//! directions, so it is one device: [`Tap`]. Super-packets and unfinished checksums pass whole in both directions; the virtio-net
+//! header before each frame describes them.
 //!
-//! The kernel has a frame when the call returns, and says nothing of it afterwards: there are no completions to learn
-//! from, and no byte queue limit.
+//! The kernel has a frame when the call returns, and reports nothing afterwards. So there are no completions to learn from, and
+//! no byte queue limit.
 //!
-//! Needs CAP_NET_ADMIN, or an interface that was made for the user beforehand (`ip tuntap add NAME mode tap user USER`). It
-//! is made, or looked for, in the network namespace of the thread that opens it, and may be moved to another one
+//! Needs CAP_NET_ADMIN, or an interface that was made for the user beforehand (`ip tuntap add NAME mode tap user USER`). The
+//! interface is made, or looked for, in the network namespace of the thread that opens it, and may be moved to another one
 //! afterwards.
 
 mod end;
@@ -29,30 +29,27 @@ use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::tap::Offloads;
 
-/// Longest packet that the kernel hands over, bytes: what IPv6 can say the length of, its header, and Ethernet's with
-/// two tags.
+/// Longest packet that the kernel delivers, bytes: the longest IPv6 payload, its header, and an Ethernet header with two tags.
 const PACKET_BYTES_MAX: usize = 65535 + 40 + 14 + 2 * 4;
 
-/// How a [`Tap`] should be.
+/// Settings of a [`Tap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapOptions {
-    /// Whether the interface has several queues, each of them a device that is opened by its name. The kernel sends a flow
-    /// by the queue that its frames come from, else by its hash. Off by default: then nobody else can open it.
+    /// True if the interface has several queues, each a device that is opened by its name. The kernel sends a flow by the queue that
+    /// the flow's frames come from, else by its hash. Off by default: the interface can then be opened once.
     pub multi_queue: bool,
-    /// Whether the kernel hands over super-packets uncut, and leaves checksums to be filled in: on by default. It goes for all
-    /// queues. Off, frames arrive as on a wire; sending is the same.
+    /// True if the kernel delivers super-packets whole and leaves checksums to be filled in: on by default. It applies to all
+    /// queues. If off, frames arrive as on a wire; sending is the same.
     pub offload: bool,
-    /// Whether the interface stays when nobody has it open any more; `None` for as it was. One that is made here
-    /// goes.
+    /// True if the interface stays when it is closed; `None` leaves that as it was. An interface that is made here goes.
     pub persist: Option<bool>,
-    /// The interface's MTU; `None` for as it was: 1500 of one that is made here.
+    /// The interface's MTU; `None` leaves it as it was: 1500 for a new interface.
     pub mtu_bytes: Option<u32>,
-    /// Frames that the kernel keeps until they are received, in each queue; beyond that it drops. `None` for as it
-    /// was: 500 of one that is made here.
+    /// Frames that the kernel keeps until they are received, per queue; it drops the rest. `None` leaves that as it was: 500 for a
+    /// new interface.
     pub ring_frames: Option<u32>,
-    /// Bytes that may be on their way through the kernel, counted as it does, until it takes no more: sending then waits
-    /// for what shapes them there, and nothing is dropped behind the interface for lack of room. `None` for as it was: no
-    /// bound of one that is made here.
+    /// Bytes, by the kernel's account, that may be on their way through the kernel. Sending waits at this bound for the kernel's
+    /// shaping, and nothing is dropped behind the interface for lack of room. `None` leaves it as it was: no bound for a new interface.
     pub send_buffer_bytes: Option<u32>,
 }
 
@@ -69,13 +66,13 @@ impl Default for TapOptions {
     }
 }
 
-/// A queue of a TAP interface, both ways.
+/// A queue of a TAP interface; it sends and receives.
 ///
-/// Frames that are received may be super-packets, as chains where they are longer than one frame, and their checksum still
-/// to be filled in, as their row of the side table says ([`Region::meta`]); the same may be sent. While the interface
-/// is down, frames that are sent fail (`link-down`) and nothing arrives, and both go on when it is up again; when it is
-/// removed, that is [`DeviceError::Lost`]. What the kernel dropped since nobody received it is shown as `kernel`; of several queues,
-/// which it counts together, only by the first of those that are opened together ([`Tap::open_queues`]).
+/// Received frames may be super-packets, as chains if they are longer than one frame, with a checksum still to be filled in, as
+/// their row of the side table says ([`Region::meta`]). The same may be sent. While the interface is down, sent frames fail
+/// (`link-down`) and nothing arrives; both go on when it is up again. A removed interface is [`DeviceError::Lost`]. Frames that
+/// the kernel dropped because they were not received in time are shown as `kernel`. The kernel counts them for all queues
+/// together, so only the first of queues opened together shows them ([`Tap::open_queues`]).
 #[derive(Debug)]
 pub struct Tap {
     end: End,
@@ -83,21 +80,21 @@ pub struct Tap {
     receiving: Receiving,
     region: Option<Arc<Region>>,
     mode: &'static str,
-    /// The kernel hands over super-packets.
+    /// True if the kernel delivers super-packets whole.
     leaves_uncut: bool,
 }
 
 impl Tap {
-    /// Makes interface `name`, or takes the one that there is, and switches it on.
+    /// Makes interface `name`, or takes an existing one, and switches it on.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] for a name that no interface may have; [`DeviceError::Io`] when it is no TAP, somebody has it,
-    /// or CAP_NET_ADMIN is lacking.
+    /// [`DeviceError::Unsupported`] for an invalid interface name; [`DeviceError::Io`] if the interface is no TAP, is in use, or
+    /// CAP_NET_ADMIN is lacking.
     pub fn open(name: &str, options: TapOptions) -> Result<Self, DeviceError> {
         Self::open_one(name, options, false)
     }
 
-    /// Opens `count` queues of interface `name`, which has several then. The first of them shows what the kernel dropped in all of them.
+    /// Opens `count` queues of interface `name`. The first shows what the kernel dropped in all of them.
     ///
     /// # Errors
     /// As [`Tap::open`].
@@ -126,7 +123,7 @@ impl Tap {
 }
 
 impl Notify for Tap {
-    /// The file is told of for each frame that arrives, when the interface goes, and when the kernel has room again.
+    /// The file is notified of each frame that arrives, of the interface's removal, and of room in the kernel.
     fn wait_fd(&self) -> Option<RawFd> {
         self.end.tap().map(|tap| tap.fd().as_raw_fd())
     }
@@ -137,7 +134,7 @@ impl Device for Tap {
         self.end.health.device().into()
     }
 
-    /// What the kernel leaves to whoever receives.
+    /// Returns the offloads that the kernel leaves to the receiver.
     fn mode(&self) -> Option<&'static str> {
         Some(self.mode)
     }
@@ -173,7 +170,7 @@ impl TxDevice for Tap {
         self.sending.transmit(&mut self.end, self.region.as_deref(), batch)
     }
 
-    /// There is none to be owed: each frame is a call.
+    /// No doorbell is left out: each frame is a call.
     fn flush(&mut self) -> bool {
         false
     }

@@ -1,18 +1,18 @@
 //! `udp:HOST:PORT`: UDP payloads through a kernel socket. Needs no privilege.
 //!
-//! Frames are Ethernet frames as everywhere, and the kernel's network stands between them and the wire: of a frame that is
-//! sent, the datagram's payload goes out, under headers of the kernel's own; around a datagram that is received, headers are
-//! made that say what the kernel tells: addresses, ports, lengths, right checksums.
+//! Frames are Ethernet frames, as for every device, but the kernel's network stack stands between them and the wire. Of a frame
+//! that is sent, the kernel sends the datagram's payload under headers of its own. A datagram that is received gets headers made
+//! from what the kernel reports: addresses, ports, lengths, right checksums.
 //!
-//! Sending: datagrams of one length to one place, one after the other, go as one message that the kernel, or the adapter, cuts
-//! (UDP_SEGMENT), all messages of a batch by one call; a super-packet of UDP goes as it is, its payload where it lies.
-//! [`Udp::connect`] sends everything to one address; [`Udp::bind`] sends
-//! each frame to where the frame says, from the port that it is bound to, and if bound to no address, from the frame's source
-//! address where that is this machine's. What is no UDP datagram fails as `not-udp`.
-//! Receiving: from the peer when connected, else whatever comes. Both ways by one device.
+//! Sending: consecutive datagrams of one length to one place are one message, which the kernel or the adapter segments
+//! (`UDP_SEGMENT`). All messages of a batch go by one call. A super-packet of UDP is sent from where its payload lies.
+//! [`Udp::connect`] sends everything to one address. [`Udp::bind`] sends each frame to the frame's destination, from the bound
+//! port. A socket bound to no address sends from the frame's source address, if that is this machine's. A frame that is no UDP
+//! datagram fails as `not-udp`.
+//! Receiving: from the peer if connected, else from any sender. One device does both.
 //!
-//! There are no completions: the kernel has copied a frame when the call returns, so that there is no byte queue limit. A full
-//! socket buffer stops the device until the kernel says that it is writable. What a full qdisc drops is not told.
+//! There are no completions: the kernel has copied a frame when the call returns, so there is no byte queue limit. A full
+//! socket buffer stops the device until the kernel reports that it is writable. The kernel does not report drops of a full qdisc.
 
 mod addressing;
 mod datagram;
@@ -41,17 +41,17 @@ use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::udp::UdpSocket;
 
-/// How a [`Udp`] should be.
+/// Settings of a [`Udp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Whether runs of datagrams are sent as one, where the kernel takes that: yes by default.
+    /// True to send runs of datagrams as one message, where the kernel takes that: the default.
     pub segments: bool,
-    /// Whether the kernel may put received datagrams of one flow together (UDP_GRO): no by default. That makes receiving
-    /// much faster where a sender on this host, or an adapter, joins them; but then what the kernel drops is counted in
-    /// joined ones, so that the number of datagrams lost is not known.
+    /// True to let the kernel join received datagrams of one flow (`UDP_GRO`): off by default. Receiving is much faster where a
+    /// sender on this host, or an adapter, joins them. The kernel then counts drops in joined datagrams, so the number of lost
+    /// datagrams is unknown.
     pub joins_received: bool,
     /// Bytes that may wait to be received, counted with the kernel's own overhead: 8 MiB by default, or as many as
-    /// net.core.rmem_max allows.
+    /// `net.core.rmem_max` allows.
     pub buffer_bytes: usize,
 }
 
@@ -72,17 +72,17 @@ pub struct Udp {
     drops: Drops,
 }
 
-/// What the kernel answers EINVAL to (`net/ipv6/datagram.c`, `af_inet6.c`).
+/// The error that the kernel maps to EINVAL here (`net/ipv6/datagram.c`, `af_inet6.c`).
 const NO_SCOPE: &str = "a link-local address wants its interface: udp:[fe80::1%eth0]:53";
-/// Calls to receive between two looks at the kernel's count of drops, which wraps.
+/// Calls to receive between two reads of the kernel's drop count, which wraps.
 const LOOK_EVERY: u32 = 1 << 16;
 
-/// What the kernel has dropped, in more than 32 bits.
+/// The kernel's drop count, in more than 32 bits.
 #[derive(Debug, Clone, Copy)]
 struct Drops {
     total: u64,
     last: u32,
-    /// Calls until the next look.
+    /// Calls until the next read.
     look_due: u32,
 }
 
@@ -100,10 +100,10 @@ impl Drops {
 }
 
 impl Udp {
-    /// Sends to the first of `peers` that there is a way to, and receives from there alone. `name` is for messages.
+    /// Sends to the first of `peers` that has a route, and receives from it alone. `name` is for messages.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when there is a way to none of them.
+    /// [`DeviceError::Io`] if no peer has a route.
     pub fn connect(name: &str, peers: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
         let socket = first_of(peers, UdpSocket::connect).map_err(|source| match source.raw_os_error() {
             Some(EACCES | EPERM) => {
@@ -115,11 +115,11 @@ impl Udp {
         Ok(Self::new(name, socket, Addressing::Connected, options))
     }
 
-    /// Receives what is sent to the first of `locals` that it can be bound to, and sends from there to where each frame says.
-    /// Of port 0 the kernel makes a free one; where `name` ends in `:0`, it gets that number in its place.
+    /// Receives datagrams for the first of `locals` that it can be bound to, and sends from there to each frame's destination.
+    /// For port 0 the kernel chooses a free port; if `name` ends in `:0`, that number replaces the 0.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when it can be bound to none of them.
+    /// [`DeviceError::Io`] if it can be bound to none of them.
     pub fn bind(name: &str, locals: &[SocketAddr], options: &UdpOptions) -> Result<Self, DeviceError> {
         let socket = first_of(locals, UdpSocket::bind).map_err(|source| {
             let what = match source.raw_os_error() {
@@ -134,7 +134,7 @@ impl Udp {
         socket.tell_destinations().map_err(|source| fault(name, "cannot set up the socket", source))?;
         let local = socket.local();
         let by_frame = ByFrame::new(local);
-        // Whoever is to send there has to be told which one it is.
+        // Peers have to be told the port that the kernel chose.
         let name = match name.strip_suffix(":0") {
             Some(host) => format!("{host}:{}", local.port()),
             None => name.into(),
@@ -145,7 +145,7 @@ impl Udp {
     fn new(name: &str, socket: UdpSocket, addressing: Addressing, options: &UdpOptions) -> Self {
         socket.set_receive_buffer(options.buffer_bytes);
         if options.joins_received {
-            // Where the kernel does not know it, datagrams come one by one.
+            // A kernel without `UDP_GRO` delivers datagrams one by one.
             let _ = socket.join_received();
         }
         let joins = options.segments && socket.can_segment();
@@ -158,12 +158,12 @@ impl Udp {
         }
     }
 
-    /// Its own address and port; `None` once closed.
+    /// Returns the local address and port; `None` once closed.
     pub fn local(&self) -> Option<SocketAddr> {
         self.socket.as_ref().map(UdpSocket::local)
     }
 
-    /// How often ICMP has told that nobody listens where a datagram went: at least.
+    /// Returns the number of ICMP reports that a destination port was closed; a lower bound.
     pub fn refusals(&self) -> u64 {
         self.sending.errors.refusals()
     }
@@ -179,7 +179,7 @@ fn fault(name: &str, what: &str, source: io::Error) -> DeviceError {
     DeviceError::Io { device: name.into(), what: what.into(), source }
 }
 
-/// The first that works, or the last error.
+/// Returns the first success, or the last error.
 fn first_of(
     addresses: &[SocketAddr], open: impl Fn(SocketAddr) -> io::Result<UdpSocket>,
 ) -> io::Result<UdpSocket> {
@@ -194,7 +194,7 @@ fn first_of(
 }
 
 impl Notify for Udp {
-    /// The kernel says so when a datagram comes, and when there is room to send again.
+    /// The kernel notifies when a datagram arrives, and when there is room to send again.
     fn wait_fd(&self) -> Option<RawFd> {
         self.socket.as_ref().map(|socket| socket.fd().as_raw_fd())
     }
@@ -216,7 +216,7 @@ impl Device for Udp {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         self.count_drops();
-        // Of the last call nothing else would tell: none follows it.
+        // An error of the last call is read here: no call follows that would report it.
         if let Some(Ok(Some(error))) = self.socket.take().map(|socket| socket.take_error()) {
             self.sending.errors.note_earlier(error);
         }
@@ -231,7 +231,7 @@ impl TxDevice for Udp {
             completions: CompletionMode::None,
             segments_max: plan::PIECES_MAX as u16,
             segmentation: true,
-            // The kernel makes its own.
+            // The kernel computes checksums itself.
             checksum: true,
         }
     }

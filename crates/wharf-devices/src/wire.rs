@@ -2,23 +2,23 @@
 //!
 //! Spec: `wire[:rate=10gbit,delay=1ms,ring=1024,overhead=24]`.
 //!
-//! A frame leaves when its transmission is over (`rate`) and the far end takes it; that is its completion. A
-//! full ring stops the sender; no frame is ever dropped. The far end copies a frame's bytes into memory of
-//! its own cache, and takes none while its pool is empty. Super-packets cross whole, with their requests, as
-//! over a veth: the far end builds a chain where one of its frames is too small.
+//! A frame leaves when its transmission is over (`rate`) and the far end takes it; that is its completion. A full ring stops the
+//! sender; no frame is ever dropped. The far end copies a frame's bytes into memory of its own cache, and takes none while its
+//! pool is empty. Super-packets cross whole, with their requests, as over a veth: the far end builds a chain if one of its
+//! frames is too small.
 //!
-//! - `rate` (none by default): each direction carries so many bits a second, exactly in the long run.
-//! - `overhead` (24 bytes by default): what every frame lasts longer on the line than its bytes: preamble and
-//!   start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet for
-//!   60-byte frames; `overhead=0` counts the frames' bytes alone.
-//! - `delay` (none by default): from a frame's completion until it can be received, at most 60 s. Frames under
-//!   way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
-//! - `ring` (1024 by default): frames that an end can have given away and not yet got back.
+//! - `rate` (none by default): bits per second of each direction, exact in the long run.
+//! - `overhead` (24 bytes by default): bytes of line time that every frame takes besides its own: preamble and
+//! start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet for
+//! 60-byte frames; `overhead=0` counts the frames' bytes alone.
+//! - `delay` (none by default): time from a frame's completion until it can be received, at most 60 s. Frames on their
+//! way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
+//! - `ring` (1024 by default): frames that an end may have given away and not yet got back.
 //!
-//! Without a rate or a delay no clock is read. An end that is closed or dropped hangs up both directions: the
-//! other end's frames come back as failed, `link-down`, and it still receives what had left. Failures that a
-//! frame can meet: `link-down`, `closed` (this end closed before it left), `too-long` (the receiver's whole
-//! pool would not hold it), `foreign-pool`, `not-attached`.
+//! Without a rate or a delay no clock is read. An end that is closed or dropped hangs up both directions: the other end's frames
+//! come back as failed, `link-down`, and it still receives the frames that had left. Reasons of failure: `link-down`, `closed`
+//! (this end closed before the frame left), `too-long` (the receiver's whole pool would not hold it), `foreign-pool`,
+//! `not-attached`.
 
 mod link;
 mod rate;
@@ -44,12 +44,12 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Preamble and start delimiter 8, check sequence 4, gap 12: IEEE 802.3, bytes.
 pub const ETHERNET_OVERHEAD_BYTES: u32 = 24;
-/// The longest delay: longer than to the moon and back, short enough for somebody to wait for.
+/// The longest delay.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
 const RING_FRAMES: u32 = 1024;
 const RING_FRAMES_MAX: u32 = 1 << 16;
 
-/// How a wire should be.
+/// Settings of a wire.
 #[derive(Debug, Clone)]
 pub struct WireSpec {
     rate_bits_per_second: u64,
@@ -88,7 +88,7 @@ impl WireSpec {
         self
     }
 
-    /// How long after its completion a frame can be received, at most [`DELAY_MAX`]; at once by default.
+    /// Time after its completion at which a frame can be received, at most [`DELAY_MAX`]; 0 by default.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay.min(DELAY_MAX);
@@ -108,14 +108,14 @@ impl WireSpec {
         Ok(self)
     }
 
-    /// Where the rings' indices start: tests start near 2^32 to see them wrap.
+    /// Sets the start of the rings' indices: tests start near 2^32 to see them wrap.
     #[must_use]
     pub fn index_start(mut self, start: u32) -> Self {
         self.index_start = start;
         self
     }
 
-    /// The clock for rate and delay, which should be exact; the host's by default.
+    /// Sets the clock for rate and delay, which should be exact; the host's by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -162,7 +162,7 @@ impl std::fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// Whether the other end has been closed or dropped.
+    /// Returns true if the other end has been closed or dropped.
     pub fn is_far_end_gone(&self) -> bool {
         self.sending.is_far_end_gone()
     }
@@ -247,7 +247,7 @@ impl RxDevice for Wire {
         self.receiving.receive(cache, to, budget).map_err(|error| self.no_memory(error))
     }
 
-    /// True once a call to receive has found that nothing is left and nothing can come.
+    /// Returns true once a call to receive has found that nothing is left and nothing can come.
     fn ended(&self) -> bool {
         self.receiving.has_ended()
     }

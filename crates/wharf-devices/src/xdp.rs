@@ -1,11 +1,11 @@
-//! `xdp:INTERFACE`: AF_XDP on one queue of a network interface, by rings shared with the kernel; the pool's own memory
-//! is what the kernel, or the adapter, reads and writes: no copy in user space.
+//! `xdp:INTERFACE`: AF_XDP on one queue of a network interface, by rings shared with the kernel. The kernel, or the adapter,
+//! reads and writes the pool's own memory: there is no copy in user space.
 //!
-//! Sending: [`XdpSender`]. A frame's place goes into a ring, one system call hands a batch over, and it comes back when
-//! the frame has left: real completions, so that there is a byte queue limit. Needs CAP_NET_RAW, loads no program.
+//! Sending: [`XdpSender`]. A frame's address goes into a ring, one system call hands a batch over, and the frame comes back when
+//! it has left. These are real completions, so there is a byte queue limit. Needs CAP_NET_RAW, loads no program.
 //! Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for the program that hands frames over.
 //! Both at once: [`XdpBoth`], by one socket.
-//! How well it works depends on driver and kernel, and [`Device::mode`](wharf_core::device::Device::mode) says which it is.
+//! Driver and kernel decide the mode; [`Device::mode`](wharf_core::device::Device::mode) says which it is.
 //!
 //! The interface is looked up in the network namespace of the thread that opens it.
 
@@ -32,35 +32,35 @@ use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::mapping::{Mapping, PAGE_BYTES};
 use wharf_sys::xdp::{Bind, UmemShape, XdpSocket};
 
-/// How long a queue, and memory, that was just let go of may take to be free: the kernel sees to that later.
+/// Time that a queue, or memory, that was just released may take to be free: the kernel frees it later.
 const FREE_WITHIN: Duration = Duration::from_millis(500);
-/// How it works where nobody copies.
+/// The mode without a copy.
 const ZERO_COPY: &str = "zero-copy";
 const NAP: Duration = Duration::from_millis(2);
 
-/// How an [`XdpSender`] should be, and an [`XdpReceiver`].
+/// Settings of an [`XdpSender`] or an [`XdpReceiver`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct XdpOptions {
     /// Number of the interface's queue, 0 by default.
     pub queue: u32,
-    /// Who copies.
+    /// Whether the kernel may copy.
     pub mode: Mode,
 }
 
-/// Who copies.
+/// Whether the kernel may copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// Nobody if the driver can do without, else the kernel.
+    /// No copy if the driver can do without, else a copy by the kernel.
     #[default]
     Auto,
-    /// The kernel.
+    /// A copy by the kernel.
     Copy,
-    /// Nobody, or it is an error.
+    /// No copy, or it is an error.
     ZeroCopy,
 }
 
 impl Mode {
-    /// The ways to bind that are to be tried, the best one first.
+    /// Returns the ways to bind that are to be tried, the best one first.
     fn ways(self) -> impl Iterator<Item = Bind> {
         let (without, with) = (self != Mode::Copy, self != Mode::ZeroCopy);
         let all = [(true, true), (true, false), (false, true), (false, false)];
@@ -70,7 +70,7 @@ impl Mode {
     }
 }
 
-/// Looks for an interface, and whether this process may use it.
+/// Looks for an interface, and checks that this process may use it.
 fn find(interface_name: &str) -> Result<Link, DeviceError> {
     let name = format!("xdp:{interface_name}");
     let fault = |what: &str| {
@@ -82,7 +82,7 @@ fn find(interface_name: &str) -> Result<Link, DeviceError> {
     Link::find(name, interface_name, asker.as_fd())
 }
 
-/// What an error of binding to queue `queue` comes to, in words.
+/// Explains an error of binding to queue `queue`.
 fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> DeviceError {
     let interface = &link.interface_name;
     let what = match (step, source.raw_os_error()) {
@@ -112,7 +112,7 @@ fn fault(link: &Link, queue: u32, region: &Region, (step, source): Refusal) -> D
     link.fault(&what)(source)
 }
 
-/// Where setting up has failed, and the system's answer.
+/// The step of the setup that failed, and the system's answer.
 type Refusal = (Step, io::Error);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,10 +130,10 @@ impl Step {
     }
 }
 
-/// A socket with `region` as its memory.
+/// Opens a socket with `region` as its memory.
 fn registered(region: &Region, shape: &UmemShape) -> Result<XdpSocket, Refusal> {
     let socket = XdpSocket::open().map_err(Step::Rings.refused())?;
-    // Memory that was just let go of counts towards the limit for a while.
+    // Memory that was just released counts towards the limit for a while.
     let registered = patiently(&[ENOBUFS], || socket.register(region.mapping(), shape));
     registered.map_err(Step::Register.refused())?;
     Ok(socket)
@@ -160,8 +160,8 @@ fn patiently<T>(busy: &[i32], mut attempt: impl FnMut() -> io::Result<T>) -> io:
     }
 }
 
-/// Waits, for a while, until another socket could have the queue: until then, with zero-copy, the adapter may still read
-/// and write the memory, though the socket is closed.
+/// Waits, for a while, until another socket could have the queue. Until then, with zero-copy, the adapter may still read and
+/// write the memory, though the socket is closed.
 fn await_release(link: &Link, queue: u32) {
     let Ok(memory) = Mapping::shared_small_pages(PAGE_BYTES) else { return };
     let Ok(socket) = XdpSocket::open() else { return };
@@ -172,12 +172,12 @@ fn await_release(link: &Link, queue: u32) {
         socket.transmit_ring(1).map(drop),
     ];
     if made.iter().all(Result::is_ok) {
-        // An interface that is gone has let go of it, too.
+        // An interface that is gone has released the memory, too.
         let _ = bind(&socket, link.interface.index, queue, Bind { zero_copy: false, multi_buffer: false });
     }
 }
 
-/// The first of the ways to bind that works.
+/// Returns the first of the ways to bind that works.
 fn first_that_works<T>(
     mode: Mode, mut make: impl FnMut(Bind) -> Result<T, Refusal>,
 ) -> Result<(T, Bind), Refusal> {

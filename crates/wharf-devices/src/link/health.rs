@@ -1,4 +1,4 @@
-//! `Health`: how the interface stands, as far as it has been noticed, and what is told about it.
+//! `Health`: the state of the interface as far as it has been noticed, and the errors to be reported.
 
 use super::{EAGAIN, ENETDOWN, ENODEV, ETHERNET_BYTES, GONE, Link, VLAN_BYTES, down, is_tagged, no_carrier};
 use std::io;
@@ -23,9 +23,9 @@ pub(crate) struct Health {
     state: State,
     /// Longest frame by the MTU, bytes, without a tag.
     longest_bytes: u32,
-    /// A frame beyond that was told of.
+    /// True once a frame beyond that has been reported.
     told_too_long: bool,
-    /// For the next reap.
+    /// Error for the next reap.
     error: Option<DeviceError>,
 }
 
@@ -51,13 +51,13 @@ impl Health {
         self.longest_bytes
     }
 
-    /// What is to be reported, once.
+    /// Returns the error to be reported, once.
     #[inline]
     pub(crate) fn take_error(&mut self) -> Result<(), DeviceError> {
         if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
     }
 
-    /// Looks at the interface, by way of any socket of its network namespace.
+    /// Looks at the interface by any socket of its network namespace.
     #[cold]
     pub(crate) fn look(&mut self, socket: BorrowedFd<'_>) {
         let down_error = || io::Error::from_raw_os_error(ENETDOWN);
@@ -65,7 +65,7 @@ impl Health {
             Err(error) if error.raw_os_error() == Some(ENODEV) => {
                 self.change(State::Gone, "the interface is gone", error);
             }
-            // It is being renamed: what is known of it holds until the next look.
+            // The interface is being renamed: the last known state holds until the next look.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => {}
             Err(error) => self.note("cannot look at the interface", error),
             Ok(state) if !state.is_up => self.change(State::Down, &down(&self.interface_name), down_error()),
@@ -79,7 +79,7 @@ impl Health {
         }
     }
 
-    /// It is another number now, and called `name`: it was moved to another network namespace, or renamed.
+    /// Reports a changed number or name: the interface was moved to another network namespace, or renamed.
     pub(crate) fn follow(&mut self, interface: Interface, name: &str) {
         (self.interface, self.interface_name) = (interface, name.into());
     }
@@ -95,7 +95,7 @@ impl Health {
         }
     }
 
-    /// Whether the MTU allows a frame of these first bytes, and `len_bytes` in all: a tag is not counted.
+    /// Returns true if the MTU allows a frame with these first bytes, of `len_bytes` in all: a tag is not counted.
     #[inline]
     pub(crate) fn fits(&self, first: &[u8], len_bytes: u32) -> bool {
         len_bytes <= self.longest_with(first)
@@ -105,7 +105,7 @@ impl Health {
         self.longest_bytes.saturating_add(if is_tagged(first) { VLAN_BYTES } else { 0 })
     }
 
-    /// Why a frame of these first bytes, and `len_bytes` in all, cannot be sent now.
+    /// Returns the reason that a frame with these first bytes, of `len_bytes` in all, cannot be sent now.
     #[cold]
     pub(crate) fn fault_of(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
         match self.state {
@@ -115,7 +115,7 @@ impl Health {
         }
     }
 
-    /// As [`Health::fault_of`], however the interface stands.
+    /// As [`Health::fault_of`], in any state of the interface.
     pub(crate) fn length_fault(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
         let longest_bytes = self.longest_with(first);
         if len_bytes > longest_bytes {
@@ -137,13 +137,13 @@ impl Health {
         self.error = Some(DeviceError::Unsupported { device: self.device.clone(), what });
     }
 
-    /// The interface stands as it should, and yet nothing leaves.
+    /// Reports that nothing leaves although the interface is up.
     #[cold]
     pub(crate) fn lose(&mut self, what: &str, source: io::Error) {
         self.error = Some(DeviceError::Lost { device: self.device.clone(), what: what.into(), source });
     }
 
-    /// An answer of the kernel that is no usual one.
+    /// Reports an unusual error of the kernel.
     #[cold]
     pub(crate) fn note(&mut self, what: &str, source: io::Error) {
         self.error = Some(DeviceError::Io { device: self.device.clone(), what: what.into(), source });

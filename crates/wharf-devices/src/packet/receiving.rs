@@ -1,4 +1,4 @@
-//! `PacketReceiver`: the receive side.
+//! `PacketReceiver`: the receive side of a packet socket.
 
 mod drops;
 mod pieces;
@@ -22,34 +22,34 @@ use work::{Work, is_plain};
 
 /// Bytes of a block: room for the longest super-packet, and for a thousand short frames.
 const BLOCK_BYTES: u64 = 128 << 10;
-/// After how long frames are handed over that do not fill a block: the least that the kernel knows.
+/// Time after which the kernel delivers a block that is not full: the shortest that it knows.
 const RETIRE_MS: u32 = 1;
-/// How long frames may still be on their way out of the ring when the interface has gone.
+/// Time that frames may take out of the ring once the interface has gone.
 const LAST_FRAMES_NS: u64 = 10_000_000;
-/// Polls that find nothing between two looks at the socket's error.
+/// Empty polls between two looks at the socket's error.
 const LOOK_EVERY: u32 = 64;
 
-/// What becomes of super-packets, which senders on this host hand over uncut, and network adapters join.
+/// Treatment of super-packets, which senders on this host send whole, and network adapters join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SuperPackets {
-    /// They are cut: every frame is one that a wire could carry.
+    /// They are segmented: every frame is one that a wire could carry.
     #[default]
     Cut,
-    /// They arrive whole, as chains where they are longer than one frame, with what cuts them in their row of the
-    /// side table ([`Region::meta`]), their checksum still to be filled in. Those in UDP tunnels are cut all the same.
+    /// They arrive whole, as chains if they are longer than one frame. Their row of the side table ([`Region::meta`]) says how to
+    /// segment them and that the checksum is still to be filled in. Super-packets in UDP tunnels are segmented all the same.
     Keep,
 }
 
-/// How a [`PacketReceiver`] should be.
+/// Settings of a [`PacketReceiver`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveOptions {
-    /// What becomes of super-packets: they are cut by default.
+    /// Treatment of super-packets: they are segmented by default.
     pub super_packets: SuperPackets,
-    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. That is some 200 000 short frames, and 256 blocks
-    /// of 128 KiB. The kernel hands over a block at least every millisecond in which something arrives: with frames
-    /// coming slowly, too, nothing is lost if the receiver does not look for 256 ms.
+    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. That is some 200 000 short frames, or 256 blocks of 128 KiB.
+    /// The kernel delivers at least one block per millisecond in which a frame arrives. So even at low rates nothing is lost if the
+    /// receiver does not poll for 256 ms.
     pub buffer_bytes: u64,
-    /// Whether the interface takes frames for other stations, too: yes by default, as in other captures.
+    /// True if the interface takes frames for other stations, too: the default, as in other captures.
     pub promiscuous: bool,
 }
 
@@ -59,18 +59,18 @@ impl Default for ReceiveOptions {
     }
 }
 
-/// Whether nothing can come any more, ever: an interface that is down may be up again.
+/// Returns true if nothing can ever arrive any more; an interface that is down may come up again.
 fn is_final(error: &DeviceError) -> bool {
     !matches!(error, DeviceError::Lost { source, .. } if source.raw_os_error() == Some(ENETDOWN))
 }
 
-/// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not seen.
+/// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not received.
 ///
-/// They arrive as on a wire: checksums that their sender had left to a network adapter are filled in, VLAN tags are back
-/// in their place. [`Meta::time_ns`] of each is when it arrived, since 1970. What the kernel dropped since its
-/// ring was full is shown by [`RxDevice::drops`] as `kernel`.
+/// Frames arrive as on a wire: checksums that their sender had left to an adapter are filled in, VLAN tags are back in place.
+/// [`Meta::time_ns`] of each is its time of arrival, since 1970. Frames that the kernel dropped because the ring was full are
+/// shown by [`RxDevice::drops`] as `kernel`.
 ///
-/// An interface that is switched off is told once, and goes on when it is on again.
+/// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
 pub struct PacketReceiver {
     name: String,
@@ -82,19 +82,20 @@ pub struct PacketReceiver {
     placer: SgWriter,
     work: Work,
     drops: Drops,
-    /// Polls until the next look at the socket's error.
+    /// Empty polls until the next look at the socket's error.
     look_due: u32,
-    /// What is to be told of the interface, and when, on the exact clock.
+    /// Error of the interface to be reported, and its time on the exact clock.
     ending: Option<(DeviceError, u64)>,
     ended: bool,
 }
 
-/// Receivers that share what an interface receives: the number that the kernel has for them, once there is one.
+/// A PACKET_FANOUT group: its number, once the kernel has given it one.
 #[derive(Debug, Default)]
 struct Group(Option<u16>);
 
 impl Group {
-    /// Binds `socket`, one of them. It has no frame before it is one: the others have those.
+    /// Binds `socket` and joins it to the fanout group. Until it has joined, a filter drops everything: those frames belong to
+    /// other members.
     fn bind(&mut self, socket: &PacketSocket, index: i32) -> io::Result<()> {
         socket.refuse_all()?;
         socket.bind_to_receive(index)?;
@@ -103,13 +104,13 @@ impl Group {
     }
 }
 
-/// What became of the frame at hand.
+/// Outcome for the current frame.
 enum Step {
     Received,
     Dropped,
-    /// It waits for memory.
+    /// The frame waits for memory.
     Waits,
-    /// There was none.
+    /// There is no frame.
     Empty,
 }
 
@@ -117,14 +118,14 @@ impl PacketReceiver {
     /// Opens interface `interface`.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
-    /// [`DeviceError::Unsupported`] when it is no Ethernet.
+    /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
         Self::open_one(interface, options, None)
     }
 
-    /// Opens `count` of them that share what interface `interface` receives: each flow comes by one of them (PACKET_FANOUT, by a hash of
-    /// addresses and ports that is the same for both directions). Each has a ring of its own.
+    /// Opens `count` receivers that share the frames of interface `interface`: each flow arrives at one of them (PACKET_FANOUT, by a
+    /// hash of addresses and ports that is the same for both directions). Each has a ring of its own.
     ///
     /// # Errors
     /// As [`PacketReceiver::open`].
@@ -142,7 +143,7 @@ impl PacketReceiver {
         let fault = link.fault("cannot set up a receive ring");
         let Link { name, interface_name, interface, .. } = link;
         socket.enable_vnet_header().map_err(&fault)?;
-        // Linux before 4.20 does not know it; frames are told apart by their kind, too.
+        // Linux before 4.20 lacks the option; frames are distinguished by their kind, too.
         let _ = socket.ignore_outgoing();
         let blocks = (options.buffer_bytes / BLOCK_BYTES).clamp(2, 8192) as u32;
         let shape = ReceiveShape { block_bytes: BLOCK_BYTES as u32, blocks, retire_ms: RETIRE_MS };
@@ -169,7 +170,7 @@ impl PacketReceiver {
         })
     }
 
-    /// Sees to one frame, or to a part of one that is being cut; `to` has room for it.
+    /// Handles one frame, or a segment of one; `to` has room for it.
     fn step(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Step, DeviceError> {
         if self.work.is_pending() {
             return self.place_work(cache, to);
@@ -236,7 +237,7 @@ impl PacketReceiver {
         }
     }
 
-    /// Nothing has come: looks whether anything still can.
+    /// Nothing has arrived: looks whether anything still can.
     #[cold]
     fn look(&mut self) -> Result<(), DeviceError> {
         self.look_due = LOOK_EVERY;
@@ -262,13 +263,13 @@ impl PacketReceiver {
         }
     }
 
-    /// Why nothing comes any more, if so: for good, or until the interface is up again.
+    /// Returns the reason that nothing arrives: for good, or until the interface is up again.
     fn fault_of_interface(&self) -> Option<DeviceError> {
         let ring = self.ring.as_ref()?;
         let (what, source) = match ring.socket().interface_state(&self.interface) {
             Ok(state) if state.is_up => return None,
             Ok(_) => (down(&self.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
-            // It is being renamed.
+            // The interface is being renamed.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => return None,
             Err(error) if error.raw_os_error() == Some(ENODEV) => ("the interface is gone".into(), error),
             Err(error) => ("cannot look at the interface".into(), error),
@@ -284,7 +285,7 @@ impl PacketReceiver {
 }
 
 impl Notify for PacketReceiver {
-    /// The next look that finds nothing looks whether anything still can come: the interface may be gone.
+    /// Makes the next empty poll look whether anything can still arrive: the interface may be gone.
     fn arm(&mut self) -> bool {
         self.look_due = 1;
         true
@@ -304,7 +305,7 @@ impl Device for PacketReceiver {
         Ok(())
     }
 
-    /// Frames are taken from the pool as they arrive: it holds none.
+    /// Frames are taken from the pool as they arrive: the device holds none.
     fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
 
     fn close(&mut self) -> Result<(), DeviceError> {
@@ -346,7 +347,7 @@ impl RxDevice for PacketReceiver {
         self.drops.show(see);
     }
 
-    /// None, but when an end is due, that is looked for then.
+    /// Returns the time until an end that is due is looked for, if there is one.
     fn next_arrival_ns(&self) -> Option<u64> {
         let (_, ends_ns) = self.ending.as_ref()?;
         Some(ends_ns.saturating_sub(ExactClock.now_ns()))

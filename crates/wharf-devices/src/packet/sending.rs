@@ -1,4 +1,4 @@
-//! `PacketSender`: the transmit side.
+//! `PacketSender`: the transmit side of a packet socket.
 
 mod doorbell;
 mod slots;
@@ -19,21 +19,20 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::packet::{PacketSocket, SlotRing};
 use whole::{CHUNKS_MAX, TxReject, Whole};
 
-/// The kernel's account of one frame under way: its buffer and bookkeeping, bytes.
+/// Bytes that the kernel charges for one frame on its way: buffer and bookkeeping.
 const CHARGE_BYTES: usize = 1024;
-/// The same of a few super-packets.
+/// Bytes that the kernel charges for a few super-packets.
 const SUPER_CHARGE_BYTES: usize = 1 << 20;
-/// How long until a look at frames that were sent by calls of their own.
+/// Time until a look at frames that were sent by calls of their own.
 const WHOLE_LOOK_NS: u64 = 250_000;
 /// Longest frame that a slot is made for, whatever the MTU.
 const SLOT_FRAME_BYTES_MAX: u32 = 9216;
 
-/// How a [`PacketSender`] should be.
+/// Settings of a [`PacketSender`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendOptions {
-    /// Whether frames go past the host's queueing discipline, straight to the driver. Then traffic control does not
-    /// shape them, and captures on the same interface do not see them. Off by default, as in the kernel: on a
-    /// veth it gains nothing.
+    /// True if frames bypass the host's queueing discipline. Traffic control then does not shape them, and captures on the same
+    /// interface do not see them. Off by default, as in the kernel: it gains nothing on a veth.
     pub bypass: bool,
     /// Frames that the ring holds, at least: 1024 by default.
     pub ring_frames: u32,
@@ -45,13 +44,13 @@ impl Default for SendOptions {
     }
 }
 
-/// Sends frames by PACKET_TX_RING, version 2; super-packets, which the kernel or the adapter cuts, and what is longer
-/// than a slot by a call of their own.
+/// Sends frames by PACKET_TX_RING, version 2. Super-packets, which the kernel or the adapter segments, and frames longer than a
+/// slot go by a call of their own.
 ///
-/// The kernel looks at the ring only inside the doorbell. What it has no room for then stays requested, and every
-/// reap asks again. A frame is complete when the kernel has let go of it: when the driver has sent it, or, on a
-/// veth, the other end has taken it. It lets go in the same way of what its queueing discipline drops, and of what is for an
-/// interface without carrier: so what is sent in the 20 ms at most before a lost carrier is seen counts as sent.
+/// The kernel looks at the ring only inside the doorbell. Frames that it has no room for stay requested, and every reap asks
+/// again. A frame is complete when the kernel has released it: the driver has sent it, or, on a veth, the other end has taken
+/// it. The kernel also releases frames that its queueing discipline drops, and frames for an interface without carrier. So
+/// frames sent in the at most 20 ms before a lost carrier is seen count as sent.
 #[derive(Debug)]
 pub struct PacketSender {
     name: String,
@@ -62,14 +61,14 @@ pub struct PacketSender {
     health: Health,
     ring_frames: u32,
     owes_doorbell: bool,
-    /// The kernel had no room for what was requested: ask again.
+    /// True if the kernel had no room for what was requested: ask again.
     refused: bool,
-    /// How many frames had left when that began, and when, on the exact clock.
+    /// Frames that had left when that began, and the time on the exact clock.
     stuck: Option<(u64, u64)>,
-    /// Doorbells until the next look at the interface, and when it is due, on the host's clock, should there be fewer.
+    /// Doorbells until the next look at the interface, and the time at which it is due on the host's clock, if there are fewer.
     look_due: u32,
     look_at_ns: u64,
-    /// What had left when the device was closed.
+    /// Frames that had left when the device was closed.
     left: Vec<Frame>,
     failed: Vec<(Frame, &'static str)>,
 }
@@ -78,8 +77,8 @@ impl PacketSender {
     /// Opens interface `interface`.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when there is no such interface, it is down or without carrier, or CAP_NET_RAW is
-    /// lacking; [`DeviceError::Unsupported`] when it is no Ethernet.
+    /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: SendOptions) -> Result<Self, DeviceError> {
         let Opened { socket, link } = Opened::new(interface)?;
         link.check_carrier()?;
@@ -124,7 +123,7 @@ impl PacketSender {
         self.slots.is_none() || self.held() >= self.ring_frames as usize
     }
 
-    /// Whether nothing about a frame asks for a closer look.
+    /// Returns true if a frame needs no special treatment.
     #[inline(always)]
     fn is_usual(&self, frame: &Frame) -> bool {
         let len_bytes = frame.len_bytes();
@@ -134,8 +133,8 @@ impl PacketSender {
             && self.health.state() == State::Up
     }
 
-    /// Takes the first frame of `batch`, which there is room for: into a slot, by a call of its own, or among
-    /// the failed. False when the kernel has no room for it now: then it stays.
+    /// Takes the first frame of `batch`, which there is room for: into a slot, by a call of its own, or among the failed. Returns
+    /// false if the kernel has no room for it now: then it stays.
     #[cold]
     fn take_unusual(&mut self, batch: &mut Batch) -> bool {
         let Some(frame) = batch.frames().first() else { return false };
@@ -163,13 +162,13 @@ impl PacketSender {
         true
     }
 
-    /// Whether a frame is longer than a slot, as it may be where the MTU is very large.
+    /// Returns true if a frame is longer than a slot, as is possible with a very large MTU.
     fn is_beyond_slots(&self, frame: &Frame) -> bool {
         self.slots.as_ref().is_some_and(|slots| frame.len_bytes() as usize > slots.frame_bytes_max())
     }
 
-    /// Sends a frame by a call of its own, after all that was posted; what the kernel charges for it, none when it has no
-    /// room now.
+    /// Sends a frame by a call of its own, after all frames posted. Returns the bytes that the kernel charges for it; `None` if it
+    /// has no room now.
     fn send_whole(&mut self, frame: &Frame, is_super: bool) -> Result<Option<usize>, &'static str> {
         let Some(region) = self.region.clone() else { return Err("not-attached") };
         if std::mem::take(&mut self.owes_doorbell) || self.refused {
@@ -221,10 +220,10 @@ impl PacketSender {
         }
     }
 
-    /// Why a frame cannot be sent that is too long, too short, or for an interface that is down.
+    /// Returns the reason that a frame cannot be sent: too long, too short, or for an interface that is down.
     fn fault_of(&mut self, frame: &Frame, is_super: bool) -> Option<&'static str> {
         let first = self.region.as_ref().and_then(|region| region.bytes(frame).ok()).unwrap_or_default();
-        // The interface may be back, or its MTU larger now.
+        // The interface may be up again, or its MTU larger now.
         let is_odd = self.health.state() != State::Up || !self.health.fits(first, frame.len_bytes());
         if is_odd
             && !is_super
@@ -233,13 +232,13 @@ impl PacketSender {
         {
             self.health.look(slots.socket().fd());
         }
-        // A super-packet is as long as it likes.
+        // A super-packet may be of any length.
         let len_bytes =
             if is_super { frame.len_bytes().min(self.health.longest_bytes()) } else { frame.len_bytes() };
         self.health.fault_of(first, len_bytes)
     }
 
-    /// The next frame that has left, in the order in which they were taken.
+    /// Returns the next frame that has left, in the order in which they were taken.
     #[inline]
     fn next_sent(&mut self) -> Option<Frame> {
         let Some(slots) = &mut self.slots else { return self.left.pop() };
@@ -253,7 +252,7 @@ impl PacketSender {
 }
 
 impl Notify for PacketSender {
-    /// The kernel says so, each time that it lets go of a frame, unless most of the send buffer is taken.
+    /// The kernel notifies each time that it releases a frame, unless most of the send buffer is taken.
     fn wait_fd(&self) -> Option<RawFd> {
         self.slots.as_ref().map(|slots| slots.socket().fd().as_raw_fd())
     }
@@ -325,7 +324,7 @@ impl TxDevice for PacketSender {
         if self.owes_doorbell {
             self.look_after_a_while();
         }
-        // Nothing is left to ring for where the interface was found to be down.
+        // No doorbell is due if the interface was found to be down.
         let owes_doorbell = std::mem::take(&mut self.owes_doorbell);
         if owes_doorbell {
             self.ring();
@@ -358,7 +357,7 @@ impl TxDevice for PacketSender {
         self.held()
     }
 
-    /// Nothing tells of what is sent whole.
+    /// The kernel does not notify of frames that are sent whole.
     fn next_completion_ns(&self) -> Option<u64> {
         (self.whole.held() > 0).then_some(WHOLE_LOOK_NS)
     }

@@ -1,4 +1,4 @@
-//! `End`: the file, and the interface at its other end, wherever that is by now.
+//! `End`: the file, and the interface at its other end, in whichever namespace it is by now.
 
 use super::TapOptions;
 use crate::host::HostClock;
@@ -17,7 +17,7 @@ use wharf_sys::tap::{Offloads, Tap};
 const E2BIG: i32 = 7;
 /// An MTU that the kernel sets for no TAP, whatever its own bounds are.
 const MTU_BYTES_MAX: u32 = 65521;
-/// Least time between two looks at the MTU in another namespace for the sake of frames that are too long: each takes a thread.
+/// Least time between two looks at the MTU in another namespace because of frames that are too long: each takes a thread.
 const MTU_LOOK_NS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -26,23 +26,23 @@ pub(super) struct End {
     tap: Option<Tap>,
     pub(super) health: Health,
     interface: Interface,
-    /// Of the namespace that it was opened in.
+    /// A socket of the namespace that the interface was opened in.
     asker: InterfaceSocket,
-    /// The interface has been moved to another one.
+    /// True if the interface has been moved to another namespace.
     is_elsewhere: bool,
-    /// When its MTU may be looked at there again.
+    /// Earliest time of the next look at its MTU there.
     mtu_look_at_ns: u64,
     netlink: Option<Netlink>,
-    /// What the kernel had dropped before, and the last that was seen.
+    /// Drop count of the kernel at the beginning, and at the last look.
     drops_before: u64,
     drops: u64,
-    /// It was told that nothing can be received any more.
+    /// True if the end of receiving has been reported.
     over: bool,
 }
 
 impl End {
-    /// Makes interface `name`, or takes the one that there is; and what the kernel leaves to us. `tells_all` where it is to tell
-    /// what the kernel drops in all queues of an interface that has several.
+    /// Makes interface `name`, or takes an existing one. Returns it with the offloads that the kernel leaves to the receiver.
+    /// `tells_all` is set if it reports the drops of all queues.
     pub(super) fn open(
         name: &str, options: TapOptions, tells_all: bool,
     ) -> Result<(Self, Offloads), DeviceError> {
@@ -64,7 +64,7 @@ impl End {
         let interface = Interface::find(asker.as_fd(), name).map_err(set_up.clone())?;
         let offloads = prepare(&tap, &interface, &asker, options, &fault)?;
         let link = Link::find(device.clone(), name, asker.as_fd())?;
-        // Of several queues, of which others may have some, it is the sum of all.
+        // The kernel counts the drops of all queues together.
         let tells = tells_all || !tap.is_multi_queue();
         let netlink = if tells { Netlink::open().ok() } else { None };
         let drops_before = netlink.as_ref().and_then(|netlink| netlink.transmit_drops(&interface).ok());
@@ -92,7 +92,7 @@ impl End {
         self.over || self.tap.is_none()
     }
 
-    /// Looks at the interface: it may be down or up, its MTU another one, or it may have been moved, renamed or removed.
+    /// Looks at the interface: it may be down or up, have another MTU, or have been moved, renamed or removed.
     #[cold]
     pub(super) fn look(&mut self) {
         let Some(tap) = &self.tap else { return };
@@ -105,7 +105,7 @@ impl End {
         if !self.is_elsewhere {
             return self.health.look(self.asker.as_fd());
         }
-        // A socket would keep that namespace from ending: none is kept.
+        // The socket is not kept: it would keep that namespace alive.
         let there =
             tap.interface_socket().and_then(|asker| Ok((Interface::find(asker.as_fd(), &name)?, asker)));
         match there {
@@ -113,23 +113,23 @@ impl End {
                 self.health.follow(interface, &name);
                 self.health.look(asker.as_fd());
             }
-            // It is there, and cannot be asked: what it was is what is known.
+            // The interface exists and cannot be queried: the last known state stays.
             Err(_) => self.health.come_back(),
         }
     }
 
-    /// Whether the interface has been moved to another namespace: a look at it takes a thread then.
+    /// Returns true if the interface has been moved to another namespace: a look at it then takes a thread.
     #[inline]
     pub(super) fn is_elsewhere(&self) -> bool {
         self.is_elsewhere
     }
 
-    /// After how many calls to look again, though nothing has happened: in another namespace that takes a thread.
+    /// Returns the number of calls until the next look without a cause; in another namespace a look takes a thread.
     pub(super) fn look_every(&self) -> u32 {
         if self.is_elsewhere { 4096 } else { 64 }
     }
 
-    /// An error of the file that is no lack of room: how the interface stands now.
+    /// Returns the state of the interface after an error of the file other than lack of room.
     #[cold]
     pub(super) fn state_after(&mut self, error: &io::Error) -> State {
         let again = |errno| io::Error::from_raw_os_error(errno);
@@ -144,7 +144,7 @@ impl End {
         self.health.state()
     }
 
-    /// Whether the MTU could be another one by now than what was seen: it is looked at.
+    /// Looks at the MTU, since it may have changed. Returns true if it has.
     #[cold]
     pub(super) fn look_at_mtu(&mut self) {
         if self.is_elsewhere {
@@ -157,7 +157,7 @@ impl End {
         self.look();
     }
 
-    /// An error of reading: nothing will come any more, or it is to be told.
+    /// Handles a read error: it is the end, or it is reported.
     #[cold]
     pub(super) fn fault_of_reading(&mut self, source: io::Error) -> DeviceError {
         let device = self.health.device().to_string();
@@ -168,10 +168,11 @@ impl End {
         DeviceError::Io { device, what: "cannot receive".into(), source }
     }
 
-    /// What the kernel dropped since this was opened, for lack of room in the ring; `None` where that is not to be told.
+    /// Returns the frames that the kernel dropped since the device was opened because the ring was full; `None` if another queue
+    /// reports them.
     pub(super) fn kernel_drops(&mut self) -> Option<u64> {
         let netlink = self.netlink.as_ref()?;
-        // Moved elsewhere, its counters are out of sight: what was seen of them stays.
+        // The counters of an interface in another namespace are out of reach: the last count stays.
         if let Ok(drops) = netlink.transmit_drops(&self.interface) {
             self.drops = drops.saturating_sub(self.drops_before);
         }
@@ -184,13 +185,13 @@ impl End {
             && !tap.is_multi_queue()
             && tap.name().is_ok_and(|(_, stays)| stays)
         {
-            // Whoever takes it next may not expect super-packets. It fails only for an interface that is gone.
+            // The next user of the interface may not expect super-packets. This fails only if the interface is gone.
             let _ = tap.set_offloads(false);
         }
     }
 }
 
-/// Sets what was asked for, and switches the interface on.
+/// Applies the settings, and switches the interface on.
 fn prepare<F: FnOnce(io::Error) -> DeviceError>(
     tap: &Tap, interface: &Interface, asker: &InterfaceSocket, options: TapOptions,
     fault: &impl Fn(&str) -> F,
@@ -220,7 +221,7 @@ fn prepare<F: FnOnce(io::Error) -> DeviceError>(
     Ok(offloads)
 }
 
-/// What a refusal to open means, and what to do about it.
+/// Explains a rejection, and says what to do about it.
 fn refusal(error: &io::Error, name: &str, multi_queue: bool) -> String {
     match error.raw_os_error() {
         Some(ENOENT | ENODEV | ENOTTY) => "no /dev/net/tun: `modprobe tun`".into(),

@@ -1,8 +1,8 @@
-//! `Receiving`: frames from the kernel, a call for each, straight into memory of a cache.
+//! `Receiving`: frames from the kernel, one call each, straight into memory of a cache.
 //!
-//! A file does not say how long the next packet is, and what there is no room for is lost. So there is always room for
-//! the longest: a frame, and behind it *spill*, from where a long packet is copied on. That costs a short one nothing. While
-//! long ones come, there are frames for all of it, and nothing is copied.
+//! The file does not say how long the next packet is, and the kernel drops the part of it that does not fit. So there is always
+//! room for the longest packet: a frame, and behind it the *spill*, from which a long packet is copied on. That costs a short
+//! packet nothing. While long packets come, there are frames for all of it, and nothing is copied.
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
@@ -16,9 +16,9 @@ use wharf_core::pool::{Cache, PoolError};
 use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 
-/// Most frames that are there for one packet.
+/// Most frames kept ready for one packet.
 const PIECES_MAX: usize = 62;
-/// For so many short packets after a long one there are frames for another.
+/// Short packets after a long one until the frames for another are given back.
 const LONG_FOR: u32 = 64;
 
 #[derive(Debug)]
@@ -26,19 +26,19 @@ pub(super) struct Receiving {
     /// Frames to be filled; none between two calls.
     spare: Batch,
     spill: Box<[u8]>,
-    /// What lies whole in the spill, and waits for memory.
+    /// A packet that lies whole in the spill and waits for memory.
     waiting: Option<(u32, Meta)>,
     placer: SgWriter,
-    /// Short packets until there is one frame only.
+    /// Short packets until a single frame is kept ready.
     long_for: u32,
     drops: Vec<(&'static str, u64)>,
 }
 
-/// What became of a packet.
+/// Outcome of a read.
 enum Step {
     Received,
     Dropped,
-    /// No memory, or no packet: it ends here for now.
+    /// Ends for now: no memory, or no packet.
     Ends,
 }
 
@@ -46,7 +46,7 @@ impl Default for Receiving {
     fn default() -> Self {
         Self {
             spare: Batch::new(PIECES_MAX),
-            // One byte more than there can be: a packet that fills it was cut off.
+            // One byte more than the longest packet: a packet that fills the spill was truncated.
             spill: vec![0; PACKET_BYTES_MAX + 1].into(),
             waiting: None,
             placer: SgWriter::default(),
@@ -57,7 +57,7 @@ impl Default for Receiving {
 }
 
 impl Receiving {
-    /// Each reason and how many were dropped for it.
+    /// Returns each drop reason and its count.
     pub(super) fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.drops.iter().copied()
     }
@@ -81,7 +81,7 @@ impl Receiving {
             }
         }
         if !self.spare.is_empty() {
-            // They are the cache's own.
+            // The frames belong to the cache.
             let given = cache.give(&mut self.spare);
             debug_assert!(given.is_ok());
         }
@@ -95,7 +95,7 @@ impl Receiving {
             return self.place(end, cache, to, len_bytes, &meta);
         }
         let piece_bytes = cache.pool().region().data_bytes_max() as usize;
-        // Where a frame would not hold all headers, everything goes by the spill.
+        // If a frame could not hold all headers, each packet goes through the spill.
         if piece_bytes >= START_BYTES && !self.provide(end, cache, piece_bytes)? {
             return Ok(Step::Ends);
         }
@@ -120,8 +120,8 @@ impl Receiving {
         }
     }
 
-    /// Sees to it that there is a frame, and while long packets come frames for the longest, if there are that many;
-    /// whether there is one.
+    /// Provides a frame, and frames for the longest packet while long packets come, as far as there are any. Returns true if there
+    /// is a frame.
     #[inline]
     fn provide(&mut self, end: &End, cache: &mut Cache, piece_bytes: usize) -> Result<bool, DeviceError> {
         let wanted = match self.long_for {
@@ -138,7 +138,7 @@ impl Receiving {
         Ok(!self.spare.is_empty())
     }
 
-    /// Reads a packet into the frames, and beyond them into the spill, from where they would end there; its bytes.
+    /// Reads a packet into the frames, and behind them into the spill. Returns its bytes.
     #[inline]
     fn read(
         &mut self, end: &End, region: &Region, header: &mut [u8; VNET_HEADER_BYTES],
@@ -148,7 +148,7 @@ impl Receiving {
         let (frames, spill) = (region.each_bytes_mut(&mut self.spare), &mut self.spill[in_frames..]);
         let mut pieces = once(&mut header[..]).chain(frames).chain(once(spill)).map(IoSliceMut::new);
         let mut next = |_| pieces.next().unwrap_or_else(|| IoSliceMut::new(&mut []));
-        // Nearly always there is one frame: an array of few is made quickly.
+        // Nearly always there is one frame; an array of few is made quickly.
         let count = if count <= 3 {
             let mut few: [_; 3] = array::from_fn(&mut next);
             tap.read(&mut few[..count])?
@@ -159,12 +159,12 @@ impl Receiving {
         Ok(count.saturating_sub(VNET_HEADER_BYTES))
     }
 
-    /// Where the spill begins: what comes before it is in frames.
+    /// Returns the start of the spill: the bytes before it are in frames.
     fn bytes_in_frames(&self, region: &Region) -> usize {
         (region.data_bytes_max() as usize * self.spare.len()).min(PACKET_BYTES_MAX)
     }
 
-    /// What the header asks of the packet that was read; or why it is dropped.
+    /// Returns the requests in the header of the packet, or the reason to drop it.
     #[inline]
     fn check(
         &self, region: &Region, header: &[u8; VNET_HEADER_BYTES], len_bytes: usize,
@@ -186,7 +186,7 @@ impl Receiving {
         header.meta(&start[..len_bytes.min(start.len())], len_bytes).map_err(|unfit| unfit.reason())
     }
 
-    /// Makes a frame of those that a packet was read into, which hold all of it.
+    /// Makes a frame of the frames that a packet was read into, which hold all of it.
     #[inline]
     fn take(
         &mut self, region: &Region, to: &mut Batch, len_bytes: usize, meta: &Meta,
@@ -206,21 +206,21 @@ impl Receiving {
         Ok(())
     }
 
-    /// Links the frames with the further `rest_bytes` behind the first.
+    /// Links the frames of the further `rest_bytes` behind the first frame.
     fn link(&mut self, region: &Region, head: Frame, mut rest_bytes: usize) -> Result<Frame, MemError> {
         let mut chain = region.chain(head);
         while rest_bytes > 0 {
             let Some(mut piece) = self.spare.pop() else { break };
             let len_bytes = rest_bytes.min(piece.len_bytes() as usize);
             region.set_len(&mut piece, len_bytes as u32)?;
-            // Cannot fail: they are frames of one pool, filled, no chains, and short enough in sum.
+            // Cannot fail: the frames are of one pool, full, no chains, and short enough in sum.
             chain.push(piece).map_err(|(error, _)| error)?;
             rest_bytes -= len_bytes;
         }
         Ok(chain.done())
     }
 
-    /// Copies what lies in the frames to where it belongs in the spill.
+    /// Copies the bytes in the frames to their place in the spill.
     #[cold]
     fn spill_all(&mut self, region: &Region) {
         let spill = self.spill.chunks_mut(region.data_bytes_max() as usize);
@@ -230,7 +230,7 @@ impl Receiving {
         }
     }
 
-    /// Copies a packet that lies whole in the spill into frames; it waits where there are too few.
+    /// Copies a packet that lies whole in the spill into frames; it waits if there are too few.
     fn place(
         &mut self, end: &End, cache: &mut Cache, to: &mut Batch, len_bytes: u32, meta: &Meta,
     ) -> Result<Step, DeviceError> {

@@ -1,4 +1,4 @@
-//! `Sending`: frames to the kernel, a call for each, which has them when the call returns.
+//! `Sending`: frames to the kernel, one call each. The kernel has the frame when the call returns.
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
@@ -12,29 +12,29 @@ use wharf_mem::{Batch, Frame, Meta, Region};
 
 /// Frames that may wait here to be reaped.
 pub(super) const HELD_FRAMES_MAX: usize = wharf_mem::batch::BATCH_FRAMES_MAX;
-/// Pieces that are written as they lie; longer chains are put together first.
+/// Pieces that are written in place; longer chains are gathered first.
 const CHUNKS_MAX: usize = 63;
 /// Time between two looks, at most, while frames are sent.
 const LOOK_NS: u64 = 20_000_000;
-/// How long the kernel may have no room for the frame that is next.
+/// Time that the kernel may have no room for the first frame.
 const STUCK_NS: u64 = 5_000_000_000;
 
 #[derive(Debug)]
 pub(super) struct Sending {
     sent: Batch,
     failed: Vec<(Frame, &'static str)>,
-    /// Calls until the next look, and when it is due, on the host's clock, should there be fewer.
+    /// Calls until the next look, and the time at which it is due on the host's clock, if there are fewer calls.
     look_due: u32,
     look_at_ns: u64,
-    /// Since when the kernel has had no room, on the exact clock.
+    /// Start of the time without room in the kernel, on the exact clock.
     stuck_since_ns: Option<u64>,
-    /// Where long chains are put together; empty until there is one.
+    /// Buffer for long chains; empty until there is one.
     joined: Vec<u8>,
 }
 
-/// Why a frame was not sent.
+/// Reason that a frame was not sent.
 enum TxReject {
-    /// It stays first.
+    /// The kernel has no room: the frame stays first.
     Full,
     Failed(&'static str),
 }
@@ -67,7 +67,7 @@ impl Sending {
             let Some(frame) = batch.frames().first() else { break };
             match self.send(end, region, frame) {
                 Ok(()) => {
-                    // There is room: fewer are held than there may be.
+                    // There is room: fewer frames are held than the ring has.
                     batch.pop().into_iter().for_each(|frame| drop(self.sent.push(frame)));
                     taken = true;
                 }
@@ -94,7 +94,7 @@ impl Sending {
         self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
-    /// Before frames of which there are few: its MTU may be another one.
+    /// Looks at the interface before a few frames: the MTU may have changed.
     #[inline]
     fn look_after_a_while(&mut self, end: &mut End, batch: &Batch) {
         if batch.is_empty() || end.is_elsewhere() {
@@ -111,7 +111,7 @@ impl Sending {
     fn look_now_and_then(&mut self, end: &mut End, taken: bool) {
         self.look_due = self.look_due.saturating_sub(u32::from(taken));
         if self.look_due == 0 {
-            // Its MTU may be another one.
+            // The MTU may have changed.
             self.look_due = end.look_every();
             end.look();
         }
@@ -132,7 +132,7 @@ impl Sending {
         self.send_unusual(end, region, frame)
     }
 
-    /// A frame that asks for something, a long or a short one, or one for an interface that is down.
+    /// Sends a frame with requests, a long or a short one, or one for an interface that is down.
     #[inline(never)]
     fn send_unusual(&mut self, end: &mut End, region: &Region, frame: &Frame) -> Result<(), TxReject> {
         let foreign = |_| TxReject::Failed("foreign-pool");
@@ -140,7 +140,7 @@ impl Sending {
         let (mut start, len_bytes) = ([0; START_BYTES], frame.len_bytes());
         let start = start_of(region, frame, &mut start).ok_or(TxReject::Failed("foreign-pool"))?;
         let header = header_to_send(start, len_bytes, &meta).map_err(TxReject::Failed)?;
-        // Of a super-packet each segment must fit.
+        // Each segment of a super-packet must fit.
         let wire_bytes = match meta.gso_bytes {
             0 => len_bytes,
             payload => len_bytes.min(u32::from(header.header_bytes) + u32::from(payload)),
@@ -166,13 +166,13 @@ impl Sending {
         }
         self.write(end, &pieces[..count])?;
         if end.health.state() == State::Down {
-            // The kernel has taken it.
+            // The kernel has taken the frame.
             end.health.come_back();
         }
         Ok(())
     }
 
-    /// A chain of so many pieces that the kernel would not take them.
+    /// Sends a chain of more pieces than the kernel takes.
     #[cold]
     fn send_joined(
         &mut self, end: &mut End, region: &Region, frame: &Frame, header: &[u8],
@@ -222,7 +222,7 @@ impl Sending {
         }))
     }
 
-    /// It stays, unless that has been so for too long.
+    /// Keeps the frame, unless the kernel has had no room for too long.
     fn no_room(&mut self, end: &mut End, error: io::Error) -> TxReject {
         let now_ns = ExactClock.now_ns();
         let since_ns = *self.stuck_since_ns.get_or_insert(now_ns);
@@ -235,7 +235,7 @@ impl Sending {
     }
 }
 
-/// The first bytes of a frame, as they lie or, where its first piece has too few, put together in `room`.
+/// Returns the first bytes of a frame: in place, or gathered in `room` if the first piece is too short.
 fn start_of<'a>(region: &'a Region, frame: &'a Frame, room: &'a mut [u8; START_BYTES]) -> Option<&'a [u8]> {
     let first = region.bytes(frame).ok()?;
     if first.len() >= START_BYTES || first.len() == frame.len_bytes() as usize {
@@ -250,7 +250,7 @@ fn start_of<'a>(region: &'a Region, frame: &'a Frame, room: &'a mut [u8; START_B
     Some(&room[..at])
 }
 
-/// The header that asks for what `meta` does.
+/// Makes the header that carries the requests of `meta`.
 fn header_to_send(start: &[u8], len_bytes: u32, meta: &Meta) -> Result<VnetHeader, &'static str> {
     VnetHeader::to_send(start, len_bytes as usize, meta).map_err(|unfit| unfit.reason())
 }

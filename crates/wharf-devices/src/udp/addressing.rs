@@ -1,27 +1,27 @@
-//! `Addressing`: where a frame's datagram goes, and what it is sent from.
+//! `Addressing`: the destination and the source address of a frame's datagram.
 
 use super::datagram::Datagram;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// The frame's destination is of another kind than the socket.
+/// Reason: the frame's destination is of another IP version than the socket.
 pub(super) const OTHER_FAMILY: &str = "other-family";
 /// Source addresses that are remembered.
 const SOURCES: usize = 16;
 
-/// Where to, and from which address; `None` each where that is the socket's own business.
+/// Destination and source address; `None` where the socket decides.
 pub(super) type Place = (Option<SocketAddr>, Option<IpAddr>);
 
-/// Where datagrams go.
+/// The rule by which datagrams get their destination.
 #[derive(Debug)]
 pub(super) enum Addressing {
-    /// To where the socket is connected to.
+    /// To the peer that the socket is connected to.
     Connected,
-    /// Where the frame says.
+    /// To the frame's destination.
     ByFrame(ByFrame),
 }
 
 impl Addressing {
-    /// The place of a datagram, found in the frame that begins with `first`.
+    /// Returns the addressing of a datagram, found in the frame that begins with `first`.
     #[inline]
     pub(super) fn place(&mut self, datagram: &Datagram, first: &[u8]) -> Result<Place, &'static str> {
         match self {
@@ -30,7 +30,7 @@ impl Addressing {
         }
     }
 
-    /// The kernel has refused a source address: which ones are ours is found out anew.
+    /// Forgets the known source addresses: the kernel has rejected one.
     pub(super) fn forget(&mut self) {
         if let Addressing::ByFrame(by_frame) = self {
             by_frame.sources.clear();
@@ -38,18 +38,18 @@ impl Addressing {
     }
 }
 
-/// By the frame's own headers.
+/// Addressing by the frame's own headers.
 #[derive(Debug)]
 pub(super) struct ByFrame {
     is_ipv6: bool,
-    /// The socket has no address of its own: the frame's source counts, if it is one of this machine's.
+    /// Set if the socket has no address of its own: the frame's source counts, if it is one of this machine's.
     is_wildcard: bool,
     sources: Vec<(IpAddr, bool)>,
     next: usize,
 }
 
 impl ByFrame {
-    /// For a socket of address `local`.
+    /// Makes the addressing for a socket bound to `local`.
     pub(super) fn new(local: SocketAddr) -> Self {
         let sources = Vec::with_capacity(SOURCES);
         Self { is_ipv6: local.is_ipv6(), is_wildcard: local.ip().is_unspecified(), sources, next: 0 }
@@ -65,7 +65,7 @@ impl ByFrame {
         Ok((Some(self.mapped(to)), source.map(|source| self.mapped((source, 0).into()).ip())))
     }
 
-    /// An IPv4 address as a socket of IPv6 has it.
+    /// Returns an IPv4 address as an IPv6 socket represents it.
     fn mapped(&self, address: SocketAddr) -> SocketAddr {
         match address {
             SocketAddr::V4(v4) if self.is_ipv6 => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
@@ -73,7 +73,7 @@ impl ByFrame {
         }
     }
 
-    /// Whether a source address is one of this machine's.
+    /// Returns true if a source address is one of this machine's.
     #[inline]
     fn is_ours(&mut self, source: IpAddr) -> bool {
         match self.sources.iter().find(|(known, _)| *known == source) {
@@ -82,7 +82,7 @@ impl ByFrame {
         }
     }
 
-    /// Nobody may bind to what is not this machine's.
+    /// A socket can only be bound to an address of this machine.
     #[cold]
     fn ask(&mut self, source: IpAddr) -> bool {
         let is_ours =

@@ -1,15 +1,15 @@
-//! Where the UDP datagram lies in a frame: RFC 768, 791, 8200.
+//! The UDP datagram in a frame: RFC 768, 791, 8200.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use wharf_packet::{Headers, UDP, UDP_BYTES, word};
 
-/// The frame is no whole UDP datagram that a socket can send: another protocol, a fragment, headers cut short, a routing header
-/// with segments left, an authentication header.
+/// Reason: the frame is no whole UDP datagram that a socket can send. It has another protocol, is a fragment, has headers cut
+/// short, a routing header with segments left, or an authentication header.
 pub(super) const NOT_UDP: &str = "not-udp";
-/// Its lengths contradict each other.
+/// Reason: the frame's lengths contradict each other.
 pub(super) const MALFORMED: &str = "malformed";
 
-/// A MAC address of ours that names the interface which a datagram came by, in its last four bytes.
+/// Locally administered MAC address; its last four bytes name the interface that a datagram came by.
 pub(super) const INTERFACE_MAC: [u8; 2] = [0x02, 0x57];
 
 /// A datagram in a frame.
@@ -21,14 +21,14 @@ pub(super) struct Datagram {
 }
 
 impl Datagram {
-    /// Finds the datagram in a frame of `len_bytes` that begins with `first`, in which all headers are whole.
+    /// Finds the datagram in a frame of `len_bytes` that begins with `first`, which holds all headers.
     ///
     /// # Errors
     /// [`NOT_UDP`], [`MALFORMED`].
     #[inline]
     pub(super) fn find(first: &[u8], len_bytes: usize) -> Result<Self, &'static str> {
         let headers = Headers::parse(first).map_err(|_| NOT_UDP)?;
-        // A socket sends neither of the two: the datagram would go to a router on the way, or without its proof.
+        // A socket can send neither: the datagram would go to a router on the way, or without its authentication.
         let is_plain = !headers.is_source_routed() && !headers.is_authenticated;
         if headers.protocol != UDP || !is_plain {
             return Err(NOT_UDP);
@@ -37,7 +37,7 @@ impl Datagram {
         let udp_at = headers.transport_at;
         let udp_bytes = word(first, udp_at + 4).map(usize::from).ok_or(NOT_UDP)?;
         let end = headers.packet_end(first).ok_or(NOT_UDP)?;
-        // Padding may follow the packet; bytes of the packet behind the datagram are ignored.
+        // Padding may follow the packet. Bytes of the packet behind the datagram are ignored.
         if end > len_bytes || udp_at + udp_bytes > end || udp_bytes < UDP_BYTES {
             return Err(MALFORMED);
         }
@@ -61,7 +61,7 @@ impl Datagram {
     }
 }
 
-/// The interface that the destination's MAC address names, where it is one of ours.
+/// Returns the interface that the destination's MAC address names, if it is one of ours.
 fn interface_of(frame: &[u8]) -> u32 {
     match frame.first_chunk::<6>() {
         Some([a, b, number @ ..]) if [*a, *b] == INTERFACE_MAC => u32::from_be_bytes(*number),
@@ -94,7 +94,7 @@ mod tests {
         let tagged = tagged.ipv4([192, 0, 2, 1], [198, 51, 100, 7], 64).udp(4000, 53);
         for builder in [ipv4, tagged] {
             let mut frame = written(builder, payload);
-            // Ethernet's least is 60 bytes: what lies behind the packet is none of it.
+            // Ethernet pads to 60 bytes: bytes behind the packet are not part of it.
             frame.resize(frame.len().max(60) + 3, 0xee);
             let found = Datagram::find(&frame, frame.len()).unwrap();
             assert_eq!(&frame[found.payload_at..][..found.payload_bytes], payload);
@@ -132,7 +132,7 @@ mod tests {
         assert!(Datagram::find(&whole[..42], 46).is_ok(), "the payload lies in another piece");
     }
 
-    /// The packet is for a router on the way, and its payload is not.
+    /// True if the packet is for a router on the way, which does not handle the payload.
     #[test]
     fn segments_left_in_a_routing_header_then_no_datagram() {
         let mut frame = written(ethernet().ipv6([1; 16], [2; 16], 64).udp(4000, 53), b"payload");

@@ -1,7 +1,7 @@
 //! The headers around a datagram received: Ethernet, IPv4 or IPv6, UDP, with their checksums.
 //!
-//! The kernel has taken the real ones off. Addresses and ports are true; the MAC addresses are made up, locally administered
-//! ones, of which the source's names the interface; identification counts up; hop limit 64.
+//! The kernel has removed the real headers. Addresses and ports are true. MAC addresses are locally administered; the source's
+//! names the interface. The identification counts up; the hop limit is 64.
 
 use super::datagram::INTERFACE_MAC;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub(super) const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BY
 const IDENTIFICATION_AT: usize = ETHERNET_BYTES + IPV4_IDENTIFICATION_AT;
 const CHECKSUM_AT: usize = ETHERNET_BYTES + IPV4_CHECKSUM_AT;
 
-/// The headers of datagrams of one length between two ends, but for what differs from one to the next.
+/// Headers of datagrams of one length between two ends, without the fields that differ from one to the next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Headers {
     bytes: [u8; HEADERS_BYTES_MAX],
@@ -27,8 +27,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Makes the headers of datagrams of `payload_bytes`, at most 65 527, that came by interface number `interface`; `None`
-    /// where the two ends are of different IP versions.
+    /// Makes the headers of datagrams of `payload_bytes`, at most 65 527, that came by interface number `interface`. Returns
+    /// `None` if the two ends are of different IP versions.
     pub(super) fn new(
         from: SocketAddr, to: SocketAddr, interface: u32, payload_bytes: usize,
     ) -> Option<Self> {
@@ -52,7 +52,7 @@ impl Headers {
         self.len_bytes
     }
 
-    /// The headers of the datagram `payload`.
+    /// Returns the headers of the datagram `payload`.
     #[inline]
     pub(super) fn finish(&self, payload: &[u8], identification: u16) -> [u8; HEADERS_BYTES_MAX] {
         let mut bytes = self.bytes;
@@ -118,7 +118,7 @@ mod tests {
             let address = |bytes: [u8; 16]| -> IpAddr {
                 if v6 { bytes.into() } else { [bytes[0], bytes[1], bytes[2], bytes[3]].into() }
             };
-            // A link-local address would come with the number of an interface.
+            // A link-local address would carry the number of an interface.
             prop_assume!(to[0] != 0xfe);
             check((address(from), ports.0).into(), (address(to), ports.1).into(), identification, &payload);
         }

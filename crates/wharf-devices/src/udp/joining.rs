@@ -1,24 +1,24 @@
-//! Runs of datagrams that one segmented send may carry, and when to do without.
+//! `Joining`: whether a run of datagrams may be one segmented send.
 //!
-//! udp(7), UDP_SEGMENT; the kernel's `udp_send_skb`: all of one length but for the last, which may be shorter; at most 64,
-//! and 65 507 bytes. It may refuse any such send, though it knows how to: when a datagram does not fit the MTU, an adapter
-//! cannot finish checksums, or there is IPsec on the way (EINVAL, EMSGSIZE, EIO). What it refuses is then sent one by one.
+//! udp(7), `UDP_SEGMENT`; the kernel's `udp_send_skb`: all datagrams have one length but the last, which may be shorter; at
+//! most 64 of them, and 65 507 bytes. The kernel may reject any such send: a datagram exceeds the MTU, an adapter cannot finish
+//! checksums, or IPsec is on the way (EINVAL, EMSGSIZE, EIO). The datagrams of a rejected send go one by one.
 
 /// Datagrams in one send: UDP_MAX_SEGMENTS of Linux before 6.9.
 const SEGMENTS_MAX: usize = 64;
 /// Bytes in one send: what one datagram over IPv4 can carry.
 const RUN_BYTES_MAX: usize = 65_507;
-/// Frames after the first refusal, and most frames, until joining is tried again.
+/// Frames after the first rejection, and most frames, until joining is tried again.
 const PAUSE_FRAMES: usize = 64;
 const PAUSE_FRAMES_MAX: usize = 1 << 16;
 
-/// What may be joined now.
+/// Datagrams that may be joined now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Joining {
     is_on: bool,
-    /// Datagrams of this length, and longer ones, are not joined now.
+    /// Datagrams of this length or longer are not joined now.
     refused_bytes: usize,
-    /// Frames until they are again, and how many it will be after the next refusal.
+    /// Frames until they are joined again, and the number of frames after the next rejection.
     left_frames: usize,
     pause_frames: usize,
 }
@@ -28,7 +28,7 @@ impl Joining {
         Self { is_on, refused_bytes: usize::MAX, left_frames: 0, pause_frames: PAUSE_FRAMES }
     }
 
-    /// The kernel has refused a send of segments of `bytes` each.
+    /// Notes that the kernel has rejected a send of segments of `bytes` each.
     #[cold]
     pub(super) fn refused(&mut self, bytes: usize) {
         self.refused_bytes = self.refused_bytes.min(bytes);
@@ -36,7 +36,7 @@ impl Joining {
         self.pause_frames = (2 * self.pause_frames).min(PAUSE_FRAMES_MAX);
     }
 
-    /// So many frames have been sent.
+    /// Notes that `frames` frames have been sent.
     #[inline]
     pub(super) fn sent(&mut self, frames: usize) {
         if self.left_frames > 0 {
@@ -47,7 +47,7 @@ impl Joining {
         }
     }
 
-    /// A segmented send has gone through that would not have been tried in a pause.
+    /// Notes that a segmented send went through that a pause would have prevented.
     #[inline]
     pub(super) fn went_well(&mut self) {
         if self.left_frames == 0 {
@@ -55,7 +55,7 @@ impl Joining {
         }
     }
 
-    /// Bytes that one send may carry of a super-packet whose datagrams have `bytes` each: of one if `apart`.
+    /// Returns the bytes of a super-packet with datagrams of `bytes` each that one send may carry: one datagram if `apart`.
     pub(super) fn whole_bytes(&self, bytes: usize, apart: bool) -> usize {
         if apart || !self.allows(bytes) {
             return bytes;
@@ -69,18 +69,18 @@ impl Joining {
     }
 }
 
-/// Datagrams to one place, one after the other.
+/// Consecutive datagrams to one place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run<T> {
     pub(super) to: T,
     segment_bytes: usize,
     segments: usize,
-    /// Whether another one may follow.
+    /// True if another datagram may follow.
     is_open: bool,
 }
 
 impl<T: PartialEq> Run<T> {
-    /// With a first datagram of `bytes`, alone if `apart`.
+    /// Makes a run with a first datagram of `bytes`, alone if `apart`.
     #[inline]
     pub(super) fn new(to: T, bytes: usize, joining: &Joining, apart: bool) -> Self {
         Self { to, segment_bytes: bytes, segments: 1, is_open: !apart && joining.allows(bytes) }
@@ -89,7 +89,7 @@ impl<T: PartialEq> Run<T> {
     /// Adds a datagram of `bytes` to `to`, if it fits.
     #[inline]
     pub(super) fn add(&mut self, to: &T, bytes: usize) -> bool {
-        // A datagram of no bytes would be no segment.
+        // A datagram without bytes would not be a segment.
         let fits = self.is_open
             && bytes > 0
             && bytes <= self.segment_bytes
@@ -101,7 +101,7 @@ impl<T: PartialEq> Run<T> {
         fits
     }
 
-    /// What the kernel is to cut it into; `None` for a single one.
+    /// Returns the segment length for the kernel; `None` for a single datagram.
     pub(super) fn segment_bytes(&self) -> Option<u16> {
         (self.segments > 1).then_some(self.segment_bytes as u16)
     }
@@ -114,7 +114,7 @@ mod tests {
 
     const ON: Joining = Joining { is_on: true, refused_bytes: usize::MAX, left_frames: 0, pause_frames: 64 };
 
-    /// Lengths of the runs that datagrams of these lengths make.
+    /// Returns the lengths of the runs that datagrams of these lengths make.
     fn runs(joining: &Joining, lens: &[usize]) -> Vec<usize> {
         let mut runs: Vec<Run<()>> = Vec::new();
         for &len in lens {

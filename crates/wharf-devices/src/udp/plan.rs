@@ -1,7 +1,7 @@
 //! `Plan`: the frames of a batch as the messages of one call.
 //!
-//! A message is a run of datagrams that are frames each, or a super-packet, or as much of one as the kernel takes at once: so a
-//! frame may begin in one call and end in another, and a place among the frames is a [`Position`].
+//! A message is a run of datagrams of one frame each, a super-packet, or as much of a super-packet as the kernel takes at once.
+//! So a frame may begin in one call and end in another, and a place among the frames is a [`Position`].
 
 use super::addressing::{Addressing, Place};
 use super::datagram::Datagram;
@@ -13,30 +13,30 @@ use wharf_sys::udp::{Message, Writer};
 
 /// Frames in one call, and thereby messages: as many as an owner hands over at once.
 pub(super) const FRAMES_MAX: usize = wharf_core::engine::BULK_PACKETS_MAX;
-/// Pieces in one call: of one message, the kernel takes 1024 (UIO_MAXIOV).
+/// Pieces in one call. The kernel takes 1024 of one message (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
 
-/// Bytes of a call that may be put together before the kernel copies them: all messages of a bulk of usual frames.
+/// Bytes of a call that may be gathered before the kernel copies them: all messages of a bulk of usual frames.
 pub(super) const JOINED_BYTES: usize = 2 << 16;
-/// Datagrams up to this length are put together: the kernel copies pieces as short as these more slowly than this does. Longer
-/// ones gain nothing (`bench/udp.sh`).
+/// Longest datagram that is gathered: the kernel copies shorter pieces more slowly than this does. Longer ones gain nothing
+/// (`bench/udp.sh`).
 const JOINED_BYTES_EACH_MAX: usize = 1500;
 
-/// Payload bytes of a frame that went before, and frames before it.
+/// Frames before the position, and payload bytes of its frame that lie before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Position {
     pub(super) frames: usize,
     pub(super) bytes: usize,
 }
 
-/// Which frames went into which messages.
+/// The frames of each message.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Where each message begins.
+    /// Start of each message.
     firsts: Vec<Position>,
-    /// Frames that go into none, in order, and why.
+    /// Frames that belong to no message, in order, with the reason.
     unfit: Vec<(usize, &'static str)>,
-    /// Where the last one ends, or a frame that goes into none behind it.
+    /// End of the last message, or of a frame without message behind it.
     end: Position,
 }
 
@@ -46,8 +46,8 @@ impl Plan {
         Self { firsts, unfit, end: Position::default() }
     }
 
-    /// Writes the datagrams of `frames`, from the first on, as messages; the first `apart` of them each on its own. Of the
-    /// first frame, a super-packet then, `begun_bytes` have been sent.
+    /// Writes the datagrams of `frames` as messages, from the first on; the first `apart` datagrams each on its own. If the first
+    /// frame is a super-packet, `begun_bytes` of it have been sent.
     #[inline]
     pub(super) fn fill<'b>(
         &mut self, writer: &mut Writer<'_, 'b>, frames: &'b [Frame], region: &'b Region,
@@ -85,7 +85,7 @@ impl Plan {
         run.iter().for_each(|run| end(writer, run));
     }
 
-    /// Writes what is left of a super-packet as messages of up to `each_bytes`; whether there was room for all of it.
+    /// Writes the rest of a super-packet as messages of up to `each_bytes`. Returns true if there was room for all of it.
     fn fill_super<'b>(
         &mut self, writer: &mut Writer<'_, 'b>, look: &Look, (frame, region): (&'b Frame, &'b Region),
         each_bytes: usize,
@@ -106,12 +106,12 @@ impl Plan {
         true
     }
 
-    /// Where message `at` begins: what lies before is done with once the messages before it are.
+    /// Returns the start of message `at`: frames before it are done once the messages before it are.
     pub(super) fn before(&self, at: usize) -> Position {
         self.firsts.get(at).copied().unwrap_or(self.end)
     }
 
-    /// Among the first `frames` frames, those that went into no message.
+    /// Returns those of the first `frames` frames that belong to no message.
     pub(super) fn unfit_of_first(&self, frames: usize) -> &[(usize, &'static str)] {
         let count = self.unfit.iter().take_while(|(at, _)| *at < frames).count();
         &self.unfit[..count]
@@ -128,12 +128,12 @@ fn end(writer: &mut Writer<'_, '_>, run: &Run<Place>) {
     debug_assert!(written, "as many messages as frames");
 }
 
-/// A frame, looked at.
+/// A frame's datagram.
 struct Look {
     datagram: Datagram,
     place: Place,
     pieces: usize,
-    /// Of a super-packet, bytes of each of its datagrams but the last; else 0.
+    /// Bytes of each datagram of a super-packet but the last; else 0.
     segment_bytes: usize,
 }
 
@@ -164,7 +164,7 @@ impl Look {
         self.write_part(writer, frame, region, 0..payload_bytes);
     }
 
-    /// Those bytes of the payload.
+    /// Returns those bytes of the payload.
     fn write_part<'b>(
         &self, writer: &mut Writer<'_, 'b>, frame: &'b Frame, region: &'b Region, part: Range<usize>,
     ) {
@@ -181,7 +181,7 @@ impl Look {
     }
 }
 
-/// Pieces of a frame with a row in the side table, and what it is to be cut into.
+/// Returns the pieces of a frame with a row in the side table, and its segment length.
 #[cold]
 fn asked(frame: &Frame, region: &Region) -> Result<(usize, usize), &'static str> {
     let meta = region.meta(frame).map_err(foreign)?;

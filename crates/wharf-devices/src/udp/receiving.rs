@@ -1,5 +1,5 @@
-//! `Receiving`: the receive side. Datagrams lie in buffers of the device's own first, since the kernel may bring several of a
-//! flow as one; from there they are copied into frames, each behind headers of its own.
+//! `Receiving`: the receive side. The kernel may deliver several datagrams of a flow as one, so messages lie in buffers of the
+//! device first. They are then copied into frames, each behind headers of its own.
 
 use super::headers::{HEADERS_BYTES_MAX, Headers};
 use std::net::SocketAddr;
@@ -17,13 +17,13 @@ const MESSAGES: usize = 32;
 #[derive(Debug)]
 pub(super) struct Receiving {
     incoming: Incoming,
-    /// Messages of the last call, the one at hand, and how many of its bytes have been received.
+    /// Messages of the last call, the current one, and the number of its bytes that have been received.
     messages: usize,
     at: usize,
     done_bytes: usize,
-    /// The headers of the message at hand, once it has been looked at.
+    /// Headers of the current message, once it has been examined.
     headers: Option<Headers>,
-    /// The last call brought all that there was.
+    /// True if the last call emptied the socket.
     is_drained: bool,
     identification: u16,
     placer: SgWriter,
@@ -49,7 +49,7 @@ impl Receiving {
         }
     }
 
-    /// Receives up to `budget` frames, which `to` has room for; how many. `told` gets what ICMP says.
+    /// Receives up to `budget` frames, which `to` has room for. Returns the number of frames. `told` gets ICMP reports.
     #[inline]
     pub(super) fn receive(
         &mut self, socket: &UdpSocket, cache: &mut Cache, to: &mut Batch, budget: usize, name: &str,
@@ -61,7 +61,7 @@ impl Receiving {
             let left = budget - (to.len() - before);
             match self.step(socket, cache, to, left) {
                 Ok(true) => {}
-                // For memory.
+                // Waits for memory.
                 Ok(false) => break,
                 Err(PoolError::Memory(source)) => {
                     return Err(DeviceError::Memory { device: name.into(), source });
@@ -74,14 +74,14 @@ impl Receiving {
         Ok(to.len() - before)
     }
 
-    /// Whether there is a message at hand, after a call if need be.
+    /// Returns true if there is a current message, after a call if need be.
     #[inline]
     fn has_message(&mut self, socket: &UdpSocket, told: &mut dyn FnMut(io::Error)) -> bool {
         if self.at < self.messages {
             return true;
         }
         (self.messages, self.at, self.done_bytes, self.headers) = (0, 0, 0, None);
-        // What earlier datagrams of ours have met is told by an error each, and no end.
+        // Each ICMP report of an earlier datagram is an error of this call, and no end.
         for _ in 0..MESSAGES {
             if self.is_drained {
                 break;
@@ -99,7 +99,7 @@ impl Receiving {
         false
     }
 
-    /// Receives from the message at hand; false when it waits for memory.
+    /// Receives from the current message. Returns false if it waits for memory.
     #[inline]
     fn step(
         &mut self, socket: &UdpSocket, cache: &mut Cache, to: &mut Batch, budget: usize,
@@ -111,7 +111,7 @@ impl Receiving {
         let message_bytes = message.bytes.len();
         let rest = &message.bytes[self.done_bytes.min(message_bytes)..];
         let bytes = message.segment_bytes.min(rest.len());
-        // The last one may be shorter.
+        // The last datagram may be shorter.
         if self.headers.is_none() || bytes < message.segment_bytes {
             self.headers = headers(&message, socket.local(), bytes);
         }
@@ -142,7 +142,7 @@ impl Receiving {
         Ok(true)
     }
 
-    /// A datagram of no bytes, or one that is longer than a frame.
+    /// Drops a datagram without bytes, or one longer than a frame.
     #[cold]
     fn step_by_one(
         &mut self, cache: &mut Cache, to: &mut Batch, bytes: usize, headers: &Headers,
@@ -175,21 +175,21 @@ impl Receiving {
         (self.at, self.done_bytes, self.headers) = (self.at + 1, 0, None);
     }
 
-    /// Shows what was dropped here.
+    /// Shows the frames dropped here.
     pub(super) fn show_drops(&self, see: &mut dyn FnMut(&'static str, u64)) {
         let all = [("malformed", self.malformed), ("too-long", self.too_long)];
         all.into_iter().filter(|(_, count)| *count > 0).for_each(|(reason, count)| see(reason, count));
     }
 }
 
-/// The headers of a message's datagrams of `bytes`; `None` where the kernel has not said between whom it was.
+/// Makes the headers of a message's datagrams of `bytes`; `None` if the kernel has not reported both ends.
 fn headers(message: &Received<'_>, local: SocketAddr, bytes: usize) -> Option<Headers> {
     if message.is_cut_short {
         return None;
     }
     let from = message.from?;
     let to = SocketAddr::from((message.to.unwrap_or(local.ip()), local.port()));
-    // IPv4 at a socket of IPv6.
+    // IPv4 at an IPv6 socket.
     let canonical = |address: SocketAddr| SocketAddr::from((address.ip().to_canonical(), address.port()));
     Headers::new(canonical(from), canonical(to), message.interface, bytes)
 }

@@ -1,7 +1,7 @@
-//! `SendErrors`: what an error of sending means for the frame at which it came up, and what is told of it.
+//! `SendErrors`: meaning of a send error for the frame at hand, and its report.
 //!
-//! On a connected socket an error may be about an earlier datagram: ICMP has told of that, and the datagram at hand was
-//! not looked at (udp(7)). So everything is asked twice: only an answer that comes again is about this one.
+//! On a connected socket an error may be about an earlier datagram: ICMP reported it, and the datagram at hand was not looked
+//! at (udp(7)). So everything is tried twice: only an error that repeats is about the datagram at hand.
 
 use crate::host::ExactClock;
 use crate::link::{
@@ -13,37 +13,36 @@ use wharf_core::host::Clock;
 pub(super) use wharf_sys::errno::{EACCES, EADDRNOTAVAIL, EHOSTUNREACH};
 use wharf_sys::errno::{EHOSTDOWN, ENETUNREACH};
 
-/// How long the kernel may be out of memory for a frame: it is not the socket's buffer that is full then, whose end is in
-/// sight.
+/// Time that the kernel may be out of memory for a frame. The socket's buffer is not full then, so no notification follows.
 const STUCK_NS: u64 = 1_000_000_000;
-/// Answers one after the other, before a frame is given up: each but two stands for an earlier one.
+/// Consecutive errors before a frame fails: each but two stands for an earlier datagram.
 const IN_A_ROW_MAX: u32 = 64;
 
-/// What becomes of the first message, which was refused.
+/// Action for the first message, which the kernel rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
-    /// There is no room now.
+    /// Wait: there is no room now.
     Wait,
-    /// It is sent again.
+    /// Send it again.
     Again,
-    /// Its datagrams are sent one by one.
+    /// Send its datagrams one by one.
     Apart,
-    /// Its first frame fails.
+    /// Fail its first frame.
     Fail(&'static str),
 }
 
 #[derive(Debug)]
 pub(super) struct SendErrors {
     device: String,
-    /// The last answer, since something was sent.
+    /// The last error since something was sent.
     last: Option<i32>,
     in_a_row: u32,
-    /// Since when there has been no memory.
+    /// Start of the time without memory.
     stuck_since_ns: Option<u64>,
-    /// Datagrams of which ICMP has told that nobody listens.
+    /// Datagrams that ICMP reported as port unreachable.
     refusals: u64,
     told: Vec<i32>,
-    /// For the next reap.
+    /// Error for the next reap.
     error: Option<DeviceError>,
 }
 
@@ -61,7 +60,7 @@ impl SendErrors {
         }
     }
 
-    /// Something was sent.
+    /// Notes that something was sent.
     #[inline]
     pub(super) fn over(&mut self) {
         if self.last.is_some() || self.stuck_since_ns.is_some() {
@@ -69,7 +68,7 @@ impl SendErrors {
         }
     }
 
-    /// What becomes of the first message, which the kernel has refused; `is_joined` where it is several datagrams.
+    /// Returns the action for the first message, which the kernel rejected; `is_joined` if it is several datagrams.
     #[cold]
     pub(super) fn action(&mut self, error: io::Error, is_joined: bool) -> Action {
         let errno = error.raw_os_error().unwrap_or(EINVAL);
@@ -89,13 +88,13 @@ impl SendErrors {
         }
     }
 
-    /// Nobody listens where an earlier datagram went: that is its bad luck, and this one goes all the same.
+    /// Counts a closed port at an earlier datagram's destination; this datagram is sent all the same.
     fn refused(&mut self, error: io::Error) -> Action {
         self.note_refusal(error);
         if self.in_a_row <= IN_A_ROW_MAX { Action::Again } else { Action::Fail("connection-refused") }
     }
 
-    /// ICMP has told of an earlier datagram.
+    /// Notes an ICMP report of an earlier datagram.
     pub(super) fn note_earlier(&mut self, source: io::Error) {
         match source.raw_os_error() {
             Some(ECONNREFUSED) => self.note_refusal(source),
@@ -103,7 +102,7 @@ impl SendErrors {
         }
     }
 
-    /// Nobody listens there; what is told of it is how often.
+    /// Counts a closed port; the report says how often.
     fn note_refusal(&mut self, source: io::Error) {
         self.refusals += 1;
         if self.refusals.is_power_of_two() {
@@ -129,7 +128,7 @@ impl SendErrors {
         Action::Fail(reason)
     }
 
-    /// Once of each kind.
+    /// Reports each kind once.
     fn tell(&mut self, errno: i32, what: &str, source: io::Error) {
         if !self.told.contains(&errno) {
             self.told.push(errno);
@@ -142,13 +141,13 @@ impl SendErrors {
         now_ns.saturating_sub(*self.stuck_since_ns.get_or_insert(now_ns)) >= STUCK_NS
     }
 
-    /// What is to be reported, once.
+    /// Returns the error to be reported, once.
     #[inline]
     pub(super) fn take_error(&mut self) -> Result<(), DeviceError> {
         if self.error.is_none() { Ok(()) } else { self.error.take().map_or(Ok(()), Err) }
     }
 
-    /// Datagrams of which ICMP has told that nobody listens: at least so many.
+    /// Returns the number of datagrams that ICMP reported as port unreachable; a lower bound.
     pub(super) fn refusals(&self) -> u64 {
         self.refusals
     }

@@ -1,11 +1,10 @@
-//! `Sending`: the transmit side, whoever plays the kernel.
+//! `Sending`: the transmit side, over the kernel or a model of it.
 //!
-//! Assumptions: one caller at a time; the kernel copies what it takes within the call, so that a frame is done with as soon
-//! as it has been taken. Goal: as few calls and messages as there are, nothing lost or reordered whatever the kernel
-//! refuses, and nothing sent twice.
+//! Assumptions: one caller at a time; the kernel copies a frame within the call, so that a frame is done once it is taken.
+//! Goal: as few calls and messages as possible, nothing lost or reordered whatever the kernel rejects, and nothing sent twice.
 //!
-//! What the kernel did not take stays at the front of the batch, and the next look finds out why: [`SendErrors`] says whether to
-//! wait, ask again, go one by one, or fail the frame.
+//! Messages that the kernel did not take stay at the front of the batch, and the next call finds out why. [`SendErrors`] then
+//! says whether to wait, try again, send one by one, or fail the frame.
 
 use super::addressing::Addressing;
 use super::joining::Joining;
@@ -23,9 +22,9 @@ use wharf_sys::udp::{Message, Outgoing, UdpSocket, Writer};
 /// Frames held between two reaps.
 pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 
-/// What takes messages.
+/// The kernel, or a model of it.
 pub(super) trait Kernel {
-    /// Sends the messages; how many it took, or what kept it from the first one.
+    /// Sends the messages. Returns the number taken, or the error at the first one.
     fn send(&mut self, messages: &mut Writer<'_, '_>) -> io::Result<usize>;
 }
 
@@ -46,7 +45,7 @@ pub(super) struct Sending {
     pub(super) errors: SendErrors,
     /// Frames at the front that are sent one by one.
     apart: usize,
-    /// Payload bytes of the first frame, a super-packet then, that have been sent.
+    /// Payload bytes of the first frame that have been sent, if it is a super-packet.
     begun_bytes: usize,
     sent: Batch,
     failed: Vec<(Frame, &'static str)>,
@@ -76,13 +75,13 @@ impl Sending {
         self.sent.len() + self.failed.len()
     }
 
-    /// Frames that it can still take.
+    /// Returns the number of frames that it can still take.
     #[inline]
     fn room(&self) -> usize {
         RING_FRAMES.saturating_sub(self.outstanding())
     }
 
-    /// Sends from the front of `batch` what there is room for. The call is the doorbell, so that none is put off.
+    /// Sends frames from the front of `batch` while there is room. The call is the doorbell, so none is left out.
     #[inline]
     pub(super) fn transmit(&mut self, kernel: &mut impl Kernel, batch: &mut Batch) -> Transmitted {
         let mut doorbell = false;
@@ -98,7 +97,7 @@ impl Sending {
         }
     }
 
-    /// One call, with the first of `count` frames; how many messages were sent.
+    /// Makes one call, with the first of `count` frames. Returns the number of messages sent.
     #[inline]
     fn send_some(
         &mut self, kernel: &mut impl Kernel, batch: &mut Batch, count: usize,
@@ -130,7 +129,7 @@ impl Sending {
         }
     }
 
-    /// The kernel has refused `first`, whose frames stand at the front of the batch now.
+    /// Handles the rejection of `first`, whose frames are at the front of the batch.
     #[cold]
     fn handle(&mut self, batch: &mut Batch, error: io::Error, first: &Message) -> Result<usize, Wait> {
         if matches!(error.raw_os_error(), Some(EINVAL | EADDRNOTAVAIL)) && first.from.is_some() {
@@ -141,7 +140,7 @@ impl Sending {
             Action::Again => {}
             Action::Apart => {
                 let frames = self.plan.before(1).frames - self.plan.before(0).frames;
-                // A part of one, at least.
+                // At least a part of one.
                 self.apart = frames.max(1);
                 self.joining.refused(first.segment_bytes.unwrap_or(0).into());
             }
@@ -150,7 +149,7 @@ impl Sending {
         Ok(0)
     }
 
-    /// What lies before `until` in `batch` has been sent, or cannot be.
+    /// Moves the frames of `batch` before `until`: they have been sent, or cannot be.
     #[inline]
     fn take(&mut self, batch: &mut Batch, until: Position) {
         let count = until.frames;
@@ -195,7 +194,7 @@ impl Sending {
     }
 }
 
-/// There is no room now.
+/// Marker: there is no room now.
 struct Wait;
 
 #[cfg(test)]

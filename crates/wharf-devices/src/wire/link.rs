@@ -1,22 +1,22 @@
-//! `Link`: what the two ends of one direction share besides their lanes: the sender's memory, and the rare
-//! frames that come back by no lane, because they failed or their far end is gone.
+//! `Link`: the part that both ends of one direction share besides their lanes: the sender's memory, and the rare frames that come
+//! back by no lane, because they failed or their far end is gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use wharf_mem::lane::LaneConsumer;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Frames have failed at the far end.
+/// Flag: frames have failed at the far end.
 const FAILED: u32 = 1;
-/// The far end takes no more: what is still on the wire is the sender's again.
+/// Flag: the far end takes no more, and the frames on the wire are the sender's again.
 const GONE: u32 = 2;
 
 /// One direction.
 #[derive(Default)]
 pub(super) struct Link {
-    /// The memory that the frames on this direction lie in, once the sending end is attached.
+    /// The memory of the frames on this direction, once the sending end is attached.
     region: OnceLock<Arc<Region>>,
-    /// Written rarely, so that looking at it costs the sender no transfer of a line.
+    /// Written rarely, so that the sender's reads move no cache line.
     notices: AtomicU32,
     returned: Mutex<Returned>,
 }
@@ -27,15 +27,15 @@ struct Returned {
     unread: Option<Unread>,
 }
 
-/// What a far end that is gone has not read.
+/// Frames that a far end has not read when it goes.
 pub(super) struct Unread {
-    /// Off the lane already; before what is on it.
+    /// Frames off the lane; they come before those on it.
     pub(super) arrived: Batch,
     pub(super) lane: LaneConsumer,
 }
 
 impl Link {
-    /// Says where the frames' bytes are; false when that was said before.
+    /// Sets the memory of the frames. Returns false if it was set before.
     pub(super) fn attach(&self, region: Arc<Region>) -> bool {
         self.region.set(region).is_ok()
     }
@@ -51,15 +51,15 @@ impl Link {
         self.notices.fetch_or(FAILED, Ordering::Release); // (F)
     }
 
-    /// Gives the sender back all that has not been read; the last word of the far end.
+    /// Gives the unread frames back to the sender: the last act of the far end.
     #[cold]
     pub(super) fn hang_up(&self, unread: Unread) {
         self.returned().unread = Some(unread);
         self.notices.fetch_or(GONE, Ordering::Release); // (F)
     }
 
-    /// Whether the sender must look at [`Link::collect`]. What the far end completed before it gave notice is
-    /// in the lane of completions after this.
+    /// Returns true if the sender must look at [`Link::collect`]. Frames that the far end completed before it set the flag are in the
+    /// lane of completions after this call.
     #[inline(always)]
     pub(super) fn has_notice(&self) -> bool {
         self.notices.load(Ordering::Acquire) != 0 // (F)
@@ -69,7 +69,7 @@ impl Link {
         self.notices.load(Ordering::Acquire) & GONE != 0
     }
 
-    /// The frames that failed since the last call, and what a far end that is gone left, once.
+    /// Returns the frames that failed since the last call, and once those that a far end left when it went.
     #[cold]
     pub(super) fn collect(&self) -> (Vec<(Frame, &'static str)>, Option<Unread>) {
         self.notices.fetch_and(!FAILED, Ordering::AcqRel);
@@ -77,7 +77,7 @@ impl Link {
         (std::mem::take(&mut returned.failed), returned.unread.take())
     }
 
-    /// As a panicking thread left it: both fields are whole at every step.
+    /// Takes the lock even after a panic: both fields are whole at every step.
     fn returned(&self) -> MutexGuard<'_, Returned> {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! When a frame has left: transmission times on a line of so many bits per second, without drift.
+//! `Rate`: transmission times on a line of a given rate in bits per second, without drift.
 //!
-//! Time is whole nanoseconds, and what a frame lasts beyond them is carried to the next one: a million frames
-//! take exactly as long as their bytes do together.
+//! Time is whole nanoseconds. The remainder of a frame's time is carried to the next frame: a million frames take exactly as long
+//! as their bytes do together.
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// The fastest line. With it, and [`OVERHEAD_BYTES_MAX`], a frame's numerator stays below 2^61.
@@ -20,13 +20,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// An idle line. The rate is 1 to [`RATE_MAX`].
+    /// Makes an idle line. The rate is 1 to [`RATE_MAX`].
     pub(super) fn new(bits_per_second: u64, overhead_bytes: u32) -> Self {
         debug_assert!((1..=RATE_MAX).contains(&bits_per_second) && overhead_bytes <= OVERHEAD_BYTES_MAX);
         Self { bits_per_second, overhead_bytes, busy_until_ns: 0, rest: 0 }
     }
 
-    /// Puts a frame of `len_bytes` behind what is on the line at `now_ns`; when it will have left, rounded up.
+    /// Puts a frame of `len_bytes` behind the frames on the line at `now_ns`. Returns the time at which it will have left, rounded up.
     #[inline]
     pub(super) fn send(&mut self, len_bytes: u32, now_ns: u64) -> u64 {
         if now_ns > self.busy_until_ns {
@@ -44,7 +44,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// The exact time of `bits` on a line, rounded up.
+    /// Returns the exact time of `bits` on a line, rounded up.
     fn exact_ns(bits: u128, bits_per_second: u64) -> u64 {
         (bits * u128::from(NS_PER_SECOND)).div_ceil(bits_per_second.into()) as u64
     }

@@ -1,7 +1,7 @@
 //! `Receiving`: the far end of one direction.
 //!
-//! It reads the bytes out of the sender's memory, copies them into frames of its own, and sends the sender's
-//! frames back at once: that is their completion. With a delay its own frames then wait until they are due.
+//! It copies the bytes from the sender's memory into frames of its own, and sends the sender's frames back at once: that is their
+//! completion. With a delay its own frames then wait until they are due.
 
 use super::link::{Link, Unread};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub(super) struct Receiving {
     /// `None` once closed.
     arrivals: Option<Arrivals>,
     delay: Option<Delay>,
-    /// Nothing will be received any more.
+    /// True if nothing will be received any more.
     ended: bool,
 }
 
@@ -28,21 +28,21 @@ struct Arrivals {
     link: Arc<Link>,
     from_far: LaneConsumer,
     back: LaneProducer,
-    /// The sender's frames, off the lane and not yet copied: there was no memory.
+    /// The sender's frames, off the lane and not yet copied for lack of memory.
     arrived: Batch,
     theirs: Option<Arc<Region>>,
     ours: Option<Arc<Region>>,
     placer: SgWriter,
 }
 
-/// Frames of ours that are under way.
+/// Frames of the receiver that are on their way.
 struct Delay {
     delay_ns: u64,
     clock: Arc<dyn Clock>,
-    /// Each with the time at which it is due.
+    /// Each frame with the time at which it is due.
     frames: VecDeque<(Frame, u64)>,
     landed: Batch,
-    /// Where they go if nobody receives them.
+    /// The pool that takes them if they are never received.
     pool: Option<PagePool>,
 }
 
@@ -77,14 +77,14 @@ impl Receiving {
         self.ended
     }
 
-    /// In how many nanoseconds the first frame under way is due.
+    /// Returns in how many nanoseconds the first frame on its way is due.
     pub(super) fn next_landing_ns(&self) -> Option<u64> {
         let delay = self.delay.as_ref()?;
         let (_, due_ns) = delay.frames.front()?;
         Some(due_ns.saturating_sub(delay.clock.now_ns()))
     }
 
-    /// Hangs up: what has not been copied goes back to its sender, what is under way to its pool.
+    /// Hangs up: frames not yet copied go back to their sender, frames on their way to their pool.
     pub(super) fn close(&mut self) {
         self.ended = true;
         if let Some(Arrivals { link, from_far, arrived, .. }) = self.arrivals.take() {
@@ -97,7 +97,7 @@ impl Receiving {
 }
 
 impl Arrivals {
-    /// Copies up to `max` frames into memory of `cache` and pushes them onto `to`, which has room; how many.
+    /// Copies up to `max` frames into memory of `cache` and pushes them onto `to`, which has room. Returns the number of frames.
     #[inline]
     fn land(&mut self, cache: &mut Cache, to: &mut Batch, max: usize) -> Result<usize, PoolError> {
         let mut landed = 0;
@@ -117,7 +117,7 @@ impl Arrivals {
         Ok(landed)
     }
 
-    /// How many frames from the first on, up to `max`, are ordinary and fit one frame each.
+    /// Returns the number of frames, from the first on and up to `max`, that are ordinary and fit one frame each.
     #[inline]
     fn plain(&mut self, cache: &Cache, max: usize) -> usize {
         let region = cache.pool().region();
@@ -135,7 +135,7 @@ impl Arrivals {
         self.arrived.frames().iter().take(max).take_while(plain).count()
     }
 
-    /// Copies `count` ordinary frames; `None` when there is no memory.
+    /// Copies `count` ordinary frames; `None` without memory.
     #[inline]
     fn land_plain(
         &mut self, cache: &mut Cache, to: &mut Batch, count: usize,
@@ -156,7 +156,7 @@ impl Arrivals {
         Ok(Some(taken))
     }
 
-    /// Copies the first frame, whatever it is: 1, or 0 when it failed; `None` when there is no memory.
+    /// Copies the first frame, of any shape. Returns 1, or 0 if it failed; `None` without memory.
     #[cold]
     fn land_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<Option<usize>, PoolError> {
         let Some(frame) = self.arrived.frames().first() else { return Ok(Some(0)) };
@@ -182,7 +182,7 @@ impl Arrivals {
         Ok(Some(0))
     }
 
-    /// Whether the sender is gone and all that it sent has been taken.
+    /// Returns true if the sender is gone and all its frames have been taken.
     #[cold]
     fn have_ended(&mut self) -> bool {
         self.arrived.is_empty() && self.from_far.is_abandoned() && self.from_far.ready_now() == 0
@@ -211,7 +211,7 @@ impl Delay {
         Ok(received)
     }
 
-    /// Copies what has arrived, at most a ring of it.
+    /// Copies the frames that have arrived, at most a ring of them.
     fn take_in(&mut self, arrivals: &mut Arrivals, cache: &mut Cache, now_ns: u64) -> Result<(), PoolError> {
         if self.pool.as_ref().is_none_or(|pool| pool.region().number() != cache.pool().region().number()) {
             self.pool = Some(cache.pool().clone());
@@ -229,13 +229,13 @@ impl Delay {
         Ok(())
     }
 
-    /// Gives the frames under way back to their pool.
+    /// Gives the frames on their way back to their pool.
     fn give_up(&mut self) {
         let Some(pool) = &self.pool else { return };
         while let Some((frame, _)) = self.frames.pop_front() {
             let pushed = self.landed.push(frame);
             debug_assert!(pushed.is_ok());
-            // Fails for a frame of a pool that an earlier caller received into: that pool's ledger names it.
+            // This fails for a frame of a pool that an earlier caller received into: that pool's ledger names it.
             if pool.give_back(&mut self.landed).is_err() {
                 self.landed.pop();
             }

@@ -1,8 +1,7 @@
 //! `Sending`: the near end of one direction.
 //!
-//! A frame's way: `unrung` (while the doorbell is left out) → `on_line` (while its transmission lasts, where
-//! there is a rate) → the lane to the far end → the lane of completions. The frames in all four are at most
-//! the ring's, so that neither lane is ever full.
+//! A frame's way: `unrung` (while the doorbell is left out) → `on_line` (during its transmission, with a rate) → the lane to the
+//! far end → the lane of completions. All four together hold at most the ring's frames, so neither lane is ever full.
 
 use super::link::{Link, Unread};
 use super::rate::Line;
@@ -21,15 +20,15 @@ pub(super) struct Sending {
     /// `None` once closed.
     to_far: Option<LaneProducer>,
     from_far: LaneConsumer,
-    /// Frames that this end holds, wherever they are.
+    /// Frames that this end holds, in any place.
     outstanding: usize,
     /// Frames that it may hold; 0 once closed.
     limit: usize,
     unrung: VecDeque<Frame>,
-    /// For frames on their way from there, or from the line, to the lane.
+    /// Frames on their way from `unrung`, or from the line, to the lane.
     leaving: Batch,
     line: Option<TimedLine>,
-    /// What the far end left unread when it went.
+    /// Frames that the far end left unread when it went.
     unread: Option<Unread>,
     failed: VecDeque<(Frame, &'static str)>,
 }
@@ -38,7 +37,7 @@ pub(super) struct Sending {
 struct TimedLine {
     line: Line,
     clock: Arc<dyn Clock>,
-    /// Each with the time at which it will have left.
+    /// Each frame with the time at which it will have left.
     frames: VecDeque<(Frame, u64)>,
 }
 
@@ -54,7 +53,7 @@ impl Sending {
         Self { link, to_far, from_far, outstanding, limit, unrung, leaving, line, unread, failed }
     }
 
-    /// Says where the frames' bytes are; false when that was said before.
+    /// Sets the memory of the frames. Returns false if it was set before.
     pub(super) fn attach(&self, region: Arc<Region>) -> bool {
         self.link.attach(region)
     }
@@ -70,7 +69,7 @@ impl Sending {
         Transmitted { doorbell: taken > 0, stopped: self.outstanding >= self.limit }
     }
 
-    /// The frames wait for a doorbell, which may follow at once.
+    /// Keeps the frames for a doorbell, which may follow at once.
     fn transmit_unrung(&mut self, batch: &mut Batch, room: usize, more: bool) -> Transmitted {
         let taken = batch.len().min(room);
         self.unrung.extend(std::iter::from_fn(|| batch.pop()).take(taken));
@@ -100,7 +99,7 @@ impl Sending {
         }
     }
 
-    /// Puts up to `max` frames onto the line, or to the far end where there is no rate; how many.
+    /// Puts up to `max` frames onto the line, or into the lane without a rate. Returns the number of frames.
     #[inline]
     fn launch(&mut self, from: &mut Batch, max: usize) -> usize {
         let Some(to_far) = &mut self.to_far else { return 0 };
@@ -110,7 +109,7 @@ impl Sending {
         count
     }
 
-    /// Lets go what has left by now.
+    /// Moves frames that have left by now to the lane.
     #[inline]
     pub(super) fn release(&mut self) {
         if let (Some(line), Some(to_far)) = (&mut self.line, &mut self.to_far)
@@ -124,7 +123,7 @@ impl Sending {
     #[inline]
     pub(super) fn reap(&mut self, budget: usize, into: &mut Completions) {
         self.release();
-        // Before looking into the lane: what was completed before a notice is then in it.
+        // Read before the lane: frames completed before the flag was set are then in it.
         let has_notice = self.link.has_notice();
         let sent = self.from_far.pop(&mut into.sent, budget);
         self.outstanding -= sent;
@@ -154,7 +153,7 @@ impl Sending {
         self.outstanding -= count;
     }
 
-    /// What has not left comes back as failed; what has, the far end may still take. No frame is taken any more.
+    /// Closes: frames that have not left come back as failed; the far end may still take the others. No frame is taken any more.
     pub(super) fn close(&mut self) {
         (self.to_far, self.limit) = (None, 0);
         if let Some(line) = &mut self.line {
@@ -171,7 +170,7 @@ impl Sending {
         self.link.is_gone()
     }
 
-    /// Shows the frames that are here; those in lanes are nowhere to be seen from one side.
+    /// Shows the frames that are here; frames in lanes cannot be seen from one side.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&Frame)) {
         self.unrung.iter().for_each(&mut *see);
         self.failed.iter().for_each(|(frame, _)| see(frame));
@@ -179,7 +178,7 @@ impl Sending {
         self.unread.iter().flat_map(|unread| unread.arrived.frames()).for_each(see);
     }
 
-    /// In how many nanoseconds the first frame will have left.
+    /// Returns in how many nanoseconds the first frame will have left.
     pub(super) fn next_leave_ns(&self) -> Option<u64> {
         let line = self.line.as_ref()?;
         let (_, leave_ns) = line.frames.front()?;
@@ -197,7 +196,7 @@ impl TimedLine {
     }
 
     fn release(&mut self, now_ns: u64, leaving: &mut Batch, to_far: &mut LaneProducer) {
-        // Times never go down.
+        // Times never decrease.
         let due = self.frames.partition_point(|&(_, leave_ns)| leave_ns <= now_ns);
         push_all(self.frames.drain(..due).map(|(frame, _)| frame), leaving, to_far);
     }

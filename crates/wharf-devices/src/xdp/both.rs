@@ -9,10 +9,10 @@ use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Tra
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Sends and receives by an AF_XDP socket: what [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one queue.
+/// Sends and receives by one AF_XDP socket, as [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one queue.
 ///
-/// Frames received may be sent at once, by it or by another one on the same pool: they are where the kernel put them, and
-/// nothing is copied on the way. A quarter of the pool, 8192 frames at most, waits for packets.
+/// Received frames may be sent at once, by this device or by another one on the same pool: they stay where the kernel put them,
+/// and nothing is copied on the way. A quarter of the pool, 8192 frames at most, is posted for packets.
 #[derive(Debug)]
 pub struct XdpBoth {
     receiver: XdpReceiver,
@@ -50,7 +50,7 @@ impl Notify for XdpBoth {
         self.receiver.arm()
     }
 
-    /// The kernel tells of what arrives, and of what it lets go of.
+    /// The kernel notifies of arrivals, and of frames that it releases.
     fn wait_fd(&self) -> Option<RawFd> {
         self.receiver.wait_fd()
     }
@@ -78,7 +78,7 @@ impl Device for XdpBoth {
         self.receiver.visit(see);
     }
 
-    /// The queue is let go of before anybody gets a frame of it: neither half gives any before the other is closed.
+    /// Releases the queue before any frame is given back: neither half gives back a frame before the other is closed.
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(sending) = &mut self.sending {
             sending.close();
@@ -107,7 +107,7 @@ impl TxDevice for XdpBoth {
         self.sending.as_mut().map_or(Ok(()), |sending| sending.reap(budget, into))
     }
 
-    /// Those that are being sent; memory that waits for packets is none of them.
+    /// Returns the number of frames being sent, without the memory posted for packets.
     fn outstanding(&self) -> usize {
         self.sending.as_ref().map_or(0, Sending::held)
     }

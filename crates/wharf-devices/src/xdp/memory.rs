@@ -1,14 +1,14 @@
-//! How the kernel sees a pool's region.
+//! The UMEM: the kernel's view of a pool's region.
 //!
-//! Frames are named by the place of their first byte, so that none is ever copied. To send, any place will do: chunks of
-//! the region's own stride where they are what the kernel knows (2 or 4 KiB), else *unaligned* ones, of which only the
-//! length matters: no descriptor is longer than a chunk.
+//! Frames are named by the address of their first byte, so none is ever copied. For sending, any address will do: aligned chunks
+//! of the region's own stride if the kernel knows it (2 or 4 KiB), else *unaligned* ones, of which only the length matters: no
+//! descriptor is longer than a chunk.
 
 use wharf_mem::Region;
 use wharf_sys::mapping::PAGE_BYTES;
 use wharf_sys::xdp::{PACKET_HEADROOM_BYTES, UmemShape};
 
-/// Bytes of the longest descriptor: a page, which is what the kernel's chunks may be.
+/// Bytes of the longest descriptor: a page, the largest chunk of the kernel.
 pub(super) const PIECE_BYTES: usize = PAGE_BYTES;
 
 /// A UMEM to send from.
@@ -20,27 +20,27 @@ pub(super) fn to_send(region: &Region) -> UmemShape {
     }
 }
 
-/// The least UMEM.
+/// Returns the smallest UMEM.
 pub(super) fn smallest() -> UmemShape {
     UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: false }
 }
 
-/// A UMEM to receive into: buffers of which the kernel's own headroom lies before a frame's data, be it in the frame's
-/// headroom or, unused, in the buffer before, so that what arrives lies where the frame's data should be; and that end where
-/// these end, at the latest.
+/// A UMEM to receive into. The kernel's own headroom lies before a frame's data: in the frame's headroom, or in the unused end
+/// of the buffer before. So a packet arrives where the frame's data should be, and a buffer ends where the frame ends, at the
+/// latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) shape: UmemShape,
-    /// Bytes from a buffer's beginning to its data.
+    /// Bytes from the start of a buffer to its data.
     before: usize,
 }
 
-/// Bytes of the least chunk that the kernel takes, and of the least room for a packet in one: Linux keeps 320 of them free
-/// where packets lie in several buffers, and wants 128 besides.
+/// Bytes of the smallest chunk that the kernel takes, and of the least room for a packet in one. Linux keeps 320 of them free if
+/// packets lie in several buffers, and wants 128 besides.
 const CHUNK_BYTES_MIN: u32 = 2048;
 pub(super) const ROOM_BYTES_MIN: u32 = 448;
 
-/// As [`Window`] says; the region's frames have room for [`ROOM_BYTES_MIN`].
+/// Makes the UMEM that [`Window`] describes; the region's frames have room for [`ROOM_BYTES_MIN`].
 pub(super) fn to_receive(region: &Region) -> Window {
     let room = region.data_bytes_max().min(PIECE_BYTES as u32 - PACKET_HEADROOM_BYTES);
     let chunk_bytes = (room + PACKET_HEADROOM_BYTES).max(CHUNK_BYTES_MIN);
@@ -50,8 +50,8 @@ pub(super) fn to_receive(region: &Region) -> Window {
 }
 
 impl Window {
-    /// Where the buffer begins for a frame whose data begin at `data`; `None` where that is before the region's first
-    /// byte, or, where there are pages to be kept to, the buffer would cross the end of one.
+    /// Returns the start of the buffer for a frame whose data begin at `data`; `None` if that is before the region's first byte,
+    /// or if the buffer would cross the end of a page that it must keep to.
     #[inline]
     pub(super) fn begins_at(&self, data: usize, page_bytes: Option<usize>) -> Option<usize> {
         let at = data.checked_sub(self.before)?;

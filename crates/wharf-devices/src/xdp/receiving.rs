@@ -1,4 +1,4 @@
-//! `XdpReceiver`: the receive side.
+//! `XdpReceiver`: the receive side of an AF_XDP socket.
 
 mod drops;
 mod program;
@@ -23,36 +23,35 @@ use wharf_sys::xdp::{Bind, Hook, XdpSocket};
 /// Entries of the fill and receive rings.
 const ENTRIES: u32 = 8192;
 const COMPLETION_ENTRIES: u32 = 64;
-/// Polls that find nothing between two looks at the interface.
+/// Empty polls between two looks at the interface.
 const LOOK_EVERY: u32 = 64;
-/// Time between two looks while nothing comes: who waits for the socket is not told that its interface is gone
+/// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its interface is gone
 /// (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
 const LOOK_NS: u64 = 100_000_000;
-/// Quarters of the pool that wait for packets, at most: of a device that only receives, and of one of two that send as well.
+/// Quarters of the pool that are posted for packets, at most: by a device that only receives, and by one that sends as well.
 const ALONE_QUARTERS: u32 = 3;
 const BOTH_QUARTERS: u32 = 1;
 
-/// How an [`XdpReceiver`] should be.
+/// Settings of an [`XdpReceiver`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiveOptions {
     /// Queue and mode.
     pub common: super::XdpOptions,
-    /// Whether checksums that a sender on this host has left unfinished are finished; by default wherever such may come: on a
-    /// veth and a TAP, and on whatever has the generic hook only (macvlan, bridge, vxlan, `lo`).
+    /// True to finish checksums that a sender on this host has left unfinished. The default is true on interfaces that deliver such
+    /// frames: a veth, a TAP, and those with the generic hook only (macvlan, bridge, vxlan, `lo`).
     pub fill_checksums: Option<bool>,
-    /// How many devices share the pool that it receives into, where that is more than one: of what it would have wait for packets,
-    /// it takes that part.
+    /// Number of devices that share the pool, if more than one: each posts its part of the memory that it would post alone.
     pub pool_shared_by: u32,
 }
 
-/// Receives frames by an AF_XDP socket, and a program of six instructions that hands it all frames of its queue: nobody
-/// else on this host sees those.
+/// Receives frames by an AF_XDP socket. A program of six instructions hands it all frames of its queue; the rest of the host
+/// does not see them.
 ///
-/// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, wait for them in the fill
-/// ring, and come back when the device is closed. What was dropped since there was none is shown by
-/// [`RxDevice::drops`] as `kernel`, what the ring had no room for as `ring-full`.
+/// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, are posted to the fill
+/// ring, and come back when the device is closed. [`RxDevice::drops`] shows frames dropped for lack of memory as `kernel`, and
+/// frames that the ring had no room for as `ring-full`.
 ///
-/// An interface that is switched off is told once, and goes on when it is on again.
+/// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
 pub struct XdpReceiver {
     link: Link,
@@ -60,18 +59,18 @@ pub struct XdpReceiver {
     programs: Programs,
     mode: Option<&'static str>,
     open: Option<Open>,
-    /// Polls until the next look at the interface.
+    /// Empty polls until the next look at the interface.
     look_due: u32,
     told_down: bool,
     ended: bool,
     /// Memory that was posted for packets when the device was closed.
     reclaimed: Vec<Frame>,
     drops: Drops,
-    /// Quarters of the pool that wait for packets, at most.
+    /// Quarters of the pool that are posted for packets, at most.
     quarters: u32,
 }
 
-/// What a receiver has while it is open. Dropped in this order: the program goes first, then the queue.
+/// State of an open receiver. Dropped in this order: the program goes first, then the queue.
 #[derive(Debug)]
 struct Open {
     _program: Arc<Program>,
@@ -84,14 +83,13 @@ impl XdpReceiver {
     /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when there is no such interface, it is down, or CAP_NET_RAW is lacking;
-    /// [`DeviceError::Unsupported`] when it is no Ethernet.
+    /// [`DeviceError::Io`] if there is no such interface, it is down, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
         Self::open_one(interface, options, Programs::new(options.common.queue))
     }
 
-    /// Opens `count` queues of interface `interface`, from the one that `options` say on: an interface has one program, which is that of
-    /// all of them.
+    /// Opens `count` queues of interface `interface`, from the queue in `options` on. They share the interface's one program.
     ///
     /// # Errors
     /// As [`XdpReceiver::open`].
@@ -124,7 +122,7 @@ impl XdpReceiver {
         })
     }
 
-    /// Leaves half of the pool to what is sent by the same socket.
+    /// Leaves half of the pool to the transmit side of the same socket.
     pub(super) fn that_sends(mut self) -> Self {
         self.quarters = BOTH_QUARTERS;
         self
@@ -134,8 +132,8 @@ impl XdpReceiver {
         &self.link
     }
 
-    /// As [`Device::attach`], once `prepare` has made what else its socket, which is not bound yet, is to have. What that made,
-    /// the socket, and how it was bound.
+    /// As [`Device::attach`], after `prepare` has set up the rest of the socket, which is not bound yet. Returns the result of
+    /// `prepare`, the socket, and the way in which it was bound.
     pub(super) fn attach_with<T>(
         &mut self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(T, Arc<XdpSocket>, Bind), DeviceError> {
@@ -152,7 +150,7 @@ impl XdpReceiver {
         Ok((prepared, socket, how))
     }
 
-    /// The best way that works: hook by hook, and with each the ways to bind.
+    /// Returns the best way that works: hook by hook, and for each the ways to bind.
     fn make_best<T>(
         &self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(Open, T, Hook, Bind), Refusal> {
@@ -194,8 +192,8 @@ impl XdpReceiver {
         Ok((Open { _program: program, rings, socket, asker }, prepared))
     }
 
-    /// With the generic hook frames come from anywhere in the kernel, unfinished perhaps; of the drivers that have a hook of their
-    /// own, those of virtual interfaces pass on what their other end, on this host, has left to an adapter.
+    /// Returns true if frames may arrive unfinished. With the generic hook frames come from anywhere in the kernel. Of the drivers
+    /// with a hook of their own, those of virtual interfaces pass on frames that a sender on this host left to an adapter.
     fn fills_checksums(&self, hook: Hook) -> bool {
         let is_virtual = || {
             let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));
@@ -204,7 +202,7 @@ impl XdpReceiver {
         self.options.fill_checksums.unwrap_or_else(|| hook == Hook::Generic || is_virtual())
     }
 
-    /// Nothing has come: looks whether anything still can.
+    /// Nothing has arrived: looks whether anything still can.
     #[cold]
     fn look(&mut self) -> Result<(), DeviceError> {
         self.look_due = LOOK_EVERY;
@@ -216,7 +214,7 @@ impl XdpReceiver {
                 return Ok(());
             }
             Ok(_) if self.told_down => return Ok(()),
-            // It is being renamed.
+            // The interface is being renamed.
             Err(error) if error.raw_os_error() == Some(EAGAIN) => return Ok(()),
             Ok(_) => lost(down(&self.link.interface_name), io::Error::from_raw_os_error(ENETDOWN)),
             Err(error) if error.raw_os_error() == Some(ENODEV) => {
@@ -239,7 +237,7 @@ impl XdpReceiver {
     }
 }
 
-/// How it works, in words.
+/// Returns the mode in words.
 fn mode_of(hook: Hook, how: Bind) -> &'static str {
     match (how.zero_copy, hook) {
         (true, _) => ZERO_COPY,
@@ -248,7 +246,7 @@ fn mode_of(hook: Hook, how: Bind) -> &'static str {
     }
 }
 
-/// Whether a lesser way may work where this one does not.
+/// Returns true if a lesser way may work although this one does not.
 fn may_try_on(step: Step, error: &io::Error) -> bool {
     match step {
         Step::Bind => matches!(error.raw_os_error(), Some(EOPNOTSUPP | EINVAL)),
@@ -258,7 +256,7 @@ fn may_try_on(step: Step, error: &io::Error) -> bool {
 }
 
 impl Notify for XdpReceiver {
-    /// The next look that finds nothing looks at the interface, too: nobody tells when it is switched off.
+    /// Makes the next empty poll look at the interface: the kernel does not notify that it is switched off.
     fn arm(&mut self) -> bool {
         self.look_due = 1;
         self.open.as_mut().is_none_or(|open| open.rings.is_empty())
@@ -279,7 +277,7 @@ impl Device for XdpReceiver {
     }
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
-        // A completion ring has to be there, and stays empty: nothing is sent.
+        // A completion ring must exist; it stays empty, since nothing is sent.
         let completion = |socket: &XdpSocket| {
             socket.completion_ring(COMPLETION_ENTRIES).map(drop).map_err(Step::Rings.refused())
         };
@@ -314,7 +312,7 @@ impl RxDevice for XdpReceiver {
         let device = || self.link.name.clone();
         let received = open.rings.receive(cache, to, budget.min(to.room()), device)?;
         if open.rings.needs_wakeup() {
-            // What is wrong with the interface is seen by looking at it.
+            // A look at the interface finds the error.
             let _ = open.socket.wake_fill();
         }
         if received > 0 {

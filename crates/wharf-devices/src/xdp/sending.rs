@@ -1,4 +1,4 @@
-//! `XdpSender`: the transmit side.
+//! `XdpSender`: the transmit side of an AF_XDP socket.
 
 mod doorbell;
 mod rings;
@@ -23,22 +23,21 @@ use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::interface::InterfaceSocket;
 use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
 
-/// Descriptors of the transmit ring, and of the completion ring: what DPDK takes, too.
+/// Descriptors of the transmit ring, and of the completion ring: DPDK's choice, too.
 const ENTRIES: u32 = 2048;
-/// Of the fill ring, which has to be there, and stays empty: nothing is received.
+/// Descriptors of the fill ring, which must exist; it stays empty, since nothing is received.
 const FILL_ENTRIES: u32 = 64;
-/// The kernel's account of all that may be under way: a buffer of its own for each frame, of up to 4 KiB.
+/// Bytes that the kernel charges for all frames on their way: a buffer of its own for each frame, of up to 4 KiB.
 const SEND_BUFFER_BYTES: usize = ENTRIES as usize * 4096;
 
 /// Sends frames by an AF_XDP socket.
 ///
-/// A frame is complete when the kernel has let go of it: when the driver has sent it, or, on a veth, the other end has
-/// taken it. What the kernel has no room for stays in the ring, and every reap asks again; so does what is in the ring
-/// when the interface is switched off, and it leaves when that is on again. A frame that the interface dropped comes back
-/// as failed (`refused`, `link-down`).
+/// A frame is complete when the kernel has released it: the driver has sent it, or, on a veth, the other end has taken it.
+/// Frames that the kernel has no room for stay in the ring, and every reap asks again. So do frames in the ring when the
+/// interface is switched off; they leave when it is up again. A frame that the interface dropped comes back as failed
+/// (`refused`, `link-down`).
 ///
-/// With zero-copy the driver takes over the queue's receive side, too, and drops what arrives there: nobody gives it
-/// memory for that.
+/// With zero-copy the driver takes over the queue's receive side, too, and drops what arrives there, since no memory is posted.
 #[derive(Debug)]
 pub struct XdpSender {
     link: Link,
@@ -48,7 +47,7 @@ pub struct XdpSender {
     sending: Option<Sending<Socket>>,
 }
 
-/// The socket, one to ask about its interface, and who copies.
+/// The socket, a second one to query its interface, and the mode.
 #[derive(Debug)]
 pub(super) struct Socket {
     socket: Arc<XdpSocket>,
@@ -56,7 +55,7 @@ pub(super) struct Socket {
     zero_copy: bool,
 }
 
-/// What a socket needs to send.
+/// Parts of a socket that sends.
 #[derive(Debug)]
 pub(super) struct Made {
     completion: Consumer<u64>,
@@ -65,7 +64,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// The rings of a socket that is not bound yet.
+    /// Makes the rings of a socket that is not bound yet.
     pub(super) fn new(socket: &XdpSocket) -> Result<Self, Refusal> {
         let rings = Step::Rings.refused();
         let completion = socket.completion_ring(ENTRIES).map_err(&rings)?;
@@ -76,7 +75,7 @@ impl Made {
         Ok(Self { completion, transmit, asker: InterfaceSocket::open().map_err(&rings)? })
     }
 
-    /// Sends by a socket that is bound.
+    /// Makes the transmit side of a socket that is bound.
     pub(super) fn sending(
         self, socket: Arc<XdpSocket>, how: Bind, link: &Link, region: Arc<Region>,
     ) -> Sending<Socket> {
@@ -87,7 +86,7 @@ impl Made {
     }
 }
 
-/// What a device that sends so can do, which gathers the buffers of a frame or does not.
+/// Returns the properties of a transmit side that gathers the buffers of a frame, or does not.
 pub(super) fn info(gathers: bool) -> TxInfo {
     TxInfo {
         ring_frames: Some(ENTRIES),
@@ -116,8 +115,8 @@ impl XdpSender {
     /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] when there is no such interface, it is down or without carrier, or CAP_NET_RAW is
-    /// lacking; [`DeviceError::Unsupported`] when it is no Ethernet.
+    /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is lacking;
+    /// [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
         let link = find(interface)?;
         link.check_carrier()?;
@@ -130,7 +129,7 @@ impl XdpSender {
         let made = Made::new(&socket)?;
         bind(&socket, self.link.interface.index, self.options.queue, how)?;
         if how.zero_copy {
-            // Some drivers bind, and send only while a program is attached: they say so when they are called.
+            // Some drivers bind, but send only while a program is attached: the error comes at the call.
             socket.kick().map_err(|_| (Step::Bind, io::Error::from_raw_os_error(crate::link::EOPNOTSUPP)))?;
         }
         Ok((Arc::new(socket), made))

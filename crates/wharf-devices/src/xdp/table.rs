@@ -1,26 +1,26 @@
-//! `Table`: the frames that the kernel has, by the buffers that they lie in. A number from a ring becomes a frame only by
-//! taking it out of here, once.
+//! `Table`: the frames that the kernel has, by their buffers. A number from a ring becomes a frame only by taking it out of this
+//! table, once.
 //!
-//! A row per buffer of the pool: 16 bytes, less than a hundredth of the buffer. A frame stands in the row of its first
-//! buffer; those of its further buffers say where that is. Each row knows which pieces of its buffer, of up to
-//! [`PIECE_BYTES`] each, the kernel has still got.
+//! A row per buffer of the pool: 16 bytes, less than a hundredth of the buffer. A frame is in the row of its first buffer; the
+//! rows of its further buffers point there. Each row knows the pieces of its buffer, of up to [`PIECE_BYTES`] each, that the
+//! kernel still has.
 
 use super::memory::PIECE_BYTES;
 use crate::link::GONE;
 use wharf_mem::{Frame, Region};
 
-/// What became of a frame that came back.
+/// Status of a frame that came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TxStatus {
     Sent,
-    /// The interface dropped it: that is told before it comes back.
+    /// The interface dropped it: the kernel reports that before the frame comes back.
     Refused,
     LinkDown,
     Gone,
 }
 
 impl TxStatus {
-    /// Why it failed, if so.
+    /// Returns the reason of the failure, if it failed.
     pub(super) fn reason(self) -> Option<&'static str> {
         match self {
             TxStatus::Sent => None,
@@ -36,7 +36,7 @@ enum Row {
     Free,
     Head {
         frame: Frame,
-        /// Pieces of this buffer that are out, and buffers of the frame with such.
+        /// Pieces of this buffer that are out, and buffers of the frame with such pieces.
         pieces: u16,
         buffers: u8,
         status: TxStatus,
@@ -49,7 +49,7 @@ enum Row {
 
 const _: () = assert!(size_of::<Row>() == 16);
 
-/// A completion of what is not there: that of row number so and so.
+/// A completion of a buffer that is not held; the number of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotHeld(pub(super) u32);
 
@@ -59,12 +59,12 @@ pub(super) struct Table {
     held: u32,
 }
 
-/// A bit for each of the first `count` pieces of a buffer.
+/// Returns a mask of the first `count` pieces of a buffer.
 fn bits(count: usize) -> u16 {
     u16::try_from((1u32 << count.min(16)) - 1).unwrap_or(u16::MAX)
 }
 
-/// Pieces that `len` bytes make.
+/// Returns the number of pieces of `len` bytes.
 pub(super) fn pieces(len: usize) -> usize {
     len.div_ceil(PIECE_BYTES)
 }
@@ -74,7 +74,7 @@ impl Table {
         Self { rows: (0..region.spec().frames).map(|_| Row::Free).collect(), held: 0 }
     }
 
-    /// Frames inside.
+    /// Returns the number of frames inside.
     #[inline]
     pub(super) fn held(&self) -> u32 {
         self.held
@@ -104,7 +104,7 @@ impl Table {
         self.held += 1;
     }
 
-    /// Notes what becomes of the frame that has buffer `at`, if there is one.
+    /// Sets the status of the frame that has buffer `at`, if there is one.
     pub(super) fn mark_failed(&mut self, at: u32, to: TxStatus) {
         let head = match self.rows.get(at as usize) {
             Some(Row::Further { head, .. }) => *head,
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// Piece `piece` of buffer `at` has come back; the frame, if that was its last.
+    /// Completes piece `piece` of buffer `at`. Returns the frame if that was its last piece.
     #[inline(always)]
     pub(super) fn complete(&mut self, at: u32, piece: usize) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
         let row = self.rows.get_mut(at as usize).ok_or(NotHeld(at))?;
@@ -175,7 +175,7 @@ impl Table {
         }
     }
 
-    /// Everything inside, whoever has it.
+    /// Returns all frames inside.
     pub(super) fn into_held(self) -> impl Iterator<Item = Frame> {
         self.rows.into_iter().filter_map(|row| match row {
             Row::Head { frame, .. } => Some(frame),

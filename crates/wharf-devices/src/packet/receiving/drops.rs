@@ -1,7 +1,7 @@
 //! Frames that were dropped before they could be received, by reason.
 
-/// Calls between two readings of the kernel's count: seconds of traffic at most, while that count, of 32 bits, takes
-/// minutes to wrap at any rate that there is.
+/// Calls between two reads of the kernel's count. That is seconds of traffic at most; the count of 32 bits takes minutes to wrap
+/// at any rate possible.
 const READ_EVERY: u32 = 1 << 16;
 
 #[derive(Debug, Clone, Copy)]
@@ -10,7 +10,7 @@ pub(super) struct Drops {
     pub(super) malformed: u64,
     pub(super) truncated: u64,
     pub(super) too_long: u64,
-    /// Calls until the kernel is asked again.
+    /// Calls until the kernel's count is read again.
     read_due: u32,
 }
 
@@ -21,7 +21,7 @@ impl Default for Drops {
 }
 
 impl Drops {
-    /// A call to receive: whether the kernel's count should be read now, however busy everybody is.
+    /// Notes a call to receive. Returns true if the kernel's count should be read now, under any load.
     #[inline]
     pub(super) fn is_due(&mut self) -> bool {
         self.read_due -= 1;
@@ -31,12 +31,12 @@ impl Drops {
         self.read_due == READ_EVERY
     }
 
-    /// What the kernel has dropped since it was asked last.
+    /// Adds the frames that the kernel has dropped since the last read.
     pub(super) fn add_kernel(&mut self, drops: u32) {
         self.kernel += u64::from(drops);
     }
 
-    /// Each reason and its count; the kernel's always, others where there are any.
+    /// Shows each reason and its count: the kernel's always, others if there are any.
     pub(super) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
         see("kernel", self.kernel);
         let others =

@@ -1,8 +1,8 @@
-//! `Pieces`: what a super-packet is cut into, that in a UDP tunnel (VXLAN, Geneve) too.
+//! `Pieces`: the segments of a super-packet, also of one in a UDP tunnel (VXLAN, Geneve).
 //!
-//! Its sender has left the inner segment to be cut, and says so by where the checksum begins. Each piece has the headers of the tunnel,
-//! with what changes in them as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): identification counting up,
-//! lengths, checksums; a UDP checksum of 0, which is none, stays.
+//! The sender has left the inner segment to be segmented, as the start of the checksum shows. Each piece has the tunnel's
+//! headers, changed as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): the identification counts up, lengths and
+//! checksums are new; a UDP checksum of 0, which means none, stays.
 
 use wharf_core::offload::gso_request;
 use wharf_mem::Meta;
@@ -15,25 +15,25 @@ const IP_BYTES_MAX: usize = 65535;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pieces {
-    /// Of the frame from byte `inner_at` on.
+    /// Plan for the frame from byte `inner_at` on.
     plan: GsoPlan,
     inner_at: usize,
     outer: Option<Outer>,
 }
 
-/// What is around it.
+/// The tunnel's headers.
 #[derive(Debug, Clone, Copy)]
 struct Outer {
     ip_at: usize,
     is_ipv6: bool,
     identification: u16,
     udp_at: usize,
-    /// Of the pseudo header, without the length; `None` where there is no checksum.
+    /// Sum of the pseudo header, without the length; `None` without a checksum.
     pseudo: Option<u64>,
 }
 
 impl Pieces {
-    /// Of a whole frame whose checksum is to be filled in from byte `checksum_start` on; `None` when it cannot be cut as `meta` asks.
+    /// Plans a whole frame whose checksum starts at byte `checksum_start`; `None` if it cannot be segmented as `meta` asks.
     pub(super) fn new(packet: &[u8], checksum_start: usize, meta: &Meta) -> Option<Self> {
         let (inner_at, outer) = match Outer::read(packet, checksum_start) {
             Some((inner_at, outer)) => (inner_at, Some(outer)),
@@ -53,7 +53,7 @@ impl Pieces {
         self.plan.segments()
     }
 
-    /// Bytes of piece `at`.
+    /// Returns the bytes of piece `at`.
     pub(super) fn bytes(&self, at: usize) -> usize {
         self.inner_at + self.plan.segment_bytes(at)
     }
@@ -70,7 +70,7 @@ impl Pieces {
 }
 
 impl Outer {
-    /// The headers around what begins behind them, and where that is; `None` unless the checksum is that of a segment in a UDP tunnel.
+    /// Returns the tunnel's headers and the start of the inner frame; `None` unless the checksum is that of a segment in a UDP tunnel.
     fn read(packet: &[u8], checksum_start: usize) -> Option<(usize, Self)> {
         let headers = Headers::parse(packet).ok().filter(|headers| headers.protocol == UDP)?;
         let Headers { ip_at, transport_at: udp_at, is_ipv6, .. } = headers;
@@ -85,7 +85,7 @@ impl Outer {
         Some((inner_at, Self { ip_at, is_ipv6, identification, udp_at, pseudo }))
     }
 
-    /// Makes the headers those of piece `at`, the whole of which is there but for them.
+    /// Changes the headers to those of piece `at`, which is complete otherwise.
     fn write(&self, piece: &mut [u8], at: usize) {
         let (headers, udp) = piece.split_at_mut(self.udp_at);
         let udp_bytes = udp.len() as u16;

@@ -1,4 +1,4 @@
-//! `Work`: a frame that is not to arrive as it lies in the ring.
+//! `Work`: a frame that does not arrive as it lies in the ring.
 
 use super::SuperPackets;
 use super::pieces::Pieces;
@@ -8,16 +8,16 @@ use wharf_mem::Meta;
 use wharf_packet::checksum;
 use wharf_sys::packet::Received;
 
-/// Why a frame cannot be received.
+/// Reason that a frame cannot be received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RxReject {
-    /// It was longer than what the ring kept of it.
+    /// The frame was longer than its part in the ring.
     Truncated,
-    /// The header before it does not fit it.
+    /// The header before the frame does not fit it.
     Malformed,
 }
 
-/// Whether a frame arrives as it lies in the ring.
+/// Returns true if a frame arrives as it lies in the ring.
 #[inline]
 pub(super) fn is_plain(frame: &Received<'_>) -> bool {
     let header = VnetHeader::read(&frame.vnet_header);
@@ -25,13 +25,13 @@ pub(super) fn is_plain(frame: &Received<'_>) -> bool {
     is_whole && frame.vlan.is_none() && !header.needs_checksum && header.gso_kind == 0
 }
 
-/// The frame at hand, whole, and what is to be done with it.
+/// The current frame, whole, and its treatment.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// With its VLAN tag back in its place.
+    /// The frame with its VLAN tag back in place.
     packet: Vec<u8>,
     meta: Meta,
-    /// How it is cut, and the next segment.
+    /// Plan of its segments, and the next segment.
     cut: Option<(Pieces, usize)>,
     segment: Vec<u8>,
     is_pending: bool,
@@ -42,7 +42,7 @@ impl Work {
         self.is_pending
     }
 
-    /// Takes a copy of a frame and makes it what it is to be.
+    /// Copies a frame and prepares it.
     pub(super) fn load(&mut self, frame: &Received<'_>, super_packets: SuperPackets) -> Result<(), RxReject> {
         if frame.wire_bytes as usize > frame.bytes.len() {
             return Err(RxReject::Truncated);
@@ -61,7 +61,7 @@ impl Work {
             (0, _) => {}
             (_, way) => {
                 let pieces = self.pieces(&header, start).ok_or(RxReject::Malformed)?;
-                // What is in a tunnel nobody else could cut.
+                // A receiver could not segment a tunnelled packet.
                 if way == SuperPackets::Cut || pieces.are_tunnelled() {
                     self.cut = Some((pieces, 0));
                     self.load_segment();
@@ -74,7 +74,7 @@ impl Work {
         Ok(())
     }
 
-    /// Copies the frame, its tag put back; bytes of the tag.
+    /// Copies the frame with its tag. Returns the bytes of the tag.
     fn restore(&mut self, frame: &Received<'_>) -> Result<usize, RxReject> {
         self.packet.clear();
         let Some((protocol, control)) = frame.vlan else {
@@ -95,7 +95,7 @@ impl Work {
         Pieces::new(&self.packet, checksum_start, &meta)
     }
 
-    /// Notes what cuts it, for whoever sends it on.
+    /// Notes how to segment it, for the next sender.
     fn keep(&mut self, header: &VnetHeader, start: usize) -> Result<(), RxReject> {
         self.meta.gso_bytes = header.gso_bytes;
         self.meta.gso_kind = header.gso_kind;
@@ -112,12 +112,12 @@ impl Work {
         }
     }
 
-    /// The next frame to arrive.
+    /// Returns the next frame to arrive.
     pub(super) fn next(&self) -> (&[u8], Meta) {
         (if self.cut.is_some() { &self.segment } else { &self.packet }, self.meta)
     }
 
-    /// That one has been seen to.
+    /// Moves on to the next segment.
     pub(super) fn done(&mut self) {
         match &mut self.cut {
             Some((pieces, at)) if *at + 1 < pieces.count() => {

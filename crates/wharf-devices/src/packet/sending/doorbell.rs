@@ -1,4 +1,4 @@
-//! The doorbell, and what the kernel answers to it.
+//! The doorbell, and the kernel's answers to it.
 
 use super::PacketSender;
 use super::slots::Slots;
@@ -7,18 +7,18 @@ use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE,
 use std::io;
 use wharf_core::host::Clock;
 
-/// Doorbells between two looks at the interface: without any error it may have lost its carrier, or changed its MTU.
+/// Doorbells between two looks at the interface: it may have lost its carrier, or changed its MTU, without an error.
 pub(super) const LOOK_EVERY: u32 = 64;
 /// Time between two looks, at most, while frames are sent.
 const LOOK_NS: u64 = 20_000_000;
-/// How long the kernel may have no room for the frame that is next: a queueing discipline that lets less than a frame
-/// go in that time is none, and a frame that the other end of a veth drops for its MTU never goes.
+/// Time that the kernel may have no room for the first frame. A queueing discipline that lets less than a frame go in that time
+/// is broken, and a frame that the other end of a veth drops for its MTU never goes.
 const STUCK_NS: u64 = 5_000_000_000;
-/// Times that a doorbell is rung again at once although the interface was said to be down, and is not.
+/// Doorbells rung again at once after an error that said the interface was down although it is up.
 const TRIES: u32 = 3;
 
 impl PacketSender {
-    /// Rings the doorbell, and sees to what the kernel says.
+    /// Rings the doorbell, and handles the kernel's answer.
     #[inline]
     pub(super) fn ring(&mut self) {
         let Some(slots) = &mut self.slots else { return };
@@ -37,8 +37,8 @@ impl PacketSender {
         }
     }
 
-    /// The kernel has no room: whether that is for so long with nothing leaving that it will not change. Then that is
-    /// reported, and the interface given up for now.
+    /// Handles lack of room: if nothing has left for too long, that is reported, and the interface given up for now. Returns true
+    /// then.
     #[cold]
     pub(super) fn is_stuck(&mut self) -> bool {
         let (left, now_ns) = (self.slots.as_ref().map_or(0, Slots::left), ExactClock.now_ns());
@@ -58,7 +58,7 @@ impl PacketSender {
         is_stuck
     }
 
-    /// Before a doorbell, where they are few.
+    /// Looks at the interface before a doorbell, if doorbells are rare.
     #[inline]
     pub(super) fn look_after_a_while(&mut self) {
         let now_ns = HostClock.now_ns();
@@ -68,7 +68,7 @@ impl PacketSender {
         }
     }
 
-    /// Looks whether the interface is still as it was: a link without carrier drops frames in silence.
+    /// Looks at the interface: a link without carrier drops frames silently.
     #[cold]
     pub(super) fn look_again(&mut self) {
         self.look_due = LOOK_EVERY;
@@ -96,7 +96,7 @@ impl PacketSender {
         self.refused = true;
     }
 
-    /// Sees to an error of the doorbell; whether it should be rung again at once.
+    /// Handles an error of the doorbell. Returns true if it should be rung again at once.
     fn may_ring_again(&mut self, error: io::Error) -> bool {
         let Some(slots) = &mut self.slots else { return false };
         match error.raw_os_error() {
@@ -109,7 +109,7 @@ impl PacketSender {
             }
             Some(ENETDOWN | ENXIO | ENODEV) => {
                 self.health.look(slots.socket().fd());
-                // An old error of an interface that is back is told once, with the first doorbell.
+                // A stale error of an interface that is up again is reported once, at the first doorbell.
                 !self.withdraw_if_down()
             }
             _ => {
@@ -128,7 +128,7 @@ impl PacketSender {
         }
     }
 
-    /// Fails what was requested of an interface that is not there; whether it is not.
+    /// Fails the frames requested if the interface is not there. Returns true if it is not.
     fn withdraw_if_down(&mut self) -> bool {
         match self.health.state() {
             State::Up => return false,

@@ -1,8 +1,8 @@
 //! `Slots`: the ring and the frame in each of its slots.
 //!
-//! Slots from the oldest held one up to the head go: sent (available again), on their way, refused (at most one), requested.
-//! The kernel's own place in the ring is the first that it has not taken, so that those behind may be withdrawn,
-//! from the head backwards, and filled again.
+//! Slots from the oldest held one up to the head are in this order: sent (available again), on their way, rejected (at most
+//! one), requested. The kernel's own position in the ring is the first slot that it has not taken. So the slots behind it may be
+//! withdrawn, from the head backwards, and filled again.
 
 use super::super::header_to_send;
 use std::io;
@@ -14,10 +14,10 @@ pub(super) struct Slots {
     ring: SlotRing,
     /// The frame in each slot.
     table: Box<[Option<Frame>]>,
-    /// The next slot to fill, and how many before it are held.
+    /// The next slot to fill, and the number held before it.
     head: u32,
     held: u32,
-    /// Frames posted, less those that were withdrawn.
+    /// Frames posted, without those that were withdrawn.
     posted: u64,
 }
 
@@ -36,18 +36,18 @@ impl Slots {
         self.held
     }
 
-    /// Frames posted so far.
+    /// Returns the number of frames posted so far.
     pub(super) fn posted(&self) -> u64 {
         self.posted
     }
 
-    /// How many of them have been given back.
+    /// Returns the number of them that have been given back.
     #[inline]
     pub(super) fn left(&self) -> u64 {
         self.posted - u64::from(self.held)
     }
 
-    /// Longest frame that a slot holds, bytes.
+    /// Returns the longest frame that a slot holds, bytes.
     pub(super) fn frame_bytes_max(&self) -> usize {
         self.ring.frame_bytes_max()
     }
@@ -62,16 +62,16 @@ impl Slots {
         if slot == 0 { self.ring.slots() - 1 } else { slot - 1 }
     }
 
-    /// The oldest slot held.
+    /// Returns the oldest slot held.
     #[inline]
     fn tail(&self) -> u32 {
         if self.head >= self.held { self.head - self.held } else { self.head + self.ring.slots() - self.held }
     }
 
-    /// Writes a frame into the next slot, of which there is one, and requests it.
+    /// Writes a frame into the next slot, which must be free, and requests it.
     ///
     /// # Errors
-    /// The frame is another pool's, or too long for a slot.
+    /// The frame is of another pool, or too long for a slot.
     #[inline]
     pub(super) fn post(&mut self, frame: Frame, region: &Region) -> Result<(), (&'static str, Frame)> {
         let len = frame.len_bytes() as usize;
@@ -98,7 +98,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Lets the kernel take what was requested; whether it took all.
+    /// Lets the kernel take the requested frames. Returns true if it took all.
     ///
     /// # Errors
     /// As [`SlotRing::ring_doorbell`].
@@ -108,7 +108,7 @@ impl Slots {
         Ok(self.held == 0 || self.ring.state(self.before(self.head)) != SlotState::Requested)
     }
 
-    /// The oldest frame, if it has left.
+    /// Returns the oldest frame, if it has left.
     #[inline]
     pub(super) fn next_sent(&mut self) -> Option<Frame> {
         if self.held == 0 {
@@ -122,7 +122,7 @@ impl Slots {
         self.table[tail as usize].take()
     }
 
-    /// Takes the last frame back that the kernel has not taken.
+    /// Takes back the last frame that the kernel has not taken.
     #[cold]
     pub(super) fn withdraw_last(&mut self) -> Option<Frame> {
         let last = self.before(self.head);
@@ -133,7 +133,7 @@ impl Slots {
         self.table[last as usize].take()
     }
 
-    /// Takes out the frame that the kernel refuses; those behind it move up.
+    /// Removes the frame that the kernel rejects; the frames behind it move up.
     #[cold]
     pub(super) fn take_refused(&mut self) -> Option<Frame> {
         let mut slot = self.tail();
@@ -157,7 +157,7 @@ impl Slots {
         None
     }
 
-    /// Everything still held, whoever has it.
+    /// Returns all frames still held.
     pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
         let tail = self.tail() as usize;
         self.table.rotate_left(tail);
@@ -169,7 +169,7 @@ impl Slots {
     }
 }
 
-/// As any frame with a row in the side table: its chunks, and what it asks for.
+/// Writes a frame with a row in the side table: its chunks, and its requests.
 #[cold]
 fn copy_chunks(
     frame: &Frame, region: &Region, header: &mut [u8; VNET_HEADER_BYTES], room: &mut [u8],

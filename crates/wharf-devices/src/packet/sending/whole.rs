@@ -1,9 +1,10 @@
-//! `Whole`: what is too long for a slot, and super-packets: each by a call of its own, on a second socket.
+//! `Whole`: frames too long for a slot, and super-packets: each by a call of its own, on a second socket.
 //!
-//! It is copied by the kernel within the call, but complete only when it has left, and all that was posted to the ring before
-//! it. The kernel does not say of which frame it has let go, only what all of them are charged with ([`PacketSocket::unsent_bytes`]);
-//! since they leave in order, one has left when the charges of those behind it account for all of that. A queueing discipline
-//! that cuts a super-packet makes it weigh more: then some are noticed a little late, the last one never.
+//! The kernel copies such a frame within the call. It is complete only when it has left, and all that was posted to the ring
+//! before it. The kernel does not say which frame it has released, only the bytes charged for all of them
+//! ([`PacketSocket::unsent_bytes`]). Since they leave in order, one has left when the charges of those behind it account for
+//! all of that. A queueing discipline that segments a super-packet increases its charge: some are then noticed a little late,
+//! the last one never.
 
 use super::super::header_to_send;
 use std::collections::VecDeque;
@@ -18,9 +19,9 @@ pub(super) const CHUNKS_MAX: usize = 96;
 pub(super) struct Whole {
     socket: PacketSocket,
     sent: VecDeque<Held>,
-    /// What all of them were charged with.
+    /// Bytes charged for all of them.
     charged_bytes: usize,
-    /// What the kernel still held when it was asked last.
+    /// Bytes that the kernel still held when it was last asked.
     unsent_bytes: usize,
 }
 
@@ -32,10 +33,10 @@ struct Held {
     charge_bytes: usize,
 }
 
-/// Why a frame was not sent.
+/// Reason that a frame was not sent.
 #[derive(Debug)]
 pub(super) enum TxReject {
-    /// It cannot be, whatever the kernel says.
+    /// The frame cannot be sent.
     Failed(&'static str),
     Refused(io::Error),
 }
@@ -49,7 +50,7 @@ impl Whole {
         self.sent.len()
     }
 
-    /// Sends a frame now; the caller then gives it to [`Whole::hold`], with the charge that comes back.
+    /// Sends a frame now. The caller then gives it to [`Whole::hold`], with the charge that is returned.
     pub(super) fn send(&mut self, frame: &Frame, region: &Region) -> Result<usize, TxReject> {
         let foreign = |_| TxReject::Failed("foreign-pool");
         let meta = region.meta(frame).map_err(foreign)?;
@@ -63,11 +64,11 @@ impl Whole {
         }
         let before_bytes = self.look();
         self.socket.send(&pieces[..count]).map_err(TxReject::Refused)?;
-        // Others may have left meanwhile.
+        // Other frames may have left meanwhile.
         Ok(self.look().saturating_sub(before_bytes).max(frame.len_bytes() as usize))
     }
 
-    /// Asks the kernel what it still holds. Should it not say, nothing: then all is complete at once.
+    /// Asks the kernel for the bytes that it still holds. If it does not answer, none: then all frames are complete.
     pub(super) fn look(&mut self) -> usize {
         self.unsent_bytes = self.socket.unsent_bytes().unwrap_or(0);
         self.unsent_bytes
@@ -79,7 +80,7 @@ impl Whole {
         self.sent.push_back(Held { frame, posted, charge_bytes });
     }
 
-    /// The first frame held, if it had left at the last [`Whole::look`], and `left` frames of the ring were before it.
+    /// Returns the first frame held, if it had left at the last [`Whole::look`], and `left` frames of the ring were before it.
     #[inline]
     pub(super) fn next_sent(&mut self, left: u64) -> Option<Frame> {
         let first = self.sent.front().filter(|first| first.posted <= left)?;
@@ -89,7 +90,7 @@ impl Whole {
         self.take_oldest()
     }
 
-    /// The first frame held, wherever it is: the kernel has its copy.
+    /// Returns the first frame held, wherever it is: the kernel has its copy.
     pub(super) fn take_oldest(&mut self) -> Option<Frame> {
         let first = self.sent.pop_front()?;
         self.charged_bytes -= first.charge_bytes;

@@ -2,26 +2,26 @@
 
 use wharf_sys::xdp::Statistics;
 
-/// What the rings found.
+/// Drops found in the rings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Own {
-    /// Longer than any super-packet.
+    /// Frames longer than any super-packet.
     pub(super) too_long: u64,
-    /// Not where it should be.
+    /// Frames outside their buffer.
     pub(super) misplaced: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Drops {
-    /// As last read.
+    /// The kernel's counts as last read.
     pub(super) kernel: Statistics,
     pub(super) own: Own,
 }
 
 impl Drops {
-    /// Each reason and its count; the kernel's always, others where there are any.
+    /// Shows each reason and its count: the kernel's always, others if there are any.
     pub(super) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        // Nothing in the fill ring, or a frame longer than all that is: dropped once, and counted twice.
+        // The kernel drops a frame once and counts it twice if the fill ring is empty or the frame is longer than it.
         see("kernel", self.kernel.received_dropped);
         let others = [
             ("ring-full", self.kernel.receive_ring_full),

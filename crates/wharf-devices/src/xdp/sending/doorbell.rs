@@ -1,4 +1,4 @@
-//! The doorbell, and what the kernel answers to it.
+//! The doorbell, and the kernel's answers to it.
 
 use super::super::table::TxStatus;
 use super::tx::{Kernel, LOOK_EVERY, Sending};
@@ -6,7 +6,7 @@ use crate::link::{EAGAIN, EBUSY, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO
 use std::io;
 
 impl<K: Kernel> Sending<K> {
-    /// Rings the doorbell, and sees to what the kernel says.
+    /// Rings the doorbell, and handles the kernel's answer.
     #[inline]
     pub(super) fn ring(&mut self) {
         let Some((kernel, rings)) = &mut self.open else { return };
@@ -34,7 +34,7 @@ impl<K: Kernel> Sending<K> {
         }
     }
 
-    /// The kernel has met something: rings again as long as that helps, once for every descriptor at most.
+    /// Handles an error: rings again as long as that helps, once for every descriptor at most.
     #[cold]
     fn ring_again(&mut self, error: &io::Error) {
         let mut tries = self.open.as_ref().map_or(0, |(_, rings)| rings.waiting()).saturating_add(1);
@@ -54,7 +54,7 @@ impl<K: Kernel> Sending<K> {
             self.open.as_ref().is_some_and(|(kernel, rings)| kernel.takes_at_once() && rings.waiting() > 0);
     }
 
-    /// Sees to an error of the doorbell; whether it should be rung again at once.
+    /// Handles an error of the doorbell. Returns true if it should be rung again at once.
     fn answer(&mut self, error: &io::Error) -> bool {
         let Some((_, rings)) = &mut self.open else { return false };
         match error.raw_os_error() {
@@ -62,7 +62,7 @@ impl<K: Kernel> Sending<K> {
                 rings.look();
                 true
             }
-            // It took as many as it does in one call; or none, since it has no room.
+            // The kernel took as many as it does in one call, or none, since it has no room.
             Some(EAGAIN | ENOBUFS | ENOMEM) => {
                 let goes_on = rings.look();
                 if !goes_on {
@@ -93,7 +93,7 @@ impl<K: Kernel> Sending<K> {
         }
     }
 
-    /// The interface has dropped a frame, which then comes back as if it had been sent.
+    /// Notes that the interface has dropped a frame, which then comes back as if it had been sent.
     fn note_drop(&mut self) {
         let status = match self.health.state() {
             State::Up => TxStatus::Refused,

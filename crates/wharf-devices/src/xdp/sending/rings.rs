@@ -1,6 +1,6 @@
 //! `Rings`: the transmit and completion rings, and the frames between them.
 //!
-//! Descriptors out never exceed either ring, so that there is room for every completion.
+//! There are never more descriptors out than either ring has, so there is room for every completion.
 
 use super::super::memory::PIECE_BYTES;
 use super::super::table::{NotHeld, Table, TxStatus, pieces};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wharf_mem::{Batch, Frame, MemError, Region};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
 
-/// Most descriptors of one packet: what the kernel puts into one buffer of its own.
+/// Most descriptors of one packet: the kernel puts that many into one buffer of its own.
 pub(in super::super) const DESCRIPTORS_MAX: usize = 17;
 
 #[derive(Debug)]
@@ -19,14 +19,14 @@ pub(super) struct Rings {
     region: Arc<Region>,
     /// Descriptors posted whose completion has not been seen.
     out: u32,
-    /// Most of them.
+    /// Most descriptors that may be out.
     out_max: u32,
-    /// Index of the first descriptor that the kernel is not known to have taken: it may say so later.
+    /// Index of the first descriptor that the kernel is not known to have taken: it may report that late.
     taken: u32,
     multi_buffer: bool,
 }
 
-/// Why a frame was not posted.
+/// Reason that a frame was not posted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TxReject {
     /// There is no room for it now.
@@ -49,7 +49,7 @@ impl Rings {
         self.multi_buffer
     }
 
-    /// Frames inside.
+    /// Returns the number of frames inside.
     #[inline]
     pub(super) fn held(&self) -> u32 {
         self.table.held()
@@ -60,13 +60,13 @@ impl Rings {
         self.out >= self.out_max
     }
 
-    /// Descriptors that may be posted now.
+    /// Returns the number of descriptors that may be posted now.
     pub(super) fn room(&self) -> usize {
         (self.out_max - self.out.min(self.out_max)) as usize
     }
 
-    /// Posts frames from the front of `batch`, as many as there is room for, as long as `wants` one; it wants none but of one buffer,
-    /// and of at most a piece.
+    /// Posts frames from the front of `batch` while there is room and `wants` accepts them. `wants` accepts only frames of one
+    /// buffer and at most one piece.
     #[inline(always)]
     pub(super) fn post_while(&mut self, batch: &mut Batch, wants: impl Fn(&Frame) -> bool) {
         let Self { transmit, table, region, .. } = self;
@@ -76,7 +76,7 @@ impl Rings {
             batch.frames().iter().take(room).take_while(|frame| frame.pool() == number && wants(frame));
         let first = transmit.next();
         transmit.put_all(wanted.map(|frame| {
-            // Cannot fail: it is of this pool.
+            // Cannot fail: the frame is of this pool.
             let at = region.offset_bytes(frame).unwrap_or_default();
             Descriptor { addr: at as u64, len: frame.len_bytes(), options: 0 }
         }));
@@ -92,7 +92,7 @@ impl Rings {
         is_put
     }
 
-    /// Descriptors that a frame takes.
+    /// Returns the number of descriptors that a frame takes.
     pub(super) fn descriptors(&self, frame: &Frame) -> Result<usize, &'static str> {
         let chunks = self.region.chunks(frame).map_err(|_: MemError| "foreign-pool")?;
         let count = chunks.map(|chunk| pieces(chunk.len())).sum::<usize>();
@@ -100,7 +100,7 @@ impl Rings {
         if count > most { Err("too-many-chunks") } else { Ok(count) }
     }
 
-    /// Posts a frame whatever it consists of, if there is room for its descriptors.
+    /// Posts a frame of any shape, if there is room for its descriptors.
     #[cold]
     pub(super) fn post_chain(&mut self, frame: Frame) -> Result<(), (TxReject, Frame)> {
         let region = self.region.clone();
@@ -125,25 +125,25 @@ impl Rings {
         Ok(())
     }
 
-    /// Shows the kernel all that was posted.
+    /// Shows the kernel all frames posted.
     #[inline]
     pub(super) fn publish(&self) {
         self.transmit.publish();
     }
 
-    /// Descriptors that the kernel has not taken.
+    /// Returns the number of descriptors that the kernel has not taken.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
         self.transmit.waiting()
     }
 
-    /// Whether the kernel looks at the transmit ring only when it is called.
+    /// Returns true if the kernel looks at the transmit ring only when it is called.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.transmit.needs_wakeup()
     }
 
-    /// Looks how far the kernel is; whether it has taken anything since the last look.
+    /// Reads the kernel's position. Returns true if it has taken anything since the last read.
     #[inline]
     pub(super) fn look(&mut self) -> bool {
         let taken = self.transmit.taken();
@@ -154,10 +154,10 @@ impl Rings {
         is_ahead
     }
 
-    /// The kernel has just said that the interface dropped a frame, the last one that it took: its status is `status`.
+    /// Sets `status` for the last frame that the kernel took: it has just reported that the interface dropped it.
     ///
-    /// The kernel says how far it is only with the first frame that is sent. So if it has not moved, the frame is the
-    /// one behind those that are known to have been taken.
+    /// The kernel reports its position only with the first frame that is sent. So if it has not moved, the frame is the one behind
+    /// those that are known to have been taken.
     #[cold]
     pub(super) fn dropped(&mut self, status: TxStatus) {
         let last = if self.look() {
@@ -179,7 +179,7 @@ impl Rings {
         }
     }
 
-    /// Takes what has come back, up to `room` frames, of which there are less then; `each` has them. Then the kernel may write
+    /// Takes up to `room` frames that have come back, and reduces `room` by them; `each` gets them. The kernel may then write
     /// completions again where they have been read.
     #[inline(always)]
     pub(super) fn take_done(
@@ -216,7 +216,7 @@ impl Rings {
     }
 }
 
-/// The descriptor at `addr` has come back; the frame, if that was its last.
+/// Completes the descriptor at `addr`. Returns the frame if that was its last.
 #[inline(always)]
 fn done(region: &Region, table: &mut Table, addr: u64) -> Result<Option<(Frame, TxStatus)>, NotHeld> {
     let at = usize::try_from(addr).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! `Sending`: the transmit side, whoever plays the kernel.
+//! `Sending`: the transmit side, over the kernel or a model of it.
 
 use super::super::memory::PIECE_BYTES;
 use super::super::table::TxStatus;
@@ -10,16 +10,16 @@ use wharf_core::device::{Completions, DeviceError, Transmitted};
 use wharf_core::offload;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Doorbells between two looks at the interface: without any error its MTU may have changed.
+/// Doorbells between two looks at the interface: its MTU may have changed without an error.
 pub(super) const LOOK_EVERY: u32 = 64;
 
-/// What is asked of the kernel.
+/// The calls to the kernel.
 pub(in super::super) trait Kernel {
-    /// Lets it look at the transmit ring.
+    /// Lets the kernel look at the transmit ring.
     fn kick(&self) -> io::Result<()>;
-    /// Looks how the interface stands.
+    /// Looks at the state of the interface.
     fn look(&self, health: &mut Health);
-    /// Whether it takes all that it can within the kick, as it does where it copies.
+    /// Returns true if the kernel takes all that it can within the kick, as it does if it copies.
     fn takes_at_once(&self) -> bool;
 }
 
@@ -30,13 +30,13 @@ pub(in super::super) struct Sending<K> {
     pub(super) health: Health,
     region: Arc<Region>,
     owes_doorbell: bool,
-    /// The kernel has not taken all that was posted: ask again.
+    /// True if the kernel has not taken all that was posted: ask again.
     pub(super) refused: bool,
     /// Doorbells until the next look at the interface.
     pub(super) look_due: u32,
-    /// Whether it was told that the interface drops frames.
+    /// True once dropped frames have been reported.
     pub(super) told_of_drops: bool,
-    /// What had come back when it was closed.
+    /// Frames that had come back when the device was closed.
     left: Vec<Frame>,
     failed: Vec<(Frame, &'static str)>,
 }
@@ -61,7 +61,7 @@ impl<K: Kernel> Sending<K> {
         in_rings + self.left.len() + self.failed.len()
     }
 
-    /// Whether a frame may have several buffers.
+    /// Returns true if a frame may have several buffers.
     pub(in super::super) fn gathers(&self) -> bool {
         self.open.as_ref().is_none_or(|(_, rings)| rings.gathers())
     }
@@ -83,7 +83,7 @@ impl<K: Kernel> Sending<K> {
         Transmitted { doorbell, stopped: is_full || self.refused }
     }
 
-    /// Posts frames from the front, as many as there is room for, up to the first that asks for a closer look.
+    /// Posts frames from the front while there is room, up to the first that needs special treatment.
     #[inline(always)]
     fn post_usual(&mut self, batch: &mut Batch) {
         let (Some((_, rings)), State::Up) = (&mut self.open, self.health.state()) else { return };
@@ -93,7 +93,7 @@ impl<K: Kernel> Sending<K> {
         self.owes_doorbell |= batch.len() < offered;
     }
 
-    /// Sees to the first frame, which is no usual one; whether there was no room for it, so that it stays.
+    /// Handles the first frame, an unusual one. Returns true if there was no room for it, so that it stays.
     #[cold]
     fn take_unusual(&mut self, batch: &mut Batch) -> bool {
         let Some(first) = batch.frames().first() else { return true };
@@ -114,17 +114,17 @@ impl<K: Kernel> Sending<K> {
         match posted {
             Ok(()) => self.owes_doorbell = true,
             Err((TxReject::Failed(reason), frame)) => self.failed.push((frame, reason)),
-            // There was room a moment ago: a kernel that goes backwards.
+            // There was room a moment ago: the kernel went backwards.
             Err((TxReject::Full, frame)) => self.failed.push((frame, "no-room")),
         }
         self.is_full()
     }
 
-    /// Why a frame cannot be sent that is too long, too short, or for an interface that is down.
+    /// Returns the reason that a frame cannot be sent: too long, too short, or for an interface that is down.
     fn fault_of(&mut self, frame: &Frame) -> Option<&'static str> {
         let region = self.region.clone();
         let first = region.bytes(frame).unwrap_or_default();
-        // The interface may be back, or its MTU larger now.
+        // The interface may be up again, or its MTU larger now.
         let is_odd = self.health.state() != State::Up || !self.health.fits(first, frame.len_bytes());
         if let (true, Some((kernel, _))) = (is_odd, &self.open) {
             kernel.look(&mut self.health);
@@ -182,21 +182,21 @@ impl<K: Kernel> Sending<K> {
         self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
-    /// Lets go of the socket: what has left is sent, all else failed.
+    /// Closes the socket: frames that have left are sent, all others failed.
     pub(in super::super) fn close(&mut self) {
         self.let_go("closed");
     }
 
-    /// As [`Sending::close`], with the reason why frames fail.
+    /// As [`Sending::close`], with the reason of the failure.
     pub(super) fn let_go(&mut self, reason: &'static str) {
         let Some((kernel, mut rings)) = self.open.take() else { return };
-        // After a completion of what is not held, the rings are not read any more.
+        // After a completion of a frame that is not held, the rings are not read any more.
         let (left, failed) = (&mut self.left, &mut self.failed);
         let _ = rings.take_done(&mut { usize::MAX }, |frame, status| match status.reason() {
             None => left.push(frame),
             Some(reason) => failed.push((frame, reason)),
         });
-        // The queue is let go of before anybody may have its frames.
+        // The queue is released before its frames may be used.
         let held = rings.into_held();
         drop(kernel);
         self.failed.extend(held.map(|frame| (frame, reason)));
@@ -216,7 +216,7 @@ fn put(into: &mut Completions, frame: Frame) {
     }
 }
 
-/// Fills in a checksum that the frame's sender has left to the device; super-packets cannot be sent.
+/// Fills in a checksum that the sender has left to the device; super-packets cannot be sent.
 fn complete_checksum(region: &Region, frame: &mut Frame) -> Result<(), &'static str> {
     let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
     if meta.gso_bytes > 0 {
