@@ -186,7 +186,7 @@ fn stay(mut owner: Ownership<'_, State>, region: &Region) -> u32 {
         if !look(&mut owner) {
             let asleep = Instant::now();
             thread::park_timeout(Duration::from_secs(20));
-            assert!(asleep.elapsed() < Duration::from_secs(20), "nobody woke the owner");
+            assert!(asleep.elapsed() < Duration::from_secs(20), "the owner was not woken");
             sleeps += 1;
         }
         owner.disarm();

@@ -1,4 +1,4 @@
-//! A sole sender that goes in and out by the bias, and another thread that wants the cell.
+//! A sole sender that enters by the bias, and another thread that claims the cell.
 
 use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Witness, check};
 use loom::sync::Arc;
@@ -8,7 +8,7 @@ use wharf_mem::{Bias, OwnerCell, Ownership, Published};
 
 type Cell = OwnerCell<u32>;
 
-/// Adds one as an ordinary owner; false when another one was to see to it.
+/// Adds one as an ordinary owner; returns false if another owner will see to it.
 fn add_as_owner(cell: &Cell, bit: u64) -> bool {
     let Published::Owner(mut owner) = cell.publish(bit) else { return false };
     owner.take_bits(WORK);
@@ -24,7 +24,8 @@ fn leave(mut owner: Ownership<'_, u32>) {
     }
 }
 
-/// As a sender does: by the bias, else as an owner among others.
+/// Adds one as a sender does: by the bias, or else as an ordinary owner. Returns whether it was added, and
+/// whether by the bias.
 fn add(cell: &Cell, bias: &mut Bias, bit: u64) -> (bool, bool) {
     if let Some(mut entered) = cell.enter(bias) {
         entered.with(|value| *value += 1);
@@ -35,9 +36,9 @@ fn add(cell: &Cell, bias: &mut Bias, bit: u64) -> (bool, bool) {
     (add_as_owner(cell, bit), false)
 }
 
-/// loom checks that nobody is inside beside another; the sum, that nothing was lost; the witness, that both ways
-/// in were taken.
-fn one_alone_and(others: usize, preemptions: usize) {
+/// loom checks that no two threads access the value at once; the sum, that no addition is lost; the
+/// witnesses, that both ways were taken.
+fn holder_and_others(others: usize, preemptions: usize) {
     let (passed, was_refused) = (Witness::default(), Witness::default());
     let (passes, refusals) = (passed.clone(), was_refused.clone());
     check(preemptions, move || {
@@ -68,17 +69,17 @@ fn one_alone_and(others: usize, preemptions: usize) {
 }
 
 #[test]
-fn nobody_is_inside_beside_the_holder_of_the_bias() {
-    one_alone_and(1, OF_TWO_THREADS);
+fn a_claim_waits_for_the_holder_of_the_bias() {
+    holder_and_others(1, OF_TWO_THREADS);
 }
 
 #[test]
-fn nor_beside_one_of_two_that_take_it_away() {
-    one_alone_and(2, OF_THREE_THREADS);
+fn two_claims_wait_for_the_holder_of_the_bias() {
+    holder_and_others(2, OF_THREE_THREADS);
 }
 
 #[test]
-fn the_bias_changes_hands_between_threads() {
+fn a_bias_that_is_returned_is_taken_by_another_thread() {
     check(OF_TWO_THREADS, || {
         let cell = Arc::new(Cell::new(0));
         let theirs = cell.clone();

@@ -1,4 +1,4 @@
-//! A dedicated owner: it polls tails, and sleeps only where every sender is sure to wake it.
+//! A dedicated owner: it polls tails, and sleeps only if every sender will wake it.
 
 use crate::path::{Owner, Path};
 use crate::{OF_TWO_THREADS, Stock, check, may};
@@ -8,7 +8,7 @@ use loom::thread;
 use wharf_mem::Published;
 use wharf_mem::word::{ARMED, CONTROL, WORK};
 
-/// Looks at every tail and at the notices; whether there was anything.
+/// Reads every tail and the notices, and returns true if there was work.
 fn look(owner: &mut Owner<'_>) -> bool {
     owner.take_bits(WORK) | owner.with(|inside| inside.drain(usize::MAX)) as u64 != 0
 }
@@ -24,12 +24,13 @@ fn serve(_: &Path, mut owner: Owner<'_>) {
 }
 
 fn first_owner(path: &Path) -> Owner<'_> {
-    let Published::Owner(owner) = path.cell.claim(0) else { unreachable!("nobody else is there yet") };
+    let Published::Owner(owner) = path.cell.claim(0) else { unreachable!("the only thread so far") };
     owner
 }
 
-/// Two frames to an owner that becomes dedicated meanwhile, and looks once more after arming, or does not;
-/// whether any interleaving leaves it asleep, armed, with frames published and nobody about to wake it.
+/// Two frames to an owner that becomes dedicated meanwhile, and that reads the tails once more after arming,
+/// or does not. Returns true if some interleaving leaves it asleep, armed, with frames published and no
+/// thread about to wake it.
 fn sleeps_through_a_frame(looks: bool) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
@@ -40,7 +41,7 @@ fn sleeps_through_a_frame(looks: bool) -> bool {
         let sender = thread::spawn(move || {
             theirs.send(0, &mut lane_0, frames, serve);
             done.store(true, Ordering::Release);
-            theirs.bell.notify(); // ends the sleep that must not be, to tell of it
+            theirs.bell.notify(); // ends the sleep, so that the model can report it
         });
         owner.dedicate();
         while !polled_all(&mut owner, 2) {
@@ -66,17 +67,17 @@ fn polled_all(owner: &mut Owner<'_>, count: usize) -> bool {
 }
 
 #[test]
-fn a_sleeping_owner_is_woken() {
+fn a_frame_wakes_a_sleeping_owner() {
     assert!(!sleeps_through_a_frame(true));
 }
 
 #[test]
-fn sleeping_without_a_last_look_would_be_found() {
+fn sleeping_without_a_last_look_is_found() {
     assert!(sleeps_through_a_frame(false));
 }
 
-/// A control message, or a waiter, wakes a sleeping owner as a packet does. A lost wake-up would be a deadlock,
-/// which loom finds.
+/// A control message, or a waiter, wakes a sleeping owner as a packet does. A lost wake-up would be a
+/// deadlock, which loom finds.
 #[test]
 fn a_notice_wakes_a_sleeping_owner() {
     let stock = Stock::new();
@@ -105,8 +106,8 @@ fn a_notice_wakes_a_sleeping_owner() {
     });
 }
 
-/// An owner that stops being dedicated, and then looks at every tail before it leaves, or does not; whether any
-/// interleaving strands a frame.
+/// An owner that stops being dedicated, and then reads every tail before it leaves, or does not. Returns true
+/// if some interleaving strands a frame.
 fn stops_being_dedicated(looks: bool) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
@@ -132,11 +133,11 @@ fn stops_being_dedicated(looks: bool) -> bool {
 }
 
 #[test]
-fn stopping_to_be_dedicated_strands_nothing() {
+fn an_owner_that_stops_being_dedicated_strands_no_frame() {
     assert!(!stops_being_dedicated(true));
 }
 
 #[test]
-fn leaving_without_a_last_look_would_be_found() {
+fn leaving_without_a_last_look_is_found() {
     assert!(stops_being_dedicated(false));
 }

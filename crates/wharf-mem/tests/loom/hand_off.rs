@@ -1,4 +1,4 @@
-//! Who owns the path when: senders that become owners, a named successor, and senders that wait for space.
+//! Ownership of the path: senders that become owners, a named successor, and senders that wait for space.
 
 use crate::path::{LANES, Owner, Path, Serve};
 use crate::{OF_THREE_THREADS, OF_TWO_THREADS, Stock, Witness, check, may};
@@ -9,7 +9,7 @@ use wharf_mem::lane::LaneProducer;
 use wharf_mem::word::{READY, WAIT, WORK, ready_bit};
 use wharf_mem::{Batch, Published};
 
-/// The protocol: clear bits, then read tails, then leave, and look again if that fails.
+/// The protocol: clears bits, then reads tails, then leaves, and repeats if that fails.
 fn serve(_: &Path, mut owner: Owner<'_>) {
     loop {
         owner.take_bits(WORK);
@@ -21,7 +21,7 @@ fn serve(_: &Path, mut owner: Owner<'_>) {
     }
 }
 
-/// The mistake that the protocol rules out: a frame published after its tail was read loses its bit.
+/// The mistake that the protocol prevents: a frame published after its tail was read loses its bit.
 fn serve_clearing_late(_: &Path, mut owner: Owner<'_>) {
     loop {
         owner.with(|inside| inside.drain(usize::MAX));
@@ -33,7 +33,7 @@ fn serve_clearing_late(_: &Path, mut owner: Owner<'_>) {
     }
 }
 
-/// Two senders, each with its lane; whether any interleaving strands a frame.
+/// Two senders, each with its lane. Returns true if some interleaving strands a frame.
 fn two_senders(serve: Serve, sent: [u32; LANES]) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
@@ -52,12 +52,12 @@ fn two_senders(serve: Serve, sent: [u32; LANES]) -> bool {
 }
 
 #[test]
-fn an_idle_path_with_packets_inside_does_not_exist() {
+fn an_idle_path_has_no_frame() {
     assert!(!two_senders(serve, [2, 2]));
 }
 
 #[test]
-fn clearing_bits_after_reading_tails_would_be_found() {
+fn clearing_bits_after_reading_tails_is_found() {
     assert!(two_senders(serve_clearing_late, [2, 2]));
 }
 
@@ -71,7 +71,7 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
         });
         if more {
             owner.set_bits(READY);
-            // After the last change of the word: the hand-over alone must give the inside away.
+            // After the last change of the word: the hand-over alone must release the value.
             owner.with(|inside| inside.hand_overs += 1);
             owner.hand_over();
             return path.bell.notify();
@@ -83,8 +83,8 @@ fn serve_within_quota(path: &Path, mut owner: Owner<'_>) {
     }
 }
 
-/// A sender with a quota and one without, and a poller that comes when it is named, if it listens; whether any
-/// interleaving strands a frame.
+/// A sender with a quota, one without, and a poller that comes when it is named, if it listens. Returns true
+/// if some interleaving strands a frame.
 fn with_successor(listens: bool, sent: [u32; LANES]) -> bool {
     let stock = Stock::new();
     may(OF_THREE_THREADS, move |witness| {
@@ -109,7 +109,7 @@ fn with_successor(listens: bool, sent: [u32; LANES]) -> bool {
     })
 }
 
-/// Claims whenever it is named, until the path closes.
+/// Claims the path whenever the poller is named, until the path closes.
 fn poll(path: &Path, closing: &AtomicBool) {
     loop {
         let last = closing.load(Ordering::Acquire);
@@ -124,17 +124,17 @@ fn poll(path: &Path, closing: &AtomicBool) {
 }
 
 #[test]
-fn a_named_successor_finds_what_was_left() {
+fn a_named_successor_takes_the_frames_left() {
     assert!(!with_successor(true, [2, 1]));
 }
 
-/// Lesson: leaving with ready bits set, and nobody named, strands frames.
+/// Leaving with ready bits set, and without a successor, strands frames.
 #[test]
-fn leaving_with_bits_set_and_no_successor_would_be_found() {
+fn leaving_with_bits_set_and_no_successor_is_found() {
     assert!(with_successor(false, [2, 1]));
 }
 
-/// As `serve`, and wakes the waiter once its space is published; whether a waiter made it look again.
+/// Serves, and wakes the waiter once its space is published. Returns true if a waiter made it look again.
 fn serve_and_wake(path: &Path, mut owner: Owner<'_>) -> bool {
     let mut looked_again = false;
     loop {
@@ -151,7 +151,8 @@ fn serve_and_wake(path: &Path, mut owner: Owner<'_>) -> bool {
     }
 }
 
-/// Sends more frames than the lane holds: full, it sets WAIT, looks again, and sleeps; whether it slept.
+/// Sends more frames than the lane holds. When the lane is full, sets WAIT, looks again, and sleeps. Returns
+/// true if it slept.
 fn send_waiting(path: &Path, lane: usize, lane_in: &mut LaneProducer, mut frames: Batch) -> bool {
     let mut slept = false;
     loop {
@@ -173,9 +174,9 @@ fn send_waiting(path: &Path, lane: usize, lane_in: &mut LaneProducer, mut frames
     }
 }
 
-/// A sleeper that nobody wakes would be a deadlock, which loom finds.
+/// A sleeper that no thread wakes would be a deadlock, which loom finds.
 #[test]
-fn whoever_waits_for_space_is_woken() {
+fn a_sender_that_waits_for_space_is_woken() {
     let (stock, looked_again, slept) = (Stock::new(), Witness::default(), Witness::default());
     let witnesses = (looked_again.clone(), slept.clone());
     check(OF_TWO_THREADS, move || {
@@ -194,7 +195,8 @@ fn whoever_waits_for_space_is_woken() {
     assert!(looked_again.happened() && slept.happened());
 }
 
-/// Takes one frame per lane, then offers the path to whoever comes, looks once whether somebody has, and takes it back.
+/// Takes one frame per lane, then offers the path, checks once whether a thread took it, and takes it back if
+/// not.
 fn serve_offering(path: &Path, mut owner: Owner<'_>) {
     owner.take_bits(WORK);
     let more = owner.with(|inside| {
@@ -207,7 +209,7 @@ fn serve_offering(path: &Path, mut owner: Owner<'_>) {
             Err(back) => serve_offering(path, back),
         };
     }
-    // After the last change of the word: the offer alone must give the inside away.
+    // After the last change of the word: the offer alone must release the value.
     owner.with(|inside| inside.hand_overs += 1);
     owner.offer();
     if path.cell.is_offered()
@@ -217,7 +219,7 @@ fn serve_offering(path: &Path, mut owner: Owner<'_>) {
     }
 }
 
-/// The mistake that standing by rules out: whoever comes next may never come.
+/// The mistake that standing by prevents: the next thread may never come.
 fn serve_offering_and_gone(path: &Path, mut owner: Owner<'_>) {
     owner.take_bits(WORK);
     let more = owner.with(|inside| {
@@ -238,6 +240,6 @@ fn an_offer_is_taken_or_taken_back() {
 }
 
 #[test]
-fn an_offer_that_nobody_stands_by_would_be_found() {
+fn an_offer_without_standing_by_is_found() {
     assert!(two_senders(serve_offering_and_gone, [2, 2]));
 }

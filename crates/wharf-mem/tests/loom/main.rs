@@ -2,21 +2,21 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p wharf-mem --test loom`
 //!
-//! A protocol model ends with "nothing is left in any lane, and every frame was taken once, in order". That the
-//! models can fail is shown by running them with one step of the protocol left out or in the wrong place: some
-//! interleaving must then strand a frame, or sleep for ever.
+//! A model of a protocol ends with "no frame is left in any lane, and every frame was taken once, in order".
+//! The same model with one step left out, or in the wrong place, must fail: some interleaving then strands a
+//! frame or sleeps for ever.
 #![cfg(loom)]
 
 mod bias;
 mod dedicated;
 mod hand_off;
-mod line;
 mod list;
 mod memory;
 mod path;
 mod poller;
 mod rings;
 mod shelf;
+mod waitlist;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ const START: u32 = u32::MAX - 1;
 const CAPACITY: u32 = 2;
 const BUFFERS: u32 = 8;
 
-/// Preemptions per interleaving, unless `LOOM_MAX_PREEMPTIONS` says otherwise: as many as take seconds.
+/// Preemptions per interleaving, unless `LOOM_MAX_PREEMPTIONS` is set: as many as take seconds.
 const OF_TWO_THREADS: usize = 5;
 const OF_THREE_THREADS: usize = 3;
 
@@ -37,7 +37,7 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// Whether something happened in any interleaving: outlives them all.
+/// Records whether something happened in any interleaving.
 #[derive(Clone, Default)]
 struct Witness(Arc<AtomicBool>);
 
@@ -51,7 +51,7 @@ impl Witness {
     }
 }
 
-/// As [`check`]; whether any interleaving notes that it happened.
+/// Runs [`check`], and returns true if some interleaving notes that it happened.
 fn may(preemptions: usize, model: impl Fn(&Witness) + Sync + Send + 'static) -> bool {
     let happened = Witness::default();
     let witness = happened.clone();
@@ -59,7 +59,7 @@ fn may(preemptions: usize, model: impl Fn(&Witness) + Sync + Send + 'static) -> 
     happened.happened()
 }
 
-/// The buffers of a model: made once, and all back at the end of every interleaving.
+/// The buffers of a model: made once, and all back at the end of each interleaving.
 struct Stock {
     region: Region,
     free: Mutex<Vec<FreeFrame>>,
@@ -72,7 +72,7 @@ impl Stock {
         Arc::new(Self { region, free: Mutex::new(free) })
     }
 
-    /// Frames of `sender` with numbers 1 to `count`: their lengths are the numbers.
+    /// Returns frames of `sender` with numbers 1 to `count`: their lengths are the numbers.
     fn frames(&self, sender: u16, count: u32) -> Batch {
         let mut frames = Batch::new(count as usize);
         let mut free = self.free.lock().unwrap();
@@ -86,7 +86,7 @@ impl Stock {
         self.region.give(&mut frames, &mut self.free.lock().unwrap(), usize::MAX).unwrap();
     }
 
-    /// Every buffer is here, once.
+    /// Asserts that every buffer is here, once.
     fn assert_whole(&self) {
         let mut indices: Vec<_> = self.free.lock().unwrap().iter().map(FreeFrame::index).collect();
         indices.sort_unstable();
@@ -101,7 +101,7 @@ fn names(frames: &Batch) -> Names {
     frames.frames().iter().map(|frame| (frame.sender(), frame.len_bytes())).collect()
 }
 
-/// `names` holds the numbers 1 to `count` of `sender` in order, whatever lies between them.
+/// Asserts that `names` has the numbers 1 to `count` of `sender` in order, among others.
 fn assert_in_order(names: &[(u16, u32)], sender: u16, count: u32) {
     let ours = names.iter().filter(|name| name.0 == sender);
     assert!(ours.map(|name| name.1).eq(1..=count), "sender {sender}: {names:?}");

@@ -1,8 +1,10 @@
-//! A sender that waits for memory, beside an owner to whom its frame comes home.
+//! A sender that waits for memory, beside an owner to whom its frame comes back.
 //!
-//! The sender stands in the pool's line, then on the queue's list, says so in the owner word, looks, and sleeps. The owner
-//! gives what comes home to that line once it knows of somebody; what it sent home before may have come after the sender's
-//! look: it looks itself, at whoever is new on the list. `core: tx/queue/waiters.rs`, `pool/waiting.rs`, `tx/queue/lanes/waiter_sink.rs`.
+//! The sender joins the pool's wait list, then the queue's list, sets WAIT in the owner word, looks into its
+//! return ring, and sleeps. An owner that knows of a waiter gives completed frames to the pool's list. A
+//! frame that it returned before may have come after the sender's look: the owner looks into the ring itself
+//! when a waiter is new on its list. `core: tx/queue/waiters.rs`, `pool/waiting.rs`,
+//! `tx/queue/lanes/waiter_sink.rs`.
 
 use crate::{OF_TWO_THREADS, START, Stock, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -12,67 +14,67 @@ use wharf_mem::return_ring::{ReturnConsumer, ReturnProducer, return_ring};
 use wharf_mem::word::{WAIT, WORK};
 use wharf_mem::{Batch, FreeFrame, OwnerCell, Ownership, Published};
 
-struct Inside {
-    /// With the device.
+struct State {
+    /// Frames in the device.
     device: Batch,
     returns: ReturnProducer,
     waiting: bool,
 }
 
-/// What lies under the depot's lock.
+/// The state under the depot's lock.
 #[derive(Default)]
 struct Depot {
     free: Vec<FreeFrame>,
-    /// The sender is in the line.
-    in_line: bool,
+    /// True while the sender is on the wait list.
+    is_listed: bool,
     handed: Vec<FreeFrame>,
 }
 
 struct Model {
-    cell: OwnerCell<Inside>,
-    /// Whether the device is done with its frame.
+    cell: OwnerCell<State>,
+    /// True once the device is done with its frame.
     is_done: AtomicBool,
     depot: Mutex<Depot>,
     waited_for: AtomicUsize,
-    /// The sender is on the queue's list, and new there.
+    /// True while the sender is new on the queue's list.
     fresh: Mutex<bool>,
     bell: Notify,
     woken: AtomicBool,
-    /// Nobody will do anything any more.
+    /// True once no other thread will do anything.
     over: AtomicBool,
 }
 
 /// The steps that may be left out.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// The owner looks whether something has come home to who is new on its list.
+    /// The owner looks into the return ring of a waiter that is new on its list.
     looks_at_fresh: bool,
-    /// The sender stands in the pool's line before it is on the queue's list, or else after its look.
-    line_first: bool,
+    /// The sender joins the pool's list before the queue's, or else after its look.
+    lists_first: bool,
 }
 
 impl Model {
-    fn stand_in_line(&self) {
+    fn join_waitlist(&self) {
         let mut depot = self.depot.lock().unwrap();
-        depot.in_line = true;
+        depot.is_listed = true;
         self.waited_for.store(1, SeqCst);
         self.serve(&mut depot);
     }
 
-    /// Whether the sender is to be woken.
+    /// Hands free frames to the waiter, and returns true if it must be woken.
     fn serve(&self, depot: &mut Depot) -> bool {
-        if !depot.in_line || depot.free.is_empty() {
+        if !depot.is_listed || depot.free.is_empty() {
             return false;
         }
-        let Depot { free, handed, in_line } = depot;
+        let Depot { free, handed, is_listed } = depot;
         handed.append(free);
-        *in_line = false;
+        *is_listed = false;
         self.waited_for.store(0, SeqCst);
         true
     }
 
-    /// Frees the frame: to the line, or home. Whether the sender is to be woken.
-    fn reap(&self, inside: &mut Inside, stock: &Stock) -> bool {
+    /// Frees the frame: to the wait list, or to the return ring. Returns true if the sender must be woken.
+    fn reap(&self, inside: &mut State, stock: &Stock) -> bool {
         if inside.device.is_empty() || !self.is_done.load(SeqCst) {
             return false;
         }
@@ -85,7 +87,7 @@ impl Model {
         self.serve(&mut depot)
     }
 
-    fn run(&self, mut owner: Ownership<'_, Inside>, stock: &Stock, steps: Steps, bits: u64) {
+    fn run(&self, mut owner: Ownership<'_, State>, stock: &Stock, steps: Steps, bits: u64) {
         let mut bits = bits | owner.take_bits(WORK);
         let mut wakes = false;
         loop {
@@ -108,7 +110,7 @@ impl Model {
         }
     }
 
-    /// As the sender; whether it was the owner.
+    /// Claims the cell for the sender, and returns true if it became the owner.
     fn claim(&self, bits: u64, stock: &Stock, steps: Steps) -> bool {
         match self.cell.claim(bits) {
             Published::Owner(owner) => self.run(owner, stock, steps, bits),
@@ -118,7 +120,8 @@ impl Model {
         true
     }
 
-    /// As a poller, which comes back when it finds the queue taken: once before the device is done, once afterwards.
+    /// Claims the cell as a poller, which comes back when the queue is owned: once before the device is done,
+    /// once afterwards.
     fn poll_twice(&self, stock: &Stock, steps: Steps) {
         self.claim(0, stock, steps);
         self.is_done.store(true, SeqCst);
@@ -127,19 +130,19 @@ impl Model {
         }
     }
 
-    /// Whatever has come to the sender.
+    /// Takes the frames that have come to the sender.
     fn fetch(&self, returns: &mut ReturnConsumer, to: &mut Vec<FreeFrame>) {
         to.append(&mut self.depot.lock().unwrap().handed);
         returns.pop(to, usize::MAX);
     }
 }
 
-/// Whether any interleaving leaves the sender asleep beside a free frame.
+/// Returns true if some interleaving leaves the sender asleep beside a free frame.
 fn sleeps_for_good(steps: Steps) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
         let (returns_in, mut returns_out) = return_ring(2, START);
-        let inside = Inside { device: stock.frames(0, 1), returns: returns_in, waiting: false };
+        let inside = State { device: stock.frames(0, 1), returns: returns_in, waiting: false };
         let model = Arc::new(Model {
             cell: OwnerCell::new(inside),
             is_done: AtomicBool::new(false),
@@ -154,17 +157,17 @@ fn sleeps_for_good(steps: Steps) -> bool {
         let owner = thread::spawn(move || {
             theirs.poll_twice(&their_stock, steps);
             theirs.over.store(true, SeqCst);
-            theirs.bell.notify(); // ends the sleep that must not be, to tell of it
+            theirs.bell.notify(); // ends the sleep, so that the model can report it
         });
         let mut came = Vec::new();
-        if steps.line_first {
-            model.stand_in_line();
+        if steps.lists_first {
+            model.join_waitlist();
         }
         *model.fresh.lock().unwrap() = true;
         model.claim(WAIT, &stock, steps);
         model.fetch(&mut returns_out, &mut came);
-        if !steps.line_first && came.is_empty() {
-            model.stand_in_line();
+        if !steps.lists_first && came.is_empty() {
+            model.join_waitlist();
         }
         while came.is_empty() {
             model.bell.wait();
@@ -189,19 +192,19 @@ fn sleeps_for_good(steps: Steps) -> bool {
     })
 }
 
-const RIGHT: Steps = Steps { looks_at_fresh: true, line_first: true };
+const RIGHT: Steps = Steps { looks_at_fresh: true, lists_first: true };
 
 #[test]
-fn who_waits_for_memory_is_woken_for_it() {
+fn a_sender_that_waits_for_memory_is_woken() {
     assert!(!sleeps_for_good(RIGHT));
 }
 
 #[test]
-fn not_looking_what_has_come_home_before_would_be_found() {
+fn not_looking_into_the_return_ring_is_found() {
     assert!(sleeps_for_good(Steps { looks_at_fresh: false, ..RIGHT }));
 }
 
 #[test]
-fn standing_in_line_after_the_look_would_be_found() {
-    assert!(sleeps_for_good(Steps { line_first: false, ..RIGHT }));
+fn joining_the_list_after_the_look_is_found() {
+    assert!(sleeps_for_good(Steps { lists_first: false, ..RIGHT }));
 }

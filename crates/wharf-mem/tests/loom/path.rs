@@ -1,4 +1,4 @@
-//! A path for the models: two lanes behind an owner's cell, and what was taken out of them.
+//! A path for the models: two lanes behind an owner cell, and the frames that were taken from them.
 
 use crate::{CAPACITY, Names, START, Stock, assert_in_order, names};
 use loom::sync::Notify;
@@ -8,21 +8,21 @@ use wharf_mem::{Batch, OwnerCell, Ownership, Published};
 
 pub const LANES: usize = 2;
 
-pub struct Inside {
+pub struct State {
     lanes: Vec<LaneConsumer>,
     taken: Batch,
     claims: u32,
     pub hand_overs: u32,
 }
 
-impl Inside {
-    /// Takes up to `quota` frames out of each lane; how many.
+impl State {
+    /// Takes up to `quota` frames from each lane, and returns their number.
     pub fn drain(&mut self, quota: usize) -> usize {
         let Self { lanes, taken, .. } = self;
         lanes.iter_mut().map(|lane| lane.pop(taken, quota)).sum()
     }
 
-    /// Frames still in lanes.
+    /// Returns the number of frames in the lanes.
     pub fn left(&mut self) -> usize {
         self.lanes.iter_mut().map(LaneConsumer::ready_now).sum()
     }
@@ -33,33 +33,34 @@ impl Inside {
 }
 
 pub struct Path {
-    pub cell: OwnerCell<Inside>,
-    /// What an owner that sleeps, a poller, or a waiter listens for.
+    pub cell: OwnerCell<State>,
+    /// The bell for a sleeping owner, a poller or a waiter.
     pub bell: Notify,
 }
 
-pub type Owner<'a> = Ownership<'a, Inside>;
+pub type Owner<'a> = Ownership<'a, State>;
 
-/// What the owner does after becoming one.
+/// The work of a new owner.
 pub type Serve = fn(&Path, Owner<'_>);
 
 impl Path {
     pub fn new() -> (Self, [LaneProducer; LANES]) {
         let (ins, lanes): (Vec<_>, Vec<_>) = (0..LANES).map(|_| lane(CAPACITY, START)).unzip();
         let taken = Batch::new(crate::BUFFERS as usize);
-        let inside = Inside { lanes, taken, claims: 0, hand_overs: 0 };
+        let inside = State { lanes, taken, claims: 0, hand_overs: 0 };
         let ins = ins.try_into().unwrap_or_else(|_| unreachable!());
         (Self { cell: OwnerCell::new(inside), bell: Notify::new() }, ins)
     }
 
-    /// Publishes frame by frame into lane `lane`, as a sender does; `serve` if that makes it the owner.
+    /// Publishes frame by frame on lane `lane`, as a sender does, and calls `serve` if that makes it the
+    /// owner.
     pub fn send(&self, lane: usize, lane_in: &mut LaneProducer, mut frames: Batch, serve: Serve) {
         let mut one = Batch::new(1);
         while one.append(&mut frames, 1) == 1 {
             assert_eq!(lane_in.push(&mut one), 1, "models that fill a lane wait for room by themselves");
             match self.cell.publish(ready_bit(lane)) {
                 Published::Owner(mut owner) => {
-                    // Before any bit is taken: the claim alone must have made the inside ours.
+                    // Before any bit is taken: the claim alone must have acquired the value.
                     owner.with(|inside| inside.claims += 1);
                     serve(self, owner);
                 }
@@ -70,7 +71,7 @@ impl Path {
         }
     }
 
-    /// The end of an interleaving, with every frame back in stock.
+    /// Ends an interleaving: every frame is back in stock.
     pub fn finish(&self, stock: &Stock) -> Outcome {
         let word = self.cell.word();
         let Published::Owner(mut owner) = self.cell.claim(0) else { panic!("still owned: {word:#x}") };
@@ -86,7 +87,7 @@ impl Path {
     }
 }
 
-/// How an interleaving ended.
+/// The end of an interleaving.
 pub struct Outcome {
     pub word: u64,
     /// Frames left in lanes.
@@ -95,8 +96,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nobody owns the path, nothing is announced, and nothing is inside: all that the senders sent, so many
-    /// frames each, went out in order.
+    /// Asserts that the path has no owner, no announcement and no frame: each sender's frames, so many, went
+    /// out in order.
     pub fn assert_idle_and_empty(&self, sent: [u32; LANES]) {
         assert_eq!((self.word, self.stranded), (0, 0));
         assert_eq!(self.taken.len() as u32, sent.iter().sum::<u32>());

@@ -1,4 +1,5 @@
-//! A poller that sleeps: it unmasks, looks once more, and says in the same ownership whether a sender must call it.
+//! A poller that sleeps: it unmasks, looks once more, and notes in the same ownership whether a sender must
+//! call it.
 
 use crate::{OF_TWO_THREADS, may};
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -7,30 +8,30 @@ use loom::thread;
 use wharf_mem::word::{WORK, ready_bit};
 use wharf_mem::{OwnerCell, Ownership, Published};
 
-/// A transmit queue: how many frames its device holds, and whether its poller sleeps until called.
+/// A transmit queue: the number of frames in its device, and whether its poller sleeps until it is called.
 #[derive(Default)]
-struct Inside {
+struct State {
     in_device: usize,
     asleep: bool,
 }
 
 struct Model {
-    cell: OwnerCell<Inside>,
-    /// Frames that the device has done with.
+    cell: OwnerCell<State>,
+    /// Frames that the device has completed.
     done: AtomicUsize,
-    /// Whether the device tells.
+    /// True if the device may signal.
     unmasked: AtomicBool,
-    /// Somebody has called, or the device has told; and the bell that goes with it.
+    /// True if a sender has called, or the device has signalled; with the bell for it.
     called: AtomicBool,
     bell: Notify,
-    /// Nobody will do anything any more.
+    /// True once no other thread will do anything.
     over: AtomicBool,
 }
 
 /// The steps that may be left out.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// A look after unmasking, or else before it.
+    /// The poller looks after unmasking, or else before it.
     looks_after: bool,
     /// The poller notes that it sleeps while it owns the queue, or else afterwards.
     notes_inside: bool,
@@ -42,8 +43,8 @@ impl Model {
         self.bell.notify();
     }
 
-    /// Leaves as a sender: calls the poller if it sleeps and the device holds something.
-    fn leave(&self, mut owner: Ownership<'_, Inside>) {
+    /// Leaves as a sender: calls the poller if it sleeps and the device has frames.
+    fn leave(&self, mut owner: Ownership<'_, State>) {
         loop {
             if owner.take_bits(WORK) != 0 {
                 owner.with(|inside| inside.in_device += 1);
@@ -54,14 +55,14 @@ impl Model {
                 Ok(()) => return,
                 Err(back) => {
                     owner = back;
-                    // Whoever was to be called still is.
+                    // A poller that was to be called still is.
                     owner.with(|inside| inside.asleep |= wakes);
                 }
             }
         }
     }
 
-    /// A sender: one frame, by itself or through whoever owns the queue.
+    /// Sends one frame, as the owner or through the owner.
     fn send(&self) {
         match self.cell.claim(ready_bit(0)) {
             Published::Owner(mut owner) => {
@@ -74,10 +75,10 @@ impl Model {
         }
     }
 
-    /// The device is done with one frame, and tells if it may.
+    /// Completes one frame, and signals if the device may.
     fn complete(&self) {
         self.done.fetch_add(1, Ordering::SeqCst);
-        // The kernel puts a frame back under a lock that unmasking takes as well.
+        // The kernel puts a frame back under a lock that unmasking takes, too.
         fence(Ordering::SeqCst);
         if self.unmasked.load(Ordering::SeqCst) {
             self.call();
@@ -89,7 +90,8 @@ impl Model {
         fence(Ordering::SeqCst);
     }
 
-    /// One poll; frames taken back, and whether the device still holds some. Who finds the queue taken comes back.
+    /// Polls once. Returns the frames taken back, and whether the device has more. A poller that finds the
+    /// queue owned comes back.
     fn poll(&self, steps: Steps) -> (usize, bool) {
         let mut reaped = 0;
         let mut owner = loop {
@@ -124,11 +126,11 @@ impl Model {
     }
 }
 
-/// Whether any interleaving leaves the poller asleep for good with a frame to take back.
+/// Returns true if some interleaving leaves the poller asleep for good with a frame to take back.
 fn sleeps_for_good(steps: Steps) -> bool {
     may(OF_TWO_THREADS, move |witness| {
         let model = Arc::new(Model {
-            cell: OwnerCell::new(Inside::default()),
+            cell: OwnerCell::new(State::default()),
             done: AtomicUsize::new(0),
             unmasked: AtomicBool::new(false),
             called: AtomicBool::new(false),
@@ -140,7 +142,7 @@ fn sleeps_for_good(steps: Steps) -> bool {
             theirs.send();
             theirs.complete();
             theirs.over.store(true, Ordering::SeqCst);
-            theirs.bell.notify(); // ends the sleep that must not be, to tell of it
+            theirs.bell.notify(); // ends the sleep, so that the model can report it
         });
         loop {
             model.unmask(false);
@@ -161,7 +163,7 @@ fn sleeps_for_good(steps: Steps) -> bool {
                 model.note_asleep();
             }
             model.bell.wait();
-            // In this order: what was called before it was over is seen.
+            // In this order: calls before the end are seen.
             let is_over = model.over.load(Ordering::SeqCst);
             if !model.called.swap(false, Ordering::SeqCst) && is_over {
                 witness.note(true);
@@ -175,16 +177,16 @@ fn sleeps_for_good(steps: Steps) -> bool {
 const RIGHT: Steps = Steps { looks_after: true, notes_inside: true };
 
 #[test]
-fn a_poller_that_unmasks_and_then_looks_never_sleeps_for_good() {
+fn a_poller_that_looks_after_unmasking_is_woken() {
     assert!(!sleeps_for_good(RIGHT));
 }
 
 #[test]
-fn looking_before_unmasking_would_be_found() {
+fn looking_before_unmasking_is_found() {
     assert!(sleeps_for_good(Steps { looks_after: false, ..RIGHT }));
 }
 
 #[test]
-fn noting_the_sleep_after_leaving_would_be_found() {
+fn noting_the_sleep_after_leaving_is_found() {
     assert!(sleeps_for_good(Steps { notes_inside: false, ..RIGHT }));
 }

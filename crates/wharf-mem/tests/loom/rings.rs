@@ -1,4 +1,4 @@
-//! The rings alone. That a slot is never read and written at once, loom checks by itself.
+//! The rings alone. loom itself checks that no slot is read and written at once.
 
 use crate::{CAPACITY, OF_TWO_THREADS, START, Stock, assert_in_order, check, names};
 use loom::thread;
@@ -20,7 +20,7 @@ fn a_lane_keeps_order_and_loses_nothing() {
             }
         });
         let mut got = Batch::new(4);
-        // One at a time leaves one behind that it knows of, and takes a fresh look next time.
+        // Taking one frame at a time leaves one that is known of; the next call reads the index again.
         for max in [1, 4].into_iter().cycle() {
             if got.room() == 0 {
                 break;
@@ -37,7 +37,7 @@ fn a_lane_keeps_order_and_loses_nothing() {
     });
 }
 
-/// Whoever sees a lane abandoned sees all that it holds.
+/// A thread that sees a lane abandoned sees all frames in it.
 #[test]
 fn an_abandoned_lane_shows_its_last_frame() {
     let stock = Stock::new();

@@ -1,9 +1,11 @@
-//! The line of those who wait for memory: what lies in a mailbox as somebody begins to wait, who gives up as it is handed a
-//! frame, and who comes as what it was handed is taken back. `core: pool/waiting.rs`, `pool/waitlist.rs`, `pool/mailbox.rs`.
+//! The wait list of the pool: a frame in a mailbox as a thread begins to wait, a thread that gives up as it
+//! is handed a frame, and a thread that comes as its frame is taken back. `core: pool/waiting.rs`,
+//! `pool/waitlist.rs`, `pool/mailbox.rs`.
 //!
-//! (A) who waits counts itself, then looks what lies in mailboxes; (B) who puts some there notes that, then looks whether
-//! anybody waits. Both by sequentially consistent stores and loads, which loom takes for acquire and release: here they have
-//! fences in between. Under the depot's lock a mailbox may be locked, and not the other way round.
+//! (A) A waiter counts itself, then looks into mailboxes. (B) A thread that fills a mailbox notes that, then
+//! looks for waiters. Both are sequentially consistent stores and loads, which loom takes for acquire and
+//! release: here they have fences in between. A mailbox may be locked under the depot's lock, not the
+//! reverse.
 
 use crate::{OF_TWO_THREADS, Stock, may};
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst, fence};
@@ -14,7 +16,7 @@ use wharf_mem::FreeFrame;
 
 #[derive(Default)]
 struct Mailbox {
-    /// Its own that others have freed.
+    /// Frames of its own that others have freed.
     frames: Vec<FreeFrame>,
     handed: Vec<FreeFrame>,
 }
@@ -25,7 +27,7 @@ struct Depot {
     line: VecDeque<usize>,
 }
 
-/// Two that wait, and a third that has stopped, each with its mailbox.
+/// Two threads that wait, and a third that has stopped, each with its mailbox.
 #[derive(Default)]
 struct Pool {
     depot: Mutex<Depot>,
@@ -39,13 +41,13 @@ const STOPPED: usize = 2;
 /// The steps that may be in the wrong order.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// Who waits counts itself before it looks what lies in mailboxes.
+    /// A waiter counts itself before it looks into mailboxes.
     counts_first: bool,
-    /// Who frees notes what it puts into a mailbox before it looks whether anybody waits.
+    /// A thread that frees notes what it puts into a mailbox before it looks for waiters.
     notes_first: bool,
-    /// Who gives up leaves the line before it passes on what it was handed, at one go.
+    /// A waiter that gives up leaves the list before it passes on its frame, in one step.
     leaves_at_once: bool,
-    /// Who has come for nothing stands in the line again.
+    /// A waiter that finds its frame taken back joins the list again.
     stands_again: bool,
 }
 
@@ -103,12 +105,12 @@ impl Pool {
         self.deposit(&mut frames);
     }
 
-    /// What `who` was handed goes back into the depot.
+    /// Puts what `who` was handed back into the depot.
     fn recall(&self, depot: &mut Depot, who: usize) {
         depot.free.append(&mut self.mailboxes[who].lock().unwrap().handed);
     }
 
-    fn give_up(&self, who: usize, steps: Steps) {
+    fn cancel(&self, who: usize, steps: Steps) {
         if !steps.leaves_at_once {
             let mut depot = self.depot.lock().unwrap();
             self.recall(&mut depot, who);
@@ -122,7 +124,7 @@ impl Pool {
         self.serve(&mut depot);
     }
 
-    /// `who` was served, and comes; whether it has a frame, or stands in the line again.
+    /// `who` was served, and comes. Returns true if it has a frame, or joins the list again.
     fn come(&self, who: usize, came: &mut Vec<FreeFrame>, steps: Steps) {
         came.append(&mut self.mailboxes[who].lock().unwrap().handed);
         if !came.is_empty() {
@@ -157,7 +159,7 @@ fn one(stock: &Stock) -> Vec<FreeFrame> {
     stock.free.lock().unwrap().pop().into_iter().collect()
 }
 
-/// Whether a frame may lie in the mailbox of one who has stopped, while another waits.
+/// Returns true if a frame may stay in the mailbox of a stopped thread while another waits.
 fn strands_in_a_mailbox(steps: Steps) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
@@ -171,22 +173,22 @@ fn strands_in_a_mailbox(steps: Steps) -> bool {
     })
 }
 
-/// Whether a frame may be lost to the second in the line as the first gives up.
-fn is_lost_with_who_gives_up(steps: Steps) -> bool {
+/// Returns true if a frame may be lost to the second waiter as the first gives up.
+fn is_lost_with_a_waiter_that_gives_up(steps: Steps) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
         let pool = Arc::new(Pool::default());
         (0..2).for_each(|who| pool.join(who));
         let (theirs, mut frames) = (pool.clone(), one(&stock));
         let frees = thread::spawn(move || theirs.deposit(&mut frames));
-        pool.give_up(0, steps);
+        pool.cancel(0, steps);
         frees.join().unwrap();
         witness.note(!pool.has(1));
         pool.end(&stock, Vec::new());
     })
 }
 
-/// Whether one who comes, as what it was handed is taken back for the second, may end with neither a frame nor a place.
+/// Returns true if a waiter that comes as its frame is taken back may end with neither a frame nor a place.
 fn is_forgotten_as_it_comes(steps: Steps) -> bool {
     let stock = Stock::new();
     may(OF_TWO_THREADS, move |witness| {
@@ -199,7 +201,7 @@ fn is_forgotten_as_it_comes(steps: Steps) -> bool {
             theirs.recall(&mut depot, 0);
             theirs.serve(&mut depot);
             drop(depot);
-            // One more, for whoever is next.
+            // One more, for the next waiter.
             theirs.deposit(&mut late);
         });
         let mut came = Vec::new();
@@ -211,36 +213,36 @@ fn is_forgotten_as_it_comes(steps: Steps) -> bool {
 }
 
 #[test]
-fn nothing_lies_in_a_mailbox_while_somebody_waits() {
+fn a_frame_in_a_mailbox_reaches_a_waiter() {
     assert!(!strands_in_a_mailbox(RIGHT));
 }
 
 #[test]
-fn looking_into_mailboxes_before_being_counted_would_be_found() {
+fn looking_into_mailboxes_before_counting_is_found() {
     assert!(strands_in_a_mailbox(Steps { counts_first: false, ..RIGHT }));
 }
 
 #[test]
-fn looking_for_waiters_before_noting_would_be_found() {
+fn looking_for_waiters_before_noting_is_found() {
     assert!(strands_in_a_mailbox(Steps { notes_first: false, ..RIGHT }));
 }
 
 #[test]
-fn who_gives_up_leaves_nothing_behind() {
-    assert!(!is_lost_with_who_gives_up(RIGHT));
+fn a_waiter_that_gives_up_keeps_no_frame() {
+    assert!(!is_lost_with_a_waiter_that_gives_up(RIGHT));
 }
 
 #[test]
-fn passing_on_before_leaving_would_be_found() {
-    assert!(is_lost_with_who_gives_up(Steps { leaves_at_once: false, ..RIGHT }));
+fn passing_on_before_leaving_is_found() {
+    assert!(is_lost_with_a_waiter_that_gives_up(Steps { leaves_at_once: false, ..RIGHT }));
 }
 
 #[test]
-fn who_comes_late_has_a_frame_or_a_place() {
+fn a_waiter_that_comes_late_has_a_frame_or_a_place() {
     assert!(!is_forgotten_as_it_comes(RIGHT));
 }
 
 #[test]
-fn not_standing_in_line_again_would_be_found() {
+fn not_joining_the_list_again_is_found() {
     assert!(is_forgotten_as_it_comes(Steps { stands_again: false, ..RIGHT }));
 }
