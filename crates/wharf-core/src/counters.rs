@@ -130,7 +130,7 @@ fn add(counts: &mut Vec<(&'static str, u64)>, reason: &'static str, count: u64) 
     }
 }
 
-/// What one sender has done; written by its thread.
+/// Counters of one sender, written by its thread.
 #[derive(Debug, Default)]
 pub struct SenderCounters {
     /// Frames sent.

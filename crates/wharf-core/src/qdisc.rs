@@ -1,15 +1,18 @@
 //! Queueing disciplines: they order what waits between the lanes and the device, as in Linux's `net/sched`.
 //!
-//! One discipline per file. The owner of the queue is the only caller, so no discipline locks. A [`QdiscContext`] comes with each
-//! call: the clock, the packets' bytes, ECN marks, and the one way to lose a frame. [`RootQdisc`] makes it.
+//! One discipline per file. The owner of the queue is the only caller, so no discipline locks. A
+//! [`QdiscContext`] comes with each call: the clock, the packets' bytes, ECN marks, and the one way to lose a
+//! frame. [`RootQdisc`] makes it.
 //!
 //! # Invariants
-//! 1. Conservation: frames taken from `from` = frames moved to `to` + frames dropped by [`QdiscContext::drop`] + frames inside. The
-//!    debug build of [`RootQdisc`] checks it after each call and names the discipline.
-//! 2. Order: frames of one flow in one band leave in the order in which they came. A discipline that does not look at flows keeps
-//!    the order of a band.
-//! 3. Back-pressure is advice to senders: what their lanes hold already is still taken, or an urgent packet would be stuck behind
-//!    bulk ones in its own lane. So a discipline stores its limit and one lane per sender ([`Qdisc::reserve`]).
+//! 1. Conservation: frames taken from `from` = frames moved to `to` + frames dropped by
+//!    [`QdiscContext::drop`] + frames inside. The debug build of [`RootQdisc`] checks it after each call
+//!    and names the discipline.
+//! 2. Order: frames of one flow in one band leave in the order in which they came. A discipline that does
+//!    not look at flows keeps the order of a band.
+//! 3. Back-pressure is advice to senders: what their lanes hold already is still taken, or an urgent packet
+//!    would be stuck behind bulk ones in its own lane. So a discipline stores its limit and one lane per
+//!    sender ([`Qdisc::reserve`]).
 //! 4. After `reserve` no call allocates.
 //!
 //! `contract::check` tries these on any discipline.
@@ -53,8 +56,8 @@ static BUILT_IN: &[&QdiscKind] = &[&fifo::KIND, &prio::KIND, &fq_codel::KIND];
 pub struct Limit {
     /// Most frames.
     pub packets: usize,
-    /// No further frame leaves once this many bytes have, at least 1. So one frame leaves in any case, and the bound is overshot
-    /// by one frame at most.
+    /// No further frame leaves once this many bytes have, at least 1. So one frame leaves in any case, and
+    /// the bound is overshot by one frame at most.
     pub bytes: u64,
 }
 
@@ -73,7 +76,8 @@ pub trait Qdisc: Send {
     /// Returns its name, as the command line knows it.
     fn name(&self) -> &'static str;
 
-    /// Adds storage for `frames` further frames, beyond its limit: a sender's lane is emptied into it. May allocate.
+    /// Adds storage for `frames` further frames, beyond its limit: a sender's lane is emptied into it. May
+    /// allocate.
     fn reserve(&mut self, frames: usize);
 
     /// Returns the number of frames that [`Qdisc::enqueue`] takes now, whatever their band.
@@ -82,7 +86,8 @@ pub trait Qdisc: Send {
     /// Takes frames from the front of `from` while there is storage for them. May drop any frame that it has.
     fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch);
 
-    /// Moves frames to the back of `to` within `limit`, in the order in which they shall leave. May drop any frame that it has.
+    /// Moves frames to the back of `to` within `limit`, in the order in which they shall leave. May drop any
+    /// frame that it has.
     fn dequeue(&mut self, cx: &mut QdiscContext<'_>, to: &mut Batch, limit: Limit);
 
     /// Returns the number of frames inside.
@@ -96,15 +101,17 @@ pub trait Qdisc: Send {
     /// Returns how full each band is.
     fn backpressure(&self) -> Backpressure;
 
-    /// Says what its limit does when it is reached.
+    /// Returns the effect of its limit when it is reached.
     fn when_full(&self) -> WhenFull {
         WhenFull::Wait
     }
 
-    /// Drops what is beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`] reports a full band.
+    /// Drops what is beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`]
+    /// reports a full band.
     fn trim(&mut self, _cx: &mut QdiscContext<'_>) {}
 
-    /// Moves frames to the back of `to` while it has room, whatever holds them back: the queue is being closed (`qdisc_reset`).
+    /// Moves frames to the back of `to` while it has room, whatever holds them back: the queue is being
+    /// closed (`qdisc_reset`).
     fn purge(&mut self, to: &mut Batch);
 
     /// True if frames may bypass it while it is empty (`TCQ_F_CAN_BYPASS`).
@@ -117,8 +124,8 @@ pub trait Qdisc: Send {
         false
     }
 
-    /// Returns the time, by [`QdiscContext::now_ns`], at which a frame that it holds back now may leave. Such a queue needs a
-    /// poller, or a sender that waits.
+    /// Returns the time, by [`QdiscContext::now_ns`], at which a frame that it holds back now may leave. Such
+    /// a queue needs a poller, or a sender that waits.
     fn next_event_ns(&self) -> Option<u64> {
         None
     }

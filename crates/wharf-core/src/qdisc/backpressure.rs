@@ -1,4 +1,4 @@
-//! `Backpressure`: how full a discipline is, by band; and what its limit does when it is reached.
+//! `Backpressure`: the state of a discipline's limit, by band. `WhenFull`: the effect of the limit.
 
 use wharf_mem::frame::BANDS_MAX;
 
@@ -8,20 +8,21 @@ const ALL: u32 = (1 << BANDS) - 1;
 /// The reason of frames that a full discipline drops from its head.
 pub const DROP_HEAD: &str = "drop-head";
 
-/// What a discipline's limit does when it is reached. A sender that drops its own packets in place of waiting is
-/// [`crate::sender::DropTail`].
+/// Effect of a discipline's limit when it is reached. A sender that drops its own packets in place of waiting
+/// is [`crate::sender::DropTail`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenFull {
     /// Senders wait.
     #[default]
     Wait,
-    /// The discipline drops frames that it has, and takes the new ones. Which ones is its own policy: FIFOs drop the oldest, for
-    /// traffic whose newest packets matter most; `fq_codel` drops from the flow with the most bytes.
+    /// The discipline drops frames that it has, and takes the new ones. Which ones is its own policy: FIFOs
+    /// drop the oldest, for traffic whose newest packets matter most; `fq_codel` drops from the flow with the
+    /// most bytes.
     DropHead,
 }
 
-/// How full a discipline is, by band. Senders of a full band wait. They are woken when it has drained to half its limit, since at
-/// the limit each packet that leaves would wake one of them.
+/// State of a discipline's limit, by band. Senders of a full band wait. They are woken when it has drained to
+/// half its limit, since at the limit each packet that leaves would wake one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backpressure {
     full: u32,
@@ -36,7 +37,8 @@ impl Backpressure {
         Self { full: bits(room == 0), drained: bits(is_drained), room: [room; BANDS] }
     }
 
-    /// The same, of a discipline that drops: no sender waits for it, and it is full only while it is over its limit.
+    /// The same, of a discipline that drops: no sender waits for it, and it is full only while it is over its
+    /// limit.
     pub fn of_dropping(is_over: bool) -> Self {
         Self::of_all(if is_over { 0 } else { usize::MAX }, true)
     }

@@ -21,7 +21,8 @@ pub fn priority_of_tos(tos: u8) -> u8 {
     PRIORITY_OF_TOS[usize::from(tos >> 1 & 0xf)]
 }
 
-/// Returns the band of an Ethernet frame by its DSCP, behind up to two VLAN tags; that of best effort if there is no IP packet.
+/// Returns the band of an Ethernet frame by its DSCP, behind up to two VLAN tags; that of best effort if
+/// there is no IP packet.
 pub fn band_of_bytes(bytes: &[u8]) -> u8 {
     band_of_priority(traffic_class(bytes).map_or(0, priority_of_tos))
 }

@@ -1,8 +1,9 @@
 //! `CoDel`: controlled delay of one queue (RFC 8289, section 5; `include/net/codel_impl.h`).
 //!
-//! It looks at each packet as it leaves. If all have waited for longer than the target for a whole interval, it drops one, and the
-//! next ones after ever shorter times: the interval over the square root of their number, in `f64`, whose root and quotient are
-//! exactly rounded on every machine. With ECN it marks in place of dropping, and a mark ends the call as in the kernel.
+//! It looks at each packet as it leaves. If all have waited for longer than the target for a whole interval,
+//! it drops one, and the next ones after ever shorter times: the interval over the square root of their
+//! number, in `f64`, whose root and quotient are exactly rounded on every machine. With ECN it marks in place
+//! of dropping, and a mark ends the call as in the kernel.
 
 use super::QdiscContext;
 use super::slab::{FrameList, Slab, Timed};
@@ -23,7 +24,7 @@ pub(super) struct CoDelOptions {
     pub(super) ecn: bool,
 }
 
-/// What it has done, for all queues of a discipline.
+/// Counters, for all queues of a discipline.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CoDelCounts {
     pub(super) marked: u64,
@@ -99,7 +100,8 @@ impl CoDel {
         (packet, ok_to_drop)
     }
 
-    /// Enters the dropping state. The drop rate that controlled the queue a short time ago is where it starts.
+    /// Enters the dropping state. The drop rate that controlled the queue a short time ago is where it
+    /// starts.
     fn start_dropping(&mut self, now_ns: u64, interval_ns: u64) {
         let delta = self.count.saturating_sub(self.last_count);
         let is_recent = now_ns.saturating_sub(self.drop_next_ns) < MEMORY_INTERVALS * interval_ns;

@@ -20,7 +20,8 @@ impl std::fmt::Debug for QdiscContext<'_> {
 }
 
 impl QdiscContext<'_> {
-    /// Returns the time in nanoseconds, exactly, from any fixed origin. The clock is read once per bulk, at the first call.
+    /// Returns the time in nanoseconds, exactly, from any fixed origin. The clock is read once per bulk, at
+    /// the first call.
     #[inline]
     pub fn now_ns(&mut self) -> u64 {
         match *self.now_ns {
@@ -29,14 +30,15 @@ impl QdiscContext<'_> {
         }
     }
 
-    /// Returns the bytes of a frame from its Ethernet header on: of a super-packet in several buffers, those of the first. Empty for
-    /// a frame of another pool.
+    /// Returns the bytes of a frame from its Ethernet header on: of a super-packet in several buffers, those
+    /// of the first. Empty for a frame of another pool.
     #[inline]
     pub fn bytes<'f>(&'f self, frame: &'f Frame) -> &'f [u8] {
         self.region.bytes(frame).unwrap_or_default()
     }
 
-    /// Returns the number of bytes that a frame occupies on a wire, each segment of a super-packet counted with its headers.
+    /// Returns the number of bytes that a frame occupies on a wire, each segment of a super-packet counted
+    /// with its headers.
     #[inline]
     pub fn wire_bytes(&self, frame: &Frame) -> u64 {
         wire_bytes(frame, self.region)
@@ -48,13 +50,14 @@ impl QdiscContext<'_> {
         flow_hash_seeded(self.bytes(frame), seed)
     }
 
-    /// Marks a packet as having experienced congestion (`INET_ECN_set_ce`, RFC 3168). False if its sender is not ECN-capable.
+    /// Marks a packet as having experienced congestion (`INET_ECN_set_ce`, RFC 3168). False if its sender is
+    /// not ECN-capable.
     pub fn mark_ce(&self, frame: &mut Frame) -> bool {
         self.region.bytes_mut(frame).is_ok_and(mark_ce)
     }
 
-    /// Drops a frame: the only way to lose one. It goes back to its sender's memory and is counted by `reason` after the call.
-    /// Reasons are words of the JSON output.
+    /// Drops a frame: the only way to lose one. It goes back to its sender's memory and is counted by
+    /// `reason` after the call. Reasons are words of the JSON output.
     #[inline]
     pub fn drop(&mut self, frame: Frame, reason: &'static str) {
         self.dropped.add(frame, reason);

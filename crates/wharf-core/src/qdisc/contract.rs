@@ -1,6 +1,7 @@
 //! `check`: tries the invariants of a discipline on a random sequence of calls.
 //!
-//! For tests, ours and a third party's: `contract::check(seed, Box::new(Mine::new(...)))` for some hundred seeds.
+//! For tests, ours and a third party's: `contract::check(seed, Box::new(Mine::new(...)))` for some hundred
+//! seeds.
 
 use super::{Limit, Qdisc, RootQdisc, set_priority};
 use crate::host::Clock;
@@ -36,8 +37,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// Writes the headers of an Ethernet, IPv4 and UDP packet of flow `flow` into `bytes`, with the TOS byte `tos`, and `number` behind
-/// them as far as there is room.
+/// Writes the headers of an Ethernet, IPv4 and UDP packet of flow `flow` into `bytes`, with the TOS byte
+/// `tos`, and `number` behind them as far as there is room.
 pub fn write_packet(bytes: &mut [u8], flow: u16, tos: u8, number: u64) {
     let total_bytes = (bytes.len() as u16).saturating_sub(14);
     let mut header = [0; HEADER_BYTES];

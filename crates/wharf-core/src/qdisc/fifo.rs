@@ -33,7 +33,8 @@ pub enum FifoLimit {
     Bytes(u64),
 }
 
-/// The frame length that storage of a FIFO limited by bytes is sized for. Shorter frames fill the storage first.
+/// The frame length that storage of a FIFO limited by bytes is sized for. Shorter frames fill the storage
+/// first.
 const ASSUMED_FRAME_BYTES: u64 = 64;
 /// Most frames that a FIFO limited by bytes stores.
 const STORED_FRAMES_MAX: u64 = 1 << 16;
@@ -47,8 +48,8 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty one whose senders wait at `limit`; a limit of 0 counts as 1. The kernel's default is a device's transmit queue
-    /// length, 1000 packets.
+    /// An empty one whose senders wait at `limit`; a limit of 0 counts as 1. The kernel's default is a
+    /// device's transmit queue length, 1000 packets.
     pub fn new(limit: FifoLimit) -> Self {
         let limit = match limit {
             FifoLimit::Packets(packets) => FifoLimit::Packets(packets.max(1)),

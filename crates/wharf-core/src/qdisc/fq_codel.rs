@@ -1,12 +1,13 @@
 //! `fq_codel`: flow queues with controlled delay (RFC 8290; `net/sched/sch_fq_codel.c`).
 //!
-//! Assumptions: the clock is exact to a part of the target; [`Qdisc::dequeue`] is called when the device can take a packet. Goal: a
-//! flow that sends little is not delayed by flows that send much, which share the rate evenly; a flow that keeps a queue gets its
-//! packets marked, or dropped, until the queue lasts no longer than the target (`codel`).
+//! Assumptions: the clock is exact to a part of the target; [`Qdisc::dequeue`] is called when the device can
+//! take a packet. Goal: a flow that sends little is not delayed by flows that send much, which share the rate
+//! evenly; a flow that keeps a queue gets its packets marked, or dropped, until the queue lasts no longer
+//! than the target (`codel`).
 //!
-//! Packets go into one of `flows` queues by the hash of their flow. Queues take turns by deficit round robin, a quantum each; a
-//! queue that was empty goes before those that were not, for one quantum. A super-packet counts the bytes of all its segments, as
-//! `qdisc_pkt_len` does.
+//! Packets go into one of `flows` queues by the hash of their flow. Queues take turns by deficit round robin,
+//! a quantum each; a queue that was empty goes before those that were not, for one quantum. A super-packet
+//! counts the bytes of all its segments, as `qdisc_pkt_len` does.
 
 use super::codel::{CoDel, CoDelCall, CoDelCounts, CoDelOptions};
 use super::registry::{Order, QUEUE_PACKETS_MAX, QdiscKind, QdiscSetup, QdiscSpec};
@@ -96,7 +97,7 @@ pub struct FqCodelOptions {
     pub quantum_bytes: u32,
     /// True if ECN-capable packets are marked in place of dropped (RFC 3168).
     pub ecn: bool,
-    /// What the limits do.
+    /// Effect of the limits.
     pub when_full: WhenFull,
     /// Perturbs the hash, so that a sender cannot tell which flows share a queue.
     pub seed: u64,

@@ -1,7 +1,7 @@
 //! `prio`: bands, the first before the second before the third; first in, first out within each.
 //!
-//! As the kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back the senders of that
-//! band only.
+//! The kernel's `pfifo_fast`: three bands, filled by priority or DSCP (`classify`). A full band holds back
+//! the senders of that band only.
 
 use super::registry::{Order, QUEUE_PACKETS, QdiscKind};
 use super::store::Store;
@@ -35,7 +35,8 @@ impl Prio {
     /// The number of bands.
     pub const BANDS: usize = BANDS;
 
-    /// Empty bands for `limit_packets` each, whose senders wait. The kernel's default is a device's transmit queue length, 1000.
+    /// Empty bands for `limit_packets` each, whose senders wait. The kernel's default is a device's transmit
+    /// queue length, 1000.
     pub fn new(limit_packets: usize) -> Self {
         let limit_packets = limit_packets.max(1);
         let bands = std::array::from_fn(|_| Store::with_capacity(limit_packets));

@@ -1,7 +1,7 @@
 //! The disciplines that there are, and specifications of one: `NAME[:LIMIT]` or `NAME[:key=value,...]`.
 //!
-//! [`QdiscRegistry::default`] has those of this crate; [`QdiscRegistry::with`] adds one of a user's own, which then is parsed, built
-//! and listed as they are.
+//! [`QdiscRegistry::default`] has those of this crate; [`QdiscRegistry::with`] adds one of a user's own,
+//! which then is parsed, built and listed as they are.
 
 use super::{BUILT_IN, FifoLimit, Qdisc, WhenFull};
 use crate::options::{Key, OptionError, Options, split};
@@ -19,7 +19,7 @@ pub struct QdiscKind {
     pub name: &'static str,
     /// Syntax of its specifications.
     pub usage: &'static str,
-    /// What it is, in a few words.
+    /// Description in a few words, for help.
     pub summary: &'static str,
     /// True if a limit, in packets or as a size in bytes, may follow the colon: `fifo:1000`, `fifo:64k`.
     pub takes_limit: bool,
@@ -45,10 +45,10 @@ pub enum Order {
     Flow,
 }
 
-/// What a discipline is built with besides its own options.
+/// Settings that a discipline is built with besides its own options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QdiscSetup {
-    /// What its limit does when it is reached.
+    /// Effect of its limit when it is reached.
     pub when_full: WhenFull,
     /// Perturbs hashes.
     pub seed: u64,

@@ -1,7 +1,8 @@
 //! `RootQdisc`: the outermost discipline of a queue, with what its calls need.
 //!
-//! Assumptions: one caller at a time; all frames are of one region. Goal: a context for each call, at no cost unless used; frames
-//! that a discipline drops are kept until the caller takes them home; in debug builds, a discipline that loses a frame is named.
+//! Assumptions: one caller at a time; all frames are of one region. Goal: a context for each call, at no cost
+//! unless used; frames that a discipline drops are kept until the caller takes them home; in debug builds, a
+//! discipline that loses a frame is named.
 
 use super::{Backpressure, Dropped, Limit, Qdisc, QdiscContext};
 use crate::host::Clock;
@@ -38,7 +39,8 @@ impl RootQdisc {
         &*self.qdisc
     }
 
-    /// Returns the number of frames inside, with those dropped that [`RootQdisc::take_dropped`] has not given out yet.
+    /// Returns the number of frames inside, with those dropped that [`RootQdisc::take_dropped`] has not given
+    /// out yet.
     #[inline(always)]
     pub fn held(&self) -> usize {
         self.held
@@ -64,7 +66,8 @@ impl RootQdisc {
         self.check("enqueue");
     }
 
-    /// See [`Qdisc::dequeue`]; returns the number of frames moved. A byte limit of 0 lets one frame through, as one of 1 does.
+    /// See [`Qdisc::dequeue`]; returns the number of frames moved. A byte limit of 0 lets one frame through,
+    /// as one of 1 does.
     #[inline]
     pub fn dequeue(&mut self, to: &mut Batch, limit: Limit) -> usize {
         let (before, limit) = (to.len(), Limit { bytes: limit.bytes.max(1), ..limit });
@@ -81,7 +84,8 @@ impl RootQdisc {
         self.check("trim");
     }
 
-    /// See [`Qdisc::purge`]; returns the number of frames moved. Frames dropped before stay with [`RootQdisc::take_dropped`].
+    /// See [`Qdisc::purge`]; returns the number of frames moved. Frames dropped before stay with
+    /// [`RootQdisc::take_dropped`].
     pub fn purge(&mut self, to: &mut Batch) -> usize {
         let before = to.len();
         self.qdisc.purge(to);
@@ -102,7 +106,8 @@ impl RootQdisc {
         self.qdisc.backpressure()
     }
 
-    /// Moves dropped frames to `to`, up to its room, and shows the counts of their reasons to `count`. Returns the number moved.
+    /// Moves dropped frames to `to`, up to its room, and shows the counts of their reasons to `count`.
+    /// Returns the number moved.
     pub fn take_dropped(&mut self, to: &mut Batch, count: impl FnMut((&'static str, u64))) -> usize {
         let before = to.len();
         self.dropped.take(to);

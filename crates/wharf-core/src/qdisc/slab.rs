@@ -1,6 +1,8 @@
-//! `Slab`: any number of first-in first-out lists of frames in one array, each frame with the time of its arrival.
+//! `Slab`: any number of first-in first-out lists of frames in one array, each frame with the time of its
+//! arrival.
 //!
-//! For disciplines with a queue per flow: a packet in any queue takes one entry, and after set-up nothing is allocated.
+//! For disciplines with a queue per flow: a packet in any queue takes one entry, and after set-up nothing is
+//! allocated.
 
 use wharf_mem::Frame;
 

@@ -1,10 +1,11 @@
 //! `tbf`: a token bucket before another discipline, as the kernel's `net/sched/sch_tbf.c`.
 //!
-//! Assumptions: the queue is run again when [`Qdisc::next_event_ns`] says so; the clock does not go back and is exact to a part of
-//! the burst. Goal: in any time t no more than `burst + rate x t` leaves, and no less while there is something to send and the
-//! bucket does not overflow. What counts is a frame's bytes on a wire: from its Ethernet header on, without preamble, gap and check
-//! sequence; of a super-packet those of each segment, headers included. A super-packet longer than the burst leaves when the bucket
-//! is full, and is paid off after; [`crate::gso::GsoLimiter`] cuts such ones before they come here.
+//! Assumptions: the queue is run again when [`Qdisc::next_event_ns`] says so; the clock does not go back and
+//! is exact to a part of the burst. Goal: in any time t no more than `burst + rate x t` leaves, and no less
+//! while there is something to send and the bucket does not overflow. What counts is a frame's bytes on a
+//! wire: from its Ethernet header on, without preamble, gap and check sequence; of a super-packet those of
+//! each segment, headers included. A super-packet longer than the burst leaves when the bucket is full, and
+//! is paid off after; [`crate::gso::GsoLimiter`] cuts such ones before they come here.
 //!
 //! Tokens are counted in bits times nanoseconds per second, so nothing is rounded.
 
@@ -18,7 +19,8 @@ const BYTE: u64 = 8 * NS_PER_SECOND;
 pub const TBF_BURST_BYTES_MAX: u64 = 1 << 30;
 /// Fastest rate: 1 Tbit/s.
 pub const TBF_RATE_MAX: u64 = 1_000_000_000_000;
-/// Default length of a burst: a tick of the kernel at 250 Hz, which `tc-tbf(8)` asks for, and far more than a poller naps.
+/// Default length of a burst: a tick of the kernel at 250 Hz, which `tc-tbf(8)` asks for, and far more than a
+/// poller naps.
 const BURST_NS: u64 = 4_000_000;
 /// The least default: two frames of 1514 bytes.
 const BURST_BYTES_MIN: u64 = 2 * 1514;
@@ -31,16 +33,16 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `bits_per_second`, from 1 to [`TBF_RATE_MAX`], with a burst of 4 ms, or two frames of 1514 bytes where that is more.
-    /// Values out of bounds are moved to the nearest bound.
+    /// `bits_per_second`, from 1 to [`TBF_RATE_MAX`], with a burst of 4 ms, or two frames of 1514 bytes where
+    /// that is more. Values out of bounds are moved to the nearest bound.
     pub fn new(bits_per_second: u64) -> Self {
         let bits_per_second = bits_per_second.clamp(1, TBF_RATE_MAX);
         let burst_bytes = bits_per_second / 8 * BURST_NS / NS_PER_SECOND;
         Self { bits_per_second, burst_bytes: burst_bytes.max(BURST_BYTES_MIN) }
     }
 
-    /// Sets the burst, from 1 byte to [`TBF_BURST_BYTES_MAX`]. A longer frame leaves when the bucket is full, and what it takes
-    /// beyond the burst is paid off before the next.
+    /// Sets the burst, from 1 byte to [`TBF_BURST_BYTES_MAX`]. A longer frame leaves when the bucket is full,
+    /// and what it takes beyond the burst is paid off before the next.
     #[must_use]
     pub fn burst(mut self, bytes: u64) -> Self {
         self.burst_bytes = bytes.clamp(1, TBF_BURST_BYTES_MAX);

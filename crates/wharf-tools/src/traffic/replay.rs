@@ -62,7 +62,7 @@ impl Split {
         (0..self.senders).map(|sender| Replay::new(self, sender, rounds)).collect()
     }
 
-    /// What checks all of it at the other end.
+    /// Returns the check of all of it at the other end.
     pub fn check(&self) -> ReplayCheck {
         ReplayCheck::new(self.clone())
     }

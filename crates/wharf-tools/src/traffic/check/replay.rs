@@ -4,7 +4,7 @@ use super::super::Split;
 use super::{Arrival, Check, Findings, Verify, first_difference};
 use wharf_packet::{Ecn, ecn, mark_ce};
 
-/// How far ahead a frame that was not expected is looked for, to go on behind what was lost.
+/// Frames ahead in which an unexpected frame is looked for, to go on behind lost ones.
 const AHEAD: usize = 4096;
 
 /// Knows which frame of the capture each sender sends next, round after round.
