@@ -161,10 +161,7 @@ impl Options {
     }
 
     fn add(&mut self, part: &str) -> Result<(), String> {
-        let allowed = || match &self.keys[..] {
-            [] => "it takes none".to_string(),
-            keys => format!("its keys are {}", names(keys)),
-        };
+        let allowed = || allowed(&self.keys);
         let Some((name, text)) = part.split_once('=') else {
             return Err(format!("\"{}\" is no key=value; {}", part.escape_debug(), allowed()));
         };
@@ -230,9 +227,10 @@ impl Options {
     }
 }
 
-/// Returns the names of `keys`, for messages.
-pub fn names(keys: &[&Key]) -> String {
-    keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+/// Lists the names of `keys`, for messages.
+pub fn allowed(keys: &[&Key]) -> String {
+    let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+    if names.is_empty() { "it takes none".into() } else { format!("its keys are {}", names.join(", ")) }
 }
 
 /// Splits `text` at commas, except those after a backslash, which goes.

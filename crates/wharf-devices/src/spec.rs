@@ -7,7 +7,7 @@ use crate::requirements::Requirement;
 use std::path::Path;
 use std::time::Duration;
 use wharf_core::device::{AnyDevice, DeviceError, Duplex, RxDevice, TxDevice};
-use wharf_core::options::{Key, OptionError, Options, names, split};
+use wharf_core::options::{Key, OptionError, Options, allowed, split};
 
 /// A kind of device.
 #[derive(Debug, Clone, Copy)]
@@ -295,16 +295,19 @@ impl DeviceSpec {
         }
     }
 
-    /// Checks that its options go with `direction`.
+    /// Checks that its kind can do `direction`, and that its options go with it.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] that says which do.
+    /// [`DeviceError::Unsupported`] that says what can be.
     pub fn check(&self, direction: Direction) -> Result<(), DeviceError> {
         let keys: Vec<&Key> = self.kind.tables(direction).into_iter().flatten().collect();
         match self.options.given().find(|given| !keys.contains(given)) {
-            Some(wrong) => {
-                let what = format!("unknown key \"{}\"; its keys are {}", wrong.name, names(&keys));
-                Err(self.fault(what))
+            Some(wrong) => Err(self.fault(format!("unknown key \"{}\"; {}", wrong.name, allowed(&keys)))),
+            None if direction == Direction::Receive && !self.kind.can.receive => {
+                Err(self.fault("it only sends"))
+            }
+            None if direction == Direction::Send && !self.kind.can.send => {
+                Err(self.fault("it only receives"))
             }
             None => Ok(()),
         }

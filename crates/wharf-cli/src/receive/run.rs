@@ -38,6 +38,7 @@ pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
         let list: Vec<String> = there.iter().map(usize::to_string).collect();
         return Err(usage(format!("--cpu {cpu}: this process may use processors {}", list.join(", "))));
     }
+    args.from.check(Direction::Receive).map_err(|error| usage(format!("--from {error}")))?;
     let written = [args.pcap.as_deref().map(|path| ("--pcap", path)), args.wrap.trace_file()];
     check_written(args.from.file().map(|path| ("--from", path)), &written)
 }
