@@ -23,8 +23,8 @@
 //! Nothing here reads a clock: `now` is the time since any fixed origin.
 //!
 //! All counters are free running u32 and wrap at 2^32. The signed comparisons hold while less than
-//! 2^31 bytes are in flight, which is so for everyone who stops when told to (see
-//! [`MAX_LIMIT_BYTES`]); who does not loses the quality of the limit, never the account.
+//! 2^31 bytes are in flight, which holds for every caller that stops when told to (see
+//! [`MAX_LIMIT_BYTES`]); a caller that does not loses the quality of the limit, never the account.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Bounds {
     /// A limit that never binds: off, as `echo max >limit_min` turns it off in the kernel.
     pub const OFF: Self = Self { min_bytes: MAX_LIMIT_BYTES, max_bytes: MAX_LIMIT_BYTES };
 
-    /// Whether the limit never binds.
+    /// True if the limit never binds.
     pub fn is_off(self) -> bool {
         self == Self::OFF
     }
@@ -70,7 +70,7 @@ impl Default for Bounds {
 /// No slack seen yet in this window.
 const NO_SLACK_YET: u32 = u32::MAX;
 
-/// What a caller got wrong.
+/// An error of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BqlError {
     /// More bytes were reported complete than are in flight. Nothing was changed.
@@ -109,7 +109,7 @@ pub struct Bql {
     completed_bytes: u32,
     /// The limit in force.
     limit_bytes: u32,
-    /// How far the queue was over the limit at the last completion, unless that moved the limit.
+    /// Bytes that the queue was over the limit at the last completion, unless that moved the limit.
     prev_over_limit_bytes: u32,
     /// `queued_bytes` at the last completion.
     prev_queued_bytes: u32,
@@ -121,7 +121,7 @@ pub struct Bql {
     slack_start_ns: u64,
 
     // Settings.
-    /// How long slack must last before the limit falls.
+    /// Time that slack must last before the limit falls.
     slack_hold_ns: u64,
     /// Lower bound of the limit.
     min_limit_bytes: u32,
@@ -186,7 +186,7 @@ impl Bql {
         self.queued_bytes = self.queued_bytes.wrapping_add(total_bytes.min(room_bytes));
     }
 
-    /// How many bytes may be queued now. Negative: that much over the limit, stop. Zero: go on.
+    /// Returns the bytes that may be queued now. Negative: that much over the limit, stop. Zero: go on.
     #[inline]
     #[must_use]
     pub fn available(&self) -> i32 {

@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StallDetector {
     // Touched when packets are queued.
-    /// Whether anything was queued since the last completion, so that `first_queued_ns` is valid.
+    /// True if bytes were queued since the last completion, so that `first_queued_ns` is valid.
     waiting: bool,
     /// When something was first queued since the last completion.
     first_queued_ns: u64,

@@ -21,7 +21,7 @@ pub struct PageCounters {
     pub head_blocked: u64,
     /// Looks at words that threads share: places of a shelf.
     pub looks: u64,
-    /// Of those, at words that another thread wrote last, as a rule: a cache line came over.
+    /// Those of `looks` at words that another thread wrote last: nearly always a cache line transferred.
     pub misses: u64,
 }
 

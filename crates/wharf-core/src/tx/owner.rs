@@ -80,7 +80,7 @@ pub struct Owner {
     began_ns: Option<u64>,
     spent_packets: u32,
     total_packets: u64,
-    /// Of the runs that have ended.
+    /// Frames of the longest run that has ended.
     longest_packets: u32,
     pause: Pause,
 }

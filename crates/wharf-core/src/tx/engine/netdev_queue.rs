@@ -264,7 +264,7 @@ impl NetdevQueue {
             self.counters.error(&error);
         }
         self.reap(sink);
-        // What waited for frames to arrive was never sent, and counts as nothing.
+        // Buffers posted for reception were never sent, and are not counted.
         let Some(device) = self.device.rx() else { return };
         while device.reclaim(&mut self.completions.sent) > 0 {
             sink.recycle(&mut self.completions.sent);

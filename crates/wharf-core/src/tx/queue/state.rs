@@ -20,7 +20,7 @@ pub(crate) struct QueueState {
     pub(crate) shut: bool,
 }
 
-/// What the poller said when it last left the queue.
+/// The poller's state when it last left the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PollerState {
     /// The queue has no poller.
