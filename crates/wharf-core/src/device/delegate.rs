@@ -12,8 +12,8 @@ pub mod parts {
     pub use wharf_mem::{Batch, Frame, Region};
 }
 
-/// Forwards methods of [`Notify`](crate::device::Notify), [`Device`](crate::device::Device),
-/// [`TxDevice`](crate::device::TxDevice) and [`RxDevice`](crate::device::RxDevice) to a field, inside the `impl` of a
+/// Forwards methods of [`Notify`], [`Device`],
+/// [`TxDevice`] and [`RxDevice`] to a field, inside the `impl` of a
 /// wrapper: `delegate!(inner: name, attach, visit)`.
 ///
 /// A wrapper's `impl` bears `#[deny(clippy::missing_trait_methods)]`: a method that it neither writes nor names here would

@@ -99,7 +99,7 @@ impl TxQueue {
         &self.shared.pool
     }
 
-    /// The device's counters of notifications, if it has any: see [`Device::signals`](crate::device::Device::signals).
+    /// The device's counters of notifications, if it has any: see [`Notify::signals`](crate::device::Notify::signals).
     pub fn signals(&self) -> Option<Signals> {
         let mut signals = None;
         self.shared.look_at_device(|device| signals = device.signals());

@@ -11,7 +11,7 @@
 //!   queue.
 //! - The limit also includes the sender's part of the device's byte limit. That has learnt how late completions are, and
 //!   must not be kept from learning more.
-//! - The *TSQ window* ([`TsqWindow`]) is the number of windows of the rate that may be inside: one at first. If a held
+//! - The *TSQ window* (`TsqWindow`) is the number of windows of the rate that may be inside: one at first. If a held
 //!   sender finds the whole queue empty, it was woken too late, and the window doubles; it halves again when that has not
 //!   happened for some windows.
 //! - In a FIFO, shares would never change: a sender with more inside has the higher rate, and so may have more inside. So

@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) pool: PagePool,
     pub(crate) policy: Policy,
     pub(crate) lane_frames: u32,
-    /// See [`QueueBuilder::small_queues`].
+    /// See [`QueueBuilder::small_queues`](super::QueueBuilder::small_queues).
     pub(crate) small_queue_bytes: Option<u32>,
     pub(crate) tsq_window: TsqWindow,
     pub(crate) index_start: u32,
