@@ -12,7 +12,7 @@ use crate::output::{table, text};
 use comfy_table::CellAlignment;
 use wharf_lab::experiment::{ParameterKind, Report, Row, RowKind};
 
-/// Lists or runs.
+/// Runs a `wharf lab` command.
 pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     match &args.what {
         LabCommand::List(args) => list::list(args),
@@ -23,7 +23,7 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
 
 fn table_of(report: &Report) -> String {
     let has_devices = report.rows.iter().any(|row| row.device.is_some());
-    // Where all is by one device, nothing stands there.
+    // Hidden if all runs were by one device.
     let shown = |at: usize| at != DEVICE || has_devices;
     let heads = ["", "device", "figure", "value", "published", "ratio", "kind", "unit"];
     let heads: Vec<&str> =
@@ -63,7 +63,7 @@ fn cells(row: &Row) -> [String; 8] {
         row.metric.to_string(),
         number(row.value),
         row.published.map_or_else(dash, number),
-        // Of a difference there is no multiple; by how many points it is off is in its note.
+        // A difference has no multiple; its residual in points is in the note.
         row.published
             .filter(|&published| published != 0.0 && !row.in_points)
             .map_or_else(dash, |published| number(row.value / published)),
@@ -72,7 +72,7 @@ fn cells(row: &Row) -> [String; 8] {
     ]
 }
 
-/// What was fitted and what was set for this run; how many others there are.
+/// Returns the fitted parameters, those set for this run, and the number of others, in words.
 fn parameters(report: &Report) -> String {
     let named = |wanted: ParameterKind, title: &str| {
         let found = report.parameters.iter().filter(|(_, parameter)| parameter.kind == wanted);

@@ -1,4 +1,4 @@
-//! `wharf plan`: what a server can carry, and what stops it.
+//! `wharf plan`: the packet rate that a server can carry, and the part that limits it.
 
 mod from;
 mod table;
@@ -15,13 +15,13 @@ use wharf_plan::nics::{Choice, Description, FILE_BYTES_MAX, Mark};
 use wharf_plan::pcie::Link;
 use wharf_plan::plan::{Load, Plan, Question, Report, Sweep, SweepRow, chart, plan, sweep};
 
-/// Frames unless told otherwise: the smallest, where everything per packet shows.
+/// The default frame size: the smallest, where every cost per packet shows.
 const SIZE: u32 = 64;
 const CORES: u32 = 12;
-/// The NIC unless told otherwise.
+/// The default NIC.
 const NIC: &str = "cx5";
 
-/// The report, and what the interface said.
+/// The report, and the interface that was read.
 #[derive(Debug, Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]
@@ -30,7 +30,7 @@ struct Printed<'a> {
     from: Option<&'a From>,
 }
 
-/// Works out a plan.
+/// Prints a plan.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let (description, question, from) = asked(args)?;
     let plan = plan(&description, &question).map_err(usage)?;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     print(&table)
 }
 
-/// The NIC, the question, and the interface that they come from if they do.
+/// Returns the description, the question, and the interface that they come from, if any.
 fn asked(args: &PlanArgs) -> anyhow::Result<(Description, Question, Option<From>)> {
     let Some(name) = &args.from else {
         let description = description(args.nic.as_deref().unwrap_or(NIC))?;
@@ -69,7 +69,7 @@ fn asked(args: &PlanArgs) -> anyhow::Result<(Description, Question, Option<From>
     Ok((description, question, Some(from)))
 }
 
-/// Numbers of the description's link would change nothing where another takes its place.
+/// Refuses settings of the description's link if another link takes its place.
 fn check_link(args: &PlanArgs, link: Option<Link>) -> anyhow::Result<()> {
     match args.set.iter().find(|(key, _)| key.starts_with("link.")) {
         Some((key, _)) if link.is_some() => {
@@ -79,7 +79,7 @@ fn check_link(args: &PlanArgs, link: Option<Link>) -> anyhow::Result<()> {
     }
 }
 
-/// The description of this name, or in this file.
+/// Returns the built-in description of this name, or that in a file.
 fn description(name: &str) -> anyhow::Result<Description> {
     if let Some(built_in) = Description::built_in(name) {
         return Ok(built_in?);
@@ -95,15 +95,15 @@ fn description(name: &str) -> anyhow::Result<Description> {
     Description::parse(name, &text).map_err(usage)
 }
 
-/// What is in a file, of one that is too large only so much that this shows.
+/// Reads a file, or slightly more than the allowed size of a larger one.
 fn file_text(name: &str) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     std::fs::File::open(name)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    // A character that is cut in two is an error too, of a file that is too large anyway.
+    // A character cut in two is an error too; the file is too large anyway.
     String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// The question; what the command line says goes before `link` and `choice`, which were read.
+/// Returns the question; the command line takes precedence over `link` and `choice`, which were read.
 fn question(args: &PlanArgs, description: &Description, link: Option<Link>, choice: Choice) -> Question {
     let defaults = description.defaults();
     let load = match (&args.size, args.imix) {
@@ -126,7 +126,7 @@ fn question(args: &PlanArgs, description: &Description, link: Option<Link>, choi
     }
 }
 
-/// `plan.svg`, and `plan.html` with it inside.
+/// Writes `plan.svg`, and `plan.html` with it inside.
 fn write_report(
     folder: &Path, plan: &Plan, question: &Question, rows: &[SweepRow], table: &str,
 ) -> anyhow::Result<()> {

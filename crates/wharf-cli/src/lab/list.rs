@@ -18,11 +18,11 @@ struct Entry {
     name: &'static str,
     what: &'static str,
     worlds: &'static [World],
-    /// By world, and by name.
+    /// The parameters, by world and by name.
     parameters: BTreeMap<String, BTreeMap<String, Shown>>,
 }
 
-/// A parameter with all that is known of it.
+/// A parameter with all its properties.
 #[derive(Debug, Serialize)]
 struct Shown {
     #[serde(flatten)]
@@ -75,7 +75,7 @@ fn left_aligned(heads: &[&str]) -> comfy_table::Table {
     lines
 }
 
-/// What `--set` can change, a table for each world.
+/// Returns the parameters that `--set` can change, a table for each world.
 fn parameters(experiment: &dyn Experiment) -> Result<String, LabError> {
     let of = |&world: &World| {
         let parameters = experiment::parameters_of(experiment, world)?;

@@ -1,23 +1,23 @@
-//! `--report DIR`: the page and its pictures, written; what this machine is.
+//! `--report DIR`: writes the page and its pictures, with the properties of this machine.
 
 use crate::files;
 use anyhow::Context;
 use std::path::Path;
 use wharf_lab::report::{self, Machine, Section};
 
-/// Makes the folder, if it is not there, and sees whether files can be made in it.
+/// Makes the folder if there is none, and checks that files can be made in it.
 pub(super) fn make(folder: &Path) -> anyhow::Result<()> {
     files::make_folder(folder)?;
     let probe = folder.join(format!(".report.{}", std::process::id()));
     let tried = std::fs::write(&probe, "written").and_then(|()| std::fs::remove_file(&probe));
     if tried.is_err() {
-        // Made, but not written: on a disk that is full.
+        // Made, but not written: on a full disk.
         let _ = std::fs::remove_file(&probe);
     }
     tried.with_context(|| format!("cannot write into {}", folder.display()))
 }
 
-/// `command` is what made the figures, for the page's head.
+/// Writes the files; `command` is the command line in the page's head.
 pub(super) fn write(folder: &Path, sections: &[Section], command: &str) -> anyhow::Result<()> {
     let pages = report::files(sections, &machine(command))?;
     for file in pages {
@@ -27,7 +27,7 @@ pub(super) fn write(folder: &Path, sections: &[Section], command: &str) -> anyho
     Ok(())
 }
 
-/// What this machine says of itself.
+/// Returns the properties of this machine.
 fn machine(command: &str) -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let value = |text: &str, key: &str| {

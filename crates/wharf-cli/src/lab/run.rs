@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use wharf_lab::experiment::{self, LabError, Report, Request, World, sweep};
 use wharf_lab::report::Section;
 
-/// What means every experiment.
+/// The name that selects every experiment.
 const ALL: &str = "all";
 
 /// All reports, as JSON.
@@ -25,7 +25,7 @@ struct Reports<'a> {
 pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
     let (signals, began) = (Signals::listen()?, Instant::now());
     let requests = requests(args)?;
-    // Before anything takes its time: what was run is not to be lost for want of a place.
+    // Before the runs: their results must not be lost for want of a place.
     args.report.iter().try_for_each(|folder| pages::make(folder))?;
     let sections = carry_out(&requests, &signals)?;
     if args.time {
@@ -35,12 +35,12 @@ pub(super) fn run(args: &LabRunArgs) -> anyhow::Result<()> {
         let command = request(args, &args.name, args.world.map(World::from)).command();
         pages::write(folder, &sections, &format!("{command} --report DIR"))
     });
-    // Figures that took their time are shown even where the disk is full.
+    // Figures are shown even if the disk is full.
     show(&sections, args)?;
     written
 }
 
-/// Tables, or one JSON object.
+/// Prints tables, or one JSON object.
 fn show(sections: &[Section], args: &LabRunArgs) -> anyhow::Result<()> {
     match (sections, args.json) {
         ([section], true) if args.name != ALL => print_json(&section.report),
@@ -63,7 +63,7 @@ fn request(args: &LabRunArgs, name: &str, world: Option<World>) -> Request {
     }
 }
 
-/// What is to be run.
+/// Returns the runs.
 fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
     let world = args.world.map(World::from);
     if args.name != ALL {
@@ -84,7 +84,7 @@ fn requests(args: &LabRunArgs) -> anyhow::Result<Vec<Request>> {
     Ok(there.map(one).collect())
 }
 
-/// Runs them: those of world model side by side, since each has its own time.
+/// Runs them; those of world model in parallel, since each has its own time.
 fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Section>> {
     let point = |(number, request): (usize, &Request)| sweep::Point { number, request: request.clone() };
     let points: Vec<sweep::Point> = requests.iter().enumerate().map(point).collect();
@@ -97,7 +97,7 @@ fn carry_out(requests: &[Request], signals: &Signals) -> anyhow::Result<Vec<Sect
     let (running, shared) = (signals.clone(), std::sync::Mutex::new(&mut results));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Whoever says something goes on at once; the line is drawn here.
+            // A caller continues at once; the line is drawn here.
             let saying = std::sync::Mutex::new(saying);
             let say = |what: &str| {
                 let saying = saying.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -128,7 +128,7 @@ fn for_all(
 ) {
     sweep::run_each(points, jobs, say, &mut |point, result| {
         let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The first error ends it, and so does a signal.
+        // The first error ends the runs, and so does a signal.
         let goes_on = result.as_ref().is_ok_and(|report| !report.interrupted);
         results[point.number] = Some(result);
         goes_on
@@ -139,7 +139,7 @@ fn say_time(sections: &[Section], took: Duration) {
     let packets: u64 = sections.iter().map(|section| section.report.packets).sum();
     let seconds = took.as_secs_f64();
     let rate = packets as f64 / seconds / 1e6;
-    // Where standard error is closed, nobody asked.
+    // A closed standard error is no failure.
     let _ = writeln!(
         std::io::stderr(),
         "{packets} packets simulated in {seconds:.2} s: {rate:.2} million per second"

@@ -1,4 +1,4 @@
-//! `wharf lab sweep`: a grid of runs, a line of JSON for each, to a file that says what is done already.
+//! `wharf lab sweep`: a grid of runs, a line of JSON for each, to a file that records the finished points.
 
 use crate::args::LabSweepArgs;
 use crate::progress::Progress;
@@ -58,7 +58,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs what is left, a line as each is done.
+/// Runs the remaining points, and writes a line as each is done.
 fn carry_out(
     left: &[Point], jobs: usize, identities: &BTreeMap<usize, Identity>, out: &mut Out,
 ) -> anyhow::Result<()> {
@@ -87,17 +87,17 @@ fn line_of(point: &Point, identity: &Identity, result: &Result<Report, LabError>
     Ok(serde_json::to_string(&Line { point: point.number, identity, rows, error })?)
 }
 
-/// Where lines go, and those that are there.
+/// The output, and the lines in it.
 struct Out {
     file: Option<(File, PathBuf)>,
-    /// Where there is a file, each line by its point; otherwise only which there are.
+    /// The line of each finished point; without a file, only the numbers are kept.
     lines: BTreeMap<usize, String>,
     failed: usize,
 }
 
 impl Out {
-    /// Standard output; or a file, whose lines must be of this sweep, and of which those that failed are run again. What a killed sweep left of
-    /// a line is cut off.
+    /// Opens standard output, or a file whose lines must be of this sweep; failed points are run again. The
+    /// rest of a line that a killed sweep left is cut off.
     fn open(path: Option<&Path>, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: None, lines: BTreeMap::new(), failed: 0 }) };
         let shown = path.display();
@@ -110,7 +110,7 @@ impl Out {
         let mut out = Self { file: None, lines: BTreeMap::new(), failed: 0 };
         for (at, line) in text.lines().enumerate() {
             let number = point_of(line, identities).with_context(|| format!("{shown}:{}", at + 1))?;
-            // A point that failed is run again; what came of it then stands further down.
+            // A failed point is run again; its new result stands further down.
             match has_error(line) {
                 true => drop(out.lines.remove(&number)),
                 false => drop(out.lines.insert(number, line.to_string())),
@@ -122,7 +122,7 @@ impl Out {
         Ok(out)
     }
 
-    /// A line more: whole, or not at all.
+    /// Adds a line, whole or not at all.
     fn add(&mut self, number: usize, line: &str) -> anyhow::Result<()> {
         self.failed += usize::from(has_error(line));
         let Some((file, path)) = &mut self.file else {
@@ -135,7 +135,7 @@ impl Out {
         Ok(())
     }
 
-    /// Puts the lines of a sweep that is done in order; says what is left of one that is not.
+    /// Sorts the lines of a finished sweep; reports the points that an unfinished one lacks.
     fn finish(self, points: usize) -> anyhow::Result<()> {
         let (done, failed) = (self.lines.len(), self.failed);
         if done < points {
@@ -154,11 +154,11 @@ impl Out {
     }
 }
 
-/// Opens the file for this sweep alone, for as long as it is open: two at once would lose each other's points. With
-/// where it really lies, since it is replaced in the end: a link stays one.
+/// Opens the file and locks it: two sweeps at once would lose each other's points. Returns its real path,
+/// too, since it is replaced in the end and a link must stay one.
 fn one_of_ours(path: &Path) -> anyhow::Result<(File, PathBuf)> {
     let shown = path.display();
-    // A pipe would keep whoever opens it waiting, and a device would be replaced by a file.
+    // Opening a pipe would block, and a device would be replaced by a file.
     if path.metadata().is_ok_and(|there| !there.is_file()) {
         bail!("{shown} is no file that can be gone on with: give a file, or no --out for standard output");
     }
@@ -166,11 +166,11 @@ fn one_of_ours(path: &Path) -> anyhow::Result<(File, PathBuf)> {
     let file = options.read(true).write(true).create(true).truncate(false).open(path);
     let file = file.with_context(|| format!("cannot open {shown}"))?;
     let target = path.canonicalize().with_context(|| format!("cannot open {shown}"))?;
-    // Where a file system has no locks, it is on whoever starts sweeps.
+    // On a file system without locks, the user must not start two sweeps.
     if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
         bail!("{shown} is being written by another sweep: give each its own --out");
     }
-    // Between open and lock another sweep may have ended, and put its points in order in a new file.
+    // Between open and lock another sweep may have ended, and put its sorted points into a new file.
     let (opened, there) = (file.metadata(), target.metadata());
     match (opened, there) {
         (Ok(opened), Ok(there)) if (opened.dev(), opened.ino()) == (there.dev(), there.ino()) => {
@@ -180,7 +180,7 @@ fn one_of_ours(path: &Path) -> anyhow::Result<(File, PathBuf)> {
     }
 }
 
-/// In one go, so that a kill leaves one or the other.
+/// Replaces a file atomically, so that a kill leaves one or the other.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
@@ -190,7 +190,7 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         format!("{shown} has all points, but cannot be put in order by a new file beside it; run it again")
     });
     if done.is_err() {
-        // Of no use, and in the way of a disk that is full; the points themselves are where they were.
+        // It is of no use, and takes space on a full disk; the points themselves are unchanged.
         let _ = std::fs::remove_file(&beside);
     }
     done
@@ -200,7 +200,7 @@ fn has_error(line: &str) -> bool {
     serde_json::from_str::<Value>(line).is_ok_and(|value| value.get("error").is_some())
 }
 
-/// Which point a line of the file is of, if it is one of this sweep's.
+/// Returns the point of a line, if it is of this sweep.
 fn point_of(line: &str, identities: &BTreeMap<usize, Identity>) -> anyhow::Result<usize> {
     let value: Value = serde_json::from_str(line).context("no line of a sweep: give another --out")?;
     let number = value.get("point").and_then(Value::as_u64).map(|number| number as usize);

@@ -1,5 +1,5 @@
-//! A question about the interface of a machine: what it says goes before the description, and what it does not
-//! say is taken from there, and told.
+//! A question about an interface of a machine. Its settings take precedence over the description; the output
+//! names the values taken from the description.
 
 use crate::args::PlanArgs;
 use crate::usage;
@@ -8,10 +8,10 @@ use wharf_plan::interface::{self, ByteLimit, Channels, Interface, PcieLink, Ring
 use wharf_plan::nics::{Choice, Description, Mark};
 use wharf_plan::pcie::{Generation, Link, LinkError};
 
-/// For an interface whose driver no description is for.
+/// The description for an interface whose driver has none.
 const UNKNOWN: &str = "simple";
 
-/// An interface, and what its description had to fill in. The keys are a promise.
+/// An interface, and the values that its description filled in. The keys are a promise.
 #[derive(Debug, Serialize)]
 pub(super) struct From {
     #[serde(flatten)]
@@ -20,7 +20,7 @@ pub(super) struct From {
     taken_instead: Vec<String>,
 }
 
-/// An interface, the description for it, and what the one changes in the other.
+/// An interface, its description, and the interface's changes to it.
 pub(super) struct Asked {
     pub(super) from: From,
     pub(super) description: Description,
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     pub(super) choice: Choice,
 }
 
-/// Reads the interface; `own` is the description that was asked for.
+/// Reads the interface; `own` is a description asked for.
 pub(super) fn ask(args: &PlanArgs, name: &str, own: Option<Description>) -> anyhow::Result<Asked> {
     let interface = interface::read(&args.sysfs, name).map_err(|error| usage(format!("--from {error}")))?;
     let mut taken = Vec::new();
@@ -52,7 +52,7 @@ fn description_for(interface: &Interface, taken: &mut Vec<String>) -> anyhow::Re
     Description::built_in(UNKNOWN).ok_or_else(|| usage("no description"))?.map_err(Into::into)
 }
 
-/// The link: read, or the description's. What --link says goes before both.
+/// Returns the link as read, or the description's; --link takes precedence over both.
 fn link_of(
     interface: &Interface, args: &PlanArgs, description: &Description, taken: &mut Vec<String>,
 ) -> Option<Link> {
@@ -87,7 +87,7 @@ fn link_of(
     Some(link)
 }
 
-/// What was read, the description's sizes where they were not.
+/// Returns the link as read, with the description's sizes for those that were not.
 fn read_link(pcie: &PcieLink, default: Link) -> Result<Link, LinkError> {
     let generation = Generation::from_number(pcie.generation).unwrap_or(default.generation());
     Link::new(generation, pcie.lanes)?
@@ -96,7 +96,7 @@ fn read_link(pcie: &PcieLink, default: Link) -> Result<Link, LinkError> {
         .rcb(pcie.rcb_bytes.unwrap_or(default.rcb_bytes()))
 }
 
-/// Numbers and flags that the interface has.
+/// Returns the numbers and flags of the interface.
 fn choice(interface: &Interface, description: &Description, taken: &mut Vec<String>) -> Choice {
     let mut choice = Choice::default();
     let mut set = |key: &str, value: Option<u64>, source: &str, words: &str| match value {
@@ -115,7 +115,7 @@ fn choice(interface: &Interface, description: &Description, taken: &mut Vec<Stri
 }
 
 impl From {
-    /// Lines for people.
+    /// Returns the interface in lines of text.
     pub(super) fn words(&self) -> String {
         let interface = &self.interface;
         let driver = interface.driver.as_deref().unwrap_or("unknown");

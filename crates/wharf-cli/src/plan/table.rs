@@ -1,14 +1,14 @@
-//! A plan for people.
+//! A plan as text.
 
 use crate::output::{table, text};
 use comfy_table::{CellAlignment, Table};
 use wharf_plan::nics::Mark;
 use wharf_plan::plan::{Direction, FeatureOutcome, Outcome, Part, Plan, Question, SweepRow};
 
-/// Rows of a sweep, at most: the JSON has them all.
+/// Most rows of a sweep; the JSON has them all.
 const SWEEP_ROWS: usize = 24;
 
-/// Everything, in words and columns.
+/// Returns the whole plan, in words and columns.
 pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> String {
     let link = &plan.link;
     let estimate = if link.generation().is_estimate() { ", an estimate" } else { "" };
@@ -33,7 +33,7 @@ pub(super) fn table_of(plan: &Plan, question: &Question, sweep: &[SweepRow]) -> 
     parts.join("\n")
 }
 
-/// Bytes and packets by part, for each direction.
+/// Returns bytes and packets by part, for each direction.
 fn limits(plan: &Plan) -> Table {
     let mut lines = table(&["", "tx", "rx", "both at once"]);
     let mut row = |name: &str, of: &dyn Fn(&Outcome) -> String| {
@@ -51,7 +51,7 @@ fn limits(plan: &Plan) -> Table {
     lines
 }
 
-/// What each feature buys.
+/// Returns the effect of each feature.
 fn features(plan: &Plan, direction: Direction) -> Table {
     let at = direction as usize;
     let way = direction.name();
@@ -85,7 +85,7 @@ fn sizes(sweep: &[SweepRow], direction: Direction) -> Table {
     lines
 }
 
-/// How many numbers are how sure.
+/// Returns the number of figures by mark.
 fn origins(plan: &Plan) -> String {
     let figures = plan.nic.figures().into_iter().map(|figure| figure.mark);
     let transfers = plan.nic.tx.transfers.iter().chain(&plan.nic.rx.transfers).map(|transfer| transfer.mark);
@@ -114,13 +114,13 @@ fn left(table: &mut Table, column: usize) {
     }
 }
 
-/// Bytes to a tenth, halves up.
+/// Returns bytes to a tenth, halves up.
 fn bytes(billionths: u64) -> String {
     let tenths = billionths.saturating_add(50_000_000) / 100_000_000;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Millions to a hundredth, halves up.
+/// Returns millions to a hundredth, halves up.
 fn mpps(pps: u64) -> String {
     let hundredths = (u128::from(pps) + 5_000) / 10_000;
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -19,15 +19,15 @@ mod processor;
 mod queue;
 pub mod shared;
 mod softirq;
+mod state;
 mod xmit;
 
 pub use costs::{Costs, Queues, Setup, Traffic};
 pub use outcome::Outcome;
 
 use far::FarHost;
-use process::{Stock, Stream};
-use processor::Processor;
 use queue::{CompletionSink, TxQueue};
+use state::{Processor, Stock, Stream};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use wharf_core::pool::PagePool;

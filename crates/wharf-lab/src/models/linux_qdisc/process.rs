@@ -1,84 +1,9 @@
 //! Senders: a process makes packets while its socket has room, and sleeps until it has again.
 
-use super::processor::Work;
-use super::{Kernel, Queues, Setup, Traffic};
-use wharf_core::pool::{Cache, PoolError};
-use wharf_mem::{Batch, Frame};
+use super::state::Work;
+use super::{Kernel, Traffic};
 use wharf_sim::engine::Agenda;
 use wharf_sim::nic::simple::Hardware;
-
-/// Frames taken out of the pool at a time.
-const STOCK_FRAMES: usize = 64;
-
-/// One stream of packets.
-#[derive(Debug)]
-pub(super) struct Stream {
-    /// The processor of its process.
-    pub(super) cpu: usize,
-    /// The queue of its packets: the processor's own, if it has one (transmit packet steering).
-    pub(super) queue: usize,
-    /// The processor of its acknowledgements.
-    pub(super) ack_cpu: usize,
-    /// Packets in its socket's buffer: not sent yet, and sent but neither completed nor acknowledged.
-    pub(super) unsent: u32,
-    pub(super) inflight: u32,
-    asleep: bool,
-}
-
-impl Stream {
-    pub(super) fn new(number: usize, setup: &Setup) -> Self {
-        let cpu = match setup.queues {
-            Queues::Each => number % setup.cpus,
-            Queues::One => (number + 1) % setup.cpus,
-        };
-        let shift = match setup.traffic {
-            Traffic::Tcp { ack_shift, .. } => ack_shift,
-            Traffic::Socket { .. } => 0,
-        };
-        let (queue, ack_cpu) = match setup.queues {
-            Queues::Each => (cpu, (cpu + shift) % setup.cpus),
-            Queues::One => (0, 0),
-        };
-        Self { cpu, queue, ack_cpu, unsent: 0, inflight: 0, asleep: false }
-    }
-
-    fn buffered(&self) -> u32 {
-        self.unsent + self.inflight
-    }
-}
-
-/// A stock of frames.
-#[derive(Debug)]
-pub(super) struct Stock {
-    pub(super) cache: Cache,
-    frames: Batch,
-    failed: Option<PoolError>,
-}
-
-impl Stock {
-    pub(super) fn new(cache: Cache) -> Self {
-        Self { cache, frames: Batch::new(STOCK_FRAMES), failed: None }
-    }
-
-    /// Takes one frame of `len_bytes`, charged to `stream`.
-    #[inline]
-    pub(super) fn take(&mut self, stream: usize, len_bytes: u32) -> Option<Frame> {
-        if self.frames.is_empty()
-            && let Err(error) = self.cache.take(&mut self.frames, STOCK_FRAMES, len_bytes)
-        {
-            self.failed = Some(error);
-        }
-        let mut frame = self.frames.pop()?;
-        frame.set_sender(stream as u16);
-        Some(frame)
-    }
-
-    /// Gives back the stock. Returns the first error.
-    pub(super) fn close(&mut self) -> Result<(), PoolError> {
-        self.cache.give(&mut self.frames)?;
-        self.failed.take().map_or(Ok(()), Err)
-    }
-}
 
 impl<H: Hardware> Kernel<H> {
     /// Returns the packets that a stream's buffer holds.

@@ -13,8 +13,8 @@
 mod steps;
 
 use super::FRAME_BYTES;
-use super::process::Stock;
 use super::queue::List;
+use super::state::Stock;
 use std::sync::Arc;
 use std::time::Duration;
 use steps::Processor;

@@ -1,53 +1,10 @@
 //! Softirqs: completions and acknowledgements, by polling, and qdiscs to run.
 
-use super::processor::{Processor, Work};
 use super::queue::CompletionSink;
+use super::state::{Processor, SoftirqStep as Step, Work};
 use super::{Kernel, Traffic};
-use std::collections::VecDeque;
 use wharf_sim::engine::Agenda;
 use wharf_sim::nic::simple::Hardware;
-
-/// The pending softirq work of a processor.
-#[derive(Debug, Default)]
-pub(super) struct Softirq {
-    /// An interrupt has come: poll.
-    poll: bool,
-    /// Polling; interrupts are masked until it is over.
-    polling: bool,
-    /// Queues to run.
-    run: VecDeque<usize>,
-    /// Acknowledgements received: stream, packets.
-    acked: VecDeque<(usize, u32)>,
-    /// Packets that acknowledgements allow to be sent: stream, packets.
-    allowed: Option<(usize, u32)>,
-    step: Step,
-}
-
-/// The step that ends at a softirq's event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Step {
-    /// The interrupt: now the poll.
-    #[default]
-    Entered,
-    /// Completions or an acknowledgement were handled.
-    Done,
-    /// A packet of the stream that may send was made.
-    Made,
-}
-
-impl Softirq {
-    /// Schedules a run of the qdisc of `queue` (`__netif_schedule`).
-    pub(super) fn run_later(&mut self, queue: usize) {
-        if !self.run.contains(&queue) {
-            self.run.push_back(queue);
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_pending(&self) -> bool {
-        self.poll || !self.run.is_empty() || self.allowed.is_some() || !self.acked.is_empty()
-    }
-}
 
 impl<H: Hardware> Kernel<H> {
     /// Interrupts processor `at`.

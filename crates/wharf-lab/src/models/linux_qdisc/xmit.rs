@@ -11,45 +11,14 @@
 //! in the root lock that follows, and is the reason why bulk dequeue took load off `_raw_spin_lock`.
 
 use super::Kernel;
-use super::processor::{Processor, Work};
 use super::queue::TxQueue;
-use wharf_core::engine::{Batching, Pause};
+use super::state::{Phase, Processor, Work, Xmit};
+use wharf_core::engine::Batching;
 use wharf_core::owner::{Action, Event, Owner, Policy};
 use wharf_mem::Frame;
 use wharf_sim::engine::Agenda;
 use wharf_sim::engine::lock::HandedOver;
 use wharf_sim::nic::simple::Hardware;
-
-/// The step that ends at a transmit's event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Phase {
-    /// It has the root lock.
-    #[default]
-    HaveRoot,
-    /// The bulk is dequeued: the root lock is released for the driver.
-    Dequeued,
-    /// The driver is done with the bulk: the doorbell follows.
-    Driven,
-    /// The doorbell has left the processor: the root lock again.
-    Rung,
-    /// It is done with the root lock.
-    Leaving,
-}
-
-/// One transmit, of a packet or of waiting packets.
-#[derive(Debug, Default)]
-pub(super) struct Xmit {
-    queue: usize,
-    /// The packet to enqueue.
-    frame: Option<Frame>,
-    phase: Phase,
-    /// True if it was begun to run waiting packets, not to enqueue one.
-    woken: bool,
-    /// Set while this transmit runs the qdisc.
-    owner: Option<Owner>,
-    taken: u32,
-    pause: Option<Pause>,
-}
 
 impl<H: Hardware> Kernel<H> {
     /// Enqueues `frame`, if there is one, into `queue` on processor `at`, and runs that.
