@@ -10,9 +10,9 @@
 //! kernel's qdiscs (`qdisc_pkt_len_init`): they are one part in 26 of a TCP segment of 1514 bytes. A discipline that counts
 //! them uses [`crate::offload::wire_bytes`].
 
-mod flight;
+mod in_flight;
 mod limiter;
-mod own;
+mod own_memory;
 mod segmenter;
 mod software;
 mod work;

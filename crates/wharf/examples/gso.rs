@@ -111,8 +111,8 @@ fn cut(packets: usize) -> Result<(), Error> {
     let frame = super_packet(&mut cache)?;
     let (mut software, mut pieces, mut made) = (SoftwareGso::default(), Batch::new(64), 0);
     for _ in 0..packets {
-        let mut plan = SegmentJob::cut(&frame, pool.region())?;
-        made += software.cut(&mut plan, &frame, &mut cache, &mut pieces)?;
+        let mut job = SegmentJob::segment(&frame, pool.region())?;
+        made += software.segment(&mut job, &frame, &mut cache, &mut pieces)?;
         cache.give(&mut pieces)?;
     }
     cache.give_one(frame).map_err(|(error, _)| error)?;

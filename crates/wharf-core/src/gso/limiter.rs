@@ -1,12 +1,11 @@
-//! `GsoLimiter`: super-packets that a rate would let through only in one go, cut before they enter its queue.
+//! `GsoLimiter`: segments super-packets that are longer than a token bucket, before they enter the queue.
 //!
-//! Assumptions: what `send` has left in a burst is shown again, at the front, before anything else. Goal: no super-packet of
-//! more bytes than a token bucket holds goes into the queue whole, as the kernel's `tbf_segment` sees to (`net/sched/sch_tbf.c`);
-//! nothing is reordered, and a frame stays in the burst until all its pieces have gone, so that whoever counts what is left
-//! counts it.
+//! Assumption: the caller shows the frames that `send` has left in a burst again, at the front, before any other. Goal: no super-packet
+//! with more bytes than a token bucket holds enters the queue whole, as by the kernel's `tbf_segment` (`net/sched/sch_tbf.c`). Order
+//! is kept. A frame stays in the burst until all its segments have gone, so that it counts as not sent.
 //!
-//! Pieces lie in memory of the sender's. Where there is none for the first of them the packet goes whole: the bucket takes
-//! it all the same, and nobody waits for memory that might never come. What cannot be cut goes whole, too: the device says why.
+//! Segments lie in memory of the sender. If there is none for the first segment, the packet goes whole: the bucket accepts it, and no
+//! thread waits for memory that may never come. A packet that cannot be segmented goes whole, too, and the device fails it with the reason.
 
 use super::{SegmentJob, SoftwareGso};
 use crate::pool::{Burst, PagePool};
@@ -16,35 +15,35 @@ use crate::tx::sender::SendNow;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Frame, Region};
 
-/// Cuts what is too long, on its way to a sender.
+/// Segments packets that are too long, on their way to a sender.
 #[derive(Debug)]
 pub struct GsoLimiter {
     longest_bytes: u64,
     software: SoftwareGso,
-    /// Of the first packet of the burst, while it is being cut.
+    /// The job of the first packet of the burst, while it is being segmented.
     current: Option<SegmentJob>,
-    /// On their way to the sender: pieces of that packet, else nothing between calls.
+    /// Segments of that packet that the sender has not taken; empty between calls otherwise.
     out: Burst,
-    cut_packets: u64,
+    segmented_packets: u64,
     pieces: u64,
 }
 
 impl GsoLimiter {
-    /// For packets of `pool`: those of more than `longest_bytes` on a wire, all headers counted, are cut.
+    /// Makes a limiter for packets of `pool`: those of more than `longest_bytes` on a wire, all headers counted, are segmented.
     pub fn new(pool: &PagePool, longest_bytes: u64) -> Self {
         let (software, out) = (SoftwareGso::default(), pool.burst(BATCH_FRAMES_MAX));
-        Self { longest_bytes, software, current: None, out, cut_packets: 0, pieces: 0 }
+        Self { longest_bytes, software, current: None, out, segmented_packets: 0, pieces: 0 }
     }
 
-    /// Packets cut to their end so far, and pieces that the sender took.
+    /// Returns the packets that have been segmented, and the segments that the sender has taken.
     pub fn counts(&self) -> (u64, u64) {
-        (self.cut_packets, self.pieces)
+        (self.segmented_packets, self.pieces)
     }
 
-    /// Sends the packets of `burst`, in order, as far as the sender takes them now. What is left is to be shown again.
+    /// Sends the packets of `burst` in order, as far as the sender takes them now. The caller shows the others again.
     ///
     /// # Errors
-    /// Those of the sender: what was not sent is still in the burst, a packet of which a part was included.
+    /// Those of the sender. Packets not sent are still in the burst, a packet sent in part included.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<(), QueueError> {
         if self.current.is_none() && !burst.batch_mut().any_meta() {
@@ -64,12 +63,12 @@ impl GsoLimiter {
             if self.current.is_none() {
                 let region = burst.pool().region();
                 let long = burst.frames().iter().enumerate();
-                let long = long.filter_map(|(at, frame)| Some((at, self.plan(frame, region)?))).next();
-                let (count, plan) = long.map_or((burst.len(), None), |(at, plan)| (at, Some(plan)));
+                let long = long.filter_map(|(at, frame)| Some((at, self.job(frame, region)?))).next();
+                let (count, job) = long.map_or((burst.len(), None), |(at, job)| (at, Some(job)));
                 if count > 0 && !self.pass(burst, count, by)? {
                     return Ok(());
                 }
-                self.current = plan;
+                self.current = job;
             }
             if self.current.is_some() && !self.send_pieces(burst, by)? {
                 return Ok(());
@@ -78,15 +77,15 @@ impl GsoLimiter {
         Ok(())
     }
 
-    /// How a packet is cut that is too long.
-    fn plan(&self, frame: &Frame, region: &Region) -> Option<SegmentJob> {
+    /// Plans the segmentation of a packet that is too long.
+    fn job(&self, frame: &Frame, region: &Region) -> Option<SegmentJob> {
         if !frame.has_meta() || wire_bytes(frame, region) <= self.longest_bytes {
             return None;
         }
-        SegmentJob::cut(frame, region).ok().filter(|plan| plan.pieces() > 1)
+        SegmentJob::segment(frame, region).ok().filter(|job| job.pieces() > 1)
     }
 
-    /// Sends the first `count` packets as they are; whether all of them went.
+    /// Sends the first `count` packets as they are. Returns true if the sender took all of them.
     fn pass(&mut self, burst: &mut Burst, count: usize, by: &mut impl SendNow) -> Result<bool, QueueError> {
         if count == burst.len() {
             by.send_now(burst)?;
@@ -103,21 +102,22 @@ impl GsoLimiter {
         sent.map(|()| is_through)
     }
 
-    /// Cuts the first packet of the burst, and sends its pieces; whether all of them went. It is in the burst until then.
+    /// Segments the first packet of the burst, which stays there until then, and sends its segments. Returns true if the sender took
+    /// all of them.
     fn send_pieces(&mut self, burst: &mut Burst, by: &mut impl SendNow) -> Result<bool, QueueError> {
         loop {
-            let (Some(plan), Some(frame)) = (&mut self.current, burst.frames().first()) else {
+            let (Some(job), Some(frame)) = (&mut self.current, burst.frames().first()) else {
                 return Ok(true);
             };
             if self.out.is_empty() {
-                if plan.is_done() {
+                if job.is_done() {
                     drop(burst.pop());
                     self.current = None;
-                    self.cut_packets += 1;
+                    self.segmented_packets += 1;
                     return Ok(true);
                 }
-                if self.software.cut(plan, frame, by, self.out.batch_mut())? == 0 {
-                    if plan.has_begun() {
+                if self.software.segment(job, frame, by, self.out.batch_mut())? == 0 {
+                    if job.has_begun() {
                         return Ok(false);
                     }
                     self.current = None;

@@ -1,18 +1,17 @@
-//! `Segmenter`: a wrapper around a device that cannot cut super-packets, fill in checksums, or gather all buffers.
+//! `Segmenter`: a wrapper around a device without segmentation, checksums, or enough gather entries (`validate_xmit_skb`).
 //!
-//! What such a frame asks for is done after it has been taken from the batch, so that it is one packet until then. Frames
-//! without a row in the side table pass, whole batches at a time, and what they come back by passes, too, while nothing is
-//! under way that was cut: two looks at a bit per batch are what the wrapper costs then.
+//! A frame is segmented after it has left the batch, so that it is one packet until then. Frames without metadata pass in whole
+//! batches, and so do completions while no segment is in flight: the wrapper then costs two tests of a bit per batch.
 //!
-//! A packet comes back when all its pieces have: as sent, or with the reason of the first piece that failed. What cannot be
-//! cut fails with a reason of its own: `gso-header`, `gso-size`, `gso-kind`; `too-many-chunks` where a piece would take
-//! more buffers than the device gathers; `unfinished-checksum` where there is no place for one; `no-cache` when the
-//! pool serves no further thread; `closed`.
+//! A packet completes when all its segments have: as sent, or with the reason of the first segment that failed. Packets that cannot be
+//! segmented fail with a reason of their own: `gso-header`, `gso-size`, `gso-kind`; `too-many-chunks` if a segment needs more
+//! buffers than the device gathers; `unfinished-checksum` if there is no place for the checksum; `no-cache` if the pool serves no
+//! further thread; `closed`.
 //!
-//! One doorbell a call, as ever. When a device stops in the middle of a packet, the other pieces follow as completions are
-//! reaped, and doorbells that are rung then are in nobody's count.
+//! Each call rings one doorbell. When a device stops in the middle of a packet, the other segments follow as completions are
+//! reaped; doorbells that are rung then are not counted.
 
-use super::work::{Went, Work};
+use super::work::{Handover, Work};
 use crate::delegate;
 use crate::device::{
     Completions, Device, DeviceError, Duplex, Notify, RxDevice, Transmitted, TxDevice, TxInfo, TxSide,
@@ -22,17 +21,17 @@ use std::sync::Arc;
 use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Bytes of the longest super-packet that IP makes, and its Ethernet header with two tags.
+/// Bytes of the longest IP packet behind an Ethernet header with two tags.
 const SUPER_BYTES: u32 = 65535 + 22;
 
-/// A device that takes any frame of its pool, over one that does not.
+/// A device that takes any frame of its pool, around one that does not.
 pub struct Segmenter<D> {
     device: D,
     can: TxInfo,
     pool: PagePool,
-    /// From the first batch on in which a frame might ask for something.
+    /// Present from the first batch on in which a frame has metadata.
     work: Option<Box<Work>>,
-    /// Whether anything is in there.
+    /// True if `work` holds packets.
     busy: bool,
     done: Completions,
     closed: bool,
@@ -58,7 +57,7 @@ impl<D: TxDevice> std::fmt::Debug for Segmenter<D> {
 }
 
 impl<D: TxDevice> Segmenter<D> {
-    /// Around `device`, for frames of `pool`.
+    /// Wraps `device`, which is attached, for frames of `pool`.
     pub fn new(device: D, pool: &PagePool) -> Self {
         let (can, done) = (device.info(), Completions::new(BATCH_FRAMES_MAX));
         Self { device, can, pool: pool.clone(), work: None, busy: false, done, closed: false }
@@ -75,7 +74,7 @@ impl<D: TxDevice> Segmenter<D> {
         }
         let work = self.work.get_or_insert_with(|| Box::new(Work::new(&self.pool, self.can)));
         let mut rang = false;
-        let stopped = work.send(batch, &mut self.device, &mut rang) == Went::Stopped;
+        let stopped = work.send(batch, &mut self.device, &mut rang) == Handover::Stopped;
         self.busy = !work.is_idle();
         Transmitted { doorbell: ((!more || stopped) && self.device.flush()) || rang, stopped }
     }
@@ -92,7 +91,7 @@ impl<D: TxDevice> Segmenter<D> {
             let came = self.done.len();
             left = left.saturating_sub(work.sort(&mut self.done, into));
             if !self.closed {
-                // What waited for room or memory.
+                // Segments that waited for room or memory.
                 work.push(&mut self.device, &mut false);
                 self.device.flush();
             }
@@ -119,7 +118,7 @@ impl<D: TxDevice> Device for Segmenter<D> {
 
     fn attach(&mut self, region: Arc<Region>) -> Result<(), DeviceError> {
         self.device.attach(region)?;
-        // It may know better now.
+        // A device may learn its offloads as it is attached.
         self.can = self.device.info();
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! `SoftwareGso`: from one frame that is a super-packet, or too many buffers, into frames that are not.
+//! `SoftwareGso`: writes the segments of a super-packet into other frames, or copies a frame into fewer buffers.
 //!
-//! Assumptions: the frame stays as it is until it has been cut to its end. Goal: memory and bytes are touched once, the
-//! headers are not read again for each segment, and whoever has no memory or no room half-way goes on later.
+//! Assumption: the frame does not change before its last segment is written. Goal: each byte is touched once, the headers are
+//! read once, and a caller without memory or room can continue later.
 
 use crate::offload::gso_request;
 use crate::pool::PoolError;
@@ -10,79 +10,79 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, MemError, Meta, Region};
 use wharf_packet::gso::{GsoError, GsoPlan};
 
-/// How one frame is cut, and how far that is.
+/// The segmentation of one frame, and its progress.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentJob {
-    /// `None`: one piece, the frame as it is in fewer buffers.
-    cut: Option<GsoPlan>,
+    /// `None` for one piece: a copy of the frame in fewer buffers.
+    plan: Option<GsoPlan>,
     next: usize,
-    /// The headers lie in more than one buffer.
+    /// True if the headers lie in more than one buffer.
     scattered: bool,
     len_bytes: u32,
-    /// Of the pieces.
+    /// The metadata of the pieces.
     meta: Meta,
 }
 
 impl SegmentJob {
-    /// For a super-packet of `region`, as its row of the side table asks.
+    /// Plans the segmentation that the metadata of `frame`, of `region`, asks for.
     ///
     /// # Errors
-    /// [`GsoError`]; a frame of another pool has no headers.
-    pub fn cut(frame: &Frame, region: &Region) -> Result<Self, GsoError> {
+    /// [`GsoError`]; for a frame of another pool [`GsoError::Headers`].
+    pub fn segment(frame: &Frame, region: &Region) -> Result<Self, GsoError> {
         let len_bytes = frame.len_bytes();
         let foreign = |_: MemError| GsoError::Headers { len_bytes: len_bytes as usize, what: "foreign" };
         let (meta, start) = (region.meta(frame).map_err(foreign)?, region.bytes(frame).map_err(foreign)?);
-        let (cut, scattered) = match GsoPlan::of_start(start, len_bytes as usize, &gso_request(&meta)) {
+        let (plan, scattered) = match GsoPlan::of_start(start, len_bytes as usize, &gso_request(&meta)) {
             Err(GsoError::Headers { .. }) if start.len() < len_bytes as usize => {
                 let whole: Vec<u8> = region.chunks(frame).map_err(foreign)?.flatten().copied().collect();
                 (GsoPlan::of_start(&whole, whole.len(), &gso_request(&meta))?, true)
             }
-            cut => (cut?, false),
+            plan => (plan?, false),
         };
         let meta = Meta { time_ns: meta.time_ns, ..Meta::default() };
-        Ok(Self { cut: Some(cut), next: 0, scattered, len_bytes, meta })
+        Ok(Self { plan: Some(plan), next: 0, scattered, len_bytes, meta })
     }
 
-    /// To copy a frame into as few buffers as it fits, all that it asks for included.
+    /// Plans a copy of `frame` in as few buffers as possible, with its metadata.
     ///
     /// # Errors
     /// [`MemError::Foreign`].
     pub fn repack(frame: &Frame, region: &Region) -> Result<Self, MemError> {
         let meta = region.meta(frame)?;
-        Ok(Self { cut: None, next: 0, scattered: false, len_bytes: frame.len_bytes(), meta })
+        Ok(Self { plan: None, next: 0, scattered: false, len_bytes: frame.len_bytes(), meta })
     }
 
-    /// Pieces that there will be.
+    /// Returns the number of pieces, at least 1.
     #[inline]
     pub fn pieces(&self) -> usize {
-        self.cut.map_or(1, |cut| cut.segments())
+        self.plan.map_or(1, |plan| plan.segments())
     }
 
-    /// Bytes of the longest piece.
+    /// Returns the bytes of the longest piece.
     pub fn piece_bytes_max(&self) -> usize {
-        self.cut.map_or(self.len_bytes as usize, |cut| cut.segment_bytes(0))
+        self.plan.map_or(self.len_bytes as usize, |plan| plan.segment_bytes(0))
     }
 
-    /// Whether a piece has been made.
+    /// Returns true if a piece has been made.
     pub(super) fn has_begun(&self) -> bool {
         self.next > 0
     }
 
-    /// Whether all pieces have been made.
+    /// Returns true if all pieces have been made.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.next == self.pieces()
     }
 }
 
-/// Cuts frames as their [`SegmentJob`]s say; one per thread.
+/// Carries out [`SegmentJob`]s; one per thread. It keeps its buffers from one job to the next.
 #[derive(Debug)]
 pub struct SoftwareGso {
-    /// Pieces before they are shown to anybody.
+    /// Pieces while they are written.
     fresh: Batch,
-    /// A packet whose headers lie scattered, in one.
+    /// The bytes of a packet whose headers lie in several buffers.
     gathered: Vec<u8>,
-    /// A segment too long for one buffer.
+    /// A segment that is longer than a buffer.
     segment: Vec<u8>,
     placer: SgWriter,
 }
@@ -95,74 +95,75 @@ impl Default for SoftwareGso {
 }
 
 impl SoftwareGso {
-    /// Makes further pieces of `frame`, for which `plan` was made, at the back of `to`, of frames of `memory`; how many.
-    /// Fewer than there are when `to` is full or `memory` has no more: none is lost, the next call goes on.
+    /// Writes further pieces of `frame`, whose job is `job`, into frames of `memory` at the back of `to`.
+    ///
+    /// Returns the number of pieces written. The next call continues where `to` was full or `memory` had no frames left.
     ///
     /// # Errors
     /// [`PoolError::Memory`]: the frame is of another pool.
-    pub fn cut(
-        &mut self, plan: &mut SegmentJob, frame: &Frame, memory: &mut impl Memory, to: &mut Batch,
+    pub fn segment(
+        &mut self, job: &mut SegmentJob, frame: &Frame, memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let region = memory.pool().region().clone();
-        if plan.scattered {
+        if job.scattered {
             let mut gathered = std::mem::take(&mut self.gathered);
             gathered.clear();
             region.chunks(frame)?.for_each(|chunk| gathered.extend_from_slice(chunk));
-            let made = self.cut_bytes(plan, &gathered, std::iter::once(&gathered[..]), memory, to);
+            let made = self.segment_chunks(job, &gathered, std::iter::once(&gathered[..]), memory, to);
             self.gathered = gathered;
             return made;
         }
-        self.cut_bytes(plan, region.bytes(frame)?, region.chunks(frame)?, memory, to)
+        self.segment_chunks(job, region.bytes(frame)?, region.chunks(frame)?, memory, to)
     }
 
-    /// As [`SoftwareGso::cut`], of a packet that lies in `chunks`, the first of them `start`.
-    pub(super) fn cut_bytes<'a>(
-        &mut self, plan: &mut SegmentJob, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
+    /// Works as [`SoftwareGso::segment`], on a packet that lies in `chunks`, the first of which is `start`.
+    pub(super) fn segment_chunks<'a>(
+        &mut self, job: &mut SegmentJob, start: &[u8], chunks: impl Iterator<Item = &'a [u8]>,
         memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let before = to.len();
-        let Some(cut) = plan.cut else {
-            if plan.next == 0 && to.room() > 0 {
-                let placed = self.placer.place(memory, to, chunks, plan.len_bytes, &plan.meta)?;
-                plan.next += usize::from(placed == Placement::Done);
+        let Some(plan) = job.plan else {
+            if job.next == 0 && to.room() > 0 {
+                let placed = self.placer.place(memory, to, chunks, job.len_bytes, &job.meta)?;
+                job.next += usize::from(placed == Placement::Done);
             }
             return Ok(to.len() - before);
         };
         let mut payload = Reader::new(chunks);
-        payload.skip(cut.payload_at(plan.next));
+        payload.skip(plan.payload_at(job.next));
         let buffer_bytes = memory.pool().region().data_bytes_max() as usize;
-        while !plan.is_done() && to.room() > 0 {
-            let is_short = cut.segment_bytes(plan.next) <= buffer_bytes;
+        while !job.is_done() && to.room() > 0 {
+            let is_short = plan.segment_bytes(job.next) <= buffer_bytes;
             let made = match is_short {
-                true => self.write_alike(plan, &cut, start, &mut payload, memory, to)?,
-                false => self.write_long(plan, &cut, start, &mut payload, memory, to)?,
+                true => self.write_equal(job, &plan, start, &mut payload, memory, to)?,
+                false => self.write_long(job, &plan, start, &mut payload, memory, to)?,
             };
             if made == 0 {
                 break;
             }
-            plan.next += made;
+            job.next += made;
         }
         Ok(to.len() - before)
     }
 
-    /// Segments of one length, each in a buffer; how many.
+    /// Writes segments of one length, each into one buffer, and returns their number.
     #[inline]
-    fn write_alike<'a>(
-        &mut self, plan: &SegmentJob, cut: &GsoPlan, start: &[u8],
+    fn write_equal<'a>(
+        &mut self, job: &SegmentJob, plan: &GsoPlan, start: &[u8],
         payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
-        let (count, len_bytes) = (cut.equal_segments(plan.next).min(to.room()), cut.segment_bytes(plan.next));
+        let (count, len_bytes) = (plan.equal_segments(job.next).min(to.room()), plan.segment_bytes(job.next));
         let made = match memory.take(&mut self.fresh, count, len_bytes as u32) {
             Err(PoolError::Exhausted { .. }) => return Ok(0),
             made => made?,
         };
         let region = memory.pool().region();
-        for (bytes, at) in region.each_bytes_mut(&mut self.fresh).zip(plan.next..) {
-            write_segment(cut, start, payload, at, bytes);
+        for (bytes, at) in region.each_bytes_mut(&mut self.fresh).zip(job.next..) {
+            write_segment(plan, start, payload, at, bytes);
         }
-        if plan.meta != Meta::default() {
+        if job.meta != Meta::default() {
             for frame in self.fresh.frames_mut() {
-                region.set_meta(frame, &plan.meta)?;
+                region.set_meta(frame, &job.meta)?;
             }
             self.fresh.refresh();
         }
@@ -170,22 +171,22 @@ impl SoftwareGso {
         Ok(made)
     }
 
-    /// One segment that is longer than a buffer: a chain.
+    /// Writes one segment that is longer than a buffer, as a chain.
     #[cold]
     fn write_long<'a>(
-        &mut self, plan: &SegmentJob, cut: &GsoPlan, start: &[u8],
+        &mut self, job: &SegmentJob, plan: &GsoPlan, start: &[u8],
         payload: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>, memory: &mut impl Memory, to: &mut Batch,
     ) -> Result<usize, PoolError> {
-        self.segment.resize(cut.segment_bytes(plan.next), 0);
-        write_segment(cut, start, payload, plan.next, &mut self.segment);
+        self.segment.resize(plan.segment_bytes(job.next), 0);
+        write_segment(plan, start, payload, job.next, &mut self.segment);
         let (chunks, len_bytes) = ([&self.segment[..]].into_iter(), self.segment.len() as u32);
-        let placed = self.placer.place(memory, to, chunks, len_bytes, &plan.meta)?;
+        let placed = self.placer.place(memory, to, chunks, len_bytes, &job.meta)?;
         Ok(usize::from(placed == Placement::Done))
     }
 }
 
-/// Writes segment `at` of a packet that begins with `start` to `to`, by `plan`. `payload` stands where this segment's payload
-/// begins, and stands at the next one's afterwards.
+/// Writes segment `at` of a packet that begins with `start` to `to`, by `plan`. `payload` must stand at the payload of this
+/// segment, and is moved to that of the next one.
 ///
 /// # Panics
 /// If `to` is shorter than [`GsoPlan::segment_bytes`], or the packet than it was when the plan was made.
@@ -196,6 +197,6 @@ pub fn write_segment<'a>(
 ) {
     let bytes = &mut to[plan.header_bytes()..plan.segment_bytes(at)];
     let read = payload.read(bytes);
-    assert_eq!(read, bytes.len(), "the packet is as long as it was");
+    assert_eq!(read, bytes.len(), "the packet is as long as its plan says");
     plan.write_headers(start, at, to);
 }

@@ -1,14 +1,13 @@
-//! `Work`: what is done for a device that takes frames only as they go out.
+//! `Work`: checksums, segmentation and copies on behalf of a device that takes only frames as they go out.
 //!
-//! Assumptions: one caller at a time; what the device is given it gives back. Goal: frames leave in order, each packet comes
-//! back once, as sent when all its pieces were, as failed with the reason of the first that failed; no memory is waited for
-//! that might never come.
+//! Assumptions: one caller at a time; the device completes every frame. Goal: frames leave in order; each packet completes once, as
+//! sent if all its segments were, else as failed with the reason of the first that failed; no wait for memory can last for ever.
 //!
-//! A packet is *taken* when it has left the batch: from then on it is here. `current` is being cut, `out` holds pieces that
-//! the device had no room for. Both go on leaving whenever the path transmits or reaps.
+//! A packet that has left the batch is held here. `current` is the packet that is being segmented, `out` has segments that the device
+//! had no room for. Both are continued by every transmit and every reap.
 
-use super::flight::{Flight, Place};
-use super::own::Own;
+use super::in_flight::{InFlight, Place};
+use super::own_memory::OwnMemory;
 use super::{SegmentJob, SoftwareGso};
 use crate::device::{Completions, TxDevice, TxInfo};
 use crate::offload;
@@ -21,31 +20,31 @@ use wharf_mem::{Batch, Frame, Meta, Region};
 #[derive(Debug)]
 pub(super) struct Work {
     pool: PagePool,
-    /// From the first packet on that is to be cut.
+    /// Present from the first packet on that is segmented.
     cache: Option<Cache>,
-    /// What the device can do.
+    /// The offloads of the device.
     can: TxInfo,
     software: SoftwareGso,
-    own: Own,
-    flight: Flight,
-    /// The packet that is being cut.
+    own: OwnMemory,
+    flight: InFlight,
+    /// The packet that is being segmented.
     current: Option<(Place, SegmentJob)>,
-    /// Pieces of it, and of those before it, that the device has not taken.
+    /// Segments of it and of earlier packets that the device has not taken.
     out: Batch,
     failed: VecDeque<(Frame, &'static str)>,
-    /// Pieces that are back, on their way home.
+    /// Completed segments, on their way to the cache.
     spent: Batch,
-    /// Frames that need no work, on their way to the device, and those behind them.
+    /// Frames that need no work, on their way to the device, and the frames behind them.
     part: Batch,
     rest: Batch,
 }
 
-/// How far a call came.
+/// The result of handing frames to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Went {
-    /// To the end.
-    On,
-    /// The device takes no more until something has come back.
+pub(super) enum Handover {
+    /// The device has taken all frames.
+    Done,
+    /// The device takes no more until a completion.
     Stopped,
 }
 
@@ -57,8 +56,8 @@ impl Work {
             cache: None,
             can,
             software: SoftwareGso::default(),
-            own: Own::new(pool),
-            flight: Flight::new(pool.region().number(), pool.frames()),
+            own: OwnMemory::new(pool),
+            flight: InFlight::new(pool.region().number(), pool.frames()),
             current: None,
             out: batch(),
             failed: VecDeque::new(),
@@ -72,17 +71,17 @@ impl Work {
         self.pool.region()
     }
 
-    /// Whether nothing is here.
+    /// Returns true if no packet is held here.
     pub(super) fn is_idle(&self) -> bool {
         self.flight.packets() == 0 && self.failed.is_empty()
     }
 
-    /// Whether failed packets can be had at once.
+    /// Returns true if failed packets wait to be reaped.
     pub(super) fn has_failed(&self) -> bool {
         !self.failed.is_empty()
     }
 
-    /// Frames taken and not given back, where the device holds `inside`, pieces among them.
+    /// Returns the frames that have been taken and not completed, if the device holds `inside`, segments included.
     pub(super) fn outstanding(&self, inside: usize) -> usize {
         let pieces_inside = self.flight.pieces() - self.out.len();
         inside.saturating_sub(pieces_inside) + self.flight.packets() + self.failed.len()
@@ -95,31 +94,33 @@ impl Work {
         self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
-    /// Sends what waits, then the frames of `batch`, each as it is or in pieces. Doorbells are left out, but for those that
-    /// the device rings as it stops, which `rang` notes.
-    pub(super) fn send(&mut self, batch: &mut Batch, device: &mut impl TxDevice, rang: &mut bool) -> Went {
+    /// Sends the waiting segments, then the frames of `batch`, each as it is or segmented. Rings no doorbell; `rang` becomes true
+    /// if the device rings one as it stops.
+    pub(super) fn send(
+        &mut self, batch: &mut Batch, device: &mut impl TxDevice, rang: &mut bool,
+    ) -> Handover {
         self.fill_checksums(batch);
         loop {
-            if self.push(device, rang) == Went::Stopped {
-                return Went::Stopped;
+            if self.push(device, rang) == Handover::Stopped {
+                return Handover::Stopped;
             }
             if batch.is_empty() {
-                return Went::On;
+                return Handover::Done;
             }
             let as_they_are = batch.frames().iter().take_while(|frame| !self.asks_for_work(frame)).count();
             if as_they_are > 0 {
-                if self.pass(batch, as_they_are, device, rang) == Went::Stopped {
-                    return Went::Stopped;
+                if self.pass(batch, as_they_are, device, rang) == Handover::Stopped {
+                    return Handover::Stopped;
                 }
             } else if self.flight.is_full() || self.own.is_used() {
-                return Went::Stopped;
+                return Handover::Stopped;
             } else if let Some(frame) = batch.pop() {
                 self.begin(frame);
             }
         }
     }
 
-    /// Fills in the checksums that the device does not, where a frame goes out as it is.
+    /// Completes the checksums that the device does not, of frames that are not segmented.
     fn fill_checksums(&self, batch: &mut Batch) {
         if self.can.checksum || !batch.any_meta() {
             return;
@@ -127,14 +128,14 @@ impl Work {
         for frame in batch.frames_mut().iter_mut().filter(|frame| frame.has_meta()) {
             let meta = self.region().meta(frame).unwrap_or_default();
             if meta.needs_checksum && !is_super(&meta) {
-                // One that cannot be filled in goes on asking, and fails when it is its turn.
+                // A frame without a place for it keeps the request, and fails in its turn.
                 let _ = offload::complete_frame(self.region(), frame);
             }
         }
         batch.refresh();
     }
 
-    /// Whether the device cannot take a frame as it is.
+    /// Returns true if the device cannot take `frame` as it is.
     #[inline]
     fn asks_for_work(&self, frame: &Frame) -> bool {
         if !frame.has_meta() {
@@ -146,41 +147,46 @@ impl Work {
             || self.region().chunks(frame).is_ok_and(|chunks| chunks.count() > self.buffers_max())
     }
 
-    /// Buffers of one frame that the device gathers.
+    /// Returns the buffers of one frame that the device gathers, at least 1.
     fn buffers_max(&self) -> usize {
         usize::from(self.can.segments_max).max(1)
     }
 
-    /// What is to be done about a frame that asks for work, or why that cannot be.
-    fn plan(&self, frame: &Frame) -> Result<SegmentJob, &'static str> {
+    /// Plans the work on `frame`.
+    ///
+    /// # Errors
+    /// The reason why the device can never take it.
+    fn job(&self, frame: &Frame) -> Result<SegmentJob, &'static str> {
         let region = self.region();
         let meta = region.meta(frame).map_err(|_| "foreign-pool")?;
-        let plan = match is_super(&meta) {
-            true => SegmentJob::cut(frame, region).map_err(|error| error.reason())?,
+        let job = match is_super(&meta) {
+            true => SegmentJob::segment(frame, region).map_err(|error| error.reason())?,
             false if meta.needs_checksum && !self.can.checksum => return Err("unfinished-checksum"),
             false => SegmentJob::repack(frame, region).map_err(|_| "foreign-pool")?,
         };
-        let buffers = plan.piece_bytes_max().div_ceil(region.data_bytes_max() as usize);
-        if buffers > self.buffers_max() { Err("too-many-chunks") } else { Ok(plan) }
+        let buffers = job.piece_bytes_max().div_ceil(region.data_bytes_max() as usize);
+        if buffers > self.buffers_max() { Err("too-many-chunks") } else { Ok(job) }
     }
 
-    /// Takes a frame that asks for work.
+    /// Takes a frame that needs work.
     fn begin(&mut self, frame: Frame) {
         if self.cache.is_none() {
             self.cache = self.pool.cache("segments").ok();
         }
-        let plan = if self.cache.is_some() { self.plan(&frame) } else { Err("no-cache") };
-        match plan {
+        let job = if self.cache.is_some() { self.job(&frame) } else { Err("no-cache") };
+        match job {
             Err(reason) => self.failed.push_back((frame, reason)),
-            Ok(plan) => match self.flight.add(frame) {
-                Ok(place) => self.current = Some((place, plan)),
+            Ok(job) => match self.flight.add(frame) {
+                Ok(place) => self.current = Some((place, job)),
                 Err(frame) => self.failed.push_back((frame, "no-room")),
             },
         }
     }
 
-    /// The first `count` frames of `batch` as they are.
-    fn pass(&mut self, batch: &mut Batch, count: usize, device: &mut impl TxDevice, rang: &mut bool) -> Went {
+    /// Hands the first `count` frames of `batch` to the device as they are.
+    fn pass(
+        &mut self, batch: &mut Batch, count: usize, device: &mut impl TxDevice, rang: &mut bool,
+    ) -> Handover {
         let is_all = count == batch.len();
         let done = if is_all {
             device.transmit(batch, true)
@@ -195,40 +201,40 @@ impl Work {
             batch.append(&mut self.part, usize::MAX);
             batch.append(&mut self.rest, usize::MAX);
         }
-        if done.stopped || is_left { Went::Stopped } else { Went::On }
+        if done.stopped || is_left { Handover::Stopped } else { Handover::Done }
     }
 
-    /// Hands over what waits, and cuts on, until nothing waits or the device takes no more.
-    pub(super) fn push(&mut self, device: &mut impl TxDevice, rang: &mut bool) -> Went {
+    /// Hands over waiting segments and makes further ones, until none is left or the device takes no more.
+    pub(super) fn push(&mut self, device: &mut impl TxDevice, rang: &mut bool) -> Handover {
         while self.current.is_some() || !self.out.is_empty() {
-            if self.out.is_empty() && !self.cut() {
-                return Went::Stopped;
+            if self.out.is_empty() && !self.segment() {
+                return Handover::Stopped;
             }
             let done = device.transmit(&mut self.out, true);
             *rang |= done.doorbell;
             if done.stopped || !self.out.is_empty() {
-                return Went::Stopped;
+                return Handover::Stopped;
             }
         }
-        Went::On
+        Handover::Done
     }
 
-    /// Cuts what fits into `out`, which is empty; false when there is no memory now, and there will be.
-    fn cut(&mut self) -> bool {
-        let Some((place, mut plan)) = self.current else { return false };
-        self.make(place, &mut plan);
+    /// Fills `out`, which is empty, with segments. Returns false if there is no memory before a segment completes.
+    fn segment(&mut self) -> bool {
+        let Some((place, mut job)) = self.current else { return false };
+        self.make(place, &mut job);
         if self.out.is_empty() && self.flight.pieces() == 0 && self.dissolve(place) {
-            // With pieces under way there is memory when they are back; without any, nobody may ever give some back.
-            self.make(place, &mut plan);
+            // Segments in flight bring memory back when they complete. Without any, memory may never come.
+            self.make(place, &mut job);
         }
-        self.current = (!plan.is_done()).then_some((place, plan));
+        self.current = (!job.is_done()).then_some((place, job));
         !self.out.is_empty()
     }
 
-    fn make(&mut self, place: Place, plan: &mut SegmentJob) {
+    fn make(&mut self, place: Place, job: &mut SegmentJob) {
         let made = match (self.flight.frame(place), &mut self.cache) {
-            (Some(frame), Some(cache)) => self.software.cut(plan, frame, cache, &mut self.out),
-            _ => self.own.cut(&mut self.software, plan, &mut self.out),
+            (Some(frame), Some(cache)) => self.software.segment(job, frame, cache, &mut self.out),
+            _ => self.own.segment(&mut self.software, job, &mut self.out),
         };
         debug_assert!(made.is_ok(), "a packet of this pool");
         self.flight.mark(place, self.out.frames());
@@ -239,29 +245,29 @@ impl Work {
         self.flight.take(place).is_some_and(|frame| self.own.dissolve(frame).is_ok())
     }
 
-    /// Gives up to `budget` failed packets; how many.
+    /// Completes up to `budget` failed packets and returns their number.
     pub(super) fn give_failed(&mut self, budget: usize, into: &mut Completions) -> usize {
         let count = self.failed.len().min(budget);
         into.failed.extend(self.failed.drain(..count));
         count
     }
 
-    /// Sees to what the device has given back, for all of which `into` has room: keeps pieces, gives the packets that are
-    /// through, and what is none; how many.
+    /// Handles the completions of the device, for all of which `into` has room: keeps segments, and completes the packets whose
+    /// last one this was, and all other frames. Returns the number of completions in `into`.
     pub(super) fn sort(&mut self, done: &mut Completions, into: &mut Completions) -> usize {
         let before = into.len();
         while let Some(frame) = done.sent.pop() {
-            self.landed(frame, None, into);
+            self.completed(frame, None, into);
         }
         while let Some((frame, reason)) = done.failed.pop() {
-            self.landed(frame, Some(reason), into);
+            self.completed(frame, Some(reason), into);
         }
-        self.send_home();
+        self.recycle();
         into.len() - before
     }
 
-    fn landed(&mut self, frame: Frame, failure: Option<&'static str>, into: &mut Completions) {
-        let Some(place) = self.flight.land(&frame) else { return give(into, frame, failure) };
+    fn completed(&mut self, frame: Frame, failure: Option<&'static str>, into: &mut Completions) {
+        let Some(place) = self.flight.complete(&frame) else { return give(into, frame, failure) };
         if let Some(reason) = failure {
             self.flight.fail(place, reason);
         }
@@ -271,7 +277,7 @@ impl Work {
         }
     }
 
-    /// A piece is back.
+    /// Keeps the memory of a completed segment.
     fn spend(&mut self, frame: Frame) {
         if self.own.is_used() {
             let taken = self.own.take_back(frame);
@@ -279,20 +285,20 @@ impl Work {
             return;
         }
         if self.spent.room() == 0 {
-            self.send_home();
+            self.recycle();
         }
         let pushed = self.spent.push(frame);
         debug_assert!(pushed.is_ok(), "there is room");
     }
 
-    fn send_home(&mut self) {
+    fn recycle(&mut self) {
         if let (Some(cache), false) = (&mut self.cache, self.spent.is_empty()) {
             let given = cache.give_own(&mut self.spent);
             debug_assert!(given.is_ok(), "pieces of this pool");
         }
     }
 
-    /// Lets go of a packet that is through.
+    /// Ends a packet whose last segment has completed.
     fn end(&mut self, place: Place) -> Option<(Frame, Option<&'static str>)> {
         if !self.flight.is_back(place) || self.current.is_some_and(|(current, _)| current == place) {
             return None;
@@ -302,14 +308,14 @@ impl Work {
         Some((frame, failure))
     }
 
-    /// Fails whatever the device has not taken: it is closed.
+    /// Fails all packets that the closed device has not taken.
     pub(super) fn close(&mut self) {
         let mut places: Vec<Place> = self.current.take().map(|(place, _)| place).into_iter().collect();
         while let Some(piece) = self.out.pop() {
-            places.extend(self.flight.land(&piece));
+            places.extend(self.flight.complete(&piece));
             self.spend(piece);
         }
-        self.send_home();
+        self.recycle();
         for place in places {
             self.flight.fail(place, "closed");
             if let Some((frame, failure)) = self.end(place) {
@@ -323,13 +329,13 @@ fn is_super(meta: &Meta) -> bool {
     meta.gso_bytes > 0 || meta.gso_kind > 0
 }
 
-/// Gives a frame back that there is room for.
+/// Completes a frame, for which there is room.
 fn give(into: &mut Completions, frame: Frame, failure: Option<&'static str>) {
     match failure {
         Some(reason) => into.failed.push((frame, reason)),
         None => {
             let pushed = into.sent.push(frame);
-            debug_assert!(pushed.is_ok(), "the device was asked for no more than there is room for");
+            debug_assert!(pushed.is_ok(), "the device is asked for as many as there is room for");
         }
     }
 }

@@ -125,26 +125,27 @@ fn a_bulk_of_them_counts_as_so_many_packets() {
 
 /// By hand, for whoever has to cut before queueing: as far as there is room, and then on.
 #[test]
-fn a_cutter_goes_on_where_it_ended() {
+fn room_ends_half_way_then_the_next_call_continues() {
     let pool = pool(64);
     let mut cache = pool.cache("test").unwrap();
     let (bytes, meta) = Shape::default().packet();
     let frame = frame_of(&mut cache, &bytes, 1500, Some(&meta)).unwrap();
-    let (mut software, mut plan) = (SoftwareGso::default(), SegmentJob::cut(&frame, pool.region()).unwrap());
+    let (mut software, mut job) =
+        (SoftwareGso::default(), SegmentJob::segment(&frame, pool.region()).unwrap());
     let expected = cut(&bytes, &meta);
-    assert_eq!((plan.pieces(), plan.piece_bytes_max()), (expected.len(), expected[0].len()));
+    assert_eq!((job.pieces(), job.piece_bytes_max()), (expected.len(), expected[0].len()));
     let (mut to, mut pieces) = (Batch::new(4), Vec::new());
-    while !plan.is_done() {
-        assert!(software.cut(&mut plan, &frame, &mut cache, &mut to).unwrap() > 0);
+    while !job.is_done() {
+        assert!(software.segment(&mut job, &frame, &mut cache, &mut to).unwrap() > 0);
         pieces.extend(to.frames().iter().map(|frame| pool.region().bytes(frame).unwrap().to_vec()));
         cache.give(&mut to).unwrap();
     }
     assert!(pieces == expected);
     // And not at all where there is no memory.
-    let mut plan = SegmentJob::cut(&frame, pool.region()).unwrap();
+    let mut job = SegmentJob::segment(&frame, pool.region()).unwrap();
     let mut hoard = Batch::new(256);
     while cache.take(&mut hoard, 64, 60).is_ok() {}
-    assert_eq!(software.cut(&mut plan, &frame, &mut cache, &mut to).unwrap(), 0);
+    assert_eq!(software.segment(&mut job, &frame, &mut cache, &mut to).unwrap(), 0);
     cache.give(&mut hoard).unwrap();
     cache.give_one(frame).unwrap();
     assert_eq!(pool.audit().out(), 0);

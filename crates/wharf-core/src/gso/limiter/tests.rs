@@ -4,12 +4,11 @@ use crate::sg_writer::Memory;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use wharf_mem::{Batch, Meta};
-use wharf_packet::gso::GSO_UDP;
-use wharf_packet::gso::GsoPlan;
+use wharf_packet::gso::{GSO_UDP, GsoPlan};
 
 const HEADER_BYTES: usize = 14 + 20 + 8;
 
-/// Takes as many frames at a time as it was told, and keeps their bytes.
+/// A sender that takes a given number of frames per call, and keeps their bytes.
 struct Taker {
     cache: Cache,
     rooms: VecDeque<usize>,
@@ -24,7 +23,7 @@ impl Taker {
         Self { cache, rooms, inside: Batch::new(256), seen: Vec::new(), is_closed: false }
     }
 
-    /// What is inside has left.
+    /// Completes all frames inside.
     fn complete(&mut self) {
         self.cache.give(&mut self.inside).unwrap();
     }
@@ -59,7 +58,7 @@ impl SendNow for Taker {
     }
 }
 
-/// A datagram of so many bytes of payload, in segments of `gso_bytes`.
+/// A UDP packet with `payload_bytes`.
 fn packet(number: u8, payload_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![number; HEADER_BYTES + payload_bytes];
     let ip_bytes = (payload_bytes + 28) as u16;
@@ -80,31 +79,31 @@ fn put(cache: &mut Cache, burst: &mut Burst, bytes: &[u8], gso_bytes: Option<u16
     burst.push(packet).unwrap();
 }
 
-/// What is to leave of a packet.
+/// The packets that should leave in place of one.
 fn expected(bytes: &[u8], gso_bytes: Option<u16>, longest_bytes: u64) -> Vec<Vec<u8>> {
     let Some(gso_bytes) = gso_bytes else { return vec![bytes.to_vec()] };
-    let Ok(cut) = GsoPlan::new(bytes, GSO_UDP, gso_bytes) else { return vec![bytes.to_vec()] };
-    let wire_bytes = bytes.len() + (cut.segments() - 1) * HEADER_BYTES;
-    if wire_bytes as u64 <= longest_bytes || cut.segments() == 1 {
+    let Ok(plan) = GsoPlan::new(bytes, GSO_UDP, gso_bytes) else { return vec![bytes.to_vec()] };
+    let wire_bytes = bytes.len() + (plan.segments() - 1) * HEADER_BYTES;
+    if wire_bytes as u64 <= longest_bytes || plan.segments() == 1 {
         return vec![bytes.to_vec()];
     }
     let piece = |at| {
-        let mut piece = vec![0; cut.segment_bytes(at)];
-        cut.write(bytes, at, &mut piece);
+        let mut piece = vec![0; plan.segment_bytes(at)];
+        plan.write(bytes, at, &mut piece);
         piece
     };
-    (0..cut.segments()).map(piece).collect()
+    (0..plan.segments()).map(piece).collect()
 }
 
 proptest! {
     #[test]
-    fn pieces_and_others_leave_in_order_whatever_fits_at_a_time(
+    fn any_room_per_call_then_segments_and_packets_leave_in_order(
         packets in prop::collection::vec((0usize..1400, prop::option::of(prop::sample::select(vec![0, 100, 300]))), 1..30),
         rooms in prop::collection::vec(0usize..9, 0..60), longest_bytes in 42u64..1600,
     ) {
         let pool = PagePool::builder().frames(1024).huge_pages(false).build().unwrap();
         let (mut taker, mut cache) = (Taker::new(&pool, &rooms), pool.cache("source").unwrap());
-        let (mut shortener, mut burst) = (GsoLimiter::new(&pool, longest_bytes), pool.burst(64));
+        let (mut limiter, mut burst) = (GsoLimiter::new(&pool, longest_bytes), pool.burst(64));
         let mut wanted = Vec::new();
         for (number, &(payload_bytes, gso_bytes)) in packets.iter().enumerate() {
             let bytes = packet(number as u8, payload_bytes);
@@ -112,30 +111,30 @@ proptest! {
             wanted.extend(expected(&bytes, gso_bytes, longest_bytes));
         }
         for _ in 0..=rooms.len() + packets.len() {
-            shortener.send(&mut burst, &mut taker).unwrap();
-            let (cut, pieces) = shortener.counts();
+            limiter.send(&mut burst, &mut taker).unwrap();
+            let (cut, pieces) = limiter.counts();
             prop_assert_eq!(packets.len() - burst.len() + pieces as usize, taker.seen.len() + cut as usize);
             taker.complete();
         }
         prop_assert!(burst.is_empty());
         prop_assert_eq!(&taker.seen, &wanted);
-        drop((shortener, burst, taker));
+        drop((limiter, burst, taker));
         prop_assert_eq!(pool.audit().out(), 0);
     }
 }
 
-/// All but the packet's own memory is somebody else's, at first.
+/// At first the others hold all memory but the packet's own.
 #[test]
-fn without_memory_a_packet_goes_whole_and_one_that_has_begun_waits() {
+fn no_memory_then_a_packet_goes_whole_and_a_begun_one_waits() {
     let pool = PagePool::builder().frames(32).huge_pages(false).build().unwrap();
     let (mut taker, mut cache) = (Taker::new(&pool, &[]), pool.cache("source").unwrap());
-    let (mut shortener, mut burst) = (GsoLimiter::new(&pool, 500), pool.burst(8));
+    let (mut limiter, mut burst) = (GsoLimiter::new(&pool, 500), pool.burst(8));
     let bytes = packet(1, 1000);
     put(&mut cache, &mut burst, &bytes, Some(100));
     let mut others = pool.burst(64);
     while cache.fill(&mut others, 1, 60).is_ok() {}
-    shortener.send(&mut burst, &mut taker).unwrap();
-    assert_eq!((taker.seen.len(), taker.seen[0].len(), shortener.counts()), (1, bytes.len(), (0, 0)));
+    limiter.send(&mut burst, &mut taker).unwrap();
+    assert_eq!((taker.seen.len(), taker.seen[0].len(), limiter.counts()), (1, bytes.len(), (0, 0)));
     assert!(burst.is_empty());
     taker.complete();
     put_back(&mut cache, &mut others);
@@ -145,15 +144,15 @@ fn without_memory_a_packet_goes_whole_and_one_that_has_begun_waits() {
     while cache.fill(&mut others, 1, 60).is_ok() {}
     while taker.cache.fill(&mut others, 1, 60).is_ok() {}
     taker.cache.give(&mut its_own).unwrap();
-    shortener.send(&mut burst, &mut taker).unwrap();
-    let first = shortener.counts();
+    limiter.send(&mut burst, &mut taker).unwrap();
+    let first = limiter.counts();
     assert!(first.0 == 0 && (1..10).contains(&first.1), "{first:?}");
     assert_eq!(burst.len(), 1, "it counts as one until it has gone");
     while !burst.is_empty() {
         taker.complete();
-        shortener.send(&mut burst, &mut taker).unwrap();
+        limiter.send(&mut burst, &mut taker).unwrap();
     }
-    assert_eq!(shortener.counts(), (1, 10));
+    assert_eq!(limiter.counts(), (1, 10));
     assert_eq!(taker.seen[1..], expected(&bytes, Some(100), 500));
 }
 
@@ -162,17 +161,17 @@ fn put_back(cache: &mut Cache, burst: &mut Burst) {
 }
 
 #[test]
-fn a_closed_queue_leaves_the_packet_and_frees_the_pieces() {
+fn queue_closes_then_the_packet_stays_and_segments_are_freed() {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let (mut taker, mut cache) = (Taker::new(&pool, &[3]), pool.cache("source").unwrap());
-    let (mut shortener, mut burst) = (GsoLimiter::new(&pool, 500), pool.burst(8));
+    let (mut limiter, mut burst) = (GsoLimiter::new(&pool, 500), pool.burst(8));
     put(&mut cache, &mut burst, &packet(1, 1000), Some(100));
-    shortener.send(&mut burst, &mut taker).unwrap();
+    limiter.send(&mut burst, &mut taker).unwrap();
     assert_eq!((taker.seen.len(), burst.len()), (3, 1));
     taker.is_closed = true;
-    assert!(shortener.send(&mut burst, &mut taker).is_err());
+    assert!(limiter.send(&mut burst, &mut taker).is_err());
     assert_eq!(burst.len(), 1);
     taker.complete();
     drop((burst, taker));
-    assert_eq!(pool.audit().out(), 0, "the shortener keeps nothing");
+    assert_eq!(pool.audit().out(), 0, "the limiter keeps nothing");
 }

@@ -1,10 +1,10 @@
-//! `Own`: a super-packet that is cut into its own memory, where there is no other.
+//! `OwnMemory`: the buffers of a super-packet serve its own segments when the pool has no frame left.
 //!
-//! Senders may have all frames of a pool, each waiting for the one that is to be cut next: to wait for memory then would be to
-//! wait for ever. So its bytes are copied out, its buffers serve its pieces, in turn, and are linked again when the last
-//! piece is back. Nothing has to be set aside for that, and a pool of one frame is enough.
+//! Senders may hold all frames of a pool and wait for the packet that is to be segmented next: waiting for memory would be a
+//! deadlock. The packet's bytes are copied out, its buffers serve its segments in turn, and are linked again when the last one has
+//! completed. No memory is set aside for this, and a pool of one frame is enough.
 //!
-//! The ledger is told nothing of it: the buffers stay with whoever had taken them.
+//! The ledger does not change: the buffers still belong to the sender that took them.
 
 use super::{SegmentJob, SoftwareGso};
 use crate::pool::{PagePool, PoolError};
@@ -13,48 +13,48 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, FreeFrame};
 
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct OwnMemory {
     pool: PagePool,
     /// The packet's bytes.
     bytes: Vec<u8>,
-    /// Its buffers in which no piece lies now.
+    /// Its buffers that hold no segment now.
     free: Vec<Frame>,
-    /// Bytes of each of its chunks, in order; none while there is no packet.
+    /// Bytes of each of its chunks, in order; empty while there is no packet.
     chunk_bytes: Vec<u32>,
     /// Index of its first buffer, its sender and its band.
     head: (u32, u16, u8),
-    /// For buffers on their way.
+    /// Buffers between a piece and `free`.
     loose: Vec<FreeFrame>,
     taken: Batch,
 }
 
-impl Own {
+impl OwnMemory {
     pub(super) fn new(pool: &PagePool) -> Self {
         let (bytes, free, chunk_bytes, loose) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let taken = Batch::new(BATCH_FRAMES_MAX);
         Self { pool: pool.clone(), bytes, free, chunk_bytes, head: (0, 0, 0), loose, taken }
     }
 
-    /// Whether a packet is cut into its own memory.
+    /// Returns true while a packet is segmented into its own memory.
     #[inline]
     pub(super) fn is_used(&self) -> bool {
         !self.chunk_bytes.is_empty()
     }
 
-    /// Makes further pieces of it: see [`SoftwareGso::cut`].
-    pub(super) fn cut(
-        &mut self, software: &mut SoftwareGso, plan: &mut SegmentJob, to: &mut Batch,
+    /// Writes further segments of the packet: see [`SoftwareGso::segment`].
+    pub(super) fn segment(
+        &mut self, software: &mut SoftwareGso, job: &mut SegmentJob, to: &mut Batch,
     ) -> Result<usize, PoolError> {
         let bytes = std::mem::take(&mut self.bytes);
-        let made = software.cut_bytes(plan, &bytes, std::iter::once(&bytes[..]), self, to);
+        let made = software.segment_chunks(job, &bytes, std::iter::once(&bytes[..]), self, to);
         self.bytes = bytes;
         made
     }
 
-    /// Takes a packet apart.
+    /// Takes a packet apart: its bytes and its buffers.
     ///
     /// # Errors
-    /// It is another pool's.
+    /// A frame of another pool, which is returned.
     pub(super) fn dissolve(&mut self, frame: Frame) -> Result<(), Frame> {
         let region = self.pool.region().clone();
         let Ok(chunks) = region.chunks(&frame) else { return Err(frame) };
@@ -67,10 +67,10 @@ impl Own {
         self.take_back(frame)
     }
 
-    /// Takes back a piece, with all its buffers.
+    /// Takes back the buffers of a segment.
     ///
     /// # Errors
-    /// It is another pool's.
+    /// A frame of another pool, which is returned.
     pub(super) fn take_back(&mut self, mut frame: Frame) -> Result<(), Frame> {
         let region = self.pool.region();
         if region.strip(&mut frame, &mut self.loose).is_err() {
@@ -78,7 +78,7 @@ impl Own {
         }
         self.free.push(frame);
         while !self.loose.is_empty() {
-            // No more than a batch holds at a time; the ledger goes on having them as taken.
+            // At most a batch at a time. The ledger still has them as taken.
             let taken = region.take(&mut self.loose, &mut self.taken, BATCH_FRAMES_MAX, 0, 0, |_| {});
             debug_assert!(taken.is_ok_and(|count| count > 0), "buffers of this pool");
             self.free.extend(std::iter::from_fn(|| self.taken.pop()));
@@ -86,7 +86,7 @@ impl Own {
         Ok(())
     }
 
-    /// Puts the packet together again, once all pieces are back: as long as it was, whatever its bytes.
+    /// Links the packet's buffers again once all segments have completed: with its lengths, but with other bytes.
     pub(super) fn rebuild(&mut self) -> Option<Frame> {
         debug_assert_eq!(self.free.len(), self.chunk_bytes.len(), "all buffers are back");
         let region = self.pool.region();
@@ -114,7 +114,7 @@ impl Own {
     }
 }
 
-impl Memory for Own {
+impl Memory for OwnMemory {
     fn pool(&self) -> &PagePool {
         &self.pool
     }

@@ -1,40 +1,40 @@
-//! `Flight`: which pieces under way are of which packet.
+//! `InFlight`: the packets whose segments are in flight.
 //!
-//! A device gives pieces back in any order, beside frames that are none. Each piece's buffer is marked with its packet's
-//! place; a packet is through when it has been cut to its end and no piece is left.
+//! A device completes segments in any order, among other frames. Each segment's first buffer is marked with its packet's place. A packet
+//! is complete when its last segment has been made and no segment is in flight.
 
 use wharf_mem::Frame;
 
-/// Packets under way at most.
+/// Packets in flight at most.
 const PACKETS_MAX: usize = 1024;
 
-/// A packet's place.
+/// The place of a packet in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place(u16);
 
 #[derive(Debug)]
 struct Packet {
-    /// `None` while its own memory serves its pieces.
+    /// `None` while its own memory serves its segments.
     frame: Option<Frame>,
-    /// Pieces that are not back.
+    /// Segments in flight.
     pieces: u32,
-    /// Why the first piece failed that did.
+    /// The reason of the first segment that failed.
     failure: Option<&'static str>,
 }
 
 #[derive(Debug)]
-pub(super) struct Flight {
-    /// By index of a piece's first buffer: its packet's place, from 1; 0 for no piece.
+pub(super) struct InFlight {
+    /// The place of the packet, from 1, by index of a segment's first buffer; 0 for other frames.
     places: Box<[u16]>,
     packets: Vec<Option<Packet>>,
     free: Vec<Place>,
-    /// Pieces of all packets that are not back.
+    /// Segments of all packets in flight.
     pieces: usize,
     pool: u8,
 }
 
-impl Flight {
-    /// For frames of pool number `pool`, which has so many.
+impl InFlight {
+    /// Makes a table for pool number `pool`, which has `frames` frames.
     pub(super) fn new(pool: u8, frames: u32) -> Self {
         let packets = (0..PACKETS_MAX).map(|_| None).collect();
         let free = (0..PACKETS_MAX as u16).rev().map(Place).collect();
@@ -45,21 +45,21 @@ impl Flight {
         self.free.is_empty()
     }
 
-    /// Packets inside.
+    /// Returns the packets in the table.
     pub(super) fn packets(&self) -> usize {
         PACKETS_MAX - self.free.len()
     }
 
-    /// Pieces that are not back.
+    /// Returns the segments in flight.
     #[inline]
     pub(super) fn pieces(&self) -> usize {
         self.pieces
     }
 
-    /// Keeps a packet that is about to be cut.
+    /// Adds a packet that is about to be segmented.
     ///
     /// # Errors
-    /// There is no place.
+    /// The table is full: returns the frame.
     pub(super) fn add(&mut self, frame: Frame) -> Result<Place, Frame> {
         let Some(place) = self.free.pop() else { return Err(frame) };
         self.packets[usize::from(place.0)] = Some(Packet { frame: Some(frame), pieces: 0, failure: None });
@@ -70,12 +70,12 @@ impl Flight {
         self.packets[usize::from(place.0)].as_ref()?.frame.as_ref()
     }
 
-    /// Takes the frame of a packet out, which goes on being under way.
+    /// Takes the frame of a packet out; the packet stays in the table.
     pub(super) fn take(&mut self, place: Place) -> Option<Frame> {
         self.packet(place)?.frame.take()
     }
 
-    /// Notes that `pieces` are pieces of the packet.
+    /// Marks `pieces` as segments of the packet.
     pub(super) fn mark(&mut self, place: Place, pieces: &[Frame]) {
         for piece in pieces {
             self.places[piece.index() as usize] = place.0 + 1;
@@ -86,9 +86,9 @@ impl Flight {
         self.pieces += pieces.len();
     }
 
-    /// Whose piece a frame is that has come back, which then is nobody's; `None` for an ordinary one.
+    /// Completes a frame: returns the packet that it is a segment of, and clears the mark; `None` for other frames.
     #[inline]
-    pub(super) fn land(&mut self, frame: &Frame) -> Option<Place> {
+    pub(super) fn complete(&mut self, frame: &Frame) -> Option<Place> {
         if frame.pool() != self.pool {
             return None;
         }
@@ -101,7 +101,7 @@ impl Flight {
         Some(place)
     }
 
-    /// Notes why a packet has failed, unless that is known already.
+    /// Records the reason why a packet has failed, unless it has one.
     pub(super) fn fail(&mut self, place: Place, reason: &'static str) {
         if let Some(packet) = self.packet(place) {
             packet.failure.get_or_insert(reason);
@@ -113,13 +113,13 @@ impl Flight {
         self.packets[usize::from(place.0)].as_mut()
     }
 
-    /// Whether there is a packet and none of its pieces is under way.
+    /// Returns true if the packet is in the table and none of its segments is in flight.
     #[inline]
     pub(super) fn is_back(&self, place: Place) -> bool {
         self.packets[usize::from(place.0)].as_ref().is_some_and(|packet| packet.pieces == 0)
     }
 
-    /// Lets go of a packet: its frame, if that is here, and why it failed, if it did.
+    /// Removes a packet. Returns its frame, if it is here, and the reason why it failed, if it did.
     pub(super) fn end(&mut self, place: Place) -> (Option<Frame>, Option<&'static str>) {
         let Some(packet) = self.packets[usize::from(place.0)].take() else { return (None, None) };
         self.free.push(place);
