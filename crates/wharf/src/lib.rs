@@ -58,7 +58,7 @@
 //! | one sender that owns its path: no lane, no other thread | [`Direct`] |
 //! | receiving | [`RxQueue`], [`Handler`], [`Rest`] |
 //! | threads that complete, receive and transmit for others | [`PollerThread`], [`Dedicated`] |
-//! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`] |
+//! | queueing disciplines, or one of your own | [`Fifo`], [`Prio`], [`Tbf`], [`FqCodel`], [`Qdisc`], [`QdiscRegistry`] |
 //! | devices by specification, or one of your own | [`open`], [`Registry`], [`Kind`], [`TxDevice`], [`RxDevice`] |
 //! | clocks and ways to wait, real or modelled | [`HostClock`], [`HostPark`], [`Clock`], [`Park`] |
 //!
@@ -99,8 +99,8 @@ pub use wharf_devices::host::{PollerBuilder, PollerThread};
 // Queueing disciplines.
 #[doc(inline)]
 pub use wharf_core::qdisc::{
-    Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Prio, Qdisc, QdiscContext, Rate, Tbf,
-    WhenFull,
+    Backpressure, Fifo, FifoLimit, FqCodel, FqCodelOptions, Limit, Order, Prio, Qdisc, QdiscContext,
+    QdiscKind, QdiscRegistry, Rate, Tbf, WhenFull,
 };
 
 // Devices by specification, and the kinds that there are.
