@@ -1,4 +1,4 @@
-//! Sockets in the file system, and errors that say what is at a path in place of one.
+//! Unix sockets in the file system, and errors that describe another file found at a path.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -6,13 +6,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Longest path: what `sun_path` has room for, and its end (unix(7)).
+/// Longest path: the size of `sun_path` without the end (unix(7)).
 const PATH_BYTES_MAX: usize = 107;
 
-/// Listens at `path`; a socket that nobody listens at any more is replaced, and nothing else ever is.
+/// Listens at `path`. A socket without a listener is replaced, and no other file.
 ///
 /// # Errors
-/// Those of bind(2), in words where there is something to be done.
+/// Those of bind(2), with advice if there is any.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path) => {
@@ -24,27 +24,27 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     listener.map_err(|error| said(path, error))
 }
 
-/// Connects to who listens at `path`.
+/// Connects to the listener at `path`.
 ///
 /// # Errors
-/// Those of connect(2), in words where there is something to be done.
+/// Those of connect(2), with advice if there is any.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path).map_err(|error| said(path, error))
 }
 
-/// Whether that is why nobody could be reached: nobody listens, and somebody may yet.
+/// Returns true if the error means that there is no listener yet.
 pub(crate) fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
-/// Whether it is a socket that nobody listens at: connecting to what is no socket at all is refused, too.
+/// Returns true if it is a socket without a listener: connecting to another kind of file fails with the same error.
 fn is_stale(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     is_socket
         && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// What is to be done, where that is known.
+/// Returns advice for an error, if there is any.
 fn said(path: &Path, error: io::Error) -> io::Error {
     use io::ErrorKind::{AddrInUse, AlreadyExists, ConnectionRefused, InvalidInput, NotFound};
     let bytes = path.as_os_str().as_bytes().len();

@@ -1,18 +1,17 @@
-//! `vhost-user:SOCKET`: the device's side of virtio-net, for a virtual machine or any other driver that shares its memory
-//! over a socket (virtio 1.2, section 5.1; QEMU, docs/interop/vhost-user.rst).
+//! `vhost-user:SOCKET`: the device side of virtio-net, for a virtual machine or any other driver that shares its memory over a
+//! socket (virtio 1.2, section 5.1; QEMU, docs/interop/vhost-user.rst).
 //!
-//! A thread serves the messages (`control`, `session`): they say where the driver's memory is, and where in it its
-//! virtqueues (`vring`). Who moves frames takes a virtqueue's lock once per batch (`link`), copies frames into the driver's
-//! buffers (`sending`) or out of them (`receiving`), and uses each buffer at once. So nothing is ever under way in
-//! a virtqueue: it can be left and resumed at any time.
+//! A thread serves the messages (`control`, `session`): they announce the driver's memory, and its virtqueues therein (`vring`).
+//! The thread that moves frames takes a virtqueue's lock once per batch (`link`), copies frames into the driver's buffers
+//! (`sending`) or out of them (`receiving`), and uses each buffer at once. So no buffer is ever held in a virtqueue: it can be
+//! left and resumed at any time.
 //!
-//! Nothing that the other side writes is trusted: addresses are looked up and lengths checked each time, and what was
-//! read once is what is used. A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it up
-//! anew, one that breaks the rules of the messages its connection. Either is told of by [`RxDevice::receive`] or [`TxDevice::reap`] as an
-//! error, and the device goes on.
+//! The other side is not trusted: addresses are looked up and lengths checked each time, and a value is read once and then used.
+//! A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it up anew. One that breaks the rules of the
+//! messages loses its connection. [`RxDevice::receive`] or [`TxDevice::reap`] reports either as an error, and the device goes on.
 //!
-//! A driver that truncates the file behind its memory would end the process by `SIGBUS`. The device seals each file against
-//! that; it refuses memory that cannot be sealed, unless the program has called [`install_sigbus_handler`].
+//! A driver that truncates the file behind its memory would end the process by `SIGBUS`. The device seals each file against that.
+//! It rejects memory that cannot be sealed, unless the program has called [`install_sigbus_handler`].
 
 mod control;
 mod link;
@@ -41,17 +40,17 @@ use wharf_core::device::{
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Between two attempts to connect anew.
+/// Time between two attempts to reconnect.
 const RETRY_NS: u64 = 200_000_000;
 
-/// How a [`VhostUser`] should be.
+/// Settings of a [`VhostUser`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VhostUserOptions {
-    /// Whether it connects to a driver that listens, in place of listening itself.
+    /// True to connect to a driver that listens; else the device listens.
     pub client: bool,
     /// Queue pairs that it offers, 1 to [`PAIRS_MAX`]: 1 by default.
     pub pairs: u16,
-    /// Whether it offers the packed layout; yes by default: the driver chooses.
+    /// True to offer the packed layout, the default: the driver chooses.
     pub packed: bool,
 }
 
@@ -61,11 +60,11 @@ impl Default for VhostUserOptions {
     }
 }
 
-/// The device's side of virtio-net, all of its queue pairs.
+/// The device side of virtio-net, with all of its queue pairs.
 ///
-/// Frames to the driver wait, up to a ring of 256 of them, while it has no buffers for them or there is no driver: a ring full
-/// stops the queue, and nothing is lost. Super-packets and unfinished checksums go to a driver that takes them; for
-/// one that does not they are cut and filled in here. A frame is complete when it has been copied.
+/// Up to 256 frames for the driver wait while it has no buffers or there is no driver. Then the queue stops, and nothing is lost.
+/// A driver that takes super-packets and unfinished checksums gets them; for another they are segmented and filled in here. A
+/// frame is complete when it has been copied.
 pub struct VhostUser {
     link: Arc<Link>,
     sending: Sending,
@@ -81,10 +80,10 @@ impl std::fmt::Debug for VhostUser {
 }
 
 impl VhostUser {
-    /// Listens at `path`, or connects to it, and serves whoever comes.
+    /// Listens at `path`, or connects to it, and serves each driver that comes.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] where that cannot be; [`DeviceError::Unsupported`] for a number of pairs that cannot be.
+    /// [`DeviceError::Io`] if that fails; [`DeviceError::Unsupported`] for an invalid number of pairs.
     pub fn open(path: &Path, options: VhostUserOptions) -> Result<Self, DeviceError> {
         let name = format!("vhost-user:{}", path.display().to_string().escape_debug());
         if !(1..=PAIRS_MAX).contains(&options.pairs) {
@@ -117,7 +116,7 @@ impl VhostUser {
     fn end(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.link.close();
-            // It has panicked, at worst: nothing of it is used any more.
+            // The thread may have panicked: nothing of it is used any more.
             let _ = thread.join();
             self.link.reset();
         }
@@ -171,7 +170,7 @@ impl Device for VhostUser {
 }
 
 impl TxDevice for VhostUser {
-    /// What the driver does not take is done here: so these do not depend on who connects when.
+    /// The device does the work that the driver does not take, so these properties do not depend on the driver.
     fn info(&self) -> TxInfo {
         TxInfo {
             ring_frames: Some(sending::RING_FRAMES as u32),
@@ -222,11 +221,11 @@ impl RxDevice for VhostUser {
     }
 }
 
-/// Serves the messages of one connection until it ends, then moves frames both ways through what they have set up: for
-/// fuzzing. What was wrong with the messages, if anything.
+/// Serves the messages of one connection until it ends, then moves frames both ways through the resulting virtqueues: for
+/// fuzzing. Returns the error of the messages, if there is one.
 ///
 /// # Errors
-/// What [`RxDevice::receive`] would have told of the connection.
+/// The connection's error that [`RxDevice::receive`] would return.
 #[doc(hidden)]
 pub fn converse(
     stream: &std::os::unix::net::UnixStream, cache: &mut Cache, frames: &mut Batch,
@@ -244,7 +243,7 @@ pub fn converse(
     link.reset();
     let failed = done.failed.drain(..).map(|(frame, _)| frame).collect::<Vec<_>>();
     failed.into_iter().for_each(|frame| drop(cache.give_one(frame)));
-    // They are this pool's: nothing can go wrong.
+    // Cannot fail: they are this pool's.
     let _ = (cache.give(&mut came), cache.give(&mut done.sent));
     served.map(|()| received)
 }

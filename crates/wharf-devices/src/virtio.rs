@@ -1,20 +1,20 @@
 //! Virtqueues (virtio 1.2, sections 2.6 to 2.8): split and packed, the driver's side and the device's.
 //!
-//! A virtqueue is three areas of shared memory, a [`Place`]. A [`DriverRing`] puts buffers into it, by address, and takes
-//! back those that were used; a [`DeviceRing`] takes what was put as [`Chain`]s, of which every address was looked up in a
-//! [`Memory`], and gives them back. Both layouts are types behind the two traits: [`split`] and [`packed`].
+//! A virtqueue is three areas of shared memory, a [`Place`]. A [`DriverRing`] puts buffers into it, by address, and takes back the
+//! used ones. A [`DeviceRing`] takes them as [`Chain`]s, of which every address was looked up in a [`Memory`], and gives them back.
+//! Both layouts are types behind the two traits: [`split`] and [`packed`].
 //!
-//! The peer is not trusted. All that is read from a ring is read once, checked, and then used; what is wrong is a
-//! [`RingError`], after which the queue is not to be used any more. Neither side panics, loops without a bound, or touches
-//! anything outside, whatever the peer writes.
+//! The peer is not trusted. Each value is read once from a ring, checked, and then used; a violation is a [`RingError`], after which
+//! the queue is not to be used any more. Neither side panics, loops without a bound, or touches memory outside, whatever the peer
+//! writes.
 //!
-//! What is put or used in a batch is published once, by `publish`. Who has published asks whether the other side
-//! wants to be told; who means to sleep enables notifications, and looks again if there is something already.
+//! Buffers that were put or used in a batch are published together, by `publish`. A side that has published asks whether the other
+//! side needs a notification. A side that means to sleep enables notifications, and looks again if there is something already.
 //!
-//! Order of memory, by pairs. (A) publishing what was put: Release, pairs with (B) Acquire: whoever sees it sees the
-//! descriptors. (C) publishing what was used: Release, pairs with (D) Acquire: whoever sees it sees the bytes. (E) a full
-//! fence between publishing and looking whether the other side wants to be told, pairs with (F) one between asking
-//! to be told and looking for what was published: one of the two sees the other's.
+//! Memory order, by pairs. (A) publishing available buffers: Release, pairs with (B) Acquire: a reader of the index sees the
+//! descriptors. (C) publishing used buffers: Release, pairs with (D) Acquire: a reader of the index sees the bytes. (E) a full fence
+//! between publishing and reading the other side's notification request, pairs with (F) one between requesting a notification and
+//! looking for published buffers: one of the two sides sees the other's write.
 
 mod chain;
 mod error;
@@ -46,13 +46,13 @@ pub mod feature {
     pub const HOST_TSO4: u64 = 1 << 11;
     /// The device takes TCP super-packets over IPv6.
     pub const HOST_TSO6: u64 = 1 << 12;
-    /// The device puts frames into several receive buffers.
+    /// The device may put a frame into several receive buffers.
     pub const MRG_RXBUF: u64 = 1 << 15;
     /// Several queue pairs.
     pub const MQ: u64 = 1 << 22;
-    /// Chains may lie in tables of their own.
+    /// Chains may be in tables of their own.
     pub const INDIRECT: u64 = 1 << 28;
-    /// Each side says at which index it wants to be told.
+    /// Each side names the index at which it wants a notification.
     pub const EVENT_IDX: u64 = 1 << 29;
     /// vhost-user: there are protocol features.
     pub const VHOST_PROTOCOL: u64 = 1 << 30;
@@ -68,5 +68,5 @@ pub mod feature {
 
 /// Most descriptors of a ring (virtio 1.2, section 2.6).
 pub const SIZE_MAX: u16 = 32768;
-/// Most descriptors of an indirect table that are followed: more than any driver makes (Linux 19, QEMU's bound is this).
+/// Most descriptors of an indirect table that are followed: more than any driver makes (Linux 19; QEMU has this bound).
 pub const INDIRECT_MAX: u16 = 1024;

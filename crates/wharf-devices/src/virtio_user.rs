@@ -1,15 +1,15 @@
-//! `virtio-user:SOCKET`: a virtio-net driver in user space (virtio 1.2, section 5.1), over a vhost-user back end: a virtual switch, a
-//! virtual machine's network turned round, or [`crate::virtio`]'s other side.
+//! `virtio-user:SOCKET`: a virtio-net driver in user space (virtio 1.2, section 5.1), over a vhost-user back end: a virtual switch,
+//! the network side of a virtual machine, or the device side of [`crate::virtio`].
 //!
-//! The pool's memory is shared with the back end: frames are sent and received as they lie, with the virtio net header in the
-//! headroom before them. The back end can therefore write to all of the pool at any time, and is trusted to write only to
-//! buffers that wait for frames, as a guest trusts its network card: see [`wharf_mem::region`]. What it says of
-//! buffers is checked ([`crate::virtio`]); what it writes into frames are bytes like those of any wire.
+//! The pool's memory is shared with the back end: frames are sent and received in place, with the virtio-net header in the
+//! headroom before them. The back end can therefore write to all of the pool at any time. It is trusted to write only to buffers
+//! posted for frames, as a guest trusts its network card: see [`wharf_mem::region`]. The buffers that it names are checked
+//! ([`crate::virtio`]); the bytes that it writes into frames are as those of any wire.
 //!
-//! One object sends and receives. A frame that was sent comes back when the back end says that it has left: real completions, so that there is a
-//! byte queue limit; unless they are looked for late (`napi=off`): see [`Napi`]. Notifications are asked for only by
-//! [`Notify::arm`]: of completions, delayed until three quarters are back, and of every arrival. The back end is told of new buffers
-//! only while it wants to be, once a batch.
+//! One object sends and receives. A sent frame comes back when the back end has used its buffer: real completions, so there is a
+//! byte queue limit. With `napi=off` they are looked for late: see [`Napi`]. Only [`Notify::arm`] asks for notifications: of
+//! completions, delayed until three quarters are back, and of every arrival. The back end is notified of new buffers only while it
+//! asks for that, once a batch.
 
 mod cleaning;
 mod connect;
@@ -49,14 +49,14 @@ use wharf_mem::{Batch, Frame, Region};
 
 /// Bytes of the header before a frame: that of a packet socket, and the number of buffers.
 const HEADER_BYTES: usize = 12;
-/// Polls that find nothing between two looks at the connection.
+/// Empty polls between two looks at the connection.
 const LOOK_EVERY: u32 = 64;
 
-/// Opens the driver, by whichever layout.
+/// Opens the driver, with either ring layout.
 ///
 /// # Errors
-/// [`DeviceError::Io`] when there is no back end, or it refuses something; [`DeviceError::Unsupported`] for a size that cannot be, and
-/// for what the back end does not offer.
+/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Unsupported`] for an invalid size, and for
+/// features that the back end lacks.
 pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
     let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
     options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
@@ -78,9 +78,9 @@ fn cleaned<C: Cleaning>(endpoint: Endpoint, session: Session, cleaning: C) -> Bo
 
 /// A virtio-net driver; see [`open`].
 ///
-/// A back end that goes, or that breaks the rules, is told once, and what was in its rings comes back as failed, `peer-gone`. That is
-/// [`DeviceError::Lost`], and all that is given to it afterwards fails, too; unless it is to `reconnect`: then it is
-/// [`DeviceError::Io`], and what comes waits until a back end is there again.
+/// A back end that goes, or that breaks the rules, is reported once, and the frames in its rings come back as failed, `peer-gone`.
+/// The report is [`DeviceError::Lost`], and all frames given afterwards fail, too. With `reconnect` it is [`DeviceError::Io`], and
+/// later frames wait until a back end is there again.
 #[derive(Debug)]
 struct VirtioUser<R, C> {
     endpoint: Endpoint,
@@ -89,14 +89,14 @@ struct VirtioUser<R, C> {
     session: Option<Session>,
     pairs: Option<Pairs<R>>,
     region: Option<Arc<Region>>,
-    /// While a back end is waited for.
+    /// Set while a back end is waited for.
     reconnector: Option<Reconnector<R>>,
     detached: DetachedFrames,
-    /// Polls until the next look at the connection.
+    /// Empty polls until the next look at the connection.
     look_due: u32,
     is_armed: bool,
     lost: Option<DeviceError>,
-    /// Of the connections before this one, as the kicks in `signals`.
+    /// Drops of earlier connections; `signals` holds their kicks.
     drops: Drops,
     cleaning: C,
     signals: Signals,
@@ -157,7 +157,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         let device = self.endpoint.name.clone();
         self.reconnector =
             self.region.clone().filter(|_| self.endpoint.options.reconnect).and_then(|region| {
-                // Without a thread it is gone for good.
+                // Without a thread the back end is gone for good.
                 Reconnector::start(self.endpoint.clone(), self.features, region).ok()
             });
         self.lost = Some(match self.reconnector {
@@ -169,13 +169,13 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         });
     }
 
-    /// Whether nothing waits for a back end to come: then there is one, or none is waited for.
+    /// Returns true if no frames wait for a back end: there is one, or none is waited for.
     #[inline]
     fn catch_up(&mut self) -> bool {
         (self.reconnector.is_none() && self.detached.line.is_empty()) || self.resume()
     }
 
-    /// Goes on with a back end that has come, if one has; whether all that waited for it is on its way.
+    /// Adopts a back end that has come, if one has. Returns true if all frames that waited for it are on their way.
     #[cold]
     fn resume(&mut self) -> bool {
         match self.reconnector.as_mut().and_then(Reconnector::answer) {
@@ -183,7 +183,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
             Some(Err(error)) => self.lost = Some(error),
             Some(Ok((session, mut pairs))) => {
                 pairs.adopt(self.detached.drain_posted());
-                // Whoever waits to be told of something is told of everything, until it asks anew.
+                // A caller that waits for a notification gets them all, until it arms anew.
                 if !self.is_armed {
                     pairs.disarm();
                 }
@@ -202,7 +202,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         self.signals.interrupts += self.endpoint.events.take_calls();
     }
 
-    /// Ends the connection; what was inside is to be reaped as failed.
+    /// Ends the connection; the frames inside are reaped as failed.
     fn let_go(&mut self, reason: &'static str) {
         self.count();
         (self.session, self.reconnector) = (None, None);
@@ -215,7 +215,7 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
 }
 
 impl<R: DriverRing + 'static, C: Cleaning> Notify for VirtioUser<R, C> {
-    /// The next look that finds nothing looks at the connection, too.
+    /// Makes the next empty poll look at the connection, too.
     fn arm(&mut self) -> bool {
         self.look_due = 1;
         self.count();
@@ -288,7 +288,7 @@ impl<R: DriverRing + 'static, C: Cleaning> Device for VirtioUser<R, C> {
 
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(session) = &self.session {
-            // One that does not answer is cut off.
+            // A back end that does not answer is cut off.
             session.stop();
         }
         self.let_go("closed");

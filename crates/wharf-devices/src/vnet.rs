@@ -1,70 +1,69 @@
-//! `VnetHeader`: what stands before a frame that is not as on a wire yet: virtio 1.2, section 5.1.6; packet(7), tun(4) and
-//! virtio devices have it.
+//! `VnetHeader`: the header before a frame that is not yet as on a wire: virtio 1.2, section 5.1.6; used by packet(7), tun(4) and
+//! virtio devices.
 //!
-//! One that comes from outside is checked against the frame behind it before anybody acts on it, and so is
-//! one that is asked of us: [`VnetHeader::meta`] and [`VnetHeader::to_send`]. What it says of the length of the headers
-//! is never used: they are read instead.
+//! A header from outside is checked against its frame before it is acted on, and so are requests to be sent: [`VnetHeader::meta`] and
+//! [`VnetHeader::to_send`]. Its field for the length of the headers is never used: the headers are parsed instead.
 
 use wharf_mem::Meta;
 use wharf_packet::checksum::{TCP_OFFSET, UDP_OFFSET};
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP, GsoError, GsoPlan, GsoRequest};
 use wharf_packet::{TCP_FLAGS_AT, TCP_LENGTH_AT, UDP_BYTES};
 
-/// Bytes of the header, without the number of buffers that some devices have behind it.
+/// Bytes of the header, without the number of buffers that some devices add.
 pub const VNET_HEADER_BYTES: usize = 10;
-/// Bytes at the beginning of a frame that a check looks at, at most: all headers lie there.
+/// Bytes at the start of a frame that a check reads, at most: all headers lie there.
 pub const START_BYTES: usize = 512;
 
 const NEEDS_CHECKSUM: u8 = 1;
-/// Of the kind of segmentation: the sender's network says that it was congested. Cutters then treat a flag of TCP's
-/// specially, CWR; ours do so always.
+/// Flag of the segmentation kind: the sender's network reported congestion (ECN). Segmentation then handles TCP's CWR flag
+/// specially; Wharf's does so always.
 const ECN: u8 = 0x80;
 /// TCP's CWR flag.
 const CWR: u8 = 0x80;
 
-/// What a header says.
+/// A header's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VnetHeader {
-    /// The checksum is to be filled in.
+    /// True if the checksum is to be filled in.
     pub needs_checksum: bool,
     /// Kind of segmentation, 0 for none.
     pub gso_kind: u8,
-    /// Whether TCP's CWR is set, which only the first segment may keep.
+    /// True if TCP's CWR flag is set, which only the first segment may keep.
     pub has_ecn: bool,
     /// Bytes of headers, a hint.
     pub header_bytes: u16,
     /// Payload bytes of a segment.
     pub gso_bytes: u16,
-    /// Where the sum begins.
+    /// Start of the sum.
     pub checksum_start: u16,
-    /// Where the checksum goes, bytes from there.
+    /// Offset of the checksum from there.
     pub checksum_offset: u16,
 }
 
-/// Why a header does not fit the frame behind it.
+/// Reason that a header does not fit its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VnetError {
-    /// It is to be cut as cannot be.
+    /// Its segmentation is impossible.
     #[error(transparent)]
     Cut(#[from] GsoError),
     /// Its checksum lies beyond its end.
     #[error("a checksum at {start}+{offset} of {len_bytes} bytes")]
     Checksum {
-        /// Where the sum begins.
+        /// Start of the sum.
         start: u16,
-        /// Where the checksum goes from there.
+        /// Offset of the checksum from there.
         offset: u16,
         /// Bytes of the frame.
         len_bytes: usize,
     },
-    /// The checksum of a super-packet is not left to be filled in, or elsewhere than its kind has it.
+    /// The checksum of a super-packet is not left to be filled in, or is in the wrong place.
     #[error("a super-packet whose checksum is not its transport's")]
     CutChecksum,
 }
 
 impl VnetError {
-    /// In a word, for counters.
+    /// Returns the reason as a word, for counters.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Cut(GsoError::Kind { .. }) => "gso-kind",
@@ -77,7 +76,7 @@ impl VnetError {
 }
 
 impl VnetHeader {
-    /// As `meta` asks, unchecked.
+    /// Makes the header for the requests of `meta`, unchecked.
     #[inline]
     pub fn of(meta: &Meta) -> Self {
         Self {
@@ -90,10 +89,10 @@ impl VnetHeader {
         }
     }
 
-    /// For a frame to be sent as `meta` asks, of `len_bytes`, the first [`START_BYTES`] of them (or all) in `start`.
+    /// Makes the header for a frame of `len_bytes` with the requests of `meta`; its first [`START_BYTES`] (or all) are in `start`.
     ///
     /// # Errors
-    /// [`VnetError`]: it cannot be.
+    /// [`VnetError`]: the request is impossible.
     pub fn to_send(start: &[u8], len_bytes: usize, meta: &Meta) -> Result<Self, VnetError> {
         if meta.gso_kind == 0 && meta.gso_bytes > 0 {
             return Err(GsoError::Kind { kind: 0 }.into());
@@ -106,10 +105,10 @@ impl VnetHeader {
         Ok(Self { header_bytes, has_ecn, ..header })
     }
 
-    /// What it asks of the frame behind it, of `len_bytes`, the first [`START_BYTES`] of them (or all) in `start`.
+    /// Returns the requests to the frame behind it, of `len_bytes`; its first [`START_BYTES`] (or all) are in `start`.
     ///
     /// # Errors
-    /// [`VnetError`]: it lies.
+    /// [`VnetError`]: the header is wrong.
     #[inline]
     pub fn meta(&self, start: &[u8], len_bytes: usize) -> Result<Meta, VnetError> {
         if self.is_plain() {
@@ -126,19 +125,19 @@ impl VnetHeader {
         })
     }
 
-    /// Whether the frame is as on a wire.
+    /// Returns true if the frame is as on a wire.
     #[inline]
     pub fn is_plain(&self) -> bool {
         !self.needs_checksum && self.gso_kind == 0
     }
 
-    /// Whether a header that begins with these bytes is plain.
+    /// Returns true if a header that begins with these bytes has no requests.
     #[inline(always)]
     pub fn is_plain_in([flags, gso_kind]: [u8; 2]) -> bool {
         flags & NEEDS_CHECKSUM == 0 && gso_kind & !ECN == 0
     }
 
-    /// Whether it fits its frame; bytes of the headers of a super-packet, else 0.
+    /// Checks that it fits its frame. Returns the bytes of the headers of a super-packet, else 0.
     fn check(&self, start: &[u8], len_bytes: usize) -> Result<u16, VnetError> {
         let (from, offset) = (usize::from(self.checksum_start), usize::from(self.checksum_offset));
         if self.needs_checksum && from + offset + 2 > len_bytes {
@@ -165,7 +164,7 @@ impl VnetHeader {
         Ok(header_bytes as u16)
     }
 
-    /// Its bytes, in the byte order of the machine.
+    /// Returns its bytes, in the machine's byte order.
     #[inline]
     pub fn bytes(&self) -> [u8; VNET_HEADER_BYTES] {
         let mut bytes = [0; VNET_HEADER_BYTES];
@@ -178,7 +177,7 @@ impl VnetHeader {
         bytes
     }
 
-    /// As received, unchecked.
+    /// Reads a header, unchecked.
     #[inline]
     pub fn read(bytes: &[u8; VNET_HEADER_BYTES]) -> Self {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);

@@ -14,46 +14,46 @@ use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut}
 use wharf_sys::epoll::Epoll;
 use wharf_sys::stream::{has_ended, peek, unread_bytes};
 
-/// How long the rest of a message may take to come.
+/// Time that the rest of a message may take to come.
 const MESSAGE_WITHIN: Duration = Duration::from_secs(1);
-/// Between two looks at whether it has.
+/// Time between two looks for it.
 const LOOK_AFTER: Duration = Duration::from_millis(1);
-/// Bytes of a message's header: request, flags, and how many bytes follow.
+/// Bytes of a message's header: request, flags, and the number of bytes that follow.
 const HEADER_BYTES: usize = 12;
 /// Longest message that the `vhost` crate reads.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// A request's number.
+/// Number of a request.
 const SET_VRING_ENABLE: u32 = 18;
 
-/// Numbers in the set that the thread waits on.
+/// Keys in the set that the thread waits on.
 const WAKE: u64 = 0;
 const SOCKET: u64 = 1;
 
-/// Where connections come from.
+/// Source of connections.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// The socket's file, which goes with it.
+    /// Removes the socket's file with it.
     Listener(UnixListener, PathBuf),
     /// A path to connect to, and the first connection.
     Peer(PathBuf, Option<UnixStream>),
 }
 
 impl Source {
-    /// Listens at `path`; a socket that nobody listens at any more is replaced.
+    /// Listens at `path`; a socket without a listener is replaced.
     pub(super) fn listen(path: &Path) -> io::Result<Self> {
         let listener = unix_socket::listen(path)?;
         listener.set_nonblocking(true)?;
         Ok(Self::Listener(listener, path.to_path_buf()))
     }
 
-    /// Connects to who listens at `path`.
+    /// Connects to the listener at `path`.
     pub(super) fn connect(path: &Path) -> io::Result<Self> {
         let stream = unix_socket::connect(path)?;
         Ok(Self::Peer(path.to_path_buf(), Some(stream)))
     }
 
-    /// What tells of connections: made once, so that for want of descriptors the device does not end for good later on.
+    /// Makes the set that notifies of connections. It is made once, so a lack of descriptors later does not end the device.
     ///
     /// # Errors
     /// Those of epoll(7).
@@ -61,7 +61,7 @@ impl Source {
         set(link, self.listener())
     }
 
-    /// The next connection; `None` when the device closes.
+    /// Returns the next connection; `None` when the device closes.
     fn next(&mut self, link: &Link, waits: &Waits<'_>) -> Option<UnixStream> {
         let mut is_told = false;
         while !link.closes() {
@@ -75,7 +75,7 @@ impl Source {
                 (Ok(stream), _) => return Some(stream),
                 (Err(_), Self::Peer(..)) => waits.wait(RETRY_NS),
                 (Err(error), _) if error.kind() == io::ErrorKind::WouldBlock => waits.wait(u64::MAX),
-                // Out of descriptors, perhaps: not for good.
+                // The process may be out of descriptors: not for good.
                 (Err(error), _) => {
                     if !std::mem::replace(&mut is_told, true) {
                         link.fault(format!("cannot take a connection, which waits: {error}"));
@@ -98,13 +98,13 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         if let Self::Listener(_, path) = self {
-            // Somebody may have removed it.
+            // The file may have been removed.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// What the thread waits for: a wake-up from the others, and something to happen at a socket.
+/// The thread's wait set: a wake-up from the other threads, and events of a socket.
 struct Waits<'a> {
     set: Epoll,
     link: &'a Link,
@@ -131,7 +131,7 @@ fn set(link: &Link, socket: Option<&impl AsRawFd>) -> io::Result<Epoll> {
     Ok(set)
 }
 
-/// The thread: serves connection after connection, of which `set` tells, until the device closes.
+/// The thread: serves one connection after the other, of which `set` notifies, until the device closes.
 pub(super) fn run(link: &Arc<Link>, mut source: Source, set: Epoll, withheld: u64) {
     let waits = Waits { set, link };
     while let Some(stream) = source.next(link, &waits) {
@@ -150,7 +150,7 @@ fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<()
     serve(link, stream, withheld, || waits.wait(u64::MAX))
 }
 
-/// Serves one connection's messages until it ends, which is no error where the other side ended it between two; waits for
+/// Serves one connection's messages until it ends, which is no error if the other side ended it between two messages. Waits for
 /// more by `wait`.
 pub(super) fn serve(
     link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(),
@@ -180,7 +180,7 @@ pub(super) fn serve(
                 return Err(match (fault, error) {
                     (Some(fault), _) => format!("the connection is closed: {fault}"),
                     (None, Error::Disconnected) => return Ok(()),
-                    // It has gone before it was answered.
+                    // The other side left before it was answered.
                     (None, Error::SocketBroken(error)) if is_gone(&error) => return Ok(()),
                     (None, error) => {
                         format!("the connection is closed: message of request {request}: {error}")
@@ -196,13 +196,13 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// SET_VRING_ENABLE before SET_FEATURES, as QEMU's network devices send it, and before all else DPDK's driver, to a
-/// device that has come back: the `vhost` crate would have features first.
+/// Answers SET_VRING_ENABLE before SET_FEATURES: QEMU's network devices send it first, and DPDK's driver sends it before all else
+/// to a device that has come back. The `vhost` crate wants features first.
 fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
     const NEED_REPLY: u32 = 8;
     let mut message = [0; HEADER_BYTES + 2 * size_of::<u32>()];
     let mut stream = stream;
-    // As much of it as there is: what is shorter than its kind is not waited for.
+    // Reads the bytes that there are: a shorter message is not waited for.
     if stream.read(&mut message).map_err(Error::SocketBroken)? < message.len() {
         return Err(Error::InvalidMessage);
     }
@@ -221,13 +221,13 @@ fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Err
     enabled
 }
 
-/// What has come.
+/// Outcome of a look for a message.
 enum Message {
     /// A request of this number.
     Whole(u32),
-    /// Nothing yet.
+    /// No message yet.
     None,
-    /// Nothing, and nothing will.
+    /// No message, and none will come.
     Ended,
 }
 
@@ -249,7 +249,7 @@ fn await_message(link: &Link, stream: &UnixStream) -> Result<Message, String> {
             |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let (request, body_bytes) = (word(0), word(8) as usize);
         let unread = unread_bytes(stream.as_fd()).map_err(said)?;
-        // What is too long is refused by its reader, from its header.
+        // The reader rejects a message that is too long, by its header.
         if came == HEADER_BYTES && (body_bytes > BODY_BYTES_MAX || unread >= HEADER_BYTES + body_bytes) {
             return Ok(Message::Whole(request));
         }

@@ -1,7 +1,7 @@
-//! `Link`: what the thread that serves messages and whoever moves frames have in common.
+//! `Link`: the state that the message thread and the thread that moves frames share.
 //!
-//! Each virtqueue is behind a lock of its own: who moves frames takes it once per batch, the other one for the moment of
-//! a change. So a ring that was stopped is not being used by anybody, whenever its frames were moved last.
+//! Each virtqueue has a lock of its own: the thread that moves frames takes it once per batch, the message thread for a change. So
+//! a ring that was stopped is not in use, whenever its frames were moved last.
 
 use super::vring::{Agreed, NoStart, Vring};
 use crate::virtio::{Memory, RingError};
@@ -13,29 +13,29 @@ use wharf_core::device::DeviceError;
 use wharf_sys::epoll::Epoll;
 use wharf_sys::event::EventFd;
 
-/// Most queue pairs: as many as fit the word that says which are open.
+/// Most queue pairs: as many as fit the word of open pairs.
 pub const PAIRS_MAX: u16 = 32;
 
-/// In the set of what a poller waits for: a change; the kicks are behind it.
+/// Key of a change in the set that a poller waits on; the kicks follow.
 const CHANGE: u64 = 0;
 
 #[derive(Debug)]
 pub(super) struct Link {
     name: String,
-    /// By their number in messages: first the one by which frames go to the driver, then the one by which they come.
+    /// Virtqueues by their number in messages: first the one for frames to the driver, then the one for frames from it.
     vrings: Box<[Mutex<Vring>]>,
-    /// Whether whoever moves frames wants to be told of buffers: not while polling.
+    /// True if the poller wants notifications of buffers: not while polling.
     is_armed: AtomicBool,
     /// Bit n: frames may go to the driver by pair n.
     open_pairs: AtomicU32,
-    /// What a poller waits for: kicks, and changes.
+    /// The poller's wait set: kicks, and changes.
     poll: Epoll,
     change: EventFd,
     faults: Mutex<Vec<String>>,
     has_faults: AtomicBool,
-    /// Wakes the thread that serves messages.
+    /// Wakes the message thread.
     pub(super) wake: EventFd,
-    /// Whether the connection is to end, and the device with it.
+    /// True if the connection is to end, and the device with it.
     hangs_up: AtomicBool,
     closes: AtomicBool,
     /// The connection, so that it can be ended from outside.
@@ -74,7 +74,7 @@ impl Link {
         self.vrings.len() / 2
     }
 
-    /// Virtqueue `index`, as messages count them.
+    /// Returns virtqueue `index`, as messages count them.
     #[inline]
     pub(super) fn vring(&self, index: usize) -> Option<MutexGuard<'_, Vring>> {
         self.vrings.get(index).map(lock)
@@ -84,7 +84,7 @@ impl Link {
         self.vrings.iter().map(lock)
     }
 
-    /// By which pair a frame goes to the driver that is the `hash`th of those, or the first one while there is none.
+    /// Returns the open pair for hash `hash`, or the first pair if none is open.
     #[inline]
     pub(super) fn pair_for(&self, hash: impl FnOnce() -> u64) -> usize {
         let open = self.open_pairs.load(Ordering::Relaxed);
@@ -99,14 +99,14 @@ impl Link {
         }
     }
 
-    /// Whether frames may go by `pair`, or there is no other, either.
+    /// Returns true if frames may go by `pair`, or there is no open pair.
     #[inline]
     pub(super) fn may_go_by(&self, pair: usize) -> bool {
         let open = self.open_pairs.load(Ordering::Relaxed);
         open == 0 || open >> pair & 1 != 0
     }
 
-    /// Sets what tells of buffers in virtqueue `index`.
+    /// Sets the event that notifies of buffers in virtqueue `index`.
     pub(super) fn set_kick(
         &self, index: usize, vring: &mut Vring, kick: Option<EventFd>,
     ) -> std::io::Result<()> {
@@ -120,16 +120,16 @@ impl Link {
 
     pub(super) fn unset_kick(&self, vring: &mut Vring) {
         if let Some(Some(kick)) = vring.kick.take() {
-            // It was put in there.
+            // The number was put in there.
             let _ = self.poll.remove(kick.as_fd().as_raw_fd());
         }
     }
 
-    /// Starts virtqueue `index` if all is known; a ring that cannot be is a fault of the connection, one that cannot be resumed
-    /// is told of.
+    /// Starts virtqueue `index` if all is known. An impossible ring is a fault of the connection; one that cannot be resumed is
+    /// reported.
     pub(super) fn start(&self, index: usize, memory: &Arc<Memory>, agreed: Agreed) -> Result<(), RingError> {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
-        // Whoever changes it takes the virtqueue's lock afterwards.
+        // Threads that change it take the virtqueue's lock afterwards.
         let started = vring.start(memory, agreed, self.is_armed.load(Ordering::Relaxed));
         drop(vring);
         self.changed();
@@ -143,7 +143,7 @@ impl Link {
         }
     }
 
-    /// A virtqueue was started, stopped, or switched on or off: whoever moves frames looks again.
+    /// Notifies the thread that moves frames: a virtqueue was started, stopped, or switched on or off.
     pub(super) fn changed(&self) {
         let open = self.vrings().step_by(2).enumerate().filter(|(_, vring)| vring.is_open());
         let mask = open.fold(0, |mask, (pair, _)| mask | 1u32 << pair);
@@ -151,7 +151,7 @@ impl Link {
         self.change.signal();
     }
 
-    /// Forgets all that the connection told.
+    /// Forgets all that the connection announced.
     pub(super) fn reset(&self) {
         for mut vring in self.vrings() {
             vring.stop();
@@ -162,29 +162,29 @@ impl Link {
         self.changed();
     }
 
-    /// Notes whether virtqueues that start from now on are to tell of buffers; those that run are to be told so one by one.
+    /// Sets whether virtqueues that start from now on notify of buffers; running ones are set one by one.
     pub(super) fn set_armed(&self, is_armed: bool) {
         self.is_armed.store(is_armed, Ordering::Relaxed);
     }
 
-    /// The descriptor that tells a poller of kicks and changes.
+    /// Returns the descriptor that notifies a poller of kicks and changes.
     pub(super) fn poll_fd(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
 
-    /// What has happened until now is not told of any more.
+    /// Clears the notifications so far.
     pub(super) fn look(&self) {
         self.poll.take_events(|_| {});
     }
 
-    /// Notes what is to be told to whoever moves frames.
+    /// Notes an error for the thread that moves frames.
     pub(super) fn fault(&self, what: String) {
         lock(&self.faults).push(what);
         self.has_faults.store(true, Ordering::Release);
         self.change.signal();
     }
 
-    /// The first thing that is to be told, once.
+    /// Returns the first error to be reported, once.
     #[inline]
     pub(super) fn take_fault(&self) -> Result<(), DeviceError> {
         if !self.has_faults.load(Ordering::Acquire) { Ok(()) } else { self.take_first_fault() }
@@ -201,13 +201,13 @@ impl Link {
         Err(DeviceError::Unsupported { device: self.name.clone(), what })
     }
 
-    /// A virtqueue whose driver breaks the rules.
+    /// Reports a virtqueue whose driver breaks the rules.
     #[cold]
     pub(super) fn broken(&self, index: usize, error: &RingError) {
         self.fault(format!("virtqueue {index}: {error}; it stands still until its driver sets it up anew"));
     }
 
-    /// The connection is to end: shared memory has gone.
+    /// Ends the connection: shared memory has gone.
     #[cold]
     pub(super) fn lost_memory(&self) {
         if !self.hangs_up.swap(true, Ordering::Relaxed) {
@@ -224,7 +224,7 @@ impl Link {
         self.closes.load(Ordering::Relaxed)
     }
 
-    /// Notes the connection that is served, if there may be one any more; or that there is none.
+    /// Notes the connection that is served, if the device is open; or that there is none.
     pub(super) fn set_stream(&self, stream: Option<UnixStream>) {
         *lock(&self.stream) = stream;
         if self.closes() {
@@ -232,7 +232,7 @@ impl Link {
         }
     }
 
-    /// Ends it all: the thread that serves messages comes to its end.
+    /// Ends the device: the message thread comes to its end.
     pub(super) fn close(&self) {
         self.closes.store(true, Ordering::Relaxed);
         self.shut();
@@ -241,7 +241,7 @@ impl Link {
 
     fn shut(&self) {
         if let Some(stream) = lock(&self.stream).take() {
-            // It may be gone.
+            // The connection may be gone.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
     }

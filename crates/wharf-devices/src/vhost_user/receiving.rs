@@ -9,19 +9,19 @@ use reader::Reader;
 use wharf_core::pool::{Cache, PoolError};
 use wharf_mem::Batch;
 
-/// Buffers of a virtqueue that is switched off which are used at a time: the protocol wants its frames discarded.
+/// Buffers of a disabled virtqueue that are used at a time: the protocol wants its frames discarded.
 const DISCARDED_AT_A_TIME: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Receiving {
     reader: Reader,
-    /// The pair that is looked at first.
+    /// The pair that is served first.
     first: usize,
 }
 
-/// What became of a turn at one virtqueue.
+/// Outcome of a turn at one virtqueue.
 enum Ended {
-    /// There is no more there, or no more is wanted.
+    /// The virtqueue is empty, or the budget is used up.
     Empty,
     /// There is no memory.
     NoMemory,
@@ -74,8 +74,7 @@ impl Receiving {
         ended
     }
 
-    /// Reads up to `budget` frames, or discards what is there where nothing was `agreed` upon; what is wrong with the ring, if
-    /// anything.
+    /// Reads up to `budget` frames, or discards them if nothing was `agreed` upon. Returns the error of the ring, if there is one.
     #[allow(clippy::too_many_arguments)]
     fn walk(
         &mut self, ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],
@@ -110,7 +109,7 @@ impl Receiving {
         self.reader.drops(see);
     }
 
-    /// Asks to be told of frames; false when there are some already.
+    /// Asks for notifications of frames. Returns false if there are some already.
     pub(super) fn arm(&self, link: &Link) -> bool {
         let mut nothing_came = true;
         for pair in 0..link.pairs() {
@@ -132,8 +131,8 @@ impl Receiving {
     }
 }
 
-/// Pops as many buffers as there are chains for, and asks for what will be read of them; how many, and what is wrong with the
-/// ring behind them, if anything.
+/// Pops as many buffers as there are chains for, and prefetches their data. Returns their number, and the error of the ring behind
+/// them, if there is one.
 #[inline(always)]
 fn pop_ahead(
     ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],

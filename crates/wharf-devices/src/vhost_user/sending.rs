@@ -15,7 +15,7 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_packet::flow_hash;
 
-/// Frames that are held at a time: waiting for buffers, or copied and not reaped.
+/// Frames held at a time: waiting for buffers, or copied and not reaped.
 pub(super) const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 
 /// Frames that wait for buffers of one queue pair.
@@ -77,7 +77,7 @@ impl Sending {
         Transmitted { doorbell, stopped }
     }
 
-    /// One pair, and nobody waits: frames are copied where they stand in the batch.
+    /// Copies frames from the batch: there is one pair, and no frame waits.
     fn straight(&mut self, link: &Link, batch: &mut Batch, more: bool) -> bool {
         let room = RING_FRAMES - self.held();
         let Self { region: Some(region), lanes, done, failed, writer, .. } = self else { return false };
@@ -88,7 +88,7 @@ impl Sending {
         rang
     }
 
-    /// Frames wait in the lanes of their flows' pairs, as long as there is room.
+    /// Puts frames into the lanes of their flows' pairs, while there is room.
     fn line_up(&mut self, link: &Link, batch: &mut Batch) {
         let Some(region) = &self.region else { return };
         while self.waiting + self.done.len() + self.failed.len() < RING_FRAMES {
@@ -100,7 +100,7 @@ impl Sending {
         }
     }
 
-    /// Delivers what waits, as far as it can be; whether a driver was told.
+    /// Delivers waiting frames as far as possible. Returns true if a driver was notified.
     fn push(&mut self, link: &Link, more: bool) -> bool {
         let mut rang = false;
         for pair in 0..self.lanes.len() {
@@ -122,14 +122,14 @@ impl Sending {
         rang
     }
 
-    /// Frames of a pair that was switched off go by one that is on.
+    /// Moves frames of a disabled pair to an enabled one.
     #[cold]
     fn go_elsewhere(&mut self, link: &Link, pair: usize) {
         let other = link.pair_for(|| 0);
         if other != pair {
             let frames = std::mem::take(&mut self.lanes[pair].waiting);
             self.lanes[other].waiting.extend(frames);
-            // A super-packet that was half delivered begins anew: its receiver knows segments that it has.
+            // A super-packet that was half delivered begins anew: its receiver recognises segments that it has.
             self.lanes[pair].state.segments = 0;
         }
     }
@@ -153,7 +153,7 @@ impl Sending {
         into.failed.extend(self.failed.drain(..failed));
     }
 
-    /// Asks to be told of buffers, if frames wait for some; false when there are some already.
+    /// Asks for notifications of buffers, if frames wait for some. Returns false if there are some already.
     pub(super) fn arm(&self, link: &Link) -> bool {
         let waiting = self.lanes.iter().enumerate().filter(|(_, lane)| !lane.waiting.is_empty());
         let mut nothing_came = true;
@@ -175,7 +175,7 @@ impl Sending {
         }
     }
 
-    /// What waits will not go any more.
+    /// Fails the frames that wait.
     pub(super) fn close(&mut self) {
         for lane in &mut self.lanes {
             self.failed.extend(lane.waiting.drain(..).map(|frame| (frame, "closed")));

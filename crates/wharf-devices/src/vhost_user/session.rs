@@ -1,5 +1,5 @@
-//! `Session`: what one connection's messages make of the virtqueues. The `vhost` crate reads and checks the messages
-//! themselves, and answers them (QEMU, docs/interop/vhost-user.rst).
+//! `Session`: the effect of one connection's messages on the virtqueues. The `vhost` crate reads, checks and answers the messages
+//! (QEMU, docs/interop/vhost-user.rst).
 
 use super::link::Link;
 use super::vring::Agreed;
@@ -16,7 +16,7 @@ use wharf_sys::shared::{Area, seal};
 /// Regions of shared memory at a time: as many as a message can bring.
 const REGIONS_MAX: usize = 32;
 
-/// What we can do for a driver.
+/// Features offered to a driver.
 const FEATURES: u64 = feature::CSUM
     | feature::GUEST_CSUM
     | feature::GUEST_TSO4
@@ -45,12 +45,12 @@ pub(super) struct Session {
     protocol: VhostUserProtocolFeatures,
     regions: Vec<Region>,
     memory: Arc<Memory>,
-    /// What was wrong with the last message, in words.
+    /// The error of the last message, in words.
     fault: Option<String>,
 }
 
 impl Session {
-    /// For a connection; `withheld` are features that are not to be offered.
+    /// Makes a session; features in `withheld` are not offered.
     pub(super) fn new(link: Arc<Link>, withheld: u64) -> Self {
         let several = if link.pairs() > 1 { feature::MQ } else { 0 };
         let offered = (FEATURES | several) & !withheld;
@@ -66,17 +66,17 @@ impl Session {
         }
     }
 
-    /// What was wrong, in words, if that is known.
+    /// Returns the error in words, if it is known.
     pub(super) fn take_fault(&mut self) -> Option<String> {
         self.fault.take()
     }
 
-    /// Whether no features were agreed upon yet by which virtqueues are enabled: it is done all the same.
+    /// Returns true if virtqueues may be enabled although the feature for it was not agreed upon yet.
     pub(super) fn enables_early(&self) -> bool {
         !self.agreed.has(feature::VHOST_PROTOCOL)
     }
 
-    /// Whether messages that want it are acknowledged.
+    /// Returns true if messages that ask for it are acknowledged.
     pub(super) fn acknowledges(&self) -> bool {
         self.protocol.contains(VhostUserProtocolFeatures::REPLY_ACK)
     }
@@ -90,7 +90,7 @@ impl Session {
         self.refuse(format!("virtqueue {index}: there are {}", 2 * self.link.pairs()))
     }
 
-    /// Starts virtqueue `index`, if all is known that this takes.
+    /// Starts virtqueue `index`, if all is known that it needs.
     fn start(&mut self, index: usize) -> Result<()> {
         match self.link.start(index, &self.memory, self.agreed) {
             Ok(()) => Ok(()),
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Changes virtqueue `index`, standing still meanwhile.
+    /// Changes virtqueue `index`, which stands still meanwhile.
     fn change(&mut self, index: u32, change: impl FnOnce(&mut super::vring::Vring)) -> Result<()> {
         let Some(mut vring) = self.link.vring(index as usize) else { return self.no_such(index) };
         vring.stop();
@@ -107,7 +107,7 @@ impl Session {
         self.start(index as usize)
     }
 
-    /// Regions have come or gone: rings go on in the new memory, where they are in it.
+    /// Updates the memory: rings go on in the new regions if they are in them.
     fn set_regions(&mut self, regions: Vec<Region>) -> Result<()> {
         let memory = match Memory::new(regions.iter().map(|region| region.region.clone()).collect()) {
             Ok(memory) => Arc::new(memory),
@@ -129,7 +129,7 @@ impl Session {
         let Some(end) = mmap_offset.checked_add(memory_size) else {
             return self.refuse(format!("a region of {memory_size} bytes at {mmap_offset:#x} of its file"));
         };
-        // Where this cannot be had, the memory is refused, or a fault in it ends the connection: see `install_sigbus_handler`.
+        // Unsealable memory is rejected, or a fault in it ends the connection: see `install_sigbus_handler`.
         seal(file.as_fd());
         let area = match Area::of_peer(file.as_fd(), end) {
             Ok(area) => Arc::new(area),
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// An event that came with a message for virtqueue `index`, or none where it will be polled.
+    /// Takes the event that came with a message for virtqueue `index`; none if it will be polled.
     fn event(&mut self, index: u8, what: &str, file: Option<File>) -> Result<Option<EventFd>> {
         if usize::from(index) >= 2 * self.link.pairs() {
             return self.no_such(index.into());
@@ -250,7 +250,7 @@ impl VhostUserBackendReqHandlerMut for Session {
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
         let call = self.event(index, "call", file)?;
-        // What the driver was announced of by the old one it need not know: once for nothing is better than never.
+        // The driver may have missed a notification by the old event: a spurious one is better than none.
         if let Some(call) = &call {
             call.signal();
         }
@@ -269,7 +269,7 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        // Not CONFIGURE_MEM_SLOTS: QEMU 7.2 then adds each region once per queue pair.
+        // Without CONFIGURE_MEM_SLOTS: with it, QEMU 7.2 adds each region once per queue pair.
         Ok(VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK)
     }
 

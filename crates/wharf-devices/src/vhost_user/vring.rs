@@ -1,4 +1,4 @@
-//! `Vring`: one virtqueue: what the messages have told of it, and, once that is enough, as it runs.
+//! `Vring`: one virtqueue: the state announced by messages, and, once that is complete, the running ring.
 
 use crate::virtio::packed::PackedDevice;
 use crate::virtio::split::SplitDevice;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6};
 use wharf_sys::event::EventFd;
 
-/// What the two sides have agreed upon, as far as it changes frames.
+/// Agreed features, as far as they change frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Agreed(pub(super) u64);
 
@@ -17,18 +17,18 @@ impl Agreed {
         self.0 & feature != 0
     }
 
-    /// Bytes before each frame (virtio 1.2, sections 5.1.6 and 5.1.6.1).
+    /// Returns the bytes before each frame (virtio 1.2, sections 5.1.6 and 5.1.6.1).
     pub(super) fn header_bytes(self) -> usize {
         let long = self.has(feature::VERSION_1 | feature::MRG_RXBUF);
         VNET_HEADER_BYTES + if long { size_of::<u16>() } else { 0 }
     }
 
-    /// Whether the header before a frame that comes may ask for anything. Else it says nothing (virtio 1.2, section 5.1.6.2).
+    /// True if the header before an arriving frame may carry requests; else it is ignored (virtio 1.2, section 5.1.6.2).
     pub(super) fn may_ask(self) -> bool {
         self.has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO)
     }
 
-    /// Whether the driver takes super-packets of this kind.
+    /// Returns true if the driver takes super-packets of this kind.
     pub(super) fn takes(self, gso_kind: u8) -> bool {
         self.has(feature::GUEST_CSUM)
             && match gso_kind {
@@ -50,7 +50,7 @@ pub(super) enum Ring {
     Packed(PackedDevice),
 }
 
-/// `$work` with `$ring` as what it is: a loop of its own for either layout.
+/// Evaluates `$work` with `$ring` as its type: a loop of its own for either layout.
 macro_rules! with_ring {
     ($either:expr, $ring:ident => $work:expr) => {
         match $either {
@@ -61,16 +61,16 @@ macro_rules! with_ring {
 }
 pub(super) use with_ring;
 
-/// Buffers that are popped before the first of them is read: their lines come from the driver's processor at the same time.
+/// Buffers popped before the first of them is read: their lines come from the driver's processor at the same time.
 const AHEAD: usize = 32;
 
-/// A ring that runs, and what its chains are looked up in.
+/// A running ring, and the memory of its chains.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) ring: Ring,
     pub(super) memory: Arc<Memory>,
     pub(super) agreed: Agreed,
-    /// As many as are popped before the first of them is used.
+    /// Chains popped before the first of them is used.
     pub(super) chains: Box<[Chain]>,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Vring {
     pub(super) addresses: Option<[u64; 3]>,
     /// SET_VRING_BASE.
     pub(super) base: u32,
-    /// SET_VRING_KICK: `Some(None)` where the driver will not tell.
+    /// SET_VRING_KICK: `Some(None)` if the driver will not notify.
     pub(super) kick: Option<Option<EventFd>>,
     /// SET_VRING_CALL.
     pub(super) call: Option<EventFd>,
@@ -91,15 +91,15 @@ pub(super) struct Vring {
     pub(super) error: Option<EventFd>,
     /// SET_VRING_ENABLE.
     pub(super) is_enabled: bool,
-    /// The same of the virtqueue by which frames come from the driver, where this is the other one of its pair. Until then what comes
-    /// is discarded, an answer to what was sent by this one, too.
+    /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair. Until then frames that
+    /// arrive are discarded, also an answer to one that this virtqueue sent.
     pub(super) is_answer_enabled: bool,
-    /// Whether it has run since the connection was made.
+    /// True if it has run since the connection was made.
     has_run: bool,
     running: Option<Running>,
 }
 
-/// Why a ring does not start.
+/// Reason that a ring does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoStart {
     #[error(transparent)]
@@ -111,8 +111,8 @@ pub(super) enum NoStart {
 }
 
 impl Vring {
-    /// Starts it, if all is known that this takes; whether it runs now. A new ring tells of all buffers: unless it `is_armed`, its
-    /// driver is asked not to.
+    /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all buffers: unless it
+    /// `is_armed`, its driver is asked not to.
     pub(super) fn start(
         &mut self, memory: &Arc<Memory>, agreed: Agreed, is_armed: bool,
     ) -> Result<bool, NoStart> {
@@ -127,7 +127,7 @@ impl Vring {
         let options = Options::of(agreed.0);
         let mut ring = match agreed.layout() {
             Layout::Split => {
-                // Buffers are used in order and at once, so that the used index says all, whoever came before.
+                // Buffers are used in order and at once, so the used index is the whole state, whichever device came before.
                 let base = SplitDevice::used_index(&place);
                 Ring::Split(SplitDevice::new(place, options, base.into())?)
             }
@@ -153,7 +153,7 @@ impl Vring {
         Ok(true)
     }
 
-    /// Stops it, for as long as nothing starts it; where it stands.
+    /// Stops it until it is started again. Returns its position.
     pub(super) fn stop(&mut self) -> u32 {
         if let Some(Running { ring, .. }) = self.running.take() {
             self.base = with_ring!(&ring, ring => ring.next_avail());
@@ -161,7 +161,7 @@ impl Vring {
         self.base
     }
 
-    /// Ends it, until the driver sets it up anew: it broke the rules.
+    /// Ends it until the driver sets it up anew: it broke the rules.
     pub(super) fn fail(&mut self) {
         self.stop();
         self.addresses = None;
@@ -170,13 +170,13 @@ impl Vring {
         }
     }
 
-    /// As it runs, if it does.
+    /// Returns the running ring, if it runs.
     #[inline]
     pub(super) fn running(&mut self) -> Option<&mut Running> {
         self.running.as_mut()
     }
 
-    /// As it runs, where frames may go to the driver.
+    /// Returns the running ring, if frames may go to the driver.
     #[inline]
     pub(super) fn open(&mut self) -> Option<(&mut Running, Option<&EventFd>)> {
         if !(self.is_enabled && self.is_answer_enabled) {

@@ -1,43 +1,43 @@
-//! `Chain`: one buffer as the device sees it, all of its addresses looked up.
+//! `Chain`: one buffer as the device sees it, with all addresses looked up.
 
 use super::{Memory, Part, RingError, Window};
 
-/// By which a buffer is given back.
+/// The token by which a buffer is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Token {
-    /// What the driver calls it: of a split ring, its first descriptor.
+    /// The driver's id of the buffer; its first descriptor in a split ring.
     pub(super) id: u16,
-    /// Descriptors that it takes of the ring.
+    /// Descriptors of the ring that it takes.
     pub(super) descriptors: u16,
 }
 
 impl Token {
-    /// What the driver calls it.
+    /// Returns the driver's id of the buffer.
     pub fn id(&self) -> u16 {
         self.id
     }
 }
 
-/// A buffer: parts that the device reads, then parts that it writes. To be made once per queue and used again: it grows to the
-/// longest chain. As long as a line of memory.
+/// A buffer: parts that the device reads, then parts that it writes. Made once per queue and used again: it grows to the longest
+/// chain. As long as a cache line.
 #[derive(Debug, Default)]
 pub struct Chain {
     token: Token,
     shape: Shape,
-    /// Its only part, where its shape says so: then what follows says nothing.
+    /// The only part, if the shape says so; the other fields then mean nothing.
     only: Part,
     parts: Vec<Part>,
-    /// How many of the parts are to be read.
+    /// Number of parts to be read.
     readable: u32,
     readable_bytes: u32,
     writable_bytes: u32,
-    /// The region in which something was found last.
+    /// The region of the last lookup.
     pub(super) hint: u32,
 }
 
 const _: () = assert!(size_of::<Chain>() == 64);
 
-/// What it is made of. Most are of one descriptor: of those, little is written.
+/// The shape of a buffer. Most have one descriptor: for those, little is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Shape {
     /// One part, to be read.
@@ -61,7 +61,7 @@ impl Chain {
         (self.readable, self.readable_bytes, self.writable_bytes) = (0, 0, 0);
     }
 
-    /// What one descriptor says, and nothing else: `part`, which is all of it.
+    /// Sets the buffer to one descriptor: `part` is all of it.
     #[inline(always)]
     pub(super) fn set_only(&mut self, token: Token, part: Part, is_writable: bool) {
         let shape = if is_writable { Shape::Writable } else { Shape::Readable };
@@ -73,7 +73,7 @@ impl Chain {
         self.token = token;
     }
 
-    /// Adds what a descriptor says.
+    /// Adds a descriptor.
     pub(super) fn push(
         &mut self, memory: &Memory, address: u64, len_bytes: u32, is_writable: bool,
     ) -> Result<(), RingError> {
@@ -96,7 +96,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Its parts, in order: those to be read, those to be written.
+    /// Returns the parts in order: those to be read, those to be written.
     #[inline(always)]
     fn split(&self) -> (&[Part], &[Part]) {
         match self.shape {
@@ -106,7 +106,7 @@ impl Chain {
         }
     }
 
-    /// As [`Chain::push`], for what does not lie in one region.
+    /// As [`Chain::push`], for bytes that span regions.
     #[cold]
     fn push_across(&mut self, memory: &Memory, address: u64, len_bytes: u32) -> Result<(), RingError> {
         let fault = RingError::Outside { address, len_bytes };
@@ -117,17 +117,17 @@ impl Chain {
             done += part.len_bytes;
             self.parts.push(part);
         }
-        // Nothing, at an address that there is not: nothing of it is ever touched.
+        // An empty part at an unmapped address: no byte of it is ever touched.
         Ok(())
     }
 
-    /// By which it is given back.
+    /// Returns the token by which it is given back.
     #[inline]
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// Bytes that are to be read.
+    /// Returns the number of bytes to be read.
     #[inline]
     pub fn readable_bytes(&self) -> u32 {
         match self.shape {
@@ -137,7 +137,7 @@ impl Chain {
         }
     }
 
-    /// Bytes that may be written.
+    /// Returns the number of bytes that may be written.
     #[inline]
     pub fn writable_bytes(&self) -> u32 {
         match self.shape {
@@ -147,31 +147,31 @@ impl Chain {
         }
     }
 
-    /// Its parts to be read, in order.
+    /// Returns the parts to be read, in order.
     #[inline]
     pub fn readable(&self) -> &[Part] {
         self.split().0
     }
 
-    /// Its parts to be written, in order.
+    /// Returns the parts to be written, in order.
     #[inline]
     pub fn writable(&self) -> &[Part] {
         self.split().1
     }
 
-    /// The part that is to be read, where it is one only.
+    /// Returns the part to be read, if there is exactly one.
     #[inline(always)]
     pub fn only_readable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
         if let ([only], []) = self.split() { memory.window(only) } else { None }
     }
 
-    /// The part that may be written, where it is one only.
+    /// Returns the part that may be written, if there is exactly one.
     #[inline(always)]
     pub fn only_writable<'a>(&self, memory: &'a Memory) -> Option<Window<'a>> {
         if let [only] = self.writable() { memory.window(only) } else { None }
     }
 
-    /// Has the beginning of its first part brought here, from byte `skip` on, if it is not.
+    /// Prefetches the beginning of the first part, from byte `skip` on.
     #[inline(always)]
     pub fn prefetch(&self, memory: &Memory, skip: usize) {
         let (readable, writable) = self.split();
@@ -181,7 +181,7 @@ impl Chain {
         }
     }
 
-    /// Copies bytes that are to be read, from byte `skip` of them on, to `to`; how many: fewer where there are no more.
+    /// Copies bytes to be read, from byte `skip` of them on, to `to`. Returns their number: fewer if there are no more.
     #[inline]
     pub fn copy_out(&self, memory: &Memory, skip: u32, to: &mut [u8]) -> usize {
         let mut done = 0;
@@ -193,7 +193,7 @@ impl Chain {
         done
     }
 
-    /// Copies `from` to the bytes that may be written, from byte `skip` of them on; how many: fewer where there is no more room.
+    /// Copies `from` to the bytes that may be written, from byte `skip` of them on. Returns their number: fewer without room.
     #[inline]
     pub fn copy_in(&self, memory: &Memory, skip: u32, from: &[u8]) -> usize {
         let mut done = 0;
@@ -206,7 +206,7 @@ impl Chain {
     }
 }
 
-/// Calls `see` with each part, where in it to begin, and how many bytes, for `len` bytes from byte `skip` on; until it answers false.
+/// Calls `see` with each part, the start in it and the number of bytes, for `len` bytes from byte `skip` on, until it returns false.
 fn each(parts: &[Part], mut skip: u32, mut len: usize, mut see: impl FnMut(&Part, u32, usize) -> bool) {
     for part in parts {
         if len == 0 {

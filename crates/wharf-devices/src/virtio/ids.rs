@@ -1,16 +1,16 @@
-//! `Ids`: which buffers, or descriptors, of a driver's ring are free; first in, first out, so that a device that uses buffers in
-//! order gets descriptors in order (virtio 1.2, section 2.7.9 wants that where IN_ORDER is agreed upon).
+//! `Ids`: the free buffers, or descriptors, of a driver's ring; first in, first out. So a device that uses buffers in order gets
+//! descriptors in order, as virtio 1.2, section 2.7.9, demands with IN_ORDER.
 
 #[derive(Debug)]
 pub(super) struct Ids {
     ring: Box<[u16]>,
-    /// Where the next one is taken.
+    /// Position of the next one to be taken.
     head: u16,
     count: u16,
 }
 
 impl Ids {
-    /// All of `size`, in order.
+    /// Makes a list of all of `size`, in order.
     pub(super) fn new(size: u16) -> Self {
         Self { ring: (0..size).collect(), head: 0, count: size }
     }
@@ -28,7 +28,7 @@ impl Ids {
         Some(id)
     }
 
-    /// Takes back what [`Ids::take`] gave.
+    /// Takes back an id of [`Ids::take`].
     #[inline(always)]
     pub(super) fn give(&mut self, id: u16) {
         let at = usize::from(self.head) + usize::from(self.count);

@@ -1,7 +1,7 @@
-//! `Memory`: what a driver shares with a device, as the device sees it.
+//! `Memory`: the memory that a driver shares, as the device sees it.
 //!
-//! Descriptors name bytes by the driver's *guest* addresses, rings begin at *user* addresses; both are looked up, every time,
-//! in a table of a few regions. What crosses the end of a region goes on in the next one only where that one begins there.
+//! Descriptors name bytes by the driver's *guest* addresses, rings begin at *user* addresses. Both are looked up, every time, in a
+//! table of a few regions. Bytes that cross the end of a region go on in the next one only if that one begins there.
 
 use super::RingError;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use wharf_sys::shared::{Area, View};
 /// Part of the shared memory.
 #[derive(Debug, Clone)]
 pub struct MemoryRegion {
-    /// Where it begins as descriptors name it.
+    /// Start in the guest addresses of descriptors.
     pub guest: u64,
-    /// Where it begins in the address space of the driver's process.
+    /// Start in the address space of the driver's process.
     pub user: u64,
     /// Its bytes.
     pub view: View,
 }
 
 impl MemoryRegion {
-    /// `len_bytes` of `area`, from byte `at` on; `None` where they do not lie within, are none, or an address would wrap.
+    /// Makes a region of `len_bytes` of `area`, from byte `at` on; `None` if they are outside, are none, or an address would wrap.
     pub fn new(guest: u64, user: u64, area: &Arc<Area>, at: u64, len_bytes: u64) -> Option<Self> {
         let len = usize::try_from(len_bytes).ok().filter(|&len| len > 0)?;
         let view = View::new(area, usize::try_from(at).ok()?, len)?;
@@ -29,14 +29,14 @@ impl MemoryRegion {
     }
 }
 
-/// Regions that cannot be.
+/// Invalid regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// Two of them are at the same address.
+    /// Two regions overlap.
     #[error("two regions of the shared memory overlap at {address:#x}")]
     Overlap {
-        /// Where.
+        /// The address.
         address: u64,
     },
 }
@@ -45,7 +45,7 @@ pub enum MemoryError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Part {
     region: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub len_bytes: u32,
     at: usize,
 }
@@ -59,7 +59,7 @@ pub(super) struct Hand {
 }
 
 impl Hand {
-    /// These bytes, if all of them lie in it.
+    /// Returns these bytes, if all of them lie in it.
     #[inline(always)]
     pub(super) fn find(&self, address: u64, len_bytes: u32) -> Option<Part> {
         let at = address.wrapping_sub(self.guest);
@@ -68,7 +68,7 @@ impl Hand {
     }
 }
 
-/// A part, at hand: its bytes, of a region that was looked up.
+/// A part with its region, which was looked up.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {
     view: &'a View,
@@ -77,13 +77,13 @@ pub struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Copies its bytes from `skip` on to `to`; false, and nothing, where it has not so many.
+    /// Copies its bytes from `skip` on to `to`. Returns false, and copies none, if it has fewer.
     #[inline(always)]
     pub fn copy_out(&self, skip: usize, to: &mut [u8]) -> bool {
         skip <= self.len_bytes && to.len() <= self.len_bytes - skip && self.view.copy_out(self.at + skip, to)
     }
 
-    /// Copies `from` to its bytes from `skip` on; false, and nothing, where it has not so many.
+    /// Copies `from` to its bytes from `skip` on. Returns false, and copies none, if it has fewer.
     #[inline(always)]
     pub fn copy_in(&self, skip: usize, from: &[u8]) -> bool {
         skip <= self.len_bytes
@@ -91,7 +91,7 @@ impl Window<'_> {
             && self.view.copy_in(self.at + skip, from)
     }
 
-    /// Has the bytes of a line's length from `skip` on brought here, or where they end: mostly two lines, or one.
+    /// Prefetches a line's length of bytes from `skip` on: one or two lines.
     #[inline(always)]
     pub fn prefetch(&self, skip: usize) {
         let at = self.at + skip;
@@ -100,17 +100,17 @@ impl Window<'_> {
     }
 }
 
-/// What processors move at a time.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The table. Cheap to clone, as long as regions are few.
+/// The table of regions. Cheap to clone if they are few.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     regions: Vec<MemoryRegion>,
 }
 
 impl Memory {
-    /// Of these regions.
+    /// Makes a table of these regions.
     ///
     /// # Errors
     /// [`MemoryError::Overlap`].
@@ -127,24 +127,24 @@ impl Memory {
         Ok(Self { regions })
     }
 
-    /// Whether the driver has taken some of it away: see [`Area::is_broken`].
+    /// Returns true if the driver has taken some of the memory away: see [`Area::is_broken`].
     #[inline]
     pub fn is_broken(&self) -> bool {
         self.regions.iter().any(|region| region.view.area().is_broken())
     }
 
-    /// Its regions, by guest address.
+    /// Returns the regions, by guest address.
     pub fn regions(&self) -> &[MemoryRegion] {
         &self.regions
     }
 
-    /// `len_bytes` from a user address on, within one region.
+    /// Returns `len_bytes` from a user address on, within one region.
     pub fn view_of_user(&self, user: u64, len_bytes: usize) -> Option<View> {
         let region = self.regions.iter().find(|region| offset(user, region.user, &region.view).is_some())?;
         region.view.part(offset(user, region.user, &region.view)?, len_bytes)
     }
 
-    /// Region `hint`, at hand.
+    /// Returns region `hint`.
     #[inline(always)]
     pub(super) fn hand(&self, hint: u32) -> Hand {
         let region = self.regions.get(hint as usize);
@@ -153,15 +153,15 @@ impl Memory {
         Hand { index: hint, guest, len_bytes }
     }
 
-    /// The region of all of the `len_bytes` from guest address `address` on, at hand, where that is another one than `hand`.
+    /// Returns the region of all `len_bytes` from guest address `address` on, if it is not `hand`.
     #[cold]
     pub(super) fn other_hand(&self, address: u64, len_bytes: u32, hand: Hand) -> Option<Hand> {
         let other = self.hand(self.search(address)?);
         (other.index != hand.index && other.find(address, len_bytes).is_some()).then_some(other)
     }
 
-    /// The bytes from guest address `address` on, up to `len_bytes` or the end of their region. `hint` is where they were found last
-    /// time, and is kept.
+    /// Returns the bytes from guest address `address` on, up to `len_bytes` or the end of their region. `hint` is the region of the last
+    /// lookup, and is updated.
     #[inline]
     pub(super) fn find(&self, address: u64, len_bytes: u32, hint: &mut u32) -> Option<Part> {
         let within = |index: u32| {
@@ -185,14 +185,14 @@ impl Memory {
         found.and_then(|index| u32::try_from(index).ok())
     }
 
-    /// The bytes of `part`, at hand; `None` where it is not of this memory.
+    /// Returns the bytes of `part` with their region; `None` if it is not of this memory.
     #[inline(always)]
     pub fn window(&self, part: &Part) -> Option<Window<'_>> {
         let view = &self.regions.get(part.region as usize)?.view;
         Some(Window { view, at: part.at, len_bytes: part.len_bytes as usize })
     }
 
-    /// Copies the bytes of `part` from `skip` on to `to`; false where it is not that long, or not of this memory.
+    /// Copies the bytes of `part` from `skip` on to `to`. Returns false if it is too short, or not of this memory.
     #[inline]
     pub fn copy_out(&self, part: &Part, skip: u32, to: &mut [u8]) -> bool {
         let region = self.regions.get(part.region as usize);
@@ -200,7 +200,7 @@ impl Memory {
             && region.is_some_and(|region| region.view.copy_out(part.at + skip as usize, to))
     }
 
-    /// Copies `from` to the bytes of `part` from `skip` on; false where it is not that long, or not of this memory.
+    /// Copies `from` to the bytes of `part` from `skip` on. Returns false if it is too short, or not of this memory.
     #[inline]
     pub fn copy_in(&self, part: &Part, skip: u32, from: &[u8]) -> bool {
         let region = self.regions.get(part.region as usize);
@@ -234,7 +234,7 @@ fn reaches(part: &Part, skip: u32, len: usize) -> bool {
     part.len_bytes.checked_sub(skip).is_some_and(|left| left as usize >= len)
 }
 
-/// How far behind the beginning `start` of a region an address is, if it lies in it.
+/// Returns the offset of an address from the start `start` of a region, if it lies in it.
 #[inline(always)]
 fn offset(address: u64, start: u64, view: &View) -> Option<usize> {
     let offset = address.wrapping_sub(start);

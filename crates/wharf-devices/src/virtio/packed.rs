@@ -1,5 +1,5 @@
-//! Packed virtqueues (virtio 1.2, section 2.8): one ring of descriptors, in which the driver makes buffers available and the device
-//! says in their place that they were used.
+//! Packed virtqueues (virtio 1.2, section 2.8): one ring of descriptors. The driver makes buffers available in it, and the device
+//! marks them as used in place.
 
 mod device;
 mod driver;
@@ -27,35 +27,35 @@ const _: () = assert!(std::mem::offset_of!(Descriptor, len_bytes) == 8);
 const _: () = assert!(std::mem::offset_of!(Descriptor, id) == 12);
 const _: () = assert!(std::mem::offset_of!(Descriptor, flags) == 14);
 
-/// Length, number and flags in one word, the second one of a descriptor, as the machine has them.
+/// Length, number and flags in one word, the second one of a descriptor, in the machine's byte order.
 #[inline(always)]
 fn rest(len_bytes: u32, id: u16, flags: u16) -> u64 {
     (u64::from(len_bytes) | u64::from(id) << 32 | u64::from(flags) << 48).to_le()
 }
 
-/// Flags, besides those that split rings have, too.
+/// Flags, besides those of split rings.
 const AVAILABLE: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
 
-/// Whose turn it is, by the flags of a descriptor's second word.
+/// The side that has a descriptor, by the flags of its second word.
 #[inline(always)]
 fn turn(rest: u64) -> u16 {
     (rest >> 48) as u16 & (AVAILABLE | USED)
 }
 
-/// The flags of a buffer that is made available on a round with this wrap counter (section 2.8.1).
+/// Returns the flags of a buffer that is made available on a round with this wrap counter (section 2.8.1).
 #[inline(always)]
 fn available(wrap: bool) -> u16 {
     if wrap { AVAILABLE } else { USED }
 }
 
-/// The flags of a buffer that was used on such a round.
+/// Returns the flags of a buffer that is used on such a round.
 #[inline(always)]
 fn used(wrap: bool) -> u16 {
     if wrap { AVAILABLE | USED } else { 0 }
 }
 
-/// A place in the ring, and on which round.
+/// A position in the ring, with its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cursor {
     index: u16,
@@ -75,7 +75,7 @@ impl Cursor {
         }
     }
 
-    /// `count` places before this one.
+    /// Returns the position `count` before this one.
     fn back(self, count: u16, size: u16) -> Self {
         match self.index.checked_sub(count) {
             Some(index) => Self { index, wrap: self.wrap },
@@ -97,11 +97,11 @@ impl Cursor {
     }
 }
 
-/// When one side wants to be told (section 2.8.14): two words.
+/// A side's notification request (section 2.8.14): two words.
 #[derive(Debug, Clone)]
 struct Event(View);
 
-/// Of [`Event`]'s second word.
+/// Value of [`Event`]'s second word.
 const TELL: u16 = 0;
 const RING_EVENT_FLAGS_DISABLE: u16 = 1;
 const TELL_AT: u16 = 2;
@@ -109,7 +109,7 @@ const TELL_AT: u16 = 2;
 impl Event {
     const LEN_BYTES: usize = 4;
 
-    /// Asks for all that comes.
+    /// Asks for every notification.
     fn ask(&self) {
         self.0.store_u16(2, TELL.to_le());
     }
@@ -123,14 +123,14 @@ impl Event {
         self.0.store_u16(2, RING_EVENT_FLAGS_DISABLE.to_le());
     }
 
-    /// Whether it is to be told that `count` descriptors came before `now`, in a ring of `size`.
+    /// Returns true if a notification is needed for `count` descriptors before `now`, in a ring of `size`.
     fn wants(&self, now: Cursor, count: u16, size: u16) -> bool {
         match u16::from_le(self.0.load_u16_acquire(2)) {
             _ if count == 0 => false,
             RING_EVENT_FLAGS_DISABLE => false,
             TELL_AT if count < size => {
                 let event = Cursor::of_bits(u16::from_le(self.0.load_u16(0)));
-                // Of the round before, it is as far behind the beginning of this one.
+                // A position of the round before is as far behind the beginning of this one.
                 let behind = if event.wrap == now.wrap { 0 } else { size };
                 needs_event(event.index.wrapping_sub(behind), now.index, now.index.wrapping_sub(count))
             }

@@ -1,11 +1,11 @@
-//! `Place`: the three areas of a virtqueue (virtio 1.2, section 2.6), and what lies where in them.
+//! `Place`: the three areas of a virtqueue (virtio 1.2, section 2.6), and their layout.
 
 use super::{Memory, RingError, SIZE_MAX};
 use std::fmt;
 use std::sync::Arc;
 use wharf_sys::shared::{Area, Record, Table, View};
 
-/// How a virtqueue is laid out.
+/// Layout of a virtqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Section 2.7: a table and two rings.
@@ -23,7 +23,7 @@ impl fmt::Display for Layout {
     }
 }
 
-/// One area: bytes, and how they are aligned.
+/// Size and alignment of one area.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     name: &'static str,
@@ -39,7 +39,7 @@ impl Layout {
         }
     }
 
-    /// `size`, if a ring can have it.
+    /// Returns `size` if a ring can have it.
     ///
     /// # Errors
     /// [`RingError::Size`].
@@ -49,7 +49,7 @@ impl Layout {
         u16::try_from(size).ok().filter(|_| fits).ok_or(RingError::Size { layout: self, size })
     }
 
-    /// The areas: section 2.7 has those of a split ring; sections 2.8.10 and 2.8.14 those of a packed one.
+    /// Returns the areas: section 2.7 has those of a split ring; sections 2.8.10 and 2.8.14 those of a packed one.
     fn parts(self, size: u16) -> [Part; 3] {
         let size = usize::from(size);
         let part = |name, len_bytes, align_bytes| Part { name, len_bytes, align_bytes };
@@ -66,27 +66,27 @@ impl Layout {
     }
 }
 
-/// Where a virtqueue lies.
+/// Addresses of a virtqueue.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub(super) layout: Layout,
     pub(super) size: u16,
-    /// Descriptors; of a packed ring, all of it.
+    /// Descriptors; all of a packed ring.
     pub(super) descriptors: Table<Record>,
-    /// What the driver writes: available ring, or when it wants to be told.
+    /// Area that the driver writes: available ring, or its notification request.
     pub(super) driver: View,
-    /// What the device writes: used ring, or when it wants to be told.
+    /// Area that the device writes: used ring, or its notification request.
     pub(super) device: View,
 }
 
-/// Areas of rings of our own are so far apart: two lines, since processors fetch lines in pairs.
+/// Distance of the areas in own memory: two lines, since processors fetch lines in pairs.
 const APART_BYTES: usize = 128;
 
 impl Place {
-    /// A ring of `size` whose areas begin at these addresses in the peer's own address space.
+    /// Finds a ring of `size` whose areas begin at these addresses in the peer's own address space.
     ///
     /// # Errors
-    /// [`RingError::Size`]; [`RingError::Place`] where an area does not lie within one region of `memory`.
+    /// [`RingError::Size`]; [`RingError::Place`] if an area does not lie within one region of `memory`.
     pub fn find(
         layout: Layout, size: u32, memory: &Memory, descriptors: u64, driver: u64, device: u64,
     ) -> Result<Self, RingError> {
@@ -102,7 +102,7 @@ impl Place {
         Self::of_areas(layout, size, [descriptors, driver, device])
     }
 
-    /// A ring of `size` in memory of our own, from byte `at` on.
+    /// Makes a ring of `size` in own memory, from byte `at` on.
     ///
     /// # Errors
     /// As [`Place::find`].
@@ -125,7 +125,7 @@ impl Place {
         Ok(Self { layout, size, descriptors, driver, device })
     }
 
-    /// Where the areas of such a ring begin: descriptors, driver, device.
+    /// Returns the starts of the areas of such a ring: descriptors, driver, device.
     pub fn offsets(layout: Layout, size: u16, at: usize) -> [usize; 3] {
         let [first, second, _] = layout.parts(size);
         let at = at.next_multiple_of(APART_BYTES);
@@ -133,23 +133,23 @@ impl Place {
         [at, driver, (driver + second.len_bytes).next_multiple_of(APART_BYTES)]
     }
 
-    /// Bytes that such a ring takes, from a multiple of 128 on.
+    /// Returns the bytes of such a ring, from a multiple of 128 on.
     pub fn len_bytes(layout: Layout, size: u16) -> usize {
         let [.., last] = Self::offsets(layout, size, 0);
         (last + layout.parts(size)[2].len_bytes).next_multiple_of(APART_BYTES)
     }
 
-    /// How it is laid out.
+    /// Returns the layout.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Descriptors that it has.
+    /// Returns the number of descriptors.
     pub fn size(&self) -> u16 {
         self.size
     }
 
-    /// Its areas, in the order descriptors, driver, device: for whoever plays a peer that breaks the rules.
+    /// Returns the areas, in the order descriptors, driver, device: for tests that play a peer that breaks the rules.
     pub fn areas(&self) -> [&View; 3] {
         [self.descriptors.view(), &self.driver, &self.device]
     }

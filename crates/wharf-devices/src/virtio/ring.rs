@@ -1,8 +1,8 @@
-//! What split and packed rings have in common, for either side.
+//! The common part of split and packed rings, for either side.
 
 use super::{Chain, Layout, Memory, Place, RingError, Token, feature};
 
-/// What was agreed upon, as far as it changes a ring.
+/// Agreed features, as far as they change a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
     /// [`feature::EVENT_IDX`].
@@ -14,7 +14,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Of negotiated features.
+    /// Returns the options of negotiated features.
     pub fn of(features: u64) -> Self {
         let has = |bit: u64| features & bit != 0;
         Self {
@@ -37,28 +37,28 @@ impl Options {
 /// if !ring.enable_notification() { /* something came meanwhile: look again */ }
 /// ```
 pub trait DeviceRing: Send + std::fmt::Debug {
-    /// Descriptors that it has.
+    /// Returns the number of descriptors.
     fn size(&self) -> u16;
 
-    /// How it is laid out.
+    /// Returns the layout.
     fn layout(&self) -> Layout;
 
-    /// Takes the next buffer that the driver has made available, in order; whether there was one. `chain` is written over.
+    /// Takes the next buffer that the driver has made available, in order. Returns true if there was one. `chain` is overwritten.
     ///
     /// # Errors
     /// [`RingError`]: the driver breaks the rules, and the queue is not to be used any more.
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError>;
 
-    /// Pops as many buffers of one descriptor each as there are `chains` for, as long as nothing is wrong with them: how many. The
-    /// next one is to be had from [`DeviceRing::pop`], whatever it is.
+    /// Pops as many buffers of one descriptor each as there are `chains` for, while they are valid. Returns their number.
+    /// [`DeviceRing::pop`] returns the next one, of any shape.
     fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize;
 
-    /// Gives back the buffer that was popped last (then the one before that, and so on): it will be popped again. Only before
+    /// Gives back the buffer that was popped last (then the one before that, and so on): it will be popped again. Allowed only before
     /// it was used.
     fn undo_pop(&mut self, token: Token);
 
-    /// Gives a buffer back, into which `written_bytes` were written. Buffers are to be used in the order in which they were popped
-    /// where [`Options::in_order`] was agreed upon. The driver sees it once it is published.
+    /// Gives a buffer back, into which `written_bytes` were written. With [`Options::in_order`] buffers must be used in the order in
+    /// which they were popped. The driver sees it once it is published.
     fn put_used(&mut self, token: Token, written_bytes: u32);
 
     /// As [`DeviceRing::put_used`] of each of `chains` in turn, into which nothing was written.
@@ -66,38 +66,38 @@ pub trait DeviceRing: Send + std::fmt::Debug {
         chains.iter().for_each(|chain| self.put_used(chain.token(), 0));
     }
 
-    /// Shows the driver all that was used, at once; whether there was anything.
+    /// Shows the driver all used buffers at once. Returns true if there were any.
     fn publish(&mut self) -> bool;
 
-    /// Whether the driver wants to be told of what was published since this was asked last.
+    /// Returns true if the driver wants a notification of buffers published since the last call.
     fn needs_notification(&mut self) -> bool;
 
-    /// Asks to be told when something is made available; false when something is already: look again.
+    /// Enables notifications of available buffers. Returns false if there are some already: look again.
     fn enable_notification(&mut self) -> bool;
 
-    /// Asks not to be told: a hint.
+    /// Disables notifications: a hint.
     fn disable_notification(&mut self);
 
-    /// Where it stands, as GET_VRING_BASE answers: the index of the next buffer; of a packed ring, with the wrap counter in bit
-    /// 15, and the same of the used side in the upper half.
+    /// Returns the position as GET_VRING_BASE answers it: the index of the next available buffer. For a packed ring bit 15 is the wrap
+    /// counter, and the upper half is the same for the used side.
     fn next_avail(&self) -> u32;
 }
 
-/// Bytes at an address that the peer knows.
+/// Bytes at an address of the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// Where they begin.
+    /// Their address.
     pub address: u64,
-    /// How many.
+    /// Their number.
     pub len_bytes: u32,
 }
 
-/// A buffer that came back.
+/// A used buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
-    /// What [`DriverRing::add`] called it. Free from now on.
+    /// Id of [`DriverRing::add`]. It is free from now on.
     pub id: u16,
-    /// Bytes that the device has written into it, as it says; no more than there was room for.
+    /// Bytes that the device has written into it, by its account; at most its room.
     pub written_bytes: u32,
 }
 
@@ -112,7 +112,7 @@ pub struct Used {
 /// if !ring.enable_notification() { /* something came back meanwhile: look again */ }
 /// ```
 pub trait DriverRing: Send + std::fmt::Debug {
-    /// A new ring: its areas are cleared.
+    /// Makes a new ring, with cleared areas.
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout.
@@ -120,33 +120,33 @@ pub trait DriverRing: Send + std::fmt::Debug {
     where
         Self: Sized;
 
-    /// Descriptors that it has.
+    /// Returns the number of descriptors.
     fn size(&self) -> u16;
 
-    /// Descriptors that are free.
+    /// Returns the number of free descriptors.
     fn room(&self) -> u16;
 
-    /// Makes a buffer available, of parts that the device reads and then parts that it writes; its number, below the ring's size and
-    /// nobody else's until it comes back. `None`, and nothing, where there is no room for its descriptors, or it has no parts.
-    /// The device sees it once it is published.
+    /// Makes a buffer available, of parts that the device reads and then parts that it writes. Returns its id, below the ring's size
+    /// and unique until it comes back; `None` without room for its descriptors, or if it has no parts. The device sees it once it
+    /// is published.
     fn add(&mut self, readable: &[Extent], writable: &[Extent]) -> Option<u16>;
 
-    /// Shows the device all that was added, at once; whether there was anything.
+    /// Shows the device all added buffers at once. Returns true if there were any.
     fn publish(&mut self) -> bool;
 
-    /// Whether the device wants to be told of what was published since this was asked last.
+    /// Returns true if the device wants a notification of buffers published since the last call.
     fn needs_kick(&mut self) -> bool;
 
-    /// The next buffer that has come back, if any.
+    /// Returns the next used buffer, if there is one.
     ///
     /// # Errors
     /// [`RingError`]: the device breaks the rules, and the queue is not to be used any more.
     fn next_used(&mut self) -> Result<Option<Used>, RingError>;
 
-    /// Asks to be told when a buffer comes back; false when one has already: look again.
+    /// Enables notifications of used buffers. Returns false if there are some already: look again.
     fn enable_notification(&mut self) -> bool;
 
-    /// Asks to be told when three quarters of what is under way have come back; false when they have already.
+    /// Enables a notification when three quarters of the buffers inside have come back. Returns false if they have already.
     fn enable_notification_delayed(&mut self) -> bool;
 
     /// Asks not to be told: a hint.

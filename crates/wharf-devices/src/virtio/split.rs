@@ -24,24 +24,24 @@ const _: () =
     assert!(std::mem::offset_of!(Descriptor, flags) == 12 && std::mem::offset_of!(Descriptor, next) == 14);
 
 pub(super) const DESCRIPTOR_BYTES: usize = 16;
-/// There is a next one.
+/// The descriptor has a next one.
 pub(super) const NEXT: u16 = 1;
 /// The device writes it.
 pub(super) const WRITE: u16 = 2;
 /// It is a table of descriptors.
 pub(super) const INDIRECT: u16 = 4;
 
-/// Of the available ring (section 2.7.6) and the used ring (section 2.7.8): where flags, index and entries are.
+/// Offsets of flags, index and entries in the available ring (section 2.7.6) and the used ring (section 2.7.8).
 const FLAGS_AT: usize = 0;
 const INDEX_AT: usize = 2;
 const RING_AT: usize = 4;
 const AVAILABLE_BYTES: usize = size_of::<Short>();
 const USED_BYTES: usize = size_of::<Pair>();
-/// In the flags of either: the other side need not tell.
+/// Flag of either ring: the other side need not notify.
 const VRING_AVAIL_F_NO_INTERRUPT: u16 = 1;
 
 impl Descriptor {
-    /// Each word once: what the peer writes meanwhile is not seen.
+    /// Reads each word once: later writes of the peer are not seen.
     #[inline(always)]
     fn read(record: &Record) -> Self {
         let [address, rest] = record.load();
@@ -72,7 +72,7 @@ impl Descriptor {
     }
 }
 
-/// Descriptors of a table of so many bytes.
+/// Returns the number of descriptors in a table of `bytes`.
 pub(super) fn table_size(len_bytes: u32) -> Result<u16, RingError> {
     let whole = len_bytes.is_multiple_of(DESCRIPTOR_BYTES as u32);
     let size = u16::try_from(len_bytes / DESCRIPTOR_BYTES as u32).unwrap_or(u16::MAX);
@@ -82,26 +82,26 @@ pub(super) fn table_size(len_bytes: u32) -> Result<u16, RingError> {
     }
 }
 
-/// Entries of the available ring: which descriptor a buffer begins with.
+/// Returns the entries of the available ring: the first descriptor of each buffer.
 fn available_entries(place: &Place) -> Result<Table<Short>, RingError> {
     let fault = RingError::Place { area: "driver area", align_bytes: AVAILABLE_BYTES };
     let entries = place.driver.part(RING_AT, usize::from(place.size) * AVAILABLE_BYTES);
     entries.and_then(Table::new).ok_or(fault)
 }
 
-/// Entries of the used ring: which descriptor a buffer began with, and bytes written.
+/// Returns the entries of the used ring: the first descriptor of each buffer, and the bytes written.
 fn used_entries(place: &Place) -> Result<Table<Pair>, RingError> {
     let fault = RingError::Place { area: "device area", align_bytes: align_of::<Pair>() };
     let entries = place.device.part(RING_AT, usize::from(place.size) * USED_BYTES);
     entries.and_then(Table::new).ok_or(fault)
 }
 
-/// Behind the available ring's entries: when the driver wants to be told.
+/// Returns the offset behind the available ring's entries: the index at which the driver wants a notification.
 fn used_event_at(size: u16) -> usize {
     RING_AT + usize::from(size) * AVAILABLE_BYTES
 }
 
-/// Behind the used ring's entries: when the device wants to be told.
+/// Returns the offset behind the used ring's entries: the index at which the device wants a notification.
 fn available_event_at(size: u16) -> usize {
     RING_AT + usize::from(size) * USED_BYTES
 }

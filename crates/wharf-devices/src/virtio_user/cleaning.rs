@@ -1,56 +1,55 @@
-//! When frames that have left are taken out of the transmit queue, as Linux's driver has done it in turn (`drivers/net/virtio_net.c`):
-//! a type each.
+//! Completion modes of the transmit queue, one type each, after the history of Linux's driver (`drivers/net/virtio_net.c`).
 //!
-//! | | cleans | asks to be told | senders are charged |
+//! | | reaps | asks for notifications | senders are charged |
 //! |---|---|---|---|
-//! | [`AtTransmit`], `napi=off` | after the next transmit | while it is stopped, or somebody waits | until the queue has the frame |
-//! | [`Ticking`], `napi=timer`, until 2013 | as that, and ten times a second | as that | as that |
-//! | [`Napi`], `napi=on`, since 2017 | whoever polls, on the processor that transmits | of three quarters of what is under way | until it has left |
+//! | [`AtTransmit`], `napi=off` | after the next transmit | while the queue is stopped, or a thread waits | until the queue has the frame |
+//! | [`Ticking`], `napi=timer`, until 2013 | likewise, and ten times a second | likewise | likewise |
+//! | [`Napi`], `napi=on`, since 2017 | any poller on the processor that transmits | when three quarters of the frames inside have left | until the frame has left |
 //!
-//! *Asking* is delayed: the other side tells once three quarters of what is under way have left (`virtqueue_enable_cb_delayed`),
-//! and is asked only before a poller sleeps. What has not left when it sleeps is told of; so nothing rests for ever.
+//! Asking is delayed: the device notifies once three quarters of the frames inside have left (`virtqueue_enable_cb_delayed`), and
+//! is asked only before a poller sleeps. A notification covers frames that have not left by then, so none stays for ever.
 
 use std::fmt::Debug;
 use wharf_core::device::CompletionMode;
 use wharf_core::host::Clock;
 use wharf_sys::affinity;
 
-/// When to clean. Told of all that happens to the queue, and asked before it is looked into.
+/// The completion mode: it follows the queue's events, and decides when the queue is reaped.
 pub(super) trait Cleaning: Debug + Send + 'static {
     /// Moment at which frames are given back.
     const COMPLETIONS: CompletionMode;
 
-    /// Frames went in.
+    /// Notes that frames went in.
     fn transmitted(&mut self);
 
-    /// Somebody waits for what has left.
+    /// Makes the next look due: a thread waits for frames that have left.
     fn force_completion(&mut self);
 
-    /// Whether the queue is to be looked into now; `is_full` says that it takes no more.
+    /// Returns true if the queue is to be reaped now; `is_full` says that it takes no more.
     fn is_due(&mut self, is_full: bool) -> bool;
 
-    /// It was looked into, to the last frame that had left.
+    /// Notes that the queue was reaped, to the last frame that had left.
     fn cleaned(&mut self);
 
-    /// A poller is about to sleep: whether it is to be told of what leaves.
+    /// Returns true if the device is to notify a poller that is about to sleep.
     fn asks(&self, is_full: bool) -> bool;
 
-    /// It was told, or need not be any more; or it has left already.
+    /// Notes a notification, or that none is needed any more, or that frames have left already.
     fn told(&mut self);
 
-    /// When it looks by itself, from now.
+    /// Returns in how many nanoseconds the mode reaps by itself.
     fn next_ns(&self) -> Option<u64> {
         None
     }
 }
 
-/// At any time by the processor that transmits; by another one only where it was told to, or somebody waits: the lines
-/// of the ring and of the frames are where they were written last.
+/// Reaps at any time on the processor that transmits. Another processor reaps only after a notification, or if a thread waits: the
+/// cache lines of the ring and the frames are on the processor that wrote them last.
 #[derive(Debug)]
 pub(super) struct Napi {
-    /// Whether any processor may.
+    /// True if any processor may.
     anywhere: bool,
-    /// The one that transmitted last.
+    /// The processor that transmitted last.
     processor: Option<usize>,
     is_called: bool,
 }
@@ -94,7 +93,7 @@ impl Cleaning for Napi {
     }
 }
 
-/// Once after each transmit: what left after the last one waits for the next.
+/// Reaps once after each transmit: frames that left later wait for the next.
 #[derive(Debug, Default)]
 pub(super) struct AtTransmit {
     has_transmitted: bool,

@@ -1,4 +1,4 @@
-//! How a back end is found: by connecting to it, or by waiting until it does.
+//! The two ways to reach a back end: connecting to it, or accepting its connection.
 
 use crate::unix_socket;
 pub(super) use crate::unix_socket::is_nobody;
@@ -7,15 +7,15 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// DetachedFrames two looks at whether somebody is there.
+/// Time between two attempts.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Connects; as long as nobody listens, and it `may_wait`, again.
+/// Connects; tries again while the other end does not listen and `may_wait` is true.
 pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
     patiently(|| unix_socket::connect(path), |error| is_nobody(error) && may_wait())
 }
 
-/// Listens until somebody connects, as long as it `may_wait`. The socket's file is there as long as that takes.
+/// Listens until a back end connects, while `may_wait` is true. The socket's file exists for that time.
 pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
     let listener = unix_socket::listen(path)?;
     listener.set_nonblocking(true)?;
@@ -30,7 +30,7 @@ pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<Uni
     Ok(socket)
 }
 
-/// Tries again after a nap, as long as that may be.
+/// Tries again after a nap, while `may_wait` is true.
 fn patiently<T>(
     attempt: impl Fn() -> io::Result<T>, may_try_again: impl Fn(&io::Error) -> bool,
 ) -> io::Result<T> {

@@ -1,48 +1,48 @@
-//! How a driver should be.
+//! Settings of the driver.
 
 use crate::virtio::Layout;
 
 /// Most queue pairs.
 pub const PAIRS_MAX: u16 = 32;
 
-/// When frames that have left are taken out of the transmit queue.
+/// Completion mode of the transmit queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Napi {
-    /// By whoever polls, be it to receive; senders are charged for a frame until then, and there is a byte queue limit.
+    /// Any poll reaps, also one that receives. Senders are charged for a frame until then, and there is a byte queue limit.
     On {
-        /// Whether a poller on any processor does so at any time. By default another processor than that which transmits
-        /// does only when it was told, or somebody waits.
+        /// True if a poller on any processor reaps at any time. By default a processor other than the one that transmits reaps only
+        /// after a notification, or if a thread waits.
         anywhere: bool,
     },
-    /// After the next transmit. Senders are charged until the queue has the frame: nothing but the ring bounds what they
-    /// have in it, and there is no byte queue limit.
+    /// The next transmit reaps. Senders are charged until the queue has the frame: only the ring bounds what they have in it, and
+    /// there is no byte queue limit.
     Off,
-    /// As that, and ten times a second, by the poller.
+    /// Likewise, and the poller reaps ten times a second.
     Timer,
 }
 
-/// How a `virtio-user:` device should be.
+/// Settings of a `virtio-user:` device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VirtioUserOptions {
-    /// Whether it listens until a back end connects, in place of connecting to one.
+    /// True to listen until a back end connects; else the driver connects.
     pub server: bool,
-    /// Whether a back end that goes is waited for, and set up anew once it is back. What is in its rings as it goes fails, as
-    /// `peer-gone`: whether it has left, nobody knows. What comes after that waits.
+    /// True to wait for a back end that goes, and to set it up anew. Frames in its rings fail as `peer-gone`, since it is unknown
+    /// whether they have left. Later frames wait.
     pub reconnect: bool,
     /// Queue pairs, 1 to [`PAIRS_MAX`]: 1 by default. The back end must have as many. Each flow goes by one of them.
     pub pairs: u16,
-    /// Whether its rings are packed, or split.
+    /// True for packed rings, else split.
     pub packed: bool,
-    /// Whether the back end must use buffers in order: where it offers that, by default.
+    /// Whether the back end must use buffers in order: by default if it offers that.
     pub in_order: Option<bool>,
-    /// Whether frames may arrive in several buffers: where the back end offers it, by default.
+    /// Whether frames may arrive in several buffers: by default if the back end offers that.
     pub mrg_rxbuf: Option<bool>,
-    /// Whether checksums and the cutting of super-packets are left to the back end, where it offers that. Where they are not, it need
-    /// not read the header before a frame, and may copy short frames faster: DPDK's does.
+    /// True to leave checksums and segmentation to the back end, if it offers that. Otherwise it need not read the header before a
+    /// frame, and may copy short frames faster, as DPDK's does.
     pub offload: bool,
     /// Descriptors of each ring, 256 by default: a power of two up to 32768, packed ones any number.
     pub size: u16,
-    /// When sent frames are taken back; [`Napi::On`] by default, on the processor that transmits.
+    /// Completion mode; [`Napi::On`] by default, on the processor that transmits.
     pub napi: Napi,
 }
 
@@ -63,7 +63,7 @@ impl Default for VirtioUserOptions {
 }
 
 impl VirtioUserOptions {
-    /// Whether there can be such rings, and so many.
+    /// Checks that such rings, and that many, are possible.
     pub(super) fn check(&self) -> Result<(), String> {
         let layout = if self.packed { Layout::Packed } else { Layout::Split };
         layout.check_size(self.size.into()).map_err(|error| error.to_string())?;

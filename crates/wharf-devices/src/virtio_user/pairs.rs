@@ -1,7 +1,7 @@
-//! `Pairs`: the queue pairs of one connection. Each flow goes by one of them, the same as long as there are as many; all are
-//! received from, in turn.
+//! `Pairs`: the queue pairs of one connection. Each flow goes by one of them, the same while their number stays; all are received
+//! from, in turn.
 //!
-//! A pair whose ring is full holds up what comes behind its frames, whichever pair that would go by: frames leave a batch in order.
+//! A pair whose ring is full holds up the frames behind, of any pair: frames leave a batch in order.
 
 use super::receiving::{Drops, Receiving};
 use super::sending::Sending;
@@ -25,9 +25,9 @@ pub(super) struct Pairs<R> {
     pairs: Box<[Pair<R>]>,
     region: Arc<Region>,
     map: QueueMap,
-    /// By which pair each frame of a batch goes.
+    /// The pair of each frame of a batch.
     ways: Vec<u16>,
-    /// The pair that is looked at first.
+    /// The pair that is served first.
     first: usize,
 }
 
@@ -60,7 +60,7 @@ impl<R: DriverRing> Pairs<R> {
     fn spread(&mut self, batch: &mut Batch, more: bool) -> Transmitted {
         let Self { pairs, region, map, ways, .. } = self;
         ways.clear();
-        // What has no bytes here is another pool's: whoever posts it says so.
+        // A frame of another pool has no bytes here: posting it reports that.
         let way = |frame: &Frame| region.bytes(frame).map_or(0, |bytes| map.queue_of(bytes)) as u16;
         ways.extend(batch.frames().iter().map(way));
         let mut runs = ways.chunk_by(|one, other| one == other);
@@ -79,7 +79,7 @@ impl<R: DriverRing> Pairs<R> {
         rang
     }
 
-    /// Whether one of them takes no more until frames have left.
+    /// Returns true if one of them takes no more until frames have left.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.pairs.iter().any(|pair| pair.sending.is_full())
@@ -101,12 +101,12 @@ impl<R: DriverRing> Pairs<R> {
         self.in_turn(|pair| pair.sending.reap(budget - (into.len() - before), into))
     }
 
-    /// Frames that have left and were not given back: of a back end that is gone.
+    /// Returns the frames that have left and were not given back, of a back end that is gone.
     pub(super) fn left(&mut self) -> impl Iterator<Item = Frame> {
         self.pairs.iter_mut().flat_map(|pair| pair.sending.left())
     }
 
-    /// Calls `each` with one after the other, a different one first each time.
+    /// Calls `each` with one pair after the other, starting with another one each time.
     #[inline]
     fn in_turn<E>(&mut self, mut each: impl FnMut(&mut Pair<R>) -> Result<(), E>) -> Result<(), E> {
         let (before, from_first) = self.pairs.split_at_mut(self.first);
@@ -130,8 +130,8 @@ impl<R: DriverRing> Pairs<R> {
         Ok(short.map_or(Ok(to.len() - before), Err))
     }
 
-    /// Asks to be told of arrivals, and, where that `asks` it, of what has left; false when something has come already; and whether it
-    /// is something that has left.
+    /// Asks for notifications of arrivals, and, if `asks` says so for a pair, of completions. Returns false if something has come
+    /// already, and whether that is a completion.
     pub(super) fn arm(&mut self, asks: bool) -> (bool, bool) {
         let mut has_left = false;
         if asks {
@@ -149,12 +149,12 @@ impl<R: DriverRing> Pairs<R> {
         }
     }
 
-    /// Frames on their way to the back end.
+    /// Returns the number of frames on their way to the back end.
     pub(super) fn sending(&self) -> usize {
         self.pairs.iter().map(|pair| pair.sending.held()).sum()
     }
 
-    /// All frames inside.
+    /// Returns the number of frames inside.
     pub(super) fn held(&self) -> usize {
         self.pairs.iter().map(|pair| pair.receiving.held()).sum::<usize>() + self.sending()
     }
@@ -165,7 +165,7 @@ impl<R: DriverRing> Pairs<R> {
         drops
     }
 
-    /// Kicks sent.
+    /// Returns the number of kicks sent.
     pub(super) fn kicks(&self) -> u64 {
         self.pairs.iter().map(|pair| pair.receiving.kicks() + pair.sending.kicks()).sum()
     }
@@ -177,12 +177,12 @@ impl<R: DriverRing> Pairs<R> {
         }
     }
 
-    /// Takes memory that waited for frames in queues before these.
+    /// Takes memory that was posted for frames in earlier queues.
     pub(super) fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
         self.pairs[0].receiving.adopt(frames);
     }
 
-    /// All frames inside: shows memory that waited for frames, and what was to be sent with why it was not.
+    /// Ends the queues: hands out the memory posted for frames, and the frames to be sent with the reason that they were not.
     pub(super) fn end(
         self, reason: &'static str, mut waited: impl FnMut(Frame),
         mut unsent: impl FnMut((Frame, &'static str)),

@@ -1,4 +1,4 @@
-//! `Receiving`: the receive queue, and the frames that wait in it.
+//! `Receiving`: the receive queue, and the buffers posted in it.
 
 use super::HEADER_BYTES;
 use super::session::{POOL_AT, Queue};
@@ -10,15 +10,15 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_packet::checksum;
 
-/// Buffers that are given to the queue at a time, at least; a quarter of those wanted where these are few.
+/// Buffers posted at a time, at least; a quarter of those wanted if these are few.
 const FILL_BULK: u16 = 32;
 
-/// Why frames could not be received.
+/// Dropped frames, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Drops {
-    /// Shorter than its header, or with a header that does not fit it.
+    /// Frames shorter than their header, or with a header that does not fit them.
     pub(super) malformed: u64,
-    /// Longer than a super-packet may be.
+    /// Frames longer than a super-packet may be.
     pub(super) too_long: u64,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Receiving<R> {
     region: Arc<Region>,
     merges: bool,
     table: Box<[Option<Frame>]>,
-    /// Buffers that wait for frames, at most.
+    /// Buffers posted for frames, at most.
     wanted: u16,
-    /// The beginning of a frame in several buffers, its header, and how many are to come; none of it where it is to be dropped.
+    /// The first part of a frame in several buffers, its header, and the number of buffers still to come; no part if it is dropped.
     head: Option<(Option<Frame>, VnetHeader, u16)>,
     /// Frames that were dropped, until the next refill.
     aside: Vec<Frame>,
@@ -46,7 +46,7 @@ impl Drops {
 }
 
 impl<R: DriverRing> Receiving<R> {
-    /// `pairs` of them have the memory of `region` for their frames.
+    /// Makes the queue; `pairs` queues share the memory of `region`.
     pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64, pairs: u16) -> Self {
         let size = queue.ring.size();
         let most = u16::try_from(region.spec().frames / 4 * 3 / u32::from(pairs)).unwrap_or(u16::MAX).max(1);
@@ -95,7 +95,7 @@ impl<R: DriverRing> Receiving<R> {
         Ok(Ok(to.len() - before))
     }
 
-    /// A buffer has come, `written_bytes` of it; the frame, if it was its last.
+    /// Handles a used buffer with `written_bytes` in it. Returns the frame if that was its last buffer.
     #[inline]
     fn arrive(&mut self, mut frame: Frame, written_bytes: u32) -> Option<Frame> {
         if self.head.is_some() {
@@ -105,7 +105,7 @@ impl<R: DriverRing> Receiving<R> {
             return self.malformed(frame);
         };
         let region = &*self.region;
-        // A copy: the back end may go on writing there.
+        // Takes a copy: the back end may go on writing there.
         let Ok(bytes) = region.copy_before::<HEADER_BYTES>(&frame) else {
             return self.malformed(frame);
         };
@@ -131,7 +131,7 @@ impl<R: DriverRing> Receiving<R> {
         None
     }
 
-    /// A further buffer of a frame: it has no header, so that all of it begins where that would be.
+    /// Adds a further buffer of a frame. It has no header, so its data begin where the header would.
     #[cold]
     fn go_on(&mut self, mut frame: Frame, written_bytes: u32) -> Option<Frame> {
         let (head, header, left) = self.head.take()?;
@@ -165,7 +165,7 @@ impl<R: DriverRing> Receiving<R> {
         }
     }
 
-    /// Moves `written_bytes`, which begin in the headroom, to where a frame's data begin; whether they fit there.
+    /// Moves `written_bytes`, which begin in the headroom, to the start of a frame's data. Returns true if they fit there.
     fn move_to_its_place(&self, frame: &mut Frame, written_bytes: u32) -> bool {
         let len = written_bytes as usize;
         if len == 0 || self.region.set_len(frame, written_bytes).is_err() {
@@ -176,8 +176,7 @@ impl<R: DriverRing> Receiving<R> {
         true
     }
 
-    /// A frame is whole, of which its header asks something: the checksum is filled in. A back end was not told that we take
-    /// super-packets.
+    /// Handles a whole frame with requests: fills in the checksum. The driver has not offered to take super-packets.
     #[cold]
     fn finish(&mut self, mut frame: Frame, header: &VnetHeader) -> Option<Frame> {
         if header.is_plain() {
@@ -193,13 +192,13 @@ impl<R: DriverRing> Receiving<R> {
         if is_done { Some(frame) } else { self.malformed(frame) }
     }
 
-    /// Gives the queue as many buffers as are wanted, and the pool has.
+    /// Posts as many buffers as are wanted, and the pool has.
     fn refill(&mut self, cache: &mut Cache) -> Result<(), PoolError> {
         for frame in self.aside.drain(..) {
             cache.give_one(frame).map_err(|(error, _)| error)?;
         }
         let len_bytes = self.region.data_bytes_max();
-        // All of a further buffer of a frame must fit behind its headroom.
+        // All data of a further buffer must fit behind its headroom.
         let room_bytes = if self.merges { len_bytes } else { len_bytes + HEADER_BYTES as u32 };
         while self.queue.ring.outstanding() < self.wanted {
             let count = usize::from(self.wanted - self.queue.ring.outstanding()).min(BATCH_FRAMES_MAX);
@@ -227,12 +226,12 @@ impl<R: DriverRing> Receiving<R> {
         }
     }
 
-    /// Takes memory that waited in a queue before this one: it goes back with the next refill.
+    /// Takes memory posted in an earlier queue: the next refill posts it again.
     pub(super) fn adopt(&mut self, frames: impl Iterator<Item = Frame>) {
         self.aside.extend(frames);
     }
 
-    /// Asks to be told when a frame comes; false when one has already.
+    /// Asks for a notification of the next frame. Returns false if one has come already.
     pub(super) fn arm(&mut self) -> bool {
         self.queue.ring.enable_notification()
     }
@@ -241,7 +240,7 @@ impl<R: DriverRing> Receiving<R> {
         self.queue.ring.disable_notification();
     }
 
-    /// Kicks sent.
+    /// Returns the number of kicks sent.
     pub(super) fn kicks(&self) -> u64 {
         self.queue.kicks
     }
@@ -252,7 +251,7 @@ impl<R: DriverRing> Receiving<R> {
         self.passing.frames().iter().for_each(see);
     }
 
-    /// All frames inside.
+    /// Returns all frames inside.
     pub(super) fn into_held(mut self) -> impl Iterator<Item = Frame> {
         let head = self.head.take().and_then(|head| head.0);
         let passing: Vec<Frame> = std::iter::from_fn(|| self.passing.pop()).collect();
@@ -260,8 +259,7 @@ impl<R: DriverRing> Receiving<R> {
     }
 }
 
-/// Splits `struct virtio_net_hdr` into the header and the number of buffers that the frame lies in (virtio 1.2, section
-/// 5.1.6).
+/// Splits `struct virtio_net_hdr` into the header and the frame's number of buffers (virtio 1.2, section 5.1.6).
 #[inline]
 fn split_header(bytes: &[u8; HEADER_BYTES]) -> Option<(VnetHeader, u16)> {
     let (header, rest) = bytes.split_first_chunk::<VNET_HEADER_BYTES>()?;

@@ -1,5 +1,5 @@
-//! `Reconnector`: the thread that waits for a back end to come back, and sets up virtqueues with it: messages may take long to be
-//! answered, and whoever moves frames may have others to see to.
+//! `Reconnector`: the thread that waits for a back end to come back, and sets up virtqueues with it. Messages may take long to be
+//! answered, and the thread that moves frames may serve other devices.
 
 use super::connect::is_nobody;
 use super::pairs::Pairs;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use wharf_core::device::DeviceError;
 use wharf_mem::Region;
 
-/// DetachedFrames two attempts.
+/// Time between two attempts.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// A connection whose virtqueues run.
@@ -38,8 +38,8 @@ struct Shared {
 }
 
 impl<R: DriverRing + 'static> Reconnector<R> {
-    /// Waits for a back end that can do what was `agreed` upon with the one before, to give it memory of `region`. [`Reconnector::answer`] has
-    /// it; the endpoint's events tell of that.
+    /// Waits for a back end that supports the features `agreed` with the earlier one, to give it memory of `region`.
+    /// [`Reconnector::answer`] returns it; the endpoint's events notify of that.
     pub(super) fn start(endpoint: Endpoint, agreed: u64, region: Arc<Region>) -> io::Result<Self> {
         let (shared, (answer, answers)) = (Arc::<Shared>::default(), channel());
         let caller = Attempts { shared: shared.clone(), endpoint, agreed, region };
@@ -48,7 +48,7 @@ impl<R: DriverRing + 'static> Reconnector<R> {
         Ok(Self { shared, answers, thread })
     }
 
-    /// What has become of it, if something new has: a connection is the last.
+    /// Returns the latest result, if there is a new one; a connection is the last.
     pub(super) fn answer(&mut self) -> Option<Result<Connected<R>, DeviceError>> {
         self.answers.try_recv().ok()
     }
@@ -60,7 +60,7 @@ impl<R> Drop for Reconnector<R> {
         self.shared.cut();
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It has panicked, at worst: then nothing comes of it.
+            // The thread may have panicked: nothing follows from that.
             let _ = thread.join();
         }
     }
@@ -81,7 +81,7 @@ impl Shared {
 
     fn cut(&self) {
         if let Some(stream) = self.stream.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // It may be gone.
+            // The connection may be gone.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -95,7 +95,7 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Tries until it is done, or not wanted any more. What is wrong is told once, until something else is.
+    /// Tries until it succeeds, or is not wanted any more. Reports each error once.
     fn run<R: DriverRing>(&self, answer: &Sender<Result<Connected<R>, DeviceError>>) {
         let mut told = String::new();
         while !self.shared.ends() {
@@ -108,7 +108,7 @@ impl Attempts {
             };
             let (is_done, is_new) = (result.is_ok(), what != told);
             if is_done || is_new {
-                // Whoever asked may not want it any more.
+                // The receiver may be gone.
                 let _ = answer.send(result);
                 self.endpoint.events.tell();
             }
@@ -121,7 +121,7 @@ impl Attempts {
     }
 
     fn attempt<R: DriverRing>(&self) -> Result<Connected<R>, DeviceError> {
-        // One that is to be connected to is tried for again from outside.
+        // A listener is tried for again from outside.
         let stream = self.endpoint.connect(|| self.endpoint.options.server && !self.shared.ends())?;
         self.shared.hold(stream.try_clone().ok());
         let session = Session::open(&self.endpoint, stream, Some(self.agreed))?;

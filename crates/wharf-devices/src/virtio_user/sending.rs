@@ -1,4 +1,4 @@
-//! `Sending`: the transmit queue, and the frames that are in it.
+//! `Sending`: the transmit queue, and the frames in it.
 
 use super::HEADER_BYTES;
 use super::session::{POOL_AT, Queue};
@@ -14,18 +14,18 @@ use wharf_sys::cache_line::prefetch_to_write;
 
 /// Most buffers of one frame: a super-packet of 64 KiB in frames of 2 KiB takes 44.
 pub(super) const SEGMENTS_MAX: usize = 64;
-/// With fewer descriptors free the queue stops: Linux's 2 + MAX_SKB_FRAGS.
+/// Number of free descriptors below which the queue stops: Linux's 2 + MAX_SKB_FRAGS.
 const STOP_BELOW: u16 = 2 + 17;
 
 #[derive(Debug)]
 pub(super) struct Sending<R> {
     queue: Queue<R>,
     region: Arc<Region>,
-    /// What may be left to the back end.
+    /// Work that may be left to the back end.
     features: u64,
     table: Box<[Option<Frame>]>,
     failed: Vec<(Frame, &'static str)>,
-    /// With fewer descriptors free it is full.
+    /// Number of free descriptors below which it is full.
     stop_below: u16,
     owes_doorbell: bool,
 }
@@ -33,7 +33,7 @@ pub(super) struct Sending<R> {
 impl<R: DriverRing> Sending<R> {
     pub(super) fn new(queue: Queue<R>, region: Arc<Region>, features: u64) -> Self {
         let size = queue.ring.size();
-        // A small ring would never be anything but full.
+        // A small ring would always be full.
         let stop_below = if size >= 4 * STOP_BELOW { STOP_BELOW } else { 1 };
         let table = (0..size).map(|_| None).collect();
         Self { queue, region, features, table, failed: Vec::new(), stop_below, owes_doorbell: false }
@@ -43,7 +43,7 @@ impl<R: DriverRing> Sending<R> {
         usize::from(self.queue.ring.outstanding()) + self.failed.len()
     }
 
-    /// Whether it takes no more until frames have left.
+    /// Returns true if it takes no more until frames have left.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.queue.ring.room() < self.stop_below
@@ -56,7 +56,7 @@ impl<R: DriverRing> Sending<R> {
         Transmitted { doorbell, stopped: !has_room }
     }
 
-    /// Posts up to `most` frames from the front, as long as there is room; whether there is room for more.
+    /// Posts up to `most` frames from the front while there is room. Returns true if there is room for more.
     #[inline]
     pub(super) fn post_some(&mut self, batch: &mut Batch, most: usize) -> bool {
         let end = batch.len().saturating_sub(most);
@@ -70,7 +70,7 @@ impl<R: DriverRing> Sending<R> {
         has_room
     }
 
-    /// Posts up to `most` frames from the front that lie in one buffer each, with their headers in front, as long as there is room.
+    /// Posts up to `most` frames from the front that lie in one buffer each, with their headers in front, while there is room.
     #[inline]
     fn post_usual(&mut self, batch: &mut Batch, most: usize) {
         let mut room = usize::from((self.queue.ring.room() + 1).saturating_sub(self.stop_below)).min(most);
@@ -91,7 +91,7 @@ impl<R: DriverRing> Sending<R> {
         let (Ok(at), Ok(bytes)) = (place, self.region.bytes_and_before_mut(&mut frame, HEADER_BYTES)) else {
             return self.failed.push((frame, "foreign-pool"));
         };
-        // Most often it is clear from the last time: then its line need not travel to the back end again.
+        // Most often the header is clear from the last time: then its cache line need not travel to the back end again.
         if bytes[..HEADER_BYTES] != [0; HEADER_BYTES] {
             bytes[..HEADER_BYTES].fill(0);
         }
@@ -106,12 +106,12 @@ impl<R: DriverRing> Sending<R> {
                 self.table[usize::from(id)] = Some(frame);
                 self.owes_doorbell = true;
             }
-            // There was room: whoever calls has seen to that.
+            // The caller has checked that there is room.
             None => self.failed.push((frame, "no-room")),
         }
     }
 
-    /// Sees to the first frame, which is no usual one; whether there was room for it.
+    /// Handles the first frame, an unusual one. Returns true if there was room for it.
     #[cold]
     fn take_unusual(&mut self, batch: &mut Batch) -> bool {
         let region = self.region.clone();
@@ -133,7 +133,7 @@ impl<R: DriverRing> Sending<R> {
         true
     }
 
-    /// Puts a frame's header in front of it, and says where its parts lie.
+    /// Puts a frame's header in front of it, and lists its parts.
     fn prepare(&self, region: &Region, frame: &mut Frame) -> Result<Vec<Extent>, &'static str> {
         let foreign = |_| "foreign-pool";
         let meta = region.meta(frame).map_err(foreign)?;
@@ -151,7 +151,7 @@ impl<R: DriverRing> Sending<R> {
         Ok(parts.collect())
     }
 
-    /// What the back end is asked to do; what it cannot is done here, or is why the frame fails.
+    /// Makes the requests to the back end. Work that it does not do is done here, or is the reason that the frame fails.
     fn header(&self, region: &Region, frame: &mut Frame, meta: &Meta) -> Result<VnetHeader, &'static str> {
         let cuts = match meta.gso_kind {
             _ if meta.gso_bytes == 0 => 0,
@@ -177,7 +177,7 @@ impl<R: DriverRing> Sending<R> {
         VnetHeader::to_send(start, len_bytes, meta).map_err(|unfit| unfit.reason())
     }
 
-    /// Shows the back end what was posted, and tells it if it wants to be told; whether it was.
+    /// Shows the back end the posted frames, and notifies it if it asks for that. Returns true if it did.
     #[inline]
     pub(super) fn flush(&mut self) -> bool {
         if !std::mem::take(&mut self.owes_doorbell) {
@@ -206,7 +206,7 @@ impl<R: DriverRing> Sending<R> {
             let Some(used) = self.queue.ring.next_used()? else { break };
             let fault = RingError::NotHeld { id: used.id.into(), size: self.queue.ring.size() };
             let frame = self.table.get_mut(usize::from(used.id)).and_then(Option::take).ok_or(fault)?;
-            // The back end has read it, so that its processor has the line, too; the next user writes it soon.
+            // The back end has read the line, so its processor has it, too; the next user writes it soon.
             if let Ok(bytes) = self.region.bytes(&frame) {
                 prefetch_to_write(bytes.as_ptr());
             }
@@ -218,7 +218,7 @@ impl<R: DriverRing> Sending<R> {
         Ok(())
     }
 
-    /// Frames that have left and were not given back: of a back end that is gone, which will not use any more.
+    /// Returns the frames that have left and were not given back, of a back end that is gone and will use no more buffers.
     pub(super) fn left(&mut self) -> impl Iterator<Item = Frame> {
         std::iter::from_fn(|| {
             let used = self.queue.ring.next_used().ok()??;
@@ -226,7 +226,7 @@ impl<R: DriverRing> Sending<R> {
         })
     }
 
-    /// Asks to be told when most of what is under way has left; false when it has already.
+    /// Asks for a notification when most of the frames inside have left. Returns false if they have already.
     pub(super) fn arm(&mut self) -> bool {
         self.queue.ring.enable_notification_delayed()
     }
@@ -235,7 +235,7 @@ impl<R: DriverRing> Sending<R> {
         self.queue.ring.disable_notification();
     }
 
-    /// Kicks sent.
+    /// Returns the number of kicks sent.
     pub(super) fn kicks(&self) -> u64 {
         self.queue.kicks
     }
@@ -245,14 +245,14 @@ impl<R: DriverRing> Sending<R> {
         self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
-    /// All frames inside, with why they have not left.
+    /// Returns all frames inside, with the reason that they have not left.
     pub(super) fn into_held(self, reason: &'static str) -> impl Iterator<Item = (Frame, &'static str)> {
         let inside = self.table.into_iter().flatten().map(move |frame| (frame, reason));
         self.failed.into_iter().chain(inside)
     }
 }
 
-/// As the back end reads it (virtio 1.2, section 5.1.6); of a frame to be sent the number of buffers is 0.
+/// The header as the back end reads it (virtio 1.2, section 5.1.6); the number of buffers of a frame to be sent is 0.
 fn header_bytes(header: &VnetHeader) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..VNET_HEADER_BYTES].copy_from_slice(&header.bytes());

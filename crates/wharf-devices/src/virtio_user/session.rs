@@ -1,4 +1,4 @@
-//! `Session`: the connection to a back end, and what was agreed upon (QEMU, docs/interop/vhost-user.rst).
+//! `Session`: the connection to a back end, and the agreed features (QEMU, docs/interop/vhost-user.rst).
 
 use super::VirtioUserOptions;
 use super::connect::{accept, connect};
@@ -23,13 +23,13 @@ use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::Area;
 use wharf_sys::stream;
 
-/// A back end that takes longer for all answers of a conversation is gone: to agree on features, to start, to stop.
+/// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes longer is gone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// How long one may take until it listens, or, with `server=on`, connects.
+/// Time until a back end listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(60);
 
-/// Where the back end sees our memory: addresses that mean nothing but there.
+/// Addresses of our memory for the back end; they mean nothing elsewhere.
 const RINGS_AT: u64 = 1 << 28;
 pub(super) const POOL_AT: u64 = 1 << 32;
 
@@ -38,20 +38,20 @@ pub(super) const RECEIVE: usize = 0;
 pub(super) const TRANSMIT: usize = 1;
 const QUEUES: usize = 2;
 
-/// A request's number: how many queue pairs there are.
+/// Number of the request for the number of queue pairs.
 const GET_QUEUE_NUM: u32 = 17;
 
-/// What we take where it is offered, and nothing hangs on.
+/// Features that are taken if offered, and not needed.
 const WELCOME: u64 = feature::INDIRECT | feature::EVENT_IDX | feature::VHOST_PROTOCOL;
-/// And what is left to the back end, by default.
+/// Features that leave work to the back end, by default.
 const OFFLOADS: u64 = feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO;
 
-/// What becomes readable when something is to be looked at, whichever connection there is.
+/// The descriptor that becomes readable when there is something to do, on any connection.
 #[derive(Debug)]
 pub(super) struct Events {
-    /// What the back end signals.
+    /// Signals of the back end.
     call: EventFd,
-    /// What tells that there is something new of a connection.
+    /// Signals of news about a connection.
     news: EventFd,
     /// Readable when either was signalled, or the connection ends.
     set: Epoll,
@@ -65,7 +65,7 @@ impl Events {
         Ok(Self { call, news, set })
     }
 
-    /// There is something new.
+    /// Signals news.
     pub(super) fn tell(&self) {
         // A counter that is full is readable.
         let _ = self.news.write(1);
@@ -75,7 +75,7 @@ impl Events {
         self.set.as_raw_fd()
     }
 
-    /// How often the back end has signalled since this was asked last.
+    /// Returns the number of signals of the back end since the last call.
     pub(super) fn take_calls(&self) -> u64 {
         take_shared(self.call.as_raw_fd())
     }
@@ -86,7 +86,7 @@ impl Events {
     }
 }
 
-/// Where back ends are, and what is wanted of them.
+/// The place of back ends, and the settings.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     pub(super) name: String,
@@ -102,7 +102,7 @@ impl Endpoint {
         Ok(Self { name, path, options, events })
     }
 
-    /// The next back end, or the first one: as long as there is none, and it `may_wait`.
+    /// Returns a connection to the next back end; waits while there is none and `may_wait` is true.
     pub(super) fn connect(&self, may_wait: impl Fn() -> bool) -> Result<UnixStream, DeviceError> {
         let fault = |what: &str| io_fault(&self.name, what.to_string());
         match self.options.server {
@@ -111,7 +111,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Endpoint::connect`], for as long as whoever opens a device is ready to wait.
+    /// As [`Endpoint::connect`], with the time limit for opening a device.
     pub(super) fn connect_soon(&self) -> Result<UnixStream, DeviceError> {
         let until = Instant::now() + if self.options.server { CONNECT_WITHIN } else { LISTEN_WITHIN };
         self.connect(|| Instant::now() < until)
@@ -121,18 +121,18 @@ impl Endpoint {
 pub(super) struct Session {
     name: String,
     frontend: Frontend,
-    /// The same connection, to look whether it still stands.
+    /// The same connection, to check that it still stands.
     socket: UnixStream,
     pub(super) features: u64,
     pairs: u16,
     events: Arc<Events>,
-    /// Whether the back end took too long for its answers: it was cut off.
+    /// True if the back end took too long for its answers and was cut off.
     is_late: Arc<AtomicBool>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It was put in there.
+        // The number was put in there.
         let _ = self.events.set.remove(self.socket.as_raw_fd());
     }
 }
@@ -143,24 +143,24 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// A virtqueue that was set up: the ring, and what tells the back end.
+/// A virtqueue that was set up: the ring, and the event that notifies the back end.
 #[derive(Debug)]
 pub(super) struct Queue<R> {
     pub(super) ring: R,
     kick: EventFd,
-    /// How often it was told.
+    /// Number of notifications sent.
     pub(super) kicks: u64,
 }
 
 impl<R> Queue<R> {
-    /// Rings start with the first kick.
+    /// Sends the first kick: rings start with it.
     pub(super) fn start(ring: R, kick: EventFd) -> Self {
         let mut queue = Self { ring, kick, kicks: 0 };
         queue.tell();
         queue
     }
 
-    /// Tells the back end.
+    /// Notifies the back end.
     pub(super) fn tell(&mut self) {
         self.kicks += 1;
         signal_shared(self.kick.as_raw_fd());
@@ -168,7 +168,7 @@ impl<R> Queue<R> {
 }
 
 impl Session {
-    /// Agrees with the back end at the other end of `socket` upon what is wanted; upon the features `before`, where there was one.
+    /// Agrees on features with the back end at the other end of `socket`; on the features `before`, if there was an earlier one.
     pub(super) fn open(
         endpoint: &Endpoint, socket: UnixStream, before: Option<u64>,
     ) -> Result<Self, DeviceError> {
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// As long as the back end's answers may take from now on.
+    /// Starts the time limit for the back end's answers.
     fn patience(&self) -> Result<Timeout, DeviceError> {
         let patience = Timeout::new(&self.socket, ANSWERS_WITHIN, &self.is_late);
         patience.map_err(io_fault(&self.name, "no thread to watch over its back end".into()))
@@ -218,7 +218,7 @@ impl Session {
                     format!("the back end does not offer features {missing:#x}, as the one before it did");
                 return Err(self.unsupported(what));
             }
-            // Whoever sends knows what the device can: that stays.
+            // The device's properties are fixed once a queue uses it.
             self.features = before;
         }
         if self.features & feature::VHOST_PROTOCOL != 0 {
@@ -227,14 +227,14 @@ impl Session {
         self.frontend.set_features(self.features).map_err(self.refused("features that it offers"))
     }
 
-    /// Of the features `offered`, those that are wanted.
+    /// Returns the wanted ones of the features `offered`.
     fn choose(&self, options: &VirtioUserOptions, offered: u64) -> Result<u64, DeviceError> {
         let wanted = [
             (feature::VERSION_1, true, "virtio 1.0"),
             (feature::PACKED, options.packed, "packed=on"),
             (feature::IN_ORDER, options.in_order == Some(true), "in_order=on"),
             (feature::MRG_RXBUF, options.mrg_rxbuf == Some(true), "mrg_rxbuf=on"),
-            // The control queue, by which a driver chooses how many there are, ends in whoever speaks to the back end: here.
+            // The control queue, by which a driver chooses the number of pairs, ends at the front end: here.
             (feature::MQ | feature::VHOST_PROTOCOL, options.pairs > 1, "several queue pairs"),
         ];
         let lacking = wanted.iter().find(|(bits, is_wanted, _)| *is_wanted && offered & bits != *bits);
@@ -267,7 +267,7 @@ impl Session {
         Ok(())
     }
 
-    /// Queue pairs that the back end has. `Frontend` would take the answer for its number of virtqueues, which is twice that.
+    /// Returns the back end's number of queue pairs. `Frontend` would take the answer for its number of virtqueues, which is twice that.
     fn ask_for_pairs(&self) -> io::Result<u64> {
         const REPLY: u32 = 1 | 4;
         let mut socket = &self.socket;
@@ -286,8 +286,8 @@ impl Session {
         if self.features & feature::PACKED != 0 { Layout::Packed } else { Layout::Split }
     }
 
-    /// Gives the back end the pool's memory and that of the rings, and starts it: for each pair the receive queue and the transmit
-    /// queue.
+    /// Gives the back end the pool's memory and that of the rings, and starts it. Returns the receive and the transmit queue of each
+    /// pair.
     pub(super) fn start<R: DriverRing>(
         &self, region: &Region, size: u16,
     ) -> Result<Vec<[Queue<R>; QUEUES]>, DeviceError> {
@@ -307,7 +307,7 @@ impl Session {
         });
         let _patience = self.patience()?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
-        // A back end may count virtqueues by those that it has heard of, and ask only once, when the first pair is whole: Open vSwitch.
+        // A back end may count the virtqueues announced so far, and only once, when the first pair is complete: Open vSwitch.
         (0..QUEUES * pairs)
             .try_for_each(|index| self.frontend.set_vring_call(index, &self.events.call))
             .map_err(self.refused("what it is to signal"))?;
@@ -353,14 +353,14 @@ impl Session {
         Ok(Queue::start(ring, kick))
     }
 
-    /// Stops the virtqueues: the back end touches neither them nor our memory any more, if it keeps to the rules.
+    /// Stops the virtqueues: a back end that keeps to the rules then touches neither them nor our memory.
     pub(super) fn stop(&self) -> bool {
         // Without that it might never come back.
         let Ok(_patience) = self.patience() else { return false };
         (0..QUEUES * usize::from(self.pairs)).all(|index| self.frontend.get_vring_base(index).is_ok())
     }
 
-    /// Whether the connection stands.
+    /// Returns true if the connection stands.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(stream::peek(self.socket.as_fd(), &mut [0]), Ok(Some(0)) | Err(_))
     }

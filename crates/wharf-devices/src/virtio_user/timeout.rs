@@ -1,5 +1,5 @@
-//! `Timeout`: an end to a conversation whose other side says nothing more. The `vhost` crate tries again whenever a socket's own
-//! timeout has passed, so that only a connection that is shut ends its waiting.
+//! `Timeout`: ends a conversation whose other side has fallen silent. The `vhost` crate tries again whenever a socket's own timeout
+//! has passed, so only a connection that is shut ends its waiting.
 
 use std::io;
 use std::net::Shutdown;
@@ -10,22 +10,22 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// While it lives, a connection is shut once the time has passed.
+/// Guard: shuts a connection unless it is dropped in time.
 #[derive(Debug)]
 pub(super) struct Timeout {
-    /// Gone when this is.
+    /// Dropped with the guard.
     _lives: SyncSender<()>,
 }
 
 impl Timeout {
-    /// For at most `time` from now on; `is_late` is set where that was not enough.
+    /// Starts a timeout of `time`; `is_late` is set if that passes.
     pub(super) fn new(socket: &UnixStream, time: Duration, is_late: &Arc<AtomicBool>) -> io::Result<Self> {
         let (lives, ended) = sync_channel::<()>(0);
         let (socket, is_late) = (socket.try_clone()?, is_late.clone());
         let wait = move || {
             if ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
                 is_late.store(true, Ordering::Release);
-                // It may be gone.
+                // The connection may be gone.
                 let _ = socket.shutdown(Shutdown::Both);
             }
         };

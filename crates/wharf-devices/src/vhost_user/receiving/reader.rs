@@ -1,4 +1,4 @@
-//! `Reader`: one frame out of a driver's buffer into memory of ours.
+//! `Reader`: copies one frame from a driver's buffer into memory of the pool.
 
 use super::super::vring::Agreed;
 use crate::virtio::{Chain, Memory, Window, feature};
@@ -10,10 +10,10 @@ use wharf_packet::gso::{GSO_TCPV4, GSO_TCPV6, GSO_UDP};
 
 /// Shortest frame: addresses and a type.
 const FRAME_BYTES_MIN: u32 = 14;
-/// Longest one: IP's longest packet, and a header with two tags.
+/// Longest frame: IP's longest packet, and a header with two tags.
 const FRAME_BYTES_MAX: u32 = 65535 + 22;
 
-/// Frames that were no frames, by reason.
+/// Malformed frames, by reason.
 #[derive(Debug, Default)]
 struct Drops {
     too_short: u64,
@@ -36,8 +36,8 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Copies the frames in `chains` to the back of `to`, which has room for them; how many buffers are done with, and why not all,
-    /// unless it is that there is no memory.
+    /// Copies the frames in `chains` to the back of `to`, which has room for them. Returns the number of buffers that are done, and
+    /// the reason if not all are, other than lack of memory.
     #[inline]
     pub(super) fn read_all(
         &mut self, memory: &Memory, agreed: Agreed, chains: &[Chain], cache: &mut Cache, to: &mut Batch,
@@ -58,7 +58,7 @@ impl Reader {
         (done, Ok(()))
     }
 
-    /// Copies the frame in `chain` to the back of `to`, which has room for it, or drops it; false where there is no memory.
+    /// Copies the frame in `chain` to the back of `to`, which has room for it, or drops it. Returns false without memory.
     #[inline(never)]
     fn read(
         &mut self, memory: &Memory, agreed: Agreed, chain: &Chain, cache: &mut Cache, to: &mut Batch,
@@ -74,7 +74,7 @@ impl Reader {
         self.read_with_care(memory, agreed, chain, cache, to, len)
     }
 
-    /// Gets memory; whether there is any.
+    /// Gets memory. Returns true if there is any.
     fn fetch(&mut self, cache: &mut Cache, count: usize) -> Result<bool, PoolError> {
         let piece_bytes = cache.pool().region().data_bytes_max();
         match cache.take(&mut self.fresh, count, piece_bytes) {
@@ -84,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// A frame in several pieces on either side, or with requests.
+    /// Copies a frame in several pieces on either side, or with requests.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)]
     fn read_with_care(
@@ -132,19 +132,19 @@ impl Reader {
         }
     }
 
-    /// The pieces as one frame, with what its header asks for; `None`, and the pieces stay, where that cannot be.
+    /// Joins the pieces to one frame with its header's requests; `None`, and the pieces stay, if that is impossible.
     fn link(
         &mut self, region: &Region, agreed: Agreed, header: &VnetHeader,
     ) -> Result<Option<Frame>, PoolError> {
         let len: usize = self.pieces.iter().map(|piece| piece.len_bytes() as usize).sum();
         let Some(start) = self.pieces.first() else { return Ok(None) };
-        // All headers lie in the first piece: no pool has smaller ones.
+        // All headers lie in the first piece: no pool has smaller frames.
         let meta = header.meta(region.bytes(start)?, len).ok().filter(|meta| may_ask(agreed, meta));
         let Some(meta) = meta else { return Ok(None) };
         let mut pieces = self.pieces.drain(..);
         let Some(mut head) = pieces.next() else { return Ok(None) };
         for piece in pieces {
-            // Cannot fail: the pieces are of one pool, filled, no chains, and short enough in sum.
+            // Cannot fail: the pieces are of one pool, full, no chains, and short enough in sum.
             region.link(&mut head, piece).map_err(|(error, _)| error)?;
         }
         if meta != Meta::default() {
@@ -153,7 +153,7 @@ impl Reader {
         Ok(Some(head))
     }
 
-    /// Gives back what was fetched for more frames than came.
+    /// Gives back memory that was fetched for more frames than came.
     pub(super) fn settle(&mut self, cache: &mut Cache) -> Result<(), PoolError> {
         if self.fresh.is_empty() { Ok(()) } else { cache.give(&mut self.fresh) }
     }
@@ -168,7 +168,7 @@ impl Reader {
     }
 }
 
-/// Whether it is a frame that lies in one buffer, fits one of ours, and asks for nothing.
+/// Returns true if the frame lies in one buffer, fits one frame of the pool, and has no requests.
 #[inline(always)]
 fn is_plain(memory: &Memory, agreed: Agreed, chain: &Chain, cache: &Cache) -> bool {
     let len = chain.readable_bytes().checked_sub(agreed.header_bytes() as u32);
@@ -180,7 +180,7 @@ fn is_plain(memory: &Memory, agreed: Agreed, chain: &Chain, cache: &Cache) -> bo
         && chain.only_readable(memory).is_some_and(|window| !agreed.may_ask() || asks_nothing(window))
 }
 
-/// Copies such frames to the back of `to`, which has room for them; how many: fewer where there is no memory.
+/// Copies such frames to the back of `to`, which has room for them. Returns their number: fewer without memory.
 #[inline(always)]
 fn read_plain(
     memory: &Memory, agreed: Agreed, chains: &[Chain], cache: &mut Cache, to: &mut Batch,
@@ -193,7 +193,7 @@ fn read_plain(
     };
     let (region, header_bytes) = (cache.pool().region(), agreed.header_bytes());
     for (frame, chain) in to.frames_mut()[before..].iter_mut().zip(chains) {
-        // Neither can fail: it is of this pool, and as long as its buffer is at most.
+        // Neither can fail: the frame is of this pool, and at most as long as its buffer.
         region.set_len(frame, chain.readable_bytes() - header_bytes as u32)?;
         let bytes = region.bytes_mut(frame)?;
         if let Some(window) = chain.only_readable(memory) {
@@ -204,13 +204,13 @@ fn read_plain(
     Ok(taken)
 }
 
-/// Longest frame that lies in one buffer of ours.
+/// Returns the longest frame that fits one buffer of the pool.
 #[inline(always)]
 fn piece_bytes(cache: &Cache) -> u32 {
     cache.pool().region().data_bytes_max()
 }
 
-/// Whether the driver may leave that to us.
+/// Returns true if the driver may leave that work to the device.
 fn may_ask(agreed: Agreed, meta: &Meta) -> bool {
     let kind = match meta.gso_kind {
         0 => true,

@@ -1,4 +1,4 @@
-//! `Writer`: one frame into the driver's buffers, as the driver takes it.
+//! `Writer`: writes one frame into the driver's buffers, in the form that the driver takes.
 
 use super::super::vring::Agreed;
 use crate::virtio::{Chain, DeviceRing, Memory, RingError, Window};
@@ -10,19 +10,19 @@ use wharf_packet::gso::GsoPlan;
 /// Header and number of buffers.
 const HEADER_BYTES_MAX: usize = VNET_HEADER_BYTES + size_of::<u16>();
 
-/// What became of a frame.
+/// Outcome for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Done,
     /// There are not enough buffers now.
     Full,
-    /// It cannot be, whatever buffers come.
+    /// The frame can never be delivered.
     Failed(&'static str),
     /// The driver breaks the rules.
     Broken(RingError),
 }
 
-/// Where buffers come from.
+/// Source of buffers.
 pub(super) struct Buffers<'a, R> {
     pub(super) ring: &'a mut R,
     pub(super) memory: &'a Memory,
@@ -30,18 +30,18 @@ pub(super) struct Buffers<'a, R> {
     pub(super) chain: &'a mut Chain,
 }
 
-/// Writes frames; keeps what that takes from one to the next.
+/// Writes frames; keeps its buffers from one frame to the next.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
-    /// A frame in one piece, to be cut or to have its checksum filled in.
+    /// A frame in one piece, to be segmented or to have its checksum filled in.
     whole: Vec<u8>,
     segment: Vec<u8>,
-    /// Of a frame in several buffers, those behind the first one.
+    /// Buffers of a frame behind the first one.
     further: Vec<Chain>,
 }
 
 impl Writer {
-    /// Copies `frame` into buffers of the driver; `segments` of it have been already, of a super-packet that is cut.
+    /// Copies `frame` into buffers of the driver; `segments` of a super-packet have been copied before.
     #[inline(always)]
     pub(super) fn deliver(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, region: &Region, frame: &Frame,
@@ -56,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// Chains, and what has requests.
+    /// Handles chains, and frames with requests.
     #[inline(never)]
     fn deliver_with_care(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, region: &Region, frame: &Frame,
@@ -95,7 +95,7 @@ impl Writer {
         self.put(to, header, len, chunks)
     }
 
-    /// The frame in `whole`, cut or with its checksum filled in.
+    /// Writes the frame in `whole`, segmented or with its checksum filled in.
     fn deliver_changed(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, meta: &Meta, segments: &mut usize,
     ) -> Delivery {
@@ -154,7 +154,7 @@ impl Writer {
         if to.chain.writable_bytes() < total {
             return self.put_in_several(to, header_of_one, total, chunks);
         }
-        // The driver need not have agreed on several buffers: there is one (section 5.1.6.4.1).
+        // Without the feature of several buffers their number is 1, too (section 5.1.6.4.1).
         header_of_one[VNET_HEADER_BYTES] = 1;
         let header = &header_of_one[..header_bytes];
         let written = match to.chain.only_writable(to.memory) {
@@ -206,18 +206,18 @@ impl Writer {
             }
         }
         ring.put_used(buffer.token(), at);
-        // There are none, but a frame shorter than it said would leave some.
+        // None are left, unless a frame is shorter than it said.
         all.for_each(|rest| ring.put_used(rest.token(), 0));
         Delivery::Done
     }
 
-    /// Pops buffers until there is room for `total` bytes, of which there is `room` already; how many, and why there is not.
+    /// Pops buffers until there is room for `total` bytes, of which there is `room` already. Returns their number, or the error.
     fn gather(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut room: u32, total: u32,
     ) -> (usize, Option<Delivery>) {
         let mut count = 0;
         while room < total {
-            // Not even all the buffers of a ring.
+            // All buffers of a ring would not suffice.
             if count + 1 >= usize::from(to.ring.size()) {
                 return (count, Some(Delivery::Failed("too-long")));
             }
@@ -235,8 +235,8 @@ impl Writer {
     }
 }
 
-/// Writes header and frame to a buffer that has room for them; bytes written. A header that is there already, from the last
-/// time, is left alone: its line need not travel to the driver again.
+/// Writes header and frame to a buffer that has room for them. Returns the bytes written. A header that is still there from the
+/// last frame is left alone: its cache line need not travel to the driver again.
 #[inline(always)]
 fn put_in_one<'a>(window: &Window<'_>, header: &[u8], chunks: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut there = [0xff; HEADER_BYTES_MAX];
@@ -248,7 +248,7 @@ fn put_in_one<'a>(window: &Window<'_>, header: &[u8], chunks: impl Iterator<Item
     })
 }
 
-/// A header's bytes, with place for the number of buffers.
+/// Returns a header's bytes, with a place for the number of buffers.
 #[inline(always)]
 fn bytes_of(header: &VnetHeader) -> [u8; HEADER_BYTES_MAX] {
     let mut bytes = [0; HEADER_BYTES_MAX];

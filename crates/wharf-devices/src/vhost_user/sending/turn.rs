@@ -1,4 +1,4 @@
-//! One turn at one virtqueue: frames from the front of something, as long as the driver has buffers.
+//! One turn at one virtqueue: frames from the front of a source, while the driver has buffers.
 
 use super::super::link::Link;
 use super::super::vring::{Ring, with_ring};
@@ -8,31 +8,31 @@ use std::collections::VecDeque;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::event::EventFd;
 
-/// What is kept for a pair from one turn to the next.
+/// State of a pair between two turns.
 #[derive(Debug, Default)]
 pub(super) struct LaneState {
     /// Segments of the first frame that have been delivered.
     pub(super) segments: usize,
-    /// There are used buffers of which the driver was not told.
+    /// True if there are used buffers of which the driver was not notified.
     pub(super) owes_call: bool,
 }
 
 /// Frames to be delivered, in order.
 pub(super) trait Front {
     fn first(&self) -> Option<&Frame>;
-    /// That one was delivered.
+    /// Notes that the frame was delivered.
     fn done(&mut self);
-    /// That one cannot be.
+    /// Notes that the frame can never be delivered.
     fn failed(&mut self, reason: &'static str);
 }
 
-/// Frames where they stand in a batch, of which at most `room` are taken.
+/// Frames in a batch, of which at most `room` are taken.
 pub(super) struct Standing<'a> {
     pub(super) batch: &'a mut Batch,
     pub(super) done: &'a mut Batch,
     pub(super) failed: &'a mut Vec<(Frame, &'static str)>,
     pub(super) room: usize,
-    /// Frames at the front that were delivered: they are moved all at once.
+    /// Frames at the front that were delivered: they are moved together.
     pub(super) count: usize,
 }
 
@@ -62,7 +62,7 @@ impl Front for Standing<'_> {
     }
 }
 
-/// Frames that wait in line, all of which `done` and `failed` have room for.
+/// Frames that wait in line; `done` and `failed` have room for all of them.
 pub(super) struct InLine<'a> {
     pub(super) frames: &'a mut VecDeque<Frame>,
     pub(super) done: &'a mut Batch,
@@ -85,7 +85,7 @@ impl Front for InLine<'_> {
     }
 }
 
-/// Delivers frames by `pair`; whether the driver was told, which waits where `more` follow.
+/// Delivers frames by `pair`. Returns true if the driver was notified; with `more` the notification waits.
 pub(super) fn turn(
     link: &Link, pair: usize, front: &mut impl Front, lane: &mut LaneState, writer: &mut Writer,
     region: &Region, more: bool,
@@ -120,7 +120,7 @@ pub(super) fn turn(
     rang
 }
 
-/// Tells the driver of used buffers, if it does not know of some and wants to be told; whether it did.
+/// Notifies the driver of used buffers, if there are new ones and it asks for that. Returns true if it did.
 pub(super) fn tell(ring: &mut Ring, lane: &mut LaneState, call: Option<&EventFd>) -> bool {
     if !std::mem::take(&mut lane.owes_call) || !with_ring!(ring, ring => ring.needs_notification()) {
         return false;

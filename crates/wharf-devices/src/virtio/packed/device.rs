@@ -14,27 +14,27 @@ pub struct PackedDevice {
     options: Options,
     /// The next descriptor that the driver makes available.
     next: Cursor,
-    /// Where the next used one is written.
+    /// Position of the next used descriptor.
     used: Cursor,
-    /// The region in which a buffer was found last.
+    /// The region of the last lookup.
     hint: u32,
     /// Descriptors popped and not used.
     inside: u16,
-    /// The first of a batch that was used: where, and the word that shows it, and with it the batch.
+    /// The first used descriptor of a batch: its position, and the word that shows it, and with it the batch.
     held_back: Option<(usize, u64)>,
-    /// Descriptors used since it was last asked whether the driver wants to be told.
+    /// Descriptors used since the driver's notification request was last read.
     untold: u16,
     driver_event: Event,
     device_event: Event,
-    /// Whether the driver is asked to tell.
+    /// True if the driver is asked to notify.
     is_asking: bool,
-    /// Whether the ring says where this stands: see `resume`.
+    /// True if the ring notes the position: see `resume`.
     is_noted: bool,
 }
 
 impl PackedDevice {
-    /// Goes on at `base`: bits 0 to 14 are the place of the next available descriptor, bit 15 its wrap counter, and so in the upper
-    /// half for the used side; 0 there stands for the same. A new ring begins at 0x8000.
+    /// Resumes at `base`: bits 0 to 14 are the position of the next available descriptor, bit 15 its wrap counter; the upper half is the
+    /// same for the used side, and 0 there means the same position. A new ring begins at 0x8000.
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
@@ -68,7 +68,7 @@ impl PackedDevice {
         })
     }
 
-    /// Where the device stands in a ring that one of these has left: see `resume.rs`.
+    /// Returns the position in a ring that an earlier device of this type left: see `resume.rs`.
     pub fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
         super::resume::resume(place, base, options)
     }
@@ -80,12 +80,12 @@ impl PackedDevice {
         let rest = rest(0, last.token().id, used(self.used.wrap));
         self.show(rest);
         let descriptors = chains.iter().map(|chain| chain.token().descriptors);
-        // No more than are inside, and so than the ring has.
+        // At most as many as are inside, and thus as the ring has.
         let count = descriptors.fold(0, u16::saturating_add).min(self.place.size);
         self.pass(count);
     }
 
-    /// Asks to be told of the next one; where that is, it stands.
+    /// Asks for a notification of the next descriptor, which notes the position.
     fn ask(&mut self) {
         if self.options.in_order {
             self.device_event.note(self.next, self.place.size);
@@ -98,8 +98,8 @@ impl PackedDevice {
         }
     }
 
-    /// Something is about to be published: from then on it does not stand where it has noted. It is told of everything until it asks
-    /// anew: nobody looks at the place meanwhile.
+    /// Prepares to publish: from then on the noted position is wrong. All notifications come until they are enabled anew; the position
+    /// is not read meanwhile.
     #[cold]
     fn forget(&mut self) {
         if self.is_asking {
@@ -109,19 +109,19 @@ impl PackedDevice {
         self.is_noted = false;
     }
 
-    /// Writes a used descriptor's second word where the next one is due: at once, or, the first one of a batch, when it is published.
+    /// Writes the next used descriptor's second word: at once, or, for the first one of a batch, when it is published.
     #[inline(always)]
     fn show(&mut self, rest: u64) {
         let at = self.used.at();
         if self.held_back.is_some() {
-            // (C), seen once the first one of the batch is.
+            // (C), visible once the first one of the batch is.
             self.place.descriptors.all()[at].store_second_release(rest);
         } else {
             self.held_back = Some((at, rest));
         }
     }
 
-    /// Goes on behind so many descriptors, which were used.
+    /// Moves on behind `count` descriptors, which were used.
     #[inline(always)]
     fn pass(&mut self, descriptors: u16) {
         self.used = self.used.advanced(descriptors, self.place.size);
@@ -129,7 +129,7 @@ impl PackedDevice {
         self.untold = self.untold.saturating_add(descriptors);
     }
 
-    /// Marks the descriptors of a chain that was used, but for the first. No driver looks at them; [`PackedDevice::resume`] does.
+    /// Marks the descriptors of a used chain but the first. Drivers ignore them; [`PackedDevice::resume`] reads them.
     #[inline(never)]
     fn mark(&self, first: Cursor, descriptors: u16) {
         for count in 1..descriptors {
@@ -141,7 +141,7 @@ impl PackedDevice {
         }
     }
 
-    /// All of a chain, whose first descriptor has more to it (sections 2.8.6 and 2.8.7).
+    /// Follows a chain whose first descriptor has a next one (sections 2.8.6 and 2.8.7).
     #[inline(never)]
     fn walk(&self, first: Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
         let (mut descriptor, mut cursor, mut count) = (first, self.next, 1);
@@ -163,12 +163,12 @@ impl PackedDevice {
             let [_, rest] = record.load();
             descriptor = Descriptor::of(record, u64::from_le(rest));
         }
-        // The last one names the buffer (section 2.8.6).
+        // The last descriptor has the buffer's id (section 2.8.6).
         chain.name(Token { id: descriptor.id, descriptors: count });
         Ok(())
     }
 
-    /// An indirect table (section 2.8.7): its descriptors follow each other, and of their flags only one counts.
+    /// Follows an indirect table (section 2.8.7): its descriptors are consecutive, and only one of their flags counts.
     fn walk_table(&self, table: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
         if !self.options.indirect {
             return Err(RingError::NoIndirect);
@@ -241,7 +241,7 @@ impl DeviceRing for PackedDevice {
         if room > 1 && made_available(&descriptors[next.at()], available(next.wrap)).is_some() {
             prefetch_first(descriptors, next.at(), line);
         }
-        // Up to the end of the ring, and perhaps from its beginning on; and on in another region.
+        // Up to the end of the ring, then from its beginning; then in another region.
         let mut is_other = false;
         while count < room {
             let end = descriptors.len().min(next.at() + (room - count));
@@ -254,7 +254,7 @@ impl DeviceRing for PackedDevice {
             }
             let first = plain(&descriptors[next.at()], available(next.wrap));
             let other = first.and_then(|first| memory.other_hand(first.address, first.len_bytes, hand));
-            // Whoever writes another address meanwhile is not followed for ever.
+            // A peer that changes the address meanwhile is not followed for ever.
             let Some(other) = other.filter(|_| popped > 0 || !is_other) else { break };
             (hand, is_other) = (other, true);
         }
@@ -284,7 +284,7 @@ impl DeviceRing for PackedDevice {
             return self.put_batch_used(chains);
         }
         let mut left = chains.iter();
-        // The first is held back, or shown to be behind one that is: so that those behind it are.
+        // The first is held back, or is known to lie behind one that is; so are those behind it.
         while let Some(chain) = left.next() {
             self.put_used(chain.token(), 0);
             let run = self.place.descriptors.all().get(self.used.at()..).unwrap_or_default();

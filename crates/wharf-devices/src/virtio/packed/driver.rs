@@ -8,10 +8,10 @@ use super::{Cursor, Event, available, rest, turn, used};
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::Record;
 
-/// So many descriptors ahead: four lines.
+/// Prefetch distance in descriptors: four lines.
 const WRITTEN_SOON: u16 = 16;
 
-/// What is known of a buffer.
+/// State of a buffer.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     /// Descriptors that it takes; 0 while it is not with the device.
@@ -19,7 +19,7 @@ struct Held {
     writable_bytes: u32,
 }
 
-/// The driver's side of a packed ring. It starts with one that is all 0.
+/// The driver's side of a packed ring. It starts with a ring of zeros.
 #[derive(Debug)]
 pub struct PackedDriver {
     place: Place,
@@ -27,19 +27,19 @@ pub struct PackedDriver {
     ids: Ids,
     held: Box<[Held]>,
     outstanding: u16,
-    /// Buffers by the place of their first descriptor.
+    /// Buffers by the position of their first descriptor.
     order: Box<[u16]>,
-    /// Descriptors that are free.
+    /// Free descriptors.
     room: u16,
-    /// The next descriptor to be made available.
+    /// Position of the next available descriptor.
     next: Cursor,
-    /// Where the device says next that one was used.
+    /// Position of the next used descriptor.
     used: Cursor,
-    /// The first of a batch that was added: where, and the word that shows it, and with it the batch.
+    /// The first descriptor of a batch: its position, and the word that shows it, and with it the batch.
     held_back: Option<(usize, u64)>,
-    /// Descriptors added since it was last asked whether the device wants to be told.
+    /// Descriptors added since the device's notification request was last read.
     untold: u16,
-    /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
+    /// A batch that one entry used in order: its last buffer, and the bytes written into that.
     batch: Option<(u16, u32)>,
     driver_event: Event,
     device_event: Event,
@@ -80,7 +80,7 @@ impl PackedDriver {
     #[inline(always)]
     fn write(&mut self, part: &Extent, id: u16, flags: u16) {
         let (at, descriptors) = (self.next.at(), self.place.descriptors.all());
-        // Descriptors that are written soon, as they are free, are brought here.
+        // Prefetches free descriptors that are written soon.
         if at.is_multiple_of(4) && self.room > WRITTEN_SOON {
             let soon = self.next.advanced(WRITTEN_SOON, self.place.size);
             descriptors.get(soon.at()).into_iter().for_each(Record::prefetch_to_write);
@@ -89,7 +89,7 @@ impl PackedDriver {
         let descriptor = &descriptors[at];
         descriptor.store_first(part.address.to_le());
         if self.held_back.is_some() {
-            // (A), seen once the first one of the batch is.
+            // (A), visible once the first one of the batch is.
             descriptor.store_second_release(rest);
         } else {
             self.held_back = Some((at, rest));
@@ -97,7 +97,7 @@ impl PackedDriver {
         self.next = self.next.advanced(1, self.place.size);
     }
 
-    /// The next one but for its address, if the device has said that it was used.
+    /// Returns the second word of the next descriptor, if the device has marked it as used.
     #[inline(always)]
     fn used_rest(&self) -> Option<u64> {
         // (D)
@@ -105,23 +105,22 @@ impl PackedDriver {
         (turn(rest) == used(self.used.wrap)).then_some(rest)
     }
 
-    /// Whether nothing has come back.
+    /// Returns true if no buffer has come back.
     fn is_quiet(&self) -> bool {
         self.batch.is_none() && (self.outstanding == 0 || self.used_rest().is_none())
     }
 
-    /// The next used descriptor: which buffer, and bytes written into it, as the device says.
+    /// Returns the next used descriptor's buffer id, and the bytes written, by the device's account.
     #[inline(always)]
     fn next_entry(&self) -> Option<(u16, u32)> {
-        // A ring with nothing in it may look used: all of it was.
+        // A ring with no buffer inside may look used: all of it was.
         let rest = if self.outstanding > 0 { self.used_rest()? } else { return None };
         let (written, id, flags) = (rest as u32, (rest >> 32) as u16, (rest >> 48) as u16);
         // Without this flag the length means nothing (section 2.8.4).
         Some((id, if flags & WRITE != 0 { written } else { 0 }))
     }
 
-    /// The next buffer of those used, in order, up to the one that an entry names; those before were written in full (section
-    /// 2.8.8).
+    /// Returns the next used buffer in order, up to the one that an entry names; the earlier ones were written in full (section 2.8.8).
     fn next_in_order(&mut self) -> Result<Option<(u16, u32)>, RingError> {
         let Some((last, written)) = self.batch.or_else(|| self.next_entry()) else { return Ok(None) };
         if self.held.get(usize::from(last)).is_none_or(|held| held.descriptors == 0) {
@@ -132,10 +131,10 @@ impl PackedDriver {
         Ok(Some((id, if id == last { written } else { self.held[usize::from(id)].writable_bytes })))
     }
 
-    /// Goes on behind a buffer that has come back.
+    /// Moves on behind a buffer that has come back.
     #[inline(always)]
     fn pass(&mut self, descriptors: u16) {
-        // As a branch, so that where the next one is does not wait for what is known of this one.
+        // A branch: so the next position does not wait for the load of this buffer's state.
         if descriptors == 1 {
             self.used = self.used.advanced(1, self.place.size);
         } else {

@@ -1,4 +1,4 @@
-//! The loops of a packed ring's device: plain buffers, of one descriptor each, many at a time.
+//! Loops of a packed ring's device for plain buffers, of one descriptor each, many at a time.
 
 use super::super::memory::Hand;
 use super::super::split::{INDIRECT, NEXT, WRITE};
@@ -8,11 +8,11 @@ use wharf_sys::shared::Record;
 
 /// Descriptors of a line.
 const LINE: usize = 4;
-/// Lines are asked for so many descriptors ahead.
+/// Prefetch distance in descriptors.
 const COMING_SOON: usize = 16;
 
 impl Descriptor {
-    /// What is there, of which `rest` was read.
+    /// A descriptor, of which `rest` was read.
     #[inline(always)]
     pub(super) fn of(record: &Record, rest: u64) -> Self {
         let address = u64::from_le(record.load_first());
@@ -20,7 +20,7 @@ impl Descriptor {
     }
 }
 
-/// What is there, but for its address, if its flags say `available`.
+/// Returns the descriptor without its address, if its flags are `available`.
 #[inline(always)]
 pub(super) fn made_available(record: &Record, available: u16) -> Option<u64> {
     // (B)
@@ -28,8 +28,8 @@ pub(super) fn made_available(record: &Record, available: u16) -> Option<u64> {
     (turn(rest) == available).then_some(rest)
 }
 
-/// Pops plain buffers of one region into `chains`, from place `first` on up to `end`; how many.
-// All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
+/// Pops plain buffers of one region into `chains`, from position `first` up to `end`. Returns their number.
+// The loop's state is in locals: a field behind a reference is read anew after each word of the ring.
 #[inline(always)]
 pub(super) fn pop_run(
     descriptors: &[Record], first: Cursor, end: usize, line: Line, hand: Hand, chains: &mut [Chain],
@@ -47,7 +47,7 @@ pub(super) fn pop_run(
     run.len()
 }
 
-/// What is there, if its flags say `available`, and that it is all of its buffer.
+/// Returns the descriptor if its flags are `available` and it is all of its buffer.
 #[inline(always)]
 pub(super) fn plain(record: &Record, available: u16) -> Option<Descriptor> {
     const LOOKED_AT: u16 = AVAILABLE | USED | NEXT | INDIRECT;
@@ -56,8 +56,8 @@ pub(super) fn plain(record: &Record, available: u16) -> Option<Descriptor> {
     ((rest >> 48) as u16 & LOOKED_AT == available).then(|| Descriptor::of(record, rest))
 }
 
-/// Says of buffers of one descriptor each, the first of `chains`, that they were used, with these flags; how many: as far as
-/// the ring goes on, and there are such.
+/// Marks buffers of one descriptor each, the first of `chains`, as used with these flags. Returns their number: up to the end of the
+/// ring, or of such buffers.
 #[inline(always)]
 pub(super) fn put_run(run: &[Record], flags: u16, chains: &[Chain]) -> usize {
     for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
@@ -65,21 +65,21 @@ pub(super) fn put_run(run: &[Record], flags: u16, chains: &[Chain]) -> usize {
         if token.descriptors != 1 {
             return at;
         }
-        // (C), seen once the first one of the batch is.
+        // (C), visible once the first one of the batch is.
         record.store_second_release(rest(0, token.id, flags));
     }
     run.len().min(chains.len())
 }
 
-/// What becomes of the descriptors of a line.
+/// Purpose of a prefetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     Read,
-    /// They are read, and then written, that they were used.
+    /// The descriptors are read, and then marked as used.
     Written,
 }
 
-/// Has the lines of the descriptors from `at` on, which is available, brought here. Lines that the driver has not come to are here
+/// Prefetches the lines of the descriptors from `at` on, which is available. Lines beyond the driver's position are in the cache
 /// from the round before.
 #[inline(always)]
 pub(super) fn prefetch_first(descriptors: &[Record], at: usize, line: Line) {
@@ -88,7 +88,7 @@ pub(super) fn prefetch_first(descriptors: &[Record], at: usize, line: Line) {
     }
 }
 
-/// Asks for the line of the descriptor so many further on; of a ring as short as that, for none.
+/// Prefetches the line of the descriptor `distance` further on; none in a ring as short as that.
 #[inline(always)]
 fn prefetch_ahead(descriptors: &[Record], at: usize, ahead: usize, line: Line) {
     let (there, len) = (at + ahead, descriptors.len());

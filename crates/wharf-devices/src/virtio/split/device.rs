@@ -10,7 +10,7 @@ use super::{
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
 
-/// Most descriptors that are asked for when buffers are seen.
+/// Most descriptors that are prefetched when buffers are seen.
 const PREFETCHED: u16 = 64;
 
 /// The device's side of a split ring.
@@ -23,20 +23,20 @@ pub struct SplitDevice {
     mask: u16,
     /// Index of the next available entry to be popped.
     next: u16,
-    /// The region in which a buffer was found last.
+    /// The region of the last lookup.
     hint: u32,
-    /// The available index when it was read last.
+    /// The available index at the last read.
     seen: u16,
     /// Index of the next used entry to be written.
     used: u16,
     /// The used index as the driver may see it.
     published: u16,
-    /// As it was when it was last asked whether the driver wants a notification; `None` before.
+    /// The used index when the driver's notification request was last read; `None` before.
     last_signalled: Option<u16>,
 }
 
 impl SplitDevice {
-    /// Goes on with buffer `base`; the used index is where the ring says.
+    /// Resumes at buffer `base`; the used index is read from the ring.
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
@@ -62,13 +62,12 @@ impl SplitDevice {
         })
     }
 
-    /// The used index as the ring has it: of a device that uses buffers in order and at once, that is where to go on, whatever
-    /// became of the one before.
+    /// Returns the used index in the ring: the position of a device that uses buffers in order and at once, after any end.
     pub fn used_index(place: &Place) -> u16 {
         load(&place.device, INDEX_AT)
     }
 
-    /// Looks how far the driver is; whether there is anything.
+    /// Reads the available index. Returns true if there are new buffers.
     #[inline]
     fn look(&mut self) -> Result<bool, RingError> {
         // (B)
@@ -83,7 +82,7 @@ impl SplitDevice {
         Ok(index != self.next)
     }
 
-    /// Has the descriptors of the next buffers brought here, all at once: most often they follow each other, four in a line.
+    /// Prefetches the descriptors of the next buffers: most often they are consecutive, four in a line.
     #[inline(always)]
     fn prefetch(&self) {
         let (available, descriptors) = (self.available.all(), self.place.descriptors.all());
@@ -97,7 +96,7 @@ impl SplitDevice {
         }
     }
 
-    /// All of a chain but its first descriptor, `first`, which has more to it.
+    /// Follows a chain whose first descriptor, `first`, has a next one.
     #[inline(never)]
     fn walk(&self, first: Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
         let (mut descriptor, mut count) = (first, 1);
@@ -117,7 +116,7 @@ impl SplitDevice {
         }
     }
 
-    /// An indirect table (section 2.7.5.3), in the driver's memory.
+    /// Follows an indirect table (section 2.7.5.3), in the driver's memory.
     fn walk_table(&self, table: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
         if !self.options.indirect {
             return Err(RingError::NoIndirect);
@@ -158,8 +157,8 @@ impl SplitDevice {
     }
 }
 
-/// Pops plain buffers of one region into `chains`, from index `first` on; how many.
-// All that the loop looks at is at hand: what is behind a reference is read anew after each word of the ring.
+/// Pops plain buffers of one region into `chains`, from index `first` on. Returns their number.
+// The loop's state is in locals: a field behind a reference is read anew after each word of the ring.
 #[inline(always)]
 fn pop_run(
     available: &[Short], descriptors: &[Record], first: u16, hand: Hand, chains: &mut [Chain],
@@ -175,7 +174,7 @@ fn pop_run(
     chains.len()
 }
 
-/// The buffer that available entry `slot` names, and what its first descriptor says, if that is all of it.
+/// Returns the buffer that available entry `slot` names, and its first descriptor, if that is all of it.
 #[inline(always)]
 fn plain(available: &[Short], descriptors: &[Record], slot: u16) -> Option<(u16, Descriptor)> {
     let head = u16::from_le(available.get(usize::from(slot))?.load());
@@ -183,8 +182,8 @@ fn plain(available: &[Short], descriptors: &[Record], slot: u16) -> Option<(u16,
     (only.flags & (NEXT | INDIRECT) == 0).then_some((head, only))
 }
 
-/// Writes a used entry. Where buffers come in order, most say what they said the round before: a line that is not written need
-/// not travel to the driver again.
+/// Writes a used entry. With buffers in order, most entries are as in the round before: a line that is not written need not travel
+/// to the driver again.
 #[inline(always)]
 fn write_used(entries: &[Pair], slot: u16, token: Token, written_bytes: u32) {
     let Some(entry) = entries.get(usize::from(slot)) else { return };
@@ -234,7 +233,7 @@ impl DeviceRing for SplitDevice {
             }
             let first = plain(available, descriptors, self.next & self.mask);
             let other = first.and_then(|(_, first)| memory.other_hand(first.address, first.len_bytes, hand));
-            // Whoever writes another address meanwhile is not followed for ever.
+            // A peer that changes the address meanwhile is not followed for ever.
             let Some(other) = other.filter(|_| popped > 0 || !is_other) else { break };
             (hand, is_other) = (other, true);
         }
@@ -282,7 +281,7 @@ impl DeviceRing for SplitDevice {
                 && load(&self.place.driver, FLAGS_AT) & VRING_AVAIL_F_NO_INTERRUPT == 0;
         }
         let event = load(&self.place.driver, used_event_at(self.place.size));
-        // The first time it is not known of what the driver was last signalled.
+        // The first time, the last signalled index is unknown.
         last_signalled.is_none_or(|last_signalled| needs_event(event, self.published, last_signalled))
     }
 

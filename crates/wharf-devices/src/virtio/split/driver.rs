@@ -10,10 +10,10 @@ use super::{
 use std::sync::atomic::{Ordering, fence};
 use wharf_sys::shared::{Pair, Record, Short, Table};
 
-/// So many descriptors ahead: four lines.
+/// Prefetch distance in descriptors: four lines.
 const WRITTEN_SOON: u16 = 16;
 
-/// What is known of a buffer, by its first descriptor; of further descriptors, only which is next.
+/// State of a buffer, at its first descriptor; further descriptors only have the next one.
 #[derive(Debug, Clone, Copy, Default)]
 struct Held {
     /// Descriptors that it takes; 0 while it is not with the device.
@@ -22,7 +22,7 @@ struct Held {
     writable_bytes: u32,
 }
 
-/// The driver's side of a split ring. It starts with one that is all 0.
+/// The driver's side of a split ring. It starts with a ring of zeros.
 #[derive(Debug)]
 pub struct SplitDriver {
     place: Place,
@@ -39,17 +39,17 @@ pub struct SplitDriver {
     next: u16,
     /// The available index as the device may see it.
     published: u16,
-    /// As it was when it was last asked whether the device wants a notification.
+    /// The available index when the device's notification request was last read.
     last_signalled: u16,
     /// Index of the next used entry to be read.
     used: u16,
-    /// The used index when it was read last.
+    /// The used index at the last read.
     seen: u16,
-    /// Of a batch used in order by one entry: its last buffer, and bytes written into that.
+    /// A batch that one entry used in order: its last buffer, and the bytes written into that.
     batch: Option<(u32, u32)>,
     /// Buffers with the device into which it may write.
     writable: u16,
-    /// Used in order, and nothing could be written: up to `seen` the index says it all.
+    /// True if buffers are used in order and none could be written: up to `seen` the index is the whole answer.
     by_index: bool,
 }
 
@@ -97,7 +97,7 @@ impl SplitDriver {
         })
     }
 
-    /// Has descriptors that are written soon, as they are free, brought here.
+    /// Prefetches free descriptors that are written soon.
     #[inline(always)]
     fn prefetch(&self, id: u16) {
         if id.is_multiple_of(4) && self.free.len() > WRITTEN_SOON {
@@ -106,7 +106,7 @@ impl SplitDriver {
         }
     }
 
-    /// Writes a descriptor. There is each that `free` has: they are the ring's own.
+    /// Writes a descriptor. Each id of `free` is one of the ring's own.
     #[inline(always)]
     fn write(&self, descriptor: &Descriptor, index: u16) {
         if let Some(record) = self.place.descriptors.all().get(usize::from(index)) {
@@ -114,7 +114,7 @@ impl SplitDriver {
         }
     }
 
-    /// Writes a chain of `count` descriptors; its first one.
+    /// Writes a chain of `count` descriptors. Returns its first one.
     #[inline(never)]
     fn add_chain(&mut self, readable: &[Extent], writable: &[Extent], count: u16) -> Option<u16> {
         let first = self.free.take()?;
@@ -132,7 +132,7 @@ impl SplitDriver {
         Some(first)
     }
 
-    /// The next used entry: which buffer, and bytes written into it.
+    /// Returns the next used entry: the buffer's id, and the bytes written into it.
     #[inline]
     fn next_entry(&mut self) -> Result<Option<(u32, u32)>, RingError> {
         if self.used == self.seen {
@@ -148,7 +148,7 @@ impl SplitDriver {
             }
             self.seen = index;
             if index == self.used {
-                // A batch that goes on behind what was published.
+                // A batch that goes beyond the published index.
                 return self.batch.map_or(Ok(None), |(id, _)| Err(self.not_held(id)));
             }
             self.by_index = self.options.in_order && self.writable == 0 && self.batch.is_none();
@@ -181,7 +181,7 @@ impl SplitDriver {
         }
     }
 
-    /// Which buffer, and bytes written into it, as the device says.
+    /// Returns the buffer's id, and the bytes written into it, by the device's account.
     #[inline(always)]
     fn entry_at(&self, index: u16) -> (u32, u32) {
         let Some(entry) = self.entries.all().get(usize::from(index & self.mask)) else {
@@ -249,7 +249,7 @@ impl DriverRing for SplitDriver {
         let held = &mut self.held[usize::from(id)];
         (held.descriptors, held.writable_bytes) = (count, writable_bytes);
         let slot = usize::from(self.next & self.mask);
-        // Where buffers come back in order, it says so already: a line that is not written need not travel to the device again.
+        // With buffers in order the entry is as in the round before: a line that is not written need not travel to the device again.
         let entry = self.available.all().get(slot).filter(|entry| entry.load() != id.to_le());
         if let Some(entry) = entry {
             entry.store(id.to_le());
@@ -317,7 +317,7 @@ impl DriverRing for SplitDriver {
 
     fn disable_notification(&mut self) {
         if self.options.event_idx {
-            // The farthest from where the device is: passed in 2^16 buffers, and asked for anew long before.
+            // The farthest position from the device's: passed after 2^16 buffers, and set anew long before.
             store(&self.place.driver, used_event_at(self.place.size), self.used.wrapping_sub(1));
         } else {
             store(&self.place.driver, FLAGS_AT, VRING_AVAIL_F_NO_INTERRUPT);
