@@ -16,23 +16,7 @@ use crate::frame::{Frame, FreeFrame};
 /// The most frames that a batch can hold, and that a device may complete in one call.
 pub const BATCH_FRAMES_MAX: usize = 256;
 
-/// A queue of frames, in order, of fixed capacity.
-///
-/// ```
-/// use wharf_mem::{Batch, Region, RegionSpec};
-///
-/// let spec = RegionSpec { frames: 8, frame_bytes: 2048, headroom_bytes: 0, huge_pages: false };
-/// let (region, mut free) = Region::new(spec)?;
-/// let (mut first, mut second) = (Batch::new(8), Batch::new(3));
-/// region.take(&mut free, &mut first, 8, 0, 100, |_| {})?;
-/// assert_eq!(second.append(&mut first, usize::MAX), 3);
-/// assert_eq!((first.len(), first.bytes(), second.room()), (5, 500, 0));
-/// for batch in [&mut first, &mut second] {
-///     region.give(batch, &mut free, usize::MAX)?;
-/// }
-/// assert!(region.retire(free));
-/// # Ok::<(), wharf_mem::MemError>(())
-/// ```
+/// A queue of frames, in order, of fixed capacity: see the example of this crate.
 #[derive(Debug)]
 pub struct Batch {
     contents: Box<Contents>,

@@ -10,7 +10,7 @@
 //! reference to its bytes, until the peer has given the buffer back in the same ring, or the connection to it has ended. A
 //! peer that keeps to this protocol accesses a buffer only while it is lent; no reference to its bytes exists then.
 //!
-//! What the peer has written about a frame (a header, a length) is copied once, by volatile reads, and checked as a copy:
+//! A device copies what the peer says of a frame (a header, a length) once, by volatile reads, and checks the copy:
 //! [`Region::copy_before`].
 //!
 //! **The protocol is an assumption where the peer is a process.** [`Region::share_with_peer`] trusts it as a guest trusts

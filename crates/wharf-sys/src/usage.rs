@@ -1,4 +1,4 @@
-//! Processor time that the process has used, and its user.
+//! Processor time that the process has used.
 
 /// Returns the processor time that the process has used, in user space and in the kernel, seconds.
 pub fn cpu_seconds() -> (f64, f64) {
@@ -24,12 +24,6 @@ pub fn thread_cpu_seconds() -> (f64, f64) {
 
 fn seconds(time: libc::timeval) -> f64 {
     time.tv_sec as f64 + time.tv_usec as f64 / 1e6
-}
-
-/// Returns the effective user's number; 0 is root.
-pub fn effective_user() -> u32 {
-    // SAFETY: geteuid has no precondition and cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]

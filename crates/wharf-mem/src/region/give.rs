@@ -22,8 +22,8 @@ impl Region {
         self.give_with_care(from, to, count)
     }
 
-    /// As [`Region::give`], to the front of a list, and calls `each` with every index; whether it could, which it cannot
-    /// unless all frames of `from` are known to be plain ones of the list's pool and this.
+    /// Does as [`Region::give`] to the front of a list, calls `each` with every index, and returns true. Returns false, and
+    /// gives none, unless all frames of `from` are known to be of the list's pool and this, without a row in the side table.
     #[inline]
     pub fn give_to_list(
         &self, from: &mut Batch, to: &mut FreeList, count: usize, each: impl Fn(u32),

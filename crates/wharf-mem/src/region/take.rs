@@ -68,10 +68,10 @@ impl Region {
         Ok(count)
     }
 
-    /// As [`Region::take`], from the front of a list.
+    /// Does as [`Region::take`] from the front of a list.
     ///
     /// # Errors
-    /// [`MemError::TooLong`]; [`MemError::Foreign`] when it is another pool's list.
+    /// [`MemError::TooLong`] beyond [`Region::data_bytes_max`]; [`MemError::Foreign`] if the list is another pool's.
     #[inline]
     pub fn take_from_list(
         &self, from: &mut FreeList, to: &mut Batch, count: usize, sender: u16, len_bytes: u32,

@@ -32,7 +32,7 @@ pub struct Outgoing {
     joined: Vec<u8>,
 }
 
-/// What a header points to, and what it was written from.
+/// The data that a header points to, and the message and pieces that it was written from.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     address: Address,
@@ -93,13 +93,13 @@ pub struct WrittenMessage<'a> {
 }
 
 impl<'b> Writer<'_, 'b> {
-    /// Returns the number of pieces that there is room for.
+    /// Returns the number of further pieces that fit.
     #[inline]
     pub fn room_pieces(&self) -> usize {
         self.all.pieces.len() - self.pieces
     }
 
-    /// Returns the number of messages that there is room for.
+    /// Returns the number of further messages that fit.
     #[inline]
     pub fn room_messages(&self) -> usize {
         self.all.headers.len() - self.messages

@@ -14,7 +14,6 @@ pub(super) const XDP_UMEM_REG: libc::c_int = 4;
 pub(super) const XDP_UMEM_FILL_RING: libc::c_int = 5;
 pub(super) const XDP_UMEM_COMPLETION_RING: libc::c_int = 6;
 pub(super) const XDP_STATISTICS: libc::c_int = 7;
-pub(super) const XDP_OPTIONS: libc::c_int = 8;
 /// Linux 6.17.
 pub(super) const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
@@ -33,8 +32,6 @@ pub(super) const XDP_USE_SG: u16 = 1 << 4;
 
 /// UMEM flag: addresses in the fill ring are taken as they are, not as the chunk that they are in.
 pub(super) const XDP_UMEM_UNALIGNED_CHUNK_FLAG: u32 = 1;
-/// Flag of [`XDP_OPTIONS`].
-pub(super) const XDP_OPTIONS_ZEROCOPY: u32 = 1;
 /// Flag of a fill or transmit ring: the kernel looks at it only when it is called.
 pub(super) const XDP_RING_NEED_WAKEUP: u32 = 1;
 
@@ -126,18 +123,7 @@ pub struct Statistics {
 
 const _: () = assert!(size_of::<Statistics>() == 48);
 
-/// `struct xdp_options`.
-#[repr(C)]
-#[derive(Debug, Default)]
-pub(super) struct Options {
-    pub(super) flags: u32,
-}
-
-const _: () = assert!(size_of::<Options>() == 4);
-
-// SAFETY: numbers, in all three.
+// SAFETY: numbers, in both.
 unsafe impl Plain for Offsets {}
 // SAFETY: as above.
 unsafe impl Plain for Statistics {}
-// SAFETY: as above.
-unsafe impl Plain for Options {}

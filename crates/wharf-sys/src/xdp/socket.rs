@@ -3,11 +3,11 @@
 //! The order of calls: open, register the memory, make all rings, set the transmit budget, bind.
 
 use super::abi::{
-    AF_XDP, Address, Descriptor, Offsets, Options, RingOffsets, SOL_XDP, Statistics, UmemRegistration,
-    XDP_COPY, XDP_MAX_TX_SKB_BUDGET, XDP_MMAP_OFFSETS, XDP_OPTIONS, XDP_OPTIONS_ZEROCOPY, XDP_PGOFF_RX_RING,
-    XDP_PGOFF_TX_RING, XDP_RX_RING, XDP_STATISTICS, XDP_TX_RING, XDP_UMEM_COMPLETION_RING,
-    XDP_UMEM_FILL_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XDP_UMEM_REG,
-    XDP_UMEM_UNALIGNED_CHUNK_FLAG, XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY,
+    AF_XDP, Address, Descriptor, Offsets, RingOffsets, SOL_XDP, Statistics, UmemRegistration, XDP_COPY,
+    XDP_MAX_TX_SKB_BUDGET, XDP_MMAP_OFFSETS, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_RX_RING,
+    XDP_STATISTICS, XDP_TX_RING, XDP_UMEM_COMPLETION_RING, XDP_UMEM_FILL_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XDP_UMEM_REG, XDP_UMEM_UNALIGNED_CHUNK_FLAG,
+    XDP_USE_NEED_WAKEUP, XDP_USE_SG, XDP_ZEROCOPY,
 };
 use super::area::Area;
 use super::ring::{Consumer, Entry, Producer, Shared};
@@ -193,15 +193,5 @@ impl XdpSocket {
         let mut statistics = Statistics::default();
         get(self.fd(), SOL_XDP, XDP_STATISTICS, &mut statistics)?;
         Ok(statistics)
-    }
-
-    /// True if the adapter accesses the memory itself.
-    ///
-    /// # Errors
-    /// Those of `getsockopt(2)`.
-    pub fn is_zero_copy(&self) -> io::Result<bool> {
-        let mut options = Options::default();
-        get(self.fd(), SOL_XDP, XDP_OPTIONS, &mut options)?;
-        Ok(options.flags & XDP_OPTIONS_ZEROCOPY != 0)
     }
 }
