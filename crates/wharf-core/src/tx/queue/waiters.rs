@@ -97,7 +97,7 @@ pub(crate) fn has_reached(there: u32, wanted: u32) -> bool {
 /// The waiters of one queue.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    lines: Mutex<WaitLists>,
+    lists: Mutex<WaitLists>,
     /// The discipline has bands; otherwise all senders wait in one list.
     uses_bands: bool,
     counters: Arc<QueueCounters>,
@@ -116,44 +116,44 @@ pub(crate) struct ServeOutcome {
 
 impl Waiters {
     pub(crate) fn new(uses_bands: bool, counters: Arc<QueueCounters>) -> Self {
-        Self { lines: Mutex::default(), uses_bands, counters }
+        Self { lists: Mutex::default(), uses_bands, counters }
     }
 
-    fn line_of(&self, band: u8) -> usize {
+    fn list_of(&self, band: u8) -> usize {
         if self.uses_bands { usize::from(band).min(BANDS - 1) } else { 0 }
     }
 
     /// Registers the sender at `place`. Returns its ticket.
     pub(crate) fn register(&self, place: u16, need: Need, wake: Arc<dyn Wake>) -> u64 {
-        let lines = &mut *lock(&self.lines);
-        let ticket = lines.next_ticket;
-        lines.next_ticket += 1;
+        let lists = &mut *lock(&self.lists);
+        let ticket = lists.next_ticket;
+        lists.next_ticket += 1;
         let returned_bytes = match need {
             Need::Space { band, .. } => {
-                lines.bands[self.line_of(band)].push_back(SpaceWaiter { ticket, need, wake });
+                lists.bands[self.list_of(band)].push_back(SpaceWaiter { ticket, need, wake });
                 return ticket;
             }
             Need::Memory => None,
             Need::Credit { returned_bytes } => Some(returned_bytes),
         };
-        lines.for_memory += usize::from(returned_bytes.is_none());
-        lines.returns.entry(place).or_default().push(ReturnWaiter { ticket, returned_bytes, wake });
-        lines.fresh.push(place);
+        lists.for_memory += usize::from(returned_bytes.is_none());
+        lists.returns.entry(place).or_default().push(ReturnWaiter { ticket, returned_bytes, wake });
+        lists.fresh.push(place);
         ticket
     }
 
     /// Returns the number of senders that wait before `ticket` for the same; `None` if it has been served.
     pub(crate) fn before(&self, ticket: u64, place: u16, need: Need) -> Option<usize> {
-        let lines = lock(&self.lines);
+        let lists = lock(&self.lists);
         match need {
             Need::Space { band, .. } => {
-                let line = &lines.bands[self.line_of(band)];
-                line.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
+                let list = &lists.bands[self.list_of(band)];
+                list.binary_search_by_key(&ticket, |waiting| waiting.ticket).ok()
             }
             Need::Memory | Need::Credit { .. } => {
                 let is_waiting =
                     |returns: &Vec<ReturnWaiter>| returns.iter().any(|returns| returns.ticket == ticket);
-                lines.returns.get(&place).is_some_and(is_waiting).then_some(0)
+                lists.returns.get(&place).is_some_and(is_waiting).then_some(0)
             }
         }
     }
@@ -163,12 +163,12 @@ impl Waiters {
         // Dropping the last wake-up of a task may run its code: not under the lock.
         match need {
             Need::Space { band, .. } => {
-                let line = self.line_of(band);
-                let (before, _gone) = lock(&self.lines).leave_band(ticket, line);
+                let list = self.list_of(band);
+                let (before, _gone) = lock(&self.lists).leave_band(ticket, list);
                 before
             }
             Need::Memory | Need::Credit { .. } => {
-                let _gone = lock(&self.lines).leave_returns(ticket, place);
+                let _gone = lock(&self.lists).leave_returns(ticket, place);
                 0
             }
         }
@@ -179,28 +179,28 @@ impl Waiters {
     pub(crate) fn serve(
         &self, space: (Backpressure, bool), returned_to: &mut impl SenderReturns, pool: &PagePool,
     ) -> ServeOutcome {
-        let lines = &mut *lock(&self.lines);
+        let lists = &mut *lock(&self.lists);
         let mut full = 0;
         for band in 0..BANDS {
-            lines.serve_band(band, space);
-            full |= u32::from(!lines.bands[band].is_empty()) << band;
+            lists.serve_band(band, space);
+            full |= u32::from(!lists.bands[band].is_empty()) << band;
         }
         if full != 0 && !self.uses_bands {
             full = ALL_BANDS;
         }
-        while let Some(place) = lines.fresh.pop().or_else(|| returned_to.next_returned()) {
-            lines.serve_returns(place, returned_to);
+        while let Some(place) = lists.fresh.pop().or_else(|| returned_to.next_returned()) {
+            lists.serve_returns(place, returned_to);
         }
-        if lines.for_memory > 0 && !pool.is_waited_for() {
-            lines.end_memory();
+        if lists.for_memory > 0 && !pool.is_waited_for() {
+            lists.end_memory();
         }
-        let waiting = full != 0 || !lines.returns.is_empty();
+        let waiting = full != 0 || !lists.returns.is_empty();
         if pool.is_waited_for() {
             full |= MEMORY_WANTED;
             pool.recall();
         }
-        let wakes = !lines.served.is_empty() || !lines.over.is_empty() || pool.has_served();
-        let wakes = wakes || (lines.for_memory > 0 && pool.peers().has_others());
+        let wakes = !lists.served.is_empty() || !lists.over.is_empty() || pool.has_served();
+        let wakes = wakes || (lists.for_memory > 0 && pool.peers().has_others());
         ServeOutcome { waiting, full, wakes }
     }
 
@@ -208,11 +208,11 @@ impl Waiters {
     #[cold]
     pub(crate) fn wake_served(&self) {
         loop {
-            let Some(wake) = lock(&self.lines).served.pop_front() else { break };
+            let Some(wake) = lock(&self.lists).served.pop_front() else { break };
             self.wake(wake);
         }
         loop {
-            let Some(over) = lock(&self.lines).over.pop() else { break };
+            let Some(over) = lock(&self.lists).over.pop() else { break };
             host::outlive(|| drop(over));
         }
     }
@@ -225,7 +225,7 @@ impl Waiters {
 
     /// Wakes all waiters to look for themselves: the poller that they relied on is gone.
     pub(crate) fn nudge_all(&self) {
-        let wakes: Vec<_> = lock(&self.lines).wakes().cloned().collect();
+        let wakes: Vec<_> = lock(&self.lists).wakes().cloned().collect();
         wakes.into_iter().for_each(|wake| self.wake(wake));
         self.wake_served();
     }
@@ -233,12 +233,12 @@ impl Waiters {
     /// Wakes all waiters and clears the list: the path has closed.
     pub(crate) fn wake_all(&self) {
         {
-            let lines = &mut *lock(&self.lines);
-            let all: Vec<_> = lines.wakes().cloned().collect();
-            lines.served.extend(all);
-            lines.bands.iter_mut().for_each(VecDeque::clear);
-            lines.returns.clear();
-            lines.for_memory = 0;
+            let lists = &mut *lock(&self.lists);
+            let all: Vec<_> = lists.wakes().cloned().collect();
+            lists.served.extend(all);
+            lists.bands.iter_mut().for_each(VecDeque::clear);
+            lists.returns.clear();
+            lists.for_memory = 0;
         }
         self.wake_served();
     }
@@ -257,11 +257,11 @@ impl WaitLists {
         self.bands.iter().flatten().map(|waiting| &waiting.wake).chain(returns)
     }
 
-    fn leave_band(&mut self, ticket: u64, line: usize) -> (usize, Option<SpaceWaiter>) {
-        match self.bands[line].binary_search_by_key(&ticket, |waiting| waiting.ticket) {
-            Ok(at) => (at, self.bands[line].remove(at)),
+    fn leave_band(&mut self, ticket: u64, list: usize) -> (usize, Option<SpaceWaiter>) {
+        match self.bands[list].binary_search_by_key(&ticket, |waiting| waiting.ticket) {
+            Ok(at) => (at, self.bands[list].remove(at)),
             Err(_) => {
-                self.promised[line].retain(|promise| promise.0 != ticket);
+                self.promised[list].retain(|promise| promise.0 != ticket);
                 (0, None)
             }
         }
@@ -309,8 +309,8 @@ impl WaitLists {
     }
 
     fn serve_band(&mut self, band: usize, (space, is_empty): (Backpressure, bool)) {
-        let line = &mut self.bands[band];
-        if line.is_empty() || !space.has_drained(band as u8) {
+        let list = &mut self.bands[band];
+        if list.is_empty() || !space.has_drained(band as u8) {
             return;
         }
         let (free, promised) = (space.room(band as u8), &mut self.promised[band]);
@@ -318,7 +318,7 @@ impl WaitLists {
         // A sender that wants more than the limit is served all the same, and a served sender that never returns must not
         // keep the others from an empty queue.
         let mut is_due = free > 0 && (kept == 0 || is_empty);
-        while let Some(first) = line.front() {
+        while let Some(first) = list.front() {
             let mut needed = kept.saturating_add(first.need.frames());
             if needed > free && !is_due {
                 return;
@@ -328,7 +328,7 @@ impl WaitLists {
             }
             (kept, is_due) = (needed, false);
             promised.push_back((first.ticket, first.need.frames()));
-            self.served.extend(line.pop_front().map(|first| first.wake));
+            self.served.extend(list.pop_front().map(|first| first.wake));
         }
     }
 }
