@@ -17,8 +17,8 @@ pub trait Clock: Send + Sync + Debug {
     }
 }
 
-/// A wake-up of one waiting thread or task. Any owner of a queue calls it, so it must return soon; a panic in it is counted
-/// and goes no further. A call before the wait makes the next wait return at once.
+/// A wake-up of one waiting thread or task. Any owner of a queue calls it, so it must return soon; a panic in it is
+/// counted and goes no further. A call before the wait makes the next wait return at once.
 pub trait Wake: Send + Sync + Debug {
     /// Wakes the thread or task.
     fn wake(&self);
@@ -36,8 +36,8 @@ pub trait Park: Send + Sync + Debug {
     fn give_way(&self) {}
 }
 
-/// A way for a poller to wait: for a call, a time, or notifications of devices. One thread uses it; only [`Wait::wait`]
-/// blocks.
+/// A way for a poller to wait: for a call, a time, or notifications of devices. One thread uses it; only
+/// [`Wait::wait`] blocks.
 pub trait Wait: Send + Debug {
     /// Returns a wake-up of this thread; a call before the wait ends the next wait at once.
     fn waker(&self) -> Arc<dyn Wake>;
@@ -48,15 +48,15 @@ pub trait Wait: Send + Debug {
     /// Registers `fd`, by which device `at` notifies once unmasked. Returns false if that is not possible.
     fn watch(&mut self, at: usize, fd: RawFd) -> bool;
 
-    /// Unmasks the notifications of device `at`: an event after this call ends a wait, or the next one at once. Earlier events may
-    /// be lost: poll the device after this.
+    /// Unmasks the notifications of device `at`: an event after this call ends a wait, or the next one at once.
+    /// Earlier events may be lost: poll the device after this.
     fn unmask(&mut self, at: usize);
 
     /// Masks the notifications of device `at`.
     fn mask(&mut self, at: usize);
 
-    /// Waits until woken or notified, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may return early. Calls
-    /// `told` once for each device that has notified.
+    /// Waits until woken or notified, or for `timeout_ns` (0: not at all; `u64::MAX`: without a bound); may return
+    /// early. Calls `told` once for each device that has notified.
     fn wait(&mut self, timeout_ns: u64, told: &mut dyn FnMut(usize));
 }
 
@@ -101,8 +101,8 @@ impl Clock for NoClock {
     }
 }
 
-/// Calls a wake-up and drops it. Returns true if neither panicked. Both run foreign code (a runtime's, a task's drop) in this
-/// thread.
+/// Calls a wake-up and drops it. Returns true if neither panicked. Both run foreign code (a runtime's, a task's drop)
+/// in this thread.
 pub(crate) fn wake(one: Arc<dyn Wake>) -> bool {
     outlive(move || one.wake()).is_some()
 }

@@ -1,8 +1,8 @@
 //! The transmit path: pools, queueing disciplines, byte queue limits, the queue and its owner.
 //!
-//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (any thread may be its owner) → [`qdisc`] → [`engine`] (bulk
-//! dequeue within [`bql`]) → [`device`] → completion → return ring → pool. [`direct`] is the same without the lane, for one
-//! sender. A [`poller`] runs queues that no sender runs, and receives: [`rx`].
+//! A packet's way: [`pool`] → [`sender`] → lane → [`queue`] (any thread may be its owner) → [`qdisc`] → [`engine`]
+//! (bulk dequeue within [`bql`]) → [`device`] → completion → return ring → pool. [`direct`] is the same without the
+//! lane, for one sender. A [`poller`] runs queues that no sender runs, and receives: [`rx`].
 //!
 //! The crate has no unsafe code, makes no system call and reads no clock: time and waiting come through [`host`].
 #![forbid(unsafe_code)]

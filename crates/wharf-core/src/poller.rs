@@ -1,9 +1,9 @@
 //! `Poller`: a thread that runs queues when no sender does (the kernel's NAPI): late completions, waiters, runs that
 //! ended by quota, arriving frames. `Dedicated`: a permanent owner, to which senders leave all draining.
 //!
-//! A poller has many devices, and several pollers may share them. A poller that finds a device taken comes back later, so
-//! that no work is done twice; one that stops calls another, so that no device is stranded. [`schedule`] decides; this
-//! file is the thread that carries the decisions out.
+//! A poller has many devices, and several pollers may share them. A poller that finds a device taken comes back
+//! later, so that no work is done twice; one that stops calls another, so that no device is stranded. [`schedule`]
+//! decides; this file is the thread that carries the decisions out.
 
 mod dedicated;
 mod poll_target;
@@ -86,7 +86,8 @@ impl Poller {
         PollerStop { bell: self.bell.clone() }
     }
 
-    /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others are.
+    /// Registers the calling thread and polls until stopped. A device that panics is not polled again; the others
+    /// are.
     pub fn run(self) {
         let Self { bell, mut wait, settings, targets } = self;
         let wake = wait.waker();

@@ -1,8 +1,9 @@
 //! `PagePool`: the memory of frames, with an account of every frame (the kernel's `page_pool`).
 //!
-//! Free buffers lie in a [`Cache`] per thread (not shared), in return rings on their way to one, in the *depot* (from which
-//! caches refill in bulk), and in a *mailbox* per cache (buffers that other threads freed, in bulk). A cache takes from its
-//! return ring and mailbox before it asks the depot. One that finds no buffer may join the wait list (`pool/waiting.rs`).
+//! Free buffers lie in a [`Cache`] per thread (not shared), in return rings on their way to one, in the *depot* (from
+//! which caches refill in bulk), and in a *mailbox* per cache (buffers that other threads freed, in bulk). A cache
+//! takes from its return ring and mailbox before it asks the depot. One that finds no buffer may join the wait list
+//! (`pool/waiting.rs`).
 //!
 //! The ledger has a row per buffer: 0 while it is free, else the cache that took it and the time.
 //!
@@ -126,8 +127,8 @@ impl PoolBuilder {
         self
     }
 
-    /// Sets the bytes of one frame, with headroom and 448 B of colour (from 2 KiB on): a multiple of 64, from 128 to 65536; 2048
-    /// by default.
+    /// Sets the bytes of one frame, with headroom and 448 B of colour (from 2 KiB on): a multiple of 64, from 128 to
+    /// 65536; 2048 by default.
     #[must_use]
     pub fn frame_bytes(mut self, bytes: u32) -> Self {
         self.spec.frame_bytes = bytes;
@@ -301,15 +302,15 @@ impl PagePool {
         run
     }
 
-    /// Returns the free buffers that one cache may keep in each of its places (stack, mailbox, return ring), as far as the quotas
-    /// allow. All caches together leave at least a quarter of the pool to those that need it. The share is 0 if the pool has too
-    /// few frames for one each: all buffers then go through the depot.
+    /// Returns the free buffers that one cache may keep in each of its places (stack, mailbox, return ring), as far
+    /// as the quotas allow. All caches together leave at least a quarter of the pool to those that need it. The share
+    /// is 0 if the pool has too few frames for one each: all buffers then go through the depot.
     pub(crate) fn share(&self) -> usize {
         self.share_of(&self.shared.caches)
     }
 
-    /// As [`PagePool::share`], on the stack of a cache. Only caches that have taken a frame count, so that thousands of unused
-    /// ones take nothing from the others.
+    /// As [`PagePool::share`], on the stack of a cache. Only caches that have taken a frame count, so that thousands
+    /// of unused ones take nothing from the others.
     fn share_on_stack(&self, yields: bool) -> usize {
         self.share_now(self.share_of(&self.shared.users), yields)
     }
@@ -323,8 +324,8 @@ impl PagePool {
         (self.frames() as usize / (4 * caches.load(Ordering::Relaxed).max(1))).min(cache::KEEP)
     }
 
-    /// Returns `share`, or 0 for a sender's cache (`yields`) while a cache waits. A receiver's cache keeps its share: senders may
-    /// wait for the receiver of their own frames.
+    /// Returns `share`, or 0 for a sender's cache (`yields`) while a cache waits. A receiver's cache keeps its share:
+    /// senders may wait for the receiver of their own frames.
     fn share_now(&self, share: usize, yields: bool) -> usize {
         if yields && self.is_waited_for() { 0 } else { share }
     }

@@ -1,8 +1,8 @@
 //! `RxQueue`: the receive side of a device, run by pollers.
 //!
-//! A poll takes completions of the transmit side first, so that memory and room are freed before more is taken. It then
-//! receives up to the poller's budget and hands the frames to the user's handler. While the handler runs, only the
-//! queue's own lock is held, which other threads only try: the handler may send on any queue, by
+//! A poll takes completions of the transmit side first, so that memory and room are freed before more is taken. It
+//! then receives up to the poller's budget and hands the frames to the user's handler. While the handler runs, only
+//! the queue's own lock is held, which other threads only try: the handler may send on any queue, by
 //! [`crate::tx::sender::Sender::try_send`]. A handler that blocks also blocks its poller and all devices of that.
 
 use crate::device::{DeviceError, RxDevice, close_receiver};
@@ -88,8 +88,8 @@ impl RxQueue {
         Ok(Self::of_parts(name, wait_fd, None, completions, state))
     }
 
-    /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a dedicated owner has
-    /// the queue, nothing is received.
+    /// Receives from the device of `queue`, into memory of its pool. Its poller also runs the queue. While a
+    /// dedicated owner has the queue, nothing is received.
     ///
     /// # Errors
     /// [`QueueError::Device`] if the device only sends, [`QueueError::Pool`].
@@ -149,8 +149,8 @@ impl RxQueue {
         lock(&self.shared.error).take()
     }
 
-    /// Closes a device that belongs to no transmit queue, and frees the frames that the handler had left. Waits for the end of a
-    /// poll.
+    /// Closes a device that belongs to no transmit queue, and frees the frames that the handler had left. Waits for
+    /// the end of a poll.
     ///
     /// # Errors
     /// The device's error.
@@ -187,7 +187,8 @@ impl RxState {
         }
     }
 
-    /// True if there is memory, and no request has failed since the last call: a long packet may need more than there is.
+    /// True if there is memory, and no request has failed since the last call: a long packet may need more than there
+    /// is.
     fn has_memory(&mut self) -> bool {
         !self.cache.ran_out() && (self.cache.has_frames() || self.cache.pool().depot_len() > 0)
     }

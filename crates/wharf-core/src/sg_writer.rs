@@ -120,8 +120,8 @@ impl Default for SgWriter {
 }
 
 impl SgWriter {
-    /// Copies a packet of `len_bytes`, made of `chunks`, into frames of `memory` and pushes it onto `to`, which has room for it.
-    /// Bytes beyond the chunks are 0.
+    /// Copies a packet of `len_bytes`, made of `chunks`, into frames of `memory` and pushes it onto `to`, which has
+    /// room for it. Bytes beyond the chunks are 0.
     ///
     /// # Errors
     /// [`PoolError::Memory`]: a frame of another pool.

@@ -1,4 +1,5 @@
-//! Senders that wait for memory are served in order of arrival, as many as there are frames for, and none hoards frames.
+//! Senders that wait for memory are served in order of arrival, as many as there are frames for, and none hoards
+//! frames.
 
 mod common;
 
@@ -181,7 +182,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Waiters are served in order of arrival whatever others do; each served one finds a frame, and all are served in the end.
+    /// Waiters are served in order of arrival whatever others do; each served one finds a frame, and all are served
+    /// in the end.
     #[test]
     fn any_order_of_events_serves_all_in_order_of_arrival(frames in 1..20_u32, acts in acts()) {
         let mut rig = Rig::new(frames, 12);

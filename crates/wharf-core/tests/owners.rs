@@ -44,8 +44,8 @@ impl<'q> Cpu<'q> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Any order of steps of three processors, then each to its end in any order, leaves no frame behind, although any of them
-    /// may have stopped while standing by for the others.
+    /// Any order of steps of three processors, then each to its end in any order, leaves no frame behind, although
+    /// any of them may have stopped while standing by for the others.
     #[test]
     fn any_order_of_steps_strands_no_frame(
         steps in prop::collection::vec((0..3usize, 1..9usize), 1..400),

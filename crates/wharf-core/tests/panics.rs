@@ -303,8 +303,8 @@ fn panicking_poller_wake_up_does_not_end_the_sender() {
     });
 }
 
-/// A device that panics, and the frames that it holds, are suspect: its queue is dead, for all senders. The frames stay in
-/// the ledger by name; the pool and its other queues go on.
+/// A device that panics, and the frames that it holds, are suspect: its queue is dead, for all senders. The frames
+/// stay in the ledger by name; the pool and its other queues go on.
 #[test]
 fn panicking_device_keeps_only_its_own_frames() {
     let pool = pool(256);

@@ -283,8 +283,8 @@ impl TxDevice for Interrupted {
     }
 }
 
-/// The owner finds no pending work; then a sender finds no memory and announces that it waits; then a frame is completed. The
-/// sender must be woken.
+/// The owner finds no pending work; then a sender finds no memory and announces that it waits; then a frame is
+/// completed. The sender must be woken.
 #[test]
 fn memory_freed_between_look_and_notice_wakes() {
     let (inner, control) = Gate::new(64);

@@ -50,7 +50,8 @@ impl<'q> Cpu<'q> {
     }
 }
 
-/// Runs the model. Returns the frames that the device took, by call and time, and the owner's steps of each processor.
+/// Runs the model. Returns the frames that the device took, by call and time, and the owner's steps of each
+/// processor.
 fn run(bursts_apart_ns: u64, by_bulk: bool) -> (Vec<Vec<u64>>, u64, Vec<usize>) {
     let clock = Arc::new(TestClock::default());
     let pool = PagePool::builder().frames(512).huge_pages(false).clock(clock.clone()).build().unwrap();

@@ -223,8 +223,8 @@ impl Random {
     }
 }
 
-/// Waiters come, are served, come late or leave, and frames complete, in any order: those that stay are woken in order of
-/// arrival, at most as many as there is space for, and all in the end.
+/// Waiters come, are served, come late or leave, and frames complete, in any order: those that stay are woken in
+/// order of arrival, at most as many as there is space for, and all in the end.
 #[test]
 fn any_order_of_events_serves_all_in_order_of_arrival() {
     for seed in 0..200 {

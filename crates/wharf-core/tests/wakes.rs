@@ -1,5 +1,5 @@
-//! Wake-ups at the edges: a waiter while frames complete, pollers beside a dedicated owner, a queue that dies. Sleeps are
-//! unbounded, so that a lost wake-up hangs.
+//! Wake-ups at the edges: a waiter while frames complete, pollers beside a dedicated owner, a queue that dies. Sleeps
+//! are unbounded, so that a lost wake-up hangs.
 
 mod common;
 
@@ -17,8 +17,8 @@ fn queue(pool: &PagePool) -> (TxQueue, Arc<Control>, Sleepers) {
     (builder.build().unwrap(), control, sleep)
 }
 
-/// The owner recycles the last frame after the waiter has looked and before it knows of the waiter: with no work left, it
-/// would leave for good.
+/// The owner recycles the last frame after the waiter has looked and before it knows of the waiter: with no work
+/// left, it would leave for good.
 #[test]
 fn memory_freed_just_before_the_waiter_is_seen_wakes_it() {
     within_a_minute(|| {

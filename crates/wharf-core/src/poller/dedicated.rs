@@ -9,11 +9,11 @@ use wharf_mem::{Ownership, Published};
 const NAP_NS: u64 = 70_000;
 /// Polls that find nothing before a dedicated owner arms and sleeps.
 const IDLE_POLLS: u32 = 100_000;
-/// Empty polls between two attempts to serve waiters, which take a lock: memory that other threads free, and served senders
-/// that never return, are no event here.
+/// Empty polls between two attempts to serve waiters, which take a lock: memory that other threads free, and served
+/// senders that never return, are no event here.
 const SERVE_EVERY: u32 = 64;
-/// A poll of fewer packets is followed by pauses, in which senders fill their lanes without contention for cache lines. An
-/// empty poll is followed by fewer: a whole burst may come next.
+/// A poll of fewer packets is followed by pauses, in which senders fill their lanes without contention for cache
+/// lines. An empty poll is followed by fewer: a whole burst may come next.
 const LITTLE_PACKETS: u32 = 32;
 const PAUSES: u32 = 24;
 const PAUSES_IDLE: u32 = 4;

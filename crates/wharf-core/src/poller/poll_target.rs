@@ -13,7 +13,8 @@ use wharf_mem::word::DEDICATED;
 
 /// A device, or one side of it, that a poller looks after.
 pub(crate) trait PollTarget: Send + Sync + Debug {
-    /// Applies `irq`, then polls once unless another thread is polling. `away`: the next poll may be long after this one.
+    /// Applies `irq`, then polls once unless another thread is polling. `away`: the next poll may be long after this
+    /// one.
     fn poll(&self, irq: IrqChange, away: bool, budget_packets: u32) -> PollOutcome;
 
     /// The file descriptor that a notification makes readable or writable.
@@ -86,8 +87,8 @@ pub(crate) fn poll_queue(
     found
 }
 
-/// Begins a poll: applies `irq`, forces completions if senders wait, receives. Returns the frames that the device held
-/// before it received.
+/// Begins a poll: applies `irq`, forces completions if senders wait, receives. Returns the frames that the device
+/// held before it received.
 fn begin(
     state: &mut QueueState, irq: IrqChange, receive: Option<Receive<'_>>, found: &mut PollOutcome,
 ) -> usize {

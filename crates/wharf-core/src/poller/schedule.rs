@@ -1,8 +1,9 @@
-//! `Schedule`: a poller's decisions, as a state machine without threads, clocks or devices: `step(now, event) -> action`.
+//! `Schedule`: a poller's decisions, as a state machine without threads, clocks or devices: `step(now, event) ->
+//! action`.
 //!
-//! Assumption: one poller steps it, and alone polls, masks and unmasks as it says. Goal: devices with work are polled in
-//! turn, a budget at a time; idle devices cost nothing; no event is lost between the last poll and the sleep. It is the
-//! kernel's NAPI for many devices (`napi_poll`, `napi_complete_done`).
+//! Assumption: one poller steps it, and alone polls, masks and unmasks as it says. Goal: devices with work are polled
+//! in turn, a budget at a time; idle devices cost nothing; no event is lost between the last poll and the sleep. It
+//! is the kernel's NAPI for many devices (`napi_poll`, `napi_complete_done`).
 //!
 //! ```text
 //!            called                     found nothing                    found nothing
@@ -10,12 +11,13 @@
 //!   ▲  due or called ►   ▲ │ found some, or spinning: once more, masked      (or Napping: no notifications)
 //!   └────────────────────┴─┘
 //! ```
-//! **The invariant:** a device rests without a deadline only if a poll that began *after* its notifications were unmasked
-//! found nothing to come back for. That poll finds earlier events; later ones call the poller. An empty queue needs no
-//! unmasking: the thread that fills it calls ([`crate::tx::queue::TxQueue`]).
+//! **The invariant:** a device rests without a deadline only if a poll that began *after* its notifications were
+//! unmasked found nothing to come back for. That poll finds earlier events; later ones call the poller. An empty
+//! queue needs no unmasking: the thread that fills it calls ([`crate::tx::queue::TxQueue`]).
 //!
-//! A device that holds frames and cannot notify is polled after a nap. The nap doubles while few frames complete in it,
-//! and halves when all had completed while a sender waited. So naps follow the completions, in place of a constant.
+//! A device that holds frames and cannot notify is polled after a nap. The nap doubles while few frames complete in
+//! it, and halves when all had completed while a sender waited. So naps follow the completions, in place of a
+//! constant.
 //!
 //! ```
 //! use wharf_core::poller::Settings;
@@ -51,10 +53,11 @@ pub enum Mode {
 pub struct Settings {
     /// The way in which it waits when idle.
     pub mode: Mode,
-    /// Most frames received, and most frames sent, in one poll of a device, before the next device is polled; 1 to 256.
+    /// Most frames received, and most frames sent, in one poll of a device, before the next device is polled; 1 to
+    /// 256.
     pub budget_packets: u32,
-    /// Longest time of polling on after the last frame arrived, in [`Mode::Adaptive`], ns. The time is learnt: it doubles when
-    /// the next frame arrives within this time after falling asleep, and halves otherwise.
+    /// Longest time of polling on after the last frame arrived, in [`Mode::Adaptive`], ns. The time is learnt: it
+    /// doubles when the next frame arrives within this time after falling asleep, and halves otherwise.
     pub spin_ns_max: u64,
 }
 

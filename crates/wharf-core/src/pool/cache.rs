@@ -140,8 +140,8 @@ impl Cache {
         &self.pool
     }
 
-    /// Adds up to `count` frames of `len_bytes` to a batch. Returns their number, less than `count` if the pool runs empty or the
-    /// batch full. Their bytes are those that the last user left.
+    /// Adds up to `count` frames of `len_bytes` to a batch. Returns their number, less than `count` if the pool runs
+    /// empty or the batch full. Their bytes are those that the last user left.
     ///
     /// # Errors
     /// [`PoolError::Exhausted`] if no frame is free; [`PoolError::Memory`] for a length too long.

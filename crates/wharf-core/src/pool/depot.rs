@@ -42,7 +42,8 @@ impl Depot {
         std::mem::take(&mut self.stack)
     }
 
-    /// Hands buffers to waiters, first come first: an equal part of the depot to each, at least one, at most what it wants.
+    /// Hands buffers to waiters, first come first: an equal part of the depot to each, at least one, at most what it
+    /// wants.
     #[cold]
     pub(super) fn serve_waiters(&mut self, now_ns: u64) {
         while let (free @ 1.., waiting @ 1..) = (self.len(), self.wait_list.waiting.len()) {

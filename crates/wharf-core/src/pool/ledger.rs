@@ -1,9 +1,9 @@
 //! `Ledger`: a row per buffer, with one store when it is taken and one when it returns.
 //!
-//! A row is 0 while its buffer is free; else it has the cache that took the buffer (12 bits, from 1) and the time (52 bits
-//! of microseconds: 142 years). A thread that frees another's buffer reads its cache off the row. The place of a frame
-//! (lane, qdisc, device) is not in the row: an audit asks the holders, which have tables. A store per hand-over would cost
-//! every packet for the sake of a rare question.
+//! A row is 0 while its buffer is free; else it has the cache that took the buffer (12 bits, from 1) and the time (52
+//! bits of microseconds: 142 years). A thread that frees another's buffer reads its cache off the row. The place of a
+//! frame (lane, qdisc, device) is not in the row: an audit asks the holders, which have tables. A store per hand-over
+//! would cost every packet for the sake of a rare question.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,5 @@
-//! `Mailbox`: buffers for one cache: its own that other threads have freed, and those handed to it from the wait list.
+//! `Mailbox`: buffers for one cache: its own that other threads have freed, and those handed to it from the wait
+//! list.
 
 use super::lock::lock;
 use super::{PageCounters, PagePool};
@@ -71,7 +72,8 @@ impl Mailbox {
         contents.move_to(to, &self.count, pool);
     }
 
-    /// Hands it buffers for `ticket`. Returns false, with none taken, if its cache is gone. Called under the depot's lock.
+    /// Hands it buffers for `ticket`. Returns false, with none taken, if its cache is gone. Called under the depot's
+    /// lock.
     pub(super) fn hand(&self, ticket: u64, frames: impl Iterator<Item = FreeFrame>) -> bool {
         let mut contents = lock(&self.contents);
         if contents.closed {

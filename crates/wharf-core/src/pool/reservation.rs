@@ -1,13 +1,13 @@
 //! `Reservation`: the buffers that a place which only one thread can reach may keep.
 //!
-//! Assumption: that thread may stop for good, with its buffers out of reach. Goal: all such places together hold so few
-//! that waiters are always served from the rest. Shares computed from the present number of caches do not ensure that:
-//! they are large while there are few caches, and each cache that stops keeps its own (a half, a quarter, a sixth ... of
-//! the total: their sum has no bound).
+//! Assumption: that thread may stop for good, with its buffers out of reach. Goal: all such places together hold so
+//! few that waiters are always served from the rest. Shares computed from the present number of caches do not ensure
+//! that: they are large while there are few caches, and each cache that stops keeps its own (a half, a quarter, a
+//! sixth ... of the total: their sum has no bound).
 //!
-//! So the places of a kind draw on one *quota*, a quarter of the pool. A reservation is raised on slow paths, up to a fair
-//! share, by at most half of the quota left, so that later ones find some. It is lowered when its holder next looks and has
-//! more than its share, and it ends with its holder.
+//! So the places of a kind draw on one *quota*, a quarter of the pool. A reservation is raised on slow paths, up to a
+//! fair share, by at most half of the quota left, so that later ones find some. It is lowered when its holder next
+//! looks and has more than its share, and it ends with its holder.
 
 use super::PagePool;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};

@@ -1,13 +1,14 @@
 //! How caches wait for free buffers, in order of arrival.
 //!
-//! Any thread may free a buffer; a waiter may be a thread, a task, or never come back. The goal: no buffer lies where no
-//! thread comes for it while a cache waits, newcomers overtake no waiter, and each wake-up brings buffers.
+//! Any thread may free a buffer; a waiter may be a thread, a task, or never come back. The goal: no buffer lies where
+//! no thread comes for it while a cache waits, newcomers overtake no waiter, and each wake-up brings buffers.
 //!
-//! The wait list lies under the depot's lock. The invariant, whenever that lock is free: *while a cache waits, the depot is
-//! empty*. So a newcomer finds nothing to overtake with. Buffers that come to the depot go to the mailboxes of the first
-//! waiters, before these are woken: an equal part for each, at least one, at most what it wants. A waiter that gives up
-//! leaves its buffers to the next one. So does a waiter that has not taken them within
-//! [`PATIENCE_NS`](super::waitlist::PATIENCE_NS) of the pool's clock while others wait; if it comes later, it joins again.
+//! The wait list lies under the depot's lock. The invariant, whenever that lock is free: *while a cache waits, the
+//! depot is empty*. So a newcomer finds nothing to overtake with. Buffers that come to the depot go to the mailboxes
+//! of the first waiters, before these are woken: an equal part for each, at least one, at most what it wants. A
+//! waiter that gives up leaves its buffers to the next one. So does a waiter that has not taken them within
+//! [`PATIENCE_NS`](super::waitlist::PATIENCE_NS) of the pool's clock while others wait; if it comes later, it joins
+//! again.
 //!
 //! While [`PagePool::is_waited_for`], a sender's cache has a share of 0, and buffers come from these places:
 //!
@@ -18,13 +19,13 @@
 //! - stacks and return rings of senders: each gives up its own, with its next packet (`full_bands`,
 //!   [`MEMORY_WANTED`](crate::tx::queue::waiters::MEMORY_WANTED)) or before it waits.
 //!
-//! Out of reach are the buffers of a thread that does nothing: on its stack, in its return ring, and less than a bulk that
-//! it freed for others. `pool/reservation.rs` bounds these for all threads together, so that a quarter of the pool is always
-//! on its way and every waiter is served in turn. Caches that belong to no sender keep their share: they receive, and what
-//! they receive may be what senders wait for.
+//! Out of reach are the buffers of a thread that does nothing: on its stack, in its return ring, and less than a bulk
+//! that it freed for others. `pool/reservation.rs` bounds these for all threads together, so that a quarter of the
+//! pool is always on its way and every waiter is served in turn. Caches that belong to no sender keep their share:
+//! they receive, and what they receive may be what senders wait for.
 //!
-//! (A) pairs with (B): a waiter counts itself and then looks into mailboxes; a thread that fills a mailbox notes that and
-//! then looks for waiters. One of the two sees the other (loom: `line.rs`).
+//! (A) pairs with (B): a waiter counts itself and then looks into mailboxes; a thread that fills a mailbox notes that
+//! and then looks for waiters. One of the two sees the other (loom: `line.rs`).
 
 use super::depot::Depot;
 use super::mailbox::Mailbox;
@@ -71,8 +72,8 @@ impl PagePool {
         }
     }
 
-    /// As [`PagePool::deposit`], without waking. Returns true if [`PagePool::wake_served`] is due: an owner calls that after
-    /// it has released its queue.
+    /// As [`PagePool::deposit`], without waking. Returns true if [`PagePool::wake_served`] is due: an owner calls
+    /// that after it has released its queue.
     fn deposit_quietly(&self, frames: impl Iterator<Item = FreeFrame>, counters: &mut PageCounters) -> bool {
         let mut depot = counters.locks.lock(&self.shared.depot, &*self.shared.clock);
         depot.extend(frames);
@@ -106,7 +107,8 @@ impl PagePool {
         self.shared.wait_status.waited_for.load(SeqCst) > 0
     }
 
-    /// Gives the first `count` frames of `batch`, which are this pool's and without metadata, to waiters, by way of `free`.
+    /// Gives the first `count` frames of `batch`, which are this pool's and without metadata, to waiters, by way of
+    /// `free`.
     pub(crate) fn give_to_waiters(&self, batch: &mut Batch, free: &mut Vec<FreeFrame>, count: usize) {
         let given = self.shared.region.give(batch, free, count);
         debug_assert!(given.is_ok(), "senders check on entry that frames are this pool's");
@@ -114,7 +116,8 @@ impl PagePool {
         self.deposit_quietly(free.drain(..), &mut PageCounters::default());
     }
 
-    /// Wakes the waiters that were served, one after the other: a woken task may look and leave at once, in this thread.
+    /// Wakes the waiters that were served, one after the other: a woken task may look and leave at once, in this
+    /// thread.
     #[cold]
     pub(crate) fn wake_served(&self) {
         loop {
@@ -167,8 +170,8 @@ pub(crate) struct WaitPlace {
 }
 
 impl WaitPlace {
-    /// Joins the wait list for up to `wanted` buffers, which come into `mailbox`. Buffers that are there already have come when
-    /// this returns, and `wake` may not be called then.
+    /// Joins the wait list for up to `wanted` buffers, which come into `mailbox`. Buffers that are there already have
+    /// come when this returns, and `wake` may not be called then.
     pub(super) fn join(pool: &PagePool, mailbox: Arc<Mailbox>, wanted: usize, wake: Arc<dyn Wake>) -> Self {
         let ticket = pool.join(lock(&pool.shared.depot), wanted, &mailbox, wake.clone());
         Self { pool: pool.clone(), mailbox, ticket, wanted, wake }
@@ -179,7 +182,8 @@ impl WaitPlace {
         lock(&self.pool.shared.depot).wait_list.position(self.ticket)
     }
 
-    /// Joins the list again if it was served and has lost its buffers to others, having come too late. Returns true if it did.
+    /// Joins the list again if it was served and has lost its buffers to others, having come too late. Returns true
+    /// if it did.
     pub(crate) fn rejoin(&mut self) -> bool {
         let mut depot = lock(&self.pool.shared.depot);
         if depot.wait_list.position(self.ticket).is_some() || self.mailbox.len() > 0 {
@@ -195,8 +199,8 @@ impl WaitPlace {
         self.wake.clone()
     }
 
-    /// Ends the wait. The buffers that it was handed go to the next waiter, unless it `keeps` them: it then has its time to take
-    /// them.
+    /// Ends the wait. The buffers that it was handed go to the next waiter, unless it `keeps` them: it then has its
+    /// time to take them.
     pub(crate) fn leave(self, keeps: bool) {
         let Self { pool, mailbox, ticket, .. } = self;
         let mut depot = lock(&pool.shared.depot);

@@ -6,8 +6,8 @@ use crate::host::Wake;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The time that a waiter has to take the buffers handed to it while others wait, ns of the pool's clock. A woken thread needs
-/// far less, even on a busy machine.
+/// The time that a waiter has to take the buffers handed to it while others wait, ns of the pool's clock. A woken
+/// thread needs far less, even on a busy machine.
 pub(super) const PATIENCE_NS: u64 = 100_000_000;
 
 /// A cache that waits.

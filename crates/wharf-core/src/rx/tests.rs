@@ -90,8 +90,9 @@ fn receiver_short_of_memory_joins_the_wait_list() {
     assert_eq!(pool.free(), 16);
 }
 
-/// Two receivers of a packet of 12 buffers each. Buffers come two by two, to each in turn; a rival always waits too, and frees
-/// its buffers at once. The first receiver leaves by `goes` once it has some. Returns true if the second one receives.
+/// Two receivers of a packet of 12 buffers each. Buffers come two by two, to each in turn; a rival always waits too,
+/// and frees its buffers at once. The first receiver leaves by `goes` once it has some. Returns true if the second
+/// one receives.
 fn second_receives(goes: impl Fn(&RxQueue)) -> bool {
     let pool = PagePool::builder().frames(64).huge_pages(false).build().unwrap();
     let [first, second] = [(); 2].map(|()| {

@@ -13,8 +13,8 @@ use wharf_mem::Batch;
 /// Nap on a full path between two looks.
 const NAP_NS: u64 = 20_000;
 
-/// A queue and its only sender in one. Completions are taken at the next call: call [`Direct::poll`] now and then on an
-/// idle path.
+/// A queue and its only sender in one. Completions are taken at the next call: call [`Direct::poll`] now and then on
+/// an idle path.
 pub struct Direct {
     engine: TxEngine,
     cache: Cache,
@@ -143,7 +143,8 @@ impl Direct {
         self.engine.backlog() + self.engine.in_device()
     }
 
-    /// Gives back the frames that the device has not taken, and closes the device. Returns the holders of frames of the pool.
+    /// Gives back the frames that the device has not taken, and closes the device. Returns the holders of frames of
+    /// the pool.
     pub fn close(mut self) -> Audit {
         let mut none = Batch::new(0);
         self.engine.drain_unsent(&mut BurstSource(&mut none), &mut CacheSink(&mut self.cache));

@@ -1,12 +1,12 @@
 //! `TxEngine`: the owner's work on one transmit queue: bulk dequeue, transmit, reap (`sch_generic.c`).
 //!
-//! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and are recycled by a
-//! [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, no frame reordered, none lost.
+//! Assumptions: one caller at a time; frames come from a [`Source`] (lanes, or the user's burst) and are recycled by
+//! a [`Sink`]. Goal: as few calls and doorbells as the byte limit allows, no frame reordered, none lost.
 //!
-//! Frames leave in this order: those that the device left in the batch (the requeue slot), the qdisc's, the source's. An
-//! empty qdisc that allows it is passed by (`TCQ_F_CAN_BYPASS`); frames of such a bulk beyond the byte limit go into it.
-//! Transmit goes on until the device or the limit stops it, the quota is spent, or no frame is left. Reaping follows,
-//! once: a reap after each transmit would never let the limit grow past one packet.
+//! Frames leave in this order: those that the device left in the batch (the requeue slot), the qdisc's, the source's.
+//! An empty qdisc that allows it is passed by (`TCQ_F_CAN_BYPASS`); frames of such a bulk beyond the byte limit go
+//! into it. Transmit goes on until the device or the limit stops it, the quota is spent, or no frame is left. Reaping
+//! follows, once: a reap after each transmit would never let the limit grow past one packet.
 
 mod bulk;
 mod netdev_queue;
@@ -139,8 +139,8 @@ impl TxEngine {
         self.root.held() > 0
     }
 
-    /// Lets the discipline drop frames beyond a limit that drops, and recycles all that it has dropped. Returns a word in which
-    /// bit n is set while band n is full.
+    /// Lets the discipline drop frames beyond a limit that drops, and recycles all that it has dropped. Returns a
+    /// word in which bit n is set while band n is full.
     #[cold]
     pub(crate) fn settle_qdisc(&mut self, sink: &mut impl Sink) -> u32 {
         let mut full = self.root.backpressure().full_bands();
@@ -192,8 +192,8 @@ impl TxEngine {
         self.batch.len() + self.root.held()
     }
 
-    /// Returns the time until the discipline releases frames that it holds back now, ns. `None` if it holds none back, or if the
-    /// byte limit or the device does so too.
+    /// Returns the time until the discipline releases frames that it holds back now, ns. `None` if it holds none
+    /// back, or if the byte limit or the device does so too.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         if self.root.held() == 0 || !self.batch.is_empty() || self.is_closed() {
             return None;
@@ -216,8 +216,8 @@ impl TxEngine {
         self.netdev.room_bytes().is_none()
     }
 
-    /// Sends all of `burst` past an idle queue in one call. Returns as [`TxEngine::transmit`] does; `None` if the burst must go
-    /// that way.
+    /// Sends all of `burst` past an idle queue in one call. Returns as [`TxEngine::transmit`] does; `None` if the
+    /// burst must go that way.
     #[inline(always)]
     pub fn pass(&mut self, burst: &mut Batch, quota: u32) -> Option<(u32, Pause)> {
         let room_bytes = self.netdev.room_bytes()?;
@@ -250,8 +250,9 @@ impl TxEngine {
         }
     }
 
-    /// Does one round of [`TxEngine::transmit`], with at most one call to the device: for models in which time passes between
-    /// two calls. Returns the number of frames taken (requeued ones may exceed `quota`), and the reason to end, if any.
+    /// Does one round of [`TxEngine::transmit`], with at most one call to the device: for models in which time passes
+    /// between two calls. Returns the number of frames taken (requeued ones may exceed `quota`), and the reason to
+    /// end, if any.
     #[inline(always)]
     pub fn transmit_bulk(&mut self, source: &mut impl Source, quota: u32) -> (u32, Option<Pause>) {
         if self.is_closed() {

@@ -9,8 +9,8 @@
 //!                              ├─► HandOver      quota spent, frames left, a successor there
 //!                              └─► Leave ─► done, or Refused ─► HandlePending ─► Transmit …
 //! ```
-//! [`crate::tx::queue::QdiscRun`] carries the actions out and knows the successor. Without one, a spent quota starts again:
-//! packets left behind would be stranded.
+//! [`crate::tx::queue::QdiscRun`] carries the actions out and knows the successor. Without one, a spent quota starts
+//! again: packets left behind would be stranded.
 //!
 //! ```
 //! use wharf_core::engine::Pause;
@@ -92,8 +92,8 @@ impl Owner {
         Self { began_ns: Some(now_ns), ..Self::unclocked(policy, successor) }
     }
 
-    /// Starts an ownership without a look at the clock. The time runs from the first look on; a queue that is empty after one
-    /// bulk needs none.
+    /// Starts an ownership without a look at the clock. The time runs from the first look on; a queue that is empty
+    /// after one bulk needs none.
     #[inline(always)]
     pub fn unclocked(policy: Policy, successor: bool) -> Self {
         let (spent_packets, longest_packets, pause) = (0, 0, Pause::Empty);

@@ -1,11 +1,11 @@
 //! `TxQueue`: one transmit queue of a device, and the senders that share it.
 //!
-//! Its state (the `TxEngine` and the owner's ends of all lanes) lies in an `OwnerCell`: any thread may become the owner,
-//! work on it for itself and for others, and leave. Changes from outside (a new sender, another setting) are control
-//! messages that the owner carries out, so that the hot path reads only the owner word.
+//! Its state (the `TxEngine` and the owner's ends of all lanes) lies in an `OwnerCell`: any thread may become the
+//! owner, work on it for itself and for others, and leave. Changes from outside (a new sender, another setting) are
+//! control messages that the owner carries out, so that the hot path reads only the owner word.
 //!
-//! Reading order: `shared.rs` (what all threads share), `state.rs` (what the owner has), `qdisc_run.rs` (one ownership),
-//! `lanes.rs` (frames in, completions out), `waiters.rs` (senders that wait), `build.rs`.
+//! Reading order: `shared.rs` (what all threads share), `state.rs` (what the owner has), `qdisc_run.rs` (one
+//! ownership), `lanes.rs` (frames in, completions out), `waiters.rs` (senders that wait), `build.rs`.
 
 mod build;
 mod error;
@@ -99,14 +99,16 @@ impl TxQueue {
         &self.shared.pool
     }
 
-    /// The device's counters of notifications, if it has any: see [`Notify::signals`](crate::device::Notify::signals).
+    /// The device's counters of notifications, if it has any: see
+    /// [`Notify::signals`](crate::device::Notify::signals).
     pub fn signals(&self) -> Option<Signals> {
         let mut signals = None;
         self.shared.look_at_device(|device| signals = device.signals());
         signals
     }
 
-    /// Returns the statistics of its discipline by name ([`crate::qdisc::Qdisc::stats`]). Empty if the queue's owner died or stays.
+    /// Returns the statistics of its discipline by name ([`crate::qdisc::Qdisc::stats`]). Empty if the queue's owner
+    /// died or stays.
     pub fn qdisc_stats(&self) -> Vec<(&'static str, u64)> {
         let mut stats = Vec::new();
         self.shared.inspect(AUDIT_TRIES, |state| {
@@ -131,8 +133,8 @@ impl TxQueue {
         }
     }
 
-    /// Claims the queue for `bits` of the owner word; the caller steps the run, as modelled processors do. Returns `None` if
-    /// another thread owns the queue.
+    /// Claims the queue for `bits` of the owner word; the caller steps the run, as modelled processors do. Returns
+    /// `None` if another thread owns the queue.
     pub fn claim(&self, bits: u64) -> Option<QdiscRun<'_>> {
         match self.shared.cell.claim(bits) {
             Published::Owner(owned) => Some(QdiscRun::new(&self.shared, owned, bits).held_by_caller()),
@@ -140,10 +142,10 @@ impl TxQueue {
         }
     }
 
-    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent until `deadline_ns` of the queue's
-    /// clock. Frames left then return to their pool unsent and are counted as returned; frames that the device holds stay with
-    /// it. Beside a dedicated owner, that thread does this work and must go on polling until then. Returns the holders of
-    /// frames of the pool.
+    /// Shuts the queue down: senders get [`QueueError::Closed`], and frames inside are sent until `deadline_ns` of
+    /// the queue's clock. Frames left then return to their pool unsent and are counted as returned; frames that the
+    /// device holds stay with it. Beside a dedicated owner, that thread does this work and must go on polling until
+    /// then. Returns the holders of frames of the pool.
     pub fn shutdown(&self, deadline_ns: u64) -> Audit {
         self.shared.closed.store(true, Ordering::Release);
         self.shared.waiters.wake_all();
@@ -157,8 +159,8 @@ impl TxQueue {
         self.audit()
     }
 
-    /// Returns the holders of frames of the queue's pool, as the queue's owner. Beside a dedicated owner only the caches that
-    /// took the frames are known, not their places.
+    /// Returns the holders of frames of the queue's pool, as the queue's owner. Beside a dedicated owner only the
+    /// caches that took the frames are known, not their places.
     pub fn audit(&self) -> Audit {
         // Completions first: their frames would still count as out.
         self.poll();
@@ -175,7 +177,8 @@ impl TxQueue {
         audit
     }
 
-    /// Waits until all frames sent so far have left, or until `deadline_ns` of the queue's clock. Returns true if they have.
+    /// Waits until all frames sent so far have left, or until `deadline_ns` of the queue's clock. Returns true if
+    /// they have.
     pub fn drain(&self, deadline_ns: u64) -> bool {
         while self.shared.pending() {
             if self.shared.clock.now_ns() >= deadline_ns {

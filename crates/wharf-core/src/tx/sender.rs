@@ -36,8 +36,8 @@ use wharf_mem::return_ring::return_ring;
 use wharf_mem::word::ready_bit;
 use wharf_mem::{Batch, Frame};
 
-/// The longest burst that skips the lane of an idle queue: a whole burst moves into the owner's batch by a swap, whatever
-/// its length (measured: 1.3 times as fast at 8 and 32 frames, 1.15 at 64).
+/// The longest burst that skips the lane of an idle queue: a whole burst moves into the owner's batch by a swap,
+/// whatever its length (measured: 1.3 times as fast at 8 and 32 frames, 1.15 at 64).
 const BYPASS_FRAMES: usize = BULK_PACKETS_MAX;
 
 /// One producer's end of a queue.
@@ -50,8 +50,8 @@ pub struct Sender {
     biased: BiasedOwner,
     credit: Credit,
     balance: Balance,
-    /// Packets sent when this sender was last served. It may then send once past a band that is marked full, unless it has sent
-    /// since.
+    /// Packets sent when this sender was last served. It may then send once past a band that is marked full, unless
+    /// it has sent since.
     served_at: Option<u64>,
     counters: Arc<SenderCounters>,
 }
@@ -86,8 +86,8 @@ impl Sender {
         self.shared.pool.burst(capacity)
     }
 
-    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number. Their bytes are those that the last user
-    /// left.
+    /// Adds up to `count` packets of `len_bytes` to a burst. Returns their number. Their bytes are those that the
+    /// last user left.
     ///
     /// # Errors
     /// [`PoolError::Exhausted`] when all frames are in use: send, or [`Sender::wait_for_memory`].
@@ -117,8 +117,8 @@ impl Sender {
         if batch.is_empty() { Ok(()) } else { self.send_rest(batch) }
     }
 
-    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst. If none fits and the queue has no
-    /// poller, this runs the queue and tries once more.
+    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst. If none fits and the
+    /// queue has no poller, this runs the queue and tries once more.
     ///
     /// # Errors
     /// As [`Sender::send`].
@@ -132,8 +132,8 @@ impl Sender {
         }
     }
 
-    /// Puts what fits into the lane without publishing it. Returns the bit of the owner word that would publish it: for models
-    /// of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
+    /// Puts what fits into the lane without publishing it. Returns the bit of the owner word that would publish it:
+    /// for models of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
     ///
     /// # Errors
     /// As [`Sender::send`].
@@ -172,8 +172,8 @@ impl Sender {
         &self.counters
     }
 
-    /// Checks that the queue is open and the frames are of its pool, charges them to this sender, and gives each a band if the
-    /// discipline has bands.
+    /// Checks that the queue is open and the frames are of its pool, charges them to this sender, and gives each a
+    /// band if the discipline has bands.
     #[inline]
     fn admit(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         if self.shared.closed.load(Ordering::Relaxed) {

@@ -2,9 +2,10 @@
 //!
 //! This is TCP small queues (TSQ) for any sender (`net/ipv4/tcp_output.c`, `tcp_small_queue_check`).
 //!
-//! Assumptions: a sender counts the bytes that it sends; the queue's owner counts those that have left, in one sum that
-//! the sender reads only when it believes itself over the limit. Goal: about a millisecond of the sender's own recent
-//! rate is inside. Packets beyond that stay with the application, which can still change them, and delay no others.
+//! Assumptions: a sender counts the bytes that it sends; the queue's owner counts those that have left, in one sum
+//! that the sender reads only when it believes itself over the limit. Goal: about a millisecond of the sender's own
+//! recent rate is inside. Packets beyond that stay with the application, which can still change them, and delay no
+//! others.
 //!
 //! - The *rate* is the bytes that left in the last window: at least 1 ms, and until all frames have left that were inside
 //!   at its start. While the limit does not bind, the rate only grows: a pausing sender has a low rate for no fault of the
@@ -18,8 +19,8 @@
 //!   the limit grows with the rate to the power of 3/4. Equal senders have equal shares after some windows, and 64 of them
 //!   have 2.8 times as much inside as one alone.
 //!
-//! The sum of bytes that have left is a u32 and wraps. It also counts late completions of an earlier sender in the same
-//! place: the bytes in flight are then too few, at worst 0, by less than that sender's own limit.
+//! The sum of bytes that have left is a u32 and wraps. It also counts late completions of an earlier sender in the
+//! same place: the bytes in flight are then too few, at worst 0, by less than that sender's own limit.
 
 mod rate;
 mod tsq_window;
@@ -81,8 +82,8 @@ pub(crate) struct Credit {
 }
 
 impl Credit {
-    /// Makes an account whose sum of bytes that have left begins at `start`, with a limit of at most `max_bytes`; `None` for no
-    /// limit.
+    /// Makes an account whose sum of bytes that have left begins at `start`, with a limit of at most `max_bytes`;
+    /// `None` for no limit.
     pub(crate) fn new(max_bytes: Option<u32>, start: u32, now_ns: u64) -> Self {
         let unlimited = i32::MAX as u32;
         let limit_bytes = max_bytes.map_or(unlimited, |max_bytes| FIRST_BYTES.min(max_bytes));
@@ -142,8 +143,8 @@ impl Credit {
         i64::from(self.limit_bytes).max(2 * bytes)
     }
 
-    /// Returns the number of frames at the front of `batch` within the limit. Two packets in flight always are, and so are
-    /// urgent ones, which would otherwise wait behind those that they should overtake.
+    /// Returns the number of frames at the front of `batch` within the limit. Two packets in flight always are, and
+    /// so are urgent ones, which would otherwise wait behind those that they should overtake.
     pub(crate) fn admitted(&mut self, batch: &Batch, is_urgent: impl Fn(&Frame) -> bool) -> usize {
         let mut in_flight_bytes = self.in_flight_bytes();
         let fits = |frame: &&Frame| {
@@ -173,8 +174,8 @@ impl Credit {
         self.room_bytes = i64::from(self.limit_bytes) - in_flight_bytes;
     }
 
-    /// Notes that the sender waits. Returns the sum of bytes that have left at which it goes on: half of its part before the
-    /// device is free then, and the refused packet is within the limit.
+    /// Notes that the sender waits. Returns the sum of bytes that have left at which it goes on: half of its part
+    /// before the device is free then, and the refused packet is within the limit.
     pub(crate) fn hold(&mut self) -> u32 {
         (self.is_held, self.was_held) = (true, true);
         let half_free_bytes = i64::from(self.limit_bytes - (self.limit_bytes - self.device_bytes) / 2);

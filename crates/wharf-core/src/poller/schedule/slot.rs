@@ -136,8 +136,8 @@ impl Slot {
         SlotState::Napping(now_ns.saturating_add(nap_ns))
     }
 
-    /// Learns the next nap from the frames that this one brought: doubled after none, the default after some, halved if all were
-    /// done while a sender waited.
+    /// Learns the next nap from the frames that this one brought: doubled after none, the default after some, halved
+    /// if all were done while a sender waited.
     fn learn_to_nap(&mut self, found: &PollOutcome) {
         let came = found.completed + found.received;
         let all = found.in_device == 0 && (found.blocked || found.received > 0);

@@ -125,8 +125,8 @@ impl Cache {
         WaitPlace::join(&self.pool, self.mailbox.clone(), self.wanted, wake)
     }
 
-    /// Starts or stops gathering: keeping the buffers that the wait list brings until they are enough. One cache of a pool
-    /// gathers at a time: two that hold a part each would wait for each other. Any other gives up its surplus.
+    /// Starts or stops gathering: keeping the buffers that the wait list brings until they are enough. One cache of a
+    /// pool gathers at a time: two that hold a part each would wait for each other. Any other gives up its surplus.
     pub(crate) fn gather(&mut self, wants: bool) {
         let gathering = &self.pool.shared.gathering;
         let did = self.gathers;

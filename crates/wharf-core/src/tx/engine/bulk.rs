@@ -1,4 +1,5 @@
-//! The bulk: the frames that go to the device in one call, within the bounds of the batching switch and the byte limit.
+//! The bulk: the frames that go to the device in one call, within the bounds of the batching switch and the byte
+//! limit.
 
 use super::{BULK_PACKETS_MAX, Source, TxEngine};
 use crate::qdisc::Limit;
@@ -97,7 +98,8 @@ impl TxEngine {
         handed
     }
 
-    /// Returns the number of frames at the front of the batch within `packets`, and within `bytes` with one packet past them.
+    /// Returns the number of frames at the front of the batch within `packets`, and within `bytes` with one packet
+    /// past them.
     fn within(&self, packets: usize, bytes: u64) -> usize {
         let (mut keep, mut kept_bytes) = (0, 0);
         for frame in self.batch.frames().iter().take(packets) {

@@ -1,7 +1,7 @@
 //! `NetdevQueue`: a device with its byte limit and its accounts (the kernel's `netdev_queue`).
 //!
-//! Assumptions: one caller at a time; every frame handed over is of the queue's pool. Goal: sums per batch only, whatever
-//! a batch holds; false completions of a device are found and lose no frame.
+//! Assumptions: one caller at a time; every frame handed over is of the queue's pool. Goal: sums per batch only,
+//! whatever a batch holds; false completions of a device are found and lose no frame.
 
 use super::Sink;
 use super::orphans::{Orphans, ReleasedSink};
@@ -71,7 +71,8 @@ impl NetdevQueue {
         }
     }
 
-    /// Hands the batch over in one call, with one doorbell. Returns the number of frames taken, and true if the device stopped.
+    /// Hands the batch over in one call, with one doorbell. Returns the number of frames taken, and true if the
+    /// device stopped.
     #[inline(always)]
     pub(super) fn hand(&mut self, batch: &mut Batch) -> (u32, bool) {
         let (offered, bytes) = (batch.len(), batch.bytes());
@@ -197,8 +198,8 @@ impl NetdevQueue {
         all
     }
 
-    /// True if the frame is of this queue's pool. Another frame is a device error: this queue never sent it, and its own pool's
-    /// ledger goes on listing it.
+    /// True if the frame is of this queue's pool. Another frame is a device error: this queue never sent it, and its
+    /// own pool's ledger goes on listing it.
     fn is_ours(&self, frame: &Frame) -> bool {
         if frame.pool() == self.pool {
             return true;
@@ -243,8 +244,8 @@ impl NetdevQueue {
         }
     }
 
-    /// Resets the byte limit after the device completed frames of other lengths than it was given: the limit would stay closed
-    /// for good.
+    /// Resets the byte limit after the device completed frames of other lengths than it was given: the limit would
+    /// stay closed for good.
     #[cold]
     fn miscounted(&mut self, completed: Result<(), BqlError>) {
         let Some(bql) = &mut self.bql else { return };

@@ -1,8 +1,9 @@
 //! `Orphans`: releases senders of their charge when the device takes a frame, not when it completes it.
 //!
-//! A driver that frees sent frames at its next transmit cannot keep their senders charged: a sender that waits for its
-//! last completions would wait for ever. So it *orphans* them (`skb_orphan` in Linux's `drivers/net/virtio_net.c`, while
-//! `napi_tx` is off): the small-queue limit of a sender no longer bounds its frames in the ring.
+//! A driver that frees sent frames at its next transmit cannot keep their senders charged: a sender that waits for
+//! its last completions would wait for ever. So it *orphans* them (`skb_orphan` in Linux's
+//! `drivers/net/virtio_net.c`, while `napi_tx` is off): the small-queue limit of a sender no longer bounds its frames
+//! in the ring.
 
 use super::{BULK_PACKETS_MAX, Sink};
 use wharf_mem::Batch;

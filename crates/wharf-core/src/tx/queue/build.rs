@@ -52,8 +52,9 @@ impl std::fmt::Debug for QueueBuilder {
 }
 
 impl TxQueue {
-    /// Builds a queue in front of `device`, for frames of `pool`, with this clock and way to wait. Work that the device cannot do
-    /// for a frame (segmentation, checksum, gathering buffers) is done before it: see [`crate::gso`].
+    /// Builds a queue in front of `device`, for frames of `pool`, with this clock and way to wait. Work that the
+    /// device cannot do for a frame (segmentation, checksum, gathering buffers) is done before it: see
+    /// [`crate::gso`].
     pub fn builder(
         pool: &PagePool, device: Box<dyn TxDevice>, clock: Arc<dyn Clock>, park: Arc<dyn Park>,
     ) -> QueueBuilder {
@@ -121,8 +122,8 @@ impl QueueBuilder {
         self
     }
 
-    /// Bounds the byte limit; unbounded by default. [`Bounds::OFF`] makes a limit that never binds: only the device's ring then
-    /// bounds the frames in the device.
+    /// Bounds the byte limit; unbounded by default. [`Bounds::OFF`] makes a limit that never binds: only the device's
+    /// ring then bounds the frames in the device.
     #[must_use]
     pub fn byte_limits(mut self, bounds: Bounds) -> Self {
         self.byte_limits = bounds;
@@ -136,17 +137,18 @@ impl QueueBuilder {
         self
     }
 
-    /// Reports the senders' runs to `observer`. A sender that is alone then claims the queue for each burst. Without an observer,
-    /// the default, this costs nothing.
+    /// Reports the senders' runs to `observer`. A sender that is alone then claims the queue for each burst. Without
+    /// an observer, the default, this costs nothing.
     #[must_use]
     pub fn observe_runs(mut self, observer: Arc<dyn RunObserver>) -> Self {
         self.run_observer = Some(observer);
         self
     }
 
-    /// Sets the most bytes that one sender may have inside before it waits (TCP small queues, for any sender), from 4096 to 2^30;
-    /// `None` for no limit. Below it, the limit follows the sender's rate: about one millisecond. The default is 1 MiB, but no
-    /// limit with a discipline that drops the oldest packets: a sender would wait for packets that should make way for its own.
+    /// Sets the most bytes that one sender may have inside before it waits (TCP small queues, for any sender), from
+    /// 4096 to 2^30; `None` for no limit. Below it, the limit follows the sender's rate: about one millisecond. The
+    /// default is 1 MiB, but no limit with a discipline that drops the oldest packets: a sender would wait for
+    /// packets that should make way for its own.
     #[must_use]
     pub fn small_queues(mut self, max_bytes: Option<u32>) -> Self {
         self.small_queue_bytes = Some(max_bytes);

@@ -1,10 +1,10 @@
 //! `Lanes`: the owner's side of all lanes of a queue. It pulls frames fairly and recycles completed ones.
 //!
 //! A lane is one sender's ring of published frames (single producer, single consumer). Lanes that were announced are
-//! served by deficit round robin (Shreedhar and Varghese 1995): each has a share of the bulk, at least one quantum. The
-//! next pull continues where the last one ended, within a share if need be, so that many full lanes have their shares
-//! over several bulks. Serving the lowest lane first would starve the others; a round without shares would let one full
-//! lane take a whole quota.
+//! served by deficit round robin (Shreedhar and Varghese 1995): each has a share of the bulk, at least one quantum.
+//! The next pull continues where the last one ended, within a share if need be, so that many full lanes have their
+//! shares over several bulks. Serving the lowest lane first would starve the others; a round without shares would let
+//! one full lane take a whole quota.
 
 mod return_ring;
 mod waiter_sink;
@@ -21,8 +21,8 @@ use wharf_mem::{Batch, FreeFrame};
 
 const WORD: usize = u64::BITS as usize;
 
-/// The least share of a lane: one cache line of its ring. With a smaller one, each frame could cost a line fetched from
-/// another processor, and one sent back.
+/// The least share of a lane: one cache line of its ring. With a smaller one, each frame could cost a line fetched
+/// from another processor, and one sent back.
 const QUANTUM_FRAMES: usize = 8;
 
 /// The owner's ends of one sender's rings.
@@ -109,7 +109,8 @@ impl Lanes {
         rings.for_each(|ring| ring.limit(share));
     }
 
-    /// Orphans the lane at `at`, whose sender is gone: its frames go to the pool from now on, those in its return ring at once.
+    /// Orphans the lane at `at`, whose sender is gone: its frames go to the pool from now on, those in its return
+    /// ring at once.
     pub(crate) fn orphan(&mut self, at: usize, mut ring: ReturnConsumer) {
         if let Some(Some(lane)) = self.lanes.get_mut(at) {
             lane.return_ring = None;
@@ -207,8 +208,8 @@ impl Lanes {
         }
     }
 
-    /// Gives frames to the pool: those of senders that are gone, and those beyond a full return ring, as where received frames
-    /// are forwarded.
+    /// Gives frames to the pool: those of senders that are gone, and those beyond a full return ring, as where
+    /// received frames are forwarded.
     #[inline(never)]
     fn give_to_pool(&mut self, done: &mut Batch, sender: u16, count: usize) {
         if let Some(Some(Lane { return_ring: Some(ring), .. })) = self.lanes.get_mut(usize::from(sender)) {
@@ -220,8 +221,8 @@ impl Lanes {
         debug_assert!(given.is_ok(), "{given:?}");
     }
 
-    /// Gives the buffers of chains, but for the first of each, to the pool. Calls `lost` with each sender and the bytes that its
-    /// frame has lost.
+    /// Gives the buffers of chains, but for the first of each, to the pool. Calls `lost` with each sender and the
+    /// bytes that its frame has lost.
     #[cold]
     fn strip(&mut self, done: &mut Batch, mut lost: impl FnMut(&Self, u16, u32)) {
         for frame in done.frames_mut() {

@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use wharf_mem::Ownership;
 use wharf_mem::word::{CONTROL, OFFERED, READY, WAIT, WORK};
 
-/// Looks at an offered queue before its last owner takes it back, at most. Each offer that is not taken halves the number;
-/// one that is taken restores it.
+/// Looks at an offered queue before its last owner takes it back, at most. Each offer that is not taken halves the
+/// number; one that is taken restores it.
 pub(crate) const LOOKS_MAX: u32 = 32;
 
 /// The threads to wake once the queue has been released.
@@ -96,8 +96,8 @@ impl<'a> QdiscRun<'a> {
         run
     }
 
-    /// Lowers the quota of a sender that has drained its part. The queue's quota stays where a poller comes after it, and
-    /// where sleeping senders, which cannot come, wait for space.
+    /// Lowers the quota of a sender that has drained its part. The queue's quota stays where a poller comes after it,
+    /// and where sleeping senders, which cannot come, wait for space.
     #[cold]
     fn reduce_quota(&mut self, quota_packets: u32) {
         if self.look(|state| state.poller == PollerState::None && !state.waiting) {
@@ -105,8 +105,8 @@ impl<'a> QdiscRun<'a> {
         }
     }
 
-    /// Starts the run of a poller. It sends up to `quota_packets` and comes back for the rest; `away`: it comes back late,
-    /// or when the device notifies it.
+    /// Starts the run of a poller. It sends up to `quota_packets` and comes back for the rest; `away`: it comes back
+    /// late, or when the device notifies it.
     pub(crate) fn for_poller(
         shared: &'a Shared, owned: Ownership<'a, QueueState>, quota_packets: u32, away: bool,
     ) -> Self {
@@ -172,8 +172,8 @@ impl<'a> QdiscRun<'a> {
         true
     }
 
-    /// As [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and other
-    /// processors act between two calls.
+    /// As [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and
+    /// other processors act between two calls.
     pub fn step_bulk(&mut self, now_ns: u64) -> bool {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };
         let quota = self.owner.quota_left();
@@ -343,8 +343,8 @@ fn handle_rare(shared: &Shared, state: &mut QueueState, bits: u64) {
     }
 }
 
-/// Prepares the release: serves waiters (if `serve`; else nothing has changed since they were last served) and publishes the
-/// full bands. Returns the threads to wake after the release.
+/// Prepares the release: serves waiters (if `serve`; else nothing has changed since they were last served) and
+/// publishes the full bands. Returns the threads to wake after the release.
 #[inline]
 pub(crate) fn before_release(
     shared: &Shared, state: &mut QueueState, kind: OwnerKind, serve: bool,

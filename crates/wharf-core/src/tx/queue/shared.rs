@@ -152,7 +152,8 @@ impl Shared {
         engine.drain_unsent(lanes, &mut Lanes::new(self.pool.clone()));
     }
 
-    /// Runs `look` on the state, as the owner. Returns `None` if the owner died or stays for longer than `tries` naps.
+    /// Runs `look` on the state, as the owner. Returns `None` if the owner died or stays for longer than `tries`
+    /// naps.
     pub(super) fn inspect<R>(&self, tries: u32, look: impl FnOnce(&mut QueueState) -> R) -> Option<R> {
         for _ in 0..tries {
             match self.cell.claim(0) {
@@ -174,8 +175,9 @@ impl Shared {
         self.inspect(AUDIT_TRIES, |state| look(state.engine.device_mut()));
     }
 
-    /// True if frames are inside. The owner (this thread, the present one, or a dedicated one) answers after all earlier
-    /// messages. An owner that does not answer counts as true; a dead one as false, since its frames never leave.
+    /// True if frames are inside. The owner (this thread, the present one, or a dedicated one) answers after all
+    /// earlier messages. An owner that does not answer counts as true; a dead one as false, since its frames never
+    /// leave.
     pub(super) fn pending(&self) -> bool {
         let answer = Arc::new(OnceLock::new());
         self.control(ControlMessage::IsPending(answer.clone()));
@@ -276,8 +278,8 @@ impl PeerQueue for Shared {
 }
 
 impl Drop for Shared {
-    /// Gives the frames of a queue that was not shut down back to their pool. The state of a dead queue may be half-changed and
-    /// stays as it is.
+    /// Gives the frames of a queue that was not shut down back to their pool. The state of a dead queue may be
+    /// half-changed and stays as it is.
     fn drop(&mut self) {
         if self.cell.word() & DEAD != 0 {
             return;

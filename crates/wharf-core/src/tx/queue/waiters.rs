@@ -1,20 +1,20 @@
 //! `Waiters`: the senders that wait for one queue, in order of arrival.
 //!
-//! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps. The
-//! owner serves waiters before it releases the queue, once their band has drained to half its limit: as many as the
-//! freed space is for, so that no herd wakes. Space promised to a woken sender stays reserved until it returns. On an
-//! empty queue one further waiter at a time is let in, so that a sender that never returns cannot block the rest; it
-//! takes over the promise made longest ago. While a sender waits for a band, that band stays marked full, so that
-//! newcomers do not overtake. A served sender is off the list, and may send one lane's worth past the mark.
+//! A sender that finds the path full registers its need, sets WAIT in the owner word, looks once more, and sleeps.
+//! The owner serves waiters before it releases the queue, once their band has drained to half its limit: as many as
+//! the freed space is for, so that no herd wakes. Space promised to a woken sender stays reserved until it returns.
+//! On an empty queue one further waiter at a time is let in, so that a sender that never returns cannot block the
+//! rest; it takes over the promise made longest ago. While a sender waits for a band, that band stays marked full, so
+//! that newcomers do not overtake. A served sender is off the list, and may send one lane's worth past the mark.
 //!
-//! A sender that waits for memory is also on the pool's wait list (`pool/waiting.rs`), which serves it. It is listed here
-//! so that owners know of it: they force completions, and give completed frames to the pool's waiters
+//! A sender that waits for memory is also on the pool's wait list (`pool/waiting.rs`), which serves it. It is listed
+//! here so that owners know of it: they force completions, and give completed frames to the pool's waiters
 //! (`tx/queue/lanes/waiter_sink.rs`). Frames completed earlier may lie in the waiter's own return ring since it last
 //! looked. So the owner looks once at each new waiter (`fresh`), and again only when frames of that sender have been
 //! completed: the cost of serving grows with the senders served, not with those that wait.
 //!
-//! A wake-up runs foreign code (a runtime's): it is called without the queue and without this list's lock, and a panic
-//! in it ends nothing.
+//! A wake-up runs foreign code (a runtime's): it is called without the queue and without this list's lock, and a
+//! panic in it ends nothing.
 
 use crate::counters::QueueCounters;
 use crate::host::{self, Wake};
@@ -158,7 +158,8 @@ impl Waiters {
         }
     }
 
-    /// Ends the wait of `ticket`, served or not. Returns the number of senders that came before it for the same and still wait.
+    /// Ends the wait of `ticket`, served or not. Returns the number of senders that came before it for the same and
+    /// still wait.
     pub(crate) fn leave(&self, ticket: u64, place: u16, need: Need) -> usize {
         // Dropping the last wake-up of a task may run its code: not under the lock.
         match need {
@@ -278,7 +279,8 @@ impl WaitLists {
         Some(gone)
     }
 
-    /// Serves the waiters at `place` whose own frames were completed. Those that wait for memory stay on the pool's wait list.
+    /// Serves the waiters at `place` whose own frames were completed. Those that wait for memory stay on the pool's
+    /// wait list.
     fn serve_returns(&mut self, place: u16, returned_to: &mut impl SenderReturns) {
         let Some(here) = self.returns.get_mut(&place) else { return };
         let (returned_bytes, has_memory) =
@@ -315,8 +317,8 @@ impl WaitLists {
         }
         let (free, promised) = (space.room(band as u8), &mut self.promised[band]);
         let mut kept: usize = promised.iter().map(|promise| promise.1).fold(0, usize::saturating_add);
-        // A sender that wants more than the limit is served all the same, and a served sender that never returns must not
-        // keep the others from an empty queue.
+        // A sender that wants more than the limit is served all the same, and a served sender that never returns must
+        // not keep the others from an empty queue.
         let mut is_due = free > 0 && (kept == 0 || is_empty);
         while let Some(first) = list.front() {
             let mut needed = kept.saturating_add(first.need.frames());

@@ -5,7 +5,8 @@ use crate::pool::{PagePool, PoolError};
 use crate::sg_writer::Memory;
 use wharf_mem::{Batch, Frame};
 
-/// The reason of these drops. The packets never enter the queue: only [`crate::counters::SenderCounters`] counts them.
+/// The reason of these drops. The packets never enter the queue: only [`crate::counters::SenderCounters`] counts
+/// them.
 pub const DROP_TAIL: &str = "drop-tail";
 
 /// A sender that drops packets that do not fit. Without free memory there is no packet to drop: `fill` then fails.

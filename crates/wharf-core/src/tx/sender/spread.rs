@@ -7,15 +7,16 @@ use crate::tx::queue::QueueError;
 use wharf_mem::{Batch, Frame};
 use wharf_packet::QueueMap;
 
-/// A sender for each queue, and the map of flows to queues. All queues send frames of one pool. Over senders that never
-/// wait ([`super::DropTail`]), it sends by [`SendNow`] alone.
+/// A sender for each queue, and the map of flows to queues. All queues send frames of one pool. Over senders that
+/// never wait ([`super::DropTail`]), it sends by [`SendNow`] alone.
 #[derive(Debug)]
 pub struct Spread<S = Sender> {
     senders: Vec<S>,
     map: QueueMap,
     /// The next burst of each queue; empty between two calls.
     staged: Vec<Burst>,
-    /// The sender whose cache memory is taken from first, in turn: frames return to the sender of the queue they left by.
+    /// The sender whose cache memory is taken from first, in turn: frames return to the sender of the queue they left
+    /// by.
     next: usize,
 }
 

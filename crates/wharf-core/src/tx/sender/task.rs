@@ -1,7 +1,7 @@
 //! `AsyncSender`: a sender that waits as a future, on any runtime.
 //!
-//! A poller ([`crate::poller::Poller`]) or a dedicated owner should run the queue meanwhile. Without one, a waiting task
-//! asks to be polled again at once, and runs the queue itself each time.
+//! A poller ([`crate::poller::Poller`]) or a dedicated owner should run the queue meanwhile. Without one, a waiting
+//! task asks to be polled again at once, and runs the queue itself each time.
 
 use super::Watch;
 use super::{Burst, PoolError, QueueError, Sender};
@@ -12,8 +12,8 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-/// A sender that waits as a future. Its futures may be dropped at any time: packets not sent stay in the burst, and the
-/// place among the waiters goes to the next one.
+/// A sender that waits as a future. Its futures may be dropped at any time: packets not sent stay in the burst, and
+/// the place among the waiters goes to the next one.
 #[derive(Debug)]
 pub struct AsyncSender {
     sender: Sender,

@@ -38,8 +38,8 @@ impl Sender {
         self.put(batch, usize::MAX)
     }
 
-    /// As [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or all if the
-    /// sender was served. Gives up cached buffers while a cache waits for memory.
+    /// As [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or
+    /// all if the sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
     fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {
         let count = if self.take_turn() { usize::MAX } else { before_full(batch, full) };
@@ -81,7 +81,8 @@ impl Sender {
         count
     }
 
-    /// Sends a whole burst under the bias, without a locked instruction. Returns `None`, with nothing done, if that is not open.
+    /// Sends a whole burst under the bias, without a locked instruction. Returns `None`, with nothing done, if that
+    /// is not open.
     #[inline(always)]
     fn transmit_biased(&mut self, batch: &mut Batch, bytes: u64) -> Option<usize> {
         let shared = &self.shared;
@@ -120,7 +121,8 @@ impl Sender {
         }
     }
 
-    /// Claims the idle queue and sends the burst as its owner, past the lane; by the lane if another thread was faster.
+    /// Claims the idle queue and sends the burst as its owner, past the lane; by the lane if another thread was
+    /// faster.
     #[inline]
     fn transmit_as_owner(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         let (offered, bytes) = (batch.len(), batch.bytes());

@@ -1,7 +1,8 @@
 //! How a sender waits: for space or memory, as a thread, a task or a poll loop.
 //!
-//! One mechanism serves all three: register, look once more (as the owner of a queue that has none), sleep until woken,
-//! look again. A sender that stops waiting before it is served, or does not use its turn, lets the owner serve the next.
+//! One mechanism serves all three: register, look once more (as the owner of a queue that has none), sleep until
+//! woken, look again. A sender that stops waiting before it is served, or does not use its turn, lets the owner serve
+//! the next.
 
 use super::Sender;
 use super::Watch;
@@ -15,19 +16,19 @@ use std::sync::atomic::Ordering;
 use wharf_mem::word::{RUNNING, WAIT};
 use wharf_mem::{Batch, Published};
 
-/// Looks at a full lane while another thread empties it, before this one yields its processor: the other thread may have
-/// lost its own.
+/// Looks at a full lane while another thread empties it, before this one yields its processor: the other thread may
+/// have lost its own.
 const SPINS: u32 = 100;
 /// Yields before the sender registers and sleeps.
 const YIELDS: u32 = 32;
-/// Nap of a waiting sender on a queue without a poller, which must look itself. The nap doubles with each sender that waits
-/// before it, and grows in proportion beyond [`DOUBLINGS_MAX`]: one sender that looks for all is enough.
+/// Nap of a waiting sender on a queue without a poller, which must look itself. The nap doubles with each sender that
+/// waits before it, and grows in proportion beyond [`DOUBLINGS_MAX`]: one sender that looks for all is enough.
 const SELF_DRIVEN_NAP_NS: u64 = 20_000;
 const DOUBLINGS_MAX: usize = 6;
 
 impl Sender {
-    /// Registers for a wake-up, in turn, once there is room for packets of `band`, for `frames` of them if possible; then call
-    /// [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
+    /// Registers for a wake-up, in turn, once there is room for packets of `band`, for `frames` of them if possible;
+    /// then call [`Sender::look`]. For poll loops, whose `wake` writes to a file descriptor.
     pub fn watch(&mut self, band: u8, frames: usize, wake: Arc<dyn Wake>) -> Watch {
         let need = self.held().unwrap_or(Need::Space { band, frames });
         self.register(need, wake)
@@ -46,15 +47,16 @@ impl Sender {
             // This thread is about to sleep.
             self.cache.release_cached();
         }
-        // In this order: an owner that knows of the waiter then finds it on the pool's wait list, until it is served there.
+        // In this order: an owner that knows of the waiter then finds it on the pool's wait list, until it is served
+        // there.
         let pool_place = (need == Need::Memory).then(|| self.cache.join_wait_list(wake.clone()));
         let (shared, place) = (self.shared.clone(), self.place);
         let ticket = shared.waiters.register(place, need, wake);
         Watch { shared, need, ticket, place, pool_place, is_over: false }
     }
 
-    /// Looks whether the need of `watch` is met; `None` for not yet. To be called once after [`Sender::watch`] (the need may be
-    /// met already, and this runs a queue that has no owner), and at each wake-up.
+    /// Looks whether the need of `watch` is met; `None` for not yet. To be called once after [`Sender::watch`] (the
+    /// need may be met already, and this runs a queue that has no owner), and at each wake-up.
     ///
     /// # Errors
     /// [`QueueError::Closed`], [`QueueError::Dead`].
@@ -144,8 +146,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends what there is room for after a wait: past a full band's mark only if the sender has waited for space in turn, not
-    /// for its own completions.
+    /// Sends what there is room for after a wait: past a full band's mark only if the sender has waited for space in
+    /// turn, not for its own completions.
     pub(super) fn transmit_served(&mut self, batch: &mut Batch) -> Result<(), QueueError> {
         if self.take_turn() {
             let count = self.within_credit(batch);

@@ -44,7 +44,8 @@ impl Watch {
         }
     }
 
-    /// Ends the wait; a `served` sender keeps the buffers that it was handed. Returns the number of earlier senders that still wait.
+    /// Ends the wait; a `served` sender keeps the buffers that it was handed. Returns the number of earlier senders
+    /// that still wait.
     pub(super) fn end(&mut self, served: bool) -> usize {
         self.is_over = true;
         if let Some(place) = self.pool_place.take() {

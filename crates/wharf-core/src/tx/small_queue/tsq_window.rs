@@ -1,7 +1,7 @@
 //! `TsqWindow`: the multiple of its rate that a sender may have inside.
 //!
-//! All senders of a queue share one: a sender with a longer window would have the greater share of a FIFO. Any of them
-//! doubles or halves it. A race between two loses one change, which comes again.
+//! All senders of a queue share one: a sender with a longer window would have the greater share of a FIFO. Any of
+//! them doubles or halves it. A race between two loses one change, which comes again.
 
 use super::WINDOW_NS;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

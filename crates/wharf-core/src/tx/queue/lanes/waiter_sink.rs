@@ -1,8 +1,8 @@
 //! `WaiterSink`: recycles frames while a sender waits for memory or for completions of its own.
 //!
-//! The pool serves those that wait for memory, in order of arrival. A frame in a return ring lies there until its sender
-//! comes, which may be never: so all frames go to the pool's waiters while there are any. The places whose frames were
-//! completed are noted, so that senders that wait for their own completions are found without a search.
+//! The pool serves those that wait for memory, in order of arrival. A frame in a return ring lies there until its
+//! sender comes, which may be never: so all frames go to the pool's waiters while there are any. The places whose
+//! frames were completed are noted, so that senders that wait for their own completions are found without a search.
 
 use super::Lanes;
 use crate::tx::engine::Sink;

@@ -49,8 +49,8 @@ impl QdiscRun<'_> {
         true
     }
 
-    /// Looks whether another thread has claimed the offered queue; takes it back after some looks. Returns true if this
-    /// thread goes on.
+    /// Looks whether another thread has claimed the offered queue; takes it back after some looks. Returns true if
+    /// this thread goes on.
     #[cold]
     pub(super) fn stand_by(&mut self) -> bool {
         if self.next != Action::StandBy || !self.shared.cell.is_offered() {
@@ -66,7 +66,8 @@ impl QdiscRun<'_> {
         self.take_back()
     }
 
-    /// Claims the queue again, since no other thread has, and starts another run. Returns false if another thread was faster.
+    /// Claims the queue again, since no other thread has, and starts another run. Returns false if another thread was
+    /// faster.
     fn take_back(&mut self) -> bool {
         self.next = Action::Leave;
         let Published::Owner(mut owned) = self.shared.cell.claim(0) else { return false };
