@@ -20,8 +20,8 @@ use wharf_mem::{Batch, Frame, MemError, Region};
 /// Moment at which a transmit side gives frames back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompletionMode {
-    /// When the frame was taken by something below that does not tell when it leaves. There is no byte queue limit
-    /// (`bql.enabled` is false): quota and ring room bound the batch.
+    /// When the layer below has taken the frame: it does not report when the frame leaves. There is no byte queue limit
+    /// (`bql.enabled` is false); quota and ring room bound the batch.
     #[default]
     None,
     /// When the frame has really left. The byte queue limit learns from it.
@@ -40,7 +40,7 @@ pub struct TxInfo {
     pub completions: CompletionMode,
     /// Buffers of one frame that it can gather; 1 for devices that take no chains.
     pub segments_max: u16,
-    /// True if it cuts super-packets itself.
+    /// True if it segments super-packets itself.
     pub segmentation: bool,
     /// True if it fills in checksums.
     pub checksum: bool,
@@ -53,32 +53,32 @@ impl TxInfo {
     }
 }
 
-/// What can be wrong with a device. Each says what and where.
+/// Errors of a device. Each message names the device, the place and the figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// It completed something that it does not hold: never given, or completed before.
+    /// The device completed a frame that it does not hold: never given, or completed before.
     #[error("{device}: completion of slot {slot}, which holds no frame (ring of {ring_frames})")]
     NotHeld {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// The slot that it named.
+        /// The slot completed.
         slot: u32,
-        /// Slots that there are.
+        /// Slots of the ring.
         ring_frames: u32,
     },
     /// More bytes completed than were queued.
     #[error("{device}: {source}")]
     OverCompletion {
-        /// Which device.
+        /// Name of the device.
         device: String,
         /// Both figures.
         source: crate::bql::BqlError,
     },
-    /// All frames have come back, and with fewer bytes than they were given with.
+    /// All frames have come back, with fewer bytes than they were given with.
     #[error("{device}: all frames completed, yet {in_flight_bytes} bytes of them did not")]
     UnderCompletion {
-        /// Which device.
+        /// Name of the device.
         device: String,
         /// Bytes that never came back.
         in_flight_bytes: u32,
@@ -86,37 +86,37 @@ pub enum DeviceError {
     /// A frame of a pool that the device was not attached to.
     #[error("{device}: {source}")]
     Memory {
-        /// Which device.
+        /// Name of the device.
         device: String,
         /// The frame and the pools.
         source: MemError,
     },
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("{device}: {what}: {source}")]
     Io {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// What was tried.
+        /// The attempt.
         what: String,
         /// The system's answer.
         source: std::io::Error,
     },
-    /// What it sends by is gone, or switched off: frames fail, for good or until it is back.
+    /// The interface or peer is gone, or switched off: frames fail, for good or until it is back.
     #[error("{device}: {what}: {source}")]
     Lost {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// What is gone, and what brings it back if anything does.
+        /// The part that is gone, and the way to bring it back if there is one.
         what: String,
         /// The system's answer.
         source: std::io::Error,
     },
-    /// A specification or a use that this device does not know.
+    /// A specification or a use that the device does not support.
     #[error("{device}: {what}")]
     Unsupported {
-        /// Which device.
+        /// Name of the device.
         device: String,
-        /// What it does not support, and what it does.
+        /// The unsupported part, and the supported ones.
         what: String,
     },
 }
@@ -130,42 +130,42 @@ impl From<OptionError> for DeviceError {
 /// Notifications between a device and its other side, since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Signals {
-    /// Those that came.
+    /// Notifications received.
     pub interrupts: u64,
-    /// Those that were sent, of frames and of memory for them.
+    /// Notifications sent, of frames and of memory for them.
     pub kicks: u64,
 }
 
-/// What a transmit call did, besides taking frames out of the batch.
+/// Result of a transmit call, besides the frames taken out of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transmitted {
-    /// Whether it rang the doorbell.
+    /// True if it rang the doorbell.
     pub doorbell: bool,
-    /// Whether it takes no more until completions have been reaped.
+    /// True if it takes no more until completions have been reaped.
     pub stopped: bool,
 }
 
 /// Frames that have left a device.
 #[derive(Debug)]
 pub struct Completions {
-    /// Those that were sent.
+    /// Frames that were sent.
     pub sent: Batch,
-    /// Those that failed, with the reason.
+    /// Frames that failed, with the reason.
     pub failed: Vec<(Frame, &'static str)>,
 }
 
 impl Completions {
-    /// Place for `capacity` sent frames.
+    /// Makes room for `capacity` sent frames.
     pub fn new(capacity: usize) -> Self {
         Self { sent: Batch::new(capacity), failed: Vec::new() }
     }
 
-    /// Frames inside.
+    /// Returns the number of frames inside.
     pub fn len(&self) -> usize {
         self.sent.len() + self.failed.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

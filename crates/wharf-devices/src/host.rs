@@ -1,4 +1,4 @@
-//! The host's clock and threads, as the path wants them.
+//! The host's clock and threads, for the path.
 
 mod poller;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_sys::event::EventFd;
 
-/// CLOCK_MONOTONIC_COARSE: good to some milliseconds, which is what byte limits and ledgers need, for 3 ns. Its exact time is
+/// CLOCK_MONOTONIC_COARSE: exact to some milliseconds, enough for byte limits and ledgers, for 3 ns. Its exact time is
 /// [`ExactClock`]'s.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct HostClock;
@@ -85,7 +85,7 @@ impl Park for HostPark {
 pub struct WakeFd(EventFd);
 
 impl WakeFd {
-    /// One that is not readable yet.
+    /// Makes one that is not readable yet.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -101,7 +101,7 @@ impl WakeFd {
         self.0.wait()
     }
 
-    /// Makes it unreadable again, before looking what has come; whether it was readable.
+    /// Makes it unreadable again, before the caller looks for events. Returns true if it was readable.
     pub fn clear(&self) -> bool {
         self.0.clear()
     }
@@ -119,7 +119,7 @@ impl Wake for WakeFd {
     }
 }
 
-/// Seconds of processor time that this process has used, in user space and in the kernel.
+/// Returns the seconds of processor time that this process has used, in user space and in the kernel.
 pub fn cpu_seconds() -> (f64, f64) {
     wharf_sys::usage::cpu_seconds()
 }
@@ -132,12 +132,12 @@ pub fn pin(cpu: usize) -> std::io::Result<()> {
     wharf_sys::affinity::pin(cpu)
 }
 
-/// The processors that the calling thread may run on, in order.
+/// Returns the processors that the calling thread may run on, in order.
 pub fn processors() -> Vec<usize> {
     wharf_sys::affinity::allowed()
 }
 
-/// The processor's time stamp counter, in ticks of its own: for profiles of a few nanoseconds.
+/// Returns the processor's time stamp counter, in ticks of its own: for profiles of a few nanoseconds.
 #[inline]
 pub fn ticks() -> u64 {
     wharf_sys::clock::ticks()

@@ -2,8 +2,8 @@
 //!
 //! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!
-//! Packets keep their time: a frame read carries its record's time stamp (`Meta::time_ns`, from 1970), and a
-//! frame written that carries one is recorded with it, others with the wall clock's.
+//! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A frame with a time stamp
+//! is written with it, any other with the wall clock's time.
 
 pub mod format;
 mod sink;
@@ -20,12 +20,12 @@ pub(crate) use spec::KIND;
 use std::path::Path;
 use wharf_core::device::DeviceError;
 
-/// A device's name: what its specification begins with, on one line.
+/// Returns a device's name: the beginning of its specification, on one line.
 fn device_name(path: &Path) -> String {
     format!("pcap:{}", format::displayed(&path.to_string_lossy()))
 }
 
-/// An error about a file as one about its device. The device's name names the file.
+/// Makes an error of the device from an error of its file. The device's name names the file.
 #[doc(hidden)]
 pub fn device_error(device: &str, error: PcapError) -> DeviceError {
     let device = device.to_string();

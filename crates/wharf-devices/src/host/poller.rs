@@ -1,4 +1,4 @@
-//! A poller's thread, and how it waits: for a call, a time, or any of its devices.
+//! A poller's thread, which waits for a call, a time, or any of its devices.
 
 use super::ExactClock;
 use std::collections::BTreeMap;
@@ -19,26 +19,26 @@ use wharf_sys::event::EventFd;
 pub struct HostWait {
     epoll: Epoll,
     bell: Arc<Bell>,
-    /// By device.
+    /// Sources by device.
     watched: BTreeMap<usize, Watched>,
-    /// Devices that told while another one was unmasked.
+    /// Devices that notified while another one was unmasked.
     told: Vec<usize>,
 }
 
-/// What a device tells by.
+/// A device's descriptor.
 ///
-/// While it is masked it is not in epoll's set at all: a socket that is, masked or not, takes the set's lock with each packet that
-/// leaves or arrives, on whichever processor (`net/core/sock.c`: `sock_def_write_space`; `fs/eventpoll.c`: `ep_poll_callback`).
+/// A masked descriptor is not in epoll's set at all. A socket in the set, masked or not, takes the set's lock with each packet that
+/// leaves or arrives, on any processor (`net/core/sock.c`: `sock_def_write_space`; `fs/eventpoll.c`: `ep_poll_callback`).
 #[derive(Debug)]
 struct Watched {
     fd: RawFd,
     is_in_set: bool,
 }
 
-/// The number of the bell, which is no device's.
+/// The key of the bell, which is no device's.
 const BELL: u64 = u64::MAX;
 
-/// Wakes the thread that waits: by a system call only where it sleeps.
+/// Wakes the waiting thread: by a system call only while it sleeps.
 #[derive(Debug)]
 struct Bell {
     state: AtomicU8,
@@ -58,7 +58,7 @@ impl Wake for Bell {
 }
 
 impl HostWait {
-    /// A new one, for any thread.
+    /// Makes a new one, for any thread.
     ///
     /// # Errors
     /// The system is out of descriptors.
@@ -67,12 +67,12 @@ impl HostWait {
         epoll.add(event.as_fd().as_raw_fd(), BELL, true)?;
         let bell = Arc::new(Bell { state: AtomicU8::new(AWAKE), event });
         let wait = Self { epoll, bell, watched: BTreeMap::new(), told: Vec::new() };
-        // An event counter is writable, and says so once.
+        // An event counter is writable, and reports that once.
         wait.epoll.take_events(|_| {});
         Ok(wait)
     }
 
-    /// Puts device `at` into the set, or asks anew for what is in it; false where the system lacks what that takes.
+    /// Puts device `at` into the set, or arms it anew. Returns false if the system lacks the resources.
     fn include(&mut self, at: usize) -> bool {
         let Some(Watched { fd, is_in_set }) = self.watched.get_mut(&at) else { return true };
         let result = match is_in_set {
@@ -80,7 +80,7 @@ impl HostWait {
             false => self.epoll.add(*fd, at as u64, true),
         };
         *is_in_set = result.is_ok();
-        // Fails otherwise only for a device that has been closed since: it is found so when it is polled.
+        // Fails otherwise only for a device that has been closed since: its next poll finds that.
         !result.is_err_and(|error| matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::StorageFull))
     }
 
@@ -103,7 +103,7 @@ impl Wait for HostWait {
     }
 
     fn watch(&mut self, at: usize, fd: RawFd) -> bool {
-        // Some descriptors cannot be waited on: that is known once one is in.
+        // Some descriptors cannot be waited on: adding one shows that.
         let can_be = self.epoll.add(fd, at as u64, false).and_then(|()| self.epoll.remove(fd)).is_ok();
         if can_be {
             self.watched.insert(at, Watched { fd, is_in_set: false });
@@ -113,11 +113,11 @@ impl Wait for HostWait {
 
     fn unmask(&mut self, at: usize) {
         let will_tell = self.include(at);
-        // Most sockets are writable at any time, and say so now: that is no news. What happens from here on is.
+        // Most sockets are writable at any time, and report so now. Only later events count.
         self.collect();
         self.told.retain(|&told| told != at);
         if !will_tell {
-            // Looked at again at once, until it can.
+            // Polled again at once, until it can be added.
             self.told.push(at);
         }
     }
@@ -151,7 +151,7 @@ pub struct PollerThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a poller's thread is for.
+/// The task of a poller's thread.
 #[derive(Debug, Default)]
 pub struct PollerBuilder {
     settings: Settings,
@@ -169,14 +169,14 @@ impl PollerThread {
         Self::builder().queue(queue).start()
     }
 
-    /// A poller for any number of devices.
+    /// Builds a poller for any number of devices.
     pub fn builder() -> PollerBuilder {
         PollerBuilder::default()
     }
 }
 
 impl PollerBuilder {
-    /// Mode, budget and the like.
+    /// Sets mode, budget and the like.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -190,7 +190,7 @@ impl PollerBuilder {
         self
     }
 
-    /// Looks after `queue`. Other pollers may do so as well.
+    /// Polls `queue`. Other pollers may do so as well.
     #[must_use]
     pub fn queue(mut self, queue: &TxQueue) -> Self {
         self.queues.push(queue.clone());
@@ -219,7 +219,7 @@ impl PollerBuilder {
         let (stop, cpu) = (poller.stopper(), self.cpu);
         let thread = thread::Builder::new().name("wharf-poller".into()).spawn(move || {
             wharf_sys::timer::precise_sleeps();
-            // It was there a moment ago; should it have gone since, the thread runs where it can.
+            // The processor existed a moment ago; if it has gone since, the thread runs on any other.
             let _ = cpu.map(super::pin);
             poller.run();
         })?;
@@ -231,7 +231,7 @@ impl Drop for PollerThread {
     fn drop(&mut self) {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
-            // A device that panicked has marked its queue dead; there is nothing to add here.
+            // A device that panicked has marked its queue dead already.
             let _ = thread.join();
         }
     }

@@ -104,7 +104,7 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    /// How many of the unit make a second.
+    /// Returns the number of units in a second.
     #[must_use]
     pub const fn units_per_second(self) -> u32 {
         match self {
@@ -113,7 +113,7 @@ impl Resolution {
         }
     }
 
-    /// How many nanoseconds one unit lasts.
+    /// Returns the nanoseconds in a unit.
     #[must_use]
     pub const fn unit_ns(self) -> u32 {
         1_000_000_000 / self.units_per_second()
@@ -176,7 +176,7 @@ impl ByteOrder {
     }
 }
 
-/// What the header of a file says.
+/// Fields of a file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileHeader {
     resolution: Resolution,
@@ -231,7 +231,7 @@ pub fn captured_len(header: &[u8; RECORD_HEADER_LEN], order: ByteOrder) -> usize
     order.u32_at(header, record_field::CAPTURED_LEN) as usize
 }
 
-/// What the header of a record says.
+/// Fields of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RecordHeader {
     /// Since 1970, a multiple of the file's resolution.
@@ -259,8 +259,7 @@ impl RecordHeader {
         Ok(Self { ts_ns, captured_len, wire_len })
     }
 
-    /// What is finer than the file's resolution is cut off, not rounded, so that
-    /// time stamps keep their order.
+    /// Precision beyond the file's resolution is cut off, not rounded, so that time stamps keep their order.
     fn encode(&self, file: &FileHeader) -> Result<[u8; RECORD_HEADER_LEN], Fault> {
         let order = file.byte_order;
         check_lengths(self.captured_len, self.wire_len, file.snap_len)?;

@@ -17,10 +17,10 @@ use wharf_mem::{Batch, Frame, Region};
 /// Frames held between two reaps.
 const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 
-/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB; what the system
-/// then refuses fails the frames that come after it, and [`Device::close`].
+/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB. A later error of the system fails the
+/// frames that come after it, and [`Device::close`].
 ///
-/// It cuts no super-packets and fills in no checksums: a capture shows packets as they are on a wire.
+/// It does not segment super-packets or fill in checksums: a capture shows packets as they are on a wire.
 pub struct PcapSink<W: Write = File> {
     name: String,
     /// `None` once closed.
@@ -33,7 +33,7 @@ pub struct PcapSink<W: Write = File> {
     error: ErrorOnce,
 }
 
-/// The first error of a row of them, for the next reap.
+/// The first error of several in a row, for the next reap.
 #[derive(Debug, Default)]
 enum ErrorOnce {
     #[default]
@@ -61,7 +61,7 @@ impl PcapSink {
 }
 
 impl<W: Write> PcapSink<W> {
-    /// Into anything that is written to and empty; `name` stands for the file's in messages.
+    /// Makes a device that writes to an empty `sink`; `name` stands for the file's in messages.
     ///
     /// # Errors
     /// [`DeviceError::Io`] when the capture's header cannot be written.
@@ -84,7 +84,7 @@ impl<W: Write> PcapSink<W> {
         }
     }
 
-    /// The clock for frames without a time stamp, counting from 1970; the wall clock by default.
+    /// Sets the clock for frames without a time stamp, counting from 1970; the wall clock by default.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -99,7 +99,7 @@ impl<W: Write> PcapSink<W> {
         if self.writer.is_none() { 0 } else { RING_FRAMES - self.held() }
     }
 
-    /// Writes a frame that has come at `now_ns`; or why not.
+    /// Writes a frame that came at `now_ns`. Returns the reason if it cannot.
     fn write(&mut self, frame: &Frame, now_ns: u64) -> Result<(), &'static str> {
         let (Some(writer), Some(region)) = (&mut self.writer, &self.region) else {
             return Err("not-attached");

@@ -9,7 +9,7 @@ use wharf_core::pool::{Cache, PoolError};
 use wharf_core::sg_writer::{Placement, SgWriter};
 use wharf_mem::{Batch, Frame, Meta, Region};
 
-/// What to do with a record that holds less than its packet.
+/// Treatment of a record that holds less than its packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Snapped {
     /// Stop with an error: another packet than the one captured is no replay.
@@ -17,20 +17,20 @@ pub enum Snapped {
     Refuse,
     /// Fill it up with zeros to the packet's length.
     Pad,
-    /// Take what was captured for the packet.
+    /// Take the captured bytes for the packet.
     Send,
 }
 
-/// The reading device: as fast as it is asked. It sends nothing: frames given to it fail as `read-only`.
+/// The reading device: it gives frames as fast as it is asked. It only receives.
 pub struct PcapSource {
     name: String,
     reader: PcapReader,
     snapped: Snapped,
-    /// The record at hand, its bytes, and the length that it is to have.
+    /// The current record, its bytes, and the length that it is to have.
     record: Option<(Record, u32)>,
     bytes: Vec<u8>,
     placer: SgWriter,
-    /// What ended the reading, until it has been reported.
+    /// The error that ended the reading, until it has been reported.
     error: Option<DeviceError>,
     ended: bool,
 }
@@ -61,7 +61,7 @@ impl PcapSource {
         })
     }
 
-    /// The record at hand: the next one when there is none; `None` at the end.
+    /// Returns the current record: the next one if there is none; `None` at the end.
     fn load(&mut self) -> Result<Option<(Record, u32)>, DeviceError> {
         if self.record.is_none() && !self.ended {
             let record =
@@ -73,7 +73,7 @@ impl PcapSource {
         Ok(self.record)
     }
 
-    /// The length that the packet of `record` is to have.
+    /// Returns the length that the packet of `record` is to have.
     fn len_bytes(&self, record: &Record) -> Result<u32, DeviceError> {
         let captured = self.bytes.len() as u32;
         match self.snapped {
@@ -93,7 +93,7 @@ impl PcapSource {
         DeviceError::Unsupported { device: self.name.clone(), what }
     }
 
-    /// One packet onto `to`, which has room; false when there is none, or no memory for it.
+    /// Puts one packet onto `to`, which has room. Returns false if there is none, or no memory for it.
     fn receive_one(&mut self, cache: &mut Cache, to: &mut Batch) -> Result<bool, DeviceError> {
         let Some((record, len_bytes)) = self.load()? else { return Ok(false) };
         let meta = Meta { time_ns: record.ts_ns, ..Meta::default() };
@@ -134,7 +134,7 @@ impl Device for PcapSource {
         Ok(())
     }
 
-    /// Frames are taken from the pool as they arrive: it holds none.
+    /// Frames are taken from the pool as they arrive: the device holds none.
     fn visit(&self, _see: &mut dyn FnMut(&Frame)) {}
 }
 

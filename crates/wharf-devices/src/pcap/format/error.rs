@@ -1,4 +1,4 @@
-//! What can go wrong with a capture file, each in one line that names the file.
+//! Errors of a capture file, each in one line that names the file.
 
 use std::fs::FileType;
 use std::io;
@@ -26,9 +26,9 @@ pub enum PcapError {
     NotRegular {
         /// The file's name.
         file: String,
-        /// What it is: a directory, a fifo and so on.
+        /// The kind of file: a directory, a fifo and so on.
         kind: &'static str,
-        /// What was wanted: "reads" or "writes".
+        /// The wanted use: "reads" or "writes".
         verb: &'static str,
     },
     /// The operating system failed to read.
@@ -36,7 +36,7 @@ pub enum PcapError {
     Read {
         /// The file's name.
         file: String,
-        /// Where in the file.
+        /// Offset in the file.
         offset_bytes: u64,
         /// The operating system's reason.
         cause: io::Error,
@@ -46,12 +46,12 @@ pub enum PcapError {
     Write {
         /// The file's name.
         file: String,
-        /// How many bytes were written before.
+        /// Bytes written before.
         offset_bytes: u64,
         /// The operating system's reason.
         cause: io::Error,
     },
-    /// What the file holds, or what should be written to it, is no valid capture.
+    /// The file's content, or the packet to be written, is no valid capture.
     #[error("{file}: byte {offset_bytes}: {fault}")]
     Malformed {
         /// The file's name.
@@ -63,7 +63,7 @@ pub enum PcapError {
     },
 }
 
-/// What is wrong with a header or a record.
+/// Violation of the format in a header or a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -1,4 +1,4 @@
-//! Where a capture's bytes come from: a source, how far it was read, and its name in errors.
+//! The source of a capture's bytes, with its position and its name in errors.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -13,9 +13,9 @@ const SKIP_BYTES: usize = 4096;
 pub(super) struct Input<R> {
     source: R,
     name: String,
-    /// Where the record or block at hand started.
+    /// Start of the current record or block.
     pub(super) record_offset_bytes: u64,
-    /// How far the source was read.
+    /// Position in the source.
     pub(super) offset_bytes: u64,
 }
 
@@ -28,17 +28,17 @@ impl<R: Read> Input<R> {
         &self.name
     }
 
-    /// Here begins a record.
+    /// Begins a record here.
     pub(super) fn begin(&mut self) {
         self.record_offset_bytes = self.offset_bytes;
     }
 
-    /// Bytes of the record that were read.
+    /// Returns the bytes of the record that were read.
     pub(super) fn record_bytes(&self) -> u64 {
         self.offset_bytes - self.record_offset_bytes
     }
 
-    /// Fills `bytes` as far as the source goes; how many.
+    /// Fills `bytes` as far as the source goes. Returns the number of bytes.
     pub(super) fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, PcapError> {
         let mut present = 0;
         while present < bytes.len() {
@@ -55,7 +55,7 @@ impl<R: Read> Input<R> {
         Ok(present)
     }
 
-    /// Reads over `count` bytes, or those that there are; how many.
+    /// Reads over `count` bytes, or those that there are. Returns the number of bytes.
     pub(super) fn skip(&mut self, count: u64) -> Result<u64, PcapError> {
         let (mut scratch, mut skipped) = ([0; SKIP_BYTES], 0);
         while skipped < count {
@@ -69,7 +69,7 @@ impl<R: Read> Input<R> {
         Ok(skipped)
     }
 
-    /// The record at hand is no good.
+    /// Makes an error of the current record.
     pub(super) fn malformed(&self, fault: Fault) -> PcapError {
         self.malformed_at(self.record_offset_bytes, fault)
     }

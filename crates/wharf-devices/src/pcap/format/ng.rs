@@ -1,14 +1,13 @@
 //! pcapng files, read block by block. Layout: draft-ietf-opsawg-pcapng, sections 3 and 4.
 //!
-//! A file is a row of sections, each in a byte order of its own, which its first block says. A block is its kind and
-//! its length, what it holds, and its length again. Interface blocks say what the packets that name them are and how
-//! their time is counted; enhanced, simple and (obsolete) packet blocks hold a packet each. All other blocks, and
-//! all options but three of interfaces, are skipped.
+//! A file is a row of sections, each in a byte order of its own, as its first block says. A block is its kind and its length, its
+//! content, and its length again. Interface blocks describe the packets that name them, and the unit of their time. Enhanced,
+//! simple and (obsolete) packet blocks hold a packet each. All other blocks, and all options but three of interfaces, are skipped.
 //!
-//! Refused, beside what the module above says of records: a block whose two lengths differ, are no multiple of 4
-//! or too short for its kind; a version other than 1.0 (and 1.2, which some have written and means the same);
-//! a packet of an interface that was not described, or that is not Ethernet; options that leave their block; a
-//! resolution finer than 64 bits can count; a time before 1970 or after 2554.
+//! Rejected, besides the records that the module above rejects: a block whose two lengths differ, are no multiple of 4 or too short
+//! for its kind; a version other than 1.0 (and 1.2, which some writers use and means the same); a packet of an interface that was
+//! not described, or that is not Ethernet; options that leave their block; a resolution finer than 64 bits can count; a time
+//! before 1970 or after 2554.
 //!
 //! A simple packet has no time: it takes that of the packet before it.
 
@@ -21,7 +20,7 @@ use super::reader::Record;
 use super::{ByteOrder, Fault, PcapError, check_lengths, check_link, effective_snap_len};
 use interface::Interface;
 
-/// The kind of the first block of a section, the same in both byte orders: how a file begins.
+/// The kind of the first block of a section, the same in both byte orders: a file begins with it.
 pub(super) const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const INTERFACE: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
@@ -29,30 +28,30 @@ const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// Kind and length before what a block holds, and the length again after it.
+/// Bytes of kind and length before a block's content, and of the length after it.
 const HEAD_BYTES: u32 = 8;
 const FRAME_BYTES: u32 = 12;
 /// Byte-order magic, version and the section's length.
 const SECTION_FIELDS: usize = 16;
-/// Interfaces of a section, at most: more is no capture, and each takes memory.
+/// Most interfaces of a section: more is no capture, and each takes memory.
 pub const INTERFACES_MAX: usize = 65_536;
 
-/// The section at hand.
+/// The current section.
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) byte_order: ByteOrder,
     interfaces: Vec<Interface>,
-    /// When the last packet was captured, for those that do not say.
+    /// Time of the last packet, for packets without one.
     last_ns: u64,
 }
 
-/// A block at hand: what it says it holds, and how much of that has not been read.
+/// The current block: its stated length, and the bytes that have not been read.
 struct Block {
     len_bytes: u32,
     left_bytes: u32,
 }
 
-/// Where the fields of a packet block lie, and what they say.
+/// Offsets of the fields of a packet block, and their values.
 struct PacketFields {
     interface: u32,
     /// In the interface's units; `None` for a packet without a time.
@@ -63,7 +62,7 @@ struct PacketFields {
 }
 
 impl Section {
-    /// Of a file that stands behind its first four bytes, which are [`SECTION`].
+    /// Reads the first section of a file, behind its first four bytes, which are [`SECTION`].
     pub(super) fn open<R: Read>(input: &mut Input<R>) -> Result<Self, PcapError> {
         let mut section = Self { byte_order: ByteOrder::Little, interfaces: Vec::new(), last_ns: 0 };
         let mut len = [0; 4];
@@ -178,7 +177,7 @@ impl Section {
         Ok(PacketFields { interface, time_units: Some(time_units), captured: Some(captured), wire })
     }
 
-    /// How many bytes of a packet follow, and when it was captured.
+    /// Returns the number of bytes of a packet that follow, and its time.
     fn check(&self, fields: &PacketFields, block: &Block) -> Result<(u32, u64), Fault> {
         let place = usize::try_from(fields.interface).unwrap_or(usize::MAX);
         let Some(interface) = self.interfaces.get(place) else {
@@ -205,7 +204,7 @@ impl Section {
     }
 }
 
-/// What a kind of block is called, and how many bytes of fields it has at least.
+/// Returns the name of a kind of block, and the least number of bytes of its fields.
 const fn shape(kind: u32) -> (&'static str, u32) {
     match kind {
         INTERFACE => ("interface description", 8),
@@ -228,7 +227,7 @@ impl Block {
         }
     }
 
-    /// Reads the next bytes that it holds; the caller has seen that it holds so many.
+    /// Reads the next bytes of the block; the caller has checked that it holds so many.
     fn read<R: Read>(&mut self, input: &mut Input<R>, bytes: &mut [u8]) -> Result<(), PcapError> {
         if input.fill(bytes)? < bytes.len() {
             return Err(self.cut_short(input));
@@ -245,7 +244,7 @@ impl Block {
         Ok(())
     }
 
-    /// Skips what is left, and checks that the length comes again.
+    /// Skips the rest, and checks that the length comes again.
     fn end<R: Read>(mut self, input: &mut Input<R>, order: ByteOrder) -> Result<(), PcapError> {
         self.skip(input, self.left_bytes)?;
         let mut again = [0; 4];

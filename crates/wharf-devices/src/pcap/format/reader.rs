@@ -36,7 +36,7 @@ pub struct PcapReader<R = BufReader<File>> {
     ended: bool,
 }
 
-/// Which format, and what its headers have said.
+/// The format, and the fields of its headers.
 #[derive(Debug)]
 enum Format {
     Classic(FileHeader),
@@ -53,7 +53,7 @@ impl PcapReader {
     pub fn open(path: &Path) -> Result<Self, PcapError> {
         let name = path.to_string_lossy();
         let cannot_open = |cause| PcapError::Open { file: displayed(&name), cause };
-        // Before opening, because opening a fifo waits and opening a device acts.
+        // Checked before opening, because opening a fifo waits and opening a device acts.
         let kind = fs::metadata(path).map_err(cannot_open)?.file_type();
         if !kind.is_file() {
             return Err(PcapError::NotRegular {
@@ -164,7 +164,7 @@ impl<R: Read + Seek> PcapReader<R> {
 }
 
 impl Format {
-    /// Reads what comes before the first packet.
+    /// Reads the headers before the first packet.
     fn read<R: Read>(input: &mut Input<R>) -> Result<Self, PcapError> {
         let mut bytes = [0; FILE_HEADER_LEN];
         let (magic, rest) = bytes.split_at_mut(MAGIC_LEN);
@@ -180,7 +180,7 @@ impl Format {
     }
 }
 
-/// The next record of a classic file.
+/// Reads the next record of a classic file.
 fn next_record<R: Read>(
     input: &mut Input<R>, file: &FileHeader, buf: &mut Vec<u8>,
 ) -> Result<Option<Record>, PcapError> {

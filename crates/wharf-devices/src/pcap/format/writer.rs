@@ -14,7 +14,7 @@ use super::{
 /// Records are gathered up to this length before they are written.
 const WRITE_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How a capture is written.
+/// Settings of a capture to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapOptions {
     /// The unit in which a second's fractions are counted.
@@ -52,7 +52,7 @@ pub struct PcapWriter<W: Write = File> {
     /// Bytes of the first of them that the sink has already.
     begun_bytes: usize,
     written_bytes: u64,
-    /// Makes the sink so many bytes long, where that can be.
+    /// Makes the sink `len_bytes` long, if that is possible.
     cut: fn(&mut W, u64),
     has_ended: bool,
 }
@@ -69,7 +69,7 @@ impl PcapWriter {
     /// If the path names one of those, or creating or writing the file fails.
     pub fn create(path: &Path, options: PcapOptions) -> Result<Self, PcapError> {
         let mut writer = Self::new(create_file(path)?, &path.to_string_lossy(), options)?;
-        // What is no regular file stays as it is.
+        // Another kind of file stays unchanged.
         writer.cut = |file, len_bytes| drop(file.set_len(len_bytes));
         Ok(writer)
     }
@@ -156,18 +156,17 @@ impl<W: Write> PcapWriter<W> {
         Ok(())
     }
 
-    /// What it writes to.
+    /// Returns the sink.
     #[doc(hidden)]
     pub fn sink_mut(&mut self) -> &mut W {
         &mut self.sink
     }
 
-    /// Writes what has been gathered.
+    /// Writes the gathered records.
     ///
     /// # Errors
     ///
-    /// If writing fails. What could not be written is kept and tried again by the
-    /// next call.
+    /// If writing fails. Records that could not be written are kept and tried again by the next call.
     pub fn flush(&mut self) -> Result<(), PcapError> {
         self.write_pending()?;
         self.sink.flush().map_err(|cause| self.cannot_write(cause))
@@ -194,13 +193,13 @@ impl<W: Write> PcapWriter<W> {
         outcome
     }
 
-    /// Records that are not in the file, or not whole.
+    /// Returns the number of records that are not in the file, or not whole.
     #[doc(hidden)]
     pub fn pending_records(&self) -> u64 {
         self.records(self.pending.len()).1
     }
 
-    /// Bytes of the file as far as its records are whole.
+    /// Returns the bytes of the file as far as its records are whole.
     fn whole_bytes(&self) -> u64 {
         self.written_bytes - self.begun_bytes as u64
     }
@@ -214,7 +213,7 @@ impl<W: Write> PcapWriter<W> {
         failure.map_or(Ok(()), |cause| Err(self.cannot_write(cause)))
     }
 
-    /// Bytes and number of the whole records within the first `bytes` of what is pending.
+    /// Returns bytes and number of the whole records within the first `bytes` of the pending ones.
     fn records(&self, bytes: usize) -> (usize, u64) {
         let (mut whole, mut count) = (0, 0);
         while let Some(header) = self.pending[whole..bytes].first_chunk() {
@@ -241,8 +240,7 @@ impl<W: Write> Drop for PcapWriter<W> {
     }
 }
 
-/// Writes until all is written or the sink fails; gives what was written, and the
-/// failure.
+/// Writes until all is written or the sink fails. Returns the bytes written, and the failure.
 fn drain_into(sink: &mut impl Write, bytes: &[u8]) -> (usize, Option<io::Error>) {
     let mut done = 0;
     while done < bytes.len() {
