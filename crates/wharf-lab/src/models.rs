@@ -1,4 +1,5 @@
-//! Modelled systems: each carries traffic in virtual time, and is checked for conservation and order at the end of a run.
+//! Modelled systems: each carries traffic in virtual time, and is checked for conservation and order at the
+//! end of a run.
 //!
 //! - [`linux_qdisc`]: the transmit path of Linux (qdisc, driver, NIC) on modelled processors.
 //! - [`linux_tcp_host`]: the same with TCP streams and super-packets.

@@ -1,4 +1,5 @@
-//! A page of reports: tables, pictures, parameters and commands; one file of HTML that opens without a network.
+//! A page of reports: tables, pictures, parameters and commands; one file of HTML that opens without a
+//! network.
 
 mod chart;
 mod dots;

@@ -84,7 +84,7 @@ fn assert_runs(policy: &str, threads: usize, by_thread: &dyn Fn(&'static str) ->
         let times: Vec<f64> = times.iter().map(|each| each[thread]).collect();
         assert!(times.is_sorted(), "{policy}, thread {thread}: {times:?}");
         assert!(drained == 0.0 || each("dequeue_runs")[thread] > 0.0, "{policy}, thread {thread}");
-        assert!(threads > 1 || for_others[thread] == 0.0, "{policy}: there is nobody else");
+        assert!(threads > 1 || for_others[thread] == 0.0, "{policy}: there is no other thread");
     }
 }
 

@@ -23,7 +23,8 @@ pub struct ConservationChecker {
 }
 
 impl ConservationChecker {
-    /// Creates a checker for `streams` streams and `frames` buffers that measures departures from `from_ns` until `to_ns`.
+    /// Creates a checker for `streams` streams and `frames` buffers that measures departures from `from_ns`
+    /// until `to_ns`.
     pub fn new(streams: usize, frames: u32, (from_ns, to_ns): (u64, u64)) -> Self {
         Self {
             inside: vec![None; frames as usize],

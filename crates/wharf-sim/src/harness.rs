@@ -30,7 +30,8 @@ pub struct Course<T> {
     pub events: u64,
 }
 
-/// Runs `model` for `settle_ns`, measures it for `measure_ns`, and drains it. Asks `goes_on` after each slice.
+/// Runs `model` for `settle_ns`, measures it for `measure_ns`, and drains it. Asks `goes_on` after each
+/// slice.
 ///
 /// # Errors
 /// [`RunError::Interrupted`]: `goes_on` returned false.

@@ -1,6 +1,7 @@
 //! The simulator: the path's own state machines in virtual time.
 //!
-//! - [`engine`]: the agenda of events, the virtual clock, and the costs that processors share (locks, cache lines).
+//! - [`engine`]: the agenda of events, the virtual clock, and the costs that processors share (locks, cache
+//!   lines).
 //! - [`harness`]: the course of a simulation.
 //! - [`nic`]: NICs, as a driver and as hardware.
 //! - [`flows`]: sources of traffic (TCP, requests and responses, UDP).

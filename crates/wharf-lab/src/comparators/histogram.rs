@@ -1,4 +1,5 @@
-//! `Histogram`: counts of values, exact to one part in sixteen. One thread writes; any thread reads at any time.
+//! `Histogram`: counts of values, exact to one part in sixteen. One thread writes; any thread reads at any
+//! time.
 
 use wharf_core::counters::Counter;
 
@@ -60,8 +61,8 @@ impl Histogram {
         self.max.get()
     }
 
-    /// Returns a value that `permille` thousandths of the values do not exceed, at most a sixteenth too large; 0 if there is
-    /// none.
+    /// Returns a value that `permille` thousandths of the values do not exceed, at most a sixteenth too
+    /// large; 0 if there is none.
     pub fn at_permille(&self, permille: u64) -> u64 {
         let wanted = (u128::from(self.count()) * u128::from(permille)).div_ceil(1000) as u64;
         let mut seen = 0;

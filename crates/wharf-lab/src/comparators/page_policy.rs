@@ -77,11 +77,12 @@ pub trait PageCache: Debug + Send {
     /// Returns the place that [`PageCache::fetch`] would visit now.
     fn source(&self) -> Place;
 
-    /// Visits the source for a batch of pages, or for `count` if that is more. Returns the number of pages fetched; 0 if
-    /// the pool is empty.
+    /// Visits the source for a batch of pages, or for `count` if that is more. Returns the number of pages
+    /// fetched; 0 if the pool is empty.
     fn fetch(&mut self, count: usize) -> usize;
 
-    /// Takes back all frames of a batch, from any thread. [`PageCache::surplus`] tells if a visit is due then.
+    /// Takes back all frames of a batch, from any thread. [`PageCache::surplus`] tells if a visit is due
+    /// then.
     ///
     /// # Errors
     /// [`PoolError::Memory`] when one is another pool's; it and those behind it stay in the batch.
@@ -96,7 +97,8 @@ pub trait PageCache: Debug + Send {
     /// Returns the counts.
     fn counters(&self) -> PageCounters;
 
-    /// Takes `count` frames, at most as many as the batch has room for. Returns their number, less if the pool is empty.
+    /// Takes `count` frames, at most as many as the batch has room for. Returns their number, less if the
+    /// pool is empty.
     ///
     /// # Errors
     /// [`PoolError::Exhausted`] if there is none; [`PoolError::Memory`] for a length too long.

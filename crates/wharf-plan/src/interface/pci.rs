@@ -1,6 +1,7 @@
 //! A PCI Express link, from the configuration space and the attributes of a device in sysfs.
 //!
-//! Offsets are those of the PCI Express base specification, 7.5.1 (header) and 7.5.3 (PCI Express capability).
+//! Offsets are those of the PCI Express base specification, 7.5.1 (header) and 7.5.3 (PCI Express
+//! capability).
 
 use super::{file_start, file_text};
 use serde::Serialize;
@@ -179,8 +180,8 @@ fn read_capability(config: &[u8], at: usize) -> Option<Capability> {
 pub(super) mod tests {
     use super::*;
 
-    /// A configuration space of 256 bytes with a power management capability and then PCI Express: generation 3,
-    /// 16 lanes, MPS 256, MRRS 512, extended tags.
+    /// A configuration space of 256 bytes with a power management capability and then PCI Express: generation
+    /// 3, 16 lanes, MPS 256, MRRS 512, extended tags.
     pub(crate) fn config() -> Vec<u8> {
         let mut config = vec![0; 256];
         config[STATUS] = 0x10;

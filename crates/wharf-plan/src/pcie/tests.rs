@@ -5,7 +5,8 @@ fn link(text: &str) -> Link {
     text.parse().unwrap()
 }
 
-/// ACK latency limits of the base specification, tables 3-7 to 3-9: lanes 1, 2, 4, 8, 12, 16, 32 down, MPS 128 to 4096 across.
+/// ACK latency limits of the base specification, tables 3-7 to 3-9: lanes 1, 2, 4, 8, 12, 16, 32 down, MPS
+/// 128 to 4096 across.
 const LIMITS: [[[u32; 6]; 7]; 3] = [
     [
         [237, 416, 559, 1071, 2095, 4143],

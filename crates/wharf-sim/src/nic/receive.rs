@@ -37,7 +37,8 @@ pub struct Posted {
 
 /// The receive descriptors of a family of NICs.
 pub trait ReceiveFormat {
-    /// Returns the address of the driver's tail: four bytes, big endian. The NIC reads it when it knows too few descriptors.
+    /// Returns the address of the driver's tail: four bytes, big endian. The NIC reads it when it knows too
+    /// few descriptors.
     fn record(&self) -> u64;
 
     /// Parses the descriptor at unit `index`, for a packet of `len_bytes`. Returns `None` if it makes no

@@ -23,7 +23,8 @@ impl ReturnRings {
         self.rings.iter_mut().flatten().for_each(|ring| ring.set_limit(share));
     }
 
-    /// Removes the ring of the sender at `place`, which has left `out`, and gives its frames back to the pool.
+    /// Removes the ring of the sender at `place`, which has left `out`, and gives its frames back to the
+    /// pool.
     pub(super) fn remove(&mut self, place: usize, mut out: ReturnConsumer) {
         self.rings[place] = None;
         let mut free = Vec::new();

@@ -1,7 +1,8 @@
 //! `allocator`: the kernel's page allocator: a list per processor, and one locked list behind them.
 //!
-//! When one processor takes and another frees, every page passes through the global list. All processors take its lock
-//! twice per batch, and hold it while the cache line of each page comes over from the processor that freed it.
+//! When one processor takes and another frees, every page passes through the global list. All processors take
+//! its lock twice per batch, and hold it while the cache line of each page comes over from the processor that
+//! freed it.
 
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};

@@ -1,7 +1,9 @@
-//! `halves`: two packets in a page, which is free when both are done. Half as many pages pass through the allocator.
+//! `halves`: two packets in a page, which is free when both are done. Half as many pages pass through the
+//! allocator.
 //!
-//! A page is two neighbouring frames. The frame that comes back first waits in an exchange slot for the other; the slot is
-//! the page's count of references. The cost: one packet that stays holds the memory of two.
+//! A page is two neighbouring frames. The frame that comes back first waits in an exchange slot for the
+//! other; the slot is the page's count of references. The cost: one packet that stays holds the memory of
+//! two.
 
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};

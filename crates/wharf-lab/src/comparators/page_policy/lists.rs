@@ -1,10 +1,11 @@
-//! A list of free pages per processor in front of a locked global list: the kernel's page allocator. The other policies
-//! fall back on it.
+//! A list of free pages per processor in front of a locked global list: the kernel's page allocator. The
+//! other policies fall back on it.
 //!
-//! An empty list takes a batch from the global one. A list above its high mark gives back a batch of its oldest pages
-//! (`mm/page_alloc.c`: batch 63 for zones of 1 GiB and more, high mark six batches). Both lists are linked through the
-//! pages ([`FreeList`]). Pages move one by one under the lock, as in `rmqueue_bulk` and `free_pcppages_bulk`. The lock is
-//! held while the cache line of a page that another processor freed comes over.
+//! An empty list takes a batch from the global one. A list above its high mark gives back a batch of its
+//! oldest pages (`mm/page_alloc.c`: batch 63 for zones of 1 GiB and more, high mark six batches). Both lists
+//! are linked through the pages ([`FreeList`]). Pages move one by one under the lock, as in `rmqueue_bulk`
+//! and `free_pcppages_bulk`. The lock is held while the cache line of a page that another processor freed
+//! comes over.
 
 use super::Wanted;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -159,7 +160,8 @@ impl Lists {
         Ok(taken)
     }
 
-    /// Turns the first `count` frames of a batch into free buffers at the back of `to`, and notes them as free.
+    /// Turns the first `count` frames of a batch into free buffers at the back of `to`, and notes them as
+    /// free.
     #[inline]
     pub(super) fn retake(
         &mut self, from: &mut Batch, to: &mut Vec<FreeFrame>, count: usize,

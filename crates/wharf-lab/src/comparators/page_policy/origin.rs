@@ -1,5 +1,5 @@
-//! `origin`: a page returns in bulk to the cache that took it. It is Wharf's own [`Cache`], with counts, and with its slow
-//! path in steps for modelled processors.
+//! `origin`: a page returns in bulk to the cache that took it. It is Wharf's own [`Cache`], with counts, and
+//! with its slow path in steps for modelled processors.
 
 use super::{PageCache, Place, Policy, Wanted};
 use wharf_core::pool::{Cache, PageCounters, PagePool, PoolError};

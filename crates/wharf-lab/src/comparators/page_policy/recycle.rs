@@ -1,8 +1,9 @@
-//! `recycle-head` and `recycle-scan`: a thread waits in a FIFO for the pages it took, and takes them again once free.
+//! `recycle-head` and `recycle-scan`: a thread waits in a FIFO for the pages it took, and takes them again
+//! once free.
 //!
-//! This is mlx5's page cache until 2023. The driver kept a reference to each page it handed out and looked at the head of
-//! its FIFO only. A page that a slow reader holds there blocks all others behind it. Variants release a busy head, put it
-//! last, or look through the whole FIFO. Further pages come from the allocator.
+//! This is mlx5's page cache until 2023. The driver kept a reference to each page it handed out and looked at
+//! the head of its FIFO only. A page that a slow reader holds there blocks all others behind it. Variants
+//! release a busy head, put it last, or look through the whole FIFO. Further pages come from the allocator.
 
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted, taken_since};
@@ -17,7 +18,8 @@ use wharf_mem::{Batch, FreeFrame};
 pub enum OnBusy {
     /// None: no page comes from the FIFO until it is free.
     Stop,
-    /// It is released when the FIFO is full, to the thread that frees it. The next is looked at, once for each page wanted.
+    /// It is released when the FIFO is full, to the thread that frees it. The next is looked at, once for
+    /// each page wanted.
     Release,
     /// It goes to the end. The next is looked at, once for each page wanted.
     Rotate,

@@ -1,7 +1,8 @@
 //! `sender-cache`: one buffer kept per sender, for its next packet.
 //!
-//! TCP sockets did this from 2019 to 2021. The buffer that the reader freed last stayed with the socket, and the processor
-//! that received the socket's next packet took it. Every path must know of it, and each idle sender keeps a buffer.
+//! TCP sockets did this from 2019 to 2021. The buffer that the reader freed last stayed with the socket, and
+//! the processor that received the socket's next packet took it. Every path must know of it, and each idle
+//! sender keeps a buffer.
 
 use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};

@@ -24,7 +24,7 @@ impl<H: Hardware> Kernel<H> {
             Work::Making => self.packet_made(at, now_ns, agenda),
             Work::Softirq => self.softirq_step(at, now_ns, agenda),
             Work::Idle => self.proceed(at, now_ns, agenda),
-            Work::Spinning => debug_assert!(false, "whoever spins has nothing due"),
+            Work::Spinning => debug_assert!(false, "a spinning processor has no event"),
         }
     }
 

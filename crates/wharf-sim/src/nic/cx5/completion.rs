@@ -130,7 +130,7 @@ impl Completion {
         let format = match own >> 2 & 3 {
             0 => Format::Plain,
             3 => Format::Title,
-            _ => return Err(Unreadable(own)), // data inside the completion, which nobody has asked for
+            _ => return Err(Unreadable(own)), // data inside the completion, which was not asked for
         };
         let completion = Self {
             opcode,

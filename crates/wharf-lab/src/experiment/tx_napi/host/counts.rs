@@ -49,7 +49,7 @@ mod tests {
     fn over_once_all_arrived_and_none_sends() {
         let seen = Counts::default();
         let sent = seen.send(|| {
-            assert!(!seen.is_over(), "somebody is sending");
+            assert!(!seen.is_over(), "a flow is sending");
             3
         });
         assert!(sent == 3 && !seen.is_over());

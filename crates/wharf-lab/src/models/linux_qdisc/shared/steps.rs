@@ -103,7 +103,7 @@ impl World for Machine {
             Step::Driven => self.driven(at, now_ns, agenda),
             Step::Release => self.release(at, now_ns, agenda),
             Step::Idle => self.want(at, Step::Root, now_ns, agenda),
-            Step::Spinning => debug_assert!(false, "whoever spins has nothing due"),
+            Step::Spinning => debug_assert!(false, "a spinning processor has no event"),
         }
     }
 }

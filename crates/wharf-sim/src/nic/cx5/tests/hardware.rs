@@ -164,7 +164,7 @@ fn posted_record_is_read_over_the_bus_and_never_goes_back() {
     assert_eq!(alone.port.receiving().totals().no_buffer, 1, "none is posted");
     assert_eq!(read(&alone), 4, "which the NIC looked for");
     show(&alone, 40);
-    assert_eq!(read(&alone), 4, "nobody told it");
+    assert_eq!(read(&alone), 4, "it was not told");
     alone.arrive(1);
     assert_eq!(read(&alone), 4 + 4 + 32 * 16, "the record, and the first descriptors");
     alone.arrive(20);

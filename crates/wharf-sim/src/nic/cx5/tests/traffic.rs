@@ -100,8 +100,8 @@ fn multi_packet_entries_of_58_pointers() {
 fn multi_packet_entries_with_11_packets_inside() {
     let mut setup = send(11);
     (setup.spec.xdp_tx_mpwqe, setup.spec.inline_from) = (true, Some(0));
-    // 912 bytes of segments are 15 blocks, and the NIC reads whole blocks: (960 + 80 + 32) / 11, and what fills the
-    // ring up to its end. By segments it would be 93.1.
+    // 912 bytes of segments are 15 blocks, and the NIC reads whole blocks: (960 + 80 + 32) / 11, and what
+    // fills the ring up to its end. By segments it would be 93.1.
     near(bytes(setup), (9_800, 1_236));
 }
 
