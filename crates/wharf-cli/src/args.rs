@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The command line's arguments.
 
 mod bench;
 mod forward;
@@ -41,15 +41,15 @@ Examples:
   wharf send --pcap data/sample.pcap                replay a capture, and see what batching did
   wharf send --size 60 --to null --seconds 2        generate packets for the dummy device
   wharf receive --from pcap:data/sample.pcap        what arrives, lost, reordered, how fast and how late
-  wharf forward packet:eth0 packet:eth1 --qdisc prio  from each to the other, what is urgent first
+  wharf forward packet:eth0 packet:eth1 --qdisc prio  from each to the other, urgent packets first
   wharf plan --nic cx5 --link gen3x16 --size 64     what a server can carry, and what stops it
   wharf lab run bulk                                what bulk dequeue was worth, in virtual time
   wharf bench path                                  what the path itself can do on this machine
-  wharf devices                                     what can be sent to
+  wharf devices                                     the devices to send to and receive from
 
 Exit codes: 0 done, 1 failed, 2 used wrongly.";
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send a capture or generated packets to a device
@@ -112,7 +112,7 @@ pub(crate) fn parse(
     }
 }
 
-/// Prints what was asked for; the exit code of that.
+/// Prints help that was asked for, and returns the exit code.
 fn show(help: &str) -> ExitCode {
     match output::print(help) {
         Ok(()) => ExitCode::SUCCESS,
@@ -123,7 +123,7 @@ fn show(help: &str) -> ExitCode {
     }
 }
 
-/// The word that is no UTF-8 where text is wanted.
+/// Says which word is not UTF-8 where text is wanted.
 fn not_text(words: &[String]) -> String {
     let word = words.iter().rev().find(|word| word.contains(char::REPLACEMENT_CHARACTER));
     let word = word.map_or("an argument", String::as_str);
@@ -132,8 +132,8 @@ fn not_text(words: &[String]) -> String {
     )
 }
 
-/// A number below 0, or what begins like one, is a wrong value, of which its option says what it wants: not an option that there
-/// is not.
+/// Lets options take words that begin like a negative number as values: the option then says what it wants, in place of clap saying
+/// that there is no such option.
 fn with_negative_values(command: clap::Command) -> clap::Command {
     let names = ["N", "N,...", "S", "RATE", "SPEED", "SIZE", "SIZES", "LIMIT", "TOS"];
     let is_number = |arg: &clap::Arg| {
@@ -144,7 +144,7 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_values)
 }
 
-/// Has specifications read by the kinds of `registries`.
+/// Makes the command read specifications by the kinds of `registries`.
 fn with_registries(command: clap::Command, registries: &Registries) -> clap::Command {
     let (devices, qdiscs) = (registries.devices.clone(), registries.qdiscs.clone());
     let usage = format!("Queueing discipline of what is sent: {}", qdiscs.usage());
@@ -161,11 +161,11 @@ fn with_registries(command: clap::Command, registries: &Registries) -> clap::Com
     command.mut_subcommands(|command| with_registries(command, registries))
 }
 
-/// An error's own text, without the usage and advice that clap puts behind it.
+/// Returns an error's own text, without clap's usage and advice.
 fn essence(rendered: &str) -> String {
     let is_essential = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
     let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
-    // How to pass what is no argument as a value is no help to somebody who mistook an argument's name.
+    // The tip on passing a word as a value is no help for a mistyped option.
     let lines = text.lines().map(str::trim).take_while(is_essential);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"));
     lines.fold(String::new(), |said, line| match line.strip_prefix("tip: ") {

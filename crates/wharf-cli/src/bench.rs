@@ -15,7 +15,7 @@ use serde::Serialize;
 use stages::Cycles;
 use wharf::devices::host::processors;
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 struct Rows {
     rows: Vec<Row>,
@@ -35,7 +35,7 @@ struct Row {
     cycles: Option<Cycles>,
 }
 
-/// Measures.
+/// Runs a benchmark.
 pub(crate) fn bench(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.what {
         BenchCommand::Path(args) => bench_path(args),
@@ -63,7 +63,7 @@ fn bench_path(args: &PathArgs) -> anyhow::Result<()> {
     if args.json { print_json(&Rows { rows }) } else { print(&table::table_of(&rows)) }
 }
 
-/// The rate, and in a run of its own, so that reading a counter disturbs no rate, the stages.
+/// Measures the rate and, in a run of its own, the stages: reading a counter then disturbs no rate.
 fn row(case: &Case) -> anyhow::Result<Row> {
     let (mpps, packets_per_doorbell) = path::measure(case)?;
     let cycles = stages::measure(case)?;
@@ -84,7 +84,7 @@ fn cases(args: &PathArgs) -> anyhow::Result<Vec<Case>> {
     Ok(cases.collect())
 }
 
-/// What is measured on processors `cpus`.
+/// Returns the cases on processors `cpus`.
 fn cases_on(args: &PathArgs, cpus: &[usize]) -> Vec<Case> {
     let is_inline = cpus.len() == 1 || args.owner == OwnerChoice::Inline;
     let kind = if is_inline { Kind::Lane } else { Kind::Dedicated };

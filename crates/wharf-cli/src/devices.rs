@@ -1,4 +1,4 @@
-//! `wharf devices`: what there is, and what each lacks here.
+//! `wharf devices`: the kinds of devices, and what each lacks on this machine.
 
 use crate::args::DevicesArgs;
 use crate::output::{print, print_json, table, text};
@@ -19,7 +19,7 @@ struct Row {
     what: &'static str,
     needs: &'static str,
     built: bool,
-    /// Whether this machine can open it now, as far as that shows without doing so.
+    /// True if nothing is lacking, as far as that shows without opening one.
     ready: bool,
     lacking: Vec<Lack>,
 }

@@ -1,4 +1,4 @@
-//! Files that a command line names: what is read is not to be written over, nor one file written twice at once.
+//! Files named on the command line: none that is read may be written, and none may be written twice at once.
 
 use crate::usage;
 use anyhow::Context;
@@ -7,10 +7,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file, and what on the command line names it.
+/// A file, and the option that names it.
 pub(crate) type Named<'a> = (&'static str, &'a Path);
 
-/// Whether each of `written` is another file than `read` and the other ones; a wrong use otherwise.
+/// Checks that each of `written` is another file than `read` and the others.
 pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>>]) -> anyhow::Result<()> {
     let mut before: Vec<(Named<'_>, Identity, &str)> = Vec::new();
     before.extend(read.and_then(|named| Some((named, Identity::of(named.1)?, "is read"))));
@@ -28,26 +28,26 @@ pub(crate) fn check_written(read: Option<Named<'_>>, written: &[Option<Named<'_>
     Ok(())
 }
 
-/// Makes the folder of `--report`, and those above it, unless it is there.
+/// Creates the folder of `--report` and its parents, unless it exists.
 pub(crate) fn make_folder(folder: &Path) -> anyhow::Result<()> {
     let made = fs::create_dir_all(folder);
     anyhow::ensure!(made.is_ok() || !folder.exists(), "--report {}: want a folder", folder.display());
     made.with_context(|| format!("cannot make {}", folder.display()))
 }
 
-/// Which file a path names.
+/// The identity of the file that a path names.
 #[derive(Debug, PartialEq, Eq)]
 enum Identity {
     There {
         device: u64,
         inode: u64,
     },
-    /// It is yet to be made, by its directory and name.
+    /// A file to be created, by its directory and name.
     ToMake(PathBuf),
 }
 
 impl Identity {
-    /// None for what is no file, such as `/dev/null`, or cannot be made.
+    /// Returns none for anything but a file, such as `/dev/null`, and for a file that cannot be created.
     fn of(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {

@@ -11,7 +11,7 @@ use crate::output;
 use crate::signals::Signals;
 use anyhow::anyhow;
 
-/// Forwards, prints the summary, and says what went wrong.
+/// Forwards, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn forward(args: &ForwardArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let signals = Signals::listen()?;

@@ -4,7 +4,7 @@ use anyhow::Context;
 use comfy_table::{CellAlignment, Table, presets};
 use std::io::{ErrorKind, Write};
 
-/// Prints `text` and a new line to standard output. Whoever closed it wants no more: that is no error.
+/// Prints `text` and a new line to standard output. A reader that closed it is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
@@ -21,11 +21,11 @@ pub(crate) fn print_json(object: &impl serde::Serialize) -> anyhow::Result<()> {
 /// Prints one line to standard error, whatever line breaks are in it.
 pub(crate) fn complain(what: &str) {
     let line: Vec<&str> = what.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // Where standard error is closed, nobody is left to tell.
+    // If standard error is closed, there is nothing left to do.
     let _ = writeln!(std::io::stderr(), "wharf: {}", line.join(" "));
 }
 
-/// An error with its causes, those left out that it names itself.
+/// Returns an error with its causes, without those that it names itself.
 pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -41,7 +41,7 @@ pub(crate) fn complain_at_length(help: &str) {
     let _ = writeln!(std::io::stderr(), "{}", help.trim_end());
 }
 
-/// A table without lines, its columns but the first aligned to the right.
+/// Makes a table without lines. Its columns but the first are aligned to the right.
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
@@ -54,14 +54,14 @@ pub(crate) fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A table's text without blanks at the ends of lines.
+/// Returns a table's text without blanks at the ends of lines.
 pub(crate) fn text(table: &Table) -> String {
     let text = table.to_string();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     lines.join("\n")
 }
 
-/// A number with its thousands set apart.
+/// Returns a number with its thousands set apart.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let first = digits.len() % 3;
@@ -71,7 +71,7 @@ pub(crate) fn grouped(number: u64) -> String {
     parts.join(" ")
 }
 
-/// Bytes in the unit that suits.
+/// Returns a number of bytes in a suitable unit.
 pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..=9999 => format!("{count} B"),
@@ -80,7 +80,7 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// Nanoseconds in the unit that suits.
+/// Returns nanoseconds in a suitable unit.
 pub(crate) fn time(ns: u64) -> String {
     match ns {
         0..=9999 => format!("{ns} ns"),

@@ -1,4 +1,4 @@
-//! Progress on standard error; nothing when that is not a terminal.
+//! Progress on standard error, if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Time between two changes of the line.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// One line that says how far it is.
+/// One line of progress.
 pub(crate) struct Progress {
     bar: ProgressBar,
     said: Cell<Option<Instant>>,

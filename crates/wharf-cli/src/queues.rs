@@ -1,12 +1,11 @@
-//! What transmit queues have done, for a report.
+//! Reports of transmit queues.
 
 use crate::report::{BqlReport, Drops, PoolReport, QueueReport, Report, SenderReport};
 use wharf::counters::QueueCounters;
 use wharf::pool::Audit;
 use wharf::queue::TxQueue;
 
-/// What the counters of the queues of one device say; everything else is left out. `span_ns` is from the first packet to the
-/// last.
+/// Makes a report of the counters of one device's queues, and leaves the rest of it empty. `span_ns` is from the first packet to the last.
 pub(crate) fn of_queues(
     device: &str, queues: &[TxQueue], has_bql: bool, span_ns: u64, audit: &Audit,
 ) -> Report {
@@ -48,7 +47,7 @@ pub(crate) fn of_queues(
     }
 }
 
-/// A sum over queues.
+/// Returns a sum over queues.
 pub(crate) fn sum(queues: &[TxQueue], count: impl Fn(&QueueCounters) -> u64) -> u64 {
     queues.iter().map(|queue| count(queue.counters())).sum()
 }
@@ -70,7 +69,7 @@ fn queue_report(queue: &TxQueue, has_bql: bool) -> QueueReport {
     }
 }
 
-/// By sender, each of which has a place in every queue.
+/// Returns a report for each sender, over its places in all queues.
 fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
     let by_queue: Vec<_> = queues.iter().map(TxQueue::senders).collect();
     let count = by_queue.iter().map(Vec::len).max().unwrap_or(0);
@@ -88,7 +87,7 @@ fn senders(queues: &[TxQueue]) -> Vec<SenderReport> {
     (0..count).map(report).collect()
 }
 
-/// To six places: what is measured is not better than that.
+/// Rounds to six places: no measurement is more exact.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }

@@ -9,7 +9,7 @@ use crate::output;
 use crate::signals::Signals;
 use anyhow::anyhow;
 
-/// Receives, prints the summary, and says what went wrong.
+/// Receives, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn receive(args: &ReceiveArgs) -> anyhow::Result<()> {
     run::check(args)?;
     let signals = Signals::listen()?;

@@ -1,5 +1,4 @@
-//! What `send`, `receive` and `forward` say about one direction. The keys are a promise: they are
-//! added to, never renamed.
+//! The report of `send`, `receive` and `forward` on one direction. Its keys are a promise: they are added to, never renamed.
 
 use crate::output::{grouped, time};
 use serde::Serialize;
@@ -13,19 +12,19 @@ use wharf_tools::traffic::{Latencies, Latency};
 pub(crate) struct Report {
     /// The device's name.
     pub(crate) device: String,
-    /// How it works on this machine; null where that is the same everywhere.
+    /// The mode in which it works on this machine; null if there is only one.
     pub(crate) mode: Option<&'static str>,
-    /// From the first packet to the last.
+    /// Time from the first packet to the last.
     pub(crate) seconds: f64,
     /// Packets that the device took, whether it sent them or dropped them.
     pub(crate) packets: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Packets of these that it sent; of a receiver 0.
+    /// Packets of these that it sent; 0 for a receiver.
     pub(crate) sent: u64,
     /// Packets that failed, in the device or in the discipline.
     pub(crate) failed: u64,
-    /// Millions of packets per second, of those sent or received.
+    /// Millions of packets per second, sent or received.
     pub(crate) mpps: f64,
     /// Billions of bits per second, of the same frames without preamble, gap and check sequence.
     pub(crate) gbps: f64,
@@ -44,21 +43,21 @@ pub(crate) struct Report {
     pub(crate) qdisc: Option<QdiscReport>,
     /// From the time stamp in generated packets; null for others.
     pub(crate) latency_ns: Option<LatencyReport>,
-    /// The same by DSCP; empty where that is null.
+    /// The same by DSCP; empty if that is null.
     pub(crate) latency_by_dscp: Vec<ClassReport>,
-    /// When frames were handed to the device minus when they were due; null at top speed.
+    /// Time at which frames were handed to the device minus the time at which they were due; null at top speed.
     pub(crate) timing_error_ns: Option<TimingReport>,
     pub(crate) senders: Vec<SenderReport>,
     /// By transmit queue.
     pub(crate) queues: Vec<QueueReport>,
     pub(crate) pool: PoolReport,
-    /// What a receiver in this process got; null without one.
+    /// Arrivals at a receiver in this process; null without one.
     pub(crate) received: Option<ReceivedReport>,
     /// Faults injected on demand; null without.
     pub(crate) faults: Option<FaultReport>,
     /// The capture of what the device took; null without one.
     pub(crate) trace: Option<TraceReport>,
-    /// What the same took without batching; null where it was not tried.
+    /// The same traffic without batching; null if it was not tried.
     pub(crate) compare: Option<Compare>,
 }
 
@@ -74,7 +73,7 @@ pub(crate) struct Drops {
 pub(crate) struct BqlReport {
     /// False for a device that cannot say when a packet has left.
     pub(crate) enabled: bool,
-    /// At the end.
+    /// Limit at the end.
     pub(crate) limit_bytes: u64,
 }
 
@@ -88,7 +87,7 @@ pub(crate) struct QdiscReport {
 }
 
 impl QdiscReport {
-    /// Returns that of discipline `name` in front of these queues.
+    /// Returns the report of discipline `name` in front of these queues.
     pub(crate) fn of(name: &'static str, queues: &[TxQueue]) -> Self {
         let mut stats = BTreeMap::new();
         for (name, value) in queues.iter().flat_map(TxQueue::qdisc_stats) {
@@ -109,7 +108,7 @@ impl QdiscReport {
     }
 }
 
-/// How long packets took.
+/// Latencies of packets.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct LatencyReport {
     pub(crate) p50: u64,
@@ -117,11 +116,11 @@ pub(crate) struct LatencyReport {
     pub(crate) p999: u64,
 }
 
-/// How long packets of one DSCP took.
+/// Latencies of packets of one DSCP.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ClassReport {
     pub(crate) dscp: u8,
-    /// Which band of three the kernel's map makes of it.
+    /// Band of three by the kernel's map.
     pub(crate) band: u8,
     pub(crate) packets: u64,
     pub(crate) latency_ns: LatencyReport,
@@ -136,7 +135,7 @@ impl LatencyReport {
 }
 
 impl ClassReport {
-    /// Of each DSCP.
+    /// Returns a report for each DSCP.
     pub(crate) fn all_of(latencies: &Latencies) -> Vec<Self> {
         let one = |(dscp, latency): (u8, &Latency)| Self {
             dscp,
@@ -147,7 +146,7 @@ impl ClassReport {
         latencies.by_dscp().map(one).collect()
     }
 
-    /// For people, where there are several.
+    /// Returns a line for each DSCP, for people, if there are several.
     pub(crate) fn text(classes: &[Self], which: fn(&LatencyReport) -> u64) -> String {
         let line = |class: &Self| {
             format!("DSCP {}, band {}: {}", class.dscp, class.band, time(which(&class.latency_ns)))
@@ -160,7 +159,7 @@ impl ClassReport {
     }
 }
 
-/// How late frames were.
+/// Timing errors of frames.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct TimingReport {
     pub(crate) p50: u64,
@@ -168,7 +167,7 @@ pub(crate) struct TimingReport {
     pub(crate) max: u64,
 }
 
-/// What one sender did.
+/// Counts of one sender.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct SenderReport {
     pub(crate) packets: u64,
@@ -176,16 +175,16 @@ pub(crate) struct SenderReport {
     pub(crate) waits: u64,
     /// Packets that a policy made it drop.
     pub(crate) drops: u64,
-    /// Packets that it handed to the device, for itself and others.
+    /// Packets that it handed to the device, for itself and other senders.
     pub(crate) drained_packets: u64,
-    /// The most bytes that it could have inside at last; null where that was never looked at.
+    /// The most bytes that it could have inside at last; null if that was never looked at.
     pub(crate) small_queue_bytes: Option<u64>,
 }
 
-/// What one transmit queue did.
+/// Counts of one transmit queue.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct QueueReport {
-    /// Packets that the device took, their bytes, and what came of them: see [`Report`].
+    /// Packets that the device took, their bytes and their fates: see [`Report`].
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) sent: u64,
@@ -195,9 +194,9 @@ pub(crate) struct QueueReport {
     pub(crate) requeues: u64,
     /// The byte queue limit at the end; 0 without one.
     pub(crate) limit_bytes: u64,
-    /// Packets that came back when somebody polled to receive.
+    /// Packets that came back when a thread polled to receive.
     pub(crate) cleaned_from_receive: u64,
-    /// Notifications of the device, and to it, both ways; null where it counts none.
+    /// Notifications from the device, and to it; null if it counts none.
     pub(crate) interrupts: Option<u64>,
     pub(crate) kicks: Option<u64>,
 }
@@ -210,14 +209,14 @@ pub(crate) struct PoolReport {
     pub(crate) out: u64,
 }
 
-/// What arrived.
+/// Arrivals.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ReceivedReport {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Packets that differ, are missing though none has failed, or came out of order.
+    /// Packets that differ, that are missing though none has failed, or that came out of order.
     pub(crate) errors: u64,
-    /// Packets sent that were still under way when a signal, or the time, ended the run.
+    /// Sent packets that were still on the way when a signal, or the time, ended the run.
     pub(crate) not_arrived: u64,
 }
 
@@ -225,12 +224,12 @@ pub(crate) struct ReceivedReport {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FaultReport {
     pub(crate) seed: u64,
-    /// How often, by kind.
+    /// Counts by kind of fault.
     pub(crate) injected: BTreeMap<String, u64>,
 }
 
 impl Report {
-    /// The device, and how it works where that may differ.
+    /// Returns the device's name, with its mode if it has several.
     pub(crate) fn device_text(&self) -> String {
         device_text(&self.device, self.mode)
     }
@@ -241,7 +240,7 @@ pub(crate) fn device_text(device: &str, mode: Option<&str>) -> String {
 }
 
 impl FaultReport {
-    /// Which faults, and how often, for people.
+    /// Returns the faults with their counts, for people.
     pub(crate) fn text(&self) -> String {
         let kinds = self.injected.iter().filter(|kind| *kind.1 > 0);
         let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
@@ -249,17 +248,17 @@ impl FaultReport {
     }
 }
 
-/// A capture of what the device took.
+/// A capture of the frames that the device took.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct TraceReport {
     pub(crate) file: String,
     /// Frames in it.
     pub(crate) frames: u64,
-    /// Frames that are not, because the disk was too slow or full.
+    /// Frames that are missing in it because the disk was too slow or full.
     pub(crate) missed: u64,
 }
 
-/// The same traffic in other ways.
+/// The same traffic sent in other ways.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Compare {
     pub(crate) batching_off: BatchingOff,

@@ -15,7 +15,7 @@ use anyhow::anyhow;
 use plan::Plan;
 use wharf::devices::registry::Registry;
 
-/// Sends, prints the summary, and says what went wrong.
+/// Sends, prints the summary, and returns an error if anything went wrong.
 pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     let plan = Plan::new(args, registry)?;
     let signals = Signals::listen()?;
@@ -33,7 +33,7 @@ pub(crate) fn send(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     if faults.is_empty() { Ok(()) } else { Err(anyhow!(faults.join("; "))) }
 }
 
-/// The first run's report, and what the second one adds to it.
+/// Returns the first run's report, with the figures of the second one for comparison.
 fn whole(outcomes: &[Outcome]) -> Option<Report> {
     let mut report = outcomes.first()?.report.clone();
     report.compare = outcomes.get(1).map(|off| {

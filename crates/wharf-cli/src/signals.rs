@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP, when a terminal goes, end a run with its summary, within half a second. A second signal adds
-//! nothing: it often is the first once more, sent to the process and to its group.
+//! SIGINT, SIGTERM and SIGHUP (a terminal closes) end a run with its summary within half a second. A second signal adds nothing: it often
+//! is the first again, sent to the process and to its group.
 
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 /// Longest time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what waits for nobody may take, on a machine however busy, when a signal comes early.
+/// Time that work has left once a signal has come, on a busy machine, too.
 const GRACE: Duration = Duration::from_millis(400);
 
-/// Whether somebody wants an end.
+/// True once a signal has asked for the end.
 #[derive(Debug, Clone)]
 pub(crate) struct Signals(Arc<AtomicBool>);
 
 impl Signals {
-    /// Listens from now on.
+    /// Listens to signals from now on.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
-        // Whoever starts it by nohup wants it to outlive the terminal.
+        // A program started by `nohup` shall outlive the terminal.
         let hears = |signal: &i32| *signal != SIGHUP || !is_ignored(SIGHUP);
         for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(hears) {
             signal_hook::flag::register(signal, asked.clone()).context("cannot listen to signals")?;
@@ -34,13 +34,13 @@ impl Signals {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Does what may have to wait for somebody else, such as opening a device whose other end is to connect. Once a signal has come
-    /// it has [`GRACE`] left; then it is given up, and left to itself.
+    /// Runs `work` that may wait for a peer, such as opening a device whose other end is to connect. Once a signal has come, it has
+    /// [`GRACE`] left, and is then abandoned.
     pub(crate) fn unless_asked<T: Send + 'static>(
         &self, work: impl FnOnce() -> T + Send + 'static,
     ) -> anyhow::Result<T> {
         let (ending, ended) = mpsc::channel();
-        // Nobody listens any more once it was given up.
+        // Nothing listens any more if the work was abandoned.
         let run = move || drop(ending.send(work()));
         thread::Builder::new().name("wharf-opener".into()).spawn(run).context("cannot start a thread")?;
         let mut until = None;
@@ -59,7 +59,7 @@ impl Signals {
     }
 }
 
-/// Whether whoever started this process had it ignore `signal` (proc_pid_status(5): bit N - 1 of SigIgn is signal N).
+/// True if the parent of this process had it ignore `signal` (proc_pid_status(5): bit N - 1 of SigIgn is signal N).
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

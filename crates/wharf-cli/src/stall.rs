@@ -1,24 +1,24 @@
-//! A device whose other side takes nothing holds up all that is behind it, rightly: told once, so that nobody has to guess.
+//! Stalls: a device whose peer takes nothing rightly holds up everything behind it. A line says so, once.
 
 use crate::output;
 use std::time::{Duration, Instant};
 use wharf::counters::QueueCounters;
 use wharf::queue::TxQueue;
 
-/// So long without a completion is no pause any more: twice as long as Linux gives a driver before its watchdog speaks up
-/// (net/sched/sch_generic.c, `dev_watchdog`: 5 s unless the driver has its own).
+/// Time without a completion that is a stall: twice as long as before Linux's watchdog speaks up (net/sched/sch_generic.c,
+/// `dev_watchdog`: 5 s unless the driver has its own).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Watches one transmit queue.
 #[derive(Debug, Default)]
 pub(crate) struct Stall {
-    /// Frames that had come back, and since when there were no more.
+    /// Frames that had come back, and the time since when there were no more.
     before: Option<(u64, Instant)>,
     is_told: bool,
 }
 
 impl Stall {
-    /// Tells on standard error when `queue` has begun to stand still.
+    /// Prints a line on standard error when `queue` begins to stall.
     pub(crate) fn look(&mut self, device: impl std::fmt::Display, queue: &TxQueue) {
         if let Some(frames) = self.begins(queue.counters(), Instant::now()) {
             output::complain(&format!(
@@ -30,7 +30,7 @@ impl Stall {
         }
     }
 
-    /// Frames that the device has, when it has just become clear that it stands still.
+    /// Returns the frames that the device has, when a stall has just become clear.
     fn begins(&mut self, counters: &QueueCounters, now: Instant) -> Option<u64> {
         let completed = counters.sent.get() + counters.failed.get();
         let inside = counters.packets.get().saturating_sub(completed);

@@ -1,4 +1,4 @@
-//! The wrappers that a command puts around its device, and what they report.
+//! The wrappers that a command puts around its device, and their reports.
 
 use crate::args::WrapArgs;
 use crate::report::{FaultReport, TraceReport};
@@ -8,14 +8,14 @@ use wharf::wrap_device;
 use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
 use wharf_tools::trace::{TraceCounts, TraceFile};
 
-/// What was put around a device.
+/// The wrappers around a device.
 #[derive(Debug, Default)]
 pub(crate) struct Wrapped {
     fault: Option<(FaultSpec, Arc<FaultCounts>)>,
     trace: Option<(String, Arc<TraceCounts>)>,
 }
 
-/// Puts what was asked for around `device`. The trace lies next to the device: what is in it has reached it.
+/// Wraps `device` as `args` say. The trace is next to the device: frames in it have reached the device.
 pub(crate) fn wrap(mut device: AnyDevice, args: &WrapArgs) -> Result<(AnyDevice, Wrapped), DeviceError> {
     let mut wrapped = Wrapped::default();
     if let Some(path) = &args.trace {
@@ -35,7 +35,7 @@ pub(crate) fn wrap(mut device: AnyDevice, args: &WrapArgs) -> Result<(AnyDevice,
 }
 
 impl Wrapped {
-    /// The takes of sender number `sender` that fail.
+    /// Returns the failing takes of sender number `sender`.
     pub(crate) fn memory(&self, sender: u32) -> FailingMemory {
         match &self.fault {
             Some((spec, counts)) => FailingMemory::new(spec, sender, counts),
@@ -43,14 +43,14 @@ impl Wrapped {
         }
     }
 
-    /// How often which fault was injected; none without faults.
+    /// Returns the counts of injected faults, if there are to be any.
     pub(crate) fn faults(&self) -> Option<FaultReport> {
         let (spec, counts) = self.fault.as_ref()?;
         let injected = counts.by_kind().map(|(kind, count)| (kind.to_string(), count)).collect();
         Some(FaultReport { seed: spec.seed, injected })
     }
 
-    /// What is in the trace, which is whole once its device is closed; none without one.
+    /// Returns the counts of the trace, which is whole once its device is closed, if there is one.
     pub(crate) fn trace(&self) -> Option<TraceReport> {
         let (file, counts) = self.trace.as_ref()?;
         Some(TraceReport { file: file.clone(), frames: counts.frames(), missed: counts.missed() })

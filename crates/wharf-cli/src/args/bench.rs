@@ -5,7 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use std::time::Duration;
 use wharf::devices::spec::DeviceSpec;
 
-/// What to measure.
+/// The benchmark to run.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -28,13 +28,13 @@ Examples:
   wharf bench path --cores 2 --senders 2,4,16,64 --owner inline --bursts 1,32
 
 With one core the senders run the queue themselves; from two cores on, one core belongs to the queue's owner, \
-and the senders share the others, unless --owner inline shares all of them among the senders. Cycles are ticks of the time stamp counter, from a run of their own, by stage:
+and the senders share the others; with --owner inline the senders share all cores. Cycles are ticks of the time stamp counter, from a run of their own, by stage:
   alloc     taking frames out of the pool
   fill      writing the packets
   send      lane, qdisc, byte limit, hand-over to the device
-  complete  completions, byte limit, frames back home";
+  complete  completions, byte limit, frames back to the pool";
 
-/// Who runs the queue.
+/// The threads that run the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OwnerChoice {
     Dedicated,
@@ -45,13 +45,13 @@ pub(crate) enum OwnerChoice {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PathArgs {
-    /// Numbers of cores to use [default: 1,2 as far as there are so many]
+    /// Numbers of cores to use [default: 1,2 if there are as many]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cores)]
     pub(crate) cores: Vec<usize>,
     /// Threads that send
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = values::number(1..=values::SENDERS_MAX))]
     pub(crate) senders: Vec<u16>,
-    /// Who runs the queue from two cores on: a thread that does nothing else, or the senders
+    /// Threads that run the queue from two cores on: one that does nothing else, or the senders
     #[arg(long, value_name = "WHO", value_enum, default_value_t = OwnerChoice::Dedicated)]
     pub(crate) owner: OwnerChoice,
     /// Packets handed over at a time
@@ -73,8 +73,8 @@ Examples:
   wharf bench device --from vhost-user:/tmp/vm.sock --cpu 1
   wharf bench device --to virtio-user:/tmp/vm.sock --cpu 2
 
-One thread, which never sleeps: every packet is written and sent (64 bytes, as DPDK's `txonly`), or received and given back \
-(as its `rxonly`). It counts from when packets move, after 0.2 s to warm up.";
+One thread, which never sleeps, writes and sends every packet (64 bytes, as DPDK's `txonly`), or receives and frees it (as its \
+`rxonly`). It counts once packets move, after 0.2 s to warm up.";
 
 /// `wharf bench device`.
 #[derive(Debug, Args)]

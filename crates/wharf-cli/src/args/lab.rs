@@ -13,21 +13,21 @@ pub(crate) struct LabArgs {
     pub(crate) what: LabCommand,
 }
 
-/// What to do with them.
+/// The commands on experiments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// List the experiments, or the parameters of one
     List(LabListArgs),
-    /// Run one, or all
+    /// Run one experiment, or all
     Run(LabRunArgs),
-    /// Run one for every combination of some parameters' values, in parallel
+    /// Run one experiment for every combination of some parameters' values, in parallel
     Sweep(LabSweepArgs),
 }
 
 /// `wharf lab list`.
 #[derive(Debug, Args)]
 pub(crate) struct LabListArgs {
-    /// One of them, with its parameters: their defaults, what they can be set to, and what they are
+    /// An experiment, to list its parameters: defaults, allowed values and meanings
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// One JSON object instead of a table
@@ -47,7 +47,7 @@ In world model the same seed and parameters give the same result, to the byte, o
   predicted  it follows from parameters chosen for other rows, or set for this run
   measured   it was measured on a real machine";
 
-/// Where to run.
+/// The world to run in.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum WorldChoice {
     Model,
@@ -67,7 +67,7 @@ impl From<WorldChoice> for World {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LabRunArgs {
-    /// Which experiment, see `wharf lab list`; or `all` that run in that world
+    /// An experiment, see `wharf lab list`; or `all` that run in that world
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Change a parameter for this run; may be given several times. `wharf lab run NAME --help` lists those of NAME
@@ -76,7 +76,7 @@ pub(crate) struct LabRunArgs {
     /// Seed of the generator
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::seed)]
     pub(crate) seed: u64,
-    /// In virtual time (model) or on this machine (host), where the experiment has both; the first in `wharf lab list` unless given
+    /// In virtual time (model) or on this machine (host), if the experiment has both [default: the first in `wharf lab list`]
     #[arg(long, value_name = "WORLD")]
     pub(crate) world: Option<WorldChoice>,
     /// World host: numbers of threads, a run for each
@@ -88,7 +88,7 @@ pub(crate) struct LabRunArgs {
     /// Write a page (report.html, opens without a network) and its pictures into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
-    /// Say on standard error how fast packets were simulated
+    /// Print the simulated packets per second on standard error
     #[arg(long)]
     pub(crate) time: bool,
     /// One JSON object instead of a table
@@ -110,7 +110,7 @@ and what is under way at the end, are. The file of a sweep that is done has its 
 #[derive(Debug, Args)]
 #[command(after_help = SWEEP_EXAMPLES)]
 pub(crate) struct LabSweepArgs {
-    /// Which experiment; see `wharf lab list`
+    /// An experiment, see `wharf lab list`
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Values of a parameter; may be given several times, for a grid. `wharf lab sweep NAME --help` lists those of NAME
@@ -119,7 +119,7 @@ pub(crate) struct LabSweepArgs {
     /// Seeds of the generator
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1", value_parser = values::seed)]
     pub(crate) seeds: Vec<u64>,
-    /// In virtual time (model) or on this machine (host), where the experiment has both
+    /// In virtual time (model) or on this machine (host), if the experiment has both
     #[arg(long, value_name = "WORLD")]
     pub(crate) world: Option<WorldChoice>,
     /// World host: numbers of threads, for each point
@@ -128,13 +128,13 @@ pub(crate) struct LabSweepArgs {
     /// World host: how long to measure each point
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Points at once; as many as there are processors unless given, and one in world host
+    /// Points at once [default: one per processor, and one in world host]
     #[arg(long, value_name = "N", value_parser = values::number(1..=u16::MAX))]
     pub(crate) jobs: Option<u16>,
-    /// Run only every Nth point, beginning with the Ith: a share for one of N machines
+    /// Run only every Nth point, beginning with the Ith: the share of one of N machines
     #[arg(long, value_name = "I/N", value_parser = values::part)]
     pub(crate) part: Option<(usize, usize)>,
-    /// Append to this file, and leave out what it has already; to standard output unless given
+    /// Append to this file, and skip the points that it has already [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }

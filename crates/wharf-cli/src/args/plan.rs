@@ -23,20 +23,20 @@ Built in: cx5, e1000, igb, ipoib, ixgbe, simple, virtio. A description is TOML; 
 crates/wharf-plan/nics, each number with its source and a mark: published, fitted or assumed.
 Sizes are of frames with their check sequence, as line rates have them. Interrupts are not charged.";
 
-/// What to work out.
+/// The question to work out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct PlanArgs {
-    /// The NIC: the name of a description that is built in, or a file [default: cx5, or the interface's]
+    /// The NIC: the name of a built-in description, or a file [default: cx5, or the interface's]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) nic: Option<String>,
     /// Its link: genGxL[,mps=256,mrrs=512,rcb=64,completions=payload|boundary] [default: the description's]
     #[arg(long, value_name = "LINK", value_parser = link)]
     pub(crate) link: Option<Link>,
-    /// Read this interface in place of --nic and --link; these go before what it says
+    /// Read this interface in place of --nic and --link; both go before what it says
     #[arg(long, value_name = "IF")]
     pub(crate) from: Option<String>,
-    /// Where sysfs is for --from: a recorded tree, perhaps of another machine
+    /// Folder of sysfs for --from: a tree recorded on another machine, for example
     #[arg(long, value_name = "DIR", requires = "from", default_value = "/sys")]
     pub(crate) sysfs: PathBuf,
     /// Frames of N bytes, check sequence counted [default: 64]
@@ -48,7 +48,7 @@ pub(crate) struct PlanArgs {
     /// Processors that handle packets [default: 12]
     #[arg(long, value_name = "N", value_parser = values::number(1u32..=4096))]
     pub(crate) cores: Option<u32>,
-    /// Whose figures come first
+    /// The direction whose figures come first
     #[arg(long, value_name = "WAY", value_enum, default_value_t = Way::Tx)]
     pub(crate) direction: Way,
     /// Switch features; may be given again
@@ -57,13 +57,13 @@ pub(crate) struct PlanArgs {
     /// Set a number of the description, such as rx.completion.every=8; may be given again
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// What ought to be carried, each way: 200gbit (on the wire) or 100mpps [default: what the wire carries]
+    /// Load to carry, each way: 200gbit (on the wire) or 100mpps [default: as much as the wire carries]
     #[arg(long, value_name = "RATE", value_parser = target)]
     pub(crate) target: Option<Target>,
     /// Go through sizes: size=64..1518, or with a step: size=64..1518,step=64
     #[arg(long, value_name = "SIZES", conflicts_with = "imix")]
     pub(crate) sweep: Option<Sweep>,
-    /// Write a page and a picture over all sizes into this folder, which is made if need be
+    /// Write a page and a picture over all sizes into this folder, which is created if need be
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     /// One JSON object instead of a table
@@ -71,7 +71,7 @@ pub(crate) struct PlanArgs {
     pub(crate) json: bool,
 }
 
-/// Which packets.
+/// The direction of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
     /// Sent

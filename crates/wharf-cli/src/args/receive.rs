@@ -12,29 +12,29 @@ use wharf::devices::spec::DeviceSpec;
 const EXAMPLES: &str = "\
 Examples:
   wharf receive --from pcap:data/sample.pcap
-      what is in a capture: packets, bytes, rate
+      the contents of a capture: packets, bytes, rate
   wharf receive --from packet:eth1 --pcap in.pcap --seconds 10
       everything that arrives within ten seconds, into a capture
   wharf receive --from packet:eth1 --count 1m --json
       a million packets, then one JSON object
 
-Packets that `wharf send` generated carry a number and a time. For each sender, those that were lost, came late \
-or came twice are counted; numbers begin at 0, so start the receiver first, and wait for its line \"listening on\". \
-What is lost after the last packet that arrives leaves no trace here: the sender's count tells. The latency is from \
-the time in the packet to its arrival, as the device says it, or as it was received; it needs both ends on one machine, \
-whose clock they share, and is null otherwise. All other packets are counted as unstamped.
+Packets that `wharf send` generated carry a number and a time. Lost, reordered and duplicated ones are counted for each \
+sender. Numbers begin at 0, so start the receiver first, and wait for its line \"listening on\". Losses after the last \
+arrival show only in the sender's count. The latency is from the time in the packet to its arrival, as the device reports \
+it, or as it was received. It needs both ends on one machine, whose clock they share, and is null otherwise. All other \
+packets are counted as unstamped.
 
-Ends by itself after --count or --seconds, or when the device has no more to give; else SIGINT, SIGTERM and SIGHUP end it, \
+Ends by itself after --count or --seconds, or when the device has ended; otherwise SIGINT, SIGTERM and SIGHUP end it \
 with its summary. Exit code 1 when packets were lost or dropped.";
 
-/// What to receive, and what to do with it.
+/// A device, and what to do with its frames.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct ReceiveArgs {
-    /// Where from: see `wharf devices`
+    /// Device to receive from: see `wharf devices`
     #[arg(long, value_name = "DEVICE", value_parser = values::device)]
     pub(crate) from: DeviceSpec,
-    /// Write what arrives to this capture, with the time of each arrival
+    /// Write arrivals to this capture, each with its time
     #[arg(long, value_name = "OUT")]
     pub(crate) pcap: Option<PathBuf>,
     /// End after so many packets
@@ -55,8 +55,7 @@ pub(crate) struct ReceiveArgs {
     /// Bytes of memory per frame, a multiple of 64; 512 of them are headroom and placement
     #[arg(long, value_name = "N", default_value = "2048", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: u32,
-    /// One JSON object instead of a table. `generated` has what carries a stamp alone, its rates without what others send
-    /// meanwhile
+    /// One JSON object instead of a table. `generated` counts the packets with a stamp alone, and its rates leave out other traffic
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -22,7 +22,7 @@ Examples:
       three senders, a hundred flows, a gigabit a second in all
   wharf send --size 1500 --src 2001:db8::1 --vlan 100 --count 1m --json
   wharf send --imix --count 10m --echo --to virtio-user:/run/switch.sock
-      through a switch that sends everything back: each packet checked
+      through a switch that returns everything: each packet is checked
   wharf send --size 1514 --qdisc prio --priority-rate 1kpps --to packet:eth0 --seconds 5
       a sparse flow that overtakes: the receiver says how long each DSCP's packets took
 
@@ -30,18 +30,18 @@ Generated packets are UDP over IPv4 or IPv6, by the addresses, and carry a seque
 time stamp. Over `wire` a receiver in this process compares every byte of every frame and checks the order of \
 each sender's.
 
-At --speed original and at a rate, frames are due at fixed times from the start, and what is late is caught up \
-with; the timing error is when a frame had been handed to the device, doorbell rung, minus when it was due.
+At --speed original and at a rate, frames are due at fixed times from the start, and late ones are caught up with. \
+The timing error is the time at which a frame had been handed to the device, doorbell rung, minus the time at which it was due.
 
 At top speed over `wire` or `null`, traffic that neither --loop nor --count bounds is sent twice, with batching \
-and without, unless --batch says how: a second each, or what --seconds says.
+and without, unless --batch is given: for a second each, or for --seconds.
 
-A run over a `wire` with a delay waits at its end for what is on the wire, as long as the delay at most, and says so on \
-a terminal. What is under way when a signal ends that is counted as not arrived.
+A run over a `wire` with a delay waits at its end for packets on the wire, for the delay at most, and says so on \
+a terminal. Packets still on the wire when a signal ends that wait count as not arrived.
 
 SIGINT, SIGTERM and SIGHUP end a run with its summary and exit code 0, within half a second; a second one adds nothing.";
 
-/// What to send, to where, and how.
+/// Traffic, a device, and how to send.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct SendArgs {
@@ -73,7 +73,7 @@ pub(crate) struct SendArgs {
     /// Tag frames with this VLAN, 1 to 4094
     #[arg(long, value_name = "ID", conflicts_with = "pcap", value_parser = values::number(1u16..=4094), help_heading = GENERATE)]
     pub(crate) vlan: Option<u16>,
-    /// Flows in all, told apart by source port [default: one per sender]
+    /// Flows in all, distinguished by source port [default: one per sender]
     #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::number(1u32..=64512), help_heading = GENERATE)]
     pub(crate) flows: Option<u32>,
     /// Packets in all
@@ -87,25 +87,25 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "TOS", default_value = "0", conflicts_with = "pcap", value_parser = values::tos, help_heading = GENERATE)]
     pub(crate) tos: u8,
     /// Hand packets over as super-packets of up to SIZE bytes, such as 16k (UDP segmentation): the device, or the path before
-    /// it, cuts them into frames of --size bytes
+    /// it, segments them into frames of --size bytes
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["pcap", "imix"], value_parser = values::gso, help_heading = GENERATE)]
     pub(crate) gso: Option<u32>,
-    /// One sender more, of a sparse flow beside the others: short packets of the first band (TOS 0x10) at this rate, such as
-    /// 1kpps; with `--qdisc prio` they overtake. It ends with the others; neither --count nor --rate counts it
+    /// Add a sender of a sparse flow: short packets of the first band (TOS 0x10) at this rate, such as 1kpps, which overtake with
+    /// `--qdisc prio`. It ends with the others; neither --count nor --rate counts it
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) priority_rate: Option<Pace>,
 
     /// End each run after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Where to: see `wharf devices`
+    /// Device to send to: see `wharf devices`
     #[arg(long, value_name = "DEVICE", value_parser = values::device, default_value = "wire")]
     pub(crate) to: DeviceSpec,
     /// Transmit queues of `packet`, `xdp` or `null`: each flow goes by one of them
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::QUEUES_MAX))]
     pub(crate) queues: u32,
-    /// What is sent comes back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`), from a switch or a port that
-    /// sends everything back: receive it, and check every byte and the order
+    /// Packets come back by the same device (`xdp`, `tap`, `vhost-user`, `virtio-user`), from a switch or a port that returns
+    /// everything: receive them, and check every byte and the order
     #[arg(long, conflicts_with = "gso")]
     pub(crate) echo: bool,
     /// How the poller waits: the thread that takes completions when no sender does
@@ -114,27 +114,27 @@ pub(crate) struct SendArgs {
     /// Threads that send
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::number(1..=values::SENDERS_MAX))]
     pub(crate) senders: u16,
-    /// Processors to pin threads to: the senders in turn, then the receiver, over and over
+    /// Processors to pin threads to: the senders in turn, then the receiver, and again from the first
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = values::cpu)]
     pub(crate) cpu: Vec<usize>,
     /// Queueing discipline
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
     pub(crate) qdisc: QdiscSpec,
-    /// What happens to packets for which the discipline has no room
+    /// What happens to packets when the discipline is full
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,
-    /// Small queues, what one sender may have inside before it waits: on (about 1 ms of its rate, at most 1m), off,
-    /// or another most, such as 64k; on unless packets are dropped
+    /// Bytes that one sender may have inside before it waits (as TCP small queues): on (about 1 ms of its rate, at most 1m), off, or
+    /// another maximum, such as 64k; on unless packets are dropped
     #[arg(long, value_name = "SIZE", value_parser = values::small_queues)]
     pub(crate) small_queues: Option<SmallQueues>,
     /// Frames handed to the device at a time: on (as its byte limit allows), off (one) or bytes=N
     #[arg(long, value_name = "BATCH", value_parser = values::batching)]
     pub(crate) batch: Option<Batching>,
-    /// Byte queue limit, of what may be under way at the device: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
+    /// Byte queue limit, the bytes that the device may have in flight: on (learnt), off (as much as its ring holds), min=SIZE, max=SIZE or
     /// both (min=64k,max=1m)
     #[arg(long, value_name = "LIMIT", default_value = "on", value_parser = values::byte_limits)]
     pub(crate) bql: Bounds,
-    /// Frames that a sender hands over at a time, at most [default: 64; to udp as many of one size as it sends in one message]
+    /// Most frames that a sender hands over at a time [default: 64; to udp as many of one size as go in one message]
     #[arg(long, value_name = "N", value_parser = values::number(1..=values::BURST_MAX))]
     pub(crate) burst: Option<usize>,
     /// Frames of memory
@@ -144,8 +144,8 @@ pub(crate) struct SendArgs {
     /// super-packet needs]
     #[arg(long, value_name = "N", value_parser = values::memory_bytes)]
     pub(crate) frame_bytes: Option<u32>,
-    /// One JSON object instead of a table. `packets` and `bytes` are what devices took, `sent` the packets of these that left,
-    /// `failed` those that were dropped, there or while they waited; rates are of what was sent
+    /// One JSON object instead of a table. `packets` and `bytes` are those that devices took, `sent` those that left, `failed` those that
+    /// were dropped by the device or while they waited; rates are of sent packets
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

@@ -18,30 +18,30 @@ use wharf_tools::traffic::Pace;
 const SECONDS_MAX: u64 = 365 * 24 * 3600;
 pub(super) const SENDERS_MAX: u16 = 1024;
 pub(super) const QUEUES_MAX: u32 = 64;
-/// A bulk: of fewer a cache's share would be next to nothing.
+/// Least memory of a forwarder: with fewer frames the share of each cache would be next to nothing.
 pub(super) const FORWARD_FRAMES_MIN: u32 = 64;
 pub(super) const FRAMES_MAX: u32 = 1 << 24;
 pub(super) const BURST_MAX: usize = wharf::mem::batch::BATCH_FRAMES_MAX;
 
-/// How fast a capture is replayed: as [`Pace`], which generated packets have only a part of.
+/// Speed of a replay: a [`Pace`], of which generated packets have only a part.
 pub(crate) type Speed = Pace;
 
 /// Ethernet addresses: source, then destination.
 pub(crate) type Macs = [[u8; 6]; 2];
 
-/// What a full queue does to packets.
+/// The policy of a full queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenFull {
     /// Senders wait, in turn
     Wait,
-    /// What does not fit is dropped
+    /// Packets that do not fit are dropped
     DropTail,
-    /// What has waited longest is dropped
+    /// The packets that have waited longest are dropped
     DropHead,
 }
 
 impl From<WhenFull> for qdisc::WhenFull {
-    /// With `drop-tail` it is the senders that drop.
+    /// With `drop-tail` the senders drop, not the discipline.
     fn from(when_full: WhenFull) -> Self {
         match when_full {
             WhenFull::DropHead => Self::DropHead,
@@ -51,7 +51,7 @@ impl From<WhenFull> for qdisc::WhenFull {
 }
 
 impl WhenFull {
-    /// Returns what a discipline is built with, with a seed of this process.
+    /// Returns the discipline's settings besides its own options, with a hash seed of this process.
     pub(crate) fn setup(self) -> QdiscSetup {
         QdiscSetup { when_full: self.into(), seed: RandomState::new().hash_one(std::process::id()) }
     }
@@ -62,7 +62,7 @@ impl WhenFull {
 pub(crate) enum Poll {
     /// Never: it polls without end, and takes a processor
     Busy,
-    /// It polls on for a while where something came not long ago, then sleeps
+    /// It polls on for a while if a packet came not long ago, then sleeps
     #[default]
     Adaptive,
     /// It sleeps as soon as it is idle
@@ -79,17 +79,17 @@ impl From<Poll> for Mode {
     }
 }
 
-/// A device of the kinds that `wharf-devices` has; [`super::parse`] puts those of its registry in their place.
+/// Reads a device of the kinds of `wharf-devices`; [`super::parse`] has the program's registry read it instead.
 pub(super) fn device(text: &str) -> Result<DeviceSpec, OptionError> {
     Registry::default().parse(text)
 }
 
-/// What was read, or what is allowed.
+/// Returns the value read, or the error that says what is allowed.
 fn want<T>(read: Option<T>, allowed: &str) -> Result<T, String> {
     read.ok_or_else(|| format!("want {allowed}"))
 }
 
-/// A size in bytes.
+/// Reads a size in bytes.
 fn size(text: &str) -> Option<u32> {
     units::size_bytes(text).ok().and_then(|bytes| u32::try_from(bytes).ok())
 }
@@ -104,12 +104,12 @@ pub(super) fn token_bytes(text: &str) -> Result<u64, String> {
     want(bytes, "a size from 1514 to 1g, such as 64k")
 }
 
-/// A discipline of the kinds that `wharf-core` has; [`super::parse`] puts those of its registry in their place.
+/// Reads a discipline of the kinds of `wharf-core`; [`super::parse`] has the program's registry read it instead.
 pub(super) fn qdisc(text: &str) -> Result<QdiscSpec, OptionError> {
     QdiscRegistry::default().parse(text)
 }
 
-/// Small queues: the most bytes that one sender may have inside; `None` for no limit.
+/// The most bytes that one sender may have inside; `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SmallQueues(pub(crate) Option<u32>);
 
@@ -173,7 +173,7 @@ pub(super) fn rate(text: &str) -> Result<Pace, String> {
     want(read_rate(text), "a rate with its unit, such as 1mpps or 2.5gbit")
 }
 
-/// Packets or bits a second, told apart by the unit.
+/// Reads packets or bits per second, distinguished by the unit.
 fn read_rate(text: &str) -> Option<Pace> {
     let lower = text.to_lowercase();
     let read = if lower.contains("pps") {
@@ -184,14 +184,14 @@ fn read_rate(text: &str) -> Option<Pace> {
     read.filter(|&pace| pace != Pace::Packets(0) && pace != Pace::Bits(0))
 }
 
-/// How many, in powers of 1000 where there is a unit.
+/// Reads a count, in powers of 1000 if there is a unit.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let plain = !text.to_lowercase().contains('p');
     let read = units::packets_per_second(text).ok().filter(|&count| plain && (1..u64::MAX).contains(&count));
     want(read, "a number from 1 on, such as 1000, 64k or 1m (powers of 1000)")
 }
 
-/// A time: plain numbers are seconds.
+/// Reads a time. A plain number is in seconds.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let is_plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let read = if is_plain { units::duration(&format!("{text}s")) } else { units::duration(text) };
@@ -242,7 +242,7 @@ pub(super) fn cores(text: &str) -> Result<usize, String> {
     want(text.parse().ok().filter(|&cores| cores > 0), "numbers of cores, such as 1,2")
 }
 
-/// `I/N`: which of how many, from 1 on.
+/// Reads `I/N`: part I of N, from 1 on.
 pub(crate) fn part(text: &str) -> Result<(usize, usize), String> {
     let wrong = || "want I/N with I from 1 to N, such as 3/8".to_string();
     let (which, of) = text.split_once('/').ok_or_else(wrong)?;

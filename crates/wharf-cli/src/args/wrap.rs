@@ -1,4 +1,4 @@
-//! What is put around a device: faults, and a tap.
+//! Options of the wrappers around a device: faults and a trace.
 
 use crate::files::Named;
 use clap::Args;
@@ -13,13 +13,13 @@ pub(crate) struct WrapArgs {
     /// late=1%:200us,reorder=5%,alloc=1% (each a share, or 1/100 for every hundredth)
     #[arg(long, value_name = "FAULTS", value_parser = FaultSpec::parse)]
     pub(crate) fault: Option<FaultSpec>,
-    /// Write every frame that the device takes, or receives, into this capture as well
+    /// Also write every frame that the device takes or receives into this capture
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 }
 
 impl WrapArgs {
-    /// The file to trace into.
+    /// Returns the file to trace into.
     pub(crate) fn trace_file(&self) -> Option<Named<'_>> {
         self.trace.as_deref().map(|path| ("--trace", path))
     }

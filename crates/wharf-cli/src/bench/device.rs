@@ -1,5 +1,4 @@
-//! How many 64-byte packets a second go through a device: sent by one thread that owns its path, or received and
-//! counted, and nothing else.
+//! Measures 64-byte packets per second through a device: sent by one thread that owns its path, or received and counted.
 
 use super::path::{BURSTS, PACKET_BYTES, all_home, on_a_thread, write};
 use crate::args::DeviceArgs;
@@ -17,12 +16,12 @@ use wharf::mem::Batch;
 use wharf::pool::{Burst, Cache, PagePool, PoolError};
 use wharf::queue::TxQueue;
 
-/// From the first packet on, until rings and caches are as they stay.
+/// Time from the first packet until rings and caches are in their steady state.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// How long the other side may take to come.
+/// Longest time that the peer may take to come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What was measured. The keys are a promise: they are added to, never renamed.
+/// The measurement. The keys are a promise: they are added to, never renamed.
 #[derive(Debug, Serialize)]
 pub(super) struct Through {
     device: String,
@@ -30,9 +29,9 @@ pub(super) struct Through {
     packets: u64,
     seconds: f64,
     mpps: f64,
-    /// Of those that were sent or received at a time, bursts that came to nothing left out.
+    /// Packets per burst that moved any.
     packets_per_burst: f64,
-    /// Of those sent; null where packets are received.
+    /// Packets per doorbell; null for a receiver.
     packets_per_doorbell: Option<f64>,
 }
 
@@ -47,7 +46,7 @@ impl std::fmt::Display for Through {
     }
 }
 
-/// Measures, on a thread of its own.
+/// Measures on a thread of its own.
 pub(super) fn measure(args: &DeviceArgs) -> anyhow::Result<Through> {
     let there = processors();
     let cpu = args.cpu.or(there.first().copied()).context("this process may use no processor")?;
@@ -77,13 +76,13 @@ fn pool(args: &DeviceArgs) -> anyhow::Result<PagePool> {
     Ok(PagePool::builder().frames(args.frames).clock(Arc::new(HostClock)).build()?)
 }
 
-/// Something that moves packets, a turn at a time, and never waits.
+/// One end that moves packets a step at a time, and never waits.
 trait Moves {
-    /// Packets moved, and in how many bursts.
+    /// Moves packets. Returns their number, and that of the bursts that they took.
     fn turn(&mut self) -> anyhow::Result<(u64, u64)>;
 }
 
-/// Until packets move, then for a while to warm up, then for as long as was asked for: packets, bursts, seconds.
+/// Waits until packets move, warms up, then measures for `time`. Returns packets, bursts and seconds.
 fn watch(moves: &mut impl Moves, time: Duration, signals: &Signals) -> anyhow::Result<(u64, u64, f64)> {
     let came = Instant::now();
     while moves.turn()?.0 == 0 {

@@ -1,7 +1,6 @@
-//! How many 64-byte packets a second the path moves, from a sender to the null device and back home.
+//! Measures 64-byte packets per second through the path, from a sender to the null device and back.
 //!
-//! Every packet is written, in memory of 65535 frames of 2 KiB: more than caches hold, so that a pool which
-//! hands out cold frames shows.
+//! Every packet is written, in memory of 65535 frames of 2 KiB: more than caches hold, so that a pool that hands out cold frames shows.
 
 use anyhow::{Context, anyhow};
 use serde::Serialize;
@@ -23,22 +22,22 @@ const FRAMES: u32 = 65535;
 pub(super) const PACKET_BYTES: u32 = 64;
 /// Bursts between two looks at a clock or a flag.
 pub(super) const BURSTS: u32 = 256;
-/// Until caches and the byte limit are as they stay.
+/// Time until caches and the byte limit are in their steady state.
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// Who runs the queue.
+/// The thread that runs the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
-    /// Whichever sender finds it free.
+    /// The sender that finds it free.
     Lane,
     /// The first core, which does nothing else.
     Dedicated,
-    /// The one sender, which owns it outright.
+    /// The only sender, which owns it outright.
     Direct,
 }
 
-/// What to measure.
+/// One case to measure.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) kind: Kind,
@@ -55,7 +54,7 @@ impl std::fmt::Display for Case {
     }
 }
 
-/// Mpps, and packets per doorbell.
+/// Returns Mpps, and packets per doorbell.
 pub(super) fn measure(case: &Case) -> anyhow::Result<(f64, f64)> {
     let measured = match case.kind {
         Kind::Direct => on_a_thread(case.cpus[0], || direct(case)),
@@ -65,7 +64,7 @@ pub(super) fn measure(case: &Case) -> anyhow::Result<(f64, f64)> {
     Ok(((mpps * 1e3).round() / 1e3, (packets_per_doorbell * 1e3).round() / 1e3))
 }
 
-/// A path over `device`, as all measurements have it.
+/// Builds a path over `device`, the same for all measurements.
 pub(super) fn builder(device: Box<dyn TxDevice>) -> anyhow::Result<QueueBuilder> {
     let pool = PagePool::builder().frames(FRAMES).frame_bytes(2048).clock(Arc::new(HostClock)).build()?;
     Ok(TxQueue::builder(&pool, device, Arc::new(HostClock), Arc::new(HostPark)))
@@ -124,7 +123,7 @@ fn direct(case: &Case) -> anyhow::Result<(f64, f64)> {
     Ok((mpps, packets_per_doorbell))
 }
 
-/// Sends [`BURSTS`] bursts of `count` packets; how many packets.
+/// Sends [`BURSTS`] bursts of `count` packets. Returns the number of packets.
 #[inline(never)]
 fn send_directly(path: &mut Direct, burst: &mut Burst, count: usize) -> anyhow::Result<usize> {
     let mut packets = 0;
@@ -140,7 +139,7 @@ pub(super) fn all_home(out: usize) -> anyhow::Result<()> {
     if out == 0 { Ok(()) } else { Err(anyhow!("{out} frames did not come home: this is a bug in wharf")) }
 }
 
-/// Senders and perhaps an owner on threads of their own, while this one looks at the queue's counters.
+/// Runs senders, and an owner if there is to be one, on threads of their own, and reads the queue's counters meanwhile.
 fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
     let queue = builder(Box::new(Null::default()))?.build()?;
     let senders = (0..case.senders).map(|at| queue.sender(&format!("sender {at}")));
@@ -158,7 +157,7 @@ fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
         let measured = watch(&queue, case.time);
         stop.store(true, Relaxed);
         let sent = threads.into_iter().try_for_each(joined);
-        // Not before the last sender has ended: it may wait for the owner.
+        // Only once the last sender has ended: it may wait for the owner.
         through.store(true, Relaxed);
         owner.map_or(Ok(()), joined).and(sent).map(|()| measured)
     });
@@ -166,7 +165,7 @@ fn queue(case: &Case) -> anyhow::Result<(f64, f64)> {
     measured
 }
 
-/// Runs the queue until all are through.
+/// Runs the queue until all senders have ended.
 fn own(queue: &TxQueue, through: &AtomicBool) -> anyhow::Result<()> {
     let mut owner = queue.dedicate()?;
     while !through.load(Relaxed) {
@@ -194,10 +193,10 @@ fn send(mut sender: Sender, count: usize, stop: &AtomicBool) -> anyhow::Result<(
     Ok(())
 }
 
-/// How long a machine that gives the senders no processor is waited for.
+/// Longest wait for a machine that gives the senders no processor.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Mpps and packets per doorbell while it sleeps: for `time`, and longer where nothing has moved by then.
+/// Sleeps for `time`, and longer if nothing has moved by then. Returns Mpps and packets per doorbell meanwhile.
 fn watch(queue: &TxQueue, time: Duration) -> (f64, f64) {
     let counters = queue.counters();
     let look = || (Instant::now(), counters.packets.get(), counters.doorbells.get());

@@ -1,8 +1,7 @@
-//! Where the cycles of a packet go: the time stamp counter around whole stages of whole bursts.
+//! Measures the cycles of a packet by stage: the time stamp counter around whole stages of whole bursts.
 //!
-//! A device in front of the null device notes when the path comes to it: up to the first completion all is
-//! *send*, from then until it transmits again or returns all is *complete*. What reading the counter costs is
-//! measured and taken off.
+//! A device in front of the null device notes when the path calls it. The time up to the first completion is *send*; the time until the
+//! path transmits again or returns is *complete*. The cost of reading the counter is measured and taken off.
 
 use super::path::{self, BURSTS, Case, Kind, PACKET_BYTES, builder, on_a_thread};
 use serde::Serialize;
@@ -33,7 +32,7 @@ pub(super) struct Cycles {
     pub(super) complete: f64,
 }
 
-/// The stages of one sender on one core; `None` for anything else, where stages overlap.
+/// Measures the stages of one sender on one core. Returns `None` for anything else, where stages overlap.
 pub(super) fn measure(case: &Case) -> anyhow::Result<Option<Cycles>> {
     if case.kind == Kind::Dedicated || case.senders > 1 {
         return Ok(None);
@@ -53,7 +52,7 @@ pub(super) fn measure(case: &Case) -> anyhow::Result<Option<Cycles>> {
     })
 }
 
-/// Either way into the path.
+/// A sender or a direct path.
 trait Path {
     fn burst(&self, capacity: usize) -> Burst;
     fn fill(&mut self, burst: &mut Burst, count: usize) -> Result<usize, PoolError>;
@@ -112,7 +111,7 @@ fn profile(path: &mut impl Path, count: usize, watch: &Watch) -> anyhow::Result<
     Ok(Cycles { alloc: each(alloc), fill: each(fill), send, complete })
 }
 
-/// Which stage of a send is under way.
+/// The stage of a send.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Send,
@@ -123,7 +122,7 @@ enum Stage {
 #[derive(Debug, Default)]
 struct Watch {
     overhead: u64,
-    /// When the present stage began.
+    /// Time at which the present stage began.
     since: AtomicU64,
     stage: AtomicUsize,
     /// Ticks spent, by stage.
@@ -131,14 +130,14 @@ struct Watch {
 }
 
 impl Watch {
-    /// A send begins.
+    /// Begins a send.
     #[inline]
     fn begin(&self) {
         self.stage.store(Stage::Send as usize, Relaxed);
         self.since.store(ticks(), Relaxed);
     }
 
-    /// The present stage has ended, and `stage` begins.
+    /// Ends the present stage and begins `stage`.
     #[inline]
     fn enter(&self, stage: Stage) {
         let now = ticks();
@@ -198,7 +197,7 @@ impl TxDevice for Timed {
     }
 }
 
-/// What reading the counter twice costs at least.
+/// Measures the least ticks of reading the counter twice.
 fn overhead_ticks() -> u64 {
     (0..1000).map(|_| ticks().abs_diff(ticks())).min().unwrap_or(0)
 }

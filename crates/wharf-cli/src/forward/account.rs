@@ -1,14 +1,14 @@
-//! The account of a run: what each direction did, and whether it adds up.
+//! The account of a run: the counts of each direction, and a check that they add up.
 
 use crate::queues::of_queues;
 use crate::report::{Drops, QdiscReport, Report, TraceReport};
 use serde::Serialize;
 use wharf_tools::forward::Summary;
 
-/// What a run came to.
+/// The outcome of a run.
 pub(super) struct Outcome {
     pub(super) report: ForwardReport,
-    /// What is wrong, a line each.
+    /// Faults, a line each.
     pub(super) faults: Vec<String>,
     /// A signal ended it.
     pub(super) interrupted: bool,
@@ -18,27 +18,27 @@ pub(super) struct Outcome {
 #[derive(Debug, Serialize)]
 pub(super) struct ForwardReport {
     pub(super) directions: Vec<DirectionReport>,
-    /// The capture of what left; null without one.
+    /// The capture of sent frames; null without one.
     pub(super) mirror: Option<TraceReport>,
 }
 
-/// One direction: as `send` reports it, `device` being where frames left by.
+/// One direction, as `send` reports it; `device` is the end that frames left by.
 #[derive(Debug, Serialize)]
 pub(super) struct DirectionReport {
-    /// Where frames arrived.
+    /// The end that frames arrived at.
     pub(super) from: String,
-    /// How many were received.
+    /// Frames received.
     pub(super) received_packets: u64,
-    /// Super-packets of these that were cut before the queue, and their pieces.
+    /// Super-packets of these that were segmented before the queue, and their segments.
     pub(super) cut_packets: u64,
     pub(super) pieces: u64,
-    /// `seconds` without pauses of a second and more with nothing inside: what rates are over.
+    /// `seconds` without pauses of a second and more with nothing inside. Rates are over this time.
     pub(super) active_seconds: f64,
     #[serde(flatten)]
     pub(super) common: Report,
 }
 
-/// Draws it up; `lost` is what ended it, if a device did.
+/// Makes the report; `lost` is the error of the device that ended the run, if one did.
 pub(super) fn outcome(
     summaries: Vec<Summary>, lost: Option<String>, mirror: Option<TraceReport>, interrupted: bool,
     qdisc: &'static str,
@@ -47,13 +47,13 @@ pub(super) fn outcome(
     for summary in &summaries {
         faults.extend(summary.errors.iter().map(ToString::to_string));
         faults.extend(summary.missing());
-        // Of a file that is incomplete, above all.
+        // Errors of an incomplete file, above all.
         let last_errors = summary.queues.iter().filter_map(|queue| queue.counters().last_error());
         faults.extend(last_errors.filter(|error| error.starts_with("trace:")));
         let memory = format!("memory did not come back: {}", summary.audit);
         faults.extend((summary.audit.out() > 0).then_some(memory));
     }
-    // Several queues of an interface may meet the same.
+    // Several queues of an interface may have the same error.
     let mut told = Vec::new();
     faults.retain(|fault| {
         !told.contains(fault) && {

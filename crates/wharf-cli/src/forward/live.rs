@@ -11,7 +11,7 @@ use wharf_tools::forward::{Direction, Forward};
 
 pub(super) struct Live {
     progress: Progress,
-    /// When the line was shown last, and packets and bytes of each direction that had been sent then.
+    /// Time of the last line, and the packets and bytes of each direction that had been sent by then.
     before: RefCell<(Duration, Vec<[u64; 2]>)>,
 }
 
@@ -36,7 +36,7 @@ impl Live {
 
 fn part(direction: &Direction, before: &mut [u64; 2], seconds: f64) -> String {
     let of = |count: fn(&QueueCounters) -> u64| sum(direction.queues(), count);
-    // Of what was sent: bytes are counted as the device takes them.
+    // Bytes are counted as the device takes them: those of failed frames are taken off.
     let sent_bytes = of(|all| all.bytes.get().saturating_sub(all.failed_bytes.get()));
     let now = [of(|all| all.sent.get()), sent_bytes];
     let [packets, octets] = [now[0] - before[0], now[1].saturating_sub(before[1])];

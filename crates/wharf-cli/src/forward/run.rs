@@ -1,4 +1,4 @@
-//! One run: ends, forwarder, and what is watched meanwhile.
+//! One run: ends, forwarder and supervision.
 
 use super::account::{Outcome, outcome};
 use super::live::Live;
@@ -23,10 +23,10 @@ use wharf_tools::trace::TraceFile;
 
 /// Longest time between two looks at the signals and the devices.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what is inside may still be sent once the end was asked for.
+/// Time for frames inside to leave once the end was asked for.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What is wrong with the command line, before anything is opened or made.
+/// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     let there = processors();
     check_ends(args)?;
@@ -40,7 +40,7 @@ pub(super) fn check(args: &ForwardArgs) -> anyhow::Result<()> {
     check_written(args.a.file().map(|path| ("the first end", path)), &written)
 }
 
-/// What arrives at an end would leave there again: from `lo` for ever. (The queues of one AF_XDP interface are under
+/// Checks that the ends differ: arrivals would leave where they came from, by `lo` for ever. (The queues of one AF_XDP interface share
 /// one program, which has one owner.)
 fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
     if args.a.is_same_end(&args.b) {
@@ -49,7 +49,7 @@ fn check_ends(args: &ForwardArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What several queues do not go with.
+/// Checks that other options go with several queues.
 fn check_queues(args: &ForwardArgs) -> anyhow::Result<()> {
     let queues = args.queues;
     if queues > 1 && args.rate.is_some() {
@@ -77,7 +77,7 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     let packets = qdisc.packets() as u32;
     let rate = args.rate.map(Rate::new).map(|rate| args.burst.map_or(rate, |bytes| rate.burst(bytes)));
     let builder = Forward::of_queues(a, b);
-    // What the bucket would let through only in one go is cut, as the kernel's tbf does.
+    // Super-packets longer than the bucket are segmented, as by the kernel's tbf.
     let builder = match rate {
         Some(rate) => builder.longest_bytes(rate.burst_bytes()),
         None => builder,
@@ -111,10 +111,10 @@ pub(super) fn run(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<Outco
     Ok(outcome(finished, lost, mirrored, signals.asked(), args.qdisc.kind().name))
 }
 
-/// The ends, each with as many queues as it is to have, and can.
+/// Opens the ends, each with as many queues as asked for, if it can have several.
 fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[Vec<End>; 2]> {
     let queues = Queues { count: args.queues, ..Queues::default() };
-    // Where one end has one queue only, all of the other's have memory in common.
+    // If one end has one queue only, all queues of the other share memory.
     let has_pool_each = args.a.devices(queues) == args.b.devices(queues);
     let pool_shared_by = if has_pool_each { 1 } else { args.queues };
     let queues = Queues { pool_shared_by, ..queues };
@@ -122,7 +122,7 @@ fn ends(args: &ForwardArgs, signals: &Signals) -> anyhow::Result<[Vec<End>; 2]> 
     signals.unless_asked(move || Ok([end(&a, Place::First, queues)?, end(&b, Place::Second, queues)?]))?
 }
 
-/// A specification that is none is a wrong use; a capture that is none is not.
+/// Makes an error about a specification a wrong use; one about a capture is none.
 fn end(spec: &DeviceSpec, place: Place, queues: Queues) -> anyhow::Result<Vec<End>> {
     End::open_queues(spec, place, queues).map_err(|error| match error {
         DeviceError::Unsupported { .. } if spec.file().is_none() => usage(error),
@@ -137,7 +137,7 @@ fn starting(error: ForwardError) -> anyhow::Error {
     }
 }
 
-/// From where to where, and how the devices work.
+/// Returns the directions with the modes of their devices, for people.
 fn between(forward: &Forward) -> String {
     let text = |direction: &wharf_tools::forward::Direction| {
         let to = device_text(direction.to(), direction.queues().first().and_then(TxQueue::device_mode));
@@ -149,7 +149,7 @@ fn between(forward: &Forward) -> String {
     forward.directions().iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Watches until the end; what was lost for good, if anything.
+/// Supervises the run until its end. Returns the error of a device that is lost for good, if one is.
 fn watch(args: &ForwardArgs, signals: &Signals, forward: &Forward, tells: &mut Tells) -> Option<String> {
     let (began, live) = (Instant::now(), Live::new());
     loop {

@@ -4,7 +4,7 @@ use super::account::{DirectionReport, Outcome};
 use crate::output::{bytes, grouped, table, text};
 use crate::report::QdiscReport;
 
-/// A column per direction, and what it comes to.
+/// Returns the summary: a column per direction, and a verdict.
 pub(super) fn summary(outcome: &Outcome) -> String {
     let directions = &outcome.report.directions;
     let header: Vec<String> = directions.iter().map(|direction| direction.from.clone()).collect();

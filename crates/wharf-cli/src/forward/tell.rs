@@ -1,4 +1,4 @@
-//! What devices say of themselves while frames are forwarded, a line each on standard error.
+//! Lines on standard error about the devices while frames are forwarded.
 
 use crate::output;
 use crate::stall::Stall;
@@ -7,11 +7,10 @@ use wharf::counters::QueueCounters;
 use wharf::rx::RxQueue;
 use wharf_tools::forward::{Forward, Summary};
 
-/// The same line is told again only after so long: where both sides of a device meet the same, and where it is met by every
-/// frame.
+/// Time before the same line is printed again: both sides of a device, or every frame, may meet the same.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What was told.
+/// The lines printed so far.
 pub(super) struct Tells {
     /// By direction and queue.
     sending: Vec<Vec<Told>>,
@@ -25,7 +24,7 @@ impl Tells {
         Self { sending, lines: Lines::default() }
     }
 
-    /// Tells what is new of the ends that frames leave by and arrive at.
+    /// Prints news of the ends that frames leave by and arrive at.
     pub(super) fn look(&mut self, forward: &Forward) {
         for (direction, told) in forward.directions().iter().zip(&mut self.sending) {
             for (queue, told) in direction.queues().iter().zip(told) {
@@ -37,7 +36,7 @@ impl Tells {
         }
     }
 
-    /// As [`Tells::look`], once all is over; not what ended it, and what the summary ends with.
+    /// Prints news once all is over, without the error that ended it and the errors that the summary ends with.
     pub(super) fn look_back(&mut self, summaries: &[Summary], lost: Option<&String>) {
         for (summary, told) in summaries.iter().zip(&mut self.sending) {
             for (queue, told) in summary.queues.iter().zip(told) {
@@ -49,7 +48,7 @@ impl Tells {
     }
 }
 
-/// What was told of a queue of a sending end: errors, and that it stands still.
+/// Errors and a stall that were printed for a queue of a sending end.
 #[derive(Debug, Default)]
 struct Told {
     errors: u64,
@@ -57,21 +56,21 @@ struct Told {
 }
 
 impl Told {
-    /// The last error of a queue's device, unless it was told.
+    /// Returns the last error of a queue's device, unless it was printed.
     fn news(&mut self, counters: &QueueCounters) -> Option<String> {
         let errors = counters.device_errors.get();
         if std::mem::replace(&mut self.errors, errors) == errors { None } else { counters.last_error() }
     }
 }
 
-/// Lines, and when each was told last.
+/// Lines, each with the time at which it was last printed.
 #[derive(Debug, Default)]
 struct Lines {
     told: Vec<(String, Instant)>,
 }
 
 impl Lines {
-    /// Tells a line on standard error, unless it was told a moment ago.
+    /// Prints a line on standard error, unless it was printed a moment ago.
     fn tell(&mut self, line: &str) {
         if self.is_new(line, Instant::now()) {
             output::complain(line);

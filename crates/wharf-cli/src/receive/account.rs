@@ -1,4 +1,4 @@
-//! The account of a reception: what arrived, and what is known to be missing.
+//! The account of a reception: arrivals, and known losses.
 
 use super::run::ByReason;
 use crate::report::{BqlReport, ClassReport, Drops, LatencyReport, PoolReport, Report, SenderReport};
@@ -7,47 +7,47 @@ use serde::Serialize;
 use wharf::pool::Audit;
 use wharf_tools::traffic::{Amount, Arrivals, SequenceCounts, StreamReport};
 
-/// What a reception leaves behind, besides what arrived.
+/// The remains of a reception besides its arrivals.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) device: String,
     pub(super) mode: Option<&'static str>,
     pub(super) batches: u64,
-    /// Dropped before they could be received.
+    /// Drops before reception.
     pub(super) drops: ByReason,
     pub(super) faults: Vec<String>,
     pub(super) wrapped: Wrapped,
 }
 
-/// What a reception came to.
+/// The outcome of a reception.
 pub(super) struct Outcome {
     pub(super) report: ReceiveReport,
-    /// What is wrong, a line each.
+    /// Faults, a line each.
     pub(super) faults: Vec<String>,
     /// A signal ended it.
     pub(super) interrupted: bool,
 }
 
-/// One direction, and what the stamps of generated packets tell. The keys are a promise.
+/// One direction, with the evidence of the stamps of generated packets. The keys are a promise.
 #[derive(Debug, Serialize)]
 pub(super) struct ReceiveReport {
     #[serde(flatten)]
     pub(super) common: Report,
     /// Generated packets that did not arrive, before the last that did.
     pub(super) lost: u64,
-    /// Those that came after one sent later.
+    /// Generated packets that came after one sent later.
     pub(super) reordered: u64,
-    /// Those that came before.
+    /// Generated packets that had come before.
     pub(super) duplicated: u64,
-    /// Packets that carry no stamp.
+    /// Packets without a stamp.
     pub(super) unstamped: u64,
-    /// Those that do, without what others send meanwhile, whose first packet may come long before.
+    /// Generated packets alone: other traffic, whose first packet may come long before, is not in their time.
     pub(super) generated: Rates,
-    /// Generated packets by sender, in the order in which these appeared; as `senders`, with what befell them.
+    /// Generated packets by sender, in the order in which the senders appeared; as `senders`, with losses.
     pub(super) streams: Vec<Stream>,
 }
 
-/// How much in which time; the keys are those of all packets.
+/// Packets, bytes, time and rates; the keys are those of all packets.
 #[derive(Debug, Serialize)]
 pub(super) struct Rates {
     pub(super) packets: u64,
@@ -70,16 +70,16 @@ pub(super) struct Stream {
 }
 
 impl Account {
-    /// Notes what went wrong, if anything did.
+    /// Notes a fault, if there is one.
     pub(super) fn fault(&mut self, what: Option<String>) {
         self.faults.extend(what);
     }
 
-    /// Draws it up. The device is gone.
+    /// Makes the report. The device is closed.
     pub(super) fn close(mut self, arrivals: &Arrivals, audit: &Audit, interrupted: bool) -> Outcome {
         let SequenceCounts { packets, lost, reordered, duplicated } = arrivals.counts();
         if lost > 0 {
-            // Numbers that a stranger made up may come to any loss.
+            // The numbers of a forged stamp may make any loss.
             let sent = (packets - duplicated).saturating_add(lost);
             self.faults.push(format!("{lost} of {sent} generated packets were lost"));
         }

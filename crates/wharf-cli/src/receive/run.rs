@@ -24,14 +24,14 @@ use wharf_tools::traffic::{Arrivals, ReceiveError, Receiver, Recorder, Until};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what has arrived is still received once a signal has asked for the end.
+/// Time in which arrivals are still received once a signal has asked for the end.
 const GRACE: Duration = Duration::from_millis(500);
-/// The same once the time is over: what a device had not shown yet, rather than what goes on arriving.
+/// The same once the time is over: for arrivals that the device had not shown yet, not for new ones.
 const GRACE_OF_TIME: Duration = Duration::from_millis(30);
 
 type Receiving = Receiver<Recorder<Arrivals>>;
 
-/// What is wrong with the command line, before anything is opened or made.
+/// Checks the command line before anything is opened or created.
 pub(super) fn check(args: &ReceiveArgs) -> anyhow::Result<()> {
     let there = processors();
     if let Some(cpu) = args.cpu.filter(|cpu| !there.contains(cpu)) {
@@ -75,7 +75,7 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
     Ok(account.close(&arrivals, &pool.audit(), signals.asked()))
 }
 
-/// A specification that is none is a wrong use; a capture that is none is not.
+/// Makes an error about a specification a wrong use; one about a capture is none.
 fn opening(spec: &DeviceSpec, error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Unsupported { .. } if spec.file().is_none() => usage(format!("--from {error}")),
@@ -83,7 +83,7 @@ fn opening(spec: &DeviceSpec, error: DeviceError) -> anyhow::Error {
     }
 }
 
-/// Receives in a thread of its own, and watches over it meanwhile.
+/// Receives in a thread of its own, and supervises it.
 fn receive(
     args: &ReceiveArgs, mut receiver: Receiving, signals: &Signals,
 ) -> anyhow::Result<(Receiving, Result<(), ReceiveError>)> {
@@ -92,12 +92,12 @@ fn receive(
     let (count, cpu) = (args.count.unwrap_or(u64::MAX), args.cpu);
     let seen = shared.clone();
     let run = move || {
-        // `check` has seen that it is there; should it have gone since, the thread runs where it can.
+        // `check` has seen the processor. If it has gone since, the thread runs on any.
         let _ = cpu.map(pin);
         let Shared { stop, end, received } = &*seen;
         let until = Until { stop, end, count, received };
         let result = receiver.run_until(&until);
-        // The other end is only gone when that thread has panicked.
+        // The supervisor is gone only if it has panicked.
         let _ = ending.send((receiver, result));
     };
     let thread = thread::Builder::new().name("wharf-receiver".into()).spawn(run);
@@ -108,7 +108,7 @@ fn receive(
     outcome.ok_or_else(panicked)
 }
 
-/// What the receiving thread and the one that watches over it share.
+/// State that the receiving thread and its supervisor share.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
@@ -116,7 +116,7 @@ struct Shared {
     received: AtomicU64,
 }
 
-/// Shows how far it is, and asks for the end in time; what came of it, unless the thread is gone.
+/// Shows progress, and asks for the end in time. Returns the thread's result, unless it has panicked.
 fn watch<T>(
     time: Option<Duration>, signals: &Signals, shared: &Shared, ended: &mpsc::Receiver<T>,
 ) -> Option<T> {

@@ -7,7 +7,7 @@ use crate::report::{ClassReport, LatencyReport};
 /// Most senders that are shown one by one.
 const SENDERS_MAX: usize = 20;
 
-/// The whole summary: what arrived, the senders where there are several, and what it comes to.
+/// Returns the whole summary: arrivals, the senders if there are several, and a verdict.
 pub(super) fn summary(outcome: &Outcome) -> String {
     let report = &outcome.report;
     let mut rows = table(&["packets", &grouped(report.common.packets)]);
@@ -61,7 +61,7 @@ fn figures(report: &ReceiveReport) -> Vec<(String, String)> {
     rows
 }
 
-/// A row per sender.
+/// Returns a row per sender.
 fn senders(report: &ReceiveReport) -> String {
     if !(2..=SENDERS_MAX).contains(&report.streams.len()) {
         return String::new();

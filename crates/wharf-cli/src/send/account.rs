@@ -1,4 +1,4 @@
-//! The account of a run: what its counters say, and whether it adds up.
+//! The account of a run: its counters, and a check that they add up.
 
 use crate::queues::{of_queues, sum};
 use crate::report::{ClassReport, Drops, LatencyReport, QdiscReport, ReceivedReport, Report, TimingReport};
@@ -14,43 +14,43 @@ use wharf::sender::DROP_TAIL;
 use wharf_tools::fault::INJECTED;
 use wharf_tools::traffic::{Findings, Latency};
 
-/// Why frames fail that is no fault: they were with the device when the path was closed early, or were made to.
+/// Reasons of failed frames that are no faults: they were with the device when the path was closed early, or were injected.
 const NO_FAULTS: [&str; 2] = ["closed", INJECTED];
-/// Nor is this, where the receiver hung up because the run was over.
+/// Another such reason, if the receiver hung up because the run was over.
 const HUNG_UP: &str = "link-down";
 
-/// What a run leaves behind, besides its queue.
+/// The remains of a run besides its queues.
 pub(super) struct Account {
     pub(super) device: String,
-    /// Whether the device's completions are real, so that there is a byte limit.
+    /// True if the device's completions are real: there is a byte limit then.
     pub(super) has_bql: bool,
     /// The name of the queueing discipline.
     pub(super) qdisc: &'static str,
-    /// From the first frame to the last completion.
+    /// Time from the first frame to the last completion.
     pub(super) span_ns: u64,
     pub(super) audit: Audit,
-    /// How late frames were, at a pace.
+    /// Timing errors, at a pace.
     pub(super) timing: Option<Latency>,
     pub(super) received: Option<Findings>,
-    /// The receiver was ended with frames still under way.
+    /// True if the receiver was ended with frames still on the way.
     pub(super) is_cut: bool,
-    /// What the device said last as it received, if anything.
+    /// The device's last error as it received.
     pub(super) device_error: Option<DeviceError>,
     pub(super) wrapped: Wrapped,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 pub(super) struct Outcome {
     pub(super) batching: Batching,
     pub(super) report: Report,
-    /// What is wrong, a line each.
+    /// Faults, a line each.
     pub(super) faults: Vec<String>,
     /// A signal ended it.
     pub(super) interrupted: bool,
 }
 
 impl Account {
-    /// Draws it up. The queues, of which there is at least one, are shut down.
+    /// Makes the report. The queues, of which there is at least one, are shut down.
     pub(super) fn close(mut self, queues: &[TxQueue], batching: Batching, interrupted: bool) -> Outcome {
         let faults = self.faults(queues);
         Outcome { batching, report: self.report(queues), faults, interrupted }
@@ -114,7 +114,7 @@ fn device_faults(counters: &QueueCounters, is_cut: bool) -> Vec<String> {
     faults
 }
 
-/// Where `arrives` is how many of those sent have to arrive.
+/// Returns the receiver's faults; `arrives` is the number of frames that have to arrive.
 fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64) -> Vec<String> {
     let mut faults = Vec::new();
     let wrong = wrong(findings, lost);
@@ -128,7 +128,7 @@ fn receiver_faults(findings: &Findings, arrives: &RangeInclusive<u64>, lost: u64
     faults
 }
 
-/// What failed in the queues or beyond, and what senders dropped before them.
+/// Returns the drops in the queues and devices, and those of senders before the queues.
 fn drops(queues: &[TxQueue]) -> Drops {
     let mut by_reason = BTreeMap::new();
     let mut add = |reason: &str, count| *by_reason.entry(reason.to_string()).or_default() += count;
@@ -150,7 +150,7 @@ fn timing(errors: &mut Latency) -> Option<TimingReport> {
     (errors.packets() > 0).then_some(report)
 }
 
-/// Packets that are wrong, or missing though fewer are known to have failed or been dropped.
+/// Returns the packets that are wrong, or missing although fewer are known to have failed or been dropped.
 fn wrong(findings: &Findings, lost: u64) -> u64 {
     findings.errors - findings.missing.min(lost)
 }

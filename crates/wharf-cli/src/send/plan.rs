@@ -1,4 +1,4 @@
-//! What to send, checked and loaded, before anything is started.
+//! The traffic of a run, checked and loaded before anything is started.
 
 use super::traffic::Traffic;
 use crate::args::{SendArgs, SmallQueues, WhenFull};
@@ -15,13 +15,13 @@ use wharf::engine::Batching;
 use wharf::small_queue::SMALL_QUEUE_BYTES;
 use wharf_tools::traffic::{CAPTURE_BYTES_MAX, Capture, GeneratorSpec, Pace, Sizes, Split};
 
-/// How long a run takes that nothing else ends.
+/// Length of a run that nothing else ends.
 const DEFAULT_TIME: Duration = Duration::from_secs(1);
-/// Frames that a sender hands over at a time.
+/// Most frames that a sender hands over at a time.
 const BURST_PACKETS: usize = 64;
 /// Low delay (RFC 1349): the kernel's first band.
 const TOS_LOW_DELAY: u8 = 0x10;
-/// Memory of a frame, and the most that there can be.
+/// Bytes of memory of a frame, by default and at most.
 const FRAME_BYTES: u32 = 2048;
 const FRAME_BYTES_MAX: u32 = 65536;
 /// 2001:db8::1 and ::2, from the range kept for documentation.
@@ -36,7 +36,7 @@ pub(super) struct Plan<'a> {
     pub(super) traffic: Traffic,
     /// The time limit of each run.
     pub(super) time: Option<Duration>,
-    /// One run for each, the first one reported.
+    /// One run for each; the first is reported.
     pub(super) batchings: Vec<Batching>,
     pub(super) small_queue_bytes: Option<u32>,
     pub(super) burst: usize,
@@ -84,7 +84,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether every processor named is there.
+/// Checks that every processor named is there.
 fn check_cpus(cpus: &[usize]) -> anyhow::Result<()> {
     let there = processors();
     match cpus.iter().find(|cpu| !there.contains(cpu)) {
@@ -138,7 +138,7 @@ fn check_echo(args: &SendArgs, registry: &Registry) -> anyhow::Result<()> {
     }
 }
 
-/// When runs end, and whether one is compared with another.
+/// The ends of runs, and whether runs are compared.
 struct Ends {
     rounds: u64,
     time: Option<Duration>,
@@ -199,8 +199,8 @@ fn generated(args: &SendArgs) -> anyhow::Result<(String, Traffic)> {
     Ok((what, Traffic::Generated { generators, senders: args.senders, packets: args.count }))
 }
 
-/// Frames at a time. To a UDP socket, datagrams of one size that make one message, as a super-packet is one: what is left of a
-/// longer burst is another message, which costs as much again (`bench/udp.sh`).
+/// Returns the frames handed over at a time. To a UDP socket, it is as many datagrams of one size as make one message: the rest of a
+/// longer burst would be another message, which costs as much again (`bench/udp.sh`).
 fn burst(args: &SendArgs) -> anyhow::Result<usize> {
     if let Some(packets) = args.burst {
         return Ok(packets);
@@ -210,7 +210,7 @@ fn burst(args: &SendArgs) -> anyhow::Result<usize> {
     Ok(if packets > 1 { packets.into() } else { BURST_PACKETS })
 }
 
-/// The shortest packets, by one sender more.
+/// Returns the specification of the sparse flow: shortest packets, by one more sender.
 fn priority_spec(spec: &GeneratorSpec) -> GeneratorSpec {
     let sizes = Sizes::Fixed(spec.shortest_bytes());
     GeneratorSpec {
@@ -224,7 +224,7 @@ fn priority_spec(spec: &GeneratorSpec) -> GeneratorSpec {
     }
 }
 
-/// What `--gso` makes of that many bytes; an error where the receiver is in this process.
+/// Returns the packets of a super-packet of `--gso` bytes, or an error if the receiver is in this process.
 fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     let Some(bytes) = args.gso else { return Ok(1) };
     if args.to.kind().can.far_end {
@@ -242,7 +242,7 @@ fn super_packets(args: &SendArgs, spec: &GeneratorSpec) -> anyhow::Result<u16> {
     Ok((bytes.saturating_sub(headers) / payload.max(1)).clamp(1, most.into()) as u16)
 }
 
-/// What frames need that are longer than usual, as far as there is memory like that.
+/// Returns the frame memory that super-packets need, as far as there can be.
 fn frame_bytes(args: &SendArgs, traffic: &Traffic) -> u32 {
     match args.gso {
         // Headroom, and 448 bytes of placement.
@@ -274,7 +274,7 @@ fn generator_spec(args: &SendArgs) -> anyhow::Result<GeneratorSpec> {
     Ok(GeneratorSpec { super_packets: super_packets(args, &spec)?, ..spec })
 }
 
-/// What one sender may have inside: a sender that is to lose what does not fit must not be held before that.
+/// Returns the bytes that one sender may have inside. A sender that is to lose packets must not be held before that.
 fn small_queue_bytes(args: &SendArgs) -> Option<u32> {
     let default = (args.when_full == WhenFull::Wait).then_some(SMALL_QUEUE_BYTES);
     args.small_queues.map_or(default, |SmallQueues(bytes)| bytes)

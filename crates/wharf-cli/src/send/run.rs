@@ -29,14 +29,13 @@ use wharf::queue::TxQueue;
 use wharf::sender::{Sender, Spread};
 use wharf_tools::traffic::{Drive, Echo, Schedule, Timed};
 
-/// Frames of the receiver: enough for what lies on a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Memory
-/// that nothing lies in costs nothing.
+/// Frames of the receiver: enough for a wire of 10 Gbit/s with a delay of 1 ms at 64 bytes. Unused memory costs nothing.
 const RECEIVER_FRAMES: u32 = 16384;
 
-/// From here to the first frame that is due: time for the threads to start.
+/// Time from now to the first frame that is due, for the threads to start.
 const LEAD_NS: u64 = 2_000_000;
 
-/// Runs it once.
+/// Runs once.
 pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow::Result<Outcome> {
     let pool = pool(plan, plan.args.frames)?;
     check_length(plan, &pool)?;
@@ -60,7 +59,7 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     let received = receiving.map(|receiving| receiving.finish(signals)).transpose();
     let span_ns = sent?;
     let (echoed, device_error) = echoed.unzip();
-    // Completions of all of them first: they share the pool.
+    // Reap all queues first: they share the pool.
     queues.iter().for_each(TxQueue::poll);
     let audit = queues[0].audit();
     let timing = schedule.map(|schedule| schedule.errors());
@@ -83,13 +82,13 @@ pub(super) fn run(plan: &Plan, batching: Batching, signals: &Signals) -> anyhow:
     Ok(account.close(&queues, batching, signals.asked()))
 }
 
-/// What is sent by.
+/// The device's queues, with all that belongs to them.
 struct Sending {
     name: String,
     has_bql: bool,
     queues: Vec<TxQueue>,
     far_end: Option<Box<dyn Duplex>>,
-    /// To the far end.
+    /// Time that a frame takes to the far end.
     delay: Duration,
     wrapped: Wrapped,
 }
@@ -127,7 +126,7 @@ fn sending(
     all.context("a device has at least one queue")
 }
 
-/// It looks after the queues, of which one looked after by its receive side is one already.
+/// Starts the poller of the queues. A queue with a receive side is served through that.
 fn start_poller(plan: &Plan, queues: &[TxQueue], echo: Option<&Echo>) -> anyhow::Result<PollerThread> {
     let settings = Settings { mode: plan.args.poll.into(), ..Settings::default() };
     let builder = PollerThread::builder().settings(settings);
@@ -143,7 +142,7 @@ fn pool(plan: &Plan, frames: u32) -> anyhow::Result<PagePool> {
     Ok(pool.build()?)
 }
 
-/// Every frame must fit the memory of one; says which size would do.
+/// Checks that every frame fits the memory of one, and says which size would do.
 fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
     let (longest, room) = (plan.traffic.longest_bytes(), pool.region().data_bytes_max());
     if longest <= room {
@@ -158,7 +157,7 @@ fn check_length(plan: &Plan, pool: &PagePool) -> anyhow::Result<()> {
     Err(anyhow!("a frame of {longest} bytes does not fit: memory is for {room}; {advice}"))
 }
 
-/// A specification that is none is a wrong use.
+/// Makes an error about a specification a wrong use.
 pub(super) fn opening(error: DeviceError) -> anyhow::Error {
     match error {
         DeviceError::Unsupported { .. } => usage(format!("--to {error}")),
@@ -166,8 +165,7 @@ pub(super) fn opening(error: DeviceError) -> anyhow::Error {
     }
 }
 
-/// Starts a thread. The plan has checked that the processor is there; should it have gone since, the thread
-/// runs where it can.
+/// Starts a thread. The plan has checked that the processor exists. If it has gone since, the thread runs on any.
 fn start<T: Send + 'static>(
     name: &str, cpu: Option<usize>, run: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<JoinHandle<T>> {
@@ -182,12 +180,12 @@ fn joined<T>(thread: JoinHandle<T>) -> anyhow::Result<T> {
     thread.join().map_err(|_| anyhow!("a thread panicked: this is a bug in wharf"))
 }
 
-/// The processor of thread `at`, where processors were named.
+/// Returns the processor of thread `at`, if processors were named.
 fn cpu_of(plan: &Plan, at: usize) -> Option<usize> {
     plan.args.cpu.get(at % plan.args.cpu.len().max(1)).copied()
 }
 
-/// What one thread sends by.
+/// The sender of one thread, or one for each queue.
 enum By {
     One(Box<Sender>),
     Many(Spread),
@@ -202,8 +200,7 @@ fn senders_of(queues: &[TxQueue], at: u16) -> anyhow::Result<By> {
     Ok(By::Many(Spread::new(senders)?))
 }
 
-/// Starts the senders, and waits until they are through and all has left; nanoseconds from the first frame
-/// to the last completion.
+/// Runs the senders until they have ended and all frames have left. Returns the nanoseconds from the first frame to the last completion.
 fn send(
     plan: &Plan, queues: &[TxQueue], schedule: Option<&Arc<Schedule>>, wrapped: &Wrapped, signals: &Signals,
 ) -> anyhow::Result<u64> {
@@ -224,7 +221,7 @@ fn send(
         let send = move || {
             let schedule = schedule.as_deref();
             let drive = Drive { pace, start_ns, burst_packets, watches_clock, schedule, stop: &stop };
-            // Nobody listens any more only when starting another thread has failed.
+            // The receiver is gone only if another thread could not be started.
             let _ = results.send(match (sender, when_full) {
                 (By::Many(spread), _) => part.drive(&drive, spread, memory),
                 (By::One(sender), WhenFull::DropTail) => part.drive(&drive, sender.into_drop_tail(), memory),

@@ -6,7 +6,7 @@ use crate::output::{bytes, grouped, table, text, time};
 use crate::report::{ClassReport, FaultReport, QdiscReport, Report, TimingReport};
 use wharf::engine::Batching;
 
-/// The whole summary: a headline, a column per run, and what it comes to.
+/// Returns the whole summary: a headline, a column per run, and a verdict.
 pub(super) fn summary(plan: &Plan, outcomes: &[Outcome]) -> String {
     let header: Vec<String> = outcomes.iter().map(|outcome| column_name(outcome.batching)).collect();
     let header: Vec<&str> = std::iter::once("batching").chain(header.iter().map(String::as_str)).collect();
@@ -85,7 +85,7 @@ fn timing(report: &Report, which: fn(&TimingReport) -> u64) -> String {
     report.timing_error_ns.as_ref().map_or(String::new(), |timing| time(which(timing)))
 }
 
-/// Slow traffic wants more places.
+/// Formats a rate; a slow one has more places.
 fn rate(per_second: f64) -> String {
     if per_second < 0.1 { format!("{per_second:.6}") } else { format!("{per_second:.3}") }
 }

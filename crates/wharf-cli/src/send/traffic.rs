@@ -1,4 +1,4 @@
-//! What is sent, one part per sender, and what checks it.
+//! The traffic of a run, one part per sender, and its check.
 
 use wharf::qdisc::Order;
 use wharf_tools::fault::FailingMemory;
@@ -6,7 +6,7 @@ use wharf_tools::traffic::{
     Drive, DriveError, Driven, Generator, Replay, Source, Split, StampCheck, Submit, Verify,
 };
 
-/// What all senders send together.
+/// The traffic of all senders together.
 pub(super) enum Traffic {
     Replay {
         split: Split,
@@ -20,14 +20,14 @@ pub(super) enum Traffic {
     },
 }
 
-/// What one sender sends.
+/// The traffic of one sender.
 pub(super) enum Part {
     Replay(Replay),
     Generated(Generator),
 }
 
 impl Traffic {
-    /// From the start: one part per sender.
+    /// Returns the parts from the start, one per sender.
     pub(super) fn parts(&self) -> Vec<Part> {
         match self {
             Traffic::Replay { split, rounds } => {
@@ -56,7 +56,7 @@ impl Traffic {
         }
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the bytes of the longest frame.
     pub(super) fn longest_bytes(&self) -> u32 {
         self.parts().iter().map(Part::longest_bytes).max().unwrap_or(0)
     }
@@ -70,7 +70,7 @@ impl Part {
         }
     }
 
-    /// Sends all of it; the sender is gone afterwards.
+    /// Sends all of it and drops the sender.
     pub(super) fn drive(
         self, drive: &Drive<'_>, mut by: impl Submit, memory: FailingMemory,
     ) -> Result<Driven, DriveError> {

@@ -7,10 +7,10 @@ use wharf_tools::traffic::Echo;
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);
-/// What has not come back for so long will not.
+/// Time after which frames that have not come back are lost.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Waits until all that was sent has come back, or nothing does any more.
+/// Waits until all sent frames have come back, or no more do.
 pub(super) fn wait(echo: &Echo, queue: &TxQueue, signals: &Signals) {
     let (mut last, mut since) = (echo.packets(), Instant::now());
     while last < queue.counters().sent.get() && since.elapsed() < QUIET && !signals.asked() {

@@ -1,4 +1,4 @@
-//! The far end of a wire: a thread that receives and checks until nothing more will come, or nobody waits any longer.
+//! The far end of a wire: a thread that receives and checks until nothing more will come, or until it is told to end.
 
 use super::{RECEIVER_FRAMES, cpu_of, joined, pool, start};
 use crate::progress::Progress;
@@ -14,26 +14,26 @@ use wharf_tools::traffic::{Findings, ReceiveError, Receiver, Until};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(1);
-/// After a signal, what has arrived may be looked at for so long.
+/// Time after a signal in which arrivals may still be checked.
 const GRACE: Duration = Duration::from_millis(50);
-/// As long once the last frame must have arrived.
+/// The same, once the last frame must have arrived.
 const SLACK: Duration = Duration::from_secs(1);
-/// Shorter waits are not worth a word.
+/// Shorter waits are not announced.
 const SILENT: Duration = Duration::from_millis(100);
 
-/// The thread.
+/// The receiving thread.
 pub(super) struct Receiving {
     thread: JoinHandle<Result<Findings, ReceiveError>>,
     /// Asks for the end at once.
     end: Arc<AtomicBool>,
-    /// How long a frame is under way.
+    /// Time that a frame takes on the wire.
     delay: Duration,
 }
 
-/// What it found.
+/// The findings of the thread.
 pub(super) struct Received {
     pub(super) findings: Findings,
-    /// It was ended with frames still under way, or before it.
+    /// True if it was ended with frames still on the way.
     pub(super) is_cut: bool,
 }
 
@@ -52,14 +52,14 @@ impl Receiving {
             let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
             let until = Until { stop: &stop, end: &asked, count: u64::MAX, received: &received };
             receiver.run_until(&until)?;
-            // Drops the device: what it has not taken is the sender's again.
+            // Drops the device: its unread frames go back to the sender.
             Ok(receiver.into_check().findings().clone())
         };
         let thread = start("wharf-receiver", cpu_of(plan, plan.threads().into()), receive)?;
         Ok(Self { thread, end, delay })
     }
 
-    /// Once the senders' device is closed: waits for what is on the wire, at most its delay, or until a signal.
+    /// Waits for frames on the wire once the senders' device is closed: for its delay at most, or until a signal.
     pub(super) fn finish(self, signals: &Signals) -> anyhow::Result<Received> {
         let is_cut = !self.ends_by_itself(signals);
         self.end.store(true, Ordering::Release);
@@ -67,7 +67,7 @@ impl Receiving {
         Ok(Received { findings, is_cut })
     }
 
-    /// False where it has to be told.
+    /// Returns false if the thread has to be told to end.
     fn ends_by_itself(&self, signals: &Signals) -> bool {
         let (progress, began) = (Progress::new(), Instant::now());
         let (mut until, mut asked) = (began + self.delay + SLACK, false);

@@ -1,4 +1,4 @@
-//! Watching over a run: progress, its time, signals, and a path that is stuck at the end.
+//! Supervision of a run: progress, time, signals, and a path that is stuck at the end.
 
 use crate::output::grouped;
 use crate::progress::Progress;
@@ -17,25 +17,25 @@ use wharf_tools::traffic::{DriveError, Driven};
 
 /// Longest time between two looks at the signals.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long what is under way may still take once the end was asked for; what is left then comes back unsent. With what
-/// follows it a run ends within half a second.
+/// Time for frames inside to leave once the end was asked for; the rest then comes back unsent. All in all a run ends within half a
+/// second.
 const GRACE: Duration = Duration::from_millis(350);
-/// The same where nobody asked and the time is over: on a busy machine whoever is to send it may not run for a while.
+/// The same when the time is over without a signal: on a busy machine the sending thread may not run for a while.
 const GRACE_OF_TIME: Duration = Duration::from_secs(1);
 
-/// What watches over one run.
+/// The supervisor of one run.
 pub(super) struct Supervisor<'a> {
     device: &'a DeviceSpec,
     queues: &'a [TxQueue],
     signals: &'a Signals,
     stop: &'a AtomicBool,
-    /// That end by themselves.
+    /// Senders that end by themselves.
     senders: u16,
     began: Instant,
     time: Option<Duration>,
     /// One for each queue.
     stalls: RefCell<Vec<Stall>>,
-    /// When what is under way has had its time; none before the end.
+    /// Time at which frames inside are given up; none before the end.
     overdue: Cell<Option<Instant>>,
     progress: Progress,
 }
@@ -87,14 +87,14 @@ impl<'a> Supervisor<'a> {
         failed.map_or(Ok(driven), Err)
     }
 
-    /// The sender of the sparse flow goes on until the others have ended, of which `ended` have.
+    /// Ends the sender of the sparse flow once the others, of which `ended` have, are done.
     fn end_the_endless(&self, ended: usize) {
         if ended >= usize::from(self.senders) {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Waits until what was sent has left; when that was, nanoseconds of CLOCK_MONOTONIC.
+    /// Waits until all sent frames have left. Returns the time then, nanoseconds of CLOCK_MONOTONIC.
     pub(super) fn settle(&self) -> u64 {
         let soon_ns = || HostClock.now_ns() + LOOK.as_nanos() as u64;
         let drained = || self.queues.iter().all(|queue| queue.drain(soon_ns()));
@@ -102,7 +102,7 @@ impl<'a> Supervisor<'a> {
         ExactClock.now_ns()
     }
 
-    /// Shows how far it is, sees to time, signals and a device that is lost, and says when to look again.
+    /// Shows progress, checks time, signals and a lost device. Returns the time until it is to be called again.
     fn next_look(&self) -> Duration {
         self.show();
         for (stall, queue) in self.stalls.borrow_mut().iter_mut().zip(self.queues) {
@@ -118,14 +118,14 @@ impl<'a> Supervisor<'a> {
         left.filter(|left| !left.is_zero()).map_or(LOOK, |left| left.min(LOOK))
     }
 
-    /// What is under way has `grace` from now, unless it was told of less before.
+    /// Gives frames inside `grace` from now, unless they had less before.
     fn ask_for_the_end(&self, grace: Duration) {
         self.stop.store(true, Ordering::Relaxed);
         let overdue = Instant::now() + grace;
         self.overdue.set(self.overdue.get().map_or(Some(overdue), |before| Some(before.min(overdue))));
     }
 
-    /// Whether what is under way has had its time.
+    /// True if frames inside have had their time.
     fn is_overdue(&self) -> bool {
         self.next_look();
         self.overdue.get().is_some_and(|overdue| Instant::now() >= overdue)
