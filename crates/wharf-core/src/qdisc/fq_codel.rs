@@ -205,7 +205,7 @@ impl FqCodel {
     fn put(&mut self, cx: &mut QdiscContext<'_>, frame: Frame) {
         let hash = cx.flow_hash(&frame, self.options.seed);
         // The high half of the hash, as a fraction of the flows.
-        let at = ((hash >> 32) * u64::from(self.options.flows) >> 32) as u32;
+        let at = (((hash >> 32) * u64::from(self.options.flows)) >> 32) as u32;
         let (enqueued_ns, wire_bytes) = (cx.now_ns(), cx.wire_bytes(&frame));
         let flow = &mut self.flows[at as usize];
         self.slab.push(&mut flow.packets, Timed { frame, enqueued_ns, wire_bytes });
@@ -225,7 +225,7 @@ impl FqCodel {
             let flow = self.flows.get_mut(at as usize)?;
             if flow.deficit <= 0 {
                 flow.deficit += i64::from(quantum_bytes);
-                self.to_old(is_new);
+                self.move_to_old(is_new);
                 continue;
             }
             let options = CoDelOptions { target_ns, interval_ns, ecn };
@@ -236,7 +236,7 @@ impl FqCodel {
             }
             // A new flow that has emptied waits a turn of the old ones, or it could starve them.
             if is_new && self.old.head != NONE {
-                self.to_old(true);
+                self.move_to_old(true);
             } else {
                 flow.on = On::None;
                 let list = if is_new { &mut self.new } else { &mut self.old };
@@ -246,7 +246,7 @@ impl FqCodel {
     }
 
     /// Moves the first flow of a list to the end of the old ones.
-    fn to_old(&mut self, is_new: bool) {
+    fn move_to_old(&mut self, is_new: bool) {
         let list = if is_new { &mut self.new } else { &mut self.old };
         if let Some(at) = list.pop(&self.flows) {
             self.old.push(&mut self.flows, at);

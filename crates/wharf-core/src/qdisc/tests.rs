@@ -46,10 +46,8 @@ impl Qdisc for Loses {
     }
     fn enqueue(&mut self, cx: &mut QdiscContext<'_>, from: &mut Batch) {
         self.1 += 1;
-        if self.1 % 10 == 0
-            && let Some(frame) = from.pop()
-        {
-            std::mem::forget(frame);
+        if self.1.is_multiple_of(10) {
+            from.pop();
         }
         self.0.enqueue(cx, from);
     }
