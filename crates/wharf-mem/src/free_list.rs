@@ -1,12 +1,12 @@
-//! `FreeList`: free buffers in a doubly linked list, of which the links lie with the buffers: a cache line each.
+//! `FreeList`: free buffers in a doubly linked list, whose links are a table with a cache line per buffer, as
+//! in the kernel's page allocator (`struct page`, 64 bytes, with `lru`).
 //!
-//! What the kernel's page allocator has (`struct page`, 64 bytes, `lru` linking it into one list at a time). A stack of
-//! numbers is cheaper; whoever takes a buffer here that another thread has freed waits for its line, and cannot
-//! look for the next before it has come. That is the price which is to be shown.
+//! A stack of numbers is cheaper. A thread that takes a buffer which another thread has freed waits for that
+//! buffer's line, and cannot read the next index before it has come. The lab measures that price.
 //!
-//! A list makes only such buffers out of numbers as were put into it, and a buffer's links are written by the list alone
-//! that owns it. So links may be shared by any number of lists, and no order between threads is needed but what
-//! brings the list itself from one to another.
+//! A list hands out only buffers that were put into it, and only the list that owns a buffer writes its
+//! links. Any number of lists may therefore share the links. The hand-over of a list between threads is the
+//! only order needed.
 #![forbid(unsafe_code)]
 
 use crate::batch::Batch;
@@ -14,16 +14,16 @@ use crate::frame::{Frame, FreeFrame};
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// No buffer's index, nor ever a place: either end of a list.
+/// No index: either end of a list.
 const END: u32 = u32::MAX;
 
-/// A place for each buffer of a pool, to be shared by lists.
+/// The links of a pool's buffers, shared by its lists.
 pub struct Links {
     places: Box<[Place]>,
     pool: u8,
 }
 
-/// One buffer's neighbours.
+/// The neighbours of one buffer.
 #[repr(align(64))]
 struct Place {
     next: AtomicU32,
@@ -31,7 +31,7 @@ struct Place {
 }
 
 impl Links {
-    /// For the `frames` buffers of pool number `pool`, 64 bytes each.
+    /// Makes links for the `frames` buffers of pool number `pool`, 64 bytes each.
     pub fn new(pool: u8, frames: u32) -> Self {
         let place = |_| Place { next: AtomicU32::new(END), previous: AtomicU32::new(END) };
         Self { places: (0..frames).map(place).collect(), pool }
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Links {
     }
 }
 
-/// A list of free buffers of one pool. Empty it before it is dropped: what lies in it is lost otherwise.
+/// A list of free buffers of one pool. A list that is dropped with buffers loses them.
 #[derive(Debug)]
 #[must_use = "free frames dropped are buffers lost: give them back to their pool"]
 pub struct FreeList {
@@ -60,22 +60,22 @@ pub struct FreeList {
 }
 
 impl FreeList {
-    /// An empty one.
+    /// Makes an empty list.
     pub fn new(links: Arc<Links>) -> Self {
         Self { links, first: END, last: END, len: 0 }
     }
 
-    /// The links that its buffers are put on.
+    /// Returns the links of the list's buffers.
     pub fn links(&self) -> &Arc<Links> {
         &self.links
     }
 
-    /// Buffers in it.
+    /// Returns the number of buffers.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// True if the list has no buffer.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -83,7 +83,7 @@ impl FreeList {
     /// Puts a buffer at the front.
     ///
     /// # Errors
-    /// The buffer itself, which is of another pool.
+    /// The buffer itself, if it is another pool's.
     #[inline]
     pub fn push_front(&mut self, free: FreeFrame) -> Result<(), FreeFrame> {
         let index = free.index();
@@ -100,7 +100,7 @@ impl FreeList {
         Ok(())
     }
 
-    /// Takes the buffer at the front: the one put there last.
+    /// Takes the buffer at the front: the last one put there.
     #[inline]
     pub fn pop_front(&mut self) -> Option<FreeFrame> {
         let index = self.first;
@@ -112,7 +112,7 @@ impl FreeList {
         Some(self.popped(index))
     }
 
-    /// Takes the buffer at the back: the one put there first.
+    /// Takes the buffer at the back: the first one put at the front.
     #[inline]
     pub fn pop_back(&mut self) -> Option<FreeFrame> {
         let index = self.last;
@@ -124,19 +124,19 @@ impl FreeList {
         Some(self.popped(index))
     }
 
-    /// Index of the buffer at the front.
+    /// Returns the index of the buffer at the front.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<u32> {
         (self.first != END).then_some(self.first)
     }
 
-    /// Number of the pool.
+    /// Returns the pool's number.
     #[inline(always)]
     pub(crate) fn pool(&self) -> u8 {
         self.links.pool
     }
 
-    /// Takes the buffers at the front into the places of `to`, as frames made by `each`; how many.
+    /// Takes buffers at the front into the slots of `to`, as frames made by `each`, and returns their number.
     #[inline]
     pub(crate) fn pop_to(&mut self, to: &mut [Frame], mut each: impl FnMut(FreeFrame) -> Frame) -> usize {
         let (links, mut first, mut count) = (&*self.links, self.first, 0);
@@ -149,13 +149,13 @@ impl FreeList {
             Some(first) => first.previous.store(END, Relaxed),
             None => self.last = END,
         }
-        // Only now: a panic in `each` leaves them all here.
+        // Last: a panic in `each` leaves all buffers here.
         (self.first, self.len) = (first, self.len - count);
         count
     }
 
-    /// Puts the first `count` frames of `from`, which are plain ones of the list's pool, at the front one after the other; as
-    /// many as have a place.
+    /// Puts the first `count` frames of `from`, plain ones of the list's pool, at the front one by one, as
+    /// many as have links.
     #[inline]
     pub(crate) fn push_from(&mut self, from: &mut Batch, count: usize) {
         let links = &*self.links;

@@ -47,10 +47,11 @@
 #![deny(unsafe_code)]
 
 pub mod batch;
+pub mod exchange_slots;
 pub mod frame;
+pub mod frame_list;
 pub mod free_list;
 pub mod lane;
-pub mod list;
 pub mod meta;
 mod owner_cell;
 mod pool_number;
@@ -59,15 +60,14 @@ pub mod return_ring;
 mod ring;
 #[allow(unsafe_code, reason = "the slots of a ring and the value of an owner's cell")]
 mod share;
-pub mod shelf;
 mod spec;
 mod sync;
 pub mod word;
 
 pub use batch::Batch;
 pub use frame::{Frame, FreeFrame};
+pub use frame_list::FrameList;
 pub use free_list::{FreeList, Links};
-pub use list::FrameList;
 pub use meta::Meta;
 pub use owner_cell::{Bias, BiasedOwnership, OwnerCell, Ownership, Published};
 pub use region::{Chain, Region};

@@ -1,4 +1,4 @@
-//! `FreeList`: what goes in comes out once, in order from either end, whichever lists share the links.
+//! `FreeList`: each buffer comes out once, in order from either end, though lists share their links.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ enum Op {
     Push(usize),
     /// From the front or the back of this list to the stock.
     Pop(usize, bool),
-    /// From the back of this list to the front of that, so many.
+    /// So many buffers from the back of this list to the front of that one.
     Move(usize, usize, usize),
 }
 
@@ -74,7 +74,7 @@ proptest! {
     }
 }
 
-/// Buffers go round: each thread pops some of the shared list's under its lock, and pushes them again.
+/// Each thread pops buffers of the shared list under its lock, and pushes them again.
 #[test]
 fn threads_that_share_a_list_neither_lose_nor_double_a_buffer() {
     const FRAMES: u32 = 256;
@@ -111,7 +111,7 @@ fn threads_that_share_a_list_neither_lose_nor_double_a_buffer() {
 #[test]
 fn buffers_of_another_pool_come_back() {
     let ((ours, mut free), (_theirs, mut foreign)) = (stock(4), stock(4));
-    // Too few places for all of the pool's.
+    // Fewer places than the pool has buffers.
     let mut list = FreeList::new(Arc::new(Links::new(ours.number(), 1)));
     assert!(list.push_front(foreign.pop().unwrap()).is_err() && list.is_empty());
     free.sort_unstable_by_key(FreeFrame::index);

@@ -19,7 +19,7 @@ pub struct PageCounters {
     pub recycled: u64,
     /// Looks at the head of a FIFO that found it in use.
     pub head_blocked: u64,
-    /// Looks at words that threads share: places of a shelf.
+    /// Looks at words that threads share: places of a slots.
     pub looks: u64,
     /// Those of `looks` at words that another thread wrote last: nearly always a cache line transferred.
     pub misses: u64,

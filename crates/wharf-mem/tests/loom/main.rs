@@ -9,13 +9,13 @@
 
 mod bias;
 mod dedicated;
+mod exchange_slots;
+mod frame_list;
 mod hand_off;
-mod list;
 mod memory;
 mod path;
 mod poller;
 mod rings;
-mod shelf;
 mod waitlist;
 
 use std::sync::atomic::{AtomicBool, Ordering};

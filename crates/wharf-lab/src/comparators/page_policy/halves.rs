@@ -9,7 +9,7 @@ use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
-use wharf_mem::shelf::Shelf;
+use wharf_mem::exchange_slots::ExchangeSlots;
 use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
@@ -20,16 +20,16 @@ pub struct Halves(Arc<Meeting>);
 #[derive(Debug)]
 struct Meeting {
     global: Arc<GlobalList>,
-    shelf: Shelf,
+    slots: ExchangeSlots,
 }
 
 impl Halves {
     /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
         // The last frame of an odd number has no other half and no slot: it is free by itself.
-        let shelf = Shelf::new(pool.frames() as usize / 2);
-        (0..shelf.places()).for_each(|page| shelf.open(page));
-        Self(Arc::new(Meeting { global: GlobalList::new(pool), shelf }))
+        let slots = ExchangeSlots::new(pool.frames() as usize / 2);
+        (0..slots.places()).for_each(|page| slots.open(page));
+        Self(Arc::new(Meeting { global: GlobalList::new(pool), slots }))
     }
 }
 
@@ -80,12 +80,12 @@ impl PageCache for HalvesCache {
         let given = self.lists.retake(from, &mut self.hand, from.len());
         for free in self.hand.drain(..) {
             let page = free.index() as usize / 2;
-            let laid = self.meeting.shelf.lay(page, free);
+            let laid = self.meeting.slots.lay(page, free);
             // The same thread frees both halves, as a rule: the second time the word is in its cache.
             self.lists.counters.look(laid.is_ok());
             if let Err(free) = laid {
                 // The first half is there; no other thread can pick it, since this is the only other half.
-                self.lists.extend(self.meeting.shelf.pick(page));
+                self.lists.extend(self.meeting.slots.pick(page));
                 self.lists.push(free);
             }
         }
@@ -103,7 +103,7 @@ impl Drop for HalvesCache {
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        let waiting = (0..self.shelf.places()).filter_map(|page| self.shelf.close(page));
+        let waiting = (0..self.slots.places()).filter_map(|page| self.slots.close(page));
         self.global.deposit(waiting, &mut PageCounters::default());
     }
 }

@@ -10,7 +10,7 @@ use super::{PageCache, Place, Policy, Wanted, taken_since};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
-use wharf_mem::shelf::Shelf;
+use wharf_mem::exchange_slots::ExchangeSlots;
 use wharf_mem::{Batch, FreeFrame};
 
 /// The treatment of a page in use at the head of the FIFO.
@@ -32,7 +32,7 @@ pub enum OnBusy {
 pub struct Recycle {
     global: Arc<GlobalList>,
     /// A slot per page, open while its FIFO waits for it.
-    shelf: Arc<Shelf>,
+    slots: Arc<ExchangeSlots>,
     on_busy: OnBusy,
     fifo_pages: usize,
 }
@@ -40,8 +40,8 @@ pub struct Recycle {
 impl Recycle {
     /// Creates the policy for the pages of `pool`. A thread's FIFO holds up to `fifo_pages`.
     pub fn new(pool: &PagePool, on_busy: OnBusy, fifo_pages: usize) -> Self {
-        let shelf = Arc::new(Shelf::new(pool.frames() as usize));
-        Self { global: GlobalList::new(pool), shelf, on_busy, fifo_pages }
+        let slots = Arc::new(ExchangeSlots::new(pool.frames() as usize));
+        Self { global: GlobalList::new(pool), slots, on_busy, fifo_pages }
     }
 }
 
@@ -51,7 +51,7 @@ impl Policy for Recycle {
     fn cache(&self, _: &str) -> Result<RecycleCache, PoolError> {
         Ok(RecycleCache {
             lists: Lists::new(&self.global, 1),
-            shelf: self.shelf.clone(),
+            slots: self.slots.clone(),
             on_busy: self.on_busy,
             fifo: VecDeque::with_capacity(self.fifo_pages),
             fifo_pages: self.fifo_pages,
@@ -68,12 +68,12 @@ impl Policy for Recycle {
 #[derive(Debug)]
 pub struct RecycleCache {
     lists: Lists,
-    shelf: Arc<Shelf>,
+    slots: Arc<ExchangeSlots>,
     on_busy: OnBusy,
     /// Pages handed out from here, in order; their slots are open.
     fifo: VecDeque<u32>,
     fifo_pages: usize,
-    /// Pages on their way from or to the shelf.
+    /// Pages on their way from or to the slots.
     hand: Vec<FreeFrame>,
 }
 
@@ -92,7 +92,7 @@ impl RecycleCache {
             OnBusy::Release => {
                 let head = self.fifo.pop_front()?;
                 // It may have come back since then.
-                self.shelf.close(head as usize).or_else(|| self.second())
+                self.slots.close(head as usize).or_else(|| self.second())
             }
             OnBusy::Rotate => {
                 self.fifo.rotate_left(1);
@@ -117,7 +117,7 @@ impl RecycleCache {
     #[inline]
     fn look(&mut self, at: usize) -> Option<Option<FreeFrame>> {
         let page = *self.fifo.get(at)? as usize;
-        let found = self.shelf.collect(page);
+        let found = self.slots.collect(page);
         // A slot without a page was last written by this thread, when the page went out.
         self.lists.counters.look(found.is_some());
         Some(found)
@@ -127,7 +127,7 @@ impl RecycleCache {
     fn expect(&mut self, batch: &Batch, old: usize) {
         let room = self.fifo_pages - self.fifo.len();
         for page in taken_since(batch, old).take(room) {
-            self.shelf.open(page);
+            self.slots.open(page);
             self.fifo.push_back(page as u32);
         }
     }
@@ -153,7 +153,7 @@ impl PageCache for RecycleCache {
         let given = self.lists.retake(from, &mut self.hand, from.len());
         for free in self.hand.drain(kept..) {
             self.lists.counters.look(true);
-            match self.shelf.lay(free.index() as usize, free) {
+            match self.slots.lay(free.index() as usize, free) {
                 Ok(()) => self.lists.counters.remote_returns += 1,
                 Err(free) => self.lists.push(free),
             }
@@ -167,6 +167,6 @@ impl PageCache for RecycleCache {
 impl Drop for RecycleCache {
     fn drop(&mut self) {
         self.lists.extend(self.hand.drain(..));
-        self.lists.extend(self.fifo.drain(..).filter_map(|page| self.shelf.close(page as usize)));
+        self.lists.extend(self.fifo.drain(..).filter_map(|page| self.slots.close(page as usize)));
     }
 }

@@ -8,8 +8,8 @@ use super::lists::{GlobalList, Lists, as_its_lists};
 use super::{PageCache, Place, Policy, Wanted};
 use std::sync::Arc;
 use wharf_core::pool::{PageCounters, PagePool, PoolError};
+use wharf_mem::exchange_slots::ExchangeSlots;
 use wharf_mem::frame::SENDERS_MAX;
-use wharf_mem::shelf::Shelf;
 use wharf_mem::{Batch, FreeFrame};
 
 /// The policy.
@@ -20,15 +20,15 @@ pub struct SenderCache(Arc<KeptBuffers>);
 #[derive(Debug)]
 struct KeptBuffers {
     global: Arc<GlobalList>,
-    shelf: Shelf,
+    slots: ExchangeSlots,
 }
 
 impl SenderCache {
     /// Creates the policy for the pages of `pool`.
     pub fn new(pool: &PagePool) -> Self {
-        let shelf = Shelf::new(usize::from(SENDERS_MAX));
-        (0..shelf.places()).for_each(|sender| shelf.open(sender));
-        Self(Arc::new(KeptBuffers { global: GlobalList::new(pool), shelf }))
+        let slots = ExchangeSlots::new(usize::from(SENDERS_MAX));
+        (0..slots.places()).for_each(|sender| slots.open(sender));
+        Self(Arc::new(KeptBuffers { global: GlobalList::new(pool), slots }))
     }
 }
 
@@ -58,7 +58,7 @@ impl PageCache for SenderCacheCache {
     fn take_here(&mut self, to: &mut Batch, count: usize, wanted: Wanted) -> Result<usize, PoolError> {
         let count = count.min(to.room());
         if self.hand.is_empty() && count > 0 {
-            let kept = self.kept.shelf.pick(usize::from(wanted.sender));
+            let kept = self.kept.slots.pick(usize::from(wanted.sender));
             self.lists.counters.look(kept.is_some());
             self.hand.extend(kept);
         }
@@ -73,7 +73,7 @@ impl PageCache for SenderCacheCache {
             let (run, _) = from.run_of_sender();
             self.lists.give(from, run)?;
             let Some(last) = self.lists.pop() else { continue };
-            let laid = self.kept.shelf.lay(sender, last);
+            let laid = self.kept.slots.lay(sender, last);
             // This thread filled a full slot, as a rule: a sender's packets end on one processor.
             self.lists.counters.look(laid.is_ok());
             match laid {
@@ -95,7 +95,7 @@ impl Drop for SenderCacheCache {
 
 impl Drop for KeptBuffers {
     fn drop(&mut self) {
-        let kept = (0..self.shelf.places()).filter_map(|sender| self.shelf.close(sender));
+        let kept = (0..self.slots.places()).filter_map(|sender| self.slots.close(sender));
         self.global.deposit(kept, &mut PageCounters::default());
     }
 }

@@ -1,54 +1,54 @@
-//! A shelf: numbered places for one free buffer each, where one thread lays a buffer for another to pick up.
+//! `ExchangeSlots`: numbered slots for one free buffer each, in which one thread leaves a buffer for another.
 //!
-//! A place is open (empty), full, or closed: what is laid on a closed one stays with whoever came to lay it there. That
-//! is a count of references without counting: a buffer laid down has lost its last user, a place closed has lost
-//! whoever waited for it, and whichever comes second learns of the first.
+//! A slot is open (empty), full, or closed. A buffer that is put into a closed slot stays with its thread.
+//! That counts references without a counter: putting a buffer means that its last user is done, closing a
+//! slot means that its waiter is gone, and the second of the two learns of the first.
 #![forbid(unsafe_code)]
 
 use crate::frame::FreeFrame;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Empty, and somebody will look. Pools count from 1, so that no buffer's bits are 0 or 1.
+/// Empty, and a thread will look. Pools count from 1, so that no buffer's bits are 0 or 1.
 const OPEN: u32 = 0;
-/// Nobody will look.
+/// No thread will look.
 const CLOSED: u32 = 1;
 
-/// Places for free buffers, shared between threads.
-pub struct Shelf(Box<[AtomicU32]>);
+/// Slots for free buffers, shared between threads.
+pub struct ExchangeSlots(Box<[AtomicU32]>);
 
-impl std::fmt::Debug for Shelf {
+impl std::fmt::Debug for ExchangeSlots {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Shelf({} places)", self.0.len())
+        write!(f, "ExchangeSlots({} places)", self.0.len())
     }
 }
 
-impl Shelf {
-    /// `places` of them, all closed.
+impl ExchangeSlots {
+    /// Makes `places` slots, all closed.
     pub fn new(places: usize) -> Self {
         Self((0..places).map(|_| AtomicU32::new(CLOSED)).collect())
     }
 
-    /// Number of places.
+    /// Returns the number of slots.
     pub fn places(&self) -> usize {
         self.0.len()
     }
 
-    /// Opens place `at`, if it is closed.
+    /// Opens slot `at`, if it is closed.
     #[inline]
     pub fn open(&self, at: usize) {
         if let Some(place) = self.0.get(at) {
-            // Fails only where it is open or full already.
+            // Fails only if the slot is open or full.
             let _ = place.compare_exchange(CLOSED, OPEN, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Lays a buffer down at place `at`.
+    /// Leaves a buffer in slot `at`.
     ///
     /// # Errors
-    /// The buffer, where the place is full or closed, or there is none.
+    /// The buffer, if the slot is full or closed, or there is none.
     #[inline]
     pub fn lay(&self, at: usize, free: FreeFrame) -> Result<(), FreeFrame> {
-        // A look first: a locked instruction that fails takes the line away from its last writer, too.
+        // A read first: a locked instruction that fails also takes the cache line away from its last writer.
         let Some(place) = self.0.get(at).filter(|place| place.load(Ordering::Relaxed) == OPEN) else {
             return Err(free);
         };
@@ -58,13 +58,13 @@ impl Shelf {
         }
     }
 
-    /// Takes the buffer from place `at`, which is open then; `None` where none lies.
+    /// Takes the buffer from slot `at`, which is open then; `None` if it has none.
     #[inline]
     pub fn pick(&self, at: usize) -> Option<FreeFrame> {
         self.take(at, OPEN)
     }
 
-    /// As [`Shelf::pick`], and the place is closed if there was one.
+    /// Takes the buffer from slot `at`, which is closed then; `None`, and no change, if it has none.
     #[inline]
     pub fn collect(&self, at: usize) -> Option<FreeFrame> {
         self.take(at, CLOSED)
@@ -77,12 +77,12 @@ impl Shelf {
         if bits <= CLOSED {
             return None;
         }
-        // Of several that see it, one has it.
+        // One of several threads that see the buffer takes it.
         let taken = place.compare_exchange(bits, then, Ordering::Acquire, Ordering::Relaxed);
         taken.ok().map(FreeFrame::from_bits)
     }
 
-    /// Closes place `at`; the buffer that lay there.
+    /// Closes slot `at`, and returns the buffer that was there.
     #[inline]
     pub fn close(&self, at: usize) -> Option<FreeFrame> {
         let bits = self.0.get(at)?.swap(CLOSED, Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! `FrameList`: who found it empty takes all, under a lock of its own.
+//! `FrameList`: a thread that finds the list empty takes all frames, under a lock.
 
 use crate::{OF_TWO_THREADS, Stock, Witness, assert_in_order, check};
 use loom::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ fn push_all(lists: &Lists, mut frames: Batch) {
 }
 
 #[test]
-fn whoever_found_it_empty_takes_what_all_have_pushed() {
+fn the_thread_that_found_it_empty_takes_all_frames() {
     let (stock, together) = (Stock::new(), Witness::default());
     let witness = together.clone();
     check(OF_TWO_THREADS, move || {

@@ -1,18 +1,18 @@
-//! `FrameList`: frames that many threads push without a lock, and that one takes all at once, in order.
+//! `FrameList`: many threads push frames without a lock; one takes all of them at once, in order.
 //!
-//! A stack linked through a table with a place per buffer: a frame is the only name of its buffer, so its place is its
-//! pusher's until the head names it, and the taker's from then on. Nothing is ever popped one by one, so a head that
-//! comes back (the same buffer pushed again) is no confusion: what lies below it is what it says.
+//! It is a stack, linked through a table with a place per buffer. A frame is the only name of its buffer: its
+//! place belongs to the pusher until the head names it, and to the taker from then on. Frames are never
+//! popped one by one, so a head that comes back (the same buffer pushed again, ABA) does no harm.
 //!
-//! (L) Each push releases its place by the exchange of the head; since all that happens to the head are exchanges, whoever
-//! takes the list by one that acquires sees the places of all that are on it.
+//! (L) Each push releases its place by the exchange of the head. All changes of the head are exchanges: a
+//! taker whose exchange acquires sees the places of all frames on the list.
 #![forbid(unsafe_code)]
 
 use crate::frame::Frame;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 
-/// No frame: the end of the list. Other names are those of buffers, plus 1.
+/// The end of the list. Other values are a buffer's index plus 1.
 const END: u32 = 0;
 
 /// A list for the frames of one pool.
@@ -34,17 +34,17 @@ impl std::fmt::Debug for FrameList {
 }
 
 impl FrameList {
-    /// An empty one for the `frames` frames of pool number `pool`.
+    /// Makes an empty list for the `frames` frames of pool number `pool`.
     pub fn new(pool: u8, frames: u32) -> Self {
         let place = |_| Place { frame: AtomicU64::new(0), next: AtomicU32::new(END) };
         let head = CachePadded::new(AtomicU32::new(END));
         Self { head, places: (0..frames).map(place).collect(), pool }
     }
 
-    /// Pushes a frame; whether the list was empty.
+    /// Pushes a frame, and returns true if the list was empty.
     ///
     /// # Errors
-    /// The frame itself, which is of another pool.
+    /// The frame itself, if it is another pool's.
     pub fn push(&self, frame: Frame) -> Result<bool, Frame> {
         let index = frame.index();
         let Some(place) = self.places.get(index as usize).filter(|_| frame.pool() == self.pool) else {
@@ -62,22 +62,22 @@ impl FrameList {
         }
     }
 
-    /// Takes all frames off and shows them to `take`, first pushed first.
+    /// Takes all frames, and hands them to `take`, first pushed first.
     pub fn take(&self, mut take: impl FnMut(Frame)) {
         let mut first = self.reversed(self.head.swap(END, Ordering::Acquire)); // (L)
         while let Some(place) = self.place(first) {
-            // Before the frame is given away, and with it the place.
+            // Before the frame is given away, and its place with it.
             first = place.next.load(Ordering::Relaxed);
             take(Frame::from_bits(place.frame.load(Ordering::Relaxed)));
         }
     }
 
-    /// Whether it is empty now.
+    /// True if the list is empty now.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed) == END
     }
 
-    /// Turns the links of a list that is ours alone; its new head.
+    /// Reverses the links of a list that this thread owns, and returns its new head.
     fn reversed(&self, mut from: u32) -> u32 {
         let mut to = END;
         while let Some(place) = self.place(from) {

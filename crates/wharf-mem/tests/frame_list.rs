@@ -21,7 +21,7 @@ fn take(region: &Region, free: &mut Vec<FreeFrame>, sender: u16, count: u32) -> 
 }
 
 #[test]
-fn what_many_push_one_takes_in_order() {
+fn frames_that_many_push_are_taken_in_order() {
     let (region, mut free) = stock(THREADS * EACH);
     let list = FrameList::new(region.number(), THREADS * EACH);
     let (taken, takes) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
@@ -49,7 +49,7 @@ fn what_many_push_one_takes_in_order() {
 }
 
 #[test]
-fn frames_of_another_pool_come_back() {
+fn a_frame_of_another_pool_comes_back() {
     let ((ours, _), (theirs, mut free)) = (stock(4), stock(4));
     let list = FrameList::new(ours.number(), 4);
     let frame = take(&theirs, &mut free, 0, 1).pop().unwrap();
