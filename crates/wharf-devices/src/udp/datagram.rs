@@ -48,8 +48,8 @@ impl Datagram {
     /// found.
     pub(super) fn ends(&self, first: &[u8]) -> Option<(IpAddr, SocketAddr)> {
         let (_, port) = self.headers.ports(first)?;
-        let source = self.headers.source(first)?;
-        let destination = match self.headers.destination(first)? {
+        let (source, destination) = self.headers.addresses(first)?;
+        let destination = match destination {
             IpAddr::V4(address) => (address, port).into(),
             IpAddr::V6(address) => {
                 // A link-local address names a host only together with an interface.

@@ -15,7 +15,7 @@ fn ipv4(protocol: u8, fragment: u16, ports: [u8; 4], tagged: bool) -> Vec<u8> {
 }
 
 #[test]
-fn ports_tell_flows_apart_and_tags_do_not() {
+fn port_or_protocol_differs_then_the_hash_does_and_a_tag_does_not_count() {
     let one = flow_hash(&ipv4(UDP, 0, [0, 1, 0, 9], false));
     assert_eq!(one, flow_hash(&ipv4(UDP, 0, [0, 1, 0, 9], true)));
     assert_ne!(one, flow_hash(&ipv4(UDP, 0, [0, 2, 0, 9], false)));
@@ -23,14 +23,14 @@ fn ports_tell_flows_apart_and_tags_do_not() {
 }
 
 #[test]
-fn pieces_of_one_packet_stay_together() {
+fn fragments_of_one_packet_then_one_hash() {
     let first = flow_hash(&ipv4(UDP, 0x2000, [0, 1, 0, 9], false));
     let later = flow_hash(&ipv4(UDP, 0x00b9, [7, 7, 7, 7], false));
     assert_eq!(first, later);
 }
 
 #[test]
-fn every_length_of_every_frame_has_a_hash() {
+fn frame_cut_at_each_byte_then_it_has_a_hash_and_a_queue() {
     for frame in
         [ipv4(UDP, 0, [0, 1, 0, 9], true), [vec![0; 12], vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 0]].concat()]
     {
@@ -57,7 +57,7 @@ fn ipv6(extensions: &[u8], last: u8, ports: [u8; 4]) -> Vec<u8> {
 }
 
 #[test]
-fn ports_are_found_behind_extension_headers_and_not_behind_a_fragments() {
+fn extension_headers_then_ports_count_and_in_fragments_they_do_not() {
     let plain = flow_hash(&ipv6(&[], UDP, [0, 1, 0, 9]));
     for extensions in [&[0][..], &[0, 43], &[60], &[0, 43, 60]] {
         assert_eq!(flow_hash(&ipv6(extensions, UDP, [0, 1, 0, 9])), plain, "{extensions:?}");
@@ -85,7 +85,7 @@ fn known_frames_then_known_hashes() {
 }
 
 #[test]
-fn flows_spread_over_queues_and_stay_there() {
+fn many_flows_then_they_spread_over_queues_and_stay() {
     for queues in [1, 2, 3, 4, 8] {
         let (map, mut seen) = (QueueMap::new(queues), vec![0; queues as usize]);
         for port in 0..=255 {

@@ -109,6 +109,8 @@ proptest! {
         let mut frame = Vec::new();
         if is_tcp { ip.tcp(7, 9, 1, 2).write(&mut frame, &payload) } else { ip.udp(7, 9).write(&mut frame, &payload) }.unwrap();
         let headers = Headers::parse(&frame).unwrap();
+        prop_assert_eq!(headers.addresses(&frame), headers.source(&frame).zip(headers.destination(&frame)));
+        prop_assert_eq!(headers.destination(&frame).unwrap(), if is_ipv6 { IpAddr::from(to) } else { IpAddr::from(short(to)) });
         let len = headers.transport_len(&frame).unwrap();
         prop_assert_eq!(headers.payload_at(&frame), Some(frame.len() - payload.len()));
         prop_assert_eq!(fold(headers.pseudo_sum(&frame, len).unwrap() + sum(&frame[headers.transport_at..])), 0xffff);
