@@ -1,4 +1,4 @@
-//! Checking what arrives: every byte, and the order of each sender's packets.
+//! Checks of arrivals: every byte, and the order of each sender's packets.
 
 mod replay;
 mod stamp;
@@ -8,7 +8,7 @@ pub use stamp::StampCheck;
 
 use super::Latencies;
 
-/// What a check has found.
+/// The findings of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Findings {
     /// Frames received.
@@ -17,11 +17,11 @@ pub struct Findings {
     pub bytes: u64,
     /// Frames that differ, are missing before a later one, or came out of order.
     pub errors: u64,
-    /// Those of them that are missing before a later one.
+    /// Frames of these that are missing before a later one.
     pub missing: u64,
-    /// What was wrong with the first of them.
+    /// Fault of the first of them.
     pub first_error: Option<String>,
-    /// How long packets took, where they carry their time.
+    /// Latencies, if packets carry their time.
     pub latencies: Option<Latencies>,
 }
 
@@ -45,7 +45,7 @@ impl Findings {
     }
 }
 
-/// When a frame arrived, by two clocks; 0 where nobody asked for one.
+/// Arrival time of a frame by two clocks; 0 for one that was not asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Arrival {
     /// Nanoseconds of CLOCK_MONOTONIC.
@@ -54,36 +54,36 @@ pub struct Arrival {
     pub wall_ns: u64,
 }
 
-/// Which clocks a [`Check`] wants read.
+/// The clocks that a [`Check`] wants read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clocks {
     /// Neither.
     None,
     /// CLOCK_MONOTONIC, as the batch is received.
     Monotonic,
-    /// That and the wall clock; and a frame that carries the time of its arrival, since 1970, has that.
+    /// That and the wall clock. A frame that carries its arrival time since 1970 has that.
     Both,
 }
 
-/// Looks at what arrives.
+/// A check of arrivals.
 pub trait Check: Send {
-    /// One more frame has arrived, at the time `at`.
+    /// Checks one more frame, which arrived at `at`.
     fn check(&mut self, frame: &[u8], at: Arrival);
 
-    /// Which clocks it looks at.
+    /// Returns the clocks that it needs.
     fn clocks(&self) -> Clocks {
         Clocks::None
     }
 
-    /// Whether it wants no more.
+    /// True if it wants no more frames.
     fn is_done(&self) -> bool {
         false
     }
 }
 
-/// Knows what must arrive, and has findings about what does.
+/// A check that knows what must arrive, and has findings.
 pub trait Verify: Check {
-    /// What was found so far.
+    /// Returns the findings so far.
     fn findings(&self) -> &Findings;
 }
 
@@ -108,7 +108,7 @@ impl<C: Verify + ?Sized> Verify for Box<C> {
     }
 }
 
-/// Where two frames differ first: at a byte, or at the end of the shorter.
+/// Returns the place where two frames first differ: a byte, or the end of the shorter.
 fn first_difference(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()))
 }

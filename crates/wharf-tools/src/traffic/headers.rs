@@ -10,7 +10,7 @@ use wharf_packet::{EthernetHeader, IpHeader, UDP, UDP_BYTES, UdpHeader};
 /// The discard protocol (RFC 863).
 pub(super) const PORT_DISCARD: u16 = 9;
 
-/// What all packets of a generator share.
+/// Fields that all packets of a generator share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
     pub(super) source: IpAddr,
@@ -32,22 +32,22 @@ impl Ends {
         IpHeader { traffic_class: self.tos, dont_fragment: true, ..ip }
     }
 
-    /// Bytes before the IP header.
+    /// Returns the bytes before the IP header.
     pub(super) fn ip_at(&self) -> usize {
         self.ethernet().len_bytes()
     }
 
-    /// Bytes before the UDP header.
+    /// Returns the bytes before the UDP header.
     pub(super) fn udp_at(&self) -> usize {
         self.ip_at() + self.ip().len_bytes()
     }
 
-    /// Sum of the pseudo header of a datagram of `udp_len` bytes (RFC 768, 8200).
+    /// Returns the sum of the pseudo-header of a datagram of `udp_len` bytes (RFC 768, 8200).
     pub(super) fn pseudo_sum(&self, udp_len: u16) -> u64 {
         self.ip().pseudo_sum(udp_len.into())
     }
 
-    /// All headers before a datagram of `udp_len` bytes, its own included, without source port and UDP checksum.
+    /// Returns all headers before the payload of a datagram of `udp_len` bytes, without source port and UDP checksum.
     pub(super) fn headers(&self, udp_len: u16) -> Vec<u8> {
         let (mut bytes, ip_at, udp_at) = (vec![0; self.headers_bytes()], self.ip_at(), self.udp_at());
         let udp = UdpHeader { source: 0, destination: PORT_DISCARD };
@@ -60,28 +60,28 @@ impl Ends {
         bytes
     }
 
-    /// Bytes before the payload.
+    /// Returns the bytes before the payload.
     pub(super) fn headers_bytes(&self) -> usize {
         self.udp_at() + UDP_BYTES
     }
 
-    /// Bytes of the shortest frame that has room for a stamp; Ethernet's least is 60.
+    /// Returns the bytes of the shortest frame that has room for a stamp; Ethernet's least is 60.
     pub(super) fn shortest_bytes(&self) -> u32 {
         (self.headers_bytes() + STAMP_BYTES).max(60) as u32
     }
 }
 
-/// A whole packet of one length but for its source port, stamp and UDP checksum, which are zero.
+/// A whole packet of one length. Its source port, stamp and UDP checksum are zero.
 #[derive(Debug)]
 pub(super) struct Template {
     bytes: Box<[u8]>,
     udp_at: usize,
-    /// Sum of all that the UDP checksum covers, folded to 16 bits.
+    /// Sum of all words that the UDP checksum covers, folded to 16 bits.
     sum: u64,
 }
 
 impl Template {
-    /// For frames of `len_bytes`, which is at least [`Ends::shortest_bytes`] and below 64 KiB.
+    /// Makes that of frames of `len_bytes`, from [`Ends::shortest_bytes`] to below 64 KiB.
     pub(super) fn new(ends: &Ends, len_bytes: u32) -> Self {
         let udp_at = ends.udp_at();
         let udp_len = len_bytes as u16 - udp_at as u16;
@@ -104,16 +104,16 @@ impl Template {
         &self.bytes
     }
 
-    /// Where the stamp goes.
+    /// Returns the place of the stamp.
     pub(super) fn payload_at(&self) -> usize {
         self.udp_at + UDP_BYTES
     }
 
-    /// Writes the packet with this source port and stamp to `to`, which must be of its length.
+    /// Writes the packet with this source port and stamp to `to`, which has its length.
     #[inline]
     pub(super) fn write(&self, to: &mut [u8], port: u16, stamp: &super::Stamp) {
         to.copy_from_slice(&self.bytes);
-        // All three lie at even places of the datagram, so that their words add up as they stand.
+        // All three lie at even places of the datagram, so that their words add up as they are.
         let sum = self.sum + u64::from(port) + halves(stamp.sequence()) + halves(stamp.time_ns);
         let checksum = from_sum(sum, UDP_OFFSET);
         let udp = to.get_mut(self.udp_at..).and_then(<[u8]>::first_chunk_mut::<{ UDP_BYTES + STAMP_BYTES }>);
@@ -127,7 +127,7 @@ impl Template {
     }
 }
 
-/// Both halves of a number added up: the same as its four words, once folded.
+/// Adds both halves of a number: once folded, the same as its four words.
 #[inline]
 fn halves(number: u64) -> u64 {
     (number >> 32) + (number & 0xffff_ffff)

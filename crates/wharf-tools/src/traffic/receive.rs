@@ -1,4 +1,4 @@
-//! A receiver that looks at all it gets.
+//! A receiver that checks every frame.
 
 mod idle;
 
@@ -12,17 +12,17 @@ use wharf_core::pool::{Cache, PagePool, PoolError};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::clock::{monotonic_ns, realtime_ns};
 
-/// Frames taken from the device at a time.
+/// Most frames taken from the device at a time.
 const BUDGET: usize = 64;
-/// Once the end was asked for: what has arrived may take so long until the device shows it. The kernel hands a
-/// block of a packet socket's ring over when it is full, or after some milliseconds.
+/// Time for arrivals to show after a request to stop. The kernel hands over a block of a packet socket's ring once it is full, or after
+/// some milliseconds.
 const QUIET: Duration = Duration::from_millis(20);
-/// Between two polls that find nothing, then.
+/// Time between two polls that find nothing, meanwhile.
 const ENDING_NAP: Duration = Duration::from_micros(20);
-/// Two readings of one clock further apart than this had an interruption between them.
+/// Longest time between two readings of one clock without an interruption between them.
 const PAIR_NS_MAX: u64 = 2_000;
 
-/// Why receiving failed.
+/// The reason why receiving failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveError {
@@ -34,28 +34,28 @@ pub enum ReceiveError {
     Device(#[from] DeviceError),
 }
 
-/// A device's receive side, memory for it, and what looks at the frames.
+/// The receive side of a device, memory for it, and the check of its frames.
 pub struct Receiver<C = Box<dyn Verify>> {
     device: Box<dyn RxDevice>,
     cache: Cache,
     batch: Batch,
-    /// The chunks of a super-packet, one after the other.
+    /// The chunks of a super-packet, joined.
     joined: Vec<u8>,
     batches: u64,
     waits: Mode,
     check: C,
 }
 
-/// When receiving ends, besides by the device's own end and [`Check::is_done`].
+/// Ends of receiving, besides the device's own end and [`Check::is_done`].
 #[derive(Debug, Clone, Copy)]
 pub struct Until<'a> {
-    /// Asks for the end once all that has arrived is received: nothing came for 20 ms.
+    /// Asks for the end once all arrivals are received: nothing came for 20 ms.
     pub stop: &'a AtomicBool,
     /// Asks for the end at once.
     pub end: &'a AtomicBool,
-    /// After so many frames, exactly.
+    /// Number of frames after which to end, exactly.
     pub count: u64,
-    /// How many it has been so far, for others to look at.
+    /// Frames received so far, for other threads to read.
     pub received: &'a AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl<C> std::fmt::Debug for Receiver<C> {
 }
 
 impl<C: Check> Receiver<C> {
-    /// Of `device`, which was attached to no memory yet, into frames of `pool`.
+    /// Makes one of `device`, which has no memory attached yet, with frames of `pool`.
     ///
     /// # Errors
     /// [`ReceiveError`].
@@ -91,7 +91,7 @@ impl<C: Check> Receiver<C> {
         self
     }
 
-    /// Receives and checks what has arrived, up to a batch; how many.
+    /// Receives and checks up to a batch of arrivals. Returns their number.
     ///
     /// # Errors
     /// [`ReceiveError`].
@@ -115,7 +115,7 @@ impl<C: Check> Receiver<C> {
         Ok(received)
     }
 
-    /// Receives until the device says that nothing more will come, the check wants no more, or `until`.
+    /// Receives until the device has ended, the check is done, or `until`.
     ///
     /// # Errors
     /// [`ReceiveError`]. What was received before has been checked.
@@ -123,7 +123,7 @@ impl<C: Check> Receiver<C> {
         let (mut left, mut last) = (until.count, None);
         let mut idle = Idle::new(self.waits, &*self.device);
         while left > 0 && !self.check.is_done() && !until.end.load(Acquire) {
-            // Before polling: what was sent before the end was announced is there now.
+            // Read before polling: frames sent before the end was announced are there now.
             let ended = self.device.ended();
             let budget = BUDGET.min(usize::try_from(left).unwrap_or(BUDGET));
             let received = self.poll_up_to(budget)?;
@@ -147,42 +147,42 @@ impl<C: Check> Receiver<C> {
         Ok(())
     }
 
-    /// How the device works on this machine: see [`Device::mode`].
+    /// Returns how the device works on this machine: see [`Device::mode`].
     pub fn mode(&self) -> Option<&'static str> {
         self.device.mode()
     }
 
-    /// Calls to the device that gave frames.
+    /// Returns the calls to the device that gave frames.
     pub fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// Shows what was dropped before it could be received, by reason.
+    /// Shows drops before reception, by reason.
     pub fn drops(&mut self, see: &mut dyn FnMut(&'static str, u64)) {
         self.device.drops(see);
     }
 
-    /// What looks at the frames.
+    /// Returns the check.
     pub fn check(&self) -> &C {
         &self.check
     }
 
-    /// Ends the device, and gives back the memory that waited in it for frames to come.
+    /// Closes the device, and takes back the memory posted for arrivals.
     ///
     /// # Errors
-    /// What could not be completed.
+    /// Work that the device could not complete.
     pub fn close(&mut self) -> Result<(), DeviceError> {
         close_receiver(&mut *self.device, &mut self.cache)
     }
 
-    /// What looked at the frames; the device is gone.
+    /// Drops the device and returns the check.
     pub fn into_check(self) -> C {
         self.check
     }
 }
 
 impl<C: Verify> Receiver<C> {
-    /// Receives until the device says that nothing more will come, or `stop` is set and nothing is left.
+    /// Receives until the device has ended, or `stop` is set and nothing is left.
     ///
     /// # Errors
     /// [`ReceiveError`].
@@ -193,7 +193,7 @@ impl<C: Verify> Receiver<C> {
     }
 }
 
-/// Whether nothing has come for a while, since the end was asked for; `last` is when something did.
+/// True if nothing has come for a while since the end was asked for; `last` is the time of the last arrival.
 fn is_quiet(last: &mut Option<Instant>, received: bool) -> bool {
     let now = Instant::now();
     if received {
@@ -213,7 +213,7 @@ impl Clocks {
     }
 }
 
-/// Both clocks at one moment, as nearly as that can be.
+/// Reads both clocks at one moment, as nearly as possible.
 fn pair() -> Arrival {
     let mut before_ns = monotonic_ns();
     for _ in 0..3 {
@@ -227,8 +227,8 @@ fn pair() -> Arrival {
     Arrival { monotonic_ns: before_ns, wall_ns: realtime_ns() }
 }
 
-/// When a frame arrived that may carry its time, by the clocks as they stand `now`. Where both were asked for, a
-/// time of the wall clock is moved to the other one.
+/// Returns the arrival time of a frame that may carry it, by the clocks as they stand `now`. If both clocks were asked for, a time of
+/// the wall clock is moved to the other one.
 fn arrival(region: &Region, frame: &Frame, now: Arrival) -> Result<Arrival, PoolError> {
     let time_ns = region.meta(frame)?.time_ns;
     if time_ns == 0 || now.wall_ns == 0 {
@@ -238,7 +238,7 @@ fn arrival(region: &Region, frame: &Frame, now: Arrival) -> Result<Arrival, Pool
     Ok(Arrival { monotonic_ns, wall_ns: time_ns })
 }
 
-/// All bytes of a frame, those of a chain joined in `joined`.
+/// Returns all bytes of a frame; those of a chain are joined in `joined`.
 #[inline]
 pub(super) fn whole<'a>(
     region: &'a Region, frame: &'a Frame, joined: &'a mut Vec<u8>,

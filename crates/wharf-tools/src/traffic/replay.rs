@@ -1,4 +1,4 @@
-//! Replaying a capture by one or more senders.
+//! Replays of a capture by one or more senders.
 
 use super::check::ReplayCheck;
 use super::flow::sender_of;
@@ -46,7 +46,7 @@ impl Split {
         Self { capture, senders, order, lanes: lanes.into(), by_key: Arc::new(by_key) }
     }
 
-    /// Number of senders.
+    /// Returns the number of senders.
     pub fn senders(&self) -> usize {
         self.senders
     }
@@ -57,7 +57,7 @@ impl Split {
         self.by_key.get(&key).copied().ok_or(key.0)
     }
 
-    /// One source per sender, each going `rounds` times through its part; [`u64::MAX`] for no end.
+    /// Returns one source per sender, each of which goes `rounds` times through its part; [`u64::MAX`] for no end.
     pub fn replays(&self, rounds: u64) -> Vec<Replay> {
         (0..self.senders).map(|sender| Replay::new(self, sender, rounds)).collect()
     }
@@ -78,12 +78,12 @@ fn key_of(frame: &[u8], senders: usize, order: Order) -> (usize, u64) {
     (sender_of(frame, senders), kept)
 }
 
-/// One sender's part of a capture, over and over.
+/// One sender's part of a capture, repeated.
 #[derive(Debug, Clone)]
 pub struct Replay {
     capture: Arc<Capture>,
     places: Box<[u32]>,
-    /// The next frame's place in `places`.
+    /// Place of the next frame in `places`.
     at: usize,
     sent: u64,
     end: u64,

@@ -1,8 +1,8 @@
-//! A super-packet of generated packets: one pair of headers, then payload after payload, each with a stamp of its own, so
-//! that each packet that it is cut into is as any other at the receiver.
+//! A super-packet of generated packets: one set of headers, then payload after payload, each with a stamp of its own. So each segment is
+//! like any other packet at the receiver.
 //!
-//! UDP segmentation, as the virtio net header asks for it (virtio 1.2, section 5.1.6, kind 5). The UDP checksum is left to who
-//! cuts: what lies in its place is the sum of the pseudo header.
+//! UDP segmentation as the virtio net header asks for it (virtio 1.2, section 5.1.6, kind 5). The place of the UDP checksum holds the sum
+//! of the pseudo-header; the segmenting device completes it.
 
 use super::Stamp;
 use super::headers::{Ends, Template};
@@ -11,20 +11,20 @@ use wharf_packet::checksum::{UDP_OFFSET, fold, update};
 use wharf_packet::gso::GSO_UDP;
 use wharf_packet::{IPV4_CHECKSUM_AT, IPV4_IDENTIFICATION_AT};
 
-/// What all super-packets of a generator share.
+/// Fields that all super-packets of a generator share.
 #[derive(Debug)]
 pub(super) struct SuperTemplate {
     ends: Ends,
-    /// One of its packets.
+    /// Template of one of its packets.
     piece: Template,
-    /// Packets of a whole one.
+    /// Packets of a full one.
     packets: u16,
-    /// The headers of one of that many.
+    /// Headers of a full one.
     headers: Box<[u8]>,
 }
 
 impl SuperTemplate {
-    /// Of `packets` packets of `len_bytes`, within what IP can have.
+    /// Makes that of `packets` packets of `len_bytes`, within the longest packet of IP.
     pub(super) fn new(ends: &Ends, len_bytes: u32, packets: u16) -> Self {
         let (ends, piece) = (*ends, Template::new(ends, len_bytes));
         let mut template = Self { ends, piece, packets, headers: Box::default() };
@@ -32,7 +32,7 @@ impl SuperTemplate {
         template
     }
 
-    /// Packets of a whole one.
+    /// Returns the packets of a full one.
     #[inline]
     pub(super) fn packets(&self) -> u16 {
         self.packets
@@ -42,13 +42,13 @@ impl SuperTemplate {
         self.piece.len_bytes() as usize - self.piece.payload_at()
     }
 
-    /// Bytes of one of `packets` packets.
+    /// Returns the bytes of one of `packets` packets.
     #[inline]
     pub(super) fn len_bytes(&self, packets: u16) -> u32 {
         (self.piece.payload_at() + self.payload_bytes() * usize::from(packets)) as u32
     }
 
-    /// What it asks of the device.
+    /// Returns the offloads that it asks of the device.
     pub(super) fn requests(&self) -> Meta {
         Meta {
             gso_bytes: self.payload_bytes() as u16,
@@ -60,7 +60,7 @@ impl SuperTemplate {
         }
     }
 
-    /// Headers before `packets` payloads, without source port.
+    /// Returns the headers before `packets` payloads, without source port.
     fn headers_of(&self, packets: u16) -> Box<[u8]> {
         let udp_len = (self.len_bytes(packets) as usize - self.ends.udp_at()) as u16;
         let mut bytes = self.ends.headers(udp_len);
@@ -69,13 +69,13 @@ impl SuperTemplate {
         bytes.into()
     }
 
-    /// Writes one of `packets` packets, the first of which has `stamp`, to `to`, which must be of its length.
+    /// Writes one of `packets` packets, the first of which has `stamp`, to `to`, which has its length.
     pub(super) fn write(&self, to: &mut [u8], port: u16, stamp: &Stamp, packets: u16) {
         let (headers, payloads) = to.split_at_mut(self.piece.payload_at());
         if packets == self.packets {
             headers.copy_from_slice(&self.headers);
         } else {
-            // The last one, of what is left.
+            // The last one has the packets that are left.
             headers.copy_from_slice(&self.headers_of(packets));
         }
         headers[self.ends.udp_at()..][..2].copy_from_slice(&port.to_be_bytes());
@@ -87,7 +87,7 @@ impl SuperTemplate {
         }
     }
 
-    /// Writes the packet with `stamp` as it is once it has been cut off: identifications count up within the super-packet.
+    /// Writes the packet with `stamp` as it is after segmentation: identifications count up within the super-packet.
     pub(super) fn write_piece(&self, to: &mut [u8], port: u16, stamp: &Stamp) {
         self.piece.write(to, port, stamp);
         if self.ends.source.is_ipv4() {

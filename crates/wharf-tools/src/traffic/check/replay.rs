@@ -1,4 +1,4 @@
-//! Checking a replayed capture against the capture.
+//! Checks a replayed capture against the capture.
 
 use super::super::Split;
 use super::{Arrival, Check, Findings, Verify, first_difference};
@@ -11,7 +11,7 @@ const AHEAD: usize = 4096;
 #[derive(Debug)]
 pub struct ReplayCheck {
     split: Split,
-    /// Per lane, the place of the frame expected next.
+    /// Place of the frame expected next, by lane.
     next: Vec<usize>,
     findings: Findings,
 }
@@ -22,7 +22,7 @@ impl ReplayCheck {
         Self { split, next, findings: Findings::default() }
     }
 
-    /// Finds out what is wrong, and sets the place to go on from.
+    /// Finds the fault, and sets the place to go on from.
     #[cold]
     fn differs(&mut self, lane: usize, frame: &[u8]) {
         let Self { split, next, findings } = self;

@@ -1,4 +1,4 @@
-//! Checking generated packets by making them again.
+//! Checks generated packets by generating them again.
 
 use super::super::{Generator, Latencies, stamp_of};
 use super::{Arrival, Check, Clocks, Findings, Verify, first_difference};
@@ -30,7 +30,7 @@ impl StampCheck {
         Self { generators, next, again: Vec::new(), findings }
     }
 
-    /// Compares `frame` with packet `number` of `sender`; whether it is the same.
+    /// Compares `frame` with packet `number` of `sender`. Returns true if they are equal.
     #[inline]
     fn compare(&mut self, frame: &[u8], sender: usize, number: u64, time_ns: u64) -> bool {
         let generator = &self.generators[sender];
@@ -76,7 +76,7 @@ impl Check for StampCheck {
             _ => self.generators[sender].place_in_flow(stamp.number),
         };
         if !self.compare(frame, sender, stamp.number, stamp.time_ns) {
-            // What it says cannot be trusted, unless it is what was expected.
+            // A wrong packet's own numbers cannot be trusted, unless they are the expected ones.
             let next = &mut self.next[sender][flow as usize];
             *next += u64::from(place == *next);
             return;
