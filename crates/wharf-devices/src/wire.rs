@@ -9,10 +9,10 @@
 //!
 //! - `rate` (none by default): bits per second of each direction, exact in the long run.
 //! - `overhead` (24 bytes by default): bytes of line time that every frame takes besides its own: preamble and
-//! start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet for
-//! 60-byte frames; `overhead=0` counts the frames' bytes alone.
+//!   start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet for
+//!   60-byte frames; `overhead=0` counts the frames' bytes alone.
 //! - `delay` (none by default): time from a frame's completion until it can be received, at most 60 s. Frames on their
-//! way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
+//!   way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
 //! - `ring` (1024 by default): frames that an end may have given away and not yet got back.
 //!
 //! Without a rate or a delay no clock is read. An end that is closed or dropped hangs up both directions: the other end's frames

@@ -46,8 +46,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         Some("zerocopy") => Mode::ZeroCopy,
         _ => Mode::Auto,
     };
-    let common =
-        XdpOptions { mode, queue: spec.number("queue").unwrap_or_default(), ..XdpOptions::default() };
+    let common = XdpOptions { mode, queue: spec.number("queue").unwrap_or_default() };
     let to_receive = ReceiveOptions {
         common,
         fill_checksums: spec.options().word("csum").map(|word| word == "fill"),
