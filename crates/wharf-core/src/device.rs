@@ -1,8 +1,8 @@
 //! The driver author's contract. `docs/device-howto.md` walks through an implementation.
 //!
-//! A device is a transmit side ([`TxDevice`]), a receive side ([`RxDevice`]) or one object that is both ([`Duplex`]).
-//! [`Device`] is common to all: name, memory, end. [`Notify`] is the interrupt line; a device without one is polled.
-//! A wrapper forwards by [`delegate!`](crate::delegate) what it does not change.
+//! A device is a transmit side ([`TxDevice`]), a receive side ([`RxDevice`]) or one object that is both
+//! ([`Duplex`]). [`Device`] is common to all: name, memory, end. [`Notify`] is the interrupt line; a device
+//! without one is polled. A wrapper forwards by [`delegate!`](crate::delegate) what it does not change.
 
 mod any;
 mod delegate;
@@ -20,14 +20,14 @@ use wharf_mem::{Batch, Frame, MemError, Region};
 /// Moment at which a transmit side gives frames back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CompletionMode {
-    /// When the layer below has taken the frame: it does not report when the frame leaves. There is no byte queue limit
-    /// (`bql.enabled` is false); quota and ring room bound the batch.
+    /// When the layer below has taken the frame: it does not report when the frame leaves. There is no byte
+    /// queue limit (`bql.enabled` is false); quota and ring room bound the batch.
     #[default]
     None,
     /// When the frame has really left. The byte queue limit learns from it.
     Real,
-    /// When it suits the device (virtio-net without tx NAPI). Senders are then released when the device takes a frame, as by
-    /// `skb_orphan`; only the ring bounds what they have in it.
+    /// When it suits the device (virtio-net without tx NAPI). Senders are then released when the device takes
+    /// a frame, as by `skb_orphan`; only the ring bounds what they have in it.
     Late,
 }
 
@@ -171,11 +171,12 @@ impl Completions {
     }
 }
 
-/// Notifications of a device: completions and arrivals. A device that has none takes the defaults, and is polled from time
-/// to time.
+/// Notifications of a device: completions and arrivals. A device that has none takes the defaults, and is
+/// polled from time to time.
 pub trait Notify {
-    /// Asks for a notification at the next completion and the next arrival. Returns false if one is due already: the caller
-    /// looks again. The device notifies of everything after this call, until [`Notify::disarm`].
+    /// Asks for a notification at the next completion and the next arrival. Returns false if one is due
+    /// already: the caller looks again. The device notifies of everything after this call, until
+    /// [`Notify::disarm`].
     fn arm(&mut self) -> bool {
         true
     }
@@ -183,7 +184,8 @@ pub trait Notify {
     /// Masks notifications while the caller polls.
     fn disarm(&mut self) {}
 
-    /// The descriptor that becomes readable or writable with a notification. It stays the same while the device is open.
+    /// The descriptor that becomes readable or writable with a notification. It stays the same while the
+    /// device is open.
     fn wait_fd(&self) -> Option<RawFd> {
         None
     }
@@ -199,7 +201,8 @@ pub trait Device: Notify + Send {
     /// Returns the name for messages, as in the specification: `wire`, `pcap:out.pcap`.
     fn name(&self) -> String;
 
-    /// Returns how the device works on this machine, once it is attached, where that may differ: `zero-copy`, `copy`.
+    /// Returns how the device works on this machine, once it is attached, where that may differ: `zero-copy`,
+    /// `copy`.
     fn mode(&self) -> Option<&'static str> {
         None
     }
@@ -213,8 +216,8 @@ pub trait Device: Notify + Send {
     /// Shows each frame that the device holds to `see`, for audits.
     fn visit(&self, see: &mut dyn FnMut(&Frame));
 
-    /// Ends the device: it completes files and lets go of memory. Frames that it was still sending come back by
-    /// [`TxDevice::reap`], as failed; memory posted for arrivals by [`RxDevice::reclaim`].
+    /// Ends the device: it completes files and lets go of memory. Frames that it was still sending come back
+    /// by [`TxDevice::reap`], as failed; memory posted for arrivals by [`RxDevice::reclaim`].
     ///
     /// # Errors
     /// What could not be completed.
@@ -240,8 +243,8 @@ pub trait TxDevice: Device {
     /// Rings the doorbell that a call with `more` has left out. Returns true if there was one.
     fn flush(&mut self) -> bool;
 
-    /// Gives back up to `budget` frames that have left, as far as `into` has room. With `urgent` a thread waits for them: the
-    /// device gives them back now, whatever its [`CompletionMode`].
+    /// Gives back up to `budget` frames that have left, as far as `into` has room. With `urgent` a thread
+    /// waits for them: the device gives them back now, whatever its [`CompletionMode`].
     ///
     /// # Errors
     /// The device completed what it does not hold. What it did hold is still good.
@@ -258,7 +261,8 @@ pub trait TxDevice: Device {
 
 /// The receive side of a device: one receive queue.
 pub trait RxDevice: Device {
-    /// Receives up to `budget` frames to the back of `to`, with memory from `cache`. Returns the number of frames.
+    /// Receives up to `budget` frames to the back of `to`, with memory from `cache`. Returns the number of
+    /// frames.
     ///
     /// # Errors
     /// The device failed. An empty pool is no error: frames then wait, or the device drops and counts them.
@@ -267,18 +271,19 @@ pub trait RxDevice: Device {
     /// Returns true if nothing will ever be received any more: the other end closed, the file is read.
     fn ended(&self) -> bool;
 
-    /// Moves memory that was posted for arrivals to the back of `to`, as far as there is room, once the device is closed.
-    /// Returns the number of frames moved.
+    /// Moves memory that was posted for arrivals to the back of `to`, as far as there is room, once the
+    /// device is closed. Returns the number of frames moved.
     fn reclaim(&mut self, _to: &mut Batch) -> usize {
         0
     }
 
-    /// Shows how many frames were dropped before they could be received, by reason, since the device was opened:
-    /// those that the kernel had no room for in a ring, above all.
+    /// Shows how many frames were dropped before they could be received, by reason, since the device was
+    /// opened: those that the kernel had no room for in a ring, above all.
     fn drops(&mut self, _see: &mut dyn FnMut(&'static str, u64)) {}
 
-    /// Returns within how many nanoseconds [`RxDevice::receive`] must be called again though nothing notifies: when the next
-    /// frame arrives, if the device knows; or where only a look shows that nothing can arrive any more.
+    /// Returns within how many nanoseconds [`RxDevice::receive`] must be called again though nothing
+    /// notifies: when the next frame arrives, if the device knows; or where only a look shows that nothing
+    /// can arrive any more.
     fn next_arrival_ns(&self) -> Option<u64> {
         None
     }

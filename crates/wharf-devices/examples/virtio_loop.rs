@@ -1,11 +1,13 @@
-//! Sends numbered frames by `virtio-user` or `vhost-user` to a peer that sends each back, and checks every one: number, length, bytes.
+//! Sends numbered frames by `virtio-user` or `vhost-user` to a peer that sends each back, and checks every
+//! one: number, length, bytes.
 //!
-//! `virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES [FLOWS]]]]`: a device that sends and receives, such as
-//! `virtio-user:/run/switch.sock,packed=on`. Frames belong to FLOWS flows in turn, 1 by default; each flow is to come back in order.
-//! Ends with a line of what came back, and what it took; exit code 1 if anything was lost, doubled, reordered or changed.
+//! `virtio_loop SPECIFICATION [FRAMES [LONGEST [FRAME_BYTES [FLOWS]]]]`: a device that sends and receives,
+//! such as `virtio-user:/run/switch.sock,packed=on`. Frames belong to FLOWS flows in turn, 1 by default; each
+//! flow is to come back in order. Ends with a line of what came back, and what it took; exit code 1 if
+//! anything was lost, doubled, reordered or changed.
 //!
-//! It begins once the peer has sent back a frame that is none of those: a driver may flush, as its port starts, what has come before
-//! (DPDK's does), and that is no loss.
+//! It begins once the peer has sent back a frame that is none of those: a driver may flush, as its port
+//! starts, what has come before (DPDK's does), and that is no loss.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +18,14 @@ use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Frame, Region};
 
 const BATCH: usize = 64;
-/// Frames under way at a time, at most: the back end drops what it has no room for, and its port has 256 of each.
+/// Frames under way at a time, at most: the back end drops what it has no room for, and its port has 256 of
+/// each.
 const WINDOW: u64 = 192;
-/// Without anything coming back for so long, the rest is lost: a machine under load may keep a process waiting.
+/// Without anything coming back for so long, the rest is lost: a machine under load may keep a process
+/// waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take until there is somebody who sends back: a driver that has to come, too, and may have to share its processor.
+/// How long it may take until there is somebody who sends back: a driver that has to come, too, and may have
+/// to share its processor.
 const FIRST_WITHIN: Duration = Duration::from_secs(240);
 /// Between two frames that ask whether there is: they may all come back at once, and take room.
 const ASK_EVERY: Duration = Duration::from_secs(1);

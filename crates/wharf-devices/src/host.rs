@@ -11,8 +11,8 @@ use std::time::Duration;
 use wharf_core::host::{Clock, Park, Wake};
 use wharf_sys::event::EventFd;
 
-/// CLOCK_MONOTONIC_COARSE: exact to some milliseconds, enough for byte limits and ledgers, for 3 ns. Its exact time is
-/// [`ExactClock`]'s.
+/// CLOCK_MONOTONIC_COARSE: exact to some milliseconds, enough for byte limits and ledgers, for 3 ns. Its
+/// exact time is [`ExactClock`]'s.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct HostClock;
 
@@ -79,8 +79,8 @@ impl Park for HostPark {
     }
 }
 
-/// A wake-up as a file descriptor that becomes readable, for programs that wait in epoll(7) or a loop of their own:
-/// give a clone of the `Arc` to [`wharf_core::sender::Sender::watch`].
+/// A wake-up as a file descriptor that becomes readable, for programs that wait in epoll(7) or a loop of
+/// their own: give a clone of the `Arc` to [`wharf_core::sender::Sender::watch`].
 #[derive(Debug)]
 pub struct WakeFd(EventFd);
 

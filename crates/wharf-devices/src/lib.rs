@@ -1,8 +1,8 @@
 //! Devices, one file or folder each, and the host's clock and threads.
 //!
-//! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The [`Registry`](registry::Registry)
-//! lists the kinds, and takes others. `packet`, `xdp` and `tap` need a privilege, the others none.
-//! `docs/device-howto.md` says how to write another.
+//! [`open`](open::open) makes a device from a specification, `KIND:PLACE[,key=value]...`. The
+//! [`Registry`](registry::Registry) lists the kinds, and takes others. `packet`, `xdp` and `tap` need a
+//! privilege, the others none. `docs/device-howto.md` says how to write another.
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]

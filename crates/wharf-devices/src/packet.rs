@@ -1,9 +1,9 @@
 //! `packet:INTERFACE`: a raw socket on a network interface, by rings shared with the kernel: packet(7).
 //!
-//! Sending: [`PacketSender`], PACKET_TX_RING. Each frame is copied into a slot, one system call hands a batch over,
-//! and a slot comes back when its frame has left: real completions, so that there is a byte queue limit.
-//! Receiving: [`PacketReceiver`], PACKET_RX_RING in blocks. Both use PACKET_VNET_HDR, the header that describes unfinished
-//! checksums and super-packets.
+//! Sending: [`PacketSender`], PACKET_TX_RING. Each frame is copied into a slot, one system call hands a batch
+//! over, and a slot comes back when its frame has left: real completions, so that there is a byte queue
+//! limit. Receiving: [`PacketReceiver`], PACKET_RX_RING in blocks. Both use PACKET_VNET_HDR, the header that
+//! describes unfinished checksums and super-packets.
 //!
 //! Needs CAP_NET_RAW. The interface is looked up in the network namespace of the thread that opens it.
 
@@ -21,8 +21,8 @@ use wharf_core::device::DeviceError;
 use wharf_mem::Meta;
 use wharf_sys::packet::PacketSocket;
 
-/// Bytes of a frame that the kernel copies into the packet's own buffer when it is sent. The rest is passed on as pages of the
-/// ring, which costs more than a copy up to this length (1514 bytes: 1.35 times, on veth).
+/// Bytes of a frame that the kernel copies into the packet's own buffer when it is sent. The rest is passed
+/// on as pages of the ring, which costs more than a copy up to this length (1514 bytes: 1.35 times, on veth).
 const COPIED_BYTES_MAX: u32 = 3072;
 
 /// Makes the header for a frame of `len_bytes` to be sent as `meta` asks; the kernel checks it.

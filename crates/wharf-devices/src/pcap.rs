@@ -2,8 +2,8 @@
 //!
 //! Spec: `pcap:FILE[,resolution=ns|us,order=le|be]` to write, `pcap:FILE[,snapped=refuse|pad|send]` to read.
 //!
-//! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A frame with a time stamp
-//! is written with it, any other with the wall clock's time.
+//! Packets keep their time: a received frame carries its record's time stamp (`Meta::time_ns`, from 1970). A
+//! frame with a time stamp is written with it, any other with the wall clock's time.
 
 pub mod format;
 mod sink;

@@ -1,7 +1,7 @@
 //! The kinds of devices that there are.
 //!
-//! [`Registry::default`] has those of this crate; [`Registry::with`] adds one of a user's own, which then is parsed, opened and
-//! listed as they are.
+//! [`Registry::default`] has those of this crate; [`Registry::with`] adds one of a user's own, which then is
+//! parsed, opened and listed as they are.
 
 use crate::BUILT_IN;
 use crate::spec::{DeviceSpec, Direction, Kind, Opened, Queues};
@@ -37,8 +37,8 @@ impl Registry {
         &self.kinds
     }
 
-    /// Reads a specification, `KIND:PLACE[,key=value]...`. A comma that belongs to a place is written `\,`; kinds without a place
-    /// have their keys behind the colon at once, `wire:rate=10gbit,delay=1ms`.
+    /// Reads a specification, `KIND:PLACE[,key=value]...`. A comma that belongs to a place is written `\,`;
+    /// kinds without a place have their keys behind the colon at once, `wire:rate=10gbit,delay=1ms`.
     ///
     /// # Errors
     /// [`OptionError`] for a specification that cannot be, saying what can.
@@ -63,7 +63,8 @@ impl Registry {
 /// Opens the device that `spec` describes, of one of the kinds of this crate.
 ///
 /// # Errors
-/// [`DeviceError::Unsupported`] for a specification that cannot be, saying what can, and what the device itself meets as it opens.
+/// [`DeviceError::Unsupported`] for a specification that cannot be, saying what can, and what the device
+/// itself meets as it opens.
 pub fn open(spec: &str, direction: Direction) -> Result<Opened, DeviceError> {
     let one = open_queues(spec, direction, Queues::default())?.pop();
     one.ok_or_else(|| DeviceError::Unsupported { device: spec.into(), what: "no queue".into() })

@@ -1,7 +1,7 @@
 //! Kinds of devices, and specifications of one: `KIND:PLACE[,key=value]...`.
 //!
-//! A [`Kind`] is one value with everything that is to be known of a kind. A [`DeviceSpec`] is a specification that has been read
-//! against its kind. `registry.rs` says which kinds there are.
+//! A [`Kind`] is one value with everything that is to be known of a kind. A [`DeviceSpec`] is a specification
+//! that has been read against its kind. `registry.rs` says which kinds there are.
 
 use crate::requirements::Requirement;
 use std::path::Path;
@@ -184,11 +184,13 @@ pub struct Opening {
 pub struct Opened {
     /// The device.
     pub device: AnyDevice,
-    /// Its receive side, where that is a device of its own: of one opened both ways. Else `device` receives as well.
+    /// Its receive side, where that is a device of its own: of one opened both ways. Else `device` receives
+    /// as well.
     pub receiving: Option<Box<dyn RxDevice>>,
     /// The other end, where that is in this process: a wire's.
     pub far_end: Option<Box<dyn Duplex>>,
-    /// True if super-packets arrive whole, of tens of kilobytes each: large buffers are worth their memory then.
+    /// True if super-packets arrive whole, of tens of kilobytes each: large buffers are worth their memory
+    /// then.
     pub super_packets: bool,
     /// Time that a frame takes to the other end: a wire's delay.
     pub delay: Duration,
@@ -276,7 +278,8 @@ impl DeviceSpec {
         name(self.kind, &self.place)
     }
 
-    /// True if both name one end of a link, by which what one sends would get back to the other: an interface or a socket.
+    /// True if both name one end of a link, by which what one sends would get back to the other: an interface
+    /// or a socket.
     pub fn is_same_end(&self, other: &Self) -> bool {
         let has_end = matches!(self.kind.place, Place::Interface(_) | Place::Socket(_));
         has_end && self.kind.name == other.kind.name && self.place == other.place
@@ -313,7 +316,8 @@ impl DeviceSpec {
         }
     }
 
-    /// Opens it, with as many queues as are asked for where it has several: a device for each, or one with pairs of them.
+    /// Opens it, with as many queues as are asked for where it has several: a device for each, or one with
+    /// pairs of them.
     ///
     /// # Errors
     /// Those of [`DeviceSpec::check`], and what the device itself meets as it opens.

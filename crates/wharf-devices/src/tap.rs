@@ -1,15 +1,15 @@
 //! `tap:NAME`: the user-space end of a virtual Ethernet interface: tun(4).
 //!
-//! The kernel receives by the interface what is sent here, and sends by it what is received here. One file carries both
-//! directions, so it is one device: [`Tap`]. Super-packets and unfinished checksums pass whole in both directions; the virtio-net
-//! header before each frame describes them.
+//! The kernel receives by the interface what is sent here, and sends by it what is received here. One file
+//! carries both directions, so it is one device: [`Tap`]. Super-packets and unfinished checksums pass whole
+//! in both directions; the virtio-net header before each frame describes them.
 //!
-//! The kernel has a frame when the call returns, and reports nothing afterwards. So there are no completions to learn from, and
-//! no byte queue limit.
+//! The kernel has a frame when the call returns, and reports nothing afterwards. So there are no completions
+//! to learn from, and no byte queue limit.
 //!
-//! Needs CAP_NET_ADMIN, or an interface that was made for the user beforehand (`ip tuntap add NAME mode tap user USER`). The
-//! interface is made, or looked for, in the network namespace of the thread that opens it, and may be moved to another one
-//! afterwards.
+//! Needs CAP_NET_ADMIN, or an interface that was made for the user beforehand (`ip tuntap add NAME mode tap
+//! user USER`). The interface is made, or looked for, in the network namespace of the thread that opens it,
+//! and may be moved to another one afterwards.
 
 mod end;
 mod receiving;
@@ -29,27 +29,31 @@ use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::tap::Offloads;
 
-/// Longest packet that the kernel delivers, bytes: the longest IPv6 payload, its header, and an Ethernet header with two tags.
+/// Longest packet that the kernel delivers, bytes: the longest IPv6 payload, its header, and an Ethernet
+/// header with two tags.
 const PACKET_BYTES_MAX: usize = 65535 + 40 + 14 + 2 * 4;
 
 /// Settings of a [`Tap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapOptions {
-    /// True if the interface has several queues, each a device that is opened by its name. The kernel sends a flow by the queue that
-    /// the flow's frames come from, else by its hash. Off by default: the interface can then be opened once.
+    /// True if the interface has several queues, each a device that is opened by its name. The kernel sends a
+    /// flow by the queue that the flow's frames come from, else by its hash. Off by default: the interface
+    /// can then be opened once.
     pub multi_queue: bool,
-    /// True if the kernel delivers super-packets whole and leaves checksums to be filled in: on by default. It applies to all
-    /// queues. If off, frames arrive as on a wire; sending is the same.
+    /// True if the kernel delivers super-packets whole and leaves checksums to be filled in: on by default.
+    /// It applies to all queues. If off, frames arrive as on a wire; sending is the same.
     pub offload: bool,
-    /// True if the interface stays when it is closed; `None` leaves that as it was. An interface that is made here goes.
+    /// True if the interface stays when it is closed; `None` leaves that as it was. An interface that is made
+    /// here goes.
     pub persist: Option<bool>,
     /// The interface's MTU; `None` leaves it as it was: 1500 for a new interface.
     pub mtu_bytes: Option<u32>,
-    /// Frames that the kernel keeps until they are received, per queue; it drops the rest. `None` leaves that as it was: 500 for a
-    /// new interface.
+    /// Frames that the kernel keeps until they are received, per queue; it drops the rest. `None` leaves that
+    /// as it was: 500 for a new interface.
     pub ring_frames: Option<u32>,
-    /// Bytes, by the kernel's account, that may be on their way through the kernel. Sending waits at this bound for the kernel's
-    /// shaping, and nothing is dropped behind the interface for lack of room. `None` leaves it as it was: no bound for a new interface.
+    /// Bytes, by the kernel's account, that may be on their way through the kernel. Sending waits at this
+    /// bound for the kernel's shaping, and nothing is dropped behind the interface for lack of room. `None`
+    /// leaves it as it was: no bound for a new interface.
     pub send_buffer_bytes: Option<u32>,
 }
 
@@ -68,11 +72,12 @@ impl Default for TapOptions {
 
 /// A queue of a TAP interface; it sends and receives.
 ///
-/// Received frames may be super-packets, as chains if they are longer than one frame, with a checksum still to be filled in, as
-/// their row of the side table says ([`Region::meta`]). The same may be sent. While the interface is down, sent frames fail
-/// (`link-down`) and nothing arrives; both go on when it is up again. A removed interface is [`DeviceError::Lost`]. Frames that
-/// the kernel dropped because they were not received in time are shown as `kernel`. The kernel counts them for all queues
-/// together, so only the first of queues opened together shows them ([`Tap::open_queues`]).
+/// Received frames may be super-packets, as chains if they are longer than one frame, with a checksum still
+/// to be filled in, as their row of the side table says ([`Region::meta`]). The same may be sent. While the
+/// interface is down, sent frames fail (`link-down`) and nothing arrives; both go on when it is up again. A
+/// removed interface is [`DeviceError::Lost`]. Frames that the kernel dropped because they were not received
+/// in time are shown as `kernel`. The kernel counts them for all queues together, so only the first of queues
+/// opened together shows them ([`Tap::open_queues`]).
 #[derive(Debug)]
 pub struct Tap {
     end: End,
@@ -88,8 +93,8 @@ impl Tap {
     /// Makes interface `name`, or takes an existing one, and switches it on.
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] for an invalid interface name; [`DeviceError::Io`] if the interface is no TAP, is in use, or
-    /// CAP_NET_ADMIN is lacking.
+    /// [`DeviceError::Unsupported`] for an invalid interface name; [`DeviceError::Io`] if the interface is no
+    /// TAP, is in use, or CAP_NET_ADMIN is lacking.
     pub fn open(name: &str, options: TapOptions) -> Result<Self, DeviceError> {
         Self::open_one(name, options, false)
     }
@@ -123,7 +128,8 @@ impl Tap {
 }
 
 impl Notify for Tap {
-    /// The file is notified of each frame that arrives, of the interface's removal, and of room in the kernel.
+    /// The file is notified of each frame that arrives, of the interface's removal, and of room in the
+    /// kernel.
     fn wait_fd(&self) -> Option<RawFd> {
         self.end.tap().map(|tap| tap.fd().as_raw_fd())
     }

@@ -1,18 +1,20 @@
 //! `udp:HOST:PORT`: UDP payloads through a kernel socket. Needs no privilege.
 //!
-//! Frames are Ethernet frames, as for every device, but the kernel's network stack stands between them and the wire. Of a frame
-//! that is sent, the kernel sends the datagram's payload under headers of its own. A datagram that is received gets headers made
-//! from what the kernel reports: addresses, ports, lengths, right checksums.
+//! Frames are Ethernet frames, as for every device, but the kernel's network stack stands between them and
+//! the wire. Of a frame that is sent, the kernel sends the datagram's payload under headers of its own. A
+//! datagram that is received gets headers made from what the kernel reports: addresses, ports, lengths, right
+//! checksums.
 //!
-//! Sending: consecutive datagrams of one length to one place are one message, which the kernel or the adapter segments
-//! (`UDP_SEGMENT`). All messages of a batch go by one call. A super-packet of UDP is sent from where its payload lies.
-//! [`Udp::connect`] sends everything to one address. [`Udp::bind`] sends each frame to the frame's destination, from the bound
-//! port. A socket bound to no address sends from the frame's source address, if that is this machine's. A frame that is no UDP
-//! datagram fails as `not-udp`.
-//! Receiving: from the peer if connected, else from any sender. One device does both.
+//! Sending: consecutive datagrams of one length to one place are one message, which the kernel or the adapter
+//! segments (`UDP_SEGMENT`). All messages of a batch go by one call. A super-packet of UDP is sent from where
+//! its payload lies. [`Udp::connect`] sends everything to one address. [`Udp::bind`] sends each frame to the
+//! frame's destination, from the bound port. A socket bound to no address sends from the frame's source
+//! address, if that is this machine's. A frame that is no UDP datagram fails as `not-udp`. Receiving: from
+//! the peer if connected, else from any sender. One device does both.
 //!
-//! There are no completions: the kernel has copied a frame when the call returns, so there is no byte queue limit. A full
-//! socket buffer stops the device until the kernel reports that it is writable. The kernel does not report drops of a full qdisc.
+//! There are no completions: the kernel has copied a frame when the call returns, so there is no byte queue
+//! limit. A full socket buffer stops the device until the kernel reports that it is writable. The kernel does
+//! not report drops of a full qdisc.
 
 mod addressing;
 mod datagram;
@@ -46,12 +48,12 @@ use wharf_sys::udp::UdpSocket;
 pub struct UdpOptions {
     /// True to send runs of datagrams as one message, where the kernel takes that: the default.
     pub segments: bool,
-    /// True to let the kernel join received datagrams of one flow (`UDP_GRO`): off by default. Receiving is much faster where a
-    /// sender on this host, or an adapter, joins them. The kernel then counts drops in joined datagrams, so the number of lost
-    /// datagrams is unknown.
+    /// True to let the kernel join received datagrams of one flow (`UDP_GRO`): off by default. Receiving is
+    /// much faster where a sender on this host, or an adapter, joins them. The kernel then counts drops in
+    /// joined datagrams, so the number of lost datagrams is unknown.
     pub joins_received: bool,
-    /// Bytes that may wait to be received, counted with the kernel's own overhead: 8 MiB by default, or as many as
-    /// `net.core.rmem_max` allows.
+    /// Bytes that may wait to be received, counted with the kernel's own overhead: 8 MiB by default, or as
+    /// many as `net.core.rmem_max` allows.
     pub buffer_bytes: usize,
 }
 
@@ -115,8 +117,9 @@ impl Udp {
         Ok(Self::new(name, socket, Addressing::Connected, options))
     }
 
-    /// Receives datagrams for the first of `locals` that it can be bound to, and sends from there to each frame's destination.
-    /// For port 0 the kernel chooses a free port; if `name` ends in `:0`, that number replaces the 0.
+    /// Receives datagrams for the first of `locals` that it can be bound to, and sends from there to each
+    /// frame's destination. For port 0 the kernel chooses a free port; if `name` ends in `:0`, that number
+    /// replaces the 0.
     ///
     /// # Errors
     /// [`DeviceError::Io`] if it can be bound to none of them.

@@ -37,7 +37,8 @@ pub(crate) fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
-/// Returns true if it is a socket without a listener: connecting to another kind of file fails with the same error.
+/// Returns true if it is a socket without a listener: connecting to another kind of file fails with the same
+/// error.
 fn is_stale(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     is_socket

@@ -1,17 +1,19 @@
-//! `vhost-user:SOCKET`: the device side of virtio-net, for a virtual machine or any other driver that shares its memory over a
-//! socket (virtio 1.2, section 5.1; QEMU, docs/interop/vhost-user.rst).
+//! `vhost-user:SOCKET`: the device side of virtio-net, for a virtual machine or any other driver that shares
+//! its memory over a socket (virtio 1.2, section 5.1; QEMU, docs/interop/vhost-user.rst).
 //!
-//! A thread serves the messages (`control`, `session`): they announce the driver's memory, and its virtqueues therein (`vring`).
-//! The thread that moves frames takes a virtqueue's lock once per batch (`link`), copies frames into the driver's buffers
-//! (`sending`) or out of them (`receiving`), and uses each buffer at once. So no buffer is ever held in a virtqueue: it can be
-//! left and resumed at any time.
+//! A thread serves the messages (`control`, `session`): they announce the driver's memory, and its virtqueues
+//! therein (`vring`). The thread that moves frames takes a virtqueue's lock once per batch (`link`), copies
+//! frames into the driver's buffers (`sending`) or out of them (`receiving`), and uses each buffer at once.
+//! So no buffer is ever held in a virtqueue: it can be left and resumed at any time.
 //!
-//! The other side is not trusted: addresses are looked up and lengths checked each time, and a value is read once and then used.
-//! A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it up anew. One that breaks the rules of the
-//! messages loses its connection. [`RxDevice::receive`] or [`TxDevice::reap`] reports either as an error, and the device goes on.
+//! The other side is not trusted: addresses are looked up and lengths checked each time, and a value is read
+//! once and then used. A driver that breaks the rules of its virtqueue loses that virtqueue until it sets it
+//! up anew. One that breaks the rules of the messages loses its connection. [`RxDevice::receive`] or
+//! [`TxDevice::reap`] reports either as an error, and the device goes on.
 //!
-//! A driver that truncates the file behind its memory would end the process by `SIGBUS`. The device seals each file against that.
-//! It rejects memory that cannot be sealed, unless the program has called [`install_sigbus_handler`].
+//! A driver that truncates the file behind its memory would end the process by `SIGBUS`. The device seals
+//! each file against that. It rejects memory that cannot be sealed, unless the program has called
+//! [`install_sigbus_handler`].
 
 mod control;
 mod link;
@@ -62,9 +64,9 @@ impl Default for VhostUserOptions {
 
 /// The device side of virtio-net, with all of its queue pairs.
 ///
-/// Up to 256 frames for the driver wait while it has no buffers or there is no driver. Then the queue stops, and nothing is lost.
-/// A driver that takes super-packets and unfinished checksums gets them; for another they are segmented and filled in here. A
-/// frame is complete when it has been copied.
+/// Up to 256 frames for the driver wait while it has no buffers or there is no driver. Then the queue stops,
+/// and nothing is lost. A driver that takes super-packets and unfinished checksums gets them; for another
+/// they are segmented and filled in here. A frame is complete when it has been copied.
 pub struct VhostUser {
     link: Arc<Link>,
     sending: Sending,
@@ -170,7 +172,8 @@ impl Device for VhostUser {
 }
 
 impl TxDevice for VhostUser {
-    /// The device does the work that the driver does not take, so these properties do not depend on the driver.
+    /// The device does the work that the driver does not take, so these properties do not depend on the
+    /// driver.
     fn info(&self) -> TxInfo {
         TxInfo {
             ring_frames: Some(sending::RING_FRAMES as u32),
@@ -221,8 +224,8 @@ impl RxDevice for VhostUser {
     }
 }
 
-/// Serves the messages of one connection until it ends, then moves frames both ways through the resulting virtqueues: for
-/// fuzzing. Returns the error of the messages, if there is one.
+/// Serves the messages of one connection until it ends, then moves frames both ways through the resulting
+/// virtqueues: for fuzzing. Returns the error of the messages, if there is one.
 ///
 /// # Errors
 /// The connection's error that [`RxDevice::receive`] would return.

@@ -1,20 +1,23 @@
 //! Virtqueues (virtio 1.2, sections 2.6 to 2.8): split and packed, the driver's side and the device's.
 //!
-//! A virtqueue is three areas of shared memory, a [`Place`]. A [`DriverRing`] puts buffers into it, by address, and takes back the
-//! used ones. A [`DeviceRing`] takes them as [`Chain`]s, of which every address was looked up in a [`Memory`], and gives them back.
-//! Both layouts are types behind the two traits: [`split`] and [`packed`].
+//! A virtqueue is three areas of shared memory, a [`Place`]. A [`DriverRing`] puts buffers into it, by
+//! address, and takes back the used ones. A [`DeviceRing`] takes them as [`Chain`]s, of which every address
+//! was looked up in a [`Memory`], and gives them back. Both layouts are types behind the two traits:
+//! [`split`] and [`packed`].
 //!
-//! The peer is not trusted. Each value is read once from a ring, checked, and then used; a violation is a [`RingError`], after which
-//! the queue is not to be used any more. Neither side panics, loops without a bound, or touches memory outside, whatever the peer
-//! writes.
+//! The peer is not trusted. Each value is read once from a ring, checked, and then used; a violation is a
+//! [`RingError`], after which the queue is not to be used any more. Neither side panics, loops without a
+//! bound, or touches memory outside, whatever the peer writes.
 //!
-//! Buffers that were put or used in a batch are published together, by `publish`. A side that has published asks whether the other
-//! side needs a notification. A side that means to sleep enables notifications, and looks again if there is something already.
+//! Buffers that were put or used in a batch are published together, by `publish`. A side that has published
+//! asks whether the other side needs a notification. A side that means to sleep enables notifications, and
+//! looks again if there is something already.
 //!
-//! Memory order, by pairs. (A) publishing available buffers: Release, pairs with (B) Acquire: a reader of the index sees the
-//! descriptors. (C) publishing used buffers: Release, pairs with (D) Acquire: a reader of the index sees the bytes. (E) a full fence
-//! between publishing and reading the other side's notification request, pairs with (F) one between requesting a notification and
-//! looking for published buffers: one of the two sides sees the other's write.
+//! Memory order, by pairs. (A) publishing available buffers: Release, pairs with (B) Acquire: a reader of the
+//! index sees the descriptors. (C) publishing used buffers: Release, pairs with (D) Acquire: a reader of the
+//! index sees the bytes. (E) a full fence between publishing and reading the other side's notification
+//! request, pairs with (F) one between requesting a notification and looking for published buffers: one of
+//! the two sides sees the other's write.
 
 mod chain;
 mod error;
@@ -68,5 +71,6 @@ pub mod feature {
 
 /// Most descriptors of a ring (virtio 1.2, section 2.6).
 pub const SIZE_MAX: u16 = 32768;
-/// Most descriptors of an indirect table that are followed: more than any driver makes (Linux 19; QEMU has this bound).
+/// Most descriptors of an indirect table that are followed: more than any driver makes (Linux 19; QEMU has
+/// this bound).
 pub const INDIRECT_MAX: u16 = 1024;

@@ -1,15 +1,16 @@
-//! `virtio-user:SOCKET`: a virtio-net driver in user space (virtio 1.2, section 5.1), over a vhost-user back end: a virtual switch,
-//! the network side of a virtual machine, or the device side of [`crate::virtio`].
+//! `virtio-user:SOCKET`: a virtio-net driver in user space (virtio 1.2, section 5.1), over a vhost-user back
+//! end: a virtual switch, the network side of a virtual machine, or the device side of [`crate::virtio`].
 //!
-//! The pool's memory is shared with the back end: frames are sent and received in place, with the virtio-net header in the
-//! headroom before them. The back end can therefore write to all of the pool at any time. It is trusted to write only to buffers
-//! posted for frames, as a guest trusts its network card: see [`wharf_mem::region`]. The buffers that it names are checked
-//! ([`crate::virtio`]); the bytes that it writes into frames are as those of any wire.
+//! The pool's memory is shared with the back end: frames are sent and received in place, with the virtio-net
+//! header in the headroom before them. The back end can therefore write to all of the pool at any time. It is
+//! trusted to write only to buffers posted for frames, as a guest trusts its network card: see
+//! [`wharf_mem::region`]. The buffers that it names are checked ([`crate::virtio`]); the bytes that it writes
+//! into frames are as those of any wire.
 //!
-//! One object sends and receives. A sent frame comes back when the back end has used its buffer: real completions, so there is a
-//! byte queue limit. With `napi=off` they are looked for late: see [`Napi`]. Only [`Notify::arm`] asks for notifications: of
-//! completions, delayed until three quarters are back, and of every arrival. The back end is notified of new buffers only while it
-//! asks for that, once a batch.
+//! One object sends and receives. A sent frame comes back when the back end has used its buffer: real
+//! completions, so there is a byte queue limit. With `napi=off` they are looked for late: see [`Napi`]. Only
+//! [`Notify::arm`] asks for notifications: of completions, delayed until three quarters are back, and of
+//! every arrival. The back end is notified of new buffers only while it asks for that, once a batch.
 
 mod cleaning;
 mod connect;
@@ -55,8 +56,8 @@ const LOOK_EVERY: u32 = 64;
 /// Opens the driver, with either ring layout.
 ///
 /// # Errors
-/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Unsupported`] for an invalid size, and for
-/// features that the back end lacks.
+/// [`DeviceError::Io`] if there is no back end, or it rejects something; [`DeviceError::Unsupported`] for an
+/// invalid size, and for features that the back end lacks.
 pub fn open(path: &Path, options: VirtioUserOptions) -> Result<Box<dyn Duplex>, DeviceError> {
     let name = format!("virtio-user:{}", path.display().to_string().escape_debug());
     options.check().map_err(|what| DeviceError::Unsupported { device: name.clone(), what })?;
@@ -78,9 +79,9 @@ fn cleaned<C: Cleaning>(endpoint: Endpoint, session: Session, cleaning: C) -> Bo
 
 /// A virtio-net driver; see [`open`].
 ///
-/// A back end that goes, or that breaks the rules, is reported once, and the frames in its rings come back as failed, `peer-gone`.
-/// The report is [`DeviceError::Lost`], and all frames given afterwards fail, too. With `reconnect` it is [`DeviceError::Io`], and
-/// later frames wait until a back end is there again.
+/// A back end that goes, or that breaks the rules, is reported once, and the frames in its rings come back as
+/// failed, `peer-gone`. The report is [`DeviceError::Lost`], and all frames given afterwards fail, too. With
+/// `reconnect` it is [`DeviceError::Io`], and later frames wait until a back end is there again.
 #[derive(Debug)]
 struct VirtioUser<R, C> {
     endpoint: Endpoint,
@@ -175,7 +176,8 @@ impl<R: DriverRing + 'static, C: Cleaning> VirtioUser<R, C> {
         (self.reconnector.is_none() && self.detached.line.is_empty()) || self.resume()
     }
 
-    /// Adopts a back end that has come, if one has. Returns true if all frames that waited for it are on their way.
+    /// Adopts a back end that has come, if one has. Returns true if all frames that waited for it are on
+    /// their way.
     #[cold]
     fn resume(&mut self) -> bool {
         match self.reconnector.as_mut().and_then(Reconnector::answer) {

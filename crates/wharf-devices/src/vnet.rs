@@ -1,8 +1,9 @@
-//! `VnetHeader`: the header before a frame that is not yet as on a wire: virtio 1.2, section 5.1.6; used by packet(7), tun(4) and
-//! virtio devices.
+//! `VnetHeader`: the header before a frame that is not yet as on a wire: virtio 1.2, section 5.1.6; used by
+//! packet(7), tun(4) and virtio devices.
 //!
-//! A header from outside is checked against its frame before it is acted on, and so are requests to be sent: [`VnetHeader::meta`] and
-//! [`VnetHeader::to_send`]. Its field for the length of the headers is never used: the headers are parsed instead.
+//! A header from outside is checked against its frame before it is acted on, and so are requests to be sent:
+//! [`VnetHeader::meta`] and [`VnetHeader::to_send`]. Its field for the length of the headers is never used:
+//! the headers are parsed instead.
 
 use wharf_mem::Meta;
 use wharf_packet::checksum::{TCP_OFFSET, UDP_OFFSET};
@@ -15,8 +16,8 @@ pub const VNET_HEADER_BYTES: usize = 10;
 pub const START_BYTES: usize = 512;
 
 const NEEDS_CHECKSUM: u8 = 1;
-/// Flag of the segmentation kind: the sender's network reported congestion (ECN). Segmentation then handles TCP's CWR flag
-/// specially; Wharf's does so always.
+/// Flag of the segmentation kind: the sender's network reported congestion (ECN). Segmentation then handles
+/// TCP's CWR flag specially; Wharf's does so always.
 const ECN: u8 = 0x80;
 /// TCP's CWR flag.
 const CWR: u8 = 0x80;
@@ -89,7 +90,8 @@ impl VnetHeader {
         }
     }
 
-    /// Makes the header for a frame of `len_bytes` with the requests of `meta`; its first [`START_BYTES`] (or all) are in `start`.
+    /// Makes the header for a frame of `len_bytes` with the requests of `meta`; its first [`START_BYTES`] (or
+    /// all) are in `start`.
     ///
     /// # Errors
     /// [`VnetError`]: the request is impossible.
@@ -105,7 +107,8 @@ impl VnetHeader {
         Ok(Self { header_bytes, has_ecn, ..header })
     }
 
-    /// Returns the requests to the frame behind it, of `len_bytes`; its first [`START_BYTES`] (or all) are in `start`.
+    /// Returns the requests to the frame behind it, of `len_bytes`; its first [`START_BYTES`] (or all) are in
+    /// `start`.
     ///
     /// # Errors
     /// [`VnetError`]: the header is wrong.

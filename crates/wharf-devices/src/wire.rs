@@ -2,23 +2,23 @@
 //!
 //! Spec: `wire[:rate=10gbit,delay=1ms,ring=1024,overhead=24]`.
 //!
-//! A frame leaves when its transmission is over (`rate`) and the far end takes it; that is its completion. A full ring stops the
-//! sender; no frame is ever dropped. The far end copies a frame's bytes into memory of its own cache, and takes none while its
-//! pool is empty. Super-packets cross whole, with their requests, as over a veth: the far end builds a chain if one of its
-//! frames is too small.
+//! A frame leaves when its transmission is over (`rate`) and the far end takes it; that is its completion. A
+//! full ring stops the sender; no frame is ever dropped. The far end copies a frame's bytes into memory of
+//! its own cache, and takes none while its pool is empty. Super-packets cross whole, with their requests, as
+//! over a veth: the far end builds a chain if one of its frames is too small.
 //!
 //! - `rate` (none by default): bits per second of each direction, exact in the long run.
-//! - `overhead` (24 bytes by default): bytes of line time that every frame takes besides its own: preamble and
-//!   start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet for
-//!   60-byte frames; `overhead=0` counts the frames' bytes alone.
-//! - `delay` (none by default): time from a frame's completion until it can be received, at most 60 s. Frames on their
-//!   way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
+//! - `overhead` (24 bytes by default): bytes of line time that every frame takes besides its own: preamble
+//!   and start delimiter 8, check sequence 4, gap 12. So 10gbit are the 14.88 Mpps of a 10 Gbit/s Ethernet
+//!   for 60-byte frames; `overhead=0` counts the frames' bytes alone.
+//! - `delay` (none by default): time from a frame's completion until it can be received, at most 60 s. Frames
+//!   on their way lie in the receiver's memory: a pool smaller than rate times delay bounds the throughput.
 //! - `ring` (1024 by default): frames that an end may have given away and not yet got back.
 //!
-//! Without a rate or a delay no clock is read. An end that is closed or dropped hangs up both directions: the other end's frames
-//! come back as failed, `link-down`, and it still receives the frames that had left. Reasons of failure: `link-down`, `closed`
-//! (this end closed before the frame left), `too-long` (the receiver's whole pool would not hold it), `foreign-pool`,
-//! `not-attached`.
+//! Without a rate or a delay no clock is read. An end that is closed or dropped hangs up both directions: the
+//! other end's frames come back as failed, `link-down`, and it still receives the frames that had left.
+//! Reasons of failure: `link-down`, `closed` (this end closed before the frame left), `too-long` (the
+//! receiver's whole pool would not hold it), `foreign-pool`, `not-attached`.
 
 mod link;
 mod rate;

@@ -1,11 +1,11 @@
-//! `xdp:INTERFACE`: AF_XDP on one queue of a network interface, by rings shared with the kernel. The kernel, or the adapter,
-//! reads and writes the pool's own memory: there is no copy in user space.
+//! `xdp:INTERFACE`: AF_XDP on one queue of a network interface, by rings shared with the kernel. The kernel,
+//! or the adapter, reads and writes the pool's own memory: there is no copy in user space.
 //!
-//! Sending: [`XdpSender`]. A frame's address goes into a ring, one system call hands a batch over, and the frame comes back when
-//! it has left. These are real completions, so there is a byte queue limit. Needs CAP_NET_RAW, loads no program.
-//! Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for the program that hands frames over.
-//! Both at once: [`XdpBoth`], by one socket.
-//! Driver and kernel decide the mode; [`Device::mode`](wharf_core::device::Device::mode) says which it is.
+//! Sending: [`XdpSender`]. A frame's address goes into a ring, one system call hands a batch over, and the
+//! frame comes back when it has left. These are real completions, so there is a byte queue limit. Needs
+//! CAP_NET_RAW, loads no program. Receiving: [`XdpReceiver`]. Needs CAP_NET_ADMIN and CAP_BPF as well, for
+//! the program that hands frames over. Both at once: [`XdpBoth`], by one socket. Driver and kernel decide the
+//! mode; [`Device::mode`](wharf_core::device::Device::mode) says which it is.
 //!
 //! The interface is looked up in the network namespace of the thread that opens it.
 
@@ -160,8 +160,8 @@ fn patiently<T>(busy: &[i32], mut attempt: impl FnMut() -> io::Result<T>) -> io:
     }
 }
 
-/// Waits, for a while, until another socket could have the queue. Until then, with zero-copy, the adapter may still read and
-/// write the memory, though the socket is closed.
+/// Waits, for a while, until another socket could have the queue. Until then, with zero-copy, the adapter may
+/// still read and write the memory, though the socket is closed.
 fn await_release(link: &Link, queue: u32) {
     let Ok(memory) = Mapping::shared_small_pages(PAGE_BYTES) else { return };
     let Ok(socket) = XdpSocket::open() else { return };

@@ -169,8 +169,8 @@ impl TxSide {
     }
 }
 
-/// [`TxDevice`] is the first supertrait of [`Duplex`]: its table of functions is the beginning of the other's, so both arms are
-/// the same instructions, and a call costs what it costs by `Box<dyn TxDevice>`.
+/// [`TxDevice`] is the first supertrait of [`Duplex`]: its table of functions is the beginning of the
+/// other's, so both arms are the same instructions, and a call costs what it costs by `Box<dyn TxDevice>`.
 impl Deref for TxSide {
     type Target = dyn TxDevice;
 
@@ -215,7 +215,8 @@ fn unsupported(device: &(impl Device + ?Sized), what: &str) -> DeviceError {
     DeviceError::Unsupported { device: device.name(), what: what.into() }
 }
 
-/// Puts a wrapper around an [`AnyDevice`], whichever sides it has: `wrap_device!(device, |inner| Wrapper::new(inner))`.
+/// Puts a wrapper around an [`AnyDevice`], whichever sides it has: `wrap_device!(device, |inner|
+/// Wrapper::new(inner))`.
 #[macro_export]
 macro_rules! wrap_device {
     ($device:expr, |$inner:ident| $wrapper:expr) => {

@@ -16,8 +16,8 @@ pub mod parts {
 /// [`TxDevice`] and [`RxDevice`] to a field, inside the `impl` of a
 /// wrapper: `delegate!(inner: name, attach, visit)`.
 ///
-/// A wrapper's `impl` bears `#[deny(clippy::missing_trait_methods)]`: a method that it neither writes nor names here would
-/// be the default's answer in place of the inner device's.
+/// A wrapper's `impl` bears `#[deny(clippy::missing_trait_methods)]`: a method that it neither writes nor
+/// names here would be the default's answer in place of the inner device's.
 #[macro_export]
 macro_rules! delegate {
     (*self: $($method:ident),+) => { $($crate::delegate!(@ (self, **self) $method);)+ };

@@ -27,8 +27,9 @@ pub struct HostWait {
 
 /// A device's descriptor.
 ///
-/// A masked descriptor is not in epoll's set at all. A socket in the set, masked or not, takes the set's lock with each packet that
-/// leaves or arrives, on any processor (`net/core/sock.c`: `sock_def_write_space`; `fs/eventpoll.c`: `ep_poll_callback`).
+/// A masked descriptor is not in epoll's set at all. A socket in the set, masked or not, takes the set's lock
+/// with each packet that leaves or arrives, on any processor (`net/core/sock.c`: `sock_def_write_space`;
+/// `fs/eventpoll.c`: `ep_poll_callback`).
 #[derive(Debug)]
 struct Watched {
     fd: RawFd,

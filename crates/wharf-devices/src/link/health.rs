@@ -95,7 +95,8 @@ impl Health {
         }
     }
 
-    /// Returns true if the MTU allows a frame with these first bytes, of `len_bytes` in all: a tag is not counted.
+    /// Returns true if the MTU allows a frame with these first bytes, of `len_bytes` in all: a tag is not
+    /// counted.
     #[inline]
     pub(crate) fn fits(&self, first: &[u8], len_bytes: u32) -> bool {
         len_bytes <= self.longest_with(first)

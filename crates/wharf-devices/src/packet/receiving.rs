@@ -35,8 +35,9 @@ pub enum SuperPackets {
     /// They are segmented: every frame is one that a wire could carry.
     #[default]
     Cut,
-    /// They arrive whole, as chains if they are longer than one frame. Their row of the side table ([`Region::meta`]) says how to
-    /// segment them and that the checksum is still to be filled in. Super-packets in UDP tunnels are segmented all the same.
+    /// They arrive whole, as chains if they are longer than one frame. Their row of the side table
+    /// ([`Region::meta`]) says how to segment them and that the checksum is still to be filled in.
+    /// Super-packets in UDP tunnels are segmented all the same.
     Keep,
 }
 
@@ -45,9 +46,9 @@ pub enum SuperPackets {
 pub struct ReceiveOptions {
     /// Treatment of super-packets: they are segmented by default.
     pub super_packets: SuperPackets,
-    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. That is some 200 000 short frames, or 256 blocks of 128 KiB.
-    /// The kernel delivers at least one block per millisecond in which a frame arrives. So even at low rates nothing is lost if the
-    /// receiver does not poll for 256 ms.
+    /// Bytes of the ring, from 256 KiB to 1 GiB: 32 MiB by default. That is some 200 000 short frames, or 256
+    /// blocks of 128 KiB. The kernel delivers at least one block per millisecond in which a frame arrives. So
+    /// even at low rates nothing is lost if the receiver does not poll for 256 ms.
     pub buffer_bytes: u64,
     /// True if the interface takes frames for other stations, too: the default, as in other captures.
     pub promiscuous: bool,
@@ -64,11 +65,12 @@ fn is_final(error: &DeviceError) -> bool {
     !matches!(error, DeviceError::Lost { source, .. } if source.raw_os_error() == Some(ENETDOWN))
 }
 
-/// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not received.
+/// Receives frames by PACKET_RX_RING, version 3. Frames that the host itself sends by the interface are not
+/// received.
 ///
-/// Frames arrive as on a wire: checksums that their sender had left to an adapter are filled in, VLAN tags are back in place.
-/// [`Meta::time_ns`] of each is its time of arrival, since 1970. Frames that the kernel dropped because the ring was full are
-/// shown by [`RxDevice::drops`] as `kernel`.
+/// Frames arrive as on a wire: checksums that their sender had left to an adapter are filled in, VLAN tags
+/// are back in place. [`Meta::time_ns`] of each is its time of arrival, since 1970. Frames that the kernel
+/// dropped because the ring was full are shown by [`RxDevice::drops`] as `kernel`.
 ///
 /// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
@@ -94,8 +96,8 @@ pub struct PacketReceiver {
 struct Group(Option<u16>);
 
 impl Group {
-    /// Binds `socket` and joins it to the fanout group. Until it has joined, a filter drops everything: those frames belong to
-    /// other members.
+    /// Binds `socket` and joins it to the fanout group. Until it has joined, a filter drops everything: those
+    /// frames belong to other members.
     fn bind(&mut self, socket: &PacketSocket, index: i32) -> io::Result<()> {
         socket.refuse_all()?;
         socket.bind_to_receive(index)?;
@@ -124,8 +126,9 @@ impl PacketReceiver {
         Self::open_one(interface, options, None)
     }
 
-    /// Opens `count` receivers that share the frames of interface `interface`: each flow arrives at one of them (PACKET_FANOUT, by a
-    /// hash of addresses and ports that is the same for both directions). Each has a ring of its own.
+    /// Opens `count` receivers that share the frames of interface `interface`: each flow arrives at one of
+    /// them (PACKET_FANOUT, by a hash of addresses and ports that is the same for both directions). Each has
+    /// a ring of its own.
     ///
     /// # Errors
     /// As [`PacketReceiver::open`].

@@ -31,8 +31,9 @@ const SLOT_FRAME_BYTES_MAX: u32 = 9216;
 /// Settings of a [`PacketSender`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendOptions {
-    /// True if frames bypass the host's queueing discipline. Traffic control then does not shape them, and captures on the same
-    /// interface do not see them. Off by default, as in the kernel: it gains nothing on a veth.
+    /// True if frames bypass the host's queueing discipline. Traffic control then does not shape them, and
+    /// captures on the same interface do not see them. Off by default, as in the kernel: it gains nothing on
+    /// a veth.
     pub bypass: bool,
     /// Frames that the ring holds, at least: 1024 by default.
     pub ring_frames: u32,
@@ -44,13 +45,14 @@ impl Default for SendOptions {
     }
 }
 
-/// Sends frames by PACKET_TX_RING, version 2. Super-packets, which the kernel or the adapter segments, and frames longer than a
-/// slot go by a call of their own.
+/// Sends frames by PACKET_TX_RING, version 2. Super-packets, which the kernel or the adapter segments, and
+/// frames longer than a slot go by a call of their own.
 ///
-/// The kernel looks at the ring only inside the doorbell. Frames that it has no room for stay requested, and every reap asks
-/// again. A frame is complete when the kernel has released it: the driver has sent it, or, on a veth, the other end has taken
-/// it. The kernel also releases frames that its queueing discipline drops, and frames for an interface without carrier. So
-/// frames sent in the at most 20 ms before a lost carrier is seen count as sent.
+/// The kernel looks at the ring only inside the doorbell. Frames that it has no room for stay requested, and
+/// every reap asks again. A frame is complete when the kernel has released it: the driver has sent it, or, on
+/// a veth, the other end has taken it. The kernel also releases frames that its queueing discipline drops,
+/// and frames for an interface without carrier. So frames sent in the at most 20 ms before a lost carrier is
+/// seen count as sent.
 #[derive(Debug)]
 pub struct PacketSender {
     name: String,
@@ -65,7 +67,8 @@ pub struct PacketSender {
     refused: bool,
     /// Frames that had left when that began, and the time on the exact clock.
     stuck: Option<(u64, u64)>,
-    /// Doorbells until the next look at the interface, and the time at which it is due on the host's clock, if there are fewer.
+    /// Doorbells until the next look at the interface, and the time at which it is due on the host's clock,
+    /// if there are fewer.
     look_due: u32,
     look_at_ns: u64,
     /// Frames that had left when the device was closed.
@@ -77,8 +80,8 @@ impl PacketSender {
     /// Opens interface `interface`.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is lacking;
-    /// [`DeviceError::Unsupported`] if it is no Ethernet.
+    /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
+    /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: SendOptions) -> Result<Self, DeviceError> {
         let Opened { socket, link } = Opened::new(interface)?;
         link.check_carrier()?;
@@ -133,8 +136,8 @@ impl PacketSender {
             && self.health.state() == State::Up
     }
 
-    /// Takes the first frame of `batch`, which there is room for: into a slot, by a call of its own, or among the failed. Returns
-    /// false if the kernel has no room for it now: then it stays.
+    /// Takes the first frame of `batch`, which there is room for: into a slot, by a call of its own, or among
+    /// the failed. Returns false if the kernel has no room for it now: then it stays.
     #[cold]
     fn take_unusual(&mut self, batch: &mut Batch) -> bool {
         let Some(frame) = batch.frames().first() else { return false };
@@ -167,8 +170,8 @@ impl PacketSender {
         self.slots.as_ref().is_some_and(|slots| frame.len_bytes() as usize > slots.frame_bytes_max())
     }
 
-    /// Sends a frame by a call of its own, after all frames posted. Returns the bytes that the kernel charges for it; `None` if it
-    /// has no room now.
+    /// Sends a frame by a call of its own, after all frames posted. Returns the bytes that the kernel charges
+    /// for it; `None` if it has no room now.
     fn send_whole(&mut self, frame: &Frame, is_super: bool) -> Result<Option<usize>, &'static str> {
         let Some(region) = self.region.clone() else { return Err("not-attached") };
         if std::mem::take(&mut self.owes_doorbell) || self.refused {

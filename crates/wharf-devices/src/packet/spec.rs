@@ -1,4 +1,5 @@
-//! `packet:INTERFACE[,bypass=off|on,ring=1024]` to send, `packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off]` to receive.
+//! `packet:INTERFACE[,bypass=off|on,ring=1024]` to send,
+//! `packet:INTERFACE[,gso=cut|keep,buffer=32m,promisc=on|off]` to receive.
 
 use super::{PacketReceiver, PacketSender, ReceiveOptions, SendOptions, SuperPackets};
 use crate::requirements::{NET_RAW, Requirement};

@@ -17,8 +17,8 @@ use wharf_mem::{Batch, Frame, Region};
 /// Frames held between two reaps.
 const RING_FRAMES: usize = BATCH_FRAMES_MAX;
 
-/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB. A later error of the system fails the
-/// frames that come after it, and [`Device::close`].
+/// The writing device. A frame is complete when it is in the writer's buffer, of 64 KiB. A later error of the
+/// system fails the frames that come after it, and [`Device::close`].
 ///
 /// It does not segment super-packets or fill in checksums: a capture shows packets as they are on a wire.
 pub struct PcapSink<W: Write = File> {

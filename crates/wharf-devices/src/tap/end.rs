@@ -17,7 +17,8 @@ use wharf_sys::tap::{Offloads, Tap};
 const E2BIG: i32 = 7;
 /// An MTU that the kernel sets for no TAP, whatever its own bounds are.
 const MTU_BYTES_MAX: u32 = 65521;
-/// Least time between two looks at the MTU in another namespace because of frames that are too long: each takes a thread.
+/// Least time between two looks at the MTU in another namespace because of frames that are too long: each
+/// takes a thread.
 const MTU_LOOK_NS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -41,8 +42,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Makes interface `name`, or takes an existing one. Returns it with the offloads that the kernel leaves to the receiver.
-    /// `tells_all` is set if it reports the drops of all queues.
+    /// Makes interface `name`, or takes an existing one. Returns it with the offloads that the kernel leaves
+    /// to the receiver. `tells_all` is set if it reports the drops of all queues.
     pub(super) fn open(
         name: &str, options: TapOptions, tells_all: bool,
     ) -> Result<(Self, Offloads), DeviceError> {
@@ -92,7 +93,8 @@ impl End {
         self.over || self.tap.is_none()
     }
 
-    /// Looks at the interface: it may be down or up, have another MTU, or have been moved, renamed or removed.
+    /// Looks at the interface: it may be down or up, have another MTU, or have been moved, renamed or
+    /// removed.
     #[cold]
     pub(super) fn look(&mut self) {
         let Some(tap) = &self.tap else { return };
@@ -124,7 +126,8 @@ impl End {
         self.is_elsewhere
     }
 
-    /// Returns the number of calls until the next look without a cause; in another namespace a look takes a thread.
+    /// Returns the number of calls until the next look without a cause; in another namespace a look takes a
+    /// thread.
     pub(super) fn look_every(&self) -> u32 {
         if self.is_elsewhere { 4096 } else { 64 }
     }
@@ -168,8 +171,8 @@ impl End {
         DeviceError::Io { device, what: "cannot receive".into(), source }
     }
 
-    /// Returns the frames that the kernel dropped since the device was opened because the ring was full; `None` if another queue
-    /// reports them.
+    /// Returns the frames that the kernel dropped since the device was opened because the ring was full;
+    /// `None` if another queue reports them.
     pub(super) fn kernel_drops(&mut self) -> Option<u64> {
         let netlink = self.netlink.as_ref()?;
         // The counters of an interface in another namespace are out of reach: the last count stays.
@@ -185,7 +188,8 @@ impl End {
             && !tap.is_multi_queue()
             && tap.name().is_ok_and(|(_, stays)| stays)
         {
-            // The next user of the interface may not expect super-packets. This fails only if the interface is gone.
+            // The next user of the interface may not expect super-packets. This fails only if the interface
+            // is gone.
             let _ = tap.set_offloads(false);
         }
     }

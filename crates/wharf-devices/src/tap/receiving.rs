@@ -1,8 +1,9 @@
 //! `Receiving`: frames from the kernel, one call each, straight into memory of a cache.
 //!
-//! The file does not say how long the next packet is, and the kernel drops the part of it that does not fit. So there is always
-//! room for the longest packet: a frame, and behind it the *spill*, from which a long packet is copied on. That costs a short
-//! packet nothing. While long packets come, there are frames for all of it, and nothing is copied.
+//! The file does not say how long the next packet is, and the kernel drops the part of it that does not fit.
+//! So there is always room for the longest packet: a frame, and behind it the *spill*, from which a long
+//! packet is copied on. That costs a short packet nothing. While long packets come, there are frames for all
+//! of it, and nothing is copied.
 
 use super::PACKET_BYTES_MAX;
 use super::end::End;
@@ -120,8 +121,8 @@ impl Receiving {
         }
     }
 
-    /// Provides a frame, and frames for the longest packet while long packets come, as far as there are any. Returns true if there
-    /// is a frame.
+    /// Provides a frame, and frames for the longest packet while long packets come, as far as there are any.
+    /// Returns true if there is a frame.
     #[inline]
     fn provide(&mut self, end: &End, cache: &mut Cache, piece_bytes: usize) -> Result<bool, DeviceError> {
         let wanted = match self.long_for {

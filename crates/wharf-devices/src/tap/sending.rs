@@ -23,7 +23,8 @@ const STUCK_NS: u64 = 5_000_000_000;
 pub(super) struct Sending {
     sent: Batch,
     failed: Vec<(Frame, &'static str)>,
-    /// Calls until the next look, and the time at which it is due on the host's clock, if there are fewer calls.
+    /// Calls until the next look, and the time at which it is due on the host's clock, if there are fewer
+    /// calls.
     look_due: u32,
     look_at_ns: u64,
     /// Start of the time without room in the kernel, on the exact clock.

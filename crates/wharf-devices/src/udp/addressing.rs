@@ -42,7 +42,8 @@ impl Addressing {
 #[derive(Debug)]
 pub(super) struct ByFrame {
     is_ipv6: bool,
-    /// Set if the socket has no address of its own: the frame's source counts, if it is one of this machine's.
+    /// Set if the socket has no address of its own: the frame's source counts, if it is one of this
+    /// machine's.
     is_wildcard: bool,
     sources: Vec<(IpAddr, bool)>,
     next: usize,

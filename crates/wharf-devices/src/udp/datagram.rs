@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use wharf_packet::{Headers, UDP, UDP_BYTES, word};
 
-/// Reason: the frame is no whole UDP datagram that a socket can send. It has another protocol, is a fragment, has headers cut
-/// short, a routing header with segments left, or an authentication header.
+/// Reason: the frame is no whole UDP datagram that a socket can send. It has another protocol, is a fragment,
+/// has headers cut short, a routing header with segments left, or an authentication header.
 pub(super) const NOT_UDP: &str = "not-udp";
 /// Reason: the frame's lengths contradict each other.
 pub(super) const MALFORMED: &str = "malformed";
@@ -28,7 +28,8 @@ impl Datagram {
     #[inline]
     pub(super) fn find(first: &[u8], len_bytes: usize) -> Result<Self, &'static str> {
         let headers = Headers::parse(first).map_err(|_| NOT_UDP)?;
-        // A socket can send neither: the datagram would go to a router on the way, or without its authentication.
+        // A socket can send neither: the datagram would go to a router on the way, or without its
+        // authentication.
         let is_plain = !headers.is_source_routed() && !headers.is_authenticated;
         if headers.protocol != UDP || !is_plain {
             return Err(NOT_UDP);
@@ -44,8 +45,8 @@ impl Datagram {
         Ok(Self { headers, payload_at, payload_bytes: udp_bytes - UDP_BYTES })
     }
 
-    /// Returns the source address, and the destination with its port, from the start of the frame in which the datagram was
-    /// found.
+    /// Returns the source address, and the destination with its port, from the start of the frame in which
+    /// the datagram was found.
     pub(super) fn ends(&self, first: &[u8]) -> Option<(IpAddr, SocketAddr)> {
         let (_, port) = self.headers.ports(first)?;
         let (source, destination) = self.headers.addresses(first)?;

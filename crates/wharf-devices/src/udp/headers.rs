@@ -1,7 +1,7 @@
 //! The headers around a datagram received: Ethernet, IPv4 or IPv6, UDP, with their checksums.
 //!
-//! The kernel has removed the real headers. Addresses and ports are true. MAC addresses are locally administered; the source's
-//! names the interface. The identification counts up; the hop limit is 64.
+//! The kernel has removed the real headers. Addresses and ports are true. MAC addresses are locally
+//! administered; the source's names the interface. The identification counts up; the hop limit is 64.
 
 use super::datagram::INTERFACE_MAC;
 use std::net::SocketAddr;
@@ -27,8 +27,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Makes the headers of datagrams of `payload_bytes`, at most 65 527, that came by interface number `interface`. Returns
-    /// `None` if the two ends are of different IP versions.
+    /// Makes the headers of datagrams of `payload_bytes`, at most 65 527, that came by interface number
+    /// `interface`. Returns `None` if the two ends are of different IP versions.
     pub(super) fn new(
         from: SocketAddr, to: SocketAddr, interface: u32, payload_bytes: usize,
     ) -> Option<Self> {

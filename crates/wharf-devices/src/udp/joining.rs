@@ -1,8 +1,9 @@
 //! `Joining`: whether a run of datagrams may be one segmented send.
 //!
-//! udp(7), `UDP_SEGMENT`; the kernel's `udp_send_skb`: all datagrams have one length but the last, which may be shorter; at
-//! most 64 of them, and 65 507 bytes. The kernel may reject any such send: a datagram exceeds the MTU, an adapter cannot finish
-//! checksums, or IPsec is on the way (EINVAL, EMSGSIZE, EIO). The datagrams of a rejected send go one by one.
+//! udp(7), `UDP_SEGMENT`; the kernel's `udp_send_skb`: all datagrams have one length but the last, which may
+//! be shorter; at most 64 of them, and 65 507 bytes. The kernel may reject any such send: a datagram exceeds
+//! the MTU, an adapter cannot finish checksums, or IPsec is on the way (EINVAL, EMSGSIZE, EIO). The datagrams
+//! of a rejected send go one by one.
 
 /// Datagrams in one send: UDP_MAX_SEGMENTS of Linux before 6.9.
 const SEGMENTS_MAX: usize = 64;
@@ -55,7 +56,8 @@ impl Joining {
         }
     }
 
-    /// Returns the bytes of a super-packet with datagrams of `bytes` each that one send may carry: one datagram if `apart`.
+    /// Returns the bytes of a super-packet with datagrams of `bytes` each that one send may carry: one
+    /// datagram if `apart`.
     pub(super) fn whole_bytes(&self, bytes: usize, apart: bool) -> usize {
         if apart || !self.allows(bytes) {
             return bytes;

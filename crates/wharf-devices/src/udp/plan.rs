@@ -1,7 +1,8 @@
 //! `Plan`: the frames of a batch as the messages of one call.
 //!
-//! A message is a run of datagrams of one frame each, a super-packet, or as much of a super-packet as the kernel takes at once.
-//! So a frame may begin in one call and end in another, and a place among the frames is a [`Position`].
+//! A message is a run of datagrams of one frame each, a super-packet, or as much of a super-packet as the
+//! kernel takes at once. So a frame may begin in one call and end in another, and a place among the frames is
+//! a [`Position`].
 
 use super::addressing::{Addressing, Place};
 use super::datagram::Datagram;
@@ -16,10 +17,11 @@ pub(super) const FRAMES_MAX: usize = wharf_core::engine::BULK_PACKETS_MAX;
 /// Pieces in one call. The kernel takes 1024 of one message (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
 
-/// Bytes of a call that may be gathered before the kernel copies them: all messages of a bulk of usual frames.
+/// Bytes of a call that may be gathered before the kernel copies them: all messages of a bulk of usual
+/// frames.
 pub(super) const JOINED_BYTES: usize = 2 << 16;
-/// Longest datagram that is gathered: the kernel copies shorter pieces more slowly than this does. Longer ones gain nothing
-/// (`bench/udp.sh`).
+/// Longest datagram that is gathered: the kernel copies shorter pieces more slowly than this does. Longer
+/// ones gain nothing (`bench/udp.sh`).
 const JOINED_BYTES_EACH_MAX: usize = 1500;
 
 /// Frames before the position, and payload bytes of its frame that lie before it.
@@ -46,8 +48,8 @@ impl Plan {
         Self { firsts, unfit, end: Position::default() }
     }
 
-    /// Writes the datagrams of `frames` as messages, from the first on; the first `apart` datagrams each on its own. If the first
-    /// frame is a super-packet, `begun_bytes` of it have been sent.
+    /// Writes the datagrams of `frames` as messages, from the first on; the first `apart` datagrams each on
+    /// its own. If the first frame is a super-packet, `begun_bytes` of it have been sent.
     #[inline]
     pub(super) fn fill<'b>(
         &mut self, writer: &mut Writer<'_, 'b>, frames: &'b [Frame], region: &'b Region,
@@ -85,7 +87,8 @@ impl Plan {
         run.iter().for_each(|run| end(writer, run));
     }
 
-    /// Writes the rest of a super-packet as messages of up to `each_bytes`. Returns true if there was room for all of it.
+    /// Writes the rest of a super-packet as messages of up to `each_bytes`. Returns true if there was room
+    /// for all of it.
     fn fill_super<'b>(
         &mut self, writer: &mut Writer<'_, 'b>, look: &Look, (frame, region): (&'b Frame, &'b Region),
         each_bytes: usize,

@@ -1,5 +1,5 @@
-//! `Receiving`: the receive side. The kernel may deliver several datagrams of a flow as one, so messages lie in buffers of the
-//! device first. They are then copied into frames, each behind headers of its own.
+//! `Receiving`: the receive side. The kernel may deliver several datagrams of a flow as one, so messages lie
+//! in buffers of the device first. They are then copied into frames, each behind headers of its own.
 
 use super::headers::{HEADERS_BYTES_MAX, Headers};
 use std::net::SocketAddr;
@@ -49,7 +49,8 @@ impl Receiving {
         }
     }
 
-    /// Receives up to `budget` frames, which `to` has room for. Returns the number of frames. `told` gets ICMP reports.
+    /// Receives up to `budget` frames, which `to` has room for. Returns the number of frames. `told` gets
+    /// ICMP reports.
     #[inline]
     pub(super) fn receive(
         &mut self, socket: &UdpSocket, cache: &mut Cache, to: &mut Batch, budget: usize, name: &str,

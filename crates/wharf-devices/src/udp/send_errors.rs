@@ -1,7 +1,8 @@
 //! `SendErrors`: meaning of a send error for the frame at hand, and its report.
 //!
-//! On a connected socket an error may be about an earlier datagram: ICMP reported it, and the datagram at hand was not looked
-//! at (udp(7)). So everything is tried twice: only an error that repeats is about the datagram at hand.
+//! On a connected socket an error may be about an earlier datagram: ICMP reported it, and the datagram at
+//! hand was not looked at (udp(7)). So everything is tried twice: only an error that repeats is about the
+//! datagram at hand.
 
 use crate::host::ExactClock;
 use crate::link::{
@@ -13,7 +14,8 @@ use wharf_core::host::Clock;
 pub(super) use wharf_sys::errno::{EACCES, EADDRNOTAVAIL, EHOSTUNREACH};
 use wharf_sys::errno::{EHOSTDOWN, ENETUNREACH};
 
-/// Time that the kernel may be out of memory for a frame. The socket's buffer is not full then, so no notification follows.
+/// Time that the kernel may be out of memory for a frame. The socket's buffer is not full then, so no
+/// notification follows.
 const STUCK_NS: u64 = 1_000_000_000;
 /// Consecutive errors before a frame fails: each but two stands for an earlier datagram.
 const IN_A_ROW_MAX: u32 = 64;
@@ -68,7 +70,8 @@ impl SendErrors {
         }
     }
 
-    /// Returns the action for the first message, which the kernel rejected; `is_joined` if it is several datagrams.
+    /// Returns the action for the first message, which the kernel rejected; `is_joined` if it is several
+    /// datagrams.
     #[cold]
     pub(super) fn action(&mut self, error: io::Error, is_joined: bool) -> Action {
         let errno = error.raw_os_error().unwrap_or(EINVAL);

@@ -1,10 +1,11 @@
 //! `Sending`: the transmit side, over the kernel or a model of it.
 //!
-//! Assumptions: one caller at a time; the kernel copies a frame within the call, so that a frame is done once it is taken.
-//! Goal: as few calls and messages as possible, nothing lost or reordered whatever the kernel rejects, and nothing sent twice.
+//! Assumptions: one caller at a time; the kernel copies a frame within the call, so that a frame is done once
+//! it is taken. Goal: as few calls and messages as possible, nothing lost or reordered whatever the kernel
+//! rejects, and nothing sent twice.
 //!
-//! Messages that the kernel did not take stay at the front of the batch, and the next call finds out why. [`SendErrors`] then
-//! says whether to wait, try again, send one by one, or fail the frame.
+//! Messages that the kernel did not take stay at the front of the batch, and the next call finds out why.
+//! [`SendErrors`] then says whether to wait, try again, send one by one, or fail the frame.
 
 use super::addressing::Addressing;
 use super::joining::Joining;
@@ -81,7 +82,8 @@ impl Sending {
         RING_FRAMES.saturating_sub(self.outstanding())
     }
 
-    /// Sends frames from the front of `batch` while there is room. The call is the doorbell, so none is left out.
+    /// Sends frames from the front of `batch` while there is room. The call is the doorbell, so none is left
+    /// out.
     #[inline]
     pub(super) fn transmit(&mut self, kernel: &mut impl Kernel, batch: &mut Batch) -> Transmitted {
         let mut doorbell = false;

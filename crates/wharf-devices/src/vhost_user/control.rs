@@ -53,7 +53,8 @@ impl Source {
         Ok(Self::Peer(path.to_path_buf(), Some(stream)))
     }
 
-    /// Makes the set that notifies of connections. It is made once, so a lack of descriptors later does not end the device.
+    /// Makes the set that notifies of connections. It is made once, so a lack of descriptors later does not
+    /// end the device.
     ///
     /// # Errors
     /// Those of epoll(7).
@@ -150,8 +151,8 @@ fn connection(link: &Arc<Link>, stream: &UnixStream, withheld: u64) -> Result<()
     serve(link, stream, withheld, || waits.wait(u64::MAX))
 }
 
-/// Serves one connection's messages until it ends, which is no error if the other side ended it between two messages. Waits for
-/// more by `wait`.
+/// Serves one connection's messages until it ends, which is no error if the other side ended it between two
+/// messages. Waits for more by `wait`.
 pub(super) fn serve(
     link: &Arc<Link>, stream: &UnixStream, withheld: u64, wait: impl Fn(),
 ) -> Result<(), String> {
@@ -196,8 +197,8 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Answers SET_VRING_ENABLE before SET_FEATURES: QEMU's network devices send it first, and DPDK's driver sends it before all else
-/// to a device that has come back. The `vhost` crate wants features first.
+/// Answers SET_VRING_ENABLE before SET_FEATURES: QEMU's network devices send it first, and DPDK's driver
+/// sends it before all else to a device that has come back. The `vhost` crate wants features first.
 fn enable_early(stream: &UnixStream, session: &Mutex<Session>) -> Result<(), Error> {
     const NEED_REPLY: u32 = 8;
     let mut message = [0; HEADER_BYTES + 2 * size_of::<u32>()];

@@ -1,7 +1,7 @@
 //! `Link`: the state that the message thread and the thread that moves frames share.
 //!
-//! Each virtqueue has a lock of its own: the thread that moves frames takes it once per batch, the message thread for a change. So
-//! a ring that was stopped is not in use, whenever its frames were moved last.
+//! Each virtqueue has a lock of its own: the thread that moves frames takes it once per batch, the message
+//! thread for a change. So a ring that was stopped is not in use, whenever its frames were moved last.
 
 use super::vring::{Agreed, NoStart, Vring};
 use crate::virtio::{Memory, RingError};
@@ -22,7 +22,8 @@ const CHANGE: u64 = 0;
 #[derive(Debug)]
 pub(super) struct Link {
     name: String,
-    /// Virtqueues by their number in messages: first the one for frames to the driver, then the one for frames from it.
+    /// Virtqueues by their number in messages: first the one for frames to the driver, then the one for
+    /// frames from it.
     vrings: Box<[Mutex<Vring>]>,
     /// True if the poller wants notifications of buffers: not while polling.
     is_armed: AtomicBool,
@@ -125,8 +126,8 @@ impl Link {
         }
     }
 
-    /// Starts virtqueue `index` if all is known. An impossible ring is a fault of the connection; one that cannot be resumed is
-    /// reported.
+    /// Starts virtqueue `index` if all is known. An impossible ring is a fault of the connection; one that
+    /// cannot be resumed is reported.
     pub(super) fn start(&self, index: usize, memory: &Arc<Memory>, agreed: Agreed) -> Result<(), RingError> {
         let Some(mut vring) = self.vring(index) else { return Ok(()) };
         // Threads that change it take the virtqueue's lock afterwards.

@@ -74,7 +74,8 @@ impl Receiving {
         ended
     }
 
-    /// Reads up to `budget` frames, or discards them if nothing was `agreed` upon. Returns the error of the ring, if there is one.
+    /// Reads up to `budget` frames, or discards them if nothing was `agreed` upon. Returns the error of the
+    /// ring, if there is one.
     #[allow(clippy::too_many_arguments)]
     fn walk(
         &mut self, ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],
@@ -131,8 +132,8 @@ impl Receiving {
     }
 }
 
-/// Pops as many buffers as there are chains for, and prefetches their data. Returns their number, and the error of the ring behind
-/// them, if there is one.
+/// Pops as many buffers as there are chains for, and prefetches their data. Returns their number, and the
+/// error of the ring behind them, if there is one.
 #[inline(always)]
 fn pop_ahead(
     ring: &mut impl DeviceRing, memory: &Memory, agreed: Option<Agreed>, chains: &mut [Chain],

@@ -129,7 +129,8 @@ impl Sending {
         if other != pair {
             let frames = std::mem::take(&mut self.lanes[pair].waiting);
             self.lanes[other].waiting.extend(frames);
-            // A super-packet that was half delivered begins anew: its receiver recognises segments that it has.
+            // A super-packet that was half delivered begins anew: its receiver recognises segments that it
+            // has.
             self.lanes[pair].state.segments = 0;
         }
     }

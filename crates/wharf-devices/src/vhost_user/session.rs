@@ -1,5 +1,5 @@
-//! `Session`: the effect of one connection's messages on the virtqueues. The `vhost` crate reads, checks and answers the messages
-//! (QEMU, docs/interop/vhost-user.rst).
+//! `Session`: the effect of one connection's messages on the virtqueues. The `vhost` crate reads, checks and
+//! answers the messages (QEMU, docs/interop/vhost-user.rst).
 
 use super::link::Link;
 use super::vring::Agreed;

@@ -23,7 +23,8 @@ impl Agreed {
         VNET_HEADER_BYTES + if long { size_of::<u16>() } else { 0 }
     }
 
-    /// True if the header before an arriving frame may carry requests; else it is ignored (virtio 1.2, section 5.1.6.2).
+    /// True if the header before an arriving frame may carry requests; else it is ignored (virtio 1.2,
+    /// section 5.1.6.2).
     pub(super) fn may_ask(self) -> bool {
         self.has(feature::CSUM | feature::HOST_TSO4 | feature::HOST_TSO6 | feature::HOST_USO)
     }
@@ -61,7 +62,8 @@ macro_rules! with_ring {
 }
 pub(super) use with_ring;
 
-/// Buffers popped before the first of them is read: their lines come from the driver's processor at the same time.
+/// Buffers popped before the first of them is read: their lines come from the driver's processor at the same
+/// time.
 const AHEAD: usize = 32;
 
 /// A running ring, and the memory of its chains.
@@ -91,8 +93,8 @@ pub(super) struct Vring {
     pub(super) error: Option<EventFd>,
     /// SET_VRING_ENABLE.
     pub(super) is_enabled: bool,
-    /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair. Until then frames that
-    /// arrive are discarded, also an answer to one that this virtqueue sent.
+    /// SET_VRING_ENABLE of the virtqueue for frames from the driver, if this is the other one of its pair.
+    /// Until then frames that arrive are discarded, also an answer to one that this virtqueue sent.
     pub(super) is_answer_enabled: bool,
     /// True if it has run since the connection was made.
     has_run: bool,
@@ -111,8 +113,8 @@ pub(super) enum NoStart {
 }
 
 impl Vring {
-    /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all buffers: unless it
-    /// `is_armed`, its driver is asked not to.
+    /// Starts it, if all is known that it needs. Returns true if it runs now. A new ring notifies of all
+    /// buffers: unless it `is_armed`, its driver is asked not to.
     pub(super) fn start(
         &mut self, memory: &Arc<Memory>, agreed: Agreed, is_armed: bool,
     ) -> Result<bool, NoStart> {
@@ -127,7 +129,8 @@ impl Vring {
         let options = Options::of(agreed.0);
         let mut ring = match agreed.layout() {
             Layout::Split => {
-                // Buffers are used in order and at once, so the used index is the whole state, whichever device came before.
+                // Buffers are used in order and at once, so the used index is the whole state, whichever
+                // device came before.
                 let base = SplitDevice::used_index(&place);
                 Ring::Split(SplitDevice::new(place, options, base.into())?)
             }

@@ -18,8 +18,8 @@ impl Token {
     }
 }
 
-/// A buffer: parts that the device reads, then parts that it writes. Made once per queue and used again: it grows to the longest
-/// chain. As long as a cache line.
+/// A buffer: parts that the device reads, then parts that it writes. Made once per queue and used again: it
+/// grows to the longest chain. As long as a cache line.
 #[derive(Debug, Default)]
 pub struct Chain {
     token: Token,
@@ -181,7 +181,8 @@ impl Chain {
         }
     }
 
-    /// Copies bytes to be read, from byte `skip` of them on, to `to`. Returns their number: fewer if there are no more.
+    /// Copies bytes to be read, from byte `skip` of them on, to `to`. Returns their number: fewer if there
+    /// are no more.
     #[inline]
     pub fn copy_out(&self, memory: &Memory, skip: u32, to: &mut [u8]) -> usize {
         let mut done = 0;
@@ -193,7 +194,8 @@ impl Chain {
         done
     }
 
-    /// Copies `from` to the bytes that may be written, from byte `skip` of them on. Returns their number: fewer without room.
+    /// Copies `from` to the bytes that may be written, from byte `skip` of them on. Returns their number:
+    /// fewer without room.
     #[inline]
     pub fn copy_in(&self, memory: &Memory, skip: u32, from: &[u8]) -> usize {
         let mut done = 0;
@@ -206,7 +208,8 @@ impl Chain {
     }
 }
 
-/// Calls `see` with each part, the start in it and the number of bytes, for `len` bytes from byte `skip` on, until it returns false.
+/// Calls `see` with each part, the start in it and the number of bytes, for `len` bytes from byte `skip` on,
+/// until it returns false.
 fn each(parts: &[Part], mut skip: u32, mut len: usize, mut see: impl FnMut(&Part, u32, usize) -> bool) {
     for part in parts {
         if len == 0 {

@@ -1,5 +1,5 @@
-//! `Ids`: the free buffers, or descriptors, of a driver's ring; first in, first out. So a device that uses buffers in order gets
-//! descriptors in order, as virtio 1.2, section 2.7.9, demands with IN_ORDER.
+//! `Ids`: the free buffers, or descriptors, of a driver's ring; first in, first out. So a device that uses
+//! buffers in order gets descriptors in order, as virtio 1.2, section 2.7.9, demands with IN_ORDER.
 
 #[derive(Debug)]
 pub(super) struct Ids {

@@ -1,7 +1,8 @@
 //! `Memory`: the memory that a driver shares, as the device sees it.
 //!
-//! Descriptors name bytes by the driver's *guest* addresses, rings begin at *user* addresses. Both are looked up, every time, in a
-//! table of a few regions. Bytes that cross the end of a region go on in the next one only if that one begins there.
+//! Descriptors name bytes by the driver's *guest* addresses, rings begin at *user* addresses. Both are looked
+//! up, every time, in a table of a few regions. Bytes that cross the end of a region go on in the next one
+//! only if that one begins there.
 
 use super::RingError;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ pub struct MemoryRegion {
 }
 
 impl MemoryRegion {
-    /// Makes a region of `len_bytes` of `area`, from byte `at` on; `None` if they are outside, are none, or an address would wrap.
+    /// Makes a region of `len_bytes` of `area`, from byte `at` on; `None` if they are outside, are none, or
+    /// an address would wrap.
     pub fn new(guest: u64, user: u64, area: &Arc<Area>, at: u64, len_bytes: u64) -> Option<Self> {
         let len = usize::try_from(len_bytes).ok().filter(|&len| len > 0)?;
         let view = View::new(area, usize::try_from(at).ok()?, len)?;
@@ -160,8 +162,8 @@ impl Memory {
         (other.index != hand.index && other.find(address, len_bytes).is_some()).then_some(other)
     }
 
-    /// Returns the bytes from guest address `address` on, up to `len_bytes` or the end of their region. `hint` is the region of the last
-    /// lookup, and is updated.
+    /// Returns the bytes from guest address `address` on, up to `len_bytes` or the end of their region.
+    /// `hint` is the region of the last lookup, and is updated.
     #[inline]
     pub(super) fn find(&self, address: u64, len_bytes: u32, hint: &mut u32) -> Option<Part> {
         let within = |index: u32| {
@@ -192,7 +194,8 @@ impl Memory {
         Some(Window { view, at: part.at, len_bytes: part.len_bytes as usize })
     }
 
-    /// Copies the bytes of `part` from `skip` on to `to`. Returns false if it is too short, or not of this memory.
+    /// Copies the bytes of `part` from `skip` on to `to`. Returns false if it is too short, or not of this
+    /// memory.
     #[inline]
     pub fn copy_out(&self, part: &Part, skip: u32, to: &mut [u8]) -> bool {
         let region = self.regions.get(part.region as usize);
@@ -200,7 +203,8 @@ impl Memory {
             && region.is_some_and(|region| region.view.copy_out(part.at + skip as usize, to))
     }
 
-    /// Copies `from` to the bytes of `part` from `skip` on. Returns false if it is too short, or not of this memory.
+    /// Copies `from` to the bytes of `part` from `skip` on. Returns false if it is too short, or not of this
+    /// memory.
     #[inline]
     pub fn copy_in(&self, part: &Part, skip: u32, from: &[u8]) -> bool {
         let region = self.regions.get(part.region as usize);

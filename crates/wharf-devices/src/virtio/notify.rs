@@ -1,13 +1,14 @@
 //! Rules for notifications (virtio 1.2, sections 2.7.7, 2.7.10, 2.8.10).
 
-/// Returns true if the index moved past `event`, at which the other side wants a notification, from `old` to `new`
-/// (section 2.7.7, `vring_need_event` of Linux).
+/// Returns true if the index moved past `event`, at which the other side wants a notification, from `old` to
+/// `new` (section 2.7.7, `vring_need_event` of Linux).
 #[inline(always)]
 pub(super) fn needs_event(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
-/// Returns how many of the buffers inside may come back before a delayed notification (`virtqueue_enable_cb_delayed`).
+/// Returns how many of the buffers inside may come back before a delayed notification
+/// (`virtqueue_enable_cb_delayed`).
 #[inline(always)]
 pub(super) fn delayed(in_flight: u16) -> u16 {
     (u32::from(in_flight) * 3 / 4) as u16

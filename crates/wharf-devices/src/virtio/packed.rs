@@ -1,5 +1,5 @@
-//! Packed virtqueues (virtio 1.2, section 2.8): one ring of descriptors. The driver makes buffers available in it, and the device
-//! marks them as used in place.
+//! Packed virtqueues (virtio 1.2, section 2.8): one ring of descriptors. The driver makes buffers available
+//! in it, and the device marks them as used in place.
 
 mod device;
 mod driver;

@@ -49,7 +49,8 @@ impl Layout {
         u16::try_from(size).ok().filter(|_| fits).ok_or(RingError::Size { layout: self, size })
     }
 
-    /// Returns the areas: section 2.7 has those of a split ring; sections 2.8.10 and 2.8.14 those of a packed one.
+    /// Returns the areas: section 2.7 has those of a split ring; sections 2.8.10 and 2.8.14 those of a packed
+    /// one.
     fn parts(self, size: u16) -> [Part; 3] {
         let size = usize::from(size);
         let part = |name, len_bytes, align_bytes| Part { name, len_bytes, align_bytes };
@@ -149,7 +150,8 @@ impl Place {
         self.size
     }
 
-    /// Returns the areas, in the order descriptors, driver, device: for tests that play a peer that breaks the rules.
+    /// Returns the areas, in the order descriptors, driver, device: for tests that play a peer that breaks
+    /// the rules.
     pub fn areas(&self) -> [&View; 3] {
         [self.descriptors.view(), &self.driver, &self.device]
     }

@@ -43,22 +43,23 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     /// Returns the layout.
     fn layout(&self) -> Layout;
 
-    /// Takes the next buffer that the driver has made available, in order. Returns true if there was one. `chain` is overwritten.
+    /// Takes the next buffer that the driver has made available, in order. Returns true if there was one.
+    /// `chain` is overwritten.
     ///
     /// # Errors
     /// [`RingError`]: the driver breaks the rules, and the queue is not to be used any more.
     fn pop(&mut self, memory: &Memory, chain: &mut Chain) -> Result<bool, RingError>;
 
-    /// Pops as many buffers of one descriptor each as there are `chains` for, while they are valid. Returns their number.
-    /// [`DeviceRing::pop`] returns the next one, of any shape.
+    /// Pops as many buffers of one descriptor each as there are `chains` for, while they are valid. Returns
+    /// their number. [`DeviceRing::pop`] returns the next one, of any shape.
     fn pop_plain(&mut self, memory: &Memory, chains: &mut [Chain]) -> usize;
 
-    /// Gives back the buffer that was popped last (then the one before that, and so on): it will be popped again. Allowed only before
-    /// it was used.
+    /// Gives back the buffer that was popped last (then the one before that, and so on): it will be popped
+    /// again. Allowed only before it was used.
     fn undo_pop(&mut self, token: Token);
 
-    /// Gives a buffer back, into which `written_bytes` were written. With [`Options::in_order`] buffers must be used in the order in
-    /// which they were popped. The driver sees it once it is published.
+    /// Gives a buffer back, into which `written_bytes` were written. With [`Options::in_order`] buffers must
+    /// be used in the order in which they were popped. The driver sees it once it is published.
     fn put_used(&mut self, token: Token, written_bytes: u32);
 
     /// As [`DeviceRing::put_used`] of each of `chains` in turn, into which nothing was written.
@@ -78,8 +79,8 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     /// Disables notifications: a hint.
     fn disable_notification(&mut self);
 
-    /// Returns the position as GET_VRING_BASE answers it: the index of the next available buffer. For a packed ring bit 15 is the wrap
-    /// counter, and the upper half is the same for the used side.
+    /// Returns the position as GET_VRING_BASE answers it: the index of the next available buffer. For a
+    /// packed ring bit 15 is the wrap counter, and the upper half is the same for the used side.
     fn next_avail(&self) -> u32;
 }
 
@@ -126,9 +127,9 @@ pub trait DriverRing: Send + std::fmt::Debug {
     /// Returns the number of free descriptors.
     fn room(&self) -> u16;
 
-    /// Makes a buffer available, of parts that the device reads and then parts that it writes. Returns its id, below the ring's size
-    /// and unique until it comes back; `None` without room for its descriptors, or if it has no parts. The device sees it once it
-    /// is published.
+    /// Makes a buffer available, of parts that the device reads and then parts that it writes. Returns its
+    /// id, below the ring's size and unique until it comes back; `None` without room for its descriptors, or
+    /// if it has no parts. The device sees it once it is published.
     fn add(&mut self, readable: &[Extent], writable: &[Extent]) -> Option<u16>;
 
     /// Shows the device all added buffers at once. Returns true if there were any.
@@ -146,7 +147,8 @@ pub trait DriverRing: Send + std::fmt::Debug {
     /// Enables notifications of used buffers. Returns false if there are some already: look again.
     fn enable_notification(&mut self) -> bool;
 
-    /// Enables a notification when three quarters of the buffers inside have come back. Returns false if they have already.
+    /// Enables a notification when three quarters of the buffers inside have come back. Returns false if they
+    /// have already.
     fn enable_notification_delayed(&mut self) -> bool;
 
     /// Asks not to be told: a hint.

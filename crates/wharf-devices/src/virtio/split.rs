@@ -1,4 +1,5 @@
-//! Split virtqueues (virtio 1.2, section 2.7): a table of descriptors, a ring of those available, a ring of those used.
+//! Split virtqueues (virtio 1.2, section 2.7): a table of descriptors, a ring of those available, a ring of
+//! those used.
 
 mod device;
 mod driver;
@@ -31,7 +32,8 @@ pub(super) const WRITE: u16 = 2;
 /// It is a table of descriptors.
 pub(super) const INDIRECT: u16 = 4;
 
-/// Offsets of flags, index and entries in the available ring (section 2.7.6) and the used ring (section 2.7.8).
+/// Offsets of flags, index and entries in the available ring (section 2.7.6) and the used ring (section
+/// 2.7.8).
 const FLAGS_AT: usize = 0;
 const INDEX_AT: usize = 2;
 const RING_AT: usize = 4;
@@ -96,7 +98,8 @@ fn used_entries(place: &Place) -> Result<Table<Pair>, RingError> {
     entries.and_then(Table::new).ok_or(fault)
 }
 
-/// Returns the offset behind the available ring's entries: the index at which the driver wants a notification.
+/// Returns the offset behind the available ring's entries: the index at which the driver wants a
+/// notification.
 fn used_event_at(size: u16) -> usize {
     RING_AT + usize::from(size) * AVAILABLE_BYTES
 }

@@ -1,4 +1,5 @@
-//! Completion modes of the transmit queue, one type each, after the history of Linux's driver (`drivers/net/virtio_net.c`).
+//! Completion modes of the transmit queue, one type each, after the history of Linux's driver
+//! (`drivers/net/virtio_net.c`).
 //!
 //! | | reaps | asks for notifications | senders are charged |
 //! |---|---|---|---|
@@ -6,8 +7,9 @@
 //! | [`Ticking`], `napi=timer`, until 2013 | likewise, and ten times a second | likewise | likewise |
 //! | [`Napi`], `napi=on`, since 2017 | any poller on the processor that transmits | when three quarters of the frames inside have left | until the frame has left |
 //!
-//! Asking is delayed: the device notifies once three quarters of the frames inside have left (`virtqueue_enable_cb_delayed`), and
-//! is asked only before a poller sleeps. A notification covers frames that have not left by then, so none stays for ever.
+//! Asking is delayed: the device notifies once three quarters of the frames inside have left
+//! (`virtqueue_enable_cb_delayed`), and is asked only before a poller sleeps. A notification covers frames
+//! that have not left by then, so none stays for ever.
 
 use std::fmt::Debug;
 use wharf_core::device::CompletionMode;
@@ -43,8 +45,8 @@ pub(super) trait Cleaning: Debug + Send + 'static {
     }
 }
 
-/// Reaps at any time on the processor that transmits. Another processor reaps only after a notification, or if a thread waits: the
-/// cache lines of the ring and the frames are on the processor that wrote them last.
+/// Reaps at any time on the processor that transmits. Another processor reaps only after a notification, or
+/// if a thread waits: the cache lines of the ring and the frames are on the processor that wrote them last.
 #[derive(Debug)]
 pub(super) struct Napi {
     /// True if any processor may.

@@ -8,14 +8,15 @@ pub const PAIRS_MAX: u16 = 32;
 /// Completion mode of the transmit queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Napi {
-    /// Any poll reaps, also one that receives. Senders are charged for a frame until then, and there is a byte queue limit.
+    /// Any poll reaps, also one that receives. Senders are charged for a frame until then, and there is a
+    /// byte queue limit.
     On {
-        /// True if a poller on any processor reaps at any time. By default a processor other than the one that transmits reaps only
-        /// after a notification, or if a thread waits.
+        /// True if a poller on any processor reaps at any time. By default a processor other than the one
+        /// that transmits reaps only after a notification, or if a thread waits.
         anywhere: bool,
     },
-    /// The next transmit reaps. Senders are charged until the queue has the frame: only the ring bounds what they have in it, and
-    /// there is no byte queue limit.
+    /// The next transmit reaps. Senders are charged until the queue has the frame: only the ring bounds what
+    /// they have in it, and there is no byte queue limit.
     Off,
     /// Likewise, and the poller reaps ten times a second.
     Timer,
@@ -26,10 +27,11 @@ pub enum Napi {
 pub struct VirtioUserOptions {
     /// True to listen until a back end connects; else the driver connects.
     pub server: bool,
-    /// True to wait for a back end that goes, and to set it up anew. Frames in its rings fail as `peer-gone`, since it is unknown
-    /// whether they have left. Later frames wait.
+    /// True to wait for a back end that goes, and to set it up anew. Frames in its rings fail as `peer-gone`,
+    /// since it is unknown whether they have left. Later frames wait.
     pub reconnect: bool,
-    /// Queue pairs, 1 to [`PAIRS_MAX`]: 1 by default. The back end must have as many. Each flow goes by one of them.
+    /// Queue pairs, 1 to [`PAIRS_MAX`]: 1 by default. The back end must have as many. Each flow goes by one
+    /// of them.
     pub pairs: u16,
     /// True for packed rings, else split.
     pub packed: bool,
@@ -37,8 +39,8 @@ pub struct VirtioUserOptions {
     pub in_order: Option<bool>,
     /// Whether frames may arrive in several buffers: by default if the back end offers that.
     pub mrg_rxbuf: Option<bool>,
-    /// True to leave checksums and segmentation to the back end, if it offers that. Otherwise it need not read the header before a
-    /// frame, and may copy short frames faster, as DPDK's does.
+    /// True to leave checksums and segmentation to the back end, if it offers that. Otherwise it need not
+    /// read the header before a frame, and may copy short frames faster, as DPDK's does.
     pub offload: bool,
     /// Descriptors of each ring, 256 by default: a power of two up to 32768, packed ones any number.
     pub size: u16,

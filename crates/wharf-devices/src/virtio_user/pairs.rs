@@ -1,5 +1,5 @@
-//! `Pairs`: the queue pairs of one connection. Each flow goes by one of them, the same while their number stays; all are received
-//! from, in turn.
+//! `Pairs`: the queue pairs of one connection. Each flow goes by one of them, the same while their number
+//! stays; all are received from, in turn.
 //!
 //! A pair whose ring is full holds up the frames behind, of any pair: frames leave a batch in order.
 
@@ -130,8 +130,8 @@ impl<R: DriverRing> Pairs<R> {
         Ok(short.map_or(Ok(to.len() - before), Err))
     }
 
-    /// Asks for notifications of arrivals, and, if `asks` says so for a pair, of completions. Returns false if something has come
-    /// already, and whether that is a completion.
+    /// Asks for notifications of arrivals, and, if `asks` says so for a pair, of completions. Returns false
+    /// if something has come already, and whether that is a completion.
     pub(super) fn arm(&mut self, asks: bool) -> (bool, bool) {
         let mut has_left = false;
         if asks {
@@ -182,7 +182,8 @@ impl<R: DriverRing> Pairs<R> {
         self.pairs[0].receiving.adopt(frames);
     }
 
-    /// Ends the queues: hands out the memory posted for frames, and the frames to be sent with the reason that they were not.
+    /// Ends the queues: hands out the memory posted for frames, and the frames to be sent with the reason
+    /// that they were not.
     pub(super) fn end(
         self, reason: &'static str, mut waited: impl FnMut(Frame),
         mut unsent: impl FnMut((Frame, &'static str)),

@@ -30,7 +30,8 @@ pub(super) struct Receiving<R> {
     table: Box<[Option<Frame>]>,
     /// Buffers posted for frames, at most.
     wanted: u16,
-    /// The first part of a frame in several buffers, its header, and the number of buffers still to come; no part if it is dropped.
+    /// The first part of a frame in several buffers, its header, and the number of buffers still to come; no
+    /// part if it is dropped.
     head: Option<(Option<Frame>, VnetHeader, u16)>,
     /// Frames that were dropped, until the next refill.
     aside: Vec<Frame>,
@@ -165,7 +166,8 @@ impl<R: DriverRing> Receiving<R> {
         }
     }
 
-    /// Moves `written_bytes`, which begin in the headroom, to the start of a frame's data. Returns true if they fit there.
+    /// Moves `written_bytes`, which begin in the headroom, to the start of a frame's data. Returns true if
+    /// they fit there.
     fn move_to_its_place(&self, frame: &mut Frame, written_bytes: u32) -> bool {
         let len = written_bytes as usize;
         if len == 0 || self.region.set_len(frame, written_bytes).is_err() {
@@ -176,7 +178,8 @@ impl<R: DriverRing> Receiving<R> {
         true
     }
 
-    /// Handles a whole frame with requests: fills in the checksum. The driver has not offered to take super-packets.
+    /// Handles a whole frame with requests: fills in the checksum. The driver has not offered to take
+    /// super-packets.
     #[cold]
     fn finish(&mut self, mut frame: Frame, header: &VnetHeader) -> Option<Frame> {
         if header.is_plain() {
@@ -259,7 +262,8 @@ impl<R: DriverRing> Receiving<R> {
     }
 }
 
-/// Splits `struct virtio_net_hdr` into the header and the frame's number of buffers (virtio 1.2, section 5.1.6).
+/// Splits `struct virtio_net_hdr` into the header and the frame's number of buffers (virtio 1.2, section
+/// 5.1.6).
 #[inline]
 fn split_header(bytes: &[u8; HEADER_BYTES]) -> Option<(VnetHeader, u16)> {
     let (header, rest) = bytes.split_first_chunk::<VNET_HEADER_BYTES>()?;

@@ -1,5 +1,5 @@
-//! `Reconnector`: the thread that waits for a back end to come back, and sets up virtqueues with it. Messages may take long to be
-//! answered, and the thread that moves frames may serve other devices.
+//! `Reconnector`: the thread that waits for a back end to come back, and sets up virtqueues with it. Messages
+//! may take long to be answered, and the thread that moves frames may serve other devices.
 
 use super::connect::is_nobody;
 use super::pairs::Pairs;
@@ -38,8 +38,8 @@ struct Shared {
 }
 
 impl<R: DriverRing + 'static> Reconnector<R> {
-    /// Waits for a back end that supports the features `agreed` with the earlier one, to give it memory of `region`.
-    /// [`Reconnector::answer`] returns it; the endpoint's events notify of that.
+    /// Waits for a back end that supports the features `agreed` with the earlier one, to give it memory of
+    /// `region`. [`Reconnector::answer`] returns it; the endpoint's events notify of that.
     pub(super) fn start(endpoint: Endpoint, agreed: u64, region: Arc<Region>) -> io::Result<Self> {
         let (shared, (answer, answers)) = (Arc::<Shared>::default(), channel());
         let caller = Attempts { shared: shared.clone(), endpoint, agreed, region };

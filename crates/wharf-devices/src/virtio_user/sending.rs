@@ -70,7 +70,8 @@ impl<R: DriverRing> Sending<R> {
         has_room
     }
 
-    /// Posts up to `most` frames from the front that lie in one buffer each, with their headers in front, while there is room.
+    /// Posts up to `most` frames from the front that lie in one buffer each, with their headers in front,
+    /// while there is room.
     #[inline]
     fn post_usual(&mut self, batch: &mut Batch, most: usize) {
         let mut room = usize::from((self.queue.ring.room() + 1).saturating_sub(self.stop_below)).min(most);
@@ -91,7 +92,8 @@ impl<R: DriverRing> Sending<R> {
         let (Ok(at), Ok(bytes)) = (place, self.region.bytes_and_before_mut(&mut frame, HEADER_BYTES)) else {
             return self.failed.push((frame, "foreign-pool"));
         };
-        // Most often the header is clear from the last time: then its cache line need not travel to the back end again.
+        // Most often the header is clear from the last time: then its cache line need not travel to the back
+        // end again.
         if bytes[..HEADER_BYTES] != [0; HEADER_BYTES] {
             bytes[..HEADER_BYTES].fill(0);
         }
@@ -151,7 +153,8 @@ impl<R: DriverRing> Sending<R> {
         Ok(parts.collect())
     }
 
-    /// Makes the requests to the back end. Work that it does not do is done here, or is the reason that the frame fails.
+    /// Makes the requests to the back end. Work that it does not do is done here, or is the reason that the
+    /// frame fails.
     fn header(&self, region: &Region, frame: &mut Frame, meta: &Meta) -> Result<VnetHeader, &'static str> {
         let cuts = match meta.gso_kind {
             _ if meta.gso_bytes == 0 => 0,
@@ -218,7 +221,8 @@ impl<R: DriverRing> Sending<R> {
         Ok(())
     }
 
-    /// Returns the frames that have left and were not given back, of a back end that is gone and will use no more buffers.
+    /// Returns the frames that have left and were not given back, of a back end that is gone and will use no
+    /// more buffers.
     pub(super) fn left(&mut self) -> impl Iterator<Item = Frame> {
         std::iter::from_fn(|| {
             let used = self.queue.ring.next_used().ok()??;
@@ -252,7 +256,8 @@ impl<R: DriverRing> Sending<R> {
     }
 }
 
-/// The header as the back end reads it (virtio 1.2, section 5.1.6); the number of buffers of a frame to be sent is 0.
+/// The header as the back end reads it (virtio 1.2, section 5.1.6); the number of buffers of a frame to be
+/// sent is 0.
 fn header_bytes(header: &VnetHeader) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..VNET_HEADER_BYTES].copy_from_slice(&header.bytes());

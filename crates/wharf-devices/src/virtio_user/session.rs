@@ -23,7 +23,8 @@ use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::Area;
 use wharf_sys::stream;
 
-/// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes longer is gone.
+/// Time for all answers of a conversation (to agree on features, to start, to stop); a back end that takes
+/// longer is gone.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Time until a back end listens, or, with `server=on`, connects.
 const LISTEN_WITHIN: Duration = Duration::from_millis(500);
@@ -168,7 +169,8 @@ impl<R> Queue<R> {
 }
 
 impl Session {
-    /// Agrees on features with the back end at the other end of `socket`; on the features `before`, if there was an earlier one.
+    /// Agrees on features with the back end at the other end of `socket`; on the features `before`, if there
+    /// was an earlier one.
     pub(super) fn open(
         endpoint: &Endpoint, socket: UnixStream, before: Option<u64>,
     ) -> Result<Self, DeviceError> {
@@ -267,7 +269,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the back end's number of queue pairs. `Frontend` would take the answer for its number of virtqueues, which is twice that.
+    /// Returns the back end's number of queue pairs. `Frontend` would take the answer for its number of
+    /// virtqueues, which is twice that.
     fn ask_for_pairs(&self) -> io::Result<u64> {
         const REPLY: u32 = 1 | 4;
         let mut socket = &self.socket;
@@ -286,8 +289,8 @@ impl Session {
         if self.features & feature::PACKED != 0 { Layout::Packed } else { Layout::Split }
     }
 
-    /// Gives the back end the pool's memory and that of the rings, and starts it. Returns the receive and the transmit queue of each
-    /// pair.
+    /// Gives the back end the pool's memory and that of the rings, and starts it. Returns the receive and the
+    /// transmit queue of each pair.
     pub(super) fn start<R: DriverRing>(
         &self, region: &Region, size: u16,
     ) -> Result<Vec<[Queue<R>; QUEUES]>, DeviceError> {
@@ -307,7 +310,8 @@ impl Session {
         });
         let _patience = self.patience()?;
         self.frontend.set_mem_table(&memory).map_err(self.refused("our memory"))?;
-        // A back end may count the virtqueues announced so far, and only once, when the first pair is complete: Open vSwitch.
+        // A back end may count the virtqueues announced so far, and only once, when the first pair is
+        // complete: Open vSwitch.
         (0..QUEUES * pairs)
             .try_for_each(|index| self.frontend.set_vring_call(index, &self.events.call))
             .map_err(self.refused("what it is to signal"))?;

@@ -1,5 +1,5 @@
-//! `Timeout`: ends a conversation whose other side has fallen silent. The `vhost` crate tries again whenever a socket's own timeout
-//! has passed, so only a connection that is shut ends its waiting.
+//! `Timeout`: ends a conversation whose other side has fallen silent. The `vhost` crate tries again whenever
+//! a socket's own timeout has passed, so only a connection that is shut ends its waiting.
 
 use std::io;
 use std::net::Shutdown;

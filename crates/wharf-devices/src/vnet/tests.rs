@@ -1,7 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A TCP super-packet over IPv4, as the kernel hands them over, and its header. The header says nothing true of its length.
+/// A TCP super-packet over IPv4, as the kernel hands them over, and its header. The header says nothing true
+/// of its length.
 fn tcp() -> (Vec<u8>, VnetHeader) {
     let mut packet = vec![0; 14 + 20 + 32 + 4000];
     packet[12..14].copy_from_slice(&[8, 0]);

@@ -1,5 +1,5 @@
-//! `Link`: the part that both ends of one direction share besides their lanes: the sender's memory, and the rare frames that come
-//! back by no lane, because they failed or their far end is gone.
+//! `Link`: the part that both ends of one direction share besides their lanes: the sender's memory, and the
+//! rare frames that come back by no lane, because they failed or their far end is gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -58,8 +58,8 @@ impl Link {
         self.notices.fetch_or(GONE, Ordering::Release); // (F)
     }
 
-    /// Returns true if the sender must look at [`Link::collect`]. Frames that the far end completed before it set the flag are in the
-    /// lane of completions after this call.
+    /// Returns true if the sender must look at [`Link::collect`]. Frames that the far end completed before it
+    /// set the flag are in the lane of completions after this call.
     #[inline(always)]
     pub(super) fn has_notice(&self) -> bool {
         self.notices.load(Ordering::Acquire) != 0 // (F)

@@ -1,7 +1,7 @@
 //! `Rate`: transmission times on a line of a given rate in bits per second, without drift.
 //!
-//! Time is whole nanoseconds. The remainder of a frame's time is carried to the next frame: a million frames take exactly as long
-//! as their bytes do together.
+//! Time is whole nanoseconds. The remainder of a frame's time is carried to the next frame: a million frames
+//! take exactly as long as their bytes do together.
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 /// The fastest line. With it, and [`OVERHEAD_BYTES_MAX`], a frame's numerator stays below 2^61.
@@ -26,7 +26,8 @@ impl Line {
         Self { bits_per_second, overhead_bytes, busy_until_ns: 0, rest: 0 }
     }
 
-    /// Puts a frame of `len_bytes` behind the frames on the line at `now_ns`. Returns the time at which it will have left, rounded up.
+    /// Puts a frame of `len_bytes` behind the frames on the line at `now_ns`. Returns the time at which it
+    /// will have left, rounded up.
     #[inline]
     pub(super) fn send(&mut self, len_bytes: u32, now_ns: u64) -> u64 {
         if now_ns > self.busy_until_ns {

@@ -1,7 +1,7 @@
 //! `Receiving`: the far end of one direction.
 //!
-//! It copies the bytes from the sender's memory into frames of its own, and sends the sender's frames back at once: that is their
-//! completion. With a delay its own frames then wait until they are due.
+//! It copies the bytes from the sender's memory into frames of its own, and sends the sender's frames back at
+//! once: that is their completion. With a delay its own frames then wait until they are due.
 
 use super::link::{Link, Unread};
 use std::collections::VecDeque;
@@ -97,7 +97,8 @@ impl Receiving {
 }
 
 impl Arrivals {
-    /// Copies up to `max` frames into memory of `cache` and pushes them onto `to`, which has room. Returns the number of frames.
+    /// Copies up to `max` frames into memory of `cache` and pushes them onto `to`, which has room. Returns
+    /// the number of frames.
     #[inline]
     fn land(&mut self, cache: &mut Cache, to: &mut Batch, max: usize) -> Result<usize, PoolError> {
         let mut landed = 0;
@@ -117,7 +118,8 @@ impl Arrivals {
         Ok(landed)
     }
 
-    /// Returns the number of frames, from the first on and up to `max`, that are ordinary and fit one frame each.
+    /// Returns the number of frames, from the first on and up to `max`, that are ordinary and fit one frame
+    /// each.
     #[inline]
     fn plain(&mut self, cache: &Cache, max: usize) -> usize {
         let region = cache.pool().region();
@@ -235,7 +237,8 @@ impl Delay {
         while let Some((frame, _)) = self.frames.pop_front() {
             let pushed = self.landed.push(frame);
             debug_assert!(pushed.is_ok());
-            // This fails for a frame of a pool that an earlier caller received into: that pool's ledger names it.
+            // This fails for a frame of a pool that an earlier caller received into: that pool's ledger names
+            // it.
             if pool.give_back(&mut self.landed).is_err() {
                 self.landed.pop();
             }

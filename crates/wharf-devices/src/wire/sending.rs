@@ -1,7 +1,8 @@
 //! `Sending`: the near end of one direction.
 //!
-//! A frame's way: `unrung` (while the doorbell is left out) → `on_line` (during its transmission, with a rate) → the lane to the
-//! far end → the lane of completions. All four together hold at most the ring's frames, so neither lane is ever full.
+//! A frame's way: `unrung` (while the doorbell is left out) → `on_line` (during its transmission, with a
+//! rate) → the lane to the far end → the lane of completions. All four together hold at most the ring's
+//! frames, so neither lane is ever full.
 
 use super::link::{Link, Unread};
 use super::rate::Line;
@@ -153,7 +154,8 @@ impl Sending {
         self.outstanding -= count;
     }
 
-    /// Closes: frames that have not left come back as failed; the far end may still take the others. No frame is taken any more.
+    /// Closes: frames that have not left come back as failed; the far end may still take the others. No frame
+    /// is taken any more.
     pub(super) fn close(&mut self) {
         (self.to_far, self.limit) = (None, 0);
         if let Some(line) = &mut self.line {

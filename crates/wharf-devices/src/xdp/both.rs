@@ -9,10 +9,12 @@ use wharf_core::device::{Completions, Device, DeviceError, Notify, RxDevice, Tra
 use wharf_core::pool::Cache;
 use wharf_mem::{Batch, Frame, Region};
 
-/// Sends and receives by one AF_XDP socket, as [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one queue.
+/// Sends and receives by one AF_XDP socket, as [`XdpSender`](super::XdpSender) and [`XdpReceiver`] do, on one
+/// queue.
 ///
-/// Received frames may be sent at once, by this device or by another one on the same pool: they stay where the kernel put them,
-/// and nothing is copied on the way. A quarter of the pool, 8192 frames at most, is posted for packets.
+/// Received frames may be sent at once, by this device or by another one on the same pool: they stay where
+/// the kernel put them, and nothing is copied on the way. A quarter of the pool, 8192 frames at most, is
+/// posted for packets.
 #[derive(Debug)]
 pub struct XdpBoth {
     receiver: XdpReceiver,
@@ -78,7 +80,8 @@ impl Device for XdpBoth {
         self.receiver.visit(see);
     }
 
-    /// Releases the queue before any frame is given back: neither half gives back a frame before the other is closed.
+    /// Releases the queue before any frame is given back: neither half gives back a frame before the other is
+    /// closed.
     fn close(&mut self) -> Result<(), DeviceError> {
         if let Some(sending) = &mut self.sending {
             sending.close();

@@ -1,18 +1,19 @@
-//! Checksums that a sender on this host has left to a network adapter, which a veth does not have. An AF_XDP socket gets such
-//! frames unchanged, and unlike AF_PACKET's nothing marks them.
+//! Checksums that a sender on this host has left to a network adapter, which a veth does not have. An AF_XDP
+//! socket gets such frames unchanged, and unlike AF_PACKET's nothing marks them.
 //!
-//! The sum of the pseudo header (RFC 9293, section 3.1) stands in place of the checksum, as the adapter wants it. A finished
-//! checksum equals it by chance once in 65 536 frames; then the whole segment is summed up, and a frame that is right stays
-//! unchanged. SCTP, which has no pseudo header, leaves 0.
+//! The sum of the pseudo header (RFC 9293, section 3.1) stands in place of the checksum, as the adapter wants
+//! it. A finished checksum equals it by chance once in 65 536 frames; then the whole segment is summed up,
+//! and a frame that is right stays unchanged. SCTP, which has no pseudo header, leaves 0.
 //!
-//! In a tunnel the inner segment is unfinished: the outer checksum, if any, is right once that is finished (the kernel's
-//! `lco_csum`).
+//! In a tunnel the inner segment is unfinished: the outer checksum, if any, is right once that is finished
+//! (the kernel's `lco_csum`).
 
 use wharf_mem::{Batch, Frame, Region};
 use wharf_packet::checksum::{self, ChunkSum, SCTP_OFFSET, TCP_OFFSET, UDP_OFFSET, fold};
 use wharf_packet::{Headers, SCTP, TCP, UDP, tunnel, word};
 
-/// A transport segment in its frame: offset and length in bytes, and the sum of its pseudo header; SCTP has none.
+/// A transport segment in its frame: offset and length in bytes, and the sum of its pseudo header; SCTP has
+/// none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     protocol: u8,
@@ -22,8 +23,8 @@ struct Segment {
 }
 
 impl Segment {
-    /// Returns the segment that has `headers`; `None` for a fragment, behind an authentication header, and if the final
-    /// destination of TCP or UDP is unknown.
+    /// Returns the segment that has `headers`; `None` for a fragment, behind an authentication header, and if
+    /// the final destination of TCP or UDP is unknown.
     #[inline]
     fn new(bytes: &[u8], headers: &Headers) -> Option<Self> {
         if !headers.is_whole() || headers.is_authenticated {
@@ -54,8 +55,8 @@ fn sum_of(region: &Region, frame: &Frame, start: usize, len: usize) -> Option<u6
 #[inline]
 pub(super) fn finish_all(region: &Region, batch: &mut Batch, from: usize) {
     let frames = batch.frames().get(from..).unwrap_or_default();
-    // The first lines of the frames lie in the cache of the processor that received them. All are fetched at once, since none of
-    // these loads waits for another.
+    // The first lines of the frames lie in the cache of the processor that received them. All are fetched at
+    // once, since none of these loads waits for another.
     let first = |frame| region.bytes(frame).ok().and_then(|bytes| bytes.first().copied()).unwrap_or(0);
     std::hint::black_box(frames.iter().map(first).fold(0, |all, byte| all ^ byte));
     if frames.iter().any(|frame| unfinished(region, frame).is_some()) {

@@ -1,8 +1,8 @@
 //! The UMEM: the kernel's view of a pool's region.
 //!
-//! Frames are named by the address of their first byte, so none is ever copied. For sending, any address will do: aligned chunks
-//! of the region's own stride if the kernel knows it (2 or 4 KiB), else *unaligned* ones, of which only the length matters: no
-//! descriptor is longer than a chunk.
+//! Frames are named by the address of their first byte, so none is ever copied. For sending, any address will
+//! do: aligned chunks of the region's own stride if the kernel knows it (2 or 4 KiB), else *unaligned* ones,
+//! of which only the length matters: no descriptor is longer than a chunk.
 
 use wharf_mem::Region;
 use wharf_sys::mapping::PAGE_BYTES;
@@ -25,9 +25,9 @@ pub(super) fn smallest() -> UmemShape {
     UmemShape { chunk_bytes: PIECE_BYTES as u32, headroom_bytes: 0, is_unaligned: false }
 }
 
-/// A UMEM to receive into. The kernel's own headroom lies before a frame's data: in the frame's headroom, or in the unused end
-/// of the buffer before. So a packet arrives where the frame's data should be, and a buffer ends where the frame ends, at the
-/// latest.
+/// A UMEM to receive into. The kernel's own headroom lies before a frame's data: in the frame's headroom, or
+/// in the unused end of the buffer before. So a packet arrives where the frame's data should be, and a buffer
+/// ends where the frame ends, at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) shape: UmemShape,
@@ -35,8 +35,8 @@ pub(super) struct Window {
     before: usize,
 }
 
-/// Bytes of the smallest chunk that the kernel takes, and of the least room for a packet in one. Linux keeps 320 of them free if
-/// packets lie in several buffers, and wants 128 besides.
+/// Bytes of the smallest chunk that the kernel takes, and of the least room for a packet in one. Linux keeps
+/// 320 of them free if packets lie in several buffers, and wants 128 besides.
 const CHUNK_BYTES_MIN: u32 = 2048;
 pub(super) const ROOM_BYTES_MIN: u32 = 448;
 
@@ -50,8 +50,8 @@ pub(super) fn to_receive(region: &Region) -> Window {
 }
 
 impl Window {
-    /// Returns the start of the buffer for a frame whose data begin at `data`; `None` if that is before the region's first byte,
-    /// or if the buffer would cross the end of a page that it must keep to.
+    /// Returns the start of the buffer for a frame whose data begin at `data`; `None` if that is before the
+    /// region's first byte, or if the buffer would cross the end of a page that it must keep to.
     #[inline]
     pub(super) fn begins_at(&self, data: usize, page_bytes: Option<usize>) -> Option<usize> {
         let at = data.checked_sub(self.before)?;

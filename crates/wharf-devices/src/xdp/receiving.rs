@@ -25,10 +25,11 @@ const ENTRIES: u32 = 8192;
 const COMPLETION_ENTRIES: u32 = 64;
 /// Empty polls between two looks at the interface.
 const LOOK_EVERY: u32 = 64;
-/// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its interface is gone
-/// (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
+/// Time between two looks while nothing arrives: a poller that waits for the socket is not notified that its
+/// interface is gone (`net/xdp/xsk.c`: `xsk_notifier` sets an error that `xsk_poll` does not show).
 const LOOK_NS: u64 = 100_000_000;
-/// Quarters of the pool that are posted for packets, at most: by a device that only receives, and by one that sends as well.
+/// Quarters of the pool that are posted for packets, at most: by a device that only receives, and by one that
+/// sends as well.
 const ALONE_QUARTERS: u32 = 3;
 const BOTH_QUARTERS: u32 = 1;
 
@@ -37,19 +38,21 @@ const BOTH_QUARTERS: u32 = 1;
 pub struct ReceiveOptions {
     /// Queue and mode.
     pub common: super::XdpOptions,
-    /// True to finish checksums that a sender on this host has left unfinished. The default is true on interfaces that deliver such
-    /// frames: a veth, a TAP, and those with the generic hook only (macvlan, bridge, vxlan, `lo`).
+    /// True to finish checksums that a sender on this host has left unfinished. The default is true on
+    /// interfaces that deliver such frames: a veth, a TAP, and those with the generic hook only (macvlan,
+    /// bridge, vxlan, `lo`).
     pub fill_checksums: Option<bool>,
-    /// Number of devices that share the pool, if more than one: each posts its part of the memory that it would post alone.
+    /// Number of devices that share the pool, if more than one: each posts its part of the memory that it
+    /// would post alone.
     pub pool_shared_by: u32,
 }
 
-/// Receives frames by an AF_XDP socket. A program of six instructions hands it all frames of its queue; the rest of the host
-/// does not see them.
+/// Receives frames by an AF_XDP socket. A program of six instructions hands it all frames of its queue; the
+/// rest of the host does not see them.
 ///
-/// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, are posted to the fill
-/// ring, and come back when the device is closed. [`RxDevice::drops`] shows frames dropped for lack of memory as `kernel`, and
-/// frames that the ring had no room for as `ring-full`.
+/// Frames lie in memory of the pool from the beginning: up to three quarters of it, 8192 frames at most, are
+/// posted to the fill ring, and come back when the device is closed. [`RxDevice::drops`] shows frames dropped
+/// for lack of memory as `kernel`, and frames that the ring had no room for as `ring-full`.
 ///
 /// An interface that is switched off is reported once; receiving goes on when it is up again.
 #[derive(Debug)]
@@ -89,7 +92,8 @@ impl XdpReceiver {
         Self::open_one(interface, options, Programs::new(options.common.queue))
     }
 
-    /// Opens `count` queues of interface `interface`, from the queue in `options` on. They share the interface's one program.
+    /// Opens `count` queues of interface `interface`, from the queue in `options` on. They share the
+    /// interface's one program.
     ///
     /// # Errors
     /// As [`XdpReceiver::open`].
@@ -132,8 +136,8 @@ impl XdpReceiver {
         &self.link
     }
 
-    /// As [`Device::attach`], after `prepare` has set up the rest of the socket, which is not bound yet. Returns the result of
-    /// `prepare`, the socket, and the way in which it was bound.
+    /// As [`Device::attach`], after `prepare` has set up the rest of the socket, which is not bound yet.
+    /// Returns the result of `prepare`, the socket, and the way in which it was bound.
     pub(super) fn attach_with<T>(
         &mut self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,
     ) -> Result<(T, Arc<XdpSocket>, Bind), DeviceError> {
@@ -192,8 +196,9 @@ impl XdpReceiver {
         Ok((Open { _program: program, rings, socket, asker }, prepared))
     }
 
-    /// Returns true if frames may arrive unfinished. With the generic hook frames come from anywhere in the kernel. Of the drivers
-    /// with a hook of their own, those of virtual interfaces pass on frames that a sender on this host left to an adapter.
+    /// Returns true if frames may arrive unfinished. With the generic hook frames come from anywhere in the
+    /// kernel. Of the drivers with a hook of their own, those of virtual interfaces pass on frames that a
+    /// sender on this host left to an adapter.
     fn fills_checksums(&self, hook: Hook) -> bool {
         let is_virtual = || {
             let driver = Ethtool::open().and_then(|tool| tool.driver(&self.link.interface_name));

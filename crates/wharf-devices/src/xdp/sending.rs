@@ -27,17 +27,19 @@ use wharf_sys::xdp::{Bind, Consumer, Descriptor, Producer, XdpSocket};
 const ENTRIES: u32 = 2048;
 /// Descriptors of the fill ring, which must exist; it stays empty, since nothing is received.
 const FILL_ENTRIES: u32 = 64;
-/// Bytes that the kernel charges for all frames on their way: a buffer of its own for each frame, of up to 4 KiB.
+/// Bytes that the kernel charges for all frames on their way: a buffer of its own for each frame, of up to 4
+/// KiB.
 const SEND_BUFFER_BYTES: usize = ENTRIES as usize * 4096;
 
 /// Sends frames by an AF_XDP socket.
 ///
-/// A frame is complete when the kernel has released it: the driver has sent it, or, on a veth, the other end has taken it.
-/// Frames that the kernel has no room for stay in the ring, and every reap asks again. So do frames in the ring when the
-/// interface is switched off; they leave when it is up again. A frame that the interface dropped comes back as failed
-/// (`refused`, `link-down`).
+/// A frame is complete when the kernel has released it: the driver has sent it, or, on a veth, the other end
+/// has taken it. Frames that the kernel has no room for stay in the ring, and every reap asks again. So do
+/// frames in the ring when the interface is switched off; they leave when it is up again. A frame that the
+/// interface dropped comes back as failed (`refused`, `link-down`).
 ///
-/// With zero-copy the driver takes over the queue's receive side, too, and drops what arrives there, since no memory is posted.
+/// With zero-copy the driver takes over the queue's receive side, too, and drops what arrives there, since no
+/// memory is posted.
 #[derive(Debug)]
 pub struct XdpSender {
     link: Link,
@@ -115,8 +117,8 @@ impl XdpSender {
     /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
     ///
     /// # Errors
-    /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is lacking;
-    /// [`DeviceError::Unsupported`] if it is no Ethernet.
+    /// [`DeviceError::Io`] if there is no such interface, it is down or without carrier, or CAP_NET_RAW is
+    /// lacking; [`DeviceError::Unsupported`] if it is no Ethernet.
     pub fn open(interface: &str, options: XdpOptions) -> Result<Self, DeviceError> {
         let link = find(interface)?;
         link.check_carrier()?;

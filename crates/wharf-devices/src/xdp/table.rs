@@ -1,9 +1,9 @@
-//! `Table`: the frames that the kernel has, by their buffers. A number from a ring becomes a frame only by taking it out of this
-//! table, once.
+//! `Table`: the frames that the kernel has, by their buffers. A number from a ring becomes a frame only by
+//! taking it out of this table, once.
 //!
-//! A row per buffer of the pool: 16 bytes, less than a hundredth of the buffer. A frame is in the row of its first buffer; the
-//! rows of its further buffers point there. Each row knows the pieces of its buffer, of up to [`PIECE_BYTES`] each, that the
-//! kernel still has.
+//! A row per buffer of the pool: 16 bytes, less than a hundredth of the buffer. A frame is in the row of its
+//! first buffer; the rows of its further buffers point there. Each row knows the pieces of its buffer, of up
+//! to [`PIECE_BYTES`] each, that the kernel still has.
 
 use super::memory::PIECE_BYTES;
 use crate::link::GONE;

@@ -182,7 +182,8 @@ impl Ends {
     }
 }
 
-/// Rule 1, once nothing is inside any more: accepted = sent + failed + returned, and nothing is out of the pool.
+/// Rule 1, once nothing is inside any more: accepted = sent + failed + returned, and nothing is out of the
+/// pool.
 pub fn assert_conserved(queue: &TxQueue) {
     let counters = queue.counters();
     let (sent, failed, returned) = (counters.sent.get(), counters.failed.get(), counters.returned.get());

@@ -1,4 +1,5 @@
-//! Super-packets of every shape, as a kernel makes them: the sum of the pseudo header in place of the checksum.
+//! Super-packets of every shape, as a kernel makes them: the sum of the pseudo header in place of the
+//! checksum.
 
 use wharf_core::pool::{Cache, Packet};
 use wharf_mem::{Frame, Meta};

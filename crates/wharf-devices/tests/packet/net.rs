@@ -23,7 +23,8 @@ pub fn with_pair(body: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Runs `near` in a network with `va`, of address 10.9.0.1, and `far` at the same time in another with `vb`, 10.9.0.2.
+/// Runs `near` in a network with `va`, of address 10.9.0.1, and `far` at the same time in another with `vb`,
+/// 10.9.0.2.
 pub fn with_two(near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send + 'static) {
     super::common::within_a_minute(|| {
         if enter_with("va type veth peer name vb") {
@@ -32,8 +33,8 @@ pub fn with_two(near: impl FnOnce() + Send + 'static, far: impl FnOnce() + Send 
     });
 }
 
-/// Runs `near` in this network, in which `ours` has address 10.9.0.1, and `far` in another, which `theirs` is moved to, with
-/// 10.9.0.2.
+/// Runs `near` in this network, in which `ours` has address 10.9.0.1, and `far` in another, which `theirs` is
+/// moved to, with 10.9.0.2.
 pub fn apart(ours: &str, theirs: &str, near: impl FnOnce(), far: impl FnOnce() + Send + 'static) {
     let (say, hear) = mpsc::channel();
     let (moved, wait_until_moved) = mpsc::channel();
@@ -74,7 +75,8 @@ pub fn enter() -> bool {
         skip(&format!("no network namespace of its own: {error} (wants root)"));
         return false;
     }
-    // No router solicitations in between: only what the test sends. This directory shows each thread its own network.
+    // No router solicitations in between: only what the test sends. This directory shows each thread its own
+    // network.
     for name in ["all", "default"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     }
@@ -105,8 +107,8 @@ pub fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Waits until the kernel has seen to what became of the other end of `interface`: until then it has neither noticed that
-/// the carrier is gone, nor sends again when it is back (`net/core/link_watch.c`).
+/// Waits until the kernel has seen to what became of the other end of `interface`: until then it has neither
+/// noticed that the carrier is gone, nor sends again when it is back (`net/core/link_watch.c`).
 pub fn wait_until(interface: &str, is_up: bool) {
     let is_so = || {
         let shown = Command::new("ip").args(["-o", "link", "show", interface]).output().unwrap();
@@ -137,7 +139,8 @@ pub struct End {
 
 impl End {
     pub fn new(spec: &str, direction: Direction, frame_bytes: u32) -> Self {
-        // A process that another test is starting has all descriptors until it runs its program: those just closed, too.
+        // A process that another test is starting has all descriptors until it runs its program: those just
+        // closed, too.
         let mut tries = 0;
         let mut again = |error: String, wanted: [&str; 2]| {
             tries += 1;
@@ -190,7 +193,8 @@ impl End {
         self.batch.push(frame.expect("memory")).unwrap();
     }
 
-    /// Transmits what was offered, and reaps until all has come back; how many were sent, and reasons of the others.
+    /// Transmits what was offered, and reaps until all has come back; how many were sent, and reasons of the
+    /// others.
     pub fn send_all(&mut self) -> (usize, Vec<&'static str>) {
         let (mut sent, mut failed) = (0, Vec::new());
         let until = Instant::now() + Duration::from_secs(10);

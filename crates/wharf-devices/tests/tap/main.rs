@@ -1,6 +1,7 @@
 //! `tap:` interfaces of the kernel's: each test in a network of its own.
 //!
-//! Needs root (a new network namespace) and `ip`; a test says so and passes where it has not. With CI=true that fails.
+//! Needs root (a new network namespace) and `ip`; a test says so and passes where it has not. With CI=true
+//! that fails.
 
 #[path = "../common/mod.rs"]
 mod common;

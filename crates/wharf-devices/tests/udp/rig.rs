@@ -120,7 +120,8 @@ pub fn frame(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A datagram as a frame has it: who sent it to whom, and its payload. All lengths and checksums are compared.
+/// A datagram as a frame has it: who sent it to whom, and its payload. All lengths and checksums are
+/// compared.
 pub fn parsed(frame: &[u8]) -> (SocketAddr, SocketAddr, Vec<u8>) {
     let packet = etherparse::SlicedPacket::from_ethernet(frame).unwrap();
     let (Some(net), Some(etherparse::TransportSlice::Udp(udp))) = (packet.net, packet.transport) else {

@@ -15,8 +15,8 @@ const TOO_MANY_OPEN_FILES: i32 = 24;
 /// A word in the environment of a process that may have 64 descriptors.
 const ALONE: &str = "WHARF_TEST_DESCRIPTORS";
 
-/// Whether this process may have few descriptors, and nobody else's test needs them: otherwise test `name`, which asks, is run again in one of
-/// its own.
+/// Whether this process may have few descriptors, and nobody else's test needs them: otherwise test `name`,
+/// which asks, is run again in one of its own.
 fn is_alone(name: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;

@@ -1,5 +1,5 @@
-//! Drivers that break the rules, one case a line: each is an error of one line for its connection or virtqueue, and the next
-//! driver is served as if nothing had been.
+//! Drivers that break the rules, one case a line: each is an error of one line for its connection or
+//! virtqueue, and the next driver is served as if nothing had been.
 
 use crate::common::content;
 use crate::guest::{HEADER_BYTES, Pair};

@@ -1,4 +1,5 @@
-//! `vhost-user` against drivers of the test's own: one that keeps the rules, both layouts, and many that do not.
+//! `vhost-user` against drivers of the test's own: one that keeps the rules, both layouts, and many that do
+//! not.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -201,7 +201,8 @@ fn places(cases: &mut Cases, layout: Layout) {
     }
 }
 
-/// Says, as a device, that buffer `id` was used at place `at`, with this length; `index` is then the used index.
+/// Says, as a device, that buffer `id` was used at place `at`, with this length; `index` is then the used
+/// index.
 fn say_used(place: &Place, at: usize, id: u32, len: u32, index: u16) {
     let [descriptors, _, device] = place.areas();
     if place.layout() == Layout::Packed {

@@ -1,4 +1,5 @@
-//! Packed rings whose buffers are used in order, many by one entry: what the driver gets back, and where a device that is gone stood.
+//! Packed rings whose buffers are used in order, many by one entry: what the driver gets back, and where a
+//! device that is gone stood.
 
 use crate::pair::{buffers, extent, place};
 use proptest::prelude::*;

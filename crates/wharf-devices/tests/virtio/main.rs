@@ -1,4 +1,5 @@
-//! Virtqueues: driver against device, either layout; the split one against another implementation; peers that break the rules.
+//! Virtqueues: driver against device, either layout; the split one against another implementation; peers that
+//! break the rules.
 
 mod hostile;
 mod in_order;

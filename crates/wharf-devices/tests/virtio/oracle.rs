@@ -1,5 +1,6 @@
-//! Split rings against another implementation, rust-vmm's `virtio-queue`: two rings that our driver fills alike, of which one has
-//! our device behind it and the other theirs. Both see the same chains, and write the same used rings.
+//! Split rings against another implementation, rust-vmm's `virtio-queue`: two rings that our driver fills
+//! alike, of which one has our device behind it and the other theirs. Both see the same chains, and write the
+//! same used rings.
 
 use crate::pair::{BUFFER_BYTES, GUEST, area, extent};
 use proptest::prelude::*;

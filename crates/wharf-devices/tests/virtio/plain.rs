@@ -1,4 +1,5 @@
-//! Buffers popped and used by many at a time: what they are by one at a time, whatever the ring says, and wherever it begins.
+//! Buffers popped and used by many at a time: what they are by one at a time, whatever the ring says, and
+//! wherever it begins.
 
 use crate::pair::{BUFFER_BYTES, GUEST, LAYOUTS, area, place};
 use proptest::prelude::*;

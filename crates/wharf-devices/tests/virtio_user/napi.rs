@@ -74,7 +74,8 @@ fn off_gives_frames_back_after_the_next_transmit_and_to_who_waits() {
 
 #[test]
 fn who_is_charged_for_what_is_in_the_ring_shows_what_orphaning_does() {
-    // Frames of 1500 bytes that nobody takes: a sender may have 212992 bytes inside at first, which are 141 of them.
+    // Frames of 1500 bytes that nobody takes: a sender may have 212992 bytes inside at first, which are 141
+    // of them.
     for (napi, charged) in [("", true), (",napi=off", false), (",napi=timer", false)] {
         in_each_layout(napi, move |queue, mut far| {
             let mut sender = queue.sender("test").unwrap();
@@ -116,7 +117,8 @@ fn who_waits_for_memory_gets_what_has_left_in_every_mode() {
         within_a_minute(move || {
             let socket = Socket::new();
             let mut far = Far::new(&socket, 1);
-            // Less memory than the ring has room for: once it is all in there, nothing is transmitted any more.
+            // Less memory than the ring has room for: once it is all in there, nothing is transmitted any
+            // more.
             let queue = queue(&socket.driver(napi), 64);
             let stop = Arc::new(AtomicBool::new(false));
             let stopped = stop.clone();

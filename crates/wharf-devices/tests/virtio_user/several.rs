@@ -122,7 +122,8 @@ const SET_VRING_CALL: u32 = 13;
 const GET_PROTOCOL_FEATURES: u32 = 15;
 const GET_QUEUE_NUM: u32 = 17;
 
-/// Answers what it is asked, and has two queue pairs; requests and the virtqueues that they are about, as far as they come.
+/// Answers what it is asked, and has two queue pairs; requests and the virtqueues that they are about, as far
+/// as they come.
 fn heard(mut stream: UnixStream) -> Vec<(u32, u8)> {
     let (mut header, mut heard) = ([0; 12], Vec::new());
     while stream.read_exact(&mut header).is_ok() {
@@ -142,8 +143,8 @@ fn heard(mut stream: UnixStream) -> Vec<(u32, u8)> {
     heard
 }
 
-/// Open vSwitch asks DPDK's vhost how many virtqueues there are as soon as the first pair is whole, and never serves those that it
-/// hears of later.
+/// Open vSwitch asks DPDK's vhost how many virtqueues there are as soon as the first pair is whole, and never
+/// serves those that it hears of later.
 #[test]
 fn a_back_end_hears_of_every_virtqueue_before_it_can_start_the_first_one() {
     let socket = Socket::new();

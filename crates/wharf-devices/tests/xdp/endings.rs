@@ -134,8 +134,8 @@ fn a_receiver_gives_its_queue_and_program_back() {
     });
 }
 
-/// As it is with a process that was killed, and the next one, which is started at once. Five times, since the one that goes may be
-/// held up for longer than the other waits.
+/// As it is with a process that was killed, and the next one, which is started at once. Five times, since the
+/// one that goes may be held up for longer than the other waits.
 #[test]
 fn a_program_that_is_about_to_go_is_waited_for() {
     with_pair(|| {

@@ -1,7 +1,7 @@
 //! Frames that were dropped before they could be received, by reason.
 
-/// Calls between two reads of the kernel's count. That is seconds of traffic at most; the count of 32 bits takes minutes to wrap
-/// at any rate possible.
+/// Calls between two reads of the kernel's count. That is seconds of traffic at most; the count of 32 bits
+/// takes minutes to wrap at any rate possible.
 const READ_EVERY: u32 = 1 << 16;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! `Pieces`: the segments of a super-packet, also of one in a UDP tunnel (VXLAN, Geneve).
 //!
-//! The sender has left the inner segment to be segmented, as the start of the checksum shows. Each piece has the tunnel's
-//! headers, changed as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): the identification counts up, lengths and
-//! checksums are new; a UDP checksum of 0, which means none, stays.
+//! The sender has left the inner segment to be segmented, as the start of the checksum shows. Each piece has
+//! the tunnel's headers, changed as in the kernel (`__skb_udp_tunnel_segment`, `inet_gso_segment`): the
+//! identification counts up, lengths and checksums are new; a UDP checksum of 0, which means none, stays.
 
 use wharf_core::offload::gso_request;
 use wharf_mem::Meta;
@@ -33,7 +33,8 @@ struct Outer {
 }
 
 impl Pieces {
-    /// Plans a whole frame whose checksum starts at byte `checksum_start`; `None` if it cannot be segmented as `meta` asks.
+    /// Plans a whole frame whose checksum starts at byte `checksum_start`; `None` if it cannot be segmented
+    /// as `meta` asks.
     pub(super) fn new(packet: &[u8], checksum_start: usize, meta: &Meta) -> Option<Self> {
         let (inner_at, outer) = match Outer::read(packet, checksum_start) {
             Some((inner_at, outer)) => (inner_at, Some(outer)),
@@ -70,7 +71,8 @@ impl Pieces {
 }
 
 impl Outer {
-    /// Returns the tunnel's headers and the start of the inner frame; `None` unless the checksum is that of a segment in a UDP tunnel.
+    /// Returns the tunnel's headers and the start of the inner frame; `None` unless the checksum is that of a
+    /// segment in a UDP tunnel.
     fn read(packet: &[u8], checksum_start: usize) -> Option<(usize, Self)> {
         let headers = Headers::parse(packet).ok().filter(|headers| headers.protocol == UDP)?;
         let Headers { ip_at, transport_at: udp_at, is_ipv6, .. } = headers;

@@ -7,12 +7,13 @@ use crate::link::{EAGAIN, EINTR, ENETDOWN, ENOBUFS, ENODEV, ENOMEM, ENXIO, GONE,
 use std::io;
 use wharf_core::host::Clock;
 
-/// Doorbells between two looks at the interface: it may have lost its carrier, or changed its MTU, without an error.
+/// Doorbells between two looks at the interface: it may have lost its carrier, or changed its MTU, without an
+/// error.
 pub(super) const LOOK_EVERY: u32 = 64;
 /// Time between two looks, at most, while frames are sent.
 const LOOK_NS: u64 = 20_000_000;
-/// Time that the kernel may have no room for the first frame. A queueing discipline that lets less than a frame go in that time
-/// is broken, and a frame that the other end of a veth drops for its MTU never goes.
+/// Time that the kernel may have no room for the first frame. A queueing discipline that lets less than a
+/// frame go in that time is broken, and a frame that the other end of a veth drops for its MTU never goes.
 const STUCK_NS: u64 = 5_000_000_000;
 /// Doorbells rung again at once after an error that said the interface was down although it is up.
 const TRIES: u32 = 3;
@@ -37,8 +38,8 @@ impl PacketSender {
         }
     }
 
-    /// Handles lack of room: if nothing has left for too long, that is reported, and the interface given up for now. Returns true
-    /// then.
+    /// Handles lack of room: if nothing has left for too long, that is reported, and the interface given up
+    /// for now. Returns true then.
     #[cold]
     pub(super) fn is_stuck(&mut self) -> bool {
         let (left, now_ns) = (self.slots.as_ref().map_or(0, Slots::left), ExactClock.now_ns());

@@ -1,8 +1,8 @@
 //! `Slots`: the ring and the frame in each of its slots.
 //!
-//! Slots from the oldest held one up to the head are in this order: sent (available again), on their way, rejected (at most
-//! one), requested. The kernel's own position in the ring is the first slot that it has not taken. So the slots behind it may be
-//! withdrawn, from the head backwards, and filled again.
+//! Slots from the oldest held one up to the head are in this order: sent (available again), on their way,
+//! rejected (at most one), requested. The kernel's own position in the ring is the first slot that it has not
+//! taken. So the slots behind it may be withdrawn, from the head backwards, and filled again.
 
 use super::super::header_to_send;
 use std::io;

@@ -1,10 +1,10 @@
 //! `Whole`: frames too long for a slot, and super-packets: each by a call of its own, on a second socket.
 //!
-//! The kernel copies such a frame within the call. It is complete only when it has left, and all that was posted to the ring
-//! before it. The kernel does not say which frame it has released, only the bytes charged for all of them
-//! ([`PacketSocket::unsent_bytes`]). Since they leave in order, one has left when the charges of those behind it account for
-//! all of that. A queueing discipline that segments a super-packet increases its charge: some are then noticed a little late,
-//! the last one never.
+//! The kernel copies such a frame within the call. It is complete only when it has left, and all that was
+//! posted to the ring before it. The kernel does not say which frame it has released, only the bytes charged
+//! for all of them ([`PacketSocket::unsent_bytes`]). Since they leave in order, one has left when the charges
+//! of those behind it account for all of that. A queueing discipline that segments a super-packet increases
+//! its charge: some are then noticed a little late, the last one never.
 
 use super::super::header_to_send;
 use std::collections::VecDeque;
@@ -68,7 +68,8 @@ impl Whole {
         Ok(self.look().saturating_sub(before_bytes).max(frame.len_bytes() as usize))
     }
 
-    /// Asks the kernel for the bytes that it still holds. If it does not answer, none: then all frames are complete.
+    /// Asks the kernel for the bytes that it still holds. If it does not answer, none: then all frames are
+    /// complete.
     pub(super) fn look(&mut self) -> usize {
         self.unsent_bytes = self.socket.unsent_bytes().unwrap_or(0);
         self.unsent_bytes
@@ -80,7 +81,8 @@ impl Whole {
         self.sent.push_back(Held { frame, posted, charge_bytes });
     }
 
-    /// Returns the first frame held, if it had left at the last [`Whole::look`], and `left` frames of the ring were before it.
+    /// Returns the first frame held, if it had left at the last [`Whole::look`], and `left` frames of the
+    /// ring were before it.
     #[inline]
     pub(super) fn next_sent(&mut self, left: u64) -> Option<Frame> {
         let first = self.sent.front().filter(|first| first.posted <= left)?;

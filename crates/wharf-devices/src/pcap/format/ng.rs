@@ -1,13 +1,14 @@
 //! pcapng files, read block by block. Layout: draft-ietf-opsawg-pcapng, sections 3 and 4.
 //!
-//! A file is a row of sections, each in a byte order of its own, as its first block says. A block is its kind and its length, its
-//! content, and its length again. Interface blocks describe the packets that name them, and the unit of their time. Enhanced,
-//! simple and (obsolete) packet blocks hold a packet each. All other blocks, and all options but three of interfaces, are skipped.
+//! A file is a row of sections, each in a byte order of its own, as its first block says. A block is its kind
+//! and its length, its content, and its length again. Interface blocks describe the packets that name them,
+//! and the unit of their time. Enhanced, simple and (obsolete) packet blocks hold a packet each. All other
+//! blocks, and all options but three of interfaces, are skipped.
 //!
-//! Rejected, besides the records that the module above rejects: a block whose two lengths differ, are no multiple of 4 or too short
-//! for its kind; a version other than 1.0 (and 1.2, which some writers use and means the same); a packet of an interface that was
-//! not described, or that is not Ethernet; options that leave their block; a resolution finer than 64 bits can count; a time
-//! before 1970 or after 2554.
+//! Rejected, besides the records that the module above rejects: a block whose two lengths differ, are no
+//! multiple of 4 or too short for its kind; a version other than 1.0 (and 1.2, which some writers use and
+//! means the same); a packet of an interface that was not described, or that is not Ethernet; options that
+//! leave their block; a resolution finer than 64 bits can count; a time before 1970 or after 2554.
 //!
 //! A simple packet has no time: it takes that of the packet before it.
 

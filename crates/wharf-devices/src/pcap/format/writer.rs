@@ -181,7 +181,8 @@ impl<W: Write> PcapWriter<W> {
         self.end()
     }
 
-    /// As [`Self::finish`]. Once it has failed, the records that were not written are counted by [`Self::pending_records`].
+    /// As [`Self::finish`]. Once it has failed, the records that were not written are counted by
+    /// [`Self::pending_records`].
     #[doc(hidden)]
     pub fn end(&mut self) -> Result<(), PcapError> {
         self.has_ended = true;

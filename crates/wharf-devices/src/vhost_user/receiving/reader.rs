@@ -36,8 +36,8 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Copies the frames in `chains` to the back of `to`, which has room for them. Returns the number of buffers that are done, and
-    /// the reason if not all are, other than lack of memory.
+    /// Copies the frames in `chains` to the back of `to`, which has room for them. Returns the number of
+    /// buffers that are done, and the reason if not all are, other than lack of memory.
     #[inline]
     pub(super) fn read_all(
         &mut self, memory: &Memory, agreed: Agreed, chains: &[Chain], cache: &mut Cache, to: &mut Batch,
@@ -58,7 +58,8 @@ impl Reader {
         (done, Ok(()))
     }
 
-    /// Copies the frame in `chain` to the back of `to`, which has room for it, or drops it. Returns false without memory.
+    /// Copies the frame in `chain` to the back of `to`, which has room for it, or drops it. Returns false
+    /// without memory.
     #[inline(never)]
     fn read(
         &mut self, memory: &Memory, agreed: Agreed, chain: &Chain, cache: &mut Cache, to: &mut Batch,
@@ -132,7 +133,8 @@ impl Reader {
         }
     }
 
-    /// Joins the pieces to one frame with its header's requests; `None`, and the pieces stay, if that is impossible.
+    /// Joins the pieces to one frame with its header's requests; `None`, and the pieces stay, if that is
+    /// impossible.
     fn link(
         &mut self, region: &Region, agreed: Agreed, header: &VnetHeader,
     ) -> Result<Option<Frame>, PoolError> {
@@ -180,7 +182,8 @@ fn is_plain(memory: &Memory, agreed: Agreed, chain: &Chain, cache: &Cache) -> bo
         && chain.only_readable(memory).is_some_and(|window| !agreed.may_ask() || asks_nothing(window))
 }
 
-/// Copies such frames to the back of `to`, which has room for them. Returns their number: fewer without memory.
+/// Copies such frames to the back of `to`, which has room for them. Returns their number: fewer without
+/// memory.
 #[inline(always)]
 fn read_plain(
     memory: &Memory, agreed: Agreed, chains: &[Chain], cache: &mut Cache, to: &mut Batch,

@@ -211,7 +211,8 @@ impl Writer {
         Delivery::Done
     }
 
-    /// Pops buffers until there is room for `total` bytes, of which there is `room` already. Returns their number, or the error.
+    /// Pops buffers until there is room for `total` bytes, of which there is `room` already. Returns their
+    /// number, or the error.
     fn gather(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut room: u32, total: u32,
     ) -> (usize, Option<Delivery>) {
@@ -235,8 +236,8 @@ impl Writer {
     }
 }
 
-/// Writes header and frame to a buffer that has room for them. Returns the bytes written. A header that is still there from the
-/// last frame is left alone: its cache line need not travel to the driver again.
+/// Writes header and frame to a buffer that has room for them. Returns the bytes written. A header that is
+/// still there from the last frame is left alone: its cache line need not travel to the driver again.
 #[inline(always)]
 fn put_in_one<'a>(window: &Window<'_>, header: &[u8], chunks: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut there = [0xff; HEADER_BYTES_MAX];

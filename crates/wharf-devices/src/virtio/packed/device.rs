@@ -33,8 +33,9 @@ pub struct PackedDevice {
 }
 
 impl PackedDevice {
-    /// Resumes at `base`: bits 0 to 14 are the position of the next available descriptor, bit 15 its wrap counter; the upper half is the
-    /// same for the used side, and 0 there means the same position. A new ring begins at 0x8000.
+    /// Resumes at `base`: bits 0 to 14 are the position of the next available descriptor, bit 15 its wrap
+    /// counter; the upper half is the same for the used side, and 0 there means the same position. A new ring
+    /// begins at 0x8000.
     ///
     /// # Errors
     /// [`RingError::Size`] for a place of another layout, [`RingError::Base`].
@@ -73,7 +74,8 @@ impl PackedDevice {
         super::resume::resume(place, base, options)
     }
 
-    /// Uses all of `chains` by one entry, which names the last (section 2.8.8): the lines of the others stay with the driver.
+    /// Uses all of `chains` by one entry, which names the last (section 2.8.8): the lines of the others stay
+    /// with the driver.
     #[inline(always)]
     fn put_batch_used(&mut self, chains: &[Chain]) {
         let Some(last) = chains.last() else { return };
@@ -98,8 +100,8 @@ impl PackedDevice {
         }
     }
 
-    /// Prepares to publish: from then on the noted position is wrong. All notifications come until they are enabled anew; the position
-    /// is not read meanwhile.
+    /// Prepares to publish: from then on the noted position is wrong. All notifications come until they are
+    /// enabled anew; the position is not read meanwhile.
     #[cold]
     fn forget(&mut self) {
         if self.is_asking {
@@ -109,7 +111,8 @@ impl PackedDevice {
         self.is_noted = false;
     }
 
-    /// Writes the next used descriptor's second word: at once, or, for the first one of a batch, when it is published.
+    /// Writes the next used descriptor's second word: at once, or, for the first one of a batch, when it is
+    /// published.
     #[inline(always)]
     fn show(&mut self, rest: u64) {
         let at = self.used.at();
@@ -129,7 +132,8 @@ impl PackedDevice {
         self.untold = self.untold.saturating_add(descriptors);
     }
 
-    /// Marks the descriptors of a used chain but the first. Drivers ignore them; [`PackedDevice::resume`] reads them.
+    /// Marks the descriptors of a used chain but the first. Drivers ignore them; [`PackedDevice::resume`]
+    /// reads them.
     #[inline(never)]
     fn mark(&self, first: Cursor, descriptors: u16) {
         for count in 1..descriptors {
@@ -168,7 +172,8 @@ impl PackedDevice {
         Ok(())
     }
 
-    /// Follows an indirect table (section 2.8.7): its descriptors are consecutive, and only one of their flags counts.
+    /// Follows an indirect table (section 2.8.7): its descriptors are consecutive, and only one of their
+    /// flags counts.
     fn walk_table(&self, table: &Descriptor, memory: &Memory, chain: &mut Chain) -> Result<(), RingError> {
         if !self.options.indirect {
             return Err(RingError::NoIndirect);

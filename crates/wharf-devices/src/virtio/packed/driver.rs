@@ -120,7 +120,8 @@ impl PackedDriver {
         Some((id, if flags & WRITE != 0 { written } else { 0 }))
     }
 
-    /// Returns the next used buffer in order, up to the one that an entry names; the earlier ones were written in full (section 2.8.8).
+    /// Returns the next used buffer in order, up to the one that an entry names; the earlier ones were
+    /// written in full (section 2.8.8).
     fn next_in_order(&mut self) -> Result<Option<(u16, u32)>, RingError> {
         let Some((last, written)) = self.batch.or_else(|| self.next_entry()) else { return Ok(None) };
         if self.held.get(usize::from(last)).is_none_or(|held| held.descriptors == 0) {

@@ -56,8 +56,8 @@ pub(super) fn plain(record: &Record, available: u16) -> Option<Descriptor> {
     ((rest >> 48) as u16 & LOOKED_AT == available).then(|| Descriptor::of(record, rest))
 }
 
-/// Marks buffers of one descriptor each, the first of `chains`, as used with these flags. Returns their number: up to the end of the
-/// ring, or of such buffers.
+/// Marks buffers of one descriptor each, the first of `chains`, as used with these flags. Returns their
+/// number: up to the end of the ring, or of such buffers.
 #[inline(always)]
 pub(super) fn put_run(run: &[Record], flags: u16, chains: &[Chain]) -> usize {
     for (at, (record, chain)) in run.iter().zip(chains).enumerate() {
@@ -79,8 +79,8 @@ pub(super) enum Line {
     Written,
 }
 
-/// Prefetches the lines of the descriptors from `at` on, which is available. Lines beyond the driver's position are in the cache
-/// from the round before.
+/// Prefetches the lines of the descriptors from `at` on, which is available. Lines beyond the driver's
+/// position are in the cache from the round before.
 #[inline(always)]
 pub(super) fn prefetch_first(descriptors: &[Record], at: usize, line: Line) {
     for ahead in (LINE..COMING_SOON).step_by(LINE) {

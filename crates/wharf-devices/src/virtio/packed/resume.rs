@@ -1,7 +1,8 @@
 //! The position of an earlier device in a packed ring, from the state that it left there.
 //!
-//! Assumptions: a device of this type, which publishes used buffers in order and has none inside when it is left; the driver's memory
-//! was 0 to begin with (virtio 1.2, section 4.1.5.1.3). Goal: the right position, or none.
+//! Assumptions: a device of this type, which publishes used buffers in order and has none inside when it is
+//! left; the driver's memory was 0 to begin with (virtio 1.2, section 4.1.5.1.3). Goal: the right position,
+//! or none.
 
 use super::{Cursor, Event, TELL_AT, USED, turn, used};
 use crate::virtio::{Options, Place, SIZE_MAX};
@@ -10,9 +11,10 @@ use crate::virtio::{Options, Place, SIZE_MAX};
 const UNKNOWN: u16 = u16::MAX;
 
 impl Event {
-    /// Notes the device's position in a ring of `size`. With all notifications enabled, or none, the driver ignores the field (section
-    /// 2.8.14); otherwise it is the position of the next notification. The beginning of every other round is noted as the end of the
-    /// one before: 0 means that no position was noted.
+    /// Notes the device's position in a ring of `size`. With all notifications enabled, or none, the driver
+    /// ignores the field (section 2.8.14); otherwise it is the position of the next notification. The
+    /// beginning of every other round is noted as the end of the one before: 0 means that no position was
+    /// noted.
     pub(super) fn note(&self, cursor: Cursor, size: u16) {
         let bits = if cursor.bits() == 0 { size | Cursor::WRAP } else { cursor.bits() };
         self.0.store_u16_release(0, bits.to_le());
@@ -35,8 +37,9 @@ impl Event {
     }
 }
 
-/// Returns the device's position for the announced `base`, which is believed unless it is the beginning: some drivers announce that
-/// after their device has gone and come back (QEMU 7.2). `None` if the ring does not show it.
+/// Returns the device's position for the announced `base`, which is believed unless it is the beginning: some
+/// drivers announce that after their device has gone and come back (QEMU 7.2). `None` if the ring does not
+/// show it.
 pub(super) fn resume(place: &Place, base: u32, options: Options) -> Option<u32> {
     if Cursor::of_bits(base as u16) != Cursor::START {
         return Some(base);
@@ -51,9 +54,9 @@ fn turn_at(place: &Place, index: u16) -> u16 {
     turn(u64::from_le(rest))
 }
 
-/// Each descriptor's USED flag is that of the device's last round over it, whichever side wrote it last: a driver that means to go
-/// on there writes the opposite of its own round. So the flag changes at most once on the way through the ring, at the device's
-/// position; see `PackedDevice::mark`.
+/// Each descriptor's USED flag is that of the device's last round over it, whichever side wrote it last: a
+/// driver that means to go on there writes the opposite of its own round. So the flag changes at most once on
+/// the way through the ring, at the device's position; see `PackedDevice::mark`.
 fn from_flags(place: &Place) -> Option<Cursor> {
     let is_used = |index: u16| turn_at(place, index) & USED != 0;
     let first = is_used(0);
@@ -66,9 +69,9 @@ fn from_flags(place: &Place) -> Option<Cursor> {
     }
 }
 
-/// With buffers used in order one entry stands for many, and the flags of the others mean nothing. So the device notes its position
-/// whenever it enables notifications and when it ends, and notes that it is unknown before it publishes. Descriptors written before
-/// that show as used on a later round.
+/// With buffers used in order one entry stands for many, and the flags of the others mean nothing. So the
+/// device notes its position whenever it enables notifications and when it ends, and notes that it is unknown
+/// before it publishes. Descriptors written before that show as used on a later round.
 fn from_note(place: &Place) -> Option<Cursor> {
     let cursor = Event(place.device.clone()).noted(place.size)?;
     // Each on its coming round.

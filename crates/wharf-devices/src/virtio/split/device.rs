@@ -62,7 +62,8 @@ impl SplitDevice {
         })
     }
 
-    /// Returns the used index in the ring: the position of a device that uses buffers in order and at once, after any end.
+    /// Returns the used index in the ring: the position of a device that uses buffers in order and at once,
+    /// after any end.
     pub fn used_index(place: &Place) -> u16 {
         load(&place.device, INDEX_AT)
     }
@@ -182,8 +183,8 @@ fn plain(available: &[Short], descriptors: &[Record], slot: u16) -> Option<(u16,
     (only.flags & (NEXT | INDIRECT) == 0).then_some((head, only))
 }
 
-/// Writes a used entry. With buffers in order, most entries are as in the round before: a line that is not written need not travel
-/// to the driver again.
+/// Writes a used entry. With buffers in order, most entries are as in the round before: a line that is not
+/// written need not travel to the driver again.
 #[inline(always)]
 fn write_used(entries: &[Pair], slot: u16, token: Token, written_bytes: u32) {
     let Some(entry) = entries.get(usize::from(slot)) else { return };

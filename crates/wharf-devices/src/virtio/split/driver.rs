@@ -49,7 +49,8 @@ pub struct SplitDriver {
     batch: Option<(u32, u32)>,
     /// Buffers with the device into which it may write.
     writable: u16,
-    /// True if buffers are used in order and none could be written: up to `seen` the index is the whole answer.
+    /// True if buffers are used in order and none could be written: up to `seen` the index is the whole
+    /// answer.
     by_index: bool,
 }
 
@@ -249,7 +250,8 @@ impl DriverRing for SplitDriver {
         let held = &mut self.held[usize::from(id)];
         (held.descriptors, held.writable_bytes) = (count, writable_bytes);
         let slot = usize::from(self.next & self.mask);
-        // With buffers in order the entry is as in the round before: a line that is not written need not travel to the device again.
+        // With buffers in order the entry is as in the round before: a line that is not written need not
+        // travel to the device again.
         let entry = self.available.all().get(slot).filter(|entry| entry.load() != id.to_le());
         if let Some(entry) = entry {
             entry.store(id.to_le());

@@ -130,7 +130,8 @@ fn etherparse_agrees() {
     assert_eq!((&again, finished(&sent, 3000)), (&want, want.clone()));
 }
 
-/// What tunnels put before `inner`, with the number of their protocol: by UDP to port `port`, without a checksum.
+/// What tunnels put before `inner`, with the number of their protocol: by UDP to port `port`, without a
+/// checksum.
 fn udp_around(port: u16, header: &[u8], inner: &[u8]) -> (u8, Vec<u8>) {
     let len = 8 + header.len() + inner.len();
     let [port, len] = [port, len as u16].map(u16::to_be_bytes);

@@ -21,7 +21,8 @@ pub(super) struct Drops {
 impl Drops {
     /// Shows each reason and its count: the kernel's always, others if there are any.
     pub(super) fn show(&self, see: &mut dyn FnMut(&'static str, u64)) {
-        // The kernel drops a frame once and counts it twice if the fill ring is empty or the frame is longer than it.
+        // The kernel drops a frame once and counts it twice if the fill ring is empty or the frame is longer
+        // than it.
         see("kernel", self.kernel.received_dropped);
         let others = [
             ("ring-full", self.kernel.receive_ring_full),

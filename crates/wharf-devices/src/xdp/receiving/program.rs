@@ -1,8 +1,9 @@
-//! `Programs`: the program that hands frames to sockets. An interface has one such program, which knows the sockets of all queues
-//! that were opened together. The first queue attached loads it, and it goes with the last of them.
+//! `Programs`: the program that hands frames to sockets. An interface has one such program, which knows the
+//! sockets of all queues that were opened together. The first queue attached loads it, and it goes with the
+//! last of them.
 //!
-//! The kernel removes a closed socket from the program's map (`xsk_delete_from_maps`): the frames of its queue are then the
-//! host's, as those of queues that were never opened.
+//! The kernel removes a closed socket from the program's map (`xsk_delete_from_maps`): the frames of its
+//! queue are then the host's, as those of queues that were never opened.
 
 use super::super::{Refusal, Step, patiently};
 use crate::link::{EBUSY, EEXIST};

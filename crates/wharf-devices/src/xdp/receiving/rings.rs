@@ -65,7 +65,8 @@ impl Rings {
         }
     }
 
-    /// Up to so many `quarters` of the pool wait for packets, in place of 3, divided by so many devices that have it.
+    /// Up to so many `quarters` of the pool wait for packets, in place of 3, divided by so many devices that
+    /// have it.
     pub(super) fn keeping(mut self, quarters: u32, shared_by: u32) -> Self {
         self.wanted = wanted(&self.fill, &self.region, quarters, shared_by);
         self
@@ -120,7 +121,8 @@ impl Rings {
         fault.map_or(Ok(to.len() - before), Err)
     }
 
-    /// One buffer has come; the packet, if it was its last. The number of a buffer that is not held is an error.
+    /// One buffer has come; the packet, if it was its last. The number of a buffer that is not held is an
+    /// error.
     #[inline]
     fn arrive(&mut self, descriptor: &Descriptor) -> Result<Option<Frame>, u32> {
         let behind = descriptor.addr >> ADDRESS_BITS;

@@ -65,8 +65,8 @@ impl Rings {
         (self.out_max - self.out.min(self.out_max)) as usize
     }
 
-    /// Posts frames from the front of `batch` while there is room and `wants` accepts them. `wants` accepts only frames of one
-    /// buffer and at most one piece.
+    /// Posts frames from the front of `batch` while there is room and `wants` accepts them. `wants` accepts
+    /// only frames of one buffer and at most one piece.
     #[inline(always)]
     pub(super) fn post_while(&mut self, batch: &mut Batch, wants: impl Fn(&Frame) -> bool) {
         let Self { transmit, table, region, .. } = self;
@@ -154,10 +154,11 @@ impl Rings {
         is_ahead
     }
 
-    /// Sets `status` for the last frame that the kernel took: it has just reported that the interface dropped it.
+    /// Sets `status` for the last frame that the kernel took: it has just reported that the interface dropped
+    /// it.
     ///
-    /// The kernel reports its position only with the first frame that is sent. So if it has not moved, the frame is the one behind
-    /// those that are known to have been taken.
+    /// The kernel reports its position only with the first frame that is sent. So if it has not moved, the
+    /// frame is the one behind those that are known to have been taken.
     #[cold]
     pub(super) fn dropped(&mut self, status: TxStatus) {
         let last = if self.look() {
@@ -179,8 +180,8 @@ impl Rings {
         }
     }
 
-    /// Takes up to `room` frames that have come back, and reduces `room` by them; `each` gets them. The kernel may then write
-    /// completions again where they have been read.
+    /// Takes up to `room` frames that have come back, and reduces `room` by them; `each` gets them. The
+    /// kernel may then write completions again where they have been read.
     #[inline(always)]
     pub(super) fn take_done(
         &mut self, room: &mut usize, mut each: impl FnMut(Frame, TxStatus),

@@ -98,7 +98,8 @@ fn super_packets_are_cut_behind_their_tag_or_kept_with_what_cuts_them() {
     assert_eq!((kept.len(), kept[0].0.len(), kept[0].1), (1, 2546, meta));
 }
 
-/// A datagram of `payload` bytes in VXLAN, the outer UDP checksum filled in or none: the inner one is left to be filled in.
+/// A datagram of `payload` bytes in VXLAN, the outer UDP checksum filled in or none: the inner one is left to
+/// be filled in.
 fn in_vxlan(payload: usize, has_checksum: bool, is_ipv6: bool) -> Vec<u8> {
     let inner = udp(payload);
     let vxlan = [&[8, 0, 0, 0, 0, 0, 5, 0][..], &inner].concat();

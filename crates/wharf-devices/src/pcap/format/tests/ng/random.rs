@@ -1,4 +1,5 @@
-//! pcapng files of any make are read as they were written; damaged ones are no panic, and an error of one line.
+//! pcapng files of any make are read as they were written; damaged ones are no panic, and an error of one
+//! line.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
