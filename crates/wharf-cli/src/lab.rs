@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_published_as_0_has_no_multiple() {
+    fn a_published_0_has_no_ratio() {
         let mut row = Row::new("root-lock/jiffy/threads=1", ("drop_share", "percent"), 0, RowKind::Predicted);
         for (published, shown) in
             [(None, ["-", "-"]), (Some(0.0), ["0.00", "-"]), (Some(2.0), ["2.00", "0.00"])]
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_has_no_multiple() {
+    fn a_difference_has_no_ratio() {
         let row = Row::new("tcp_rr", ("p50_by_napi", "percent"), 46_000_000, RowKind::Predicted);
         let row = row.beside_in_points(-13.6);
         assert_eq!(cells(&row)[3..6], ["46.00", "-13.60", "-"]);

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_once_for_as_long_as_nothing_comes_back_and_not_while_there_is_nothing() {
+    fn a_stall_is_told_once_and_an_idle_queue_is_none() {
         let (mut stall, counters, mut now) = (Stall::default(), QueueCounters::default(), Instant::now());
         let mut later = |stall: &mut Stall, counters: &QueueCounters| {
             now += PATIENCE;

@@ -71,7 +71,7 @@ fn a_sample_cut_anywhere_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_is_not_opened() {
+fn only_regular_files_are_opened() {
     let folder = Folder::new();
     let fifo = text(&folder.path("fifo"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

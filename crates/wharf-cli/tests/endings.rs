@@ -82,7 +82,7 @@ fn a_hangup_ends_a_run_unless_it_is_ignored() {
 
 /// A device that waits until somebody connects, and one whose back end never answers.
 #[test]
-fn a_signal_ends_the_wait_for_who_does_not_come() {
+fn a_signal_ends_the_wait_for_a_peer() {
     let folder = Folder::new();
     let (ours, mute) = (folder.path("ours"), folder.path("mute"));
     let _listener = UnixListener::bind(&mute).unwrap();
@@ -138,7 +138,7 @@ fn assert_accounted(run: &serde_json::Value) {
 }
 
 #[test]
-fn a_signal_ends_the_wait_for_what_is_on_a_wire() {
+fn a_signal_ends_the_wait_for_packets_on_a_wire() {
     for (name, args) in [
         // All on the wire; as much as the receiver's memory holds, and senders that wait; and after its time.
         ("INT", "--count 1000 --to wire:delay=60s"),
@@ -237,7 +237,7 @@ fn a_closed_standard_error_is_no_panic() {
 }
 
 #[test]
-fn a_measurement_of_what_has_ended_is_none() {
+fn a_source_that_has_ended_cannot_be_measured() {
     let capture = format!("pcap:{SAMPLE}");
     for (from, says) in [("null", "null: it only sends"), (&capture, "nothing comes from it any more")] {
         let done = wharf(&["bench", "device", "--from", from, "--seconds", "1h"]);

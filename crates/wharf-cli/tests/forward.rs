@@ -33,7 +33,7 @@ fn a_capture_goes_into_another_byte_for_byte() {
 }
 
 #[test]
-fn a_mirror_has_what_left() {
+fn a_mirror_has_the_frames_that_left() {
     let folder = Folder::new();
     let mirror = text(&folder.path("mirror.pcap"));
     let read = format!("pcap:{SAMPLE}");
@@ -74,7 +74,7 @@ fn flows_are_spread_over_several_queues() {
 
 /// Of the sample a UDP socket sends what is UDP: the mirror has that, and nothing of what it dropped.
 #[test]
-fn a_mirror_lacks_what_was_dropped() {
+fn a_mirror_lacks_dropped_frames() {
     let folder = Folder::new();
     let mirror = text(&folder.path("mirror.pcap"));
     let listens = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -93,7 +93,7 @@ fn a_mirror_lacks_what_was_dropped() {
 
 /// What the sending end meets is told of while it goes on: here that nobody listens there.
 #[test]
-fn an_error_where_frames_leave_is_told() {
+fn an_error_of_the_sending_end_is_told() {
     let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), &format!("udp:{gone}"), "--json"]);
     assert_eq!(done.code, Some(0), "drops are no failure: {done:?}");
@@ -133,7 +133,7 @@ fn the_summary_is_a_table_for_people() {
 }
 
 #[test]
-fn what_cannot_be_is_told_in_one_line() {
+fn impossible_ends_are_told_in_one_line() {
     let read = format!("pcap:{SAMPLE}");
     let cases: [(&[&str], i32, &str); 9] = [
         (&["null", "null"], 2, "nothing to forward: null and null both only send"),

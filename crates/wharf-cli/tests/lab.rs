@@ -21,7 +21,7 @@ fn experiments_are_listed() {
 
 /// By the list, and by the help on running one.
 #[test]
-fn parameters_are_listed_with_defaults_bounds_and_what_they_are() {
+fn parameters_are_listed_with_defaults_bounds_and_meanings() {
     let lines = |args: &[&str]| {
         let done = wharf(args);
         assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{args:?}");
@@ -49,7 +49,7 @@ fn parameters_are_listed_with_defaults_bounds_and_what_they_are() {
 }
 
 #[test]
-fn a_run_prints_its_rows_with_their_kind_and_says_the_same_again() {
+fn a_run_prints_its_rows_with_their_kind_and_repeats_exactly() {
     let args: Vec<&str> = SHORT.iter().copied().chain(["--json"]).collect();
     let report = wharf(&args).good_json();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
@@ -72,7 +72,7 @@ fn a_run_prints_its_rows_with_their_kind_and_says_the_same_again() {
 }
 
 #[test]
-fn the_table_shows_what_was_set_and_the_time_stays_out_of_it() {
+fn the_table_shows_set_parameters_and_no_time() {
     let args: Vec<&str> = SHORT.iter().copied().chain(["--time"]).collect();
     let timed = wharf(&args);
     assert_eq!(timed.code, Some(0));

@@ -49,7 +49,7 @@ fn the_keys_are_those_promised() {
 }
 
 #[test]
-fn options_change_what_they_say() {
+fn each_option_changes_its_figures() {
     let bytes = |args: &str| plan(args)["bus"]["to_nic_bytes"].as_f64().unwrap();
     assert_eq!(bytes("--nic cx5 --feature xmit_more=off"), 200.0);
     assert_eq!(bytes("--nic ixgbe --feature xmit_more=off"), 129.5);
@@ -174,7 +174,7 @@ fn recorded() -> Folder {
 }
 
 #[test]
-fn an_interface_is_read_and_what_it_does_not_say_is_told() {
+fn an_interface_is_read_and_its_missing_fields_are_named() {
     let tree = recorded();
     let from = format!("--from ens1 --sysfs {}", text(&tree.path("sys")));
     let read = plan(&from);
@@ -209,7 +209,7 @@ fn an_interface_is_read_and_what_it_does_not_say_is_told() {
 
 /// Flags are what a NIC has, not what the user decided: what would be gained by those that are off is said.
 #[test]
-fn flags_that_are_off_count_among_what_could_be_had() {
+fn flags_that_are_off_count_among_possible_gains() {
     let tree = recorded();
     let (from, sys) = (["plan", "--from", "ens1", "--sysfs"], text(&tree.path("sys")));
     tree.file("sys/class/net/ens1/ethtool/private-flags", b"rx_cqe_compress: off\nxdp_tx_mpwqe: on\n");

@@ -118,7 +118,7 @@ fn loss_is_a_failure_and_repeats_and_disorder_are_counted() {
 }
 
 #[test]
-fn a_count_ends_it_exactly() {
+fn a_count_ends_a_reception_exactly() {
     for count in ["1", "64", "65", "1000"] {
         let run = receive(Path::new(SAMPLE), &["--count", count]).json();
         assert_eq!(run["packets"], count.parse::<u64>().unwrap(), "{run}");
@@ -126,7 +126,7 @@ fn a_count_ends_it_exactly() {
 }
 
 #[test]
-fn wrappers_go_around_it() {
+fn wrappers_go_around_the_receiving_device() {
     let folder = Folder::new();
     let trace = folder.path("trace.pcap");
     let faults = "seed=3,stall=5%:100us,alloc=2%";
@@ -153,7 +153,7 @@ fn the_summary_is_for_people() {
 }
 
 #[test]
-fn what_arrived_before_a_failure_is_told() {
+fn arrivals_before_a_failure_are_reported() {
     let folder = Folder::new();
     let sample = std::fs::read(SAMPLE).unwrap();
     let cut = folder.file("cut.pcap", &sample[..sample.len() - 1]);
@@ -163,7 +163,7 @@ fn what_arrived_before_a_failure_is_told() {
 }
 
 #[test]
-fn what_cannot_be_is_one_line() {
+fn impossible_receptions_are_told_in_one_line() {
     let folder = Folder::new();
     let file = folder.file("in.pcap", &std::fs::read(SAMPLE).unwrap());
     let from = format!("pcap:{file}");

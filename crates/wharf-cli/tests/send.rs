@@ -99,7 +99,7 @@ fn the_summary_is_for_people() {
 }
 
 #[test]
-fn a_capture_goes_round_as_often_as_told() {
+fn a_capture_is_repeated_as_often_as_asked() {
     let run = send(&format!("--pcap {SAMPLE} --loop 3"));
     assert_eq!((number(&run, "/packets"), number(&run, "/bytes")), (3 * SAMPLE_FRAMES, 3 * SAMPLE_BYTES));
     assert_eq!(run["compare"], Value::Null);
@@ -146,7 +146,7 @@ fn several_senders_share_the_work_and_keep_their_order() {
 }
 
 #[test]
-fn batching_is_as_told() {
+fn batching_is_as_asked() {
     let run = send(&format!("--pcap {SAMPLE} --loop 5 --batch off"));
     assert_eq!(
         (number(&run, "/doorbells"), &run["packets_per_doorbell"]),
@@ -230,7 +230,7 @@ fn a_pace_comes_with_its_timing_error_and_top_speed_without() {
 
 /// A device far slower than its senders: what is dropped is counted by reason, and what is not arrives.
 #[test]
-fn what_a_full_queue_drops_is_counted_by_reason() {
+fn drops_of_a_full_queue_are_counted_by_reason() {
     for policy in ["drop-tail", "drop-head"] {
         let slow = ["send", "--json", "--count", "20000", "--senders", "2", "--qdisc", "fifo:16"];
         let run = wharf(&[&slow[..], &["--to", "wire:rate=20mbit", "--when-full", policy]].concat());
@@ -288,7 +288,7 @@ fn super_packets_count_as_one_until_they_are_cut() {
 
 /// Few enough for one call: no other one follows whose answer would tell.
 #[test]
-fn that_nobody_listens_is_told_of_few_datagrams_too() {
+fn refused_datagrams_are_reported_even_if_few() {
     let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for count in ["1", "10", "64"] {
         let done =

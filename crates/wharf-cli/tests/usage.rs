@@ -161,7 +161,7 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
-fn what_is_no_text_is_named_where_text_is_wanted_and_shows_the_help_all_the_same() {
+fn arguments_that_are_not_utf8_are_named() {
     let with = |args: &[&str], last: &[u8]| {
         let child = command(args).arg(OsStr::from_bytes(last)).spawn();
         finish(child.unwrap())

@@ -78,7 +78,7 @@ fn no_frame_leaves_before_it_is_due_and_each_is_noted() {
 }
 
 #[test]
-fn a_super_packet_is_noted_once_whoever_cuts_it() {
+fn a_super_packet_is_noted_once_wherever_it_is_segmented() {
     let spec = GeneratorSpec { super_packets: 4, ..GeneratorSpec::default() };
     let (times_ns, errors) = sent_as(spec, Pace::Packets(10_000), 200, true);
     assert_eq!((times_ns.len(), errors.packets()), (200, 50));

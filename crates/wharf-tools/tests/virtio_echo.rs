@@ -100,7 +100,7 @@ fn both(name: &str, keys: &'static str, driver_listens: bool) {
 }
 
 #[test]
-fn all_that_is_sent_comes_back_by_either_layout() {
+fn sent_frames_come_back_by_either_ring_layout() {
     both("ours-split", "", false);
     both("ours-split-any", ",in_order=off", false);
     both("ours-split-plain", ",offload=off", false);

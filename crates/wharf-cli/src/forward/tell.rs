@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_is_told_again_after_a_while_only_and_another_at_once() {
+    fn the_same_line_is_repeated_only_after_a_while_and_another_at_once() {
         let (mut lines, now) = (Lines::default(), Instant::now());
         assert!(lines.is_new("down", now) && !lines.is_new("down", now));
         assert!(lines.is_new("too long", now));

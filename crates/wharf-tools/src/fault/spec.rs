@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_right_is_read() {
+    fn valid_faults_are_read() {
         let spec = FaultSpec::parse("seed=7,stall=1%:5ms,short=10%,error=1/1000,late=0.05%").unwrap();
         let expected = FaultSpec {
             seed: 7,
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
+    fn invalid_options_are_told_in_one_line_with_the_valid_ones() {
         let keys = "its keys are seed, error, short, stall, lost, late, reorder, alloc";
         let chance = "write it like 1%, 0.05% or 1/100";
         for (text, message) in [

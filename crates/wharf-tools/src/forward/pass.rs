@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_inside_is_no_pause_and_a_frame_now_and_then_all_the_time() {
+    fn waiting_frames_make_no_pause_and_rare_frames_count_all_the_time() {
         let activity = Activity::default();
         activity.moved_at(S);
         // A rate lets a frame leave every two seconds: some are always inside.

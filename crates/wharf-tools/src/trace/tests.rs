@@ -99,7 +99,7 @@ fn a_full_disk_ends_the_trace_at_a_whole_frame() {
 }
 
 #[test]
-fn a_good_disk_has_every_frame_and_nothing_to_say() {
+fn a_good_disk_gets_every_frame_and_closing_succeeds() {
     let (frames, missed, closed, bytes) = over_disk(usize::MAX, 500);
     assert_eq!((frames, missed, bytes.len() as u64), (500, 0, 500 * RECORD_BYTES));
     closed.unwrap();
@@ -171,7 +171,7 @@ impl TxDevice for Holding {
 
 /// Failed frames are not in a trace of sent ones. Frames that come back only once the device is closed are.
 #[test]
-fn of_what_was_sent_only_no_frame_is_there_that_failed() {
+fn a_trace_of_sent_frames_lacks_failed_ones() {
     let file = std::env::temp_dir().join(format!("wharf-trace-sent-{}.pcap", std::process::id()));
     let mut trace = Trace::new(Box::new(Holding::default()), &file).unwrap().sent_only();
     let counts = trace.counts();

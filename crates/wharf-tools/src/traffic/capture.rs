@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_too_large_or_empty() {
+    fn too_large_and_empty_files_are_refused_with_the_reason() {
         let file = written("large", &[&[7; 100]]);
         assert!(matches!(Capture::load(&file.0, 139), Err(CaptureError::TooLarge { limit_bytes: 139, .. })));
         assert!(Capture::load(&file.0, 140).is_ok());

@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_refusal_is_asked_again_at_once_and_more_are_slept_for() {
+    fn one_failed_take_is_repeated_at_once_and_further_ones_sleep() {
         assert_eq!(
             (refused_nap_ns(1), refused_nap_ns(2), refused_nap_ns(4)),
             (None, Some(10_000), Some(40_000))

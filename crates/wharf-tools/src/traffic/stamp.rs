@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_stamp_is_read_back() {
         let stamp = Stamp { sender: 4095, number: 1 << 47, time_ns: u64::MAX };
         let mut bytes = [0; STAMP_BYTES];
         assert_eq!(stamp_of(&bytes), None);

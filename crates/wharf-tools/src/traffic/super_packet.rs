@@ -108,7 +108,7 @@ mod tests {
     use wharf_packet::gso::GsoPlan;
 
     #[test]
-    fn what_is_cut_off_is_what_the_receiver_expects() {
+    fn segments_are_what_the_receiver_expects() {
         let ipv4 = GeneratorSpec {
             sizes: Sizes::Fixed(201),
             super_packets: 7,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_longer_ones_than_ip_has() {
+    fn super_packets_stay_within_the_longest_ip_packet() {
         let spec = GeneratorSpec { sizes: Sizes::Fixed(1514), ..GeneratorSpec::default() };
         assert_eq!(spec.super_packets_max(), 44);
         assert_eq!(GeneratorSpec { sizes: Sizes::Imix, ..spec }.super_packets_max(), 1);

@@ -129,7 +129,7 @@ mod tests {
     use wharf_devices::wire::{WireSpec, wire};
 
     #[test]
-    fn what_is_taken_is_noted_once_and_what_is_left_is_not() {
+    fn taken_frames_are_noted_once_and_left_ones_not() {
         let pool = PagePool::builder().frames(16).huge_pages(false).build().unwrap();
         let schedule = Schedule::new(&pool);
         let (near, _far) = wire(&WireSpec::default().ring(4).unwrap());

@@ -78,7 +78,7 @@ impl Rig {
 }
 
 #[test]
-fn frames_that_are_to_fail_come_back_with_the_reason_and_the_others_go() {
+fn injected_failures_come_back_with_the_reason_and_other_frames_leave() {
     let mut rig = Rig::new("error=1/4");
     rig.offer(10);
     assert_eq!(rig.transmit(false), Transmitted { doorbell: true, stopped: false });
@@ -144,7 +144,7 @@ fn over_a_short_device(inner: &str, faults: &str) -> (Vec<u32>, Vec<u32>) {
 }
 
 #[test]
-fn what_the_device_inside_leaves_goes_first_next_time_and_has_had_its_draw() {
+fn leftovers_of_the_device_go_first_next_time_without_a_new_draw() {
     let (_, expected) = over_a_short_device("error=1/100000", "seed=3,error=5%");
     for inner in ["short=50%", "short=1/2", "seed=9,short=90%"] {
         let (sent, failed) = over_a_short_device(inner, "seed=3,error=5%,short=40%");
@@ -195,7 +195,7 @@ fn a_stall_takes_completes_and_receives_nothing_until_its_time_is_over() {
 }
 
 #[test]
-fn a_device_that_always_stalls_still_gets_on() {
+fn a_device_that_always_stalls_still_sends() {
     let mut rig = Rig::new("stall=100%:10us");
     rig.offer(5);
     for step in 0..10 {
@@ -211,7 +211,7 @@ fn a_device_that_always_stalls_still_gets_on() {
 }
 
 #[test]
-fn a_lost_notification_hides_what_came_until_somebody_looks_again() {
+fn a_lost_notification_hides_completions_until_the_next_look() {
     let mut rig = Rig::new("lost=1/2");
     rig.offer(1);
     rig.transmit(false);

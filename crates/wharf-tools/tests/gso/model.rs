@@ -268,7 +268,7 @@ proptest! {
 
 /// Senders have all frames: a packet is cut into its own.
 #[test]
-fn a_pool_that_is_empty_stops_nothing() {
+fn an_empty_pool_stops_nothing() {
     for (frames, payload, chunk) in [(1, 400, 512), (8, 3500, 512), (13, 6000, 512), (100, 4000, 50)] {
         let mut rig = Rig::new(frames, 64, 17, &FaultSpec::default());
         let shape = Shape { payload, gso_bytes: 100, tcp_options: 0, ..Shape::default() };
@@ -318,7 +318,7 @@ fn pieces_keep_the_time() {
 
 /// Each has its word, and what is beside them goes.
 #[test]
-fn what_cannot_be_cut_says_why_and_disturbs_nothing() {
+fn packets_that_cannot_be_segmented_fail_with_a_reason_and_others_pass() {
     let (bytes, meta) = Shape { payload: 2000, gso_bytes: 400, ..Shape::default() }.packet();
     let mut wrong_protocol = bytes.clone();
     wrong_protocol[23] = 1;

@@ -53,7 +53,7 @@ fn pieces_of(who: u8) -> Vec<Vec<u8>> {
 
 /// Over a pool that the senders can fill with packets all of which wait to be cut.
 #[test]
-fn senders_that_have_all_memory_get_on() {
+fn senders_that_hold_all_memory_still_send() {
     for (frames, ring) in [(64, 8), (64, 200), (1000, 64)] {
         within_a_minute(move || {
             let pool = pool(frames);
@@ -93,7 +93,7 @@ fn senders_that_have_all_memory_get_on() {
 
 /// Three of them: one call, one bulk, one doorbell; three packets of the quota.
 #[test]
-fn a_bulk_of_them_counts_as_so_many_packets() {
+fn segments_count_as_packets_of_a_bulk() {
     let pool = pool(512);
     let (builder, seen) = builder(&pool, 512);
     let mut direct = builder.build_direct().unwrap();

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_generated_is_found_and_cut_frames_are_no_panic() {
+    fn stamps_of_generated_frames_are_found_and_truncated_frames_do_not_panic() {
         for spec in specs() {
             let packet = packet(&spec);
             let Found { ends, tos, stamp } = stamp_in(&packet).unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn others_have_none() {
+    fn other_frames_have_no_stamp() {
         let packet = packet(&GeneratorSpec::default());
         for (at, byte) in [(13, 6), (20, 0x20), (21, 1), (23, 6), (42, b'X')] {
             let mut other = packet.clone();

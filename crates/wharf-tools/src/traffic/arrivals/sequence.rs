@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_told_from_the_others() {
+    fn lost_reordered_and_duplicated_are_told_apart() {
         assert_eq!(counts([]), [0, 0, 0, 0]);
         assert_eq!(counts(0..100_000), [100_000, 0, 0, 0]);
         assert_eq!(counts([2, 3]), [2, 2, 0, 0], "lost before the first");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_starts_anew_has_lost_nothing() {
+    fn a_restarted_sender_has_lost_nothing() {
         let mut sequence = Sequence::new();
         for (round, lost) in [(1, 0), (2, 0), (3, 1)] {
             // Each round ends with a packet that was made before, and comes late.

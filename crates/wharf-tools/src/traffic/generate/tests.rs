@@ -105,7 +105,7 @@ fn positions_add_up() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_specifications_are_refused_with_the_reason() {
     let good = GeneratorSpec::default();
     let mixed = GeneratorSpec { destination: ipv6().source, ..good };
     assert!(matches!(mixed.generators(), Err(GeneratorError::MixedAddresses { .. })));
