@@ -13,6 +13,7 @@ pub(crate) struct BenchArgs {
 }
 
 /// The benchmarks.
+#[expect(clippy::large_enum_variant, reason = "one value, parsed once")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// The path itself: 64-byte packets, written, sent to the null device and back home
