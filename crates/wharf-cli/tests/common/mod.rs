@@ -94,6 +94,14 @@ pub fn signal(child: &Child, signal: &str) {
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
+/// Makes an empty folder for the test `name`.
+pub fn lab_folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("wharf-lab-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// A folder of its own for each test, gone with it.
 pub struct Folder(PathBuf);
 
