@@ -7,5 +7,6 @@ mod descriptors;
 mod frames;
 mod guest;
 mod hostile;
+mod hostile_cases;
 mod peer;
 mod rig;
