@@ -117,7 +117,7 @@ fn packets_in(path: &str) -> u64 {
 }
 
 #[test]
-fn a_disk_that_fills_up_leaves_whole_packets_and_says_what_is_missing() {
+fn full_disk_leaves_whole_packets_and_reports_the_missing() {
     let folder = Folder::new();
     let out = text(&folder.path("out.pcap"));
     let done = on_a_full_disk(&["receive", "--from", &format!("pcap:{SAMPLE}"), "--pcap", &out]);

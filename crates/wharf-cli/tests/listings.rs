@@ -6,7 +6,7 @@ use common::wharf;
 use serde_json::Value;
 
 #[test]
-fn every_device_is_listed_with_what_it_lacks() {
+fn every_device_is_listed_with_its_lacking_requirements() {
     let listing = wharf(&["devices", "--json"]).good_json();
     let devices = listing["devices"].as_array().unwrap();
     let ready: Vec<&str> = devices

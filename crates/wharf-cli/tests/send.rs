@@ -158,7 +158,7 @@ fn batching_is_as_asked() {
 }
 
 #[test]
-fn a_paced_run_sends_what_it_should() {
+fn paced_run_sends_all_packets() {
     for pace in ["--rate 100kpps", "--rate 1gbit", "--rate 50kpps --senders 2 --burst 1"] {
         assert_eq!(number(&send(&format!("--size 60 --count 2000 {pace}")), "/packets"), 2000, "{pace}");
     }

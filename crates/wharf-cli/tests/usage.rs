@@ -131,7 +131,7 @@ const WRONG: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn each_wrong_use_says_what_is_allowed() {
+fn each_wrong_use_gets_an_error_with_the_allowed_values() {
     for (args, what) in WRONG {
         assert_wrong(args, what);
     }

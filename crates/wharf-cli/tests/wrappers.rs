@@ -57,7 +57,7 @@ fn the_same_seed_fails_as_many_and_the_summary_says_so() {
 }
 
 #[test]
-fn a_trace_is_what_was_sent() {
+fn trace_holds_exactly_the_sent_frames() {
     let folder = Folder::new();
     let (sent, traced) = (text(&folder.path("sent.pcap")), text(&folder.path("traced.pcap")));
     let to = format!("pcap:{sent}");

@@ -31,7 +31,7 @@ fn freed_frames_serve_as_many_waiters_in_order_of_arrival() {
 }
 
 #[test]
-fn waiter_gets_an_equal_part_and_at_most_what_it_wants() {
+fn waiter_gets_an_equal_part_up_to_its_want() {
     let mut rig = Rig::new(64, 3);
     let mut burst = numbered(&mut rig.senders[2].sender, 0, 64, 64);
     rig.senders[2].sender.send(&mut burst).unwrap();

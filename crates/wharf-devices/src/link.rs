@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_may_not_is_told_of_the_privilege() {
+    fn privilege_is_named_only_on_permission_errors() {
         let said = |errno| no_socket("a raw socket", &io::Error::from_raw_os_error(errno));
         assert!(said(EPERM).contains("needs CAP_NET_RAW"));
         assert_eq!(said(wharf_sys::errno::EMFILE), "cannot open a raw socket");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_that_nobody_listens_at_is_replaced() {
+    fn only_a_socket_without_listener_is_replaced() {
         let place = Place::new("replaced");
         let socket = place.0.join("socket");
         let first = listen(&socket).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_reached_and_why() {
+    fn unreachable_peer_gives_the_reason() {
         let place = Place::new("reached");
         let nobody = connect(&place.0.join("nobody")).unwrap_err();
         assert!(is_nobody(&nobody), "{nobody}");

@@ -83,7 +83,7 @@ fn reap(device: &mut dyn TxDevice, cache: &mut Cache) -> (usize, Vec<&'static st
 }
 
 #[test]
-fn what_a_queue_sends_into_a_capture_is_in_it() {
+fn queue_sends_into_a_capture_and_all_frames_are_in_it() {
     let scratch = Scratch::new();
     let path = scratch.file("sent.pcap");
     let pool = pool(512);
@@ -269,7 +269,7 @@ fn snapped_capture(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn snapped_packets_are_an_error_unless_told_what_to_make_of_them() {
+fn snapped_packets_are_an_error_unless_an_option_says_otherwise() {
     let scratch = Scratch::new();
     let path = snapped_capture(&scratch);
     let pool = pool(8);

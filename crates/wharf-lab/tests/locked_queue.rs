@@ -109,17 +109,17 @@ fn all_rings<D: Discipline>() {
 }
 
 #[test]
-fn root_lock_loses_nothing_but_what_it_counts() {
+fn root_lock_loses_only_counted_packets() {
     all_rings::<RootLock>();
 }
 
 #[test]
-fn busylock_loses_nothing_but_what_it_counts() {
+fn busylock_loses_only_counted_packets() {
     all_rings::<BusyLock>();
 }
 
 #[test]
-fn lockless_list_loses_nothing_but_what_it_counts() {
+fn lockless_list_loses_only_counted_packets() {
     all_rings::<LocklessList>();
 }
 

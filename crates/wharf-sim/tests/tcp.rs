@@ -29,7 +29,7 @@ fn fills_a_wire_with_room_for_its_window() {
 }
 
 #[test]
-fn small_queues_bound_what_the_host_holds() {
+fn small_queues_bound_bytes_held_by_the_host() {
     let way = Way { host_bits_per_s: WAY.bits_per_s, ..WAY };
     let held = |most| {
         let rules = Rules { small_queue_bytes_max: most, ..Rules::default() };

@@ -98,7 +98,7 @@ fn queue(pool: &PagePool, device: AnyDevice) -> Result<TxQueue, Error> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_is_sent_goes_through_and_comes_back() {
+    fn sent_frames_go_through_and_come_back() {
         assert_eq!(super::run(5_000).unwrap(), [5_000; 2]);
     }
 }

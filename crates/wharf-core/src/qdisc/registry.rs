@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_told_what_can_be() {
+    fn other_spellings_get_an_error_with_the_choices() {
         for wrong in ["", "fq", "fifo:", "fifo:0", "fifo:0k", "fifo:9999999", "prio:3", "fifo:a=b"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }

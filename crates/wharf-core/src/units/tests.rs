@@ -144,7 +144,7 @@ fn messages_show_how_to_write_it() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_by_all() {
+fn text_without_number_is_rejected_by_all() {
     let texts = [
         "", " ", "-", "-1", "+1k", ".", "..", "1..5k", "1.5.k", ".k", "k", "gbit", "1,5k", "1_000", "1e6",
         "0x10", "١k", "1kk", "1k k", "∞", "NaN", "inf", "1/2s", "k1", "1 2", "½s",
@@ -157,7 +157,7 @@ fn what_is_no_number_is_refused_by_all() {
 }
 
 #[test]
-fn what_is_too_large_or_too_fine_is_refused_by_all() {
+fn too_large_or_too_fine_number_is_rejected_by_all() {
     let nines = "9".repeat(60);
     for (read, unit) in ALL.into_iter().zip(["t", "tbit", "gpps", "h", "%"]) {
         for number in ["18446744073709551616", &nines, &format!("{nines}.5")] {

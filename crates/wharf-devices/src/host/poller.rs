@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_after_unmasking_is_told_of_once_whichever_way() {
+    fn event_after_unmasking_is_reported_once_either_way() {
         let mut wait = HostWait::new().unwrap();
         let events = [EventFd::new().unwrap(), EventFd::new().unwrap()];
         for (at, event) in events.iter().enumerate() {

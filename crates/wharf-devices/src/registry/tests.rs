@@ -62,7 +62,7 @@ fn fault(spec: &str, direction: Direction) -> String {
 }
 
 #[test]
-fn what_is_right_opens() {
+fn right_specification_opens() {
     for spec in ["null", "null:", "wire", "wire:", "wire:ring=2", "wire,ring=65536", "wire:delay=60s"] {
         let opened = open(spec, Direction::Send).unwrap();
         assert_eq!(opened.far_end.is_some(), spec.starts_with("wire"), "{opened:?}");
@@ -72,7 +72,7 @@ fn what_is_right_opens() {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
+fn wrong_specification_gives_one_line_with_the_right_form() {
     let kinds = BUILT_IN.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
     for (spec, message) in WRONG.iter().chain(WRONG_OF_INTERFACES) {
         assert_eq!(fault(spec, Direction::Send), message.replace("KINDS", &kinds), "{spec:?}");

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_datagram_says_so() {
+    fn frame_without_datagram_gives_its_reason() {
         let whole = written(ethernet().ipv4([1; 4], [2; 4], 64).udp(1, 2), b"four");
         let with = |at: usize, byte: u8| {
             let mut changed = whole.clone();

@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_are_what_a_parser_of_others_reads(
+        fn headers_agree_with_an_independent_parser(
             v6: bool, from: [u8; 16], to: [u8; 16], ports: (u16, u16), identification: u16,
             payload in prop::collection::vec(any::<u8>(), 0..2000)
         ) {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_has_no_headers() {
+    fn impossible_addresses_and_lengths_have_no_headers() {
         let (v4, v6): (SocketAddr, SocketAddr) =
             ("192.0.2.1:7".parse().unwrap(), "[2001:db8::1]:7".parse().unwrap());
         assert!(Headers::new(v4, v6, 0, 9).is_none() && Headers::new(v6, v4, 0, 9).is_none());

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_tried_again_later_and_later() {
+    fn rejected_length_is_tried_again_after_growing_pauses() {
         let mut joining = ON;
         for pause in [64, 128, 256] {
             joining.refused(1400);

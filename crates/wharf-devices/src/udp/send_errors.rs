@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_joined_goes_apart_before_it_fails() {
+    fn joined_send_is_split_before_it_fails() {
         let mut errors = SendErrors::new("udp:x:1");
         for errno in [EIO, EINVAL, EMSGSIZE, EOPNOTSUPP] {
             assert_eq!(errors.action(error(errno), true), Action::Apart);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listening_is_counted_and_no_end() {
+    fn closed_port_is_counted_and_does_not_end_the_device() {
         let mut errors = SendErrors::new("udp:x:1");
         for _ in 0..1000 {
             assert_eq!(errors.action(error(ECONNREFUSED), false), Action::Again);

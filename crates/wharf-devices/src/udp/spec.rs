@@ -86,7 +86,7 @@ mod tests {
     use crate::spec::Direction;
 
     #[test]
-    fn what_is_wrong_is_told_in_one_line_with_what_is_right() {
+    fn wrong_specification_gives_one_line_with_the_right_form() {
         let which = "which address? udp:HOST:PORT, with an IPv6 address in brackets: udp:[::1]:53";
         let keys = r#"unknown key "ring"; its keys are dest, gso, gro, buffer"#;
         let cases = [
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn of_port_0_becomes_one_that_its_name_tells() {
+    fn port_0_becomes_a_port_shown_in_the_name() {
         for direction in [Direction::Receive, Direction::Both] {
             for host in ["127.0.0.1", "localhost"] {
                 let name = open(&format!("udp:{host}:0,dest=frame"), direction).unwrap().device.name();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn off_cleans_once_after_each_transmit_and_asks_only_where_somebody_would_be_stuck() {
+    fn off_cleans_once_after_each_transmit_and_asks_only_if_a_sender_would_be_stuck() {
         let mut off = AtTransmit::default();
         assert!(!off.is_due(false) && !off.asks(false));
         assert!(off.is_due(true) && off.asks(true), "it is stopped");

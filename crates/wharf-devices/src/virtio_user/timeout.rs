@@ -40,7 +40,7 @@ mod tests {
     use std::io::{Read, Write};
 
     #[test]
-    fn who_says_nothing_is_cut_off_and_who_is_done_in_time_is_not() {
+    fn silent_peer_is_cut_off_and_timely_peer_is_not() {
         let is_late = Arc::new(AtomicBool::new(false));
         let (mut near, mut far) = UnixStream::pair().unwrap();
         drop(Timeout::new(&near, Duration::from_secs(3600), &is_late).unwrap());

@@ -22,7 +22,7 @@ fn tcp() -> (Vec<u8>, VnetHeader) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_header_is_read_back() {
     let (_, header) = tcp();
     for header in [header, VnetHeader { has_ecn: true, ..header }, VnetHeader::default()] {
         assert_eq!(VnetHeader::read(&header.bytes()), header);
@@ -31,7 +31,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_true_header_becomes_what_it_asks_and_back() {
+fn correct_header_becomes_its_requests_and_back() {
     let (mut packet, header) = tcp();
     let len = packet.len();
     let meta = header.meta(&packet, len).unwrap();
@@ -82,7 +82,7 @@ fn a_lie_is_told_with_its_reason() {
 }
 
 #[test]
-fn what_is_plain_asks_nothing() {
+fn plain_header_requests_nothing() {
     let plain = VnetHeader { header_bytes: 7, gso_bytes: 9, checksum_start: 9999, ..VnetHeader::default() };
     assert_eq!(plain.meta(&[], 0), Ok(Meta::default()));
     let sum = VnetHeader { needs_checksum: true, checksum_start: 4, checksum_offset: 4, ..plain };
@@ -93,7 +93,7 @@ fn what_is_plain_asks_nothing() {
 proptest! {
     /// Any header before any bytes: refused, or what becomes of it can be sent, and cut.
     #[test]
-    fn what_passes_can_be_sent_and_cut(
+    fn accepted_header_can_be_sent_and_segmented(
         bytes: [u8; VNET_HEADER_BYTES], place in 0usize..120, patch: [u8; 4], kind in 0u8..6, good: bool,
     ) {
         let (mut packet, true_header) = tcp();

@@ -48,7 +48,7 @@ fn tags_are_where_they_were() {
 }
 
 #[test]
-fn what_this_host_sends_is_not_received() {
+fn frames_sent_by_this_host_are_not_received() {
     with_pair(|| {
         let mut end = End::receiver("packet:vb");
         let (ours, theirs) = (frame(1, 60), frame(2, 60));
@@ -60,7 +60,7 @@ fn what_this_host_sends_is_not_received() {
 }
 
 #[test]
-fn what_the_ring_has_no_room_for_is_counted() {
+fn frames_beyond_the_ring_are_counted() {
     with_pair(|| {
         let mut end = End::receiver("packet:vb,buffer=256k");
         let frames: Vec<Vec<u8>> = (0..20_000).map(|number| frame(number, 300)).collect();

@@ -61,7 +61,7 @@ fn one_that_stays_is_taken_over_and_left() {
 
 /// Whoever comes next may not know of super-packets.
 #[test]
-fn offloads_do_not_stay_with_one_that_does() {
+fn offloads_do_not_stay_on_a_persistent_interface() {
     with_net(|| {
         if !has("ethtool") {
             return;
@@ -78,7 +78,7 @@ fn offloads_do_not_stay_with_one_that_does() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_in_one_line() {
+fn unopenable_interface_gives_one_line() {
     with_net(|| {
         ip("link add va type veth peer name vb");
         ip("tuntap add layer3 mode tun");

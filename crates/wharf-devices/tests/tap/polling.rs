@@ -81,7 +81,7 @@ fn tc(arguments: &str) -> String {
 
 /// What comes in at the interface goes through a slow qdisc with little room.
 #[test]
-fn a_send_buffer_makes_senders_wait_for_what_shapes_behind_the_interface() {
+fn send_buffer_makes_senders_wait_for_a_shaper_behind_the_interface() {
     with_net(|| {
         let queue = queue("tap:t0,sndbuf=16k");
         ip("link add ifb9 type ifb");

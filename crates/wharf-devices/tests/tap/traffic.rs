@@ -35,7 +35,7 @@ fn frames_go_both_ways_byte_for_byte_in_order() {
 }
 
 #[test]
-fn the_shortest_and_the_longest_go_and_what_is_beyond_fails_alone() {
+fn shortest_and_longest_frames_go_and_frames_beyond_fail_alone() {
     with_net(|| {
         let (mut tap, mut from_kernel, mut to_kernel) = ends("tap:t0,mtu=1500", 1984);
         let mut tagged = frame(1, 1518);
@@ -125,7 +125,7 @@ fn without_memory_packets_wait_and_none_is_lost() {
 }
 
 #[test]
-fn what_no_pool_holds_is_dropped_by_name_and_so_is_what_the_ring_had_no_room_for() {
+fn frames_beyond_pool_or_ring_are_dropped_by_reason() {
     with_net(|| {
         let mut device = open("tap:t0,mtu=9000,ring=8", Direction::Receive).unwrap().device;
         let mut from = End::new("packet:t0", Direction::Send, 16_000);

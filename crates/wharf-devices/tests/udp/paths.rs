@@ -74,7 +74,7 @@ fn many_senders_share_a_socket_and_all_is_accounted_for() {
 }
 
 #[test]
-fn a_poller_hands_over_what_arrives_though_it_sleeps() {
+fn sleeping_poller_hands_over_arrivals() {
     within_a_minute(|| {
         let local = free_address("127.0.0.1");
         let queue = queue(&format!("udp:{local},dest=frame"));

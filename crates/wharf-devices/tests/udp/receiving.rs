@@ -16,7 +16,7 @@ fn drops(rig: &mut Rig) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn frames_are_whole_and_right_whoever_sent_them() {
+fn frames_are_whole_and_right_from_any_sender() {
     for (host, peer) in [
         ("127.0.0.1", "127.0.0.5:0"),
         ("[::1]", "[::1]:0"),
@@ -108,7 +108,7 @@ fn long_and_empty_datagrams_arrive() {
 }
 
 #[test]
-fn what_the_socket_has_no_room_for_is_counted() {
+fn datagrams_beyond_the_socket_buffer_are_counted() {
     let local = free_address("127.0.0.1");
     let mut rig = Rig::open(&format!("udp:{local},buffer=64k"), Direction::Receive);
     let mut sender = Rig::open(&format!("udp:{local}"), Direction::Send);
@@ -149,7 +149,7 @@ fn an_answer_goes_back_from_where_it_was_asked() {
 }
 
 #[test]
-fn a_connected_device_hears_its_peer_and_nobody_else() {
+fn connected_device_hears_only_its_peer() {
     let (peer, peer_at) = socket("127.0.0.1:0");
     let mut rig = Rig::open(&format!("udp:{peer_at}"), Direction::Send);
     rig.offer(&frame(peer_at, peer_at, b"hello"));

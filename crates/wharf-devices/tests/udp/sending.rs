@@ -120,7 +120,7 @@ fn a_socket_of_ipv6_sends_to_ipv4_too() {
 }
 
 #[test]
-fn nobody_listening_is_told_and_whoever_comes_later_gets_the_rest() {
+fn closed_port_is_reported_and_a_later_listener_gets_the_rest() {
     let address = free_address("127.0.0.1");
     let mut rig = Rig::open(&format!("udp:{address}"), Direction::Send);
     for number in 0..50 {

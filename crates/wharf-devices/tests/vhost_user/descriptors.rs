@@ -36,8 +36,8 @@ fn all() -> Vec<File> {
 }
 
 #[test]
-fn a_message_whose_descriptors_find_no_place_is_not_said_to_have_too_many() {
-    if !is_alone("a_message_whose_descriptors_find_no_place_is_not_said_to_have_too_many") {
+fn message_is_not_said_to_have_too_many_descriptors_if_this_process_is_full() {
+    if !is_alone("message_is_not_said_to_have_too_many_descriptors_if_this_process_is_full") {
         return;
     }
     let (near, far) = UnixStream::pair().unwrap();

@@ -152,7 +152,7 @@ fn super_packet() -> Meta {
 }
 
 #[test]
-fn super_packets_go_whole_to_who_takes_them_and_are_cut_for_who_does_not() {
+fn super_packets_go_whole_if_negotiated_and_are_segmented_otherwise() {
     let takes = feature::GUEST_CSUM | feature::GUEST_TSO4 | feature::MRG_RXBUF;
     for (features, is_whole) in
         [(takes, true), (takes | feature::PACKED, true), (0, false), (feature::PACKED, false)]
@@ -197,7 +197,7 @@ fn super_packets_go_whole_to_who_takes_them_and_are_cut_for_who_does_not() {
 }
 
 #[test]
-fn what_a_driver_leaves_to_us_is_checked_and_kept() {
+fn requests_of_a_driver_are_checked_and_kept() {
     let mut rig = Rig::new("asks", 1);
     let mut peer = Peer::connect(&rig.socket.path());
     peer.negotiate(feature::CSUM | feature::HOST_TSO4);

@@ -78,7 +78,7 @@ fn a_virtqueue_that_breaks_the_rules_stands_still_until_it_is_set_up_anew() {
 
 /// Bytes that neither side has read: a driver that asks and does not read has filled both directions.
 #[test]
-fn who_does_not_read_its_answers_stops_nobody_but_itself() {
+fn driver_that_reads_no_answers_blocks_only_itself() {
     let mut rig = Rig::new("unread", 1);
     let peer = Peer::connect(&rig.socket.path());
     peer.stream.set_nonblocking(true).unwrap();
@@ -126,7 +126,7 @@ fn memory_that_can_be_sealed_is() {
 }
 
 #[test]
-fn who_comes_and_goes_at_any_byte_of_a_conversation_harms_nobody() {
+fn disconnect_at_any_byte_leaves_the_device_serving() {
     let mut rig = Rig::new("goes", 1);
     let bytes = [
         message(SET_OWNER, 1, &[]),
@@ -152,7 +152,7 @@ fn who_comes_and_goes_at_any_byte_of_a_conversation_harms_nobody() {
 }
 
 #[test]
-fn a_device_that_closes_does_not_wait_for_who_says_nothing() {
+fn close_does_not_wait_for_a_silent_driver() {
     for half in [&[][..], &[1, 0, 0][..]] {
         let rig = Rig::new(&format!("silent-{}", half.len()), 1);
         let peer = Peer::connect(&rig.socket.path());

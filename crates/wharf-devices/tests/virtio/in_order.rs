@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn where_a_device_stands_that_only_looks_is_known_when_it_has_ended_or_asks() {
+fn position_of_a_polling_device_is_known_once_it_ends_or_asks() {
     for rounds in 1..40 {
         let mut bench = Bench::new();
         bench.device.disable_notification();

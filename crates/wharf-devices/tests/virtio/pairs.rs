@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use wharf_devices::virtio::{Chain, DeviceRing, DriverRing, Extent, Layout, Memory, Options, Token, Used};
 
 #[test]
-fn what_one_side_puts_the_other_gets_in_order_round_and_round() {
+fn chains_arrive_in_order_round_after_round() {
     for layout in LAYOUTS {
         for options in all_options() {
             for (size, index) in [(1, 65534), (2, 65530), (8, 65500), (256, 65000)] {
@@ -139,7 +139,7 @@ impl Told {
 }
 
 #[test]
-fn who_wants_to_be_told_is_and_who_does_not_is_not() {
+fn notification_comes_only_if_asked_for() {
     for (layout, event_idx) in LAYOUTS.into_iter().flat_map(|layout| [(layout, false), (layout, true)]) {
         let mut told = Told::new(layout, Options { event_idx, ..Options::default() });
         for round in 0..40 {

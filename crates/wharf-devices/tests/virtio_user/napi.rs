@@ -30,7 +30,7 @@ fn in_each_layout(napi: &'static str, body: impl Fn(TxQueue, Far) + Send + 'stat
 }
 
 #[test]
-fn on_gives_a_frame_back_when_it_has_left_to_whoever_looks() {
+fn on_gives_a_frame_back_at_the_first_reap_after_it_left() {
     in_each_layout("", |queue, mut far| {
         let mut sender = queue.sender("test").unwrap();
         assert_eq!(send(&mut sender, 10, 60), 10);
@@ -54,7 +54,7 @@ fn on_gives_a_frame_back_when_it_has_left_to_whoever_looks() {
 }
 
 #[test]
-fn off_gives_frames_back_after_the_next_transmit_and_to_who_waits() {
+fn off_gives_frames_back_after_the_next_transmit_and_to_waiting_senders() {
     in_each_layout(",napi=off", |queue, mut far| {
         let mut sender = queue.sender("test").unwrap();
         assert_eq!(send(&mut sender, 10, 60), 10);
@@ -73,7 +73,7 @@ fn off_gives_frames_back_after_the_next_transmit_and_to_who_waits() {
 }
 
 #[test]
-fn who_is_charged_for_what_is_in_the_ring_shows_what_orphaning_does() {
+fn frames_in_the_ring_are_charged_to_the_sender_unless_orphaned() {
     // Frames of 1500 bytes that nobody takes: a sender may have 212992 bytes inside at first, which are 141
     // of them.
     for (napi, charged) in [("", true), (",napi=off", false), (",napi=timer", false)] {
@@ -112,7 +112,7 @@ fn who_is_charged_for_what_is_in_the_ring_shows_what_orphaning_does() {
 }
 
 #[test]
-fn who_waits_for_memory_gets_what_has_left_in_every_mode() {
+fn sender_waiting_for_memory_gets_sent_frames_in_every_mode() {
     for napi in ["", ",napi=off", ",napi=timer"] {
         within_a_minute(move || {
             let socket = Socket::new();
@@ -161,7 +161,7 @@ fn polled(queue: &TxQueue) -> (PollerThread, std::sync::mpsc::Receiver<usize>) {
 }
 
 #[test]
-fn what_has_left_is_cleaned_from_the_receive_poll_unless_that_is_off() {
+fn receive_poll_cleans_sent_frames_unless_off() {
     for (napi, is_cleaned) in [(",clean=anywhere", true), (",napi=off", false)] {
         in_each_layout(napi, move |queue, mut far| {
             let (poller, arrived) = polled(&queue);
@@ -188,7 +188,7 @@ fn what_has_left_is_cleaned_from_the_receive_poll_unless_that_is_off() {
 }
 
 #[test]
-fn the_timer_gives_back_what_no_transmit_does() {
+fn timer_gives_frames_back_without_a_transmit() {
     in_each_layout(",napi=timer", |queue, mut far| {
         let (poller, _arrived) = polled(&queue);
         let mut sender = queue.sender("test").unwrap();

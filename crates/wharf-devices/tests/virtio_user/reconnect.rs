@@ -54,7 +54,7 @@ fn end(queue: &TxQueue, far: Far) {
 }
 
 #[test]
-fn what_was_in_its_rings_fails_and_what_comes_after_waits_and_arrives() {
+fn frames_in_lost_rings_fail_and_later_frames_wait_and_arrive() {
     for options in ["", ",packed=on", ",queues=2", ",napi=off", ",packed=on,napi=timer"] {
         within_a_minute(move || {
             let socket = Socket::new();
@@ -150,7 +150,7 @@ fn one_that_can_do_less_than_the_one_before_is_told_once_and_the_next_one_is_tak
 }
 
 #[test]
-fn who_listens_does_so_again_and_whoever_closes_meanwhile_waits_for_nobody() {
+fn listener_listens_again_and_close_meanwhile_does_not_wait() {
     within_a_minute(|| {
         let socket = Socket::new();
         let connecting = |socket: &Socket| {

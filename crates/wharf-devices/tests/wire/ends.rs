@@ -37,7 +37,7 @@ fn a_far_end_that_goes_gives_everything_back() {
 }
 
 #[test]
-fn what_a_gone_end_could_not_copy_comes_back_too() {
+fn frames_a_gone_end_could_not_copy_come_back() {
     let mut ends = Ends::with(&WireSpec::default(), crate::common::pool(64), crate::common::pool(2));
     ends.send(10);
     assert_eq!(ends.receive(9), [0, 1]);
@@ -80,7 +80,7 @@ fn failures_come_within_the_budget() {
 }
 
 #[test]
-fn closing_gives_back_what_has_not_left_and_lets_the_far_end_finish() {
+fn close_gives_unsent_frames_back_and_lets_the_far_end_finish() {
     let (spec, clock) = slow();
     let mut ends = Ends::new(&spec);
     ends.send(4);

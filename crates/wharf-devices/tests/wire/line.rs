@@ -97,7 +97,7 @@ fn transmission_starts_with_the_doorbell() {
 }
 
 #[test]
-fn a_delay_holds_back_what_is_received_and_not_its_completion() {
+fn delay_holds_back_arrivals_and_not_completions() {
     let (spec, clock) = timed();
     let mut ends = Ends::new(&spec.delay(Duration::from_micros(5)).ring(4).unwrap());
     ends.send(3);

@@ -131,7 +131,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_the_order_of_calls_nothing_is_lost_doubled_or_overtaken(
+    fn calls_in_any_order_lose_double_and_reorder_nothing(
         ops in prop::collection::vec(op(), 1..120),
         ring in prop::sample::select(vec![2u32, 8, 64]),
         start in prop::sample::select(vec![0u32, u32::MAX, u32::MAX - 60]),

@@ -73,7 +73,7 @@ fn plain_frames_longer_than_the_receivers_become_chains_in_order() {
 }
 
 #[test]
-fn what_the_whole_pool_would_not_hold_is_too_long_and_the_rest_goes_on() {
+fn frame_beyond_the_whole_pool_is_too_long_and_the_rest_goes_on() {
     let mut ends = Ends::with(&WireSpec::default(), pool(64), pool_of(4, 1536));
     ends.send(1);
     send_chain(&mut ends, &[1500; 5], None);

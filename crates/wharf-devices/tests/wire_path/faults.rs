@@ -161,7 +161,7 @@ fn send_over(rates: Rates, seed: u64, ring: u32, packets: u32) -> TxQueue {
 }
 
 #[test]
-fn completions_of_what_is_not_held_are_errors_and_cost_nothing() {
+fn completions_of_frames_not_held_are_errors_and_cost_nothing() {
     within_a_minute(|| {
         let queue = send_over(Rates { not_held: 128, ..Rates::default() }, 1, 8, 500);
         assert!(queue.counters().device_errors.get() > 0);
@@ -172,7 +172,7 @@ fn completions_of_what_is_not_held_are_errors_and_cost_nothing() {
 }
 
 #[test]
-fn more_bytes_completed_than_were_queued_are_an_error_and_stop_nobody() {
+fn excess_completed_bytes_are_an_error_and_block_no_sender() {
     within_a_minute(|| {
         let queue = send_over(Rates { longer: 255, ..Rates::default() }, 1, 8, 500);
         assert!(queue.counters().device_errors.get() > 0);

@@ -39,7 +39,7 @@ fn all_completions_of_a_sender_that_is_gone_go_home() {
 }
 
 #[test]
-fn a_sender_without_memory_finds_what_others_gave_back() {
+fn sender_without_memory_finds_frames_others_gave_back() {
     within_a_minute(|| {
         let pool = pool(64);
         let queue = queue(&pool, Null::default());

@@ -335,7 +335,7 @@ fn shutdown_with_a_stuck_far_end_returns_the_rest_and_ends_when_that_goes() {
 }
 
 #[test]
-fn a_far_end_that_goes_in_mid_traffic_fails_frames_and_stops_nobody() {
+fn far_end_gone_in_mid_traffic_fails_frames_and_blocks_no_sender() {
     within_a_minute(|| {
         for ring in [2, 256] {
             let Path { queue, mut far, broken } = path(&untimed(ring), |queue| queue);

@@ -189,7 +189,7 @@ fn a_receivers_interface_goes_down_and_up_and_away() {
 }
 
 #[test]
-fn what_is_too_long_or_too_short_is_counted_and_disturbs_nothing() {
+fn too_long_and_too_short_frames_are_counted_and_others_go_on() {
     with_pair(|| {
         let mut from = End::new("xdp:va", Direction::Send, 4096 - 64);
         for len in [1514, 1515, 14, 15, 3000, 60] {
@@ -206,7 +206,7 @@ fn what_is_too_long_or_too_short_is_counted_and_disturbs_nothing() {
 }
 
 #[test]
-fn what_the_other_end_is_too_small_for_fails_and_is_told() {
+fn frames_too_long_for_the_other_end_fail_with_an_error() {
     with_pair(|| {
         ip("link set va mtu 3000");
         let mut from = End::new("xdp:va", Direction::Send, 4096 - 64);

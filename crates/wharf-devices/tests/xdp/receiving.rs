@@ -176,7 +176,7 @@ fn a_sender_on_this_host_leaves_checksums_unfinished() {
 }
 
 #[test]
-fn what_there_is_no_memory_for_is_counted() {
+fn frames_without_memory_are_counted() {
     with_pair(|| {
         let mut end = End::receiver("xdp:vb");
         end.device.rx_mut().unwrap().receive(&mut end.cache, &mut end.batch, 1).unwrap();
@@ -192,7 +192,7 @@ fn what_there_is_no_memory_for_is_counted() {
 }
 
 #[test]
-fn what_has_come_already_needs_no_notice() {
+fn frames_already_there_need_no_notification() {
     with_pair(|| {
         let mut end = End::receiver("xdp:vb");
         assert!(end.receive_within(1, Duration::from_millis(1)).is_empty());

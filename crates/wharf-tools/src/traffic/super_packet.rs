@@ -108,7 +108,7 @@ mod tests {
     use wharf_packet::gso::GsoPlan;
 
     #[test]
-    fn segments_are_what_the_receiver_expects() {
+    fn segments_match_the_expectation_of_the_receiver() {
         let ipv4 = GeneratorSpec {
             sizes: Sizes::Fixed(201),
             super_packets: 7,

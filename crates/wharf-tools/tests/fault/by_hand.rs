@@ -289,7 +289,7 @@ fn a_closed_device_gives_all_back_at_once() {
 }
 
 #[test]
-fn a_full_ring_counts_what_is_held_back() {
+fn full_ring_counts_held_back_frames() {
     let (near, _far) = wire(&WireSpec::default().ring(8).unwrap());
     let mut rig = Rig::over(Box::new(near), "error=1/2");
     rig.offer(20);

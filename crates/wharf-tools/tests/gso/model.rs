@@ -243,7 +243,7 @@ proptest! {
 
     /// Closed at any moment, it gives everything back, some of it as failed.
     #[test]
-    fn what_is_inside_at_the_end_comes_back(
+    fn frames_inside_at_the_end_come_back(
         steps in steps(), faults in faults(), frames in 13u32..200, ring in 1usize..20,
     ) {
         let mut rig = Rig::new(frames, ring, 2, &faults);

@@ -81,7 +81,7 @@ fn questions_get_the_right_answers() {
 }
 
 #[test]
-fn what_is_no_question_gets_an_error_or_nothing() {
+fn non_question_gets_an_error_or_nothing() {
     let (_server, client) = server("127.0.0.1");
     let asked = question(1, "one.wharf.test", A);
     // An answer; too short for a header; nothing.

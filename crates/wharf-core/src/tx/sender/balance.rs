@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_ahead_by_a_quota_drains_what_it_brings() {
+    fn sender_ahead_by_a_quota_drains_its_own_frames() {
         let mut balance = Balance::default();
         assert_eq!(balance.quota(&counted(128, 0), || 1, 128), 128);
         assert_eq!(balance.quota(&counted(129, 0), || 1, 128), 1);

@@ -45,7 +45,7 @@ fn every_place_is_a_message_of_its_own() {
 }
 
 #[test]
-fn what_is_no_datagram_fails_in_its_turn() {
+fn frame_without_datagram_fails_in_its_turn() {
     let mut rig = Rig::connected();
     rig.offer(&[1; 9]);
     rig.offer_bytes(&[0; 60]);
@@ -156,7 +156,7 @@ fn super_packets_of_no_datagrams_fail() {
 }
 
 #[test]
-fn what_is_refused_as_one_goes_one_by_one_and_together_again_later() {
+fn rejected_joined_send_goes_one_by_one_and_joins_again_later() {
     for errno in [EIO, EINVAL, EMSGSIZE] {
         let mut rig = Rig::connected();
         (0..64).for_each(|number| rig.offer(&[number; 20]));
@@ -174,7 +174,7 @@ fn what_is_refused_as_one_goes_one_by_one_and_together_again_later() {
 }
 
 #[test]
-fn nobody_listening_is_no_end() {
+fn closed_port_does_not_end_the_device() {
     let mut rig = Rig::connected();
     for number in 0..20 {
         rig.offer(&[number; 20]);

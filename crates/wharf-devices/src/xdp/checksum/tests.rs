@@ -91,7 +91,7 @@ fn finished(bytes: &[u8], room: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_unfinished_is_finished_wherever_it_lies() {
+fn unfinished_checksum_is_completed_at_any_place() {
     for len in [20, 21, 64, 1000, 1001] {
         for (protocol, offset) in [(TCP, TCP_OFFSET), (UDP, UDP_OFFSET)] {
             let segment = bare(len, offset);
@@ -140,7 +140,7 @@ fn udp_around(port: u16, header: &[u8], inner: &[u8]) -> (u8, Vec<u8>) {
 }
 
 #[test]
-fn what_is_unfinished_in_a_tunnel_is_finished() {
+fn unfinished_checksum_in_a_tunnel_is_completed() {
     for (protocol, offset) in [(TCP, TCP_OFFSET), (UDP, UDP_OFFSET)] {
         let segment = bare(75, offset);
         for (ethertype, ip) in

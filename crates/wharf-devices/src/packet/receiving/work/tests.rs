@@ -52,7 +52,7 @@ const UNFINISHED: VnetHeader = VnetHeader {
 };
 
 #[test]
-fn plain_is_what_is_whole_untagged_and_finished() {
+fn whole_untagged_finished_frame_is_plain() {
     let bytes = udp(20);
     let plain = VnetHeader { header_bytes: 60, ..VnetHeader::default() };
     assert!(is_plain(&received(&bytes, plain, None)));
@@ -78,7 +78,7 @@ fn a_checksum_is_filled_in_behind_a_tag_that_is_put_back() {
 }
 
 #[test]
-fn super_packets_are_cut_behind_their_tag_or_kept_with_what_cuts_them() {
+fn super_packets_are_segmented_behind_their_tag_or_kept_with_their_request() {
     let bytes = udp(2500);
     let header = VnetHeader { gso_kind: GSO_UDP, gso_bytes: 1000, ..UNFINISHED };
     let frame = received(&bytes, header, Some((0x8100, 7)));
@@ -164,7 +164,7 @@ fn check_around(piece: &[u8], at: usize, has_checksum: bool) {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inconsistent_header_is_rejected() {
     let bytes = udp(100);
     let refused = |header: VnetHeader, len: usize, vlan| {
         let frame = received(&bytes[..len], header, vlan);

@@ -11,7 +11,7 @@ fn empty_file() {
 }
 
 #[test]
-fn wrong_magic_says_what_was_found() {
+fn wrong_magic_shows_the_bytes_found() {
     let expected = "memory: byte 0: not a pcap file: it starts with 25 50 44 46";
     assert_eq!(Capture(b"%PDF-1.7".to_vec()).fault(), expected);
 }

@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_written_is_read_back(options in options(), packets in packets()) {
+    fn any_written_file_is_read_back(options in options(), packets in packets()) {
         let (read, error) = read_all(&written(options, &packets));
         prop_assert!(error.is_none(), "{:?}", error);
         let kept = match options.snap_len { 0 => usize::MAX, len => len as usize };

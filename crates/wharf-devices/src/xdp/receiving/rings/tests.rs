@@ -93,7 +93,7 @@ fn every_buffer_that_is_lent_lies_within_the_region_and_ends_with_its_frame() {
 }
 
 #[test]
-fn what_is_lent_comes_back_as_packets_over_the_end_of_the_indices() {
+fn filled_buffers_come_back_as_packets_across_index_wrap() {
     for start in [0, u32::MAX - 30, u32::MAX] {
         let mut bench = Bench::new(256, 2048, start);
         assert!(bench.receive().unwrap().is_empty());
@@ -137,7 +137,7 @@ fn packets_of_several_buffers_are_joined_even_if_they_come_bit_by_bit() {
 }
 
 #[test]
-fn what_is_not_held_is_an_error_and_costs_nothing_else() {
+fn address_not_held_is_an_error_and_changes_nothing_else() {
     let mut bench = Bench::new(256, 2048, 5);
     bench.receive().unwrap();
     let (first, second) = (bench.next_filled().unwrap(), bench.next_filled().unwrap());
@@ -154,7 +154,7 @@ fn what_is_not_held_is_an_error_and_costs_nothing_else() {
 }
 
 #[test]
-fn what_lies_elsewhere_in_its_buffer_is_moved_or_dropped() {
+fn packet_elsewhere_in_its_buffer_is_moved_or_dropped() {
     let mut bench = Bench::new(256, 2048, 0);
     bench.receive().unwrap();
     let behind = u64::from(bench.window.shape.headroom_bytes + 256);

@@ -36,7 +36,7 @@ fn a_kernel_that_takes_only_32_is_rung_again() {
 }
 
 #[test]
-fn what_is_refused_stays_and_is_asked_for_again() {
+fn rejected_frames_stay_and_are_submitted_again() {
     for error in [EAGAIN, ENOBUFS, ENOMEM, 999] {
         let mut bench = Bench::new(16, 16, u32::MAX - 1);
         let refuse = Event::Refuse(error);
@@ -158,7 +158,7 @@ fn and_so_it_is_in_any_mixture() {
 }
 
 #[test]
-fn a_completion_of_what_is_not_held_is_an_error_and_costs_nothing_else() {
+fn completion_of_an_address_not_held_is_an_error_and_changes_nothing_else() {
     let mut bench = Bench::new(16, 16, u32::MAX);
     bench.offer(2);
     bench.transmit();

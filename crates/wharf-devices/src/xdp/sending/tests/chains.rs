@@ -78,7 +78,7 @@ fn a_chain_waits_for_room_for_all_of_it() {
 }
 
 #[test]
-fn what_cannot_be_sent_says_why() {
+fn unsendable_frames_fail_with_their_reason() {
     let mut bench = Bench::new(64, 64, 0);
     bench.offer_chain(&[60; 18]);
     bench.offer_chain(&[60; 17]);

@@ -149,7 +149,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn whatever_is_written_is_read_back(is_big in any::<bool>(), parts in parts()) {
+    fn any_written_file_is_read_back(is_big in any::<bool>(), parts in parts()) {
         let writing = written(is_big, parts);
         let (read, error) = read_all(&writing.file.bytes);
         prop_assert!(error.is_none(), "{:?}", error);
