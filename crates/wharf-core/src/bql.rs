@@ -144,7 +144,7 @@ impl Bql {
         Self::start_at(hold, 0)
     }
 
-    /// As [`Bql::new`], with the counters at `counter_bytes`, so that tests see them wrap.
+    /// Works like [`Bql::new`], with the counters at `counter_bytes`, so that tests see them wrap.
     #[doc(hidden)]
     #[must_use]
     pub fn start_at(hold: Duration, counter_bytes: u32) -> Self {
@@ -167,7 +167,7 @@ impl Bql {
         }
     }
 
-    /// One packet of `bytes` went to the device.
+    /// Counts one packet of `bytes`, which went to the device.
     ///
     /// Where the kernel warns about a packet above [`MAX_OBJECT_BYTES`] and leaves it out, it is
     /// counted here like any other, for its bytes will complete. Bytes in flight end at
@@ -195,7 +195,7 @@ impl Bql {
         room_bytes.max(i64::from(i32::MIN)) as i32
     }
 
-    /// As [`Bql::available`], `None` where that is negative.
+    /// Returns [`Bql::available`], or `None` if it is negative.
     #[inline]
     pub(crate) fn room(&self) -> Option<u32> {
         self.limit_bytes.checked_sub(self.in_flight())
@@ -225,11 +225,11 @@ impl Bql {
         self.completed_at(bytes, || now)
     }
 
-    /// As [`Bql::completed`], with a clock that is read only when the limit grows or slack is measured:
+    /// Works like [`Bql::completed`], with a clock that is read only when the limit grows or slack is measured:
     /// a completion in the steady state needs no time.
     ///
     /// # Errors
-    /// As [`Bql::completed`].
+    /// The errors of [`Bql::completed`].
     #[inline]
     pub fn completed_at(&mut self, bytes: u32, now: impl FnOnce() -> Duration) -> Result<(), BqlError> {
         let in_flight_bytes = self.in_flight();
@@ -242,8 +242,8 @@ impl Bql {
         Ok(())
     }
 
-    /// As [`Bql::completed`], if all is done by that, and neither now nor before was anything over the limit:
-    /// such a completion says nothing about the limit, and needs no time. False: nothing is changed. The general
+    /// Works like [`Bql::completed`] if it completes everything, and nothing was over the limit now or before. Such a
+    /// completion says nothing about the limit, and needs no time. Otherwise returns false and changes nothing. The general
     /// rule comes to the same; this is what a path with a fast device does for each batch.
     #[inline(always)]
     pub(crate) fn ran_dry_within_limit(&mut self, bytes: u32) -> bool {

@@ -220,7 +220,7 @@ pub trait Device: Notify + Send {
     /// by [`TxDevice::reap`], as failed; memory posted for arrivals by [`RxDevice::reclaim`].
     ///
     /// # Errors
-    /// What could not be completed.
+    /// [`DeviceError`] for a file or a socket that could not be completed.
     fn close(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_options_are_told_in_one_line_with_the_right_ones() {
+    fn wrong_options_give_one_line_with_the_right_ones() {
         let keys = "its keys are packed, mode, ring, delay";
         for (part, message) in [
             ("ring", format!("it: \"ring\" is no key=value; {keys}")),

@@ -266,7 +266,7 @@ impl PagePool {
         self.settle_with(free, &mut Directory::passing(), &mut PageCounters::default());
     }
 
-    /// As [`PagePool::settle`], for a thread that has a list of mailboxes.
+    /// Works like [`PagePool::settle`], for a thread that has a list of mailboxes.
     fn settle_with(&self, free: &mut Vec<FreeFrame>, directory: &mut Directory, counters: &mut PageCounters) {
         self.group(free);
         while !free.is_empty() {
@@ -309,13 +309,13 @@ impl PagePool {
         self.share_of(&self.shared.caches)
     }
 
-    /// As [`PagePool::share`], on the stack of a cache. Only caches that have taken a frame count, so that thousands
+    /// Returns the [share](PagePool::share) on the stack of a cache. Only caches that have taken a frame count, so that thousands
     /// of unused ones take nothing from the others.
     fn share_on_stack(&self, yields: bool) -> usize {
         self.share_now(self.share_of(&self.shared.users), yields)
     }
 
-    /// As [`PagePool::share`], in the mailbox of a cache.
+    /// Returns the [share](PagePool::share) in the mailbox of a cache.
     fn share_in_mail(&self, yields: bool) -> usize {
         self.share_now(self.share(), yields).max(usize::from(!yields))
     }

@@ -21,16 +21,16 @@ pub trait Memory {
     /// The frames' pool.
     fn pool(&self) -> &PagePool;
 
-    /// As [`Cache::take`].
+    /// Takes frames like [`Cache::take`].
     ///
     /// # Errors
-    /// As [`Cache::take`].
+    /// The errors of [`Cache::take`].
     fn take(&mut self, to: &mut Batch, count: usize, len_bytes: u32) -> Result<usize, PoolError>;
 
     /// Gives back one frame that was taken here.
     ///
     /// # Errors
-    /// As [`Cache::give_one`].
+    /// The errors of [`Cache::give_one`].
     fn give_one(&mut self, frame: Frame) -> Result<(), (PoolError, Frame)>;
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// What is wrong with a text, in one line that shows how it should look.
+/// The error for a text that is no number of its kind: one line that shows the right form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is no {what}: {why}")]
 pub struct UnitError {
@@ -14,12 +14,12 @@ pub struct UnitError {
     why: String,
 }
 
-/// What kind of number is read.
+/// A kind of number: the units that its texts may have.
 struct Quantity {
     what: &'static str,
-    /// What values count.
+    /// Name of the smallest unit, which values count.
     smallest: &'static str,
-    /// Names, in lower case, and how many of the smallest each is. An empty name allows a bare number.
+    /// Names, in lower case, with the size of each in the smallest unit. An empty name allows a bare number.
     units: &'static [(&'static str, u64)],
     examples: &'static str,
 }

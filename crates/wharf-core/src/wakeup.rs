@@ -1,4 +1,4 @@
-//! How a poller is called: one [`Call`] per device and poller, and the poller's [`Bell`].
+//! Calls to a poller: one [`Call`] per device and poller, and the poller's [`Bell`].
 //!
 //! Any thread calls: an owner that leaves frames behind, a sender, a poller that goes. The poller takes its calls
 //! before it sleeps, in the order opposite to the one in which they are made, so no call is lost (loom: `poller.rs`).

@@ -1,4 +1,4 @@
-//! What holds for byte queue limits on any sequence of calls.
+//! Properties of byte queue limits on any sequence of calls.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Driven {
     /// Makes one call; true if it completed bytes.
     fn make(&mut self, call: &Call) -> bool {
         match *call {
-            // As a sender does: a packet more as long as the queue is not stopped.
+            // A sender queues one more packet unless the queue is stopped.
             Call::Queue(bytes) if self.bql.available() >= 0 => {
                 self.bql.queued(bytes);
                 self.in_flight_bytes += bytes;

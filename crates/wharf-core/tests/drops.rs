@@ -72,7 +72,7 @@ fn survivors(qdisc: impl Qdisc + 'static) -> (TxQueue, Vec<u64>) {
         let mut burst = numbered(&mut sender, n, 1, 64);
         sender.send(&mut burst).unwrap();
     }
-    assert_eq!(sender.counters().waits.get(), 0, "nobody waits for a queue that drops");
+    assert_eq!(sender.counters().waits.get(), 0, "no sender waits for a queue that drops");
     open(&control);
     assert!(queue.drain(u64::MAX));
     drop(sender);

@@ -246,7 +246,7 @@ proptest! {
                 }
             }
             rounds += 1;
-            prop_assert!(rounds < 1000, "somebody waits for ever");
+            prop_assert!(rounds < 1000, "a sender waits for ever");
         }
         rig.end();
     }

@@ -208,7 +208,7 @@ fn waiter_takes_frames_from_its_own_return_ring() {
         rig.complete(1);
         assert!(rig.waits(1));
         rig.senders[0].sender.look(&mut begun).unwrap().unwrap();
-        assert!(rig.sends(0), "{takes}: it had come, and has gone to who waits behind it");
+        assert!(rig.sends(0), "{takes}: its frame had come, and has gone to the next waiter");
         drop((begun, rest));
         rig.end();
     }

@@ -127,7 +127,7 @@ fn observed_runs_add_up() {
     let runs = Arc::new(Runs::default());
     let queue =
         common::builder(&pool, gate).policy(Policy::quota(7)).observe_runs(runs.clone()).build().unwrap();
-    // A sender that is added runs the queue: not while others send.
+    // Adding a sender runs the queue, so all are added before the first sends.
     let senders: Vec<_> = (0..3).map(|who| (who, queue.sender(&format!("sender {who}")).unwrap())).collect();
     std::thread::scope(|scope| {
         let send = |(who, mut sender): (u64, Sender)| {
@@ -209,7 +209,11 @@ fn sender_ahead_of_its_balance_offers_the_queue_after_its_part() {
     assert_eq!(runs_of(&mut sender, 64), 1);
     assert_eq!(runs_of(&mut sender, 64), 1, "not ahead by more than a quota yet");
     assert_eq!(runs_of(&mut sender, 64), 1);
-    assert_eq!(runs_of(&mut sender, 64), 2, "one of a packet, and, since nobody came, one of all the rest");
+    assert_eq!(
+        runs_of(&mut sender, 64),
+        2,
+        "one of a packet, and, since no other sender came, one of all the rest"
+    );
     let mut newcomer = queue.sender("newcomer").unwrap();
     assert_eq!(runs_of(&mut newcomer, 64), 1);
     drop((sender, newcomer, other));

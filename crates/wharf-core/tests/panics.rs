@@ -259,7 +259,7 @@ fn owner_dying_between_steps_leaves_a_working_queue() {
             assert!(dies.join().is_err());
             open(&control);
             queue.poll();
-            assert!(counts.0.load(SeqCst) > 0, "who waited is served");
+            assert!(counts.0.load(SeqCst) > 0, "the waiting sender is served");
             drop(waiting);
             assert_goes_on(&queue, &control);
         }
@@ -320,7 +320,7 @@ fn panicking_device_keeps_only_its_own_frames() {
     control.bomb.store(1, SeqCst);
     let polls = dead.clone();
     assert!(std::thread::spawn(move || polls.poll()).join().is_err());
-    assert!(counts.0.load(SeqCst) > 0, "who waits is told");
+    assert!(counts.0.load(SeqCst) > 0, "the waiting sender is woken");
     assert!(matches!(sender.look(&mut watch), Some(Err(QueueError::Dead { .. }))));
     drop((watch, sender));
     assert_eq!(dead.shutdown(0).out(), inside, "those, and no others");

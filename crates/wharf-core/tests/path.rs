@@ -320,10 +320,10 @@ fn sender_alone_keeps_the_bias() {
     send(&mut sender);
     assert!(is_kept());
     queue.poll();
-    assert!(!is_kept(), "whoever comes takes it away");
+    assert!(!is_kept(), "another owner takes the bias away");
     let mut second = queue.sender("second").unwrap();
     send(&mut sender);
-    assert!(is_kept(), "one that is idle takes nothing away");
+    assert!(is_kept(), "an idle sender takes nothing away");
     let mut burst = numbered(&mut second, 0, 1, 64);
     second.send(&mut burst).unwrap();
     assert!(!is_kept(), "one that sends does");

@@ -138,7 +138,7 @@ fn dropped_future_passes_its_turn_on() {
     while poll_once(second.as_mut(), &waker_two).is_pending() {
         control.allowed.fetch_add(1, SeqCst);
         allowed += 1;
-        assert!(allowed < 100, "nobody was next");
+        assert!(allowed < 100, "no task was next");
     }
     assert!(woken_two.wakes.load(SeqCst) > before_two);
     drop(second);
@@ -181,7 +181,7 @@ fn unused_turn_ends_with_the_next_packet() {
     }
     let mut burst = numbered(one.sender(), 7, 1, 64);
     assert_eq!(one.sender().try_send(&mut burst).unwrap(), 1);
-    // Full again, by the other one, who then waits.
+    // The other task fills the queue again, and then waits.
     control.allowed.store(0, SeqCst);
     let (mut rest, mut last) = (numbered(two.sender(), 100, 1, 64), numbered(one.sender(), 8, 1, 64));
     while two.sender().try_send(&mut rest).unwrap() > 0 {

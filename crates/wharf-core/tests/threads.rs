@@ -225,7 +225,7 @@ fn panicking_device_kills_its_queue_and_ends_all_waits() {
             let poll = scope.spawn(|| queue.poll());
             let polled = poll.join();
             let error = waits.join();
-            assert!(polled.is_err() || error.is_err(), "whoever owned the queue panicked");
+            assert!(polled.is_err() || error.is_err(), "the owner of the queue panicked");
             if let Ok(error) = error {
                 assert!(matches!(error, QueueError::Dead { .. }), "{error}");
             }
@@ -349,9 +349,9 @@ fn counters_of_many_past_senders_are_added_up() {
     lives.send(&mut burst).unwrap();
     let kept = queue.senders();
     assert!(kept.len() <= 1024 && std::sync::Arc::ptr_eq(&kept[1], &looked_at), "{}", kept.len());
-    assert_eq!(kept[0].packets.get(), 1, "whoever lives is named");
+    assert_eq!(kept[0].packets.get(), 1, "the living sender is named");
     let packets: u64 = kept.iter().map(|sender| sender.packets.get()).sum();
-    assert_eq!(packets + queue.past_senders().packets.get(), 10_001, "and nobody's packets are forgotten");
+    assert_eq!(packets + queue.past_senders().packets.get(), 10_001, "and no sender's packets are forgotten");
     drop((lives, kept));
     assert_conserved(&queue);
 }

@@ -70,7 +70,7 @@ impl Rig {
         while self.log().len() == before {
             self.complete(1);
             rounds += 1;
-            assert!(rounds < 1000, "nobody was woken");
+            assert!(rounds < 1000, "no waiter was woken");
         }
     }
 
@@ -147,7 +147,7 @@ fn served_sender_that_never_returns_does_not_block_the_others() {
     while rig.log().len() < 6 {
         rig.complete(1);
         rounds += 1;
-        assert!(rounds < 1000, "stuck behind one who never comes: {:?}", rig.log());
+        assert!(rounds < 1000, "stuck behind a waiter that never comes: {:?}", rig.log());
     }
     assert_eq!(rig.log(), [0, 1, 2, 3, 4, 5]);
     rig.end();
@@ -201,7 +201,7 @@ fn each_band_has_its_own_list() {
         rig.wait(band, 8);
     }
     rig.complete_until_woken();
-    assert_eq!(rig.log(), [1], "band 1 drains first, and nobody waits for band 2's first-comer");
+    assert_eq!(rig.log(), [1], "band 1 drains first, and does not wait for band 2's first waiter");
     assert!(rig.comes(1));
     rig.complete_until_woken();
     assert_eq!(rig.log(), [1, 3]);
@@ -270,7 +270,7 @@ fn any_order_of_events_serves_all_in_order_of_arrival() {
                 }
             }
             rounds += 1;
-            assert!(rounds < 10_000, "seed {seed}: somebody waits for ever");
+            assert!(rounds < 10_000, "seed {seed}: a sender waits for ever");
         }
         rig.end();
     }

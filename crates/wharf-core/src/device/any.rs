@@ -58,7 +58,7 @@ impl AnyDevice {
         }
     }
 
-    /// As [`AnyDevice::as_tx`], to be used.
+    /// Returns the same as [`AnyDevice::as_tx`], mutable.
     pub fn tx_mut(&mut self) -> Option<&mut dyn TxDevice> {
         match self {
             Self::Tx(device) => Some(&mut **device),
@@ -67,7 +67,7 @@ impl AnyDevice {
         }
     }
 
-    /// As [`AnyDevice::as_rx`], to be used.
+    /// Returns the same as [`AnyDevice::as_rx`], mutable.
     pub fn rx_mut(&mut self) -> Option<&mut dyn RxDevice> {
         match self {
             Self::Tx(_) => None,

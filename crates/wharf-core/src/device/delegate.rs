@@ -2,7 +2,7 @@
 
 use parts::{Device, Notify, RxDevice, TxDevice};
 
-/// What [`delegate!`](crate::delegate) names, wherever it is used.
+/// Names that [`delegate!`](crate::delegate) expands to.
 #[doc(hidden)]
 pub mod parts {
     pub use crate::device::{

@@ -202,10 +202,10 @@ impl Cache {
         Ok(region.take(&mut self.stack, to, count, self.sender, len_bytes, note)?)
     }
 
-    /// As [`Cache::take`], into a burst.
+    /// Works like [`Cache::take`], into a burst.
     ///
     /// # Errors
-    /// As [`Cache::take`].
+    /// The errors of [`Cache::take`].
     #[inline(always)]
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         if burst.number() != self.pool_number {
@@ -217,7 +217,7 @@ impl Cache {
     /// Takes one packet of `len_bytes`.
     ///
     /// # Errors
-    /// As [`Cache::take`].
+    /// The errors of [`Cache::take`].
     pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
         let mut burst = Burst::new(&self.pool, 1);
         self.take(burst.batch_mut(), 1, len_bytes)?;
@@ -237,7 +237,7 @@ impl Cache {
         Ok(given?)
     }
 
-    /// As [`Cache::give`], for frames known to be this cache's own, as on a path with one sender.
+    /// Works like [`Cache::give`], for frames known to be this cache's own, as on a path with one sender.
     #[inline(always)]
     pub(crate) fn give_own(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let Shared { region, ledger, .. } = &*self.pool.shared;
@@ -258,7 +258,7 @@ impl Cache {
         Ok(given?)
     }
 
-    /// As [`Cache::give`], for one frame.
+    /// Works like [`Cache::give`], for one frame.
     ///
     /// # Errors
     /// The frame itself, if it is another pool's.

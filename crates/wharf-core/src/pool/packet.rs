@@ -36,7 +36,7 @@ impl Packet {
         self.frame.as_ref().and_then(|frame| self.pool.region().bytes(frame).ok()).unwrap_or_default()
     }
 
-    /// As [`Packet::bytes`], to write.
+    /// Returns the same bytes as [`Packet::bytes`], mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let region = self.pool.region();
         self.frame.as_mut().and_then(|frame| region.bytes_mut(frame).ok()).unwrap_or_default()

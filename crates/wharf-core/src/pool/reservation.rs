@@ -71,7 +71,7 @@ impl Reservation {
         }
     }
 
-    /// As [`Reservation::ask`], but reserves `least` in any case.
+    /// Works like [`Reservation::ask`], but reserves `least` in any case.
     pub(crate) fn ask_for_at_least(&mut self, least: usize, wanted: usize) {
         self.ask(wanted.max(least));
         if self.frames < least {

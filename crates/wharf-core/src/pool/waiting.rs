@@ -1,4 +1,4 @@
-//! How caches wait for free buffers, in order of arrival.
+//! The wait of caches for free buffers, in order of arrival.
 //!
 //! Any thread may free a buffer; a waiter may be a thread, a task, or never come back. The goal: no buffer lies where
 //! no thread comes for it while a cache waits, newcomers overtake no waiter, and each wake-up brings buffers.
@@ -72,7 +72,7 @@ impl PagePool {
         }
     }
 
-    /// As [`PagePool::deposit`], without waking. Returns true if [`PagePool::wake_served`] is due: an owner calls
+    /// Works like [`PagePool::deposit`], without waking. Returns true if [`PagePool::wake_served`] is due: an owner calls
     /// that after it has released its queue.
     fn deposit_quietly(&self, frames: impl Iterator<Item = FreeFrame>, counters: &mut PageCounters) -> bool {
         let mut depot = counters.locks.lock(&self.shared.depot, &*self.shared.clock);

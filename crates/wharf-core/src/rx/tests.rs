@@ -78,7 +78,7 @@ fn receiver_short_of_memory_joins_the_wait_list() {
     free_one();
     assert_eq!((received(), place.before()), (0, Some(0)), "it came first, and has one of three");
     free_one();
-    assert_eq!(place.before(), None, "the next is for who came next");
+    assert_eq!(place.before(), None, "the next frame is the next waiter's");
     free_one();
     assert_eq!(received(), 0);
     free_one();

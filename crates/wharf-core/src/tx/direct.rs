@@ -35,7 +35,7 @@ impl QueueBuilder {
     /// Builds a [`Direct`] in place of a [`crate::tx::queue::TxQueue`].
     ///
     /// # Errors
-    /// As [`QueueBuilder::build`].
+    /// The errors of [`QueueBuilder::build`].
     pub fn build_direct(self) -> Result<Direct, QueueError> {
         let (mut engine, counters, parts) = self.into_engine()?;
         engine.reserve(BULK_PACKETS_MAX);

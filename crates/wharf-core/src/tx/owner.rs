@@ -139,7 +139,7 @@ impl Owner {
         self.step_by(|| now_ns, event)
     }
 
-    /// As [`Owner::step`], with a clock that is read only if the answer depends on it.
+    /// Works like [`Owner::step`], with a clock that is read only if the answer depends on it.
     #[inline(always)]
     pub fn step_by(&mut self, now_ns: impl FnOnce() -> u64, event: Event) -> Action {
         match event {

@@ -124,7 +124,7 @@ impl TxQueue {
         }
     }
 
-    /// As [`TxQueue::poll`], and forces completions: a thread waits for memory.
+    /// Works like [`TxQueue::poll`], and forces completions: a thread waits for memory.
     pub(crate) fn poll_for_memory(&self) {
         if let Published::Owner(owned) = self.shared.cell.claim(0) {
             let mut run = QdiscRun::new(&self.shared, owned, 0);

@@ -99,7 +99,7 @@ impl Sender {
     /// Takes one packet of `len_bytes`.
     ///
     /// # Errors
-    /// As [`Sender::fill`].
+    /// The errors of [`Sender::fill`].
     pub fn packet(&mut self, len_bytes: u32) -> Result<Packet, PoolError> {
         self.cache.packet(len_bytes)
     }
@@ -121,7 +121,7 @@ impl Sender {
     /// queue has no poller, this runs the queue and tries once more.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     #[inline]
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         self.admit(burst)?;
@@ -136,7 +136,7 @@ impl Sender {
     /// for models of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     pub fn stage(&mut self, burst: &mut Burst) -> Result<u64, QueueError> {
         self.admit(burst)?;
         self.biased.release(&self.shared.cell);
@@ -147,7 +147,7 @@ impl Sender {
     /// Sends one packet; waits for space if there is none.
     ///
     /// # Errors
-    /// As [`Sender::send`]; the packet then goes back to its pool.
+    /// The errors of [`Sender::send`]; the packet then goes back to its pool.
     pub fn send_packet(&mut self, packet: Packet) -> Result<(), QueueError> {
         let mut burst = Burst::new(packet.pool(), 1);
         let pushed = burst.push(packet);
@@ -224,7 +224,7 @@ pub trait SendNow: Memory {
     /// Sends what fits now.
     ///
     /// # Errors
-    /// As [`Sender::send`]; what was not sent is still in the burst.
+    /// The errors of [`Sender::send`]; what was not sent is still in the burst.
     fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
 }
 

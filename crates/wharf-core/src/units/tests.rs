@@ -172,7 +172,7 @@ fn too_large_or_too_fine_number_is_rejected_by_all() {
 }
 
 proptest! {
-    /// Whatever a value is, all its ways of writing mean it.
+    /// All texts of a value are read as that value.
     #[test]
     fn every_value_is_read_back(value in any::<u64>()) {
         prop_assert_eq!(size_bytes(&value.to_string()), Ok(value));

@@ -62,7 +62,7 @@ impl Rig {
         self.waits_as(who, who)
     }
 
-    /// As [`Rig::waits`], logged as `name`.
+    /// Works like [`Rig::waits`], logged as `name`.
     pub fn waits_as(&mut self, who: usize, name: usize) -> bool {
         let One { sender, watch, .. } = &mut self.senders[who];
         let mut begun = sender.watch_memory(Arc::new(Logs(name, self.log.clone())));

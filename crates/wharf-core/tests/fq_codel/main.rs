@@ -196,8 +196,8 @@ fn drops_and_marks_of_a_recorded_sequence_are_rfc_8289s() {
     }
 }
 
-/// Eight flows that offer half as much again as the link takes, by a window each that a loss halves, and one packet a millisecond
-/// of a ninth.
+/// Eight flows offer half as much again as the link takes. Each has a window that a loss halves. A ninth flow sends one packet a
+/// millisecond.
 #[test]
 fn a_sparse_flow_beside_bulk_flows_hardly_waits_and_these_share_evenly() {
     const BITS_PER_SECOND: u64 = 100_000_000;

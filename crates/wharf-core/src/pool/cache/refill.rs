@@ -86,7 +86,7 @@ impl Cache {
         surplus
     }
 
-    /// As [`Cache::release_cached`], for a sender's cache and only while a thread waits for memory.
+    /// Works like [`Cache::release_cached`], for a sender's cache and only while a thread waits for memory.
     #[inline]
     pub(crate) fn release_cached_if_wanted(&mut self) {
         if self.yields && self.pool.is_waited_for() {

@@ -128,7 +128,7 @@ fn segments_with_a_finished_checksum_count_with_their_headers() {
     bytes[..54].fill(0);
     bytes[12..14].copy_from_slice(&[8, 0]);
     (bytes[14], bytes[14 + 9], bytes[34 + 12]) = (0x45, 6, 5 << 4);
-    // Where a tag was put back, devices note its bytes.
+    // The start of the checksum tells the bytes of a tag that a device put back.
     for checksum_start in [0, 4] {
         let meta = Meta { gso_bytes: 100, gso_kind: GSO_TCPV4, checksum_start, ..Meta::default() };
         region.set_meta(frame, &meta).unwrap();
@@ -210,7 +210,7 @@ proptest! {
             let bytes = rig.leave();
             left += bytes;
             sent.push((rig.clock.now_ns(), bytes));
-            // What stays has to wait for tokens, or for the bound of 64 packets.
+            // Packets that stay wait for tokens, or for the bound of 64 packets.
             prop_assert!(rig.tbf.next_event_ns().is_none_or(|due_ns| due_ns > 0 || bytes >= 64 * 60));
         }
         for (at, &(from_ns, _)) in sent.iter().enumerate() {

@@ -7,12 +7,12 @@ use crate::qdisc::Limit;
 /// The batching switch: the bound of one call to the device. It may change under traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Batching {
-    /// As many frames as the byte limit allows.
+    /// All frames within the byte limit.
     #[default]
     On,
     /// One packet, one call, one doorbell.
     Off,
-    /// As many bytes, with one packet past them, within the byte limit.
+    /// This number of bytes, with one packet past them, within the byte limit.
     Bytes(u32),
 }
 

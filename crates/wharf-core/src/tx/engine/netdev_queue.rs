@@ -164,7 +164,7 @@ impl NetdevQueue {
         count
     }
 
-    /// As [`NetdevQueue::complete`], where there are none, some failed, or some are of another pool.
+    /// Works like [`NetdevQueue::complete`], where there are none, some failed, or some are of another pool.
     #[inline(never)]
     fn complete_with_care(&mut self, sink: &mut impl Sink) -> usize {
         let all = self.completions.len();

@@ -61,7 +61,7 @@ impl TxQueue {
         Self::builder_over(pool, TxSide::Tx(device), clock, park)
     }
 
-    /// As [`TxQueue::builder`], for a device as it was opened. Frames that it receives come by
+    /// Works like [`TxQueue::builder`], for a device as it was opened. Frames that it receives come by
     /// [`RxQueue::of`](crate::rx::RxQueue::of).
     ///
     /// # Errors

@@ -172,7 +172,7 @@ impl<'a> QdiscRun<'a> {
         true
     }
 
-    /// As [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and
+    /// Works like [`QdiscRun::step`], with at most one call to the device: for modelled processors, which let time pass and
     /// other processors act between two calls.
     pub fn step_bulk(&mut self, now_ns: u64) -> bool {
         let (Action::Transmit, Some(owned)) = (self.next, &mut self.owned) else { return self.step(now_ns) };

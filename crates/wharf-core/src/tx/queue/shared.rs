@@ -270,7 +270,7 @@ impl PeerQueue for Shared {
         if self.has_poller.load(Ordering::Relaxed) {
             return;
         }
-        // As if a sender waited here: completed frames then go to the pool's wait list.
+        // The owner finds a waiting sender announced, so completed frames go to the pool's wait list.
         if let Published::Owner(owned) = self.cell.claim(WAIT) {
             QdiscRun::new(self, owned, WAIT).finish();
         }

@@ -34,7 +34,7 @@ impl DropTail {
     /// Sends what fits now and drops the rest of `burst`, without waiting. Returns the number of packets dropped.
     ///
     /// # Errors
-    /// As [`Sender::send`]; what was not sent is then still in the burst.
+    /// The errors of [`Sender::send`]; what was not sent is then still in the burst.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         let sent = self.sender.try_send(burst)?;
@@ -44,7 +44,7 @@ impl DropTail {
     /// Sends one packet or drops it. Returns true if it was sent.
     ///
     /// # Errors
-    /// As [`Sender::send`]; the packet then goes back to its pool, and counts as neither.
+    /// The errors of [`Sender::send`]; the packet then goes back to its pool, and counts as neither.
     pub fn send_packet(&mut self, packet: Packet) -> Result<bool, QueueError> {
         let mut burst = Burst::new(packet.pool(), 1);
         let pushed = burst.push(packet);

@@ -75,10 +75,10 @@ impl Spread {
         &mut self.senders[0]
     }
 
-    /// As [`Sender::fill`], from the first sender whose cache has frames, in turn.
+    /// Works like [`Sender::fill`], from the first sender whose cache has frames, in turn.
     ///
     /// # Errors
-    /// As [`Sender::fill`].
+    /// The errors of [`Sender::fill`].
     pub fn fill(&mut self, burst: &mut Burst, count: usize, len_bytes: u32) -> Result<usize, PoolError> {
         let queues = self.senders.len();
         self.next = (self.next + 1) % queues;
@@ -95,7 +95,7 @@ impl Spread {
     /// Sends all packets of `burst`, each by the queue of its flow; waits for space if there is none.
     ///
     /// # Errors
-    /// As [`Sender::send`]; what was not sent is still in the burst.
+    /// The errors of [`Sender::send`]; what was not sent is still in the burst.
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.stage(burst)?;
         let queues = self.staged.iter_mut().zip(&mut self.senders);
@@ -108,7 +108,7 @@ impl Spread {
     /// Sends what fits now. Returns the number of packets sent; the others stay in the burst, each flow in order.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     pub fn try_send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         self.stage(burst)?;
         let queues = self.staged.iter_mut().zip(&mut self.senders);
@@ -122,7 +122,7 @@ impl Spread {
     /// Waits until there is a free frame, from any queue.
     ///
     /// # Errors
-    /// As [`Sender::wait_for_memory`].
+    /// The errors of [`Sender::wait_for_memory`].
     pub fn wait_for_memory(&mut self) -> Result<(), QueueError> {
         if let [only] = &mut self.senders[..] {
             return only.wait_for_memory();

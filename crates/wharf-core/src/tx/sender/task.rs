@@ -58,7 +58,7 @@ impl AsyncSender {
     /// Sends all packets of `burst` as there is space for them.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// The errors of [`Sender::send`].
     pub async fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.sender.try_send(burst)?;
         while let Some(need) = self.sender.need(burst.batch_mut()) {

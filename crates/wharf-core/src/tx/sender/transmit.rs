@@ -1,4 +1,5 @@
-//! How a sender's frames go in, as far as room, credit and waiting senders allow. Three ways, fastest first:
+//! The ways of a sender's frames into the queue, within room, credit and the turns of waiting senders. Three ways,
+//! fastest first:
 //!
 //! 1. *biased*: alone on the queue, by plain stores, straight to the device;
 //! 2. *as owner*: the queue is idle; the sender claims it, and its burst goes to the device past the lane;
@@ -38,7 +39,7 @@ impl Sender {
         self.put(batch, usize::MAX)
     }
 
-    /// As [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or
+    /// Works like [`Sender::transmit`], while bands are full or waited for: sends up to the first frame of such a band, or
     /// all if the sender was served. Gives up cached buffers while a cache waits for memory.
     #[cold]
     fn transmit_in_turn(&mut self, batch: &mut Batch, full: u32) -> Result<usize, QueueError> {

@@ -1,4 +1,4 @@
-//! How a sender waits: for space or memory, as a thread, a task or a poll loop.
+//! The wait of a sender for space or memory, as a thread, a task or a poll loop.
 //!
 //! One mechanism serves all three: register, look once more (as the owner of a queue that has none), sleep until
 //! woken, look again. A sender that stops waiting before it is served, or does not use its turn, lets the owner serve
@@ -34,7 +34,7 @@ impl Sender {
         self.register(need, wake)
     }
 
-    /// As [`Sender::watch`], for free memory.
+    /// Works like [`Sender::watch`], for free memory.
     pub fn watch_memory(&mut self, wake: Arc<dyn Wake>) -> Watch {
         self.register(Need::Memory, wake)
     }
