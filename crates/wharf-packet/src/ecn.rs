@@ -4,7 +4,7 @@ use crate::checksum;
 use crate::ether::by_ethertype;
 use crate::{IpPacket, ip_packet};
 
-/// Where an IPv4 header has its checksum, and its least bytes.
+/// Offset of the checksum in an IPv4 header, and the least bytes of such a header.
 const IPV4_CHECKSUM_AT: usize = 10;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;

@@ -93,7 +93,7 @@ pub fn plan(description: &Description, question: &Question) -> Result<Plan, File
 /// Returns the rates for each size of a sweep, as asked for and with all features.
 ///
 /// # Errors
-/// As [`plan`].
+/// The errors of [`plan`].
 pub fn sweep(
     description: &Description, question: &Question, sweep: &Sweep,
 ) -> Result<Vec<SweepRow>, FileError> {

@@ -52,7 +52,7 @@
 //!
 //! | task | items |
 //! |---|---|
-//! | memory: a pool, packets, bursts, and who holds what | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
+//! | memory: a pool, packets, bursts, and the holders of frames | [`PagePool`], [`Packet`], [`Burst`], [`Cache`], [`Audit`] |
 //! | a transmit queue | [`TxQueue`], [`QueueBuilder`], [`Batching`], [`Bounds`], [`QueueCounters`] |
 //! | senders: threads, tasks of any runtime, a drop policy, several queues | [`Sender`], [`AsyncSender`], [`DropTail`], [`Spread`] |
 //! | one sender that owns its path: no lane, no other thread | [`Direct`] |

@@ -119,7 +119,7 @@ pub trait PageCache: Debug + Send {
     /// Takes back all frames of a batch, and brings the surplus away.
     ///
     /// # Errors
-    /// As [`PageCache::give_here`].
+    /// The errors of [`PageCache::give_here`].
     fn give(&mut self, from: &mut Batch) -> Result<(), PoolError> {
         let given = self.give_here(from);
         while self.surplus().is_some() {

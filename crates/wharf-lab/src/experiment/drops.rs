@@ -157,7 +157,7 @@ fn beside_2011(device: Device, threads: u32, share: Row, mpps: f64) -> Result<Ro
         was += &format!(", {} to {} in the worst case", worst(0)?, worst(1)?);
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // As for predictions: by more than a factor of 2.
+    // Near means within a factor of 2, as for predictions.
     let is_near = (published / 2.0..=published * 2.0).contains(&share.value);
     let why = match device {
         Device::As2011 => format!(

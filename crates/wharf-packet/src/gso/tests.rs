@@ -188,7 +188,7 @@ fn checksum_comes_to_0_then_tcp_has_0_and_udp_ones() {
             let at = plan.headers.transport_at + offset;
             [segment[at], segment[at + 1]]
         };
-        // What the checksum was is added to what is summed up.
+        // The old value of the checksum is part of the sum.
         let checksum = segment(&case);
         case.payload[..2].copy_from_slice(&checksum);
         assert_eq!(segment(&case), if kind == GSO_UDP { [0xff; 2] } else { [0; 2] }, "kind {kind}");

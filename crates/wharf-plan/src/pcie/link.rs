@@ -86,7 +86,7 @@ impl Generation {
 /// The way that a host cuts the answer to a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Completions {
-    /// As large as the maximum payload allows, ending at completion boundaries.
+    /// Completions of up to the maximum payload, ending at completion boundaries.
     #[default]
     Payload,
     /// At every completion boundary, as some older chip sets do.

@@ -102,7 +102,7 @@ impl Link {
         self.nic_write_at(0, bytes)
     }
 
-    /// As [`Link::nic_write`], to an address `offset` beyond a page's start.
+    /// Works like [`Link::nic_write`], to an address `offset` beyond a page's start.
     pub fn nic_write_at(&self, offset: u64, bytes: u64) -> Traffic {
         Traffic { to_nic: 0, to_host: self.write_bytes(offset, bytes) }
     }
@@ -112,7 +112,7 @@ impl Link {
         self.nic_read_at(0, bytes)
     }
 
-    /// As [`Link::nic_read`], from an address `offset` beyond a page's start.
+    /// Works like [`Link::nic_read`], from an address `offset` beyond a page's start.
     pub fn nic_read_at(&self, offset: u64, bytes: u64) -> Traffic {
         Traffic {
             to_nic: self.read_completions(offset, bytes) * COMPLETION_OVERHEAD_BYTES + bytes,

@@ -13,7 +13,7 @@ pub enum Direction {
     Tx,
     /// Received.
     Rx,
-    /// As many sent as received, at the same time.
+    /// Both at the same time, the same number each way.
     Both,
 }
 

@@ -182,7 +182,7 @@ fn answer_offers_helpful_features() {
     assert!(
         off.answer.words.contains("With xmit_more on it comes to 59.52 Mpps (40 Gbit/s): that is enough.")
     );
-    // Of features that exclude each other, the better goes into all that go together.
+    // Two features exclude each other: the better one goes into the set.
     let off = ask("cx5", &question("gen3x16", 64, &[("skb_tx_mpwqe", false)], &[]));
     assert!(off.together_on.iter().any(|name| name == "xdp_tx_inline"), "{:?}", off.together_on);
     // A feature that conflicts with a setting is left out; the plan is still made.

@@ -46,7 +46,7 @@ impl Agenda {
         self.put(slot, Key::from(at_ns) << TIME_SHIFT | sequence << SLOT_BITS | slot as Key);
     }
 
-    /// As [`Agenda::set`], unless `slot` is due at that time or earlier.
+    /// Works like [`Agenda::set`], unless `slot` is due at that time or earlier.
     #[inline]
     pub fn set_no_later(&mut self, slot: usize, at_ns: u64) {
         if self.due_ns(slot).is_none_or(|due_ns| due_ns > at_ns) {

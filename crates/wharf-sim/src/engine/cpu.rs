@@ -29,7 +29,7 @@ pub struct Cpu {
     tick: Tick,
     next_tick_ns: u64,
     spent_ns: [u64; MODES],
-    /// Of that, in `_raw_spin_lock` and the like.
+    /// Part of it in `_raw_spin_lock` and the like.
     locking_ns: u64,
     resched: bool,
     /// The end of the work begun last, and the part of it, and of the work right before, in each mode.
@@ -45,7 +45,7 @@ pub struct Cpu {
 pub struct Spent {
     /// By [`Mode`].
     pub modes_ns: [u64; MODES],
-    /// Of that, in taking locks.
+    /// Part of it spent taking locks.
     pub locking_ns: u64,
 }
 
@@ -115,7 +115,7 @@ impl Cpu {
         end_ns
     }
 
-    /// As [`Cpu::work`], for taking a lock.
+    /// Works like [`Cpu::work`], for taking a lock.
     #[inline]
     pub fn lock(&mut self, now_ns: u64, taking_ns: u64, mode: Mode) -> u64 {
         self.locking_ns += taking_ns;

@@ -16,9 +16,9 @@ use wharf_mem::{Batch, Frame};
 pub struct LockedCounters {
     /// Frames offered.
     pub offered: Counter,
-    /// Of those, dropped by the qdisc.
+    /// Offered frames that the qdisc dropped.
     pub drops: Counter,
-    /// Of those, refused before they came to the qdisc.
+    /// Offered frames refused before they came to the qdisc.
     pub refused: Counter,
     /// Frames that it handed to the device as runner, from all senders.
     pub drained_packets: Counter,

@@ -148,7 +148,7 @@ impl Lists {
         Ok(taken)
     }
 
-    /// As [`Lists::take`], from `hand`: pages that came another way.
+    /// Works like [`Lists::take`], from `hand`: pages that came another way.
     #[inline]
     pub(super) fn take_from(
         &mut self, hand: &mut Vec<FreeFrame>, to: &mut Batch, count: usize, wanted: Wanted,
@@ -174,7 +174,7 @@ impl Lists {
         Ok(given?)
     }
 
-    /// As [`Lists::retake`], onto the list.
+    /// Works like [`Lists::retake`], onto the list.
     #[inline]
     pub(super) fn give(&mut self, from: &mut Batch, count: usize) -> Result<(), PoolError> {
         let pool = &self.global.pool;

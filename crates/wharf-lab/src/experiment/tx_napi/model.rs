@@ -185,7 +185,7 @@ fn interrupts(label: &str, outcomes: &[Outcome]) -> Row {
 #[derive(Default)]
 struct Signs {
     right: u64,
-    /// Of these, differences of less than 1 %.
+    /// Those of less than 1 %.
     small: u64,
     all: u64,
 }

@@ -30,13 +30,13 @@ pub struct Outcome {
     pub bytes: u64,
     /// Time of all processors together.
     pub processors_ns: u64,
-    /// Of that, in programs.
+    /// Part of it in programs.
     pub user_ns: u64,
-    /// In the kernel, for processes.
+    /// Part of it in the kernel, for processes.
     pub system_ns: u64,
-    /// In softirqs.
+    /// Part of it in softirqs.
     pub soft_ns: u64,
-    /// Of all that, in taking locks.
+    /// Part of it spent taking locks.
     pub locking_ns: u64,
     /// Failed packets.
     pub failed: u64,
@@ -59,7 +59,7 @@ impl Outcome {
             std::array::from_fn(|n| after.spent.modes_ns[n] - before.spent.modes_ns[n]);
         Self {
             measured_ns: setup.measure_ns,
-            // Of the measured time already, whenever they were given to the NIC.
+            // These left in the measured time, at whatever time the NIC got them.
             packets: after.sent.0,
             bytes: after.sent.1,
             processors_ns: setup.measure_ns * setup.cpus as u64,

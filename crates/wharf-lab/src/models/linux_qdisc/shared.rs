@@ -102,11 +102,11 @@ pub struct Setup {
 pub struct Counts {
     /// Packets offered to the qdisc.
     pub offered: u64,
-    /// Of those, dropped.
+    /// Offered packets that were dropped.
     pub dropped: u64,
     /// Packets handed to the device, from all processors.
     pub drained: u64,
-    /// Of those, packets of other processors.
+    /// Drained packets of other processors.
     pub for_others: u64,
     /// Time in the dequeue region.
     pub dequeue_ns: u64,

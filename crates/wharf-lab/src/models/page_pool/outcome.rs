@@ -27,7 +27,7 @@ pub struct Outcome {
     pub packets: u64,
     /// Time that processors worked or spun.
     pub busy_ns: [u64; 2],
-    /// Of that, spinning for a lock.
+    /// Part of it spent spinning for a lock.
     pub spinning_ns: [u64; 2],
     /// Frames taken by channels, and freed by applications.
     pub pages: [u64; 2],

@@ -27,12 +27,12 @@ impl Places {
         }
     }
 
-    /// As [`SpinLock::acquire`].
+    /// Works like [`SpinLock::acquire`].
     pub(super) fn acquire(&mut self, place: Place, cpu: usize, now_ns: u64) -> Option<u64> {
         self.locks[Self::number(place)].acquire(cpu, now_ns)
     }
 
-    /// As [`SpinLock::release`].
+    /// Works like [`SpinLock::release`].
     pub(super) fn release(&mut self, place: Place, now_ns: u64, random: &mut Random) -> Option<HandedOver> {
         self.locks[Self::number(place)].release(now_ns, random)
     }

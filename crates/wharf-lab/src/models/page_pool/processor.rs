@@ -41,10 +41,10 @@ pub(super) struct Processor<C> {
     idle: bool,
     /// The frame at hand.
     hand: Batch,
-    /// Of a channel: the stream of the burst, and the rest of the burst.
+    /// A channel's stream of the burst, and the rest of the burst.
     stream: Option<usize>,
     burst_left: u32,
-    /// Of an application: packets to read; and those of slow streams that wait to be freed, with the times.
+    /// An application's packets to read, and packets of slow streams that wait to be freed, with the times.
     backlog: VecDeque<Frame>,
     slow: VecDeque<(u64, Frame)>,
 }

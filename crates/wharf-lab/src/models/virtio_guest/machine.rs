@@ -100,7 +100,7 @@ pub(super) struct Machine {
     pub(super) told: VecDeque<usize>,
     pub(super) vhost: Vhost,
     pub(super) peer: Peer,
-    /// Of those that guest and peer found ready at once, the number left.
+    /// Packets that guest and peer found ready at once: the number left.
     pub(super) found: [usize; 2],
     pub(super) answers_ns: Vec<u64>,
     pub(super) entered: u64,

@@ -76,7 +76,7 @@ pub struct Outcome {
     pub by_sender: Vec<u64>,
     /// Packets handed to the device as owner, by sender.
     pub drained: Vec<u64>,
-    /// Of those, packets of other senders.
+    /// Drained packets of other senders, by owner.
     pub for_others: Vec<u64>,
     /// Time as owner, without standing by, by sender.
     pub owned_ns: Vec<u64>,

@@ -62,7 +62,7 @@ pub struct Driver<R> {
     writer: EntryWriter,
     sent: CompletionReader,
     held: VecDeque<Frame>,
-    /// Of those, packets sent and not returned yet.
+    /// Number of held packets that were sent and not returned yet.
     done: usize,
     half: R,
     closed: bool,

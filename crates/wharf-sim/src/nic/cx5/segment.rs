@@ -37,7 +37,7 @@ pub enum Kind {
     Nop,
     /// One packet.
     Send,
-    /// As many packets as there are pointers (`MLX5_OPCODE_ENHANCED_MPSW`).
+    /// One packet per pointer (`MLX5_OPCODE_ENHANCED_MPSW`).
     Multi,
 }
 

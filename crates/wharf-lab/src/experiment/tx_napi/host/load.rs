@@ -12,7 +12,7 @@ use wharf_core::rx::Handler;
 /// The pattern of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// As many as possible.
+    /// The most messages possible.
     Stream,
     /// One message, and the next one after it has come back.
     RoundTrip,
