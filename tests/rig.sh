@@ -1,5 +1,5 @@
-# What the suites and benchmarks over network namespaces share; sourced from the repository's root by bash. Whoever sources
-# it makes namespaces and interfaces by `space` and `pair`, and sets `to`, the device that `send` sends to.
+# Functions that the suites and benchmarks over network namespaces share; sourced from the repository's root by bash. The caller
+# makes namespaces and interfaces by `space` and `pair`, and sets `to`, the device that `send` sends to.
 # shellcheck shell=bash
 # WHARF names a binary to test in place of this tree's.
 [ -n "${WHARF:-}" ] || cargo build --quiet --release -p wharf-cli || exit 1

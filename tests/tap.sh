@@ -65,7 +65,7 @@ what_cannot_be() {
   ip -n $a link add va type veth peer name vb
   refused veth "is no TAP" "$wharf" send --size 60 --count 9 --to tap:va
   receive busy tap:t3
-  refused taken "somebody has it open" "$wharf" receive --from tap:t3 --seconds 5
+  refused taken "it is in use" "$wharf" receive --from tap:t3 --seconds 5
   kill -9 $pid
   wait $pid 2>/dev/null
   ip -n $a link show t3 2>/dev/null && die "a process that was killed leaves its interface"

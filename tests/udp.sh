@@ -110,8 +110,8 @@ nobody_there() { # an absent peer is reported, and the sender goes on: a later p
   port 127.0.0.1
   to=udp:127.0.0.1:$port
   send alone --size 100 --count 5000
-  [ $code -eq 1 ] || die "nobody there: exit code $code"
-  one_line alone "nobody listens"
+  [ $code -eq 1 ] || die "no listener: exit code $code"
+  one_line alone "no program listens"
   holds alone 'alone["packets"] == 5000 and alone["drops"]["total"] == 0 and alone["pool"]["out"] == 0'
   "${here[@]}" "$wharf" send --to "$to" --size 100 --rate 1kpps --seconds 30 --json >"$out/sent.json" 2>"$out/sent.err" &
   local sender=$!
@@ -122,9 +122,9 @@ nobody_there() { # an absent peer is reported, and the sender goes on: a later p
     ended $name $pid
   done
   stop sent $sender TERM
-  one_line sent "nobody listens"
+  one_line sent "no program listens"
   holds sent early late 'sent["drops"]["total"] == 0 and early["packets"] == late["packets"] == 200 and sent["packets"] > 400'
-  echo "nobody there: told in a line; who comes meanwhile gets what is sent meanwhile"
+  echo "no listener: reported in a line; a later listener gets the datagrams sent from then on"
 }
 
 # Runs in a network namespace of its own, whose loopback it may change, as root of nothing else.

@@ -53,7 +53,7 @@ there() { # SOCKET PID: waits until the socket exists
     kill -0 "$2" 2>/dev/null || break
     sleep 0.05
   done
-  die "nobody listens at ${1##*/}"
+  die "no program listens at ${1##*/}"
 }
 
 # testpmd VDEV [ARGUMENTS...]: starts a port of DPDK's, process $backend. By default it sends each frame back by the port it came
@@ -178,7 +178,7 @@ killed() {
 
   timeout 20 "$loop" "virtio-user:$out/nobody.sock" 1 >"$out/loop.out" 2>"$out/loop.err" && die "a socket that is not there"
   grep -q "cannot connect to a back end" "$out/loop.err" || die "a socket that is not there is not told of"
-  echo "a socket that nobody listens at: told"
+  echo "a socket that no program listens at: told"
 }
 
 # Two queue pairs: flows use both, and each comes back in order. testpmd counts frames on both.

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use wharf::devices::registry::Registry;
 use wharf::qdisc::QdiscRegistry;
 
-/// What the command line can name: kinds of devices and of queueing disciplines.
+/// The kinds of devices and of queueing disciplines that the command line can name.
 #[derive(Debug, Clone, Default)]
 pub struct Registries {
     /// Kinds of devices.

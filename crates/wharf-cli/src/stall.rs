@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stall_is_told_once_and_an_idle_queue_is_none() {
+    fn stall_is_reported_once_and_idle_queue_is_no_stall() {
         let (mut stall, counters, mut now) = (Stall::default(), QueueCounters::default(), Instant::now());
         let mut later = |stall: &mut Stall, counters: &QueueCounters| {
             now += PATIENCE;

@@ -90,7 +90,7 @@ fn a_file_beyond_the_limit_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn a_record_cut_when_captured_is_sent_as_it_is_and_said() {
+fn record_cut_when_captured_is_sent_as_it_is_with_a_message() {
     let folder = Folder::new();
     let path = folder.file("snapped", &[header(65535), record(60, 1514, 60)].concat());
     let done = wharf(&["send", "--pcap", &path, "--loop", "1", "--json"]);

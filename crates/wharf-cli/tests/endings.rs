@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Long enough for the program to listen to signals, however slow the machine: it starts sending first, and
-/// what it sends to tells.
+/// Waits until the program listens to signals. It starts to send before that.
 fn started(child: &std::process::Child) {
     for _ in 0..10_000 {
         if catches(child, 2) && catches(child, 15) {
@@ -21,7 +20,7 @@ fn started(child: &std::process::Child) {
     panic!("does not listen to signals");
 }
 
-/// Whether a process has a handler for a signal, by its number (signal(7)).
+/// True if a process has a handler for a signal, by its number (signal(7)).
 fn catches(child: &std::process::Child, signal: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -53,7 +52,7 @@ fn a_signal_ends_a_run_with_its_summary() {
     }
 }
 
-/// As its terminal goes a run ends, unless it was started by nohup.
+/// A run ends with its terminal, unless nohup started it.
 #[test]
 fn a_hangup_ends_a_run_unless_it_is_ignored() {
     for (how, is_caught) in [("--default-signal=HUP", true), ("--ignore-signal=HUP", false)] {
@@ -80,7 +79,7 @@ fn a_hangup_ends_a_run_unless_it_is_ignored() {
     }
 }
 
-/// A device that waits until somebody connects, and one whose back end never answers.
+/// One device waits for a connection; the other one's back end never answers.
 #[test]
 fn a_signal_ends_the_wait_for_a_peer() {
     let folder = Folder::new();
@@ -101,7 +100,7 @@ fn a_signal_ends_the_wait_for_a_peer() {
         let done = finish(child);
         assert_eq!(done.code, Some(1), "{args:?}: {done:?}");
         assert!(done.line().contains("ended by a signal"), "{args:?}: {done:?}");
-        // Not because nobody came within a minute.
+        // The signal ended the wait, and not the time limit of a minute.
         assert!(asked.elapsed() < Duration::from_secs(50), "{args:?}");
     }
 }

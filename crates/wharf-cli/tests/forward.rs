@@ -4,7 +4,7 @@ mod common;
 
 use common::{Folder, SAMPLE, SAMPLE_BYTES, SAMPLE_FRAMES, text, wharf};
 
-/// What says that it has begun, which scripts wait for.
+/// True if the line says that forwarding has begun. Scripts wait for that line.
 fn begins(stderr: &str, from: &str) -> bool {
     stderr.starts_with(&format!("wharf: forwarding {from} to ")) && stderr.lines().count() == 1
 }
@@ -72,7 +72,7 @@ fn flows_are_spread_over_several_queues() {
     assert_eq!(direction["sent"], SAMPLE_FRAMES);
 }
 
-/// Of the sample a UDP socket sends what is UDP: the mirror has that, and nothing of what it dropped.
+/// A UDP socket sends the sample's UDP packets and drops the rest: the mirror has the packets sent.
 #[test]
 fn a_mirror_lacks_dropped_frames() {
     let folder = Folder::new();
@@ -91,9 +91,9 @@ fn a_mirror_lacks_dropped_frames() {
     assert_eq!(again["packets"].as_u64(), Some(sent));
 }
 
-/// What the sending end meets is told of while it goes on: here that nobody listens there.
+/// The run reports an error of the sending end and goes on: here that no program listens there.
 #[test]
-fn an_error_of_the_sending_end_is_told() {
+fn error_of_the_sending_end_is_reported() {
     let gone = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let done = wharf(&["forward", &format!("pcap:{SAMPLE}"), &format!("udp:{gone}"), "--json"]);
     assert_eq!(done.code, Some(0), "drops are no failure: {done:?}");
@@ -133,7 +133,7 @@ fn the_summary_is_a_table_for_people() {
 }
 
 #[test]
-fn impossible_ends_are_told_in_one_line() {
+fn impossible_ends_give_one_line() {
     let read = format!("pcap:{SAMPLE}");
     let cases: [(&[&str], i32, &str); 9] = [
         (&["null", "null"], 2, "nothing to forward: null and null both only send"),

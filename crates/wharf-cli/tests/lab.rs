@@ -114,7 +114,7 @@ fn pages_runs_in_both_worlds() {
 
 /// Wrong settings are told in a line that says what is wanted, before anything runs.
 #[test]
-fn wrong_settings_and_seeds_are_told() {
+fn wrong_settings_and_seeds_give_errors() {
     for (args, wanted) in [
         (&["lab", "run", "bql", "--set", "hold_ns"][..], "--set hold_ns: want KEY=VALUE"),
         (&["lab", "run", "bql", "--set", "hold_ns=5", "--set", "hold_ns=6"], "--set hold_ns is given twice"),
@@ -261,7 +261,7 @@ fn a_report_opens_without_a_network_and_has_a_command_for_each_figure() {
     let refused = wharf(&args);
     assert!(refused.code == Some(1) && refused.stderr.contains("want a folder"), "{refused:?}");
     assert_eq!(refused.stdout, "", "told before anything is run");
-    // A folder in which nobody can make files.
+    // A folder in which no file can be made.
     let args: Vec<&str> = SHORT.iter().copied().chain(["--report", "/proc/self"]).collect();
     let refused = wharf(&args);
     assert!(refused.code == Some(1) && refused.stderr.contains("cannot write into"), "{refused:?}");

@@ -57,7 +57,7 @@ fn a_sweep_that_was_cut_off_anywhere_goes_on_to_the_same_file() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// What failed once may not the next time: memory, a machine that was busy.
+/// A point may fail for lack of memory or on a busy machine, and succeed the next time.
 #[test]
 fn a_point_that_failed_is_run_again() {
     let folder = folder("failed");
@@ -83,7 +83,7 @@ fn a_point_that_failed_is_run_again() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// The file's whole lines, and which points they are of.
+/// Returns the file's whole lines, and the number of each line's point.
 fn points_in(file: &std::path::Path) -> (Vec<String>, Vec<u64>) {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
@@ -93,8 +93,8 @@ fn points_in(file: &std::path::Path) -> (Vec<String>, Vec<u64>) {
     (lines, points)
 }
 
-/// Killed for real (SIGKILL), ten times at whatever moment, with a torn line left behind each other time: each line that was written
-/// stays as it is, none is written again, and the end is that of a sweep that nobody has killed.
+/// SIGKILL ends the sweep ten times at any moment, and every other time a torn line stays behind. Each line written stays as it is,
+/// none is written again, and the file ends up like that of a sweep without kills.
 #[test]
 fn a_killed_sweep_neither_loses_nor_repeats_a_point() {
     let folder = folder("killed");

@@ -185,7 +185,7 @@ fn an_interface_is_read_and_its_missing_fields_are_named() {
         read["from"]["missing"].as_array().unwrap().iter().map(|one| one["what"].as_str().unwrap()).collect();
     assert_eq!(missing, ["rings", "channels"]);
     assert_eq!(read["from"]["taken_instead"], serde_json::json!([]));
-    // What was read counts as such: the wire is 50 Gbit/s, and completions are compressed.
+    // Values read are marked `read`: the wire is 50 Gbit/s, and completions are compressed.
     let wire =
         read["figures"].as_array().unwrap().iter().find(|one| one["key"] == "wire_bits_per_second").unwrap();
     assert_eq!((&wire["value"], &wire["mark"]), (&50_000_000_000_u64.into(), &"read".into()));
@@ -194,7 +194,7 @@ fn an_interface_is_read_and_its_missing_fields_are_named() {
         features.iter().find(|one| one["name"] == "rx_cqe_compress").unwrap()["on"].clone()
     };
     assert_eq!(compress(&read), true);
-    // What the command line says goes before.
+    // The command line takes precedence.
     let over = plan(&format!("{from} --link gen4x16 --feature rx_cqe_compress=off --set tags=7"));
     assert_eq!((&over["link"], compress(&over)), (&"gen4x16,mps=256,mrrs=512,rcb=64".into(), false.into()));
     let shown = wharf(&["plan", "--from", "ens1", "--sysfs", &text(&tree.path("sys"))]);

@@ -33,7 +33,7 @@ fn receive(path: &Path, more: &[&str]) -> Done {
     done
 }
 
-/// What went wrong, after the line that says that it listens.
+/// The line of the error, after the line that says that it listens.
 fn fault(done: &Done) -> &str {
     let lines: Vec<&str> = done.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{done:?}");
@@ -100,7 +100,7 @@ fn loss_is_a_failure_and_repeats_and_disorder_are_counted() {
     assert_eq!((done.code, counts(&run)), (Some(1), [595, 6, 0, 1, 0]), "{done:?}");
     assert_eq!(fault(&done), "wharf: 6 of 600 generated packets were lost");
 
-    // Nothing lost, but one after all others of its sender, and something that nobody generated.
+    // Nothing is lost, but one packet comes after all others of its sender, and one was not generated.
     let mut all = generated(&folder);
     let late = all.remove(0);
     all.push(late);
@@ -163,7 +163,7 @@ fn arrivals_before_a_failure_are_reported() {
 }
 
 #[test]
-fn impossible_receptions_are_told_in_one_line() {
+fn impossible_receptions_give_one_line() {
     let folder = Folder::new();
     let file = folder.file("in.pcap", &std::fs::read(SAMPLE).unwrap());
     let from = format!("pcap:{file}");
@@ -171,7 +171,7 @@ fn impossible_receptions_are_told_in_one_line() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&["receive"], 2, "--from"),
         (&["receive", "--from", "no"], 2, "unknown kind of device"),
-        (&["receive", "--from", "wire"], 2, "nobody sends"),
+        (&["receive", "--from", "wire"], 2, "nothing sends"),
         (&["receive", "--from", &from, "--count", "0"], 2, "a number from 1 on"),
         (&["receive", "--from", &from, "--pcap", &file], 2, "is read, and it is the same file"),
         (&["receive", "--from", &from, "--cpu", "100000"], 2, "may use processors"),

@@ -13,7 +13,7 @@ fn assert_wrong(args: &str, what: &str) {
     assert!(done.line().contains(what), "{args}: {done:?}");
 }
 
-/// What is wrong, and what the line must say.
+/// Wrong command lines, with the words that the error must have.
 const WRONG: &[(&str, &str)] = &[
     ("fly", "unrecognized subcommand 'fly'"),
     ("send --what", "--help lists what there is"),

@@ -150,7 +150,7 @@ fn no_file_is_read_and_written_nor_written_twice() {
     }
     assert_eq!(std::fs::read(&input).unwrap(), std::fs::read(SAMPLE).unwrap());
     assert!(!std::path::Path::new(&out).exists());
-    // What is no file may be named as often as one likes.
+    // A device file may be named any number of times.
     let done = wharf(&["receive", "--from", &from, "--pcap", "/dev/null", "--trace", "/dev/null"]);
     assert_eq!(done.code, Some(0), "{done:?}");
 }

@@ -28,7 +28,7 @@ const AHEAD: usize = 32;
 const PACKET_BYTES: u32 = 64;
 /// Batches of a run.
 const ROUNDS: u32 = 20;
-/// Where the ring's memory is for its driver.
+/// Address of the ring's memory for its driver.
 const GUEST: u64 = 1 << 32;
 const BUFFERS_AT: usize = 64 << 10;
 const BUFFER_BYTES: usize = 2048;
@@ -37,7 +37,7 @@ type Failed = Box<dyn std::error::Error>;
 /// Ticks of a run, by stage.
 type Stages = [u64; 4];
 
-/// What is measured, a batch at a time.
+/// A measured operation on one batch at a time.
 trait Round {
     fn round(&mut self, spent: &mut Stages) -> Result<(), Failed>;
 }

@@ -24,15 +24,15 @@ const WINDOW: u64 = 192;
 /// Without anything coming back for so long, the rest is lost: a machine under load may keep a process
 /// waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long it may take until there is somebody who sends back: a driver that has to come, too, and may have
-/// to share its processor.
+/// Time limit for the first frame to come back. The driver that sends frames back has to start, too, and may
+/// share its processor.
 const FIRST_WITHIN: Duration = Duration::from_secs(240);
-/// Between two frames that ask whether there is: they may all come back at once, and take room.
+/// Time between two probes. They may all come back at once, and take room.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 const HEADERS_BYTES: usize = 14;
 const FLOW_AT: usize = 11;
 const TYPE_AT: usize = 12;
-/// Of numbered frames, and of those that ask.
+/// Ethernet types of numbered frames and of probes.
 const NUMBERED: [u8; 2] = [0x88, 0xb5];
 const ASKING: [u8; 2] = [0x88, 0xb6];
 
@@ -46,11 +46,11 @@ struct Loop {
     longest_bytes: u32,
     /// The frame that is being made.
     bytes: Vec<u8>,
-    /// Somebody sends back what comes.
+    /// True once frames come back.
     is_met: bool,
     sent: u64,
     received: u64,
-    /// Of each flow the frame that is due next.
+    /// The next frame due of each flow.
     due: Vec<u64>,
     /// Calls of the back end, and batches that were given to it.
     kicks: u64,
@@ -116,13 +116,13 @@ impl Loop {
         Ok(())
     }
 
-    /// Waits until there is somebody who sends back.
+    /// Waits until frames come back.
     fn meet(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         let mut asked: Option<Instant> = None;
         while !self.is_met {
             if began.elapsed() > FIRST_WITHIN {
-                return Err("nobody sends anything back".into());
+                return Err("no frame comes back".into());
             }
             if self.batch.is_empty() && asked.is_none_or(|at| at.elapsed() > ASK_EVERY) {
                 self.cache.take(&mut self.batch, 1, 60)?;

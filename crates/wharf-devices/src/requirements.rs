@@ -1,4 +1,4 @@
-//! What kinds of devices need of this machine: capabilities, files; and what is lacking of that.
+//! The requirements of kinds of devices, capabilities and files, and those that this machine lacks.
 
 use crate::spec::Kind;
 use std::path::Path;
@@ -130,15 +130,15 @@ mod tests {
 
     #[test]
     fn a_lacking_requirement_is_named_with_its_remedy() {
-        let nobody = machine(0, false);
+        let bare = machine(0, false);
         let pair = |what: &str, mend: &str| (what.to_string(), mend.to_string());
-        assert_eq!(lacking("null", &nobody), []);
+        assert_eq!(lacking("null", &bare), []);
         assert_eq!(
-            lacking("packet", &nobody),
+            lacking("packet", &bare),
             [pair("no CAP_NET_RAW", "sudo setcap cap_net_raw+ep /bin/wharf")]
         );
         assert_eq!(
-            lacking("tap", &nobody),
+            lacking("tap", &bare),
             [
                 pair("no CAP_NET_ADMIN", "sudo setcap cap_net_admin+ep /bin/wharf"),
                 pair("no /dev/net/tun", "sudo modprobe tun")

@@ -16,23 +16,23 @@ pub struct Kind {
     pub name: &'static str,
     /// Syntax of its specifications.
     pub usage: &'static str,
-    /// What it is, in a few words.
+    /// Description in a few words.
     pub summary: &'static str,
-    /// What it needs, for people.
+    /// Requirements, in words.
     pub needs: &'static str,
-    /// What it needs, as far as that can be looked for without opening it.
+    /// Requirements that can be checked without opening it.
     pub requirements: &'static [Requirement],
-    /// What stands behind the colon.
+    /// The place that follows the colon.
     pub place: Place,
-    /// Keys whatever it is opened for.
+    /// Keys in every direction.
     pub keys: &'static [Key],
     /// Further keys of one that sends.
     pub tx_keys: &'static [Key],
     /// Further keys of one that receives.
     pub rx_keys: &'static [Key],
-    /// Where its queues are.
+    /// Layout of its queues.
     pub queues: QueueLayout,
-    /// What it can do.
+    /// Its abilities.
     pub can: Can,
     /// Opens one.
     pub open: fn(&DeviceSpec, Opening) -> Result<Vec<Opened>, DeviceError>,
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// What stands behind the colon of a specification. The texts are what usage calls it.
+/// The part of a specification behind the colon. The texts are its names in usage lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Nothing: keys follow at once.
@@ -96,7 +96,7 @@ impl Place {
     }
 }
 
-/// Where the queues of a kind are.
+/// The layout of a kind's queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLayout {
     /// There is one.
@@ -107,7 +107,7 @@ pub enum QueueLayout {
     Pairs,
 }
 
-/// What a kind can do.
+/// The abilities of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Can {
     /// Send.
@@ -145,7 +145,7 @@ impl Can {
     pub const ECHO: Self = Self { echo: true, ..Self::BOTH };
 }
 
-/// What a device is opened for.
+/// The direction in which a device is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// To send.
@@ -171,12 +171,12 @@ impl Default for Queues {
     }
 }
 
-/// How to open a device.
+/// The way to open a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// What for.
+    /// Direction.
     pub direction: Direction,
-    /// How many queues.
+    /// Number of queues.
     pub queues: Queues,
 }
 
@@ -184,8 +184,8 @@ pub struct Opening {
 pub struct Opened {
     /// The device.
     pub device: AnyDevice,
-    /// Its receive side, where that is a device of its own: of one opened both ways. Else `device` receives
-    /// as well.
+    /// The receive side of a device opened both ways, if that is a device of its own. Otherwise `device`
+    /// receives as well.
     pub receiving: Option<Box<dyn RxDevice>>,
     /// The other end, where that is in this process: a wire's.
     pub far_end: Option<Box<dyn Duplex>>,

@@ -102,7 +102,7 @@ impl Tap {
     /// Opens `count` queues of interface `name`. The first shows what the kernel dropped in all of them.
     ///
     /// # Errors
-    /// As [`Tap::open`].
+    /// The errors of [`Tap::open`].
     pub fn open_queues(name: &str, options: TapOptions, count: usize) -> Result<Vec<Self>, DeviceError> {
         let options = TapOptions { multi_queue: true, ..options };
         (0..count).map(|at| Self::open_one(name, options, at == 0)).collect()

@@ -33,7 +33,7 @@ pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
 }
 
 /// Returns true if the error means that there is no listener yet.
-pub(crate) fn is_nobody(error: &io::Error) -> bool {
+pub(crate) fn has_no_listener(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
@@ -61,7 +61,7 @@ fn said(path: &Path, error: io::Error) -> io::Error {
             (NotFound, format!("there is no directory {}", shown.escape_debug()))
         }
         (AddrInUse, _) if is_socket => {
-            (AddrInUse, "somebody listens there: end that, or choose another path".into())
+            (AddrInUse, "another program listens there: end it, or choose another path".into())
         }
         (AddrInUse | ConnectionRefused, _) if !is_socket => {
             (AlreadyExists, "what is there is no socket: remove it, or choose another path".into())
@@ -99,7 +99,7 @@ mod tests {
         let socket = place.0.join("socket");
         let first = listen(&socket).unwrap();
         let error = listen(&socket).unwrap_err();
-        assert_eq!(error.to_string(), "somebody listens there: end that, or choose another path");
+        assert_eq!(error.to_string(), "another program listens there: end it, or choose another path");
         drop(first);
         drop(listen(&socket).unwrap());
 
@@ -120,14 +120,14 @@ mod tests {
     #[test]
     fn unreachable_peer_gives_the_reason() {
         let place = Place::new("reached");
-        let nobody = connect(&place.0.join("nobody")).unwrap_err();
-        assert!(is_nobody(&nobody), "{nobody}");
+        let error = connect(&place.0.join("nobody")).unwrap_err();
+        assert!(has_no_listener(&error), "{error}");
         drop(listen(&place.0.join("left")).unwrap());
-        assert!(is_nobody(&connect(&place.0.join("left")).unwrap_err()));
+        assert!(has_no_listener(&connect(&place.0.join("left")).unwrap_err()));
 
         std::fs::write(place.0.join("file"), "").unwrap();
         let error = connect(&place.0.join("file")).unwrap_err();
-        assert!(!is_nobody(&error) && error.to_string().contains("is no socket"), "{error}");
+        assert!(!has_no_listener(&error) && error.to_string().contains("is no socket"), "{error}");
         let missing = place.0.join("missing/socket");
         for error in [listen(&missing).unwrap_err(), connect(&missing).unwrap_err()] {
             assert!(error.to_string().starts_with("there is no directory "), "{error}");

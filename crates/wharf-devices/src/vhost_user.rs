@@ -98,10 +98,12 @@ impl VhostUser {
         };
         let source = match options.client {
             false => Source::listen(path).map_err(fault("cannot listen"))?,
-            true => Source::connect(path).map_err(|error| match crate::unix_socket::is_nobody(&error) {
-                true => fault("nobody listens there: start the driver first")(error),
-                false => fault("cannot connect")(error),
-            })?,
+            true => {
+                Source::connect(path).map_err(|error| match crate::unix_socket::has_no_listener(&error) {
+                    true => fault("no driver listens there: start the driver first")(error),
+                    false => fault("cannot connect")(error),
+                })?
+            }
         };
         let link = Arc::new(Link::new(name.clone(), options.pairs).map_err(fault("descriptors"))?);
         let set = source.set(&link).map_err(fault("descriptors"))?;

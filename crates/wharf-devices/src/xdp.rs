@@ -43,11 +43,11 @@ const NAP: Duration = Duration::from_millis(2);
 pub struct XdpOptions {
     /// Number of the interface's queue, 0 by default.
     pub queue: u32,
-    /// Whether the kernel may copy.
+    /// The copy mode.
     pub mode: Mode,
 }
 
-/// Whether the kernel may copy.
+/// The copy mode: if the kernel may copy frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// No copy if the driver can do without, else a copy by the kernel.

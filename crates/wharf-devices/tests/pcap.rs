@@ -71,7 +71,7 @@ fn push(cache: &mut Cache, batch: &mut Batch, bytes: &[u8], time_ns: u64) {
     }
 }
 
-/// Takes completions home; how many were sent, and why the others failed.
+/// Takes completions home. Returns the number sent, and the reasons of the others.
 fn reap(device: &mut dyn TxDevice, cache: &mut Cache) -> (usize, Vec<&'static str>) {
     let mut done = Completions::new(256);
     device.reap(256, false, &mut done).unwrap();
@@ -277,7 +277,7 @@ fn snapped_packets_are_an_error_unless_an_option_says_otherwise() {
     let mut batch = Batch::new(8);
 
     let mut source = PcapSource::open(&path, Snapped::Refuse).unwrap();
-    assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 1, "what came before is delivered");
+    assert_eq!(source.receive(&mut cache, &mut batch, 8).unwrap(), 1, "the records before it are delivered");
     assert!(!source.ended());
     let error = source.receive(&mut cache, &mut batch, 8).unwrap_err().to_string();
     let expected = format!(

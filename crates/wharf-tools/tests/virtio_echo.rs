@@ -20,7 +20,7 @@ use wharf_tools::traffic::{Drive, Echo, GeneratorSpec, Pace, Sizes, StampCheck};
 
 const PACKETS: u64 = 20_000;
 
-/// Waits until somebody listens at `path`.
+/// Waits until a socket is at `path`.
 fn listened(path: &Path) {
     while !path.exists() {
         sleep(Duration::from_millis(1));

@@ -1,5 +1,5 @@
-//! How fast quinn-udp sends datagrams: as many segments in a message as it says, each written anew, as a QUIC stack writes
-//! its packets. Usage: quinn_udp_probe ADDRESS:PORT PAYLOAD_BYTES SECONDS
+//! Measures the rate at which quinn-udp sends datagrams. Each message has as many segments as quinn-udp allows, each
+//! written anew, as a QUIC stack writes its packets. Usage: quinn_udp_probe ADDRESS:PORT PAYLOAD_BYTES SECONDS
 //! Prints one line: Mpps and seconds of processor time per million datagrams.
 
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// What one datagram can carry over IPv4.
+/// Most payload bytes of a datagram over IPv4.
 const MESSAGE_MAX: usize = 65_507;
 /// Messages between two looks at the clock.
 const CALLS: usize = 16;

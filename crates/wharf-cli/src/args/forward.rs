@@ -53,7 +53,7 @@ pub(crate) struct ForwardArgs {
     /// Bytes that may leave at once after a pause [default: 4 ms at the rate, 3028 at least]
     #[arg(long, value_name = "SIZE", requires = "rate", value_parser = values::token_bytes)]
     pub(crate) burst: Option<u64>,
-    /// What happens to packets when the discipline is full
+    /// Treatment of packets when the discipline is full
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,
     /// Queues of each end that has several: `packet`, `xdp` (from its queue= on) and `tap`, and queue pairs of `vhost-user` and
@@ -63,7 +63,7 @@ pub(crate) struct ForwardArgs {
     /// Threads, up to two for each queue, one for each direction [default: one for each queue]
     #[arg(long, value_name = "N", value_parser = values::number(1..=2 * values::QUEUES_MAX as usize))]
     pub(crate) pollers: Option<usize>,
-    /// How the threads wait
+    /// Waiting mode of the threads
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
     pub(crate) poll: Poll,
     /// Processors to pin the threads to, in turn

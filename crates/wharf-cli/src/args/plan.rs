@@ -78,7 +78,7 @@ pub(crate) enum Way {
     Tx,
     /// Received
     Rx,
-    /// As many sent as received, at once
+    /// Both at once, the same number each way
     Both,
 }
 

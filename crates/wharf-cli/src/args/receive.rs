@@ -43,7 +43,7 @@ pub(crate) struct ReceiveArgs {
     /// End after this time: 2, 0.5, 300ms, 1min
     #[arg(long, value_name = "S", value_parser = values::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// How the receiving thread waits
+    /// Waiting mode of the receiving thread
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
     pub(crate) poll: Poll,
     /// Processor to pin the receiving thread to

@@ -51,7 +51,7 @@ pub(crate) struct SendArgs {
     /// Times to go through the capture
     #[arg(long = "loop", value_name = "N", requires = "pcap", value_parser = values::count, help_heading = "A capture")]
     pub(crate) rounds: Option<u64>,
-    /// How fast to replay: top, original (by its time stamps), or a rate such as 1mpps or 2.5gbit
+    /// Speed of the replay: top, original (by its time stamps), or a rate such as 1mpps or 2.5gbit
     #[arg(long, value_name = "SPEED", requires = "pcap", value_parser = values::speed, help_heading = "A capture")]
     pub(crate) speed: Option<Speed>,
 
@@ -79,7 +79,7 @@ pub(crate) struct SendArgs {
     /// Packets in all
     #[arg(long, value_name = "N", conflicts_with = "pcap", value_parser = values::count, help_heading = GENERATE)]
     pub(crate) count: Option<u64>,
-    /// How fast, all senders together: 1mpps, 2.5gbit (bits of frames) [default: as fast as it goes]
+    /// Rate of all senders together: 1mpps, 2.5gbit (bits of frames) [default: as fast as it goes]
     #[arg(long, value_name = "RATE", conflicts_with = "pcap", value_parser = values::rate, help_heading = GENERATE)]
     pub(crate) rate: Option<Pace>,
 
@@ -108,7 +108,7 @@ pub(crate) struct SendArgs {
     /// everything: receive them, and check every byte and the order
     #[arg(long, conflicts_with = "gso")]
     pub(crate) echo: bool,
-    /// How the poller waits: the thread that takes completions when no sender does
+    /// Waiting mode of the poller, the thread that takes completions when no sender does
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Poll::Adaptive)]
     pub(crate) poll: Poll,
     /// Threads that send
@@ -120,7 +120,7 @@ pub(crate) struct SendArgs {
     /// Queueing discipline
     #[arg(long, value_name = "QDISC", default_value = "fifo", value_parser = values::qdisc)]
     pub(crate) qdisc: QdiscSpec,
-    /// What happens to packets when the discipline is full
+    /// Treatment of packets when the discipline is full
     #[arg(long, value_name = "WAY", value_enum, default_value_t = WhenFull::Wait)]
     pub(crate) when_full: WhenFull,
     /// Bytes that one sender may have inside before it waits (as TCP small queues): on (about 1 ms of its rate, at most 1m), off, or

@@ -57,7 +57,7 @@ impl WhenFull {
     }
 }
 
-/// How a thread waits for its devices.
+/// The mode in which a thread waits for its devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Poll {
     /// Never: it polls without end, and takes a processor

@@ -54,7 +54,7 @@ pub(super) fn run(args: &ReceiveArgs, signals: &Signals) -> anyhow::Result<Outco
         .pop()
         .context("a device has at least one queue")?;
     if opened.far_end.is_some() {
-        let what = "its other end is in this process, where nobody sends; `wharf send` does both";
+        let what = "its other end is in this process, where nothing sends; `wharf send` does both";
         return Err(usage(format!("--from {}: {what}", opened.device.name())));
     }
     let device = opened.device.name();

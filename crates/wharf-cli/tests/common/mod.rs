@@ -17,7 +17,7 @@ pub const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/sample
 pub const SAMPLE_FRAMES: u64 = 2200;
 pub const SAMPLE_BYTES: u64 = 1_321_639;
 
-/// What came of a run.
+/// The exit code and the output of a run.
 #[derive(Debug)]
 pub struct Done {
     pub code: Option<i32>,

@@ -116,7 +116,7 @@ impl Health {
         }
     }
 
-    /// As [`Health::fault_of`], in any state of the interface.
+    /// Works like [`Health::fault_of`], in any state of the interface.
     pub(crate) fn length_fault(&mut self, first: &[u8], len_bytes: u32) -> Option<&'static str> {
         let longest_bytes = self.longest_with(first);
         if len_bytes > longest_bytes {

@@ -131,7 +131,7 @@ impl PacketReceiver {
     /// a ring of its own.
     ///
     /// # Errors
-    /// As [`PacketReceiver::open`].
+    /// The errors of [`PacketReceiver::open`].
     pub fn open_queues(
         interface: &str, options: ReceiveOptions, count: usize,
     ) -> Result<Vec<Self>, DeviceError> {

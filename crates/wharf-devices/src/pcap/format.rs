@@ -68,7 +68,7 @@ const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 const VERSION: (u16, u16) = (2, 4);
 
-/// Where each field of the file header starts.
+/// Offsets of the fields of the file header.
 mod file_field {
     pub(super) const MAGIC: usize = 0;
     pub(super) const VERSION_MAJOR: usize = 4;
@@ -78,7 +78,7 @@ mod file_field {
     pub(super) const LINK_TYPE: usize = 20;
 }
 
-/// Where each field of a record header starts.
+/// Offsets of the fields of a record header.
 mod record_field {
     pub(super) const SECONDS: usize = 0;
     pub(super) const FRACTION: usize = 4;

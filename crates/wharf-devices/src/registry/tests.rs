@@ -1,4 +1,4 @@
-//! What can be opened, and what is said of the rest.
+//! Right specifications, and the errors of wrong ones.
 
 use super::*;
 use wharf_core::options::Values;

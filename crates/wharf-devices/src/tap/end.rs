@@ -13,7 +13,7 @@ use wharf_sys::interface::{Interface, InterfaceSocket};
 use wharf_sys::netlink::Netlink;
 use wharf_sys::tap::{Offloads, Tap};
 
-/// As in errno(3).
+/// `E2BIG` of errno(3).
 const E2BIG: i32 = 7;
 /// An MTU that the kernel sets for no TAP, whatever its own bounds are.
 const MTU_BYTES_MAX: u32 = 65521;
@@ -232,8 +232,8 @@ fn refusal(error: &io::Error, name: &str, multi_queue: bool) -> String {
         Some(EPERM) => format!(
             "a TAP interface needs CAP_NET_ADMIN (`wharf devices` says how to get it), or one that was made for you: `ip tuntap add {name} mode tap user USER`"
         ),
-        Some(EBUSY) if multi_queue => "it has one queue, and somebody has that".into(),
-        Some(EBUSY) => "somebody has it open; several queues of one interface: multi_queue=on".into(),
+        Some(EBUSY) if multi_queue => "its one queue is in use".into(),
+        Some(EBUSY) => "it is in use; several queues of one interface: multi_queue=on".into(),
         Some(EINVAL) if multi_queue => {
             "the interface of that name is no TAP, or has one queue only: leave out multi_queue=on".into()
         }

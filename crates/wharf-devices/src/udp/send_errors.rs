@@ -113,7 +113,7 @@ impl SendErrors {
                 1 => String::new(),
                 many => format!(" ({many} times so far)"),
             };
-            let what = format!("nobody listens there{times}; it goes on");
+            let what = format!("no program listens there{times}; it goes on");
             self.error = Some(DeviceError::Io { device: self.device.clone(), what, source });
         }
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mixture_of_answers_is_asked_for_ever() {
+    fn any_mixture_of_errors_ends_the_retries() {
         let mut errors = SendErrors::new("udp:x:1");
         let mut actions =
             (0..70).map(|at| errors.action(error(if at % 2 == 0 { EPERM } else { ENETUNREACH }), false));

@@ -189,7 +189,7 @@ impl Sending {
         self.failed.iter().for_each(|(frame, _)| see(frame));
     }
 
-    /// As [`Sending::transmit`], once closed.
+    /// Works like [`Sending::transmit`], once closed.
     pub(super) fn refuse(&mut self, batch: &mut Batch) -> Transmitted {
         self.fail_first(batch, usize::MAX, "closed");
         Transmitted::default()

@@ -49,7 +49,7 @@ fn open(spec: &DeviceSpec, opening: Opening) -> Result<Vec<Opened>, DeviceError>
         return Ok(vec![Opened::duplex(Udp::bind(&name, &addresses, &wanted)?)]);
     }
     if addresses.iter().any(|address| address.port() == 0) {
-        return Err(spec.fault("port 0 is nobody's"));
+        return Err(spec.fault("port 0 is reserved"));
     }
     Ok(vec![Opened::duplex(Udp::connect(&name, &addresses, &wanted)?)])
 }
@@ -94,7 +94,7 @@ mod tests {
             ("udp::9", format!("udp::9: {which}")),
             ("udp:127.0.0.1:x", r#"udp:127.0.0.1:x: "x" is no port: 0 to 65535"#.into()),
             ("udp:127.0.0.1:65536", r#"udp:127.0.0.1:65536: "65536" is no port: 0 to 65535"#.into()),
-            ("udp:127.0.0.1:0", "udp:127.0.0.1:0: port 0 is nobody's".into()),
+            ("udp:127.0.0.1:0", "udp:127.0.0.1:0: port 0 is reserved".into()),
             ("udp:::1:53", "udp:::1:53: an IPv6 address stands in brackets: udp:[::1]:53".into()),
             ("udp:[::1]:53,dest=x", r#"udp:[::1]:53: dest: "x" is none of socket, frame"#.into()),
             ("udp:[::1]:53,buffer=2g", "udp:[::1]:53: buffer: 2147483648 cannot be: 4k to 1g bytes".into()),

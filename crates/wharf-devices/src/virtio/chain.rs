@@ -106,7 +106,7 @@ impl Chain {
         }
     }
 
-    /// As [`Chain::push`], for bytes that span regions.
+    /// Works like [`Chain::push`], for bytes that span regions.
     #[cold]
     fn push_across(&mut self, memory: &Memory, address: u64, len_bytes: u32) -> Result<(), RingError> {
         let fault = RingError::Outside { address, len_bytes };

@@ -27,7 +27,7 @@ pub enum RingError {
     Base {
         /// The position.
         base: u32,
-        /// Of the ring.
+        /// Descriptors of the ring.
         size: u16,
     },
     /// An index that moved by more than the ring has.

@@ -106,7 +106,7 @@ impl Place {
     /// Makes a ring of `size` in own memory, from byte `at` on.
     ///
     /// # Errors
-    /// As [`Place::find`].
+    /// The errors of [`Place::find`].
     pub fn within(area: &Arc<Area>, at: usize, layout: Layout, size: u32) -> Result<Self, RingError> {
         let size = layout.check_size(size)?;
         let [first, second, third] = layout.parts(size);

@@ -62,7 +62,7 @@ pub trait DeviceRing: Send + std::fmt::Debug {
     /// be used in the order in which they were popped. The driver sees it once it is published.
     fn put_used(&mut self, token: Token, written_bytes: u32);
 
-    /// As [`DeviceRing::put_used`] of each of `chains` in turn, into which nothing was written.
+    /// Gives each of `chains` back in turn by [`DeviceRing::put_used`], with nothing written into them.
     fn put_all_used(&mut self, chains: &[Chain]) {
         chains.iter().for_each(|chain| self.put_used(chain.token(), 0));
     }

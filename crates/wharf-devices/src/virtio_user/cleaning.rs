@@ -131,7 +131,7 @@ impl Cleaning for AtTransmit {
     fn told(&mut self) {}
 }
 
-/// As [`AtTransmit`], and by a timer.
+/// Cleaning like [`AtTransmit`], and by a timer as well.
 #[derive(Debug)]
 pub(super) struct Ticking<C> {
     otherwise: AtTransmit,

@@ -1,7 +1,7 @@
 //! The two ways to reach a back end: connecting to it, or accepting its connection.
 
 use crate::unix_socket;
-pub(super) use crate::unix_socket::is_nobody;
+pub(super) use crate::unix_socket::has_no_listener;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,7 +12,7 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// Connects; tries again while the other end does not listen and `may_wait` is true.
 pub(super) fn connect(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<UnixStream> {
-    patiently(|| unix_socket::connect(path), |error| is_nobody(error) && may_wait())
+    patiently(|| unix_socket::connect(path), |error| has_no_listener(error) && may_wait())
 }
 
 /// Listens until a back end connects, while `may_wait` is true. The socket's file exists for that time.
@@ -23,7 +23,7 @@ pub(super) fn accept(path: &Path, may_wait: impl Fn() -> bool) -> io::Result<Uni
     let accepted = patiently(|| listener.accept(), |error| is_early(error) && may_wait());
     let _ = std::fs::remove_file(path);
     let (socket, _) = accepted.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "nobody came in time"),
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no back end connected in time"),
         _ => error,
     })?;
     socket.set_nonblocking(false)?;

@@ -35,9 +35,9 @@ pub struct VirtioUserOptions {
     pub pairs: u16,
     /// True for packed rings, else split.
     pub packed: bool,
-    /// Whether the back end must use buffers in order: by default if it offers that.
+    /// `Some(true)` if the back end must use buffers in order; by default in order if it offers that.
     pub in_order: Option<bool>,
-    /// Whether frames may arrive in several buffers: by default if the back end offers that.
+    /// `Some(true)` if frames may arrive in several buffers; by default so if the back end offers that.
     pub mrg_rxbuf: Option<bool>,
     /// True to leave checksums and segmentation to the back end, if it offers that. Otherwise it need not
     /// read the header before a frame, and may copy short frames faster, as DPDK's does.

@@ -1,7 +1,7 @@
 //! `Reconnector`: the thread that waits for a back end to come back, and sets up virtqueues with it. Messages
 //! may take long to be answered, and the thread that moves frames may serve other devices.
 
-use super::connect::is_nobody;
+use super::connect::has_no_listener;
 use super::pairs::Pairs;
 use super::session::{Endpoint, Session};
 use crate::virtio::DriverRing;
@@ -103,7 +103,7 @@ impl Attempts {
             self.shared.hold(None);
             let what = match &result {
                 Ok(_) => String::new(),
-                Err(DeviceError::Io { source, .. }) if is_nobody(source) => told.clone(),
+                Err(DeviceError::Io { source, .. }) if has_no_listener(source) => told.clone(),
                 Err(error) => error.to_string(),
             };
             let (is_done, is_new) = (result.is_ok(), what != told);

@@ -112,7 +112,7 @@ impl Endpoint {
         }
     }
 
-    /// As [`Endpoint::connect`], with the time limit for opening a device.
+    /// Works like [`Endpoint::connect`], with the time limit for opening a device.
     pub(super) fn connect_soon(&self) -> Result<UnixStream, DeviceError> {
         let until = Instant::now() + if self.options.server { CONNECT_WITHIN } else { LISTEN_WITHIN };
         self.connect(|| Instant::now() < until)

@@ -52,7 +52,7 @@ fn correct_header_becomes_its_requests_and_back() {
 }
 
 #[test]
-fn a_lie_is_told_with_its_reason() {
+fn wrong_header_is_rejected_with_its_reason() {
     let (packet, header) = tcp();
     let reason = |packet: &[u8], header: VnetHeader| header.meta(packet, packet.len()).unwrap_err().reason();
     let short = &packet[..50];
@@ -91,7 +91,7 @@ fn plain_header_requests_nothing() {
 }
 
 proptest! {
-    /// Any header before any bytes: refused, or what becomes of it can be sent, and cut.
+    /// Any header before any bytes is rejected, or its request can be sent and segmented.
     #[test]
     fn accepted_header_can_be_sent_and_segmented(
         bytes: [u8; VNET_HEADER_BYTES], place in 0usize..120, patch: [u8; 4], kind in 0u8..6, good: bool,

@@ -26,7 +26,7 @@ impl XdpBoth {
     /// Opens interface `interface`. Its queue is taken when the device is attached to memory.
     ///
     /// # Errors
-    /// As [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
+    /// The errors of [`XdpReceiver::open`], and [`DeviceError::Io`] without carrier.
     pub fn open(interface: &str, options: ReceiveOptions) -> Result<Self, DeviceError> {
         XdpReceiver::open(interface, options).and_then(Self::new)
     }
@@ -34,7 +34,7 @@ impl XdpBoth {
     /// Opens `count` queues of interface `interface`, from the one that `options` say on.
     ///
     /// # Errors
-    /// As [`XdpBoth::open`].
+    /// The errors of [`XdpBoth::open`].
     pub fn open_queues(
         interface: &str, options: ReceiveOptions, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {

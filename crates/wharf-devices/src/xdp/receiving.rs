@@ -96,7 +96,7 @@ impl XdpReceiver {
     /// interface's one program.
     ///
     /// # Errors
-    /// As [`XdpReceiver::open`].
+    /// The errors of [`XdpReceiver::open`].
     pub fn open_queues(
         interface: &str, options: ReceiveOptions, count: u32,
     ) -> Result<Vec<Self>, DeviceError> {
@@ -136,7 +136,7 @@ impl XdpReceiver {
         &self.link
     }
 
-    /// As [`Device::attach`], after `prepare` has set up the rest of the socket, which is not bound yet.
+    /// Works like [`Device::attach`], after `prepare` has set up the rest of the socket, which is not bound yet.
     /// Returns the result of `prepare`, the socket, and the way in which it was bound.
     pub(super) fn attach_with<T>(
         &mut self, region: &Arc<Region>, prepare: impl Fn(&XdpSocket) -> Result<T, Refusal>,

@@ -19,7 +19,7 @@ pub fn within_a_minute(body: impl FnOnce() + Send + 'static) {
     let (done, waits) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         body();
-        // Nobody listens any more only when the test has failed already.
+        // The receiver is gone only if the test has failed already.
         let _ = done.send(());
     });
     match waits.recv_timeout(Duration::from_secs(60)) {
@@ -214,7 +214,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Whatever is left of it is the next reboot's.
+        // A rest is removed by the next reboot.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

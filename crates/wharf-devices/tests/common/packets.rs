@@ -14,7 +14,7 @@ pub fn data(len: usize) -> Vec<u8> {
     (0..len as u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).take(len).collect()
 }
 
-/// What a super-packet is to look like.
+/// The shape of a super-packet.
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub is_udp: bool,
@@ -131,7 +131,7 @@ impl Shape {
     }
 }
 
-/// What it is when it is cut.
+/// Returns its segments.
 pub fn cut(packet: &[u8], meta: &Meta) -> Vec<Vec<u8>> {
     let cut = GsoPlan::of_start(packet, packet.len(), &wharf_core::offload::gso_request(meta)).unwrap();
     let segment = |at| {

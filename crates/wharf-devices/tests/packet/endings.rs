@@ -12,7 +12,7 @@ fn fault(spec: &str, direction: Direction) -> String {
 }
 
 #[test]
-fn an_interface_that_cannot_be_used_is_told_as_it_is_opened() {
+fn unusable_interface_fails_to_open() {
     with_pair(|| {
         for direction in [Direction::Send, Direction::Receive] {
             let message = fault("packet:nowhere", direction);
@@ -117,7 +117,7 @@ fn down_and_up_again() {
 
 /// A frame longer than a slot goes by a call of its own, and it is the kernel that finds it too long.
 #[test]
-fn an_mtu_that_shrinks_under_traffic_is_told_as_one() {
+fn mtu_shrinking_under_traffic_gives_an_mtu_error() {
     with_pair(|| {
         // The ring's slots are made for the MTU of the beginning.
         let mut from = End::new("packet:va", Direction::Send, 16_384 - 64);

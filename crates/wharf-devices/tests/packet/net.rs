@@ -119,7 +119,7 @@ pub fn wait_until(interface: &str, is_up: bool) {
     }
 }
 
-/// Whether `program` is installed; says so if it is not.
+/// True if `program` is installed. Prints a line otherwise.
 pub fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
@@ -150,7 +150,7 @@ impl End {
         let mut device = loop {
             match open(spec, direction) {
                 Ok(opened) => break opened.device,
-                Err(error) => again(error.to_string(), ["somebody has it open"; 2]),
+                Err(error) => again(error.to_string(), ["it is in use"; 2]),
             }
         };
         let pool = super::common::pool_of(4096, frame_bytes);
@@ -182,19 +182,19 @@ impl End {
         self.batch.refresh();
     }
 
-    /// As [`End::offer`], in as many buffers as it takes.
+    /// Works like [`End::offer`], in as many buffers as it takes.
     pub fn offer_chain(&mut self, bytes: &[u8]) {
         self.offer_with(bytes, None);
     }
 
-    /// As [`End::offer_chain`], to be sent as `meta` asks.
+    /// Works like [`End::offer_chain`], with the requests of `meta`.
     pub fn offer_with(&mut self, bytes: &[u8], meta: Option<&Meta>) {
         let frame = super::common::packets::frame_of(&mut self.cache, bytes, usize::MAX, meta);
         self.batch.push(frame.expect("memory")).unwrap();
     }
 
-    /// Transmits what was offered, and reaps until all has come back; how many were sent, and reasons of the
-    /// others.
+    /// Transmits the offered frames and reaps until all have come back. Returns the number sent, and the reasons of
+    /// the others.
     pub fn send_all(&mut self) -> (usize, Vec<&'static str>) {
         let (mut sent, mut failed) = (0, Vec::new());
         let until = Instant::now() + Duration::from_secs(10);
@@ -281,7 +281,7 @@ impl Tcpdump {
         Self::start_with(interface, count, name, "-s2048")
     }
 
-    /// As [`Tcpdump::start`], with all bytes of jumbo frames.
+    /// Works like [`Tcpdump::start`], with all bytes of jumbo frames.
     pub fn start_whole(interface: &str, count: usize, name: &str) -> Self {
         Self::start_with(interface, count, name, "-s0")
     }

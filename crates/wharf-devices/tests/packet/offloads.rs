@@ -1,4 +1,4 @@
-//! Checksums and cutting that senders leave to somebody else: the kernel's to us, ours to the kernel.
+//! Checksums and segmentation offloaded by senders: by the kernel to us, and by us to the kernel.
 
 use super::net::{End, with_pair, with_two};
 use super::supers::{NEAR, cut, data, offer_chain, opened, super_packet};
@@ -38,7 +38,7 @@ fn checksums_that_the_kernel_left_are_filled_in() {
     });
 }
 
-/// What a kernel TCP sender sent, as received with `spec`, frame by frame with the requests of each.
+/// Sends by a kernel TCP socket, and checks the frames received with `spec`, each with its requests.
 fn received_of_tcp(
     spec: &'static str, bytes: usize, check: impl FnOnce(Vec<(Vec<u8>, Meta)>) + Send + 'static,
 ) {
@@ -162,9 +162,9 @@ fn a_checksum_left_to_the_kernel_is_filled_in() {
     });
 }
 
-/// What the kernel cannot make sense of fails, and what comes behind it goes.
+/// A frame that the kernel rejects fails, and the frames behind it go.
 #[test]
-fn a_frame_that_the_kernel_refuses_fails_alone() {
+fn frame_rejected_by_the_kernel_fails_alone() {
     with_pair(|| {
         let (mut from, mut to) = (End::sender("packet:va"), End::receiver("packet:vb"));
         let (packet, meta) = super_packet(GSO_UDP, 500);

@@ -48,7 +48,7 @@ fn idles_and_wakes(mode: Mode) {
         let polling = Polling::start(mode, Some(&queue), &receiver);
         for number in 0..50 {
             send(&mut sender, number);
-            // Nobody else looks at this socket: the poller has been woken.
+            // Only the poller reads this socket, so it has been woken.
             assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(frame(number, 100)));
             // Long enough for it to have fallen asleep, most times.
             thread::sleep(Duration::from_millis(2));

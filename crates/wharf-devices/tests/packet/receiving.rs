@@ -1,4 +1,4 @@
-//! What is received of what was sent by a plain socket.
+//! Reception of frames that a plain socket sent.
 
 use super::common::len_of;
 use super::net::{End, frame, send_raw, with_pair};

@@ -1,4 +1,4 @@
-//! What is sent, as tcpdump sees it at the other end.
+//! Sent frames, as tcpdump sees them at the other end.
 
 use super::common::{assert_conserved, len_of, pool};
 use super::net::{End, Tcpdump, frame, has, ip, skip, with_pair, with_two};
@@ -86,7 +86,7 @@ impl Path {
         }
     }
 
-    /// Waits until all has left, and closes the books; how many were sent, and reasons of the others.
+    /// Waits until all frames have left, and shuts down. Returns the number sent, and the reasons of the others.
     fn close(self) -> (u64, Vec<(&'static str, u64)>) {
         let until = HostClock.now_ns() + 20_000_000_000;
         assert!(self.queue.drain(until), "stuck");
@@ -105,7 +105,7 @@ fn a_slow_qdisc_that_drops_loses_nothing() {
         if !Command::new("tc").args(tbf).status().is_ok_and(|status| status.success()) {
             return skip("`tc` or the tbf qdisc is missing");
         }
-        // A veth keeps order per processor only: here the qdisc is run by whoever sends, and by a timer.
+        // A veth keeps order per processor only: here senders and a timer run the qdisc.
         pin(processors()[0]).unwrap();
         let mut to = End::receiver("packet:vb");
         let path = Path::new("packet:va");

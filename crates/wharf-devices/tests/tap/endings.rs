@@ -117,8 +117,8 @@ fn send_one(tap: &mut End) -> (usize, Vec<&'static str>) {
     tap.send_all()
 }
 
-/// Without waiting for thousands of frames: who sends little, since all are too long, would never come to
-/// them.
+/// The device sees the new MTU without waiting for thousands of frames. A sender whose frames are all too long
+/// would never send that many.
 #[test]
 fn elsewhere_too_a_larger_mtu_is_seen() {
     with_net(|| {

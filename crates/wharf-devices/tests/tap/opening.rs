@@ -51,7 +51,7 @@ fn one_that_stays_is_taken_over_and_left() {
         drop(tap);
         let shown = details("t0");
         assert!(shown.contains("mtu 1234") && shown.contains("persist on"), "{shown}");
-        // As one says, it goes or stays.
+        // The interface stays or goes as `persist` says.
         drop(open("tap:t0,persist=off", Direction::Send).unwrap());
         assert!(!is_there("t0"));
         drop(open("tap:t0,persist=on", Direction::Send).unwrap());
@@ -59,7 +59,7 @@ fn one_that_stays_is_taken_over_and_left() {
     });
 }
 
-/// Whoever comes next may not know of super-packets.
+/// The next user of the interface may not know super-packets.
 #[test]
 fn offloads_do_not_stay_on_a_persistent_interface() {
     with_net(|| {
@@ -90,10 +90,7 @@ fn unopenable_interface_gives_one_line() {
         }
         let _first = open("tap:t0", Direction::Send).unwrap();
         let message = fault("tap:t0");
-        assert!(
-            message.starts_with("tap:t0: somebody has it open; several queues of one interface"),
-            "{message}"
-        );
+        assert!(message.starts_with("tap:t0: it is in use; several queues of one interface"), "{message}");
         let message = fault("tap:t0,multi_queue=on");
         assert!(message.contains("has one queue only"), "{message}");
         assert!(fault("tap:a/b").contains("no name of an interface"));

@@ -22,7 +22,7 @@ fn queue(spec: &str) -> TxQueue {
         .unwrap()
 }
 
-/// What arrives at the device of `queue`.
+/// Receives at the device of `queue`; returns the receiver and the arrivals.
 fn arrivals(queue: &TxQueue) -> (RxQueue, Receiver<Vec<u8>>) {
     let (arrives, arrived) = channel();
     let handler = Box::new(move |burst: &mut Burst| {
@@ -43,7 +43,7 @@ fn idles_and_wakes(mode: Mode) {
             let bytes = frame(number, 100);
             kernel.offer(&bytes);
             assert_eq!(kernel.send_all(), (1, vec![]));
-            // Nobody else looks at this file: the poller has been woken.
+            // Only the poller reads this file, so it has been woken.
             assert_eq!(arrived.recv_timeout(Duration::from_secs(20)), Ok(bytes.clone()));
             let mut packet = sender.packet(100).unwrap();
             packet.bytes_mut().copy_from_slice(&bytes);
@@ -79,7 +79,7 @@ fn tc(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What comes in at the interface goes through a slow qdisc with little room.
+/// Packets that come in at the interface go through a slow qdisc with little room.
 #[test]
 fn send_buffer_makes_senders_wait_for_a_shaper_behind_the_interface() {
     with_net(|| {

@@ -17,7 +17,7 @@ use wharf_packet::gso::{GSO_TCPV4, GSO_UDP};
 /// Packets that are looked at closely: it takes long.
 const LOOKED_AT_MAX: usize = 200;
 
-/// What has passed.
+/// Packets that have passed.
 #[derive(Default)]
 struct Passed {
     longest_bytes: usize,
@@ -111,7 +111,7 @@ fn connect() -> TcpStream {
     }
 }
 
-/// What the kernel left to others comes with what it takes to do that.
+/// Packets that the kernel left unfinished come with their requests.
 fn are_super_packets(passed: Passed) {
     assert!(passed.longest_bytes > 2 * 1514, "{}", passed.longest_bytes);
     for (bytes, meta) in passed.seen {

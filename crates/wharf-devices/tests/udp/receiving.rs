@@ -75,7 +75,7 @@ fn nothing_is_lost_while_the_pool_is_empty() {
     sender.send();
     let mut all = Vec::new();
     while all.len() < 60 {
-        // What was received lies in eight frames, which come back between two calls.
+        // Received datagrams lie in eight frames, which come back between two calls.
         let some = rig.receive(1, 64);
         assert!(!some.is_empty() && some.len() <= 8);
         all.extend(some);

@@ -8,7 +8,7 @@ use wharf_core::pool::{Cache, PagePool};
 use wharf_devices::open::{Direction, open};
 use wharf_mem::{Batch, Frame};
 
-/// How long what has been sent may take to arrive.
+/// Time limit for sent frames to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A plain socket at `local`, and its address.
@@ -107,7 +107,7 @@ impl Rig {
     }
 }
 
-/// An Ethernet frame with a datagram from `from` to `to`, made by a library that nobody here wrote.
+/// An Ethernet frame with a datagram from `from` to `to`, made by an independent library.
 pub fn frame(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let builder = match (from, to) {
@@ -120,8 +120,7 @@ pub fn frame(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A datagram as a frame has it: who sent it to whom, and its payload. All lengths and checksums are
-/// compared.
+/// Returns source, destination and payload of a frame's datagram. Checks all lengths and checksums.
 pub fn parsed(frame: &[u8]) -> (SocketAddr, SocketAddr, Vec<u8>) {
     let packet = etherparse::SlicedPacket::from_ethernet(frame).unwrap();
     let (Some(net), Some(etherparse::TransportSlice::Udp(udp))) = (packet.net, packet.transport) else {

@@ -93,7 +93,7 @@ fn each_goes_where_its_frame_says() {
         assert_eq!(from.ip(), ours.ip(), "from where the frame says");
     }
     assert!(rig.failed.contains(&"other-family") && rig.failed.len() == 2, "{:?}", rig.failed);
-    // What is not this machine's is not sent from: the kernel chooses.
+    // A foreign source address is not used: the kernel chooses one.
     rig.offer(&frame("192.0.2.1:1".parse().unwrap(), one_at, b"foreign"));
     rig.send();
     let (bytes, from) = next(&one);
@@ -127,7 +127,11 @@ fn closed_port_is_reported_and_a_later_listener_gets_the_rest() {
         rig.offer(&frame(address, address, &payload(number, 100)));
         rig.send();
     }
-    assert!(rig.errors[0].contains("nobody listens") && !rig.errors[0].contains('\n'), "{:?}", rig.errors);
+    assert!(
+        rig.errors[0].contains("no program listens") && !rig.errors[0].contains('\n'),
+        "{:?}",
+        rig.errors
+    );
     let peer = UdpSocket::bind(address).unwrap();
     (50..60).for_each(|number| rig.offer(&frame(address, address, &payload(number, 100))));
     assert_eq!((rig.send(), &rig.failed[..]), (10, &[][..]));

@@ -15,8 +15,8 @@ const TOO_MANY_OPEN_FILES: i32 = 24;
 /// A word in the environment of a process that may have 64 descriptors.
 const ALONE: &str = "WHARF_TEST_DESCRIPTORS";
 
-/// Whether this process may have few descriptors, and nobody else's test needs them: otherwise test `name`,
-/// which asks, is run again in one of its own.
+/// True if this process may have few descriptors and runs no other test. Otherwise runs the calling test, `name`,
+/// again in a process of its own.
 fn is_alone(name: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
@@ -50,8 +50,8 @@ fn message_is_not_said_to_have_too_many_descriptors_if_this_process_is_full() {
 }
 
 #[test]
-fn a_connection_that_finds_no_descriptor_is_told_of_and_taken_later() {
-    if !is_alone("a_connection_that_finds_no_descriptor_is_told_of_and_taken_later") {
+fn connection_without_descriptor_is_reported_and_taken_later() {
+    if !is_alone("connection_without_descriptor_is_reported_and_taken_later") {
         return;
     }
     let mut rig = Rig::new("none-left", 1);

@@ -13,7 +13,7 @@ use wharf_packet::gso::GSO_TCPV4;
 const ALL: u64 = !0;
 const PLAIN: [u8; HEADER_BYTES] = [0; HEADER_BYTES];
 
-/// What drivers agree upon.
+/// Features that drivers agree upon.
 fn drivers() -> Vec<u64> {
     let packed = feature::PACKED;
     vec![
@@ -71,7 +71,7 @@ fn a_driver_without_buffers_makes_frames_wait_and_its_kick_is_seen() {
     for features in [ALL, ALL & !feature::PACKED, feature::PACKED, 0] {
         let mut rig = Rig::new(&format!("wait-{features:x}"), 1);
         let first: Vec<_> = (0..5).map(|number| rig.frame(&bytes(number, 60), Meta::default())).collect();
-        assert_eq!(rig.transmit(first), 0, "there is nobody yet");
+        assert_eq!(rig.transmit(first), 0, "there is no driver yet");
         rig.reap();
         assert_eq!((rig.sent, rig.device.outstanding()), (0, 5));
         let mut peer = Peer::connect(&rig.socket.path());
@@ -276,7 +276,7 @@ fn several_pairs_keep_flows_together_and_one_switched_off_is_left() {
         });
         assert!(by_pair.iter().all(|flows| !flows.is_empty()), "both are used: {by_pair:?}");
         assert_eq!(by_pair.iter().map(Vec::len).sum::<usize>(), 10, "no flow by both: {by_pair:?}");
-        // What comes, comes by any.
+        // Frames arrive by any pair.
         for (number, pair) in pairs.iter_mut().enumerate() {
             assert!(pair.send(&peer, &PLAIN, &flow(number as u8), 1));
         }
@@ -319,7 +319,7 @@ fn a_ring_goes_on_where_it_was_after_a_stop_or_another_connection() {
                 assert_eq!(rig.receive().len(), 1);
                 number += 1;
             }
-            // One more that nobody has received yet.
+            // One more frame, not received yet.
             assert!(pair.send(&peer, &PLAIN, &bytes(number, 90), 2));
             if round % 2 == 0 {
                 let bases = [0, 1].map(|index| peer.ask(GET_VRING_BASE, &state(index, 0)).unwrap());
@@ -327,7 +327,7 @@ fn a_ring_goes_on_where_it_was_after_a_stop_or_another_connection() {
                 assert!(peer.set_up(0, 0, &pair.receive_queue, bases[0]));
                 assert!(peer.set_up(1, 64 << 10, &pair.send_queue, bases[1]));
             } else {
-                // As QEMU 7.2: it knows no better than that rings begin at their beginning.
+                // Like QEMU 7.2, the driver sets the rings up at their beginning.
                 let mut again = peer.again(&rig.socket.path());
                 drop(peer);
                 again.negotiate(features);

@@ -27,7 +27,7 @@ pub const GET_PROTOCOL_FEATURES: u32 = 15;
 pub const SET_PROTOCOL_FEATURES: u32 = 16;
 pub const SET_VRING_ENABLE: u32 = 18;
 
-/// Where the shared memory is in the driver's addresses.
+/// Address of the shared memory for the driver.
 pub const GUEST: u64 = 0x1000_0000;
 pub const USER: u64 = 0x7000_0000;
 /// Bytes of it.
@@ -174,7 +174,7 @@ impl Peer {
         View::new(&self.area, 0, MEMORY_BYTES).unwrap()
     }
 
-    /// Whether the other side closes the connection, within 20 s.
+    /// True if the other side closes the connection within 20 s.
     pub fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         loop {

@@ -23,7 +23,7 @@ fn descriptor(layout: Layout, table: &View, at: usize, address: u64, len: u32, f
     table.store_u16(at + 14, second);
 }
 
-/// What a device finds wrong with a chain: see [`pop`].
+/// Returns the error that a device finds in a chain: see [`pop`].
 fn chain(
     layout: Layout, options: Options, ring: &[(u64, u32, u16, u16)], table: &[(u64, u32, u16, u16)],
 ) -> String {
@@ -43,7 +43,7 @@ fn pop(
     let place = place(layout, SIZE);
     let mut device = device(&place, options, 0);
     let [descriptors, driver, _] = place.areas();
-    // Of a packed ring: available on the first round.
+    // In a packed ring descriptors are available on the first round.
     let available = if layout == Layout::Packed { 1 << 7 } else { 0 };
     for (at, &(address, len, flags, next)) in ring.iter().enumerate() {
         descriptor(layout, descriptors, at, address, len, flags | available, next);
@@ -142,7 +142,7 @@ fn chains(cases: &mut Cases, layout: Layout) {
     }
 }
 
-/// What only a split ring can get wrong.
+/// Adds the errors that only a split ring can have.
 fn split(cases: &mut Cases) {
     let table = [(GUEST, 64, INDIRECT, 0)];
     let of_table = [

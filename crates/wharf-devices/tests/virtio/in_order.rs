@@ -129,10 +129,10 @@ fn position_of_a_polling_device_is_known_once_it_ends_or_asks() {
 }
 
 #[test]
-fn in_the_longest_ring_a_beginning_that_may_be_an_end_is_not_resumed() {
+fn ambiguous_position_in_the_longest_ring_is_not_resumed() {
     let place = place(Layout::Packed, 32768);
     let resumed = || PackedDevice::resume(&place, START, IN_ORDER);
-    assert_eq!(resumed(), Some(START | START << 16), "nobody has begun");
+    assert_eq!(resumed(), Some(START | START << 16), "no device has begun");
     PackedDevice::new(place.clone(), IN_ORDER, START).unwrap();
     assert_eq!(resumed(), None);
 }

@@ -15,7 +15,7 @@ use wharf_devices::virtio::{
 };
 use wharf_sys::shared::Area;
 
-/// Where the rings lie for their device.
+/// Address of the rings for their device.
 const RING: u64 = 0x1000_0000;
 
 #[derive(Debug, Clone)]
@@ -71,13 +71,13 @@ impl Ring {
         (1..2 + 4 * usize::from(self.place.size())).map(|word| view.load_u16(2 * word)).collect()
     }
 
-    /// Where the device wants to be told next.
+    /// Returns the index at which the device wants its next notification.
     fn event(&self) -> u16 {
         self.place.areas()[2].load_u16(4 + 8 * usize::from(self.place.size()))
     }
 }
 
-/// What a device saw of a chain: where each part is, how long, whether it is to be written.
+/// The parts of a chain as a device saw them: address, length, true if it is to be written.
 type Parts = Vec<(u64, u32, bool)>;
 
 struct Both {
@@ -171,7 +171,7 @@ impl Both {
         Some((token, head))
     }
 
-    /// What their device would read is what ours reads: each part says where it is.
+    /// Checks that both devices read the same bytes. Each part begins with its own address.
     fn check_bytes(&self, theirs: &Parts) {
         use vm_memory::Bytes;
         let mut skip = 0;

@@ -7,7 +7,7 @@ use wharf_devices::virtio::{DeviceRing, DriverRing, Extent, Layout, Memory, Memo
 use wharf_sys::mapping::Mapping;
 use wharf_sys::shared::{Area, View};
 
-/// Where buffers begin as the device sees them, and how many bytes there are.
+/// Address of the buffers for the device, and their size in bytes.
 pub const GUEST: u64 = 0x10_0000;
 pub const BUFFER_BYTES: u32 = 1 << 20;
 /// Bytes for one buffer in tests that give each its own.

@@ -180,7 +180,7 @@ fn a_delayed_notification_comes_when_three_quarters_are_back() {
 }
 
 #[test]
-fn in_order_the_index_is_enough_where_nothing_was_to_be_written() {
+fn in_order_index_is_enough_without_writable_buffers() {
     let place = place(Layout::Split, 8);
     let [_, _, used] = place.areas();
     let mut driver = driver(&place, Options { in_order: true, ..Options::default() }, 0);
@@ -190,10 +190,10 @@ fn in_order_the_index_is_enough_where_nothing_was_to_be_written() {
         id
     };
     let (first, second) = (add(&[extent(0, 8)], &[]), add(&[extent(8, 8)], &[]));
-    // As a batch, by one entry (section 2.7.9), which need not be read.
+    // The device uses a batch by one entry (section 2.7.9), which need not be read.
     used.store_u16(2, 2);
     assert_eq!(driver.next_used(), Ok(Some(Used { id: first, written_bytes: 0 })));
-    // What is added meanwhile is behind that batch.
+    // A chain added meanwhile is behind that batch.
     let third = driver.add(&[], &[extent(16, 8)]).unwrap();
     driver.publish();
     assert_eq!(driver.next_used(), Ok(Some(Used { id: second, written_bytes: 0 })));

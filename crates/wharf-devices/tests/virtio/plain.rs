@@ -8,7 +8,7 @@ use wharf_devices::virtio::split::SplitDevice;
 use wharf_devices::virtio::{Chain, DeviceRing, Layout, Memory, MemoryRegion, Options, Place};
 
 const SIZE: u16 = 8;
-/// Where a second region begins, and how long it is.
+/// Address and size of a second region.
 const FAR: u64 = 1 << 40;
 const FAR_BYTES: u64 = 4096;
 const NEXT: u16 = 1;
@@ -17,7 +17,7 @@ const INDIRECT: u16 = 4;
 const AVAILABLE: u16 = 1 << 7;
 const USED: u16 = 1 << 15;
 
-/// What a driver has written: descriptors, where buffers begin, and the index of the first of these.
+/// The state that a driver has written: descriptors, heads of chains, and the index of the first head.
 #[derive(Debug, Clone)]
 struct Written {
     descriptors: Vec<(u64, u32, u16, u16)>,
@@ -38,7 +38,7 @@ fn written() -> impl Strategy<Value = Written> {
     let descriptors = proptest::collection::vec((address, len, flags, 0..SIZE), usize::from(SIZE));
     let head = prop_oneof![20 => 0..SIZE, 1 => any::<u16>()];
     let heads = proptest::collection::vec(head, 0..=usize::from(SIZE));
-    // Of split rings indices wrap behind 2^16, of packed ones behind the ring.
+    // Indices of split rings wrap behind 2^16, those of packed rings behind the ring.
     let start = prop_oneof![Just(0), any::<u16>(), u16::MAX - SIZE..=u16::MAX];
     (descriptors, heads, start).prop_map(|(descriptors, heads, start)| Written { descriptors, heads, start })
 }
@@ -48,12 +48,12 @@ impl Written {
         let place = place(layout, SIZE);
         let [table, driver, device] = place.areas();
         for (at, &(address, len, flags, number)) in self.descriptors.iter().enumerate() {
-            // Of a packed ring: as many are available as there are heads, and numbers come before flags.
+            // In a packed ring one descriptor per head is available, and numbers come before flags.
             let ahead = (at as u16).wrapping_sub(self.start) % SIZE;
             let (third, fourth) = match layout {
                 Layout::Split => (flags, number),
                 Layout::Packed if usize::from(ahead) >= self.heads.len() => (number, flags),
-                // On the round that the ring begins with, or on the next one.
+                // Available on the round that the ring begins with, or on the next one.
                 Layout::Packed if at as u16 >= self.start % SIZE => (number, flags ^ AVAILABLE),
                 Layout::Packed => (number, flags ^ USED),
             };

@@ -1,4 +1,4 @@
-//! When sent frames come back, and who is charged for them until then.
+//! The time at which sent frames come back, and the sender that is charged for them until then.
 
 use crate::common::within_a_minute;
 use crate::pair::{Far, Socket, end, queue, send};
@@ -60,13 +60,13 @@ fn off_gives_frames_back_after_the_next_transmit_and_to_waiting_senders() {
         assert_eq!(send(&mut sender, 10, 60), 10);
         assert_eq!(far.receive(), 10);
         queue.poll();
-        assert_eq!(inside(&queue), 10, "they have left, and nobody has looked");
+        assert_eq!(inside(&queue), 10, "they have left, and no poll has looked");
         assert_eq!(send(&mut sender, 3, 60), 3);
         assert_eq!(inside(&queue), 3);
         assert_eq!(far.receive(), 3);
         assert_eq!(inside(&queue), 3);
         drop(sender);
-        // Who waits for all to have left is not made to wait for another transmit.
+        // A wait for all frames to leave needs no further transmit.
         end(&queue, 13);
         far.end();
     });
@@ -74,8 +74,8 @@ fn off_gives_frames_back_after_the_next_transmit_and_to_waiting_senders() {
 
 #[test]
 fn frames_in_the_ring_are_charged_to_the_sender_unless_orphaned() {
-    // Frames of 1500 bytes that nobody takes: a sender may have 212992 bytes inside at first, which are 141
-    // of them.
+    // Frames of 1500 bytes that the far end does not take. A sender may have 212992 bytes inside at first, which
+    // are 141 frames.
     for (napi, charged) in [("", true), (",napi=off", false), (",napi=timer", false)] {
         in_each_layout(napi, move |queue, mut far| {
             let mut sender = queue.sender("test").unwrap();
@@ -208,7 +208,7 @@ fn timer_gives_frames_back_without_a_transmit() {
 }
 
 #[test]
-fn a_mode_that_there_is_not_is_refused() {
+fn unknown_mode_is_rejected() {
     for (options, what) in
         [(",napi=yes", "napi"), (",napi=off,clean=anywhere", "clean"), (",clean=there", "clean")]
     {

@@ -37,7 +37,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Whatever is left of it is the next reboot's.
+        // A rest is removed by the next reboot.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -62,7 +62,7 @@ impl Far {
         Self { device, pool, cache }
     }
 
-    /// Receives once, at most 64; how many.
+    /// Receives once, at most 64. Returns the number of frames.
     pub fn receive(&mut self) -> usize {
         let mut batch = Batch::new(64);
         let count = self.device.receive(&mut self.cache, &mut batch, 64).unwrap();
@@ -70,7 +70,7 @@ impl Far {
         count
     }
 
-    /// Receives until nothing comes; how many.
+    /// Receives until nothing comes. Returns the number of frames.
     pub fn receive_all(&mut self) -> usize {
         std::iter::from_fn(|| Some(self.receive()).filter(|&count| count > 0)).sum()
     }
@@ -109,7 +109,7 @@ pub fn queue(spec: &str, frames: u32) -> TxQueue {
         .unwrap()
 }
 
-/// Sends `count` frames of `len_bytes`; how many went in.
+/// Sends `count` frames of `len_bytes`. Returns the number that went in.
 pub fn send(sender: &mut Sender, count: usize, len_bytes: u32) -> usize {
     let mut burst = sender.burst(64);
     if count > 0 && sender.fill(&mut burst, count, len_bytes).is_err() {

@@ -79,7 +79,7 @@ fn frames_in_lost_rings_fail_and_later_frames_wait_and_arrive() {
                 let told = queue.counters().last_error().unwrap();
                 assert!(told.contains("another one is waited for") && !told.contains('\n'), "{told}");
                 assert_eq!(queue.counters().lost.get(), 0, "it is not lost for good");
-                // Nobody is there: these wait.
+                // Without a back end these wait.
                 put_in(&queue, &mut sender, 7);
                 queue.poll();
                 assert_eq!(failed(&queue) - failed_before, inside);
@@ -123,7 +123,7 @@ fn memory_that_waited_for_frames_waits_for_those_of_the_next_one() {
 }
 
 #[test]
-fn one_that_can_do_less_than_the_one_before_is_told_once_and_the_next_one_is_taken() {
+fn lesser_back_end_is_reported_once_and_the_next_one_is_taken() {
     within_a_minute(|| {
         let socket = Socket::new();
         let far = Far::new(&socket, 1);
@@ -184,6 +184,6 @@ fn listener_listens_again_and_close_meanwhile_does_not_wait() {
         drop(sender);
         assert_eq!(queue.shutdown(0).out(), 0);
         assert_conserved(&queue);
-        assert!(!socket.path().exists(), "nobody listens any more");
+        assert!(!socket.path().exists(), "the socket is gone");
     });
 }

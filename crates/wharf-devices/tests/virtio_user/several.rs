@@ -21,7 +21,7 @@ fn read(bytes: &[u8]) -> (u8, u64) {
     (bytes[11], u64::from_be_bytes(bytes[20..28].try_into().unwrap()))
 }
 
-/// Sends back what comes, and notes the numbers of each flow; how many came.
+/// Sends arrivals back, and notes the numbers of each flow. Returns the number of arrivals.
 fn reflect(far: &mut Far, seen: &mut BTreeMap<u8, Vec<u64>>) -> usize {
     use wharf_core::device::{RxDevice, TxDevice};
     let mut batch = Batch::new(64);
@@ -98,7 +98,7 @@ fn flows_go_by_several_pairs_each_in_order_there_and_back() {
 }
 
 #[test]
-fn a_back_end_with_too_few_pairs_is_told_and_so_is_a_number_that_cannot_be() {
+fn too_few_pairs_and_impossible_numbers_give_errors() {
     for (pairs, queues, what) in [
         (1, "2", "several queue pairs"),
         (2, "3", "has 2 queue pairs: 3 are wanted"),
@@ -122,8 +122,7 @@ const SET_VRING_CALL: u32 = 13;
 const GET_PROTOCOL_FEATURES: u32 = 15;
 const GET_QUEUE_NUM: u32 = 17;
 
-/// Answers what it is asked, and has two queue pairs; requests and the virtqueues that they are about, as far
-/// as they come.
+/// Answers requests as a back end with two queue pairs. Returns the requests that came, each with its virtqueue.
 fn heard(mut stream: UnixStream) -> Vec<(u32, u8)> {
     let (mut header, mut heard) = ([0; 12], Vec::new());
     while stream.read_exact(&mut header).is_ok() {

@@ -1,4 +1,4 @@
-//! What happens when an end closes or goes.
+//! An end that closes or goes.
 
 use crate::common::{Ends, TestClock};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn a_far_end_that_goes_gives_everything_back() {
         assert_eq!(
             ends.reap(),
             (vec![], each(10..13, "link-down")),
-            "a dead line fails frames and blocks nobody"
+            "a dead line fails frames and blocks no sender"
         );
         ends.assert_all_home();
     }

@@ -72,7 +72,7 @@ fn a_ring_full_of_frames_on_the_line_stops_the_sender() {
     ends.near.visit(&mut |_| seen += 1);
     assert_eq!(seen, 4, "frames on the line are in its table");
     clock.set(u64::MAX);
-    assert_eq!(ends.reap().0, [0u32; 0], "they have left, and nobody has taken them");
+    assert_eq!(ends.reap().0, [0u32; 0], "they have left, and the far end has not taken them");
     assert_eq!(ends.receive(9), [0, 1, 2, 3]);
     assert_eq!(ends.reap().0, [0, 1, 2, 3]);
     ends.from.give(&mut ends.batch).unwrap();

@@ -12,7 +12,7 @@ use wharf_devices::host::{HostClock, HostPark, PollerThread};
 use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::{Batch, Frame, Region};
 
-/// How often, in 256 calls, each thing goes wrong.
+/// Frequency of each fault in 256 calls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rates {
     /// Takes only some of what it has room for.
@@ -114,7 +114,7 @@ impl TxDevice for Faulty {
     }
 }
 
-/// Receives all packets of one sender, in order; how many.
+/// Receives all packets of one sender, in order. Returns their number.
 fn receive_all(mut far: Wire, pool: PagePool) -> u32 {
     let mut cache = pool.cache("far").unwrap();
     let (mut batch, mut next) = (Batch::new(64), 0);

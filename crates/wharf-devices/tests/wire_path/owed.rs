@@ -1,4 +1,4 @@
-//! What the path owes its users whatever a device or another thread does.
+//! Guarantees of the path for any behaviour of a device or another thread.
 
 use crate::common::{NoClock, assert_conserved, pool, within_a_minute};
 use std::sync::Arc;

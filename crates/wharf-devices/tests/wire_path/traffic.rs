@@ -105,7 +105,7 @@ fn path(spec: &WireSpec, build: impl FnOnce(QueueBuilder) -> QueueBuilder) -> Pa
 }
 
 impl Far {
-    /// Receives once; how many. Each packet's bytes are compared, and its place in its sender's order.
+    /// Receives once. Returns the number of packets. Checks each packet's bytes, and its place in its sender's order.
     fn poll(&mut self) -> usize {
         let count = self.wire.receive(&mut self.cache, &mut self.batch, 64).unwrap();
         for frame in self.batch.frames() {
@@ -120,7 +120,7 @@ impl Far {
         count
     }
 
-    /// Receives until the other end is gone; how many of each sender.
+    /// Receives until the other end is gone. Returns the number of packets of each sender.
     fn run(mut self) -> Vec<u32> {
         while !self.wire.ended() {
             if self.poll() == 0 {
@@ -297,7 +297,7 @@ fn a_priority_packet_leaves_within_one_bulk_after_a_thousand_bulk_ones() {
     };
     (0..1000).for_each(|number| put(0, number, 2));
     put(1, 0, 6);
-    // What was with the device, or on its way to it, was given away before the priority packet came.
+    // Packets in the device, or on their way to it, were given away before the priority packet came.
     let (mut before, mut given) = (0, 16 + wharf_core::engine::BULK_PACKETS_MAX);
     while far.next.get(1).is_none() {
         before += far.poll();

@@ -19,7 +19,7 @@ fn attach_fault(spec: &str) -> String {
 }
 
 #[test]
-fn an_interface_that_cannot_be_used_is_told_as_it_is_opened() {
+fn unusable_interface_fails_to_open() {
     with_pair(|| {
         assert!(fault("xdp:nowhere").starts_with("xdp:nowhere: no such interface"));
         let message = attach_fault("xdp:va,queue=7");
@@ -134,8 +134,8 @@ fn a_receiver_gives_its_queue_and_program_back() {
     });
 }
 
-/// As it is with a process that was killed, and the next one, which is started at once. Five times, since the
-/// one that goes may be held up for longer than the other waits.
+/// A process was killed, and the next one starts at once. Five times, since the first may be held up for longer
+/// than the second waits.
 #[test]
 fn a_program_that_is_about_to_go_is_waited_for() {
     with_pair(|| {

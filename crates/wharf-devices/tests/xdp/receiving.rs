@@ -1,4 +1,4 @@
-//! What is received of what was sent by a plain socket, or by the kernel.
+//! Reception of frames that a plain socket or the kernel sent.
 
 use super::common::len_of;
 use super::net::{End, frame, ip, send_raw, with_pair, with_two};
@@ -69,7 +69,7 @@ fn into_buffers_shorter_than_a_frame() {
 }
 
 #[test]
-fn buffers_that_are_too_short_are_told_as_such() {
+fn too_short_buffers_give_their_error() {
     with_pair(|| {
         let mut device = open("xdp:vb", Direction::Receive).unwrap().device;
         let pool = super::common::pool_of(64, 384);
@@ -79,7 +79,7 @@ fn buffers_that_are_too_short_are_told_as_such() {
 }
 
 #[test]
-fn by_the_general_path_where_the_driver_has_none() {
+fn driver_without_native_xdp_falls_back_to_generic() {
     super::common::within_a_minute(|| {
         if !super::net::enter_with("va type veth peer name vb") {
             return;
@@ -133,7 +133,7 @@ fn jumbo_frames_arrive_in_several_buffers() {
     });
 }
 
-/// Whether the UDP checksum of a frame is right; `None` for other frames.
+/// Returns true if the UDP checksum of a frame is right, and `None` for other frames.
 fn udp_is_right(bytes: &[u8]) -> Option<bool> {
     let packet = SlicedPacket::from_ethernet(bytes).ok()?;
     let (Some(NetSlice::Ipv4(ip)), Some(TransportSlice::Udp(udp))) = (&packet.net, &packet.transport) else {

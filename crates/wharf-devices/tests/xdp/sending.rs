@@ -1,4 +1,4 @@
-//! What is sent, as tcpdump sees it at the other end.
+//! Sent frames, as tcpdump sees them at the other end.
 
 use super::common::packets::{Shape, cut, packet_of};
 use super::common::{assert_conserved, len_of, pool, within_a_minute};
@@ -149,7 +149,7 @@ fn a_path_over_it_adds_up() {
     });
 }
 
-/// Of all kinds, several in one bulk, with frames between them that are none.
+/// Super-packets of all kinds, several in one bulk, with ordinary frames between them.
 #[test]
 fn super_packets_leave_in_pieces() {
     with_pair(|| {

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_options_are_told_in_one_line_with_the_valid_ones() {
+    fn invalid_options_give_one_line_with_the_valid_ones() {
         let keys = "its keys are seed, error, short, stall, lost, late, reorder, alloc";
         let chance = "write it like 1%, 0.05% or 1/100";
         for (text, message) in [

@@ -51,7 +51,7 @@ impl End {
     fn of(opened: Opened) -> Result<Self, DeviceError> {
         let Opened { device, receiving, far_end, super_packets, .. } = opened;
         if far_end.is_some() {
-            let what = "its other end is in this process, where nobody is".into();
+            let what = "its other end is in this process, where nothing uses it".into();
             return Err(DeviceError::Unsupported { device: device.name(), what });
         }
         Ok(Self { device, receiving, super_packets })

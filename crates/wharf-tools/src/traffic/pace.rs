@@ -5,7 +5,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Rate of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pace {
-    /// As fast as the path takes it.
+    /// Top speed: the path sets the rate.
     #[default]
     Top,
     /// By the capture's time stamps. Generated packets have none, and go at top speed.

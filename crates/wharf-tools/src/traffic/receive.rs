@@ -84,7 +84,7 @@ impl<C: Check> Receiver<C> {
         })
     }
 
-    /// How [`Receiver::run_until`] waits: adaptively unless told otherwise.
+    /// Sets the waiting mode of [`Receiver::run_until`]; adaptive by default.
     #[must_use]
     pub fn waiting(mut self, mode: Mode) -> Self {
         self.waits = mode;

@@ -1,4 +1,4 @@
-//! How much flows while allocations fail, in steps and not in seconds: in a step each sender tries once to take
+//! Throughput while allocations fail, counted in steps and not in seconds. In a step each sender tries once to take
 //! a burst and to send it, and the path is driven once.
 
 use crate::common::pool;

@@ -18,7 +18,7 @@ use wharf_devices::wire::{Wire, WireSpec, wire};
 use wharf_mem::{Batch, Frame, Region};
 use wharf_tools::fault::{FailingMemory, Fault, FaultCounts, FaultSpec};
 
-/// Who drives the path.
+/// The thread that drives the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// One sender that owns it.
@@ -48,7 +48,7 @@ pub struct Case {
     pub faults: FaultSpec,
 }
 
-/// What the device below the faults took: sender, band and number of each.
+/// Frames that the device below the faults took: sender, band and number of each.
 pub type Taken = Arc<Mutex<Vec<(u32, u8, u32)>>>;
 
 /// Notes what a device takes.
@@ -58,7 +58,7 @@ struct Recorder {
     taken: Taken,
 }
 
-/// What a frame says it is, and its band.
+/// Returns a frame's sender, band and number.
 fn name_of(region: &Region, frame: &Frame) -> (u32, u8, u32) {
     let header = u64::from_be_bytes(region.bytes(frame).unwrap()[..8].try_into().unwrap());
     ((header >> 32) as u32, (header as u32 & 1) as u8, header as u32)
@@ -119,7 +119,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
 }
 
-/// What a case leaves behind for its checks.
+/// The parts of a case that its checks need.
 struct Rig {
     pool: PagePool,
     taken: Taken,
@@ -278,7 +278,7 @@ impl Case {
         u64::from(self.senders) * u64::from(self.packets)
     }
 
-    /// What always holds.
+    /// Checks the rules that always hold.
     fn check(&self, rig: Rig, queue: Option<&TxQueue>) {
         if let Some(far) = rig.far {
             far.join().unwrap();

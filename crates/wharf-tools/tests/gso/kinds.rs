@@ -38,10 +38,10 @@ pub enum Kind {
     },
 }
 
-/// What of a packet leaves; an error for nothing.
+/// The frames that leave of a packet; an error if none does.
 pub type Leaves = Result<Vec<Vec<u8>>, ()>;
 
-/// What it looks like, what it asks for, and what should leave.
+/// A packet, its request, and the frames that should leave.
 pub struct Packet {
     pub bytes: Vec<u8>,
     pub chunk: usize,

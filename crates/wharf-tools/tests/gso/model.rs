@@ -29,9 +29,9 @@ struct Rig {
     segments_max: u16,
     /// By index of the first buffer of a packet given and not back: its length, sender, band, and whether it should leave.
     out: HashMap<u32, (u32, u16, u8, bool)>,
-    /// What is to leave of packets offered, by index of the first buffer, in order.
+    /// Frames due to leave of each packet offered, by index of its first buffer, in order.
     offered: Vec<(u32, Leaves)>,
-    /// What should have left.
+    /// Frames that should have left.
     expected: Vec<Vec<u8>>,
     failed: u64,
     returned: usize,

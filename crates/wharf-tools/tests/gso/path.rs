@@ -79,7 +79,7 @@ fn senders_that_hold_all_memory_still_send() {
             let counters = queue.counters();
             let lens =
                 (0..3).flat_map(|who| (0..PACKETS).map(move |number| numbered(who, number).0.len() as u64));
-            // As they were sent: the headers of their pieces are in nobody's count.
+            // Packets count as they were sent: no counter has the headers of their segments.
             assert_eq!((counters.sent.get(), counters.bytes.get()), (3 * u64::from(PACKETS), lens.sum()));
             for who in 0..3 {
                 let seen = seen.lock().unwrap();
@@ -123,7 +123,7 @@ fn segments_count_as_packets_of_a_bulk() {
     assert_eq!(pool.audit().out(), 0);
 }
 
-/// By hand, for whoever has to cut before queueing: as far as there is room, and then on.
+/// Segments by hand, before queueing: as far as there is room, and then on.
 #[test]
 fn room_ends_half_way_then_the_next_call_continues() {
     let pool = pool(64);

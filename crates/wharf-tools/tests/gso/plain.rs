@@ -7,7 +7,7 @@ use wharf_core::device::{
 };
 use wharf_mem::{Batch, Frame, Region};
 
-/// What a test sees of it.
+/// The device's record for a test.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Bytes and time stamp of each frame taken.

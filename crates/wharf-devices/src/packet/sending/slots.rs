@@ -101,7 +101,7 @@ impl Slots {
     /// Lets the kernel take the requested frames. Returns true if it took all.
     ///
     /// # Errors
-    /// As [`SlotRing::ring_doorbell`].
+    /// The errors of [`SlotRing::ring_doorbell`].
     #[inline]
     pub(super) fn doorbell(&mut self) -> io::Result<bool> {
         self.ring.ring_doorbell()?;

@@ -58,7 +58,7 @@ pub enum PcapError {
         file: String,
         /// Start of the record, or of the file header's field, that is at fault.
         offset_bytes: u64,
-        /// What is wrong with it.
+        /// The fault.
         fault: Fault,
     },
 }
@@ -149,7 +149,7 @@ pub enum Fault {
     Fraction {
         /// The fraction, in the file's unit.
         fraction: u32,
-        /// How many units make a second.
+        /// Units per second.
         limit: u32,
     },
     /// A pcapng file ends within the first fields of a block.
@@ -193,7 +193,7 @@ pub enum Fault {
     /// A section that says in neither byte order what that is.
     #[error("section without a byte order: {} in its place", hex(*found))]
     ByteOrderMagic {
-        /// What stands in its place.
+        /// The bytes in its place.
         found: [u8; 4],
     },
     /// A version of pcapng that is not known.
@@ -209,7 +209,7 @@ pub enum Fault {
     NoInterface {
         /// The interface's number, from 0.
         interface: u32,
-        /// How many there are.
+        /// Number of interfaces described.
         described: usize,
     },
     /// A section with more interfaces than any machine has.
@@ -226,7 +226,7 @@ pub enum Fault {
     /// An option that does not fit its block.
     #[error("option {code} of {len} bytes in a block with room for {room}")]
     OptionOverBlock {
-        /// Which option.
+        /// The option's code.
         code: u16,
         /// Its length in bytes.
         len: u16,
@@ -236,11 +236,11 @@ pub enum Fault {
     /// An option of another length than its kind has.
     #[error("option {code} of {len} bytes, which has {expected}")]
     OptionLength {
-        /// Which option.
+        /// The option's code.
         code: u16,
         /// Its length in bytes.
         len: u16,
-        /// What it should be.
+        /// The right length in bytes.
         expected: u16,
     },
     /// An interface that counts time in units that 64 bits cannot count a second of.
@@ -277,7 +277,7 @@ pub fn displayed(name: &str) -> String {
     shown
 }
 
-/// What a path names, if it is not a regular file.
+/// Returns the name of a kind of file that is not regular.
 pub(super) fn kind_name(kind: FileType) -> &'static str {
     if kind.is_dir() {
         "directory"
@@ -298,7 +298,7 @@ fn hex([a, b, c, d]: [u8; 4]) -> String {
     format!("{a:02x} {b:02x} {c:02x} {d:02x}")
 }
 
-/// What a file with this start probably is.
+/// Returns advice on a file that begins with these bytes.
 const fn hint(magic: [u8; 4]) -> &'static str {
     match magic {
         [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => {

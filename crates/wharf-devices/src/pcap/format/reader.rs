@@ -20,8 +20,8 @@ const MAGIC_LEN: usize = 4;
 pub struct Record {
     /// When the packet was captured, since 1970 (UTC).
     pub ts_ns: u64,
-    /// How many bytes the packet had on the wire, check sequence aside. More than
-    /// were captured if the capture was snapped.
+    /// Bytes of the packet on the wire, check sequence aside. More than were
+    /// captured if the capture was snapped.
     pub wire_len: u32,
 }
 
@@ -105,7 +105,7 @@ impl<R: Read> PcapReader<R> {
         self.input.name()
     }
 
-    /// Where in the file the record (or block) that was read last starts.
+    /// Returns the offset in the file at which the record (or block) read last starts.
     #[must_use]
     pub const fn record_offset_bytes(&self) -> u64 {
         self.input.record_offset_bytes
@@ -206,7 +206,7 @@ fn next_record<R: Read>(
 ///
 /// # Errors
 ///
-/// As reading the same bytes from a file.
+/// The errors of reading the same bytes from a file.
 pub fn parse_bytes(bytes: &[u8]) -> Result<usize, PcapError> {
     let mut reader = PcapReader::new(Cursor::new(bytes), "memory")?;
     let mut buf = Vec::new();

@@ -21,8 +21,8 @@ pub struct PcapOptions {
     pub resolution: Resolution,
     /// The byte order of the headers.
     pub byte_order: ByteOrder,
-    /// How much of a packet is kept, in bytes; 0, and more than [`SNAP_LEN_MAX`],
-    /// mean [`SNAP_LEN_MAX`].
+    /// Bytes of a packet that are kept. 0, and more than [`SNAP_LEN_MAX`], mean
+    /// [`SNAP_LEN_MAX`].
     pub snap_len: u32,
 }
 
@@ -181,7 +181,7 @@ impl<W: Write> PcapWriter<W> {
         self.end()
     }
 
-    /// As [`Self::finish`]. Once it has failed, the records that were not written are counted by
+    /// Works like [`Self::finish`]. Once it has failed, the records that were not written are counted by
     /// [`Self::pending_records`].
     #[doc(hidden)]
     pub fn end(&mut self) -> Result<(), PcapError> {

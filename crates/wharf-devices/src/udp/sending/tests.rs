@@ -181,7 +181,7 @@ fn closed_port_does_not_end_the_device() {
         rig.model.script.push_back((0, ECONNREFUSED));
         rig.transmit();
     }
-    assert!(rig.reap().unwrap().contains("nobody listens"));
+    assert!(rig.reap().unwrap().contains("no program listens"));
     rig.send_all();
     assert_eq!((rig.completed, rig.model.got.len(), rig.failed.len()), (20, 20, 0));
 }
@@ -253,7 +253,7 @@ proptest! {
             rig.transmit();
             rig.reap();
         }
-        // Whatever the kernel has to say to all of it, once.
+        // Sends the rest, with the errors that are left in the script.
         rig.send_all();
         let unfit = frames.iter().filter(|(kind, _)| *kind < 3).count();
         prop_assert_eq!(rig.reasons().iter().filter(|reason| **reason == "not-udp").count(), unfit);

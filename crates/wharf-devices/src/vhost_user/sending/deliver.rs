@@ -168,7 +168,7 @@ impl Writer {
         Delivery::Done
     }
 
-    /// As [`Writer::put`], where the first buffer, `chain`, is too short.
+    /// Works like [`Writer::put`], where the first buffer, `chain`, is too short.
     #[inline(never)]
     fn put_in_several<'a>(
         &mut self, to: &mut Buffers<'_, impl DeviceRing>, mut header: [u8; HEADER_BYTES_MAX], total: u32,

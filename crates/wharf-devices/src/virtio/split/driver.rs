@@ -63,10 +63,10 @@ impl SplitDriver {
         Self::beginning_at(place, options, 0)
     }
 
-    /// As [`SplitDriver::new`], with both indices at `index`: for tests of where they wrap.
+    /// Works like [`SplitDriver::new`], with both indices at `index`: for tests of where they wrap.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`SplitDriver::new`].
     pub fn beginning_at(place: Place, options: Options, index: u16) -> Result<Self, RingError> {
         let size = place.size;
         if place.layout != Layout::Split {

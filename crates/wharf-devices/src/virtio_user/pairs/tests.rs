@@ -28,7 +28,7 @@ fn queue() -> (Queue<SplitDriver>, SplitDevice) {
 
 struct Bench {
     pairs: Pairs<SplitDriver>,
-    /// Where frames leave, by pair.
+    /// The device's end of each pair, where frames leave.
     wire: Vec<SplitDevice>,
     memory: Memory,
     pool: PagePool,
@@ -116,7 +116,7 @@ fn each_flow_leaves_by_one_pair_in_order_and_all_are_used() {
 #[test]
 fn a_full_pair_holds_up_what_is_behind_its_frame_and_nothing_is_lost() {
     let mut bench = Bench::new();
-    // As many of one flow as its ring has room for and one more, and then of all flows.
+    // One flow sends one frame more than its ring has room for; then all flows send.
     let flows = std::iter::repeat_n(0, usize::from(SIZE) + 1).chain(0..12);
     let mut batch = bench.frames(flows);
     let full = bench.expected.iter().position(|due| due.front() == Some(&[0, 0])).unwrap();

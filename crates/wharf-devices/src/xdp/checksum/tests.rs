@@ -45,7 +45,7 @@ fn bare(len: usize, offset: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the kernel leaves, and what should come of it, by a parser that nobody here wrote.
+/// Returns the frame as the kernel leaves it, and the finished frame by an independent parser.
 fn unfinished(mut bytes: Vec<u8>, offset: usize) -> (Vec<u8>, Vec<u8>) {
     let segment = segment(&bytes).unwrap();
     let (at, end) = (segment.start + offset, segment.start + segment.len);
@@ -73,7 +73,7 @@ fn laid(cache: &mut Cache, bytes: &[u8], room: usize) -> Frame {
     whole.unwrap()
 }
 
-/// What becomes of a frame that lies in buffers of `room` bytes, and nothing of one that was there before.
+/// Returns the frame after completion in buffers of `room` bytes. Nothing of an earlier frame shows.
 fn finished(bytes: &[u8], room: usize) -> Vec<u8> {
     let pool = PagePool::builder().frames(64).frame_bytes(4096).huge_pages(false).build().unwrap();
     let (mut cache, mut batch) = (pool.cache("test").unwrap(), Batch::new(2));
@@ -130,8 +130,8 @@ fn etherparse_agrees() {
     assert_eq!((&again, finished(&sent, 3000)), (&want, want.clone()));
 }
 
-/// What tunnels put before `inner`, with the number of their protocol: by UDP to port `port`, without a
-/// checksum.
+/// Returns the protocol number and the bytes of a UDP tunnel to `port`, without a checksum: its header before the
+/// inner packet.
 fn udp_around(port: u16, header: &[u8], inner: &[u8]) -> (u8, Vec<u8>) {
     let len = 8 + header.len() + inner.len();
     let [port, len] = [port, len as u16].map(u16::to_be_bytes);
@@ -264,7 +264,7 @@ fn sctp_that_was_left_0_gets_its_crc() {
 }
 
 proptest! {
-    /// Whatever comes: nothing but a checksum ever changes, and what was changed once stays.
+    /// In any bytes only a checksum changes, and a second pass changes nothing.
     #[test]
     fn any_bytes_at_all(
         ethertype in prop::sample::select(vec![0x800u16, 0x86dd, 0x8100, 0x88a8]),

@@ -11,7 +11,8 @@ use wharf_mem::batch::BATCH_FRAMES_MAX;
 use wharf_mem::{Batch, Frame, Region};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer};
 
-/// Of an address received: below, what the fill ring said; above, how far behind that the frame begins.
+/// Bits of a received address that hold the address from the fill ring. The bits above hold the distance from there
+/// to the frame's first byte.
 const ADDRESS_BITS: u32 = 48;
 /// Frames that are given to the fill ring at a time, at least; a quarter of those wanted where these are few.
 const FILL_BULK: u32 = 64;
@@ -76,12 +77,12 @@ impl Rings {
         self.drops
     }
 
-    /// Whether nothing has arrived.
+    /// True if nothing has arrived.
     pub(super) fn is_empty(&mut self) -> bool {
         self.receive.ready() == 0
     }
 
-    /// Whether the adapter has to be told of what was filled.
+    /// True if the adapter needs a wake-up to see filled buffers.
     pub(super) fn needs_wakeup(&self) -> bool {
         self.page_bytes.is_some() && self.fill.needs_wakeup()
     }

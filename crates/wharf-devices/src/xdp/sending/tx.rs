@@ -187,7 +187,7 @@ impl<K: Kernel> Sending<K> {
         self.let_go("closed");
     }
 
-    /// As [`Sending::close`], with the reason of the failure.
+    /// Works like [`Sending::close`], with the reason of the failure.
     pub(super) fn let_go(&mut self, reason: &'static str) {
         let Some((kernel, mut rings)) = self.open.take() else { return };
         // After a completion of a frame that is not held, the rings are not read any more.

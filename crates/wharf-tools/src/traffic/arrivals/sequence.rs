@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_with_a_set_of_all_numbers(steps in vec((-20i64..=20, 0..3000u64), 0..300)) {
+        fn counts_agree_with_a_set_of_all_numbers(steps in vec((-20i64..=20, 0..3000u64), 0..300)) {
             let (mut set, mut expected, mut at) = (BTreeSet::new(), SequenceCounts::default(), 0u64);
             let mut sequence = Sequence::new();
             for (step, leap) in steps {

@@ -10,7 +10,7 @@ fn received(bytes: &[u8], header: VnetHeader, vlan: Option<(u16, u16)>) -> Recei
     Received { bytes, wire_bytes, vnet_header, vlan, time_ns: 99, is_outgoing: false }
 }
 
-/// What arrives of a frame.
+/// Returns the frames that arrive of one that the kernel hands over.
 fn arrived(frame: &Received<'_>, super_packets: SuperPackets) -> Result<Vec<(Vec<u8>, Meta)>, RxReject> {
     let mut work = Work::default();
     work.load(frame, super_packets)?;
@@ -36,7 +36,7 @@ fn udp(payload: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the sum over an UDP packet with its pseudo header comes to: all ones when the checksum is right.
+/// Returns the sum over a UDP packet with its pseudo header: all ones if the checksum is right.
 fn udp_sum(ip: &[u8]) -> u16 {
     fold(sum(&ip[12..20]) + 17 + (ip.len() - 20) as u64 + sum(&ip[20..]))
 }
@@ -142,7 +142,7 @@ fn super_packets_in_a_tunnel_are_cut_with_the_headers_around_them() {
     }
 }
 
-/// By a parser that nobody here wrote: lengths and checksums of the headers around piece `at`.
+/// Checks lengths and checksums of the headers around piece `at` with an independent parser.
 fn check_around(piece: &[u8], at: usize, has_checksum: bool) {
     let read = etherparse::PacketHeaders::from_ethernet_slice(piece).unwrap();
     let Some(etherparse::TransportHeader::Udp(udp)) = read.transport else { panic!("no UDP") };

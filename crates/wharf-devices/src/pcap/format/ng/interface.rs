@@ -1,4 +1,4 @@
-//! What a section says of an interface: what its packets are, and how their time is counted.
+//! The interface description of a section: the type of its packets, and the unit of their time stamps.
 
 use std::io::Read;
 
@@ -25,7 +25,7 @@ pub(super) struct Interface {
     /// Bytes of check sequence at the end of each frame.
     pub(super) check_sequence_bytes: u8,
     units_per_second: u64,
-    /// Where time stamps count from, seconds after 1970.
+    /// Start of the time stamps, in seconds after 1970.
     offset_s: i64,
 }
 
@@ -96,7 +96,7 @@ impl Interface {
     }
 }
 
-/// How many units make a second, by the option's byte: a power of 10, or with the top bit a power of 2.
+/// Returns the units per second that the option's byte states: a power of 10, or with the top bit a power of 2.
 fn units_per_second(stated: u8) -> Option<u64> {
     match stated & BINARY {
         0 => 10u64.checked_pow(stated.into()),

@@ -156,7 +156,7 @@ fn fractions_of_a_second_or_more() {
 }
 
 #[test]
-fn a_snapped_record_is_read_and_told() {
+fn snapped_record_is_read_and_marked() {
     let capture = Capture::new().record((1, 2), 3, 1514, b"abc");
     let (packets, error) = read_all(&capture.0);
     assert!(error.is_none());

@@ -1,4 +1,4 @@
-//! What is written is read back.
+//! Written files are read back.
 
 use std::iter;
 

@@ -46,7 +46,7 @@ fn rejected_frames_stay_and_are_submitted_again() {
         assert!(bench.transmit());
         while bench.sent.len() < 3 {
             bench.mock.with(|kernel| kernel.complete_all());
-            // An answer that nobody expects is told.
+            // An unexpected error is reported.
             assert_eq!(bench.reap().is_err(), error == 999 && !bench.mock.with(|k| k.taken.len() == 3));
             rounds += 1;
             assert!(rounds < 9, "{error}: wedged");

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use wharf_sys::xdp::{Consumer, Descriptor, PACKET_CONTINUES, Producer, Shared};
 
-/// What happens to the next frame, instead of being sent.
+/// The fate of the next frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     Send,
@@ -29,7 +29,7 @@ pub struct Inside {
     pub budget: u32,
     pub state: State,
     pub kicks: u32,
-    /// What each frame meets, in turn; after the last, all are sent.
+    /// The event for each frame, in turn; after the last, all are sent.
     pub events: std::collections::VecDeque<Event>,
     /// Taken and not completed, the addresses of each frame.
     pub under_way: Vec<Vec<u64>>,

@@ -6,7 +6,7 @@ fn start() -> Ng {
     Ng::new(ByteOrder::Little).interface(1, 0, &[])
 }
 
-/// Where the block after `start()` begins: behind a section header of 28 bytes and an interface of 20.
+/// Offset of the block after `start()`: behind a section header of 28 bytes and an interface of 20.
 const THIRD: usize = 48;
 
 #[track_caller]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::random::Damage;
 use super::*;
 
-/// What a file is made of.
+/// A part of a file.
 #[derive(Debug, Clone)]
 enum Part {
     Section(bool),
