@@ -110,13 +110,13 @@ impl Key {
     }
 }
 
-/// An option that cannot be, in one line that says what can.
+/// An option that cannot be: one line with those that can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{subject}: {what}")]
 pub struct OptionError {
     /// The device or discipline, as its specification begins.
     pub subject: String,
-    /// Fault, and what is allowed.
+    /// Fault, and the allowed values.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! Queueing disciplines: they order what waits between the lanes and the device, as in Linux's `net/sched`.
+//! Queueing disciplines: they order the frames that wait between the lanes and the device, as in Linux's `net/sched`.
 //!
 //! One discipline per file. The owner of the queue is the only caller, so no discipline locks. A
 //! [`QdiscContext`] comes with each call: the clock, the packets' bytes, ECN marks, and the one way to lose a
@@ -10,7 +10,7 @@
 //!    and names the discipline.
 //! 2. Order: frames of one flow in one band leave in the order in which they came. A discipline that does
 //!    not look at flows keeps the order of a band.
-//! 3. Back-pressure is advice to senders: what their lanes hold already is still taken, or an urgent packet
+//! 3. Back-pressure is advice to senders: frames in their lanes are still taken, or an urgent packet
 //!    would be stuck behind bulk ones in its own lane. So a discipline stores its limit and one lane per
 //!    sender ([`Qdisc::reserve`]).
 //! 4. After `reserve` no call allocates.
@@ -80,7 +80,7 @@ pub trait Qdisc: Send {
     /// allocate.
     fn reserve(&mut self, frames: usize);
 
-    /// Returns the number of frames that [`Qdisc::enqueue`] takes now, whatever their band.
+    /// Returns the number of frames that [`Qdisc::enqueue`] takes now, of any band.
     fn storage(&self) -> usize;
 
     /// Takes frames from the front of `from` while there is storage for them. May drop any frame that it has.
@@ -106,11 +106,11 @@ pub trait Qdisc: Send {
         WhenFull::Wait
     }
 
-    /// Drops what is beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`]
+    /// Drops frames beyond a limit that drops. Called before the owner leaves, if [`Qdisc::backpressure`]
     /// reports a full band.
     fn trim(&mut self, _cx: &mut QdiscContext<'_>) {}
 
-    /// Moves frames to the back of `to` while it has room, whatever holds them back: the queue is being
+    /// Moves frames to the back of `to` while it has room, even those held back: the queue is being
     /// closed (`qdisc_reset`).
     fn purge(&mut self, to: &mut Batch);
 

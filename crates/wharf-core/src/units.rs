@@ -1,7 +1,7 @@
 //! Sizes, rates and times as people write them: `64k`, `10gbit`, `1mpps`, `20us`.
 //!
 //! A number, with a decimal point if need be, and a unit in any case, with or without a space between. Values
-//! are exact: what is no whole number of the smallest unit is an error, and nothing is rounded.
+//! are exact: a value that is no whole number of the smallest unit is an error, and nothing is rounded.
 
 use std::time::Duration;
 

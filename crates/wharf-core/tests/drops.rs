@@ -44,7 +44,7 @@ fn drop_tail_counts_packets_that_do_not_fit_at_the_sender() {
     let sent = control.sent();
     assert_eq!(sent.len() as u64, counters.packets.get());
     assert!(sent.is_sorted(), "those that were sent are in order: {sent:?}");
-    assert_eq!(queue.counters().failed.get(), 0, "what never came in has not failed");
+    assert_eq!(queue.counters().failed.get(), 0, "packets that never came in have not failed");
     drop(sender);
     assert_conserved(&queue);
 }

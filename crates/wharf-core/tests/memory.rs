@@ -201,10 +201,10 @@ proptest! {
                 Act::Come(who) if rig.senders[who].watch.is_some() => {
                     let was_served = !line.contains(&(own[who], who));
                     let has_come = rig.looks(who);
-                    prop_assert!(has_come || !was_served, "{who} was woken for nothing");
+                    prop_assert!(has_come || !was_served, "{who} was woken without a frame");
                     if has_come {
                         line.retain(|other| other.0 != own[who]);
-                        prop_assert!(rig.sends(who), "{who} was served, and there is none");
+                        prop_assert!(rig.sends(who), "{who} was served without a frame");
                     }
                 }
                 Act::GiveUp(who) if rig.senders[who].watch.is_some() => {

@@ -168,7 +168,7 @@ fn waiter_that_waits_again_has_its_time_again() {
     assert!(rig.waits(1));
     rig.clock.0.store(PATIENCE_NS, SeqCst);
     rig.queue.poll();
-    assert_eq!(rig.log(), [0, 1, 2, 0], "what it was handed before is long gone, and this is not due");
+    assert_eq!(rig.log(), [0, 1, 2, 0], "frames handed to it before are long gone, and this one is not due");
     rig.clock.0.store(PATIENCE_NS + PATIENCE_NS / 2, SeqCst);
     rig.queue.poll();
     assert_eq!(rig.log(), [0, 1, 2, 0, 1]);

@@ -326,7 +326,7 @@ fn sender_alone_keeps_the_bias() {
     assert!(is_kept(), "an idle sender takes nothing away");
     let mut burst = numbered(&mut second, 0, 1, 64);
     second.send(&mut burst).unwrap();
-    assert!(!is_kept(), "one that sends does");
+    assert!(!is_kept(), "a sending one does");
     drop((second, sender));
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);
     assert_conserved(&queue);

@@ -122,15 +122,15 @@ impl std::fmt::Debug for VirtualWait {
 }
 
 #[derive(Debug)]
-struct Nobody;
+struct NoWake;
 
-impl Wake for Nobody {
+impl Wake for NoWake {
     fn wake(&self) {}
 }
 
 impl Wait for VirtualWait {
     fn waker(&self) -> Arc<dyn Wake> {
-        Arc::new(Nobody)
+        Arc::new(NoWake)
     }
 
     fn now_ns(&self) -> u64 {

@@ -142,7 +142,7 @@ fn dropped_future_passes_its_turn_on() {
     }
     assert!(woken_two.wakes.load(SeqCst) > before_two);
     drop(second);
-    assert_eq!((burst_one.len(), burst_two.len()), (1, 0), "what was not sent is still in hand");
+    assert_eq!((burst_one.len(), burst_two.len()), (1, 0), "unsent packets are still in hand");
     control.allowed.store(usize::MAX / 2, SeqCst);
     drop((burst_one, senders));
     assert_eq!(queue.shutdown(u64::MAX).out(), 0);

@@ -96,7 +96,7 @@ fn two_processors_hand_over_a_queue_and_strand_no_frame() {
             assert_eq!(mine, wanted, "order of processor {cpu}, {bursts_apart_ns} ns apart");
         }
         owned_steps.iter_mut().zip(&steps).for_each(|(sum, steps)| *sum += steps);
-        assert!(calls.len() < 200, "what came while the other owned it left in bulk");
+        assert!(calls.len() < 200, "packets that came while the other owned the queue left in bulk");
         assert_eq!(run(bursts_apart_ns, by_bulk), (calls, end_ns, steps), "same parameters, same result");
     }
     assert!(owned_steps.iter().all(|&steps| steps > 0), "both have owned the queue: {owned_steps:?}");

@@ -112,7 +112,7 @@ fn begin(
     held
 }
 
-/// Notes what is left at the end of a poll. Returns the frames that the device holds.
+/// Notes the work left at the end of a poll. Returns the frames that the device holds.
 fn end(state: &mut QueueState, found: &mut PollOutcome) -> usize {
     found.in_device = u32::try_from(state.engine.in_device()).unwrap_or(u32::MAX);
     found.waiting = state.waiting || state.engine.backlog() > 0;

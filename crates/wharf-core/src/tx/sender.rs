@@ -1,7 +1,7 @@
 //! `Sender`: one producer's end of a queue. It owns a lane and a cache of frames; it can move to another thread, but
 //! not be shared.
 //!
-//! Every send publishes before it returns. By default a sender waits on a full path; `try_send` sends what fits, and
+//! Every send publishes before it returns. By default a sender waits on a full path; `try_send` sends the packets that fit, and
 //! [`DropTail`] drops the rest. Read this file first, then `sender/transmit.rs` (how frames go in) and
 //! `sender/waiting.rs` (how a sender waits).
 
@@ -107,7 +107,7 @@ impl Sender {
     /// Sends all packets of `burst`; waits for space if there is none.
     ///
     /// # Errors
-    /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`]; what was not sent is still
+    /// [`QueueError::ForeignPool`], [`QueueError::Closed`], [`QueueError::Dead`]; unsent packets are still
     /// in the burst.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
@@ -117,7 +117,7 @@ impl Sender {
         if batch.is_empty() { Ok(()) } else { self.send_rest(batch) }
     }
 
-    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst. If none fits and the
+    /// Sends the packets that fit now. Returns the number of packets sent; the others stay in the burst. If none fits and the
     /// queue has no poller, this runs the queue and tries once more.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Sender {
         }
     }
 
-    /// Puts what fits into the lane without publishing it. Returns the bit of the owner word that would publish it:
+    /// Puts the packets that fit into the lane without publishing it. Returns the bit of the owner word that would publish it:
     /// for models of processors, one of which then [claims](crate::tx::queue::TxQueue::claim) the queue.
     ///
     /// # Errors
@@ -219,12 +219,12 @@ impl Sender {
     }
 }
 
-/// A sender that never waits: a [`Sender`] leaves what does not fit in the burst, a [`DropTail`] drops it.
+/// A sender that never waits: a [`Sender`] leaves the rest in the burst, a [`DropTail`] drops it.
 pub trait SendNow: Memory {
-    /// Sends what fits now.
+    /// Sends the packets that fit now.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; what was not sent is still in the burst.
+    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
     fn send_now(&mut self, burst: &mut Burst) -> Result<(), QueueError>;
 }
 

@@ -31,10 +31,10 @@ impl DropTail {
         self.sender
     }
 
-    /// Sends what fits now and drops the rest of `burst`, without waiting. Returns the number of packets dropped.
+    /// Sends the packets that fit now and drops the rest of `burst`, without waiting. Returns the number of packets dropped.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; what was not sent is then still in the burst.
+    /// The errors of [`Sender::send`]; unsent packets are then still in the burst.
     #[inline]
     pub fn send(&mut self, burst: &mut Burst) -> Result<usize, QueueError> {
         let sent = self.sender.try_send(burst)?;

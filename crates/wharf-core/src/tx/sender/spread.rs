@@ -95,7 +95,7 @@ impl Spread {
     /// Sends all packets of `burst`, each by the queue of its flow; waits for space if there is none.
     ///
     /// # Errors
-    /// The errors of [`Sender::send`]; what was not sent is still in the burst.
+    /// The errors of [`Sender::send`]; unsent packets are still in the burst.
     pub fn send(&mut self, burst: &mut Burst) -> Result<(), QueueError> {
         self.stage(burst)?;
         let queues = self.staged.iter_mut().zip(&mut self.senders);
@@ -105,7 +105,7 @@ impl Spread {
         sent
     }
 
-    /// Sends what fits now. Returns the number of packets sent; the others stay in the burst, each flow in order.
+    /// Sends the packets that fit now. Returns the number of packets sent; the others stay in the burst, each flow in order.
     ///
     /// # Errors
     /// The errors of [`Sender::send`].
